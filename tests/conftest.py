@@ -30,13 +30,17 @@ gc.disable()
 
 
 def pytest_collection_finish() -> None:
+    gc.enable()
+
+
+@pytest.fixture(autouse=True, scope='module')
+def small_collections() -> None:
     """
-    Let what was imported be out of the collector's way: whoever drops a model collects,
-    and would walk through all of torch each time.
+    Let what is there before a file of tests be out of the collector's way: whoever
+    drops a model collects, and would walk through all of torch each time.
     """
     gc.collect()
     gc.freeze()
-    gc.enable()
 
 
 @pytest.fixture(autouse=True, scope='session')

@@ -155,3 +155,59 @@ def test_a_module_that_reads_json_itself_is_found():
     ):
         assert list(json_readers(source)), source
     assert not list(json_readers('import json\njson.dumps(1)'))
+
+
+LOADER = 'loads a model of a scorer: `models.handle` decides in which process'
+# what may build an agent or open a model, and what may have it done, with the reason
+OPENS_MODELS = {
+    'agents.safety_layer.safety_layer': 'loads the system inside of it beside itself',
+    'compat.rag': 'opens an index by what stands in the place of `torch.load`',
+    'models.chat': LOADER,
+    'models.handle': 'asks `is_trusted` first, or is asked in a process of its own',
+    'models.parlai_classifier': LOADER,
+    'models.parlai_likelihood': LOADER,
+    'systems.parlai_agents': 'builds the agent of a system',
+    'systems.player_process': 'asks `is_trusted` first, or is a process of its own',
+    'systems.safe.load': 'has the readers that stand in the places of the originals',
+    'systems.safe.read': 'has the readers of data',
+}
+BUILDERS = {'create_agent', 'load_system', 'load_judge', 'load_encoder', 'AgentChat'}
+BUILDERS |= {'ParlaiClassifier', 'load_hf_judge'}
+PICKLES = {'pickle', 'torch', 'joblib', 'dill', 'cloudpickle'}
+
+
+def model_openers(source):
+    """
+    Yield the lines at which a module builds a model or opens a pickle.
+    """
+    for node in ast.walk(ast.parse(source)):
+        called = node.func if isinstance(node, ast.Call) else None
+        if isinstance(called, ast.Name) and called.id in BUILDERS:
+            yield node.lineno
+        if isinstance(called, ast.Attribute) and called.attr in ('load', 'loads'):
+            owner = ast.unparse(called.value)
+            if owner.rpartition('.')[2] in PICKLES and 'safetensors' not in owner:
+                yield node.lineno
+        words = node.keywords if called else ()
+        if any(ast.unparse(word) == 'allow_pickle=True' for word in words):
+            yield node.lineno
+
+
+def test_models_are_opened_where_it_is_decided_in_which_process():
+    openers = {
+        name: lines
+        for name, path in module_paths(ROOT).items()
+        if (lines := list(model_openers(path.read_text(encoding='utf-8'))))
+    }
+    assert set(openers) == set(OPENS_MODELS), openers
+
+
+def test_a_module_that_opens_a_model_is_found():
+    for source in (
+        'agent = create_agent(opt)',
+        'import torch\ntorch.load(path)',
+        'import parlai.utils.pickle\nparlai.utils.pickle.load(file)',
+        'import numpy\nnumpy.load(path, allow_pickle=True)',
+    ):
+        assert list(model_openers(source)), source
+    assert not list(model_openers('import safetensors.numpy as s\ns.load(data)'))

@@ -40,7 +40,7 @@ from parlai_ext.systems.model_cache import (
 )
 from parlai_ext.systems.player_process import load_on
 from parlai_ext.systems.players import Player
-from parlai_ext.systems.safe.load import trust_files
+from parlai_ext.systems.safe.load import note_trusted
 from parlai_ext.systems.spending import Spending, add_to_spent
 from parlai_ext.view.progress import bar_of
 from parlai_ext.worlds.block_player import BlockPlayer
@@ -273,7 +273,7 @@ def load_same(run: RunFolder, machine: Machine, system: System) -> Player:
     Load a system in another process, if it is what the run's manifest says.
     """
     known = run.manifest.everybody[system.name].identity
-    with trust_files(machine.trust_model_code):
-        here = identity(system)
-        refuse_difference(f'system {system.name!r}: its options and files', here, known)
-        return load_on(machine, system)
+    note_trusted(machine.trust_model_code, on_disk=False)
+    here = identity(system)
+    refuse_difference(f'system {system.name!r}: its options and files', here, known)
+    return load_on(machine, system)

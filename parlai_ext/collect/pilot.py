@@ -23,7 +23,7 @@ from parlai_ext.collect.plan import Plan
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Dialogue, System
 from parlai_ext.engines.machine import Machine
-from parlai_ext.scoring.score_run import build_scorer, score_dialogues
+from parlai_ext.scoring.score_run import ChosenScorer, score_dialogues
 from parlai_ext.store import RunFolder
 from parlai_ext.systems.player_process import load_on
 from parlai_ext.systems.players import Participant, Player, Reply
@@ -131,16 +131,14 @@ def pilot(
     plan: Plan,
     machine: Machine,
     run: RunFolder | None,
+    scorer: ChosenScorer | None = None,
     *,
-    judge: bool = True,
-    named_by_user: bool = False,
     clock: Clock = time.perf_counter,
 ) -> Forecast:
     """
     Play blocks in which every system speaks, score them, and forecast what is left.
 
-    :param judge: build the protocol's scorer too, and score the dialogues.
-    :param named_by_user: a scorer from outside the package may be imported.
+    :param scorer: the protocol's, by which the dialogues are scored, too.
     :raises UserError: when nothing is left to do, or nothing could be measured.
     """
     start, measured = clock(), dict[str, Measured]()
@@ -164,8 +162,8 @@ def pilot(
     names = [system.name for system in everybody if system.name in spoke]
     systems = system_forecasts(names, spoke, replies, play_seconds)
     score_seconds = None
-    if judge:
-        once, each = time_scoring(plan, machine, dialogues, clock, named_by_user)
+    if scorer is not None:
+        once, each = time_scoring(plan, machine, dialogues, clock, scorer)
         score_seconds = once + each * n_dialogues
     spent = (measurement.spent or {} for measurement in measured.values())
     return Forecast(
@@ -272,13 +270,13 @@ def time_scoring(
     machine: Machine,
     dialogues: Sequence[Dialogue],
     clock: Clock,
-    named_by_user: bool,
+    chosen: ChosenScorer,
 ) -> tuple[float, float]:
     """
     Return the seconds that it takes to load the scorer, and to score a dialogue.
     """
     start = clock()
-    scorer = build_scorer(plan.protocol.scorer, machine, named_by_user=named_by_user)
+    scorer = chosen.build(machine)
     loaded = clock()
     first_only = plan.protocol.score != 'both'
     for i in range(0, len(dialogues), plan.shard_size):

@@ -19,6 +19,7 @@ from parlai_ext.collect.forecast import (
 )
 from parlai_ext.collect.options import PlanOptions, TrialOptions
 from parlai_ext.collect.plan import (
+    RequestedProtocol,
     missing_error,
     plan_to_try,
     refuse_missing_openers,
@@ -28,7 +29,7 @@ from parlai_ext.collect.plan import (
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.engines.machine import Machine
-from parlai_ext.scoring.score_run import build_scorer, check_scorer, model_systems
+from parlai_ext.scoring.score_run import ChosenScorer, check_scorer, model_systems
 from parlai_ext.store import RunFolder
 from parlai_ext.worlds.schedule import pairings
 
@@ -105,39 +106,42 @@ def try_before_run(
     :param judge: the command scores too; a scorer that could not be built stops it.
     :raises UserError: when a system is not fit to talk, or the scorer not to judge.
     """
-    if judge and options.run_dir and not trials.dry_run:
-        asked = requested_protocol(options)
-        named = asked.scorer_is_named
-        check_scorer(asked.protocol.scorer, named_by_user=named)
+    asked, scorer = requested_protocol(options), None
+    if judge:
+        section, named = asked.protocol.scorer, asked.scorer_is_named
+        scorer = ChosenScorer(section, named_by_user=named)
+        if options.run_dir and not trials.dry_run:
+            check_scorer(section, named_by_user=named)
     if trials.preflight:
-        _preflight(options, machine, judge)
+        _preflight(options, machine, scorer)
     result: DryRun | Forecast | None = None
     if trials.dry_run:
-        result = dry_run(options, judge=judge)
+        result = dry_run(asked, options.run_dir, scorer)
         print('\n'.join(result.lines()))
-        asked = requested_protocol(options)
         result.refuse_missing(asked.protocol, options.skip_missing)
     if trials.pilot:
-        result = _pilot(options, machine, judge)
+        result = _pilot(options, machine, scorer)
         print('\n'.join(result.lines()))
     return result
 
 
-def dry_run(options: PlanOptions, *, judge: bool) -> DryRun:
+def dry_run(
+    asked: RequestedProtocol, run_dir: str | None, scorer: ChosenScorer | None
+) -> DryRun:
     """
     Return what the run has to do, without loading a model or a task's data.
 
-    :param judge: the scorer's model has to be here too.
+    :param scorer: whose models have to be here, too; `None` for a run without scores.
     :raises UserError: when the run folder holds a run with other settings.
     """
     from parlai_ext.systems.resolve import DOWNLOAD, MISSING, resolve
 
-    asked, run_dir = requested_protocol(options), options.run_dir
     protocol = asked.protocol
     _refuse_other_settings(protocol, run_dir)
     refuse_missing_openers(asked)
-    named = asked.scorer_is_named
-    models = model_systems(protocol.scorer, named_by_user=named) if judge else []
+    models = []
+    if scorer is not None:
+        models = model_systems(scorer.section, named_by_user=scorer.named_by_user)
     status, of_models = (
         [resolve(system) for system in some] for some in (asked.needed_systems, models)
     )
@@ -177,28 +181,30 @@ def _refuse_other_settings(protocol: Protocol, run_dir: str | None) -> None:
             raise UserError(f'{run_dir} was made with other settings: {changes}')
 
 
-def _preflight(options: PlanOptions, machine: Machine, judge: bool) -> None:
+def _preflight(
+    options: PlanOptions, machine: Machine, scorer: ChosenScorer | None
+) -> None:
     from parlai_ext.collect.preflight import check_report, preflight, stop_unless_fit
 
     plan = plan_to_try(options, machine)
     checks = preflight(plan, machine, RunFolder.existing_or_none(options.run_dir))
     print('\n'.join(check_report(checks)))
     stop_unless_fit(checks, skip_missing=options.skip_missing)
-    if judge:
+    if scorer is not None:
         # a model that is no judge is known when it is loaded, and not before
-        named = requested_protocol(options).scorer_is_named
-        build_scorer(plan.protocol.scorer, machine, named_by_user=named)
+        scorer.build(machine)
         print('preflight  the scorer can be had')
 
 
-def _pilot(options: PlanOptions, machine: Machine, judge: bool) -> Forecast:
+def _pilot(
+    options: PlanOptions, machine: Machine, scorer: ChosenScorer | None
+) -> Forecast:
     from parlai_ext.collect.pilot import pilot
 
     plan = plan_to_try(options, machine)
     run = RunFolder.existing_or_none(options.run_dir)
     with run.lock() if run else nullcontext():
-        named = requested_protocol(options).scorer_is_named
-        forecast = pilot(plan, machine, run, judge=judge, named_by_user=named)
+        forecast = pilot(plan, machine, run, scorer)
         if options.run_dir:
             save_forecast(options.run_dir, forecast)
     return forecast

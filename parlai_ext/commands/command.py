@@ -177,14 +177,7 @@ class Command:
         """
         with data_in(self.opt.get('datapath')):
             self.check_early()
-            with self.trusted_files():
-                return self.run()
-
-    def trusted_files(self) -> contextlib.AbstractContextManager[None]:
-        """
-        Let files run code meanwhile; those of a command that loads no model may not.
-        """
-        return contextlib.nullcontext()
+            return self.run()
 
     def check_early(self) -> None:
         """
@@ -372,6 +365,10 @@ class ModelCommand(Command):
             from parlai_ext.systems.zoo import require_in_zoo
 
             require_in_zoo(value)
+        if files := self.machine.trust_model_code:
+            from parlai_ext.systems.safe.load import note_trusted
+
+            note_trusted(files)
 
     def scorer_values(self) -> list[str]:
         """
@@ -380,15 +377,6 @@ class ModelCommand(Command):
         pairs = [*(self.opt.get('scorer_option') or ())]
         values = [pair.partition('=')[2] for pair in pairs]
         return [*values, self.opt.get('judge_model_file') or '']
-
-    def trusted_files(self) -> contextlib.AbstractContextManager[None]:
-        files = self.machine.trust_model_code
-        if not files:
-            return contextlib.nullcontext()
-        from parlai_ext.systems.safe.load import note_trusted, trust_files
-
-        note_trusted(files)
-        return trust_files(files)
 
 
 @contextlib.contextmanager

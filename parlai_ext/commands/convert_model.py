@@ -5,7 +5,6 @@ Write a ParlAI model as safetensors, a format that no reader has to trust.
 import json
 import os
 import shutil
-from collections.abc import Sequence
 from dataclasses import dataclass
 from filecmp import cmp
 from pathlib import Path
@@ -67,9 +66,10 @@ class ConvertModel(Command):
         named = self.machine.trust_model_code
         trusted = [str(existing_model(path, flag)) for path in named]
 
-        from parlai_ext.systems.safe.load import trusted_hashes
+        from parlai_ext.systems.safe.load import note_trusted, trusted_hashes
 
-        result = convert(source, output, trusted)
+        note_trusted(trusted)
+        result = convert(source, output)
         for name, digest in trusted_hashes(trusted).items():
             print(printable(f'trusted to run code: {name}, sha256 {digest}'))
         for line in result_lines(result):
@@ -113,7 +113,7 @@ def output_path(path: str | None) -> Path:
     return Path(path)
 
 
-def convert(source: Path, output: Path, trusted: Sequence[str] = ()) -> Converted:
+def convert(source: Path, output: Path) -> Converted:
     """
     Write ``output`` and its companions, all or none of them.
 
@@ -122,23 +122,21 @@ def convert(source: Path, output: Path, trusted: Sequence[str] = ()) -> Converte
     """
     from parlai_ext.systems.safe.load import (
         check_model_files,
+        convert_states,
         guarded,
         read_opt,
-        read_states,
     )
-    from parlai_ext.systems.safe.safetensors_file import same_bits, write_states
 
-    with guarded(trusted, {}):
+    with (
+        staged_folder(output, becomes_target=False) as scratch,
+        guarded({}),
+    ):
         check_model_files(source)
-        states = read_states(source)
+        dropped, n_tensors = convert_states(source, scratch / output.name)
         has_opt = Path(f'{source}.opt').is_file()
         opt = read_opt(f'{source}.opt') if has_opt else None
-    with staged_folder(output, becomes_target=False) as scratch:
-        dropped = write_states(states, scratch / output.name)
         # safetensors would let nobody else read it
         shutil.copymode(source, scratch / output.name)
-        if not same_bits(states['model'], read_states(scratch / output.name)['model']):
-            raise UserError(f'{source}: the weights read back are not those written')
         copied = files_beside(source, opt)
         for suffix, path in copied.items():
             shutil.copyfile(path, scratch / f'{output.name}{suffix}')
@@ -153,7 +151,7 @@ def convert(source: Path, output: Path, trusted: Sequence[str] = ()) -> Converte
         names = publish(scratch, output)
     beside = tuple(name for name in names if name != output.name)
     sizes = source.stat().st_size, output.stat().st_size
-    return Converted(output, beside, tuple(dropped), len(states['model']), *sizes)
+    return Converted(output, beside, tuple(dropped), n_tensors, *sizes)
 
 
 def files_beside(source: Path, opt: Options | None) -> dict[str, Path]:

@@ -126,15 +126,6 @@ class Worker:
             self._channel.shutdown(socket.SHUT_RDWR)
         self._channel.close()
 
-    def wait(self) -> int:
-        """
-        Wait until it has ended, and return its exit code, negative for a signal.
-
-        :raises UserError: where the server and all of its workers were killed.
-        """
-        with self._channel, self._channel.makefile('rb') as end:
-            return _exit_code(end.read())
-
     def _answer(self, request: bytes, patience: float | None) -> Any:
         end = None if patience is None else time.monotonic() + patience
         self._channel.settimeout(patience)

@@ -29,6 +29,7 @@ CONFIG = 'config'  # the same part of the record beside scores
 LARGEST_NOTE = 2**20  # bytes
 # what this process noted, where the folder cannot be written or is another machine's
 _noted: dict[str, frozenset[str]] = {}
+_trusted_here: set[str] = set()  # hashes of files, likewise
 
 
 def configuration_folder() -> Path | None:
@@ -127,14 +128,19 @@ def _read_note(digest: str) -> frozenset[str]:
         return frozenset()
 
 
-def note_trust(files: Iterable[Path]) -> None:
+def note_trust(files: Iterable[Path], *, on_disk: bool = True) -> None:
     """
     Note that the user trusts these files as they are now.
+
+    :param on_disk: as of `note_parts`.
     """
     for file in files:
-        folder = _trusted()
+        folder, digest = _trusted(), sha256(file)
+        _trusted_here.add(digest)
+        if not on_disk:
+            continue
         try:
-            write_note(folder and folder / sha256(file), f'{file.resolve()}\n')
+            write_note(folder and folder / digest, f'{file.resolve()}\n')
         except OSError as error:
             words = error.strerror or error
             logger.warning('that %s is trusted cannot be noted (%s)', file, words)
@@ -145,9 +151,10 @@ def is_trusted_file(path: str | Path) -> bool:
     True if the user trusted this very file, in this command or an earlier one.
     """
     folder = _trusted()
-    if folder is None or not folder.is_dir() or not os.path.isfile(path):
+    if not os.path.isfile(path) or not (_trusted_here or (folder and folder.is_dir())):
         return False
-    return (folder / sha256(Path(path))).is_file()
+    digest = sha256(Path(path))
+    return digest in _trusted_here or bool(folder and (folder / digest).is_file())
 
 
 def _trusted() -> Path | None:

@@ -153,8 +153,13 @@ def _load(kind: str, name: str, machine: Machine) -> Any:
     """
     from parlai_ext.systems.parlai_agents import is_trusted
 
-    load, system = vars(Models)[kind].load, model_system(kind, name)
-    if is_trusted(system):
+    load = vars(Models)[kind].load
+    try:
+        system = model_system(kind, name)
+        trusted = is_trusted(system)
+    except UserError:  # which says why; or a kind of model has names of its own
+        trusted = True
+    if trusted:
         return load(kind, name, machine)
     from parlai_ext.models.judge_process import load_apart
 
@@ -322,7 +327,7 @@ def check_model(kind: str, name: str) -> None:
 
     :raises UserError: when it is not there or cannot be downloaded.
     """
-    from parlai_ext.systems.downloads import download_systems
+    from parlai_ext.systems.downloads import fetch_system
     from parlai_ext.systems.resolve import DOWNLOAD, MISSING, resolve
 
     system = model_system(kind, name)
@@ -330,6 +335,4 @@ def check_model(kind: str, name: str) -> None:
     if resolution.status == MISSING:
         raise SystemFailed(system.name, resolution.reason or 'it is missing')
     if resolution.status == DOWNLOAD:
-        for download in download_systems([system]):
-            if download.reason:
-                raise UserError(download.reason)
+        fetch_system(system)

@@ -10,7 +10,7 @@ model tells of a long call, and what it keeps of it, comes back in the midst of 
 import base64
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, fields, is_dataclass
+from dataclasses import asdict, fields
 from importlib import import_module
 from typing import Any
 
@@ -23,16 +23,17 @@ from parlai_ext.engines.machine import Machine
 from parlai_ext.models.encoders import MaskedLogprobs, TokenVectors, WordLabels
 from parlai_ext.models.watch import NO_WATCH, Watch
 from parlai_ext.systems.chat.conversation import ChatReply
-from parlai_ext.systems.downloads import download_systems
-from parlai_ext.systems.families import HubFamily, family_of
+from parlai_ext.systems.downloads import fetch_system
 from parlai_ext.systems.own_process import OwnProcess, Server, answers_of_a_kind
 from parlai_ext.systems.players import AgentRaised
 
 SERVER = f'{__name__}:ModelHere'
-RECORDS = (Question, Answer, TokenVectors, WordLabels, MaskedLogprobs, ChatReply)
-RECORD_OF = {kind.__name__: kind for kind in RECORDS}
-MISSING = 'missing'  # there is no such attribute
-PART = 'part'  # an attribute that is no plain data
+RECORDS: Mapping[str, Any] = {
+    kind.__name__: kind
+    for kind in (Question, Answer, TokenVectors, WordLabels, MaskedLogprobs, ChatReply)
+}
+MISSING = 'missing'  # instead of an attribute: there is none
+PART = 'part'  # it is no plain data
 
 
 Loader = Callable[[str, str, Machine], Any]
@@ -48,20 +49,10 @@ def load_apart(
     :param system: what its name means.
     :raises UserError: as its loader does.
     """
-    family = family_of(system.opt)
-    if isinstance(family, HubFamily) and not system.opt.get('model_file'):
-        try:
-            family.fetched_weights(system.opt)
-        except UserError as error:
-            problem = str(error).removeprefix('hf_model: ')
-            raise UserError(f'{kind} {name}: hf_model: {problem}') from None
-    for download in download_systems([system]):
-        if download.reason:
-            raise UserError(download.reason)
+    fetch_system(system)
     process = OwnProcess(f'{kind} {name!r}', SERVER, system.opt)
-    plain = {**asdict(machine), 'trust_model_code': []}
     loader = [load.__module__, load.__name__]
-    process.load([loader, kind, name, plain], machine.reply_timeout)
+    process.load([loader, kind, name, asdict(machine)], machine.reply_timeout)
     return DistantModel(process, machine.reply_timeout)
 
 
@@ -74,20 +65,21 @@ class DistantPart:
         self._model, self._path = model, path
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith('__'):  # which copies and pickles look for
+        if name.startswith('_'):  # which copies and pickles look for
             raise AttributeError(name)
         path = (*self._path, name)
-        kind, value = self._model.ask('look', path)
-        if kind == MISSING:
+        told = self._model.ask('look', path)
+        if told == MISSING:
             raise AttributeError(f'{self._model.process.who} has no {".".join(path)}')
-        if kind != PART:
-            return value
+        if told != PART:
+            return told[0]
         part = DistantPart(self._model, path)
         setattr(self, name, part)  # it is asked for once
         return part
 
     def __call__(self, *args: Any, **options: Any) -> Any:
-        return self._model.ask('call', self._path, args, options)
+        keeps = self._model.watch.kept is not None
+        return self._model.ask('call', keeps, self._path, args, options)
 
 
 class DistantModel(DistantPart):
@@ -95,14 +87,12 @@ class DistantModel(DistantPart):
     A model in another process.
 
     :ivar watch: is told of finished work, and keeps it.
-    :ivar asks_anew: as of `AgentChat`.
     """
 
     def __init__(self, process: OwnProcess, patience: float | None):
         super().__init__(self, ())
         self.process, self.patience = process, patience
         self.watch = NO_WATCH
-        self.asks_anew = False
 
     def ask(self, do: str, *given: Any) -> Any:
         """
@@ -110,11 +100,9 @@ class DistantModel(DistantPart):
 
         :raises UserError: when the model cannot go on.
         """
-        how = {'asks_anew': self.asks_anew, 'keeps': self.watch.kept is not None}
+        message = to_plain(list(given))
         try:
-            told = self.process.ask(
-                do, [how, *to_plain(list(given))], self.patience, self._told
-            )
+            told = self.process.ask(do, message, self.patience, self._told)
         except AgentRaised as error:
             raise UserError(f'{self.process.who} {error}') from None
         with answers_of_a_kind():
@@ -159,10 +147,10 @@ def to_plain(value: Any) -> Any:
         return {'array': [value.dtype.str, list(value.shape), data]}
     if isinstance(value, AddedToken):
         return {'token': [value.content, value.special]}
-    if is_dataclass(value) and type(value) in RECORDS:
-        own = [to_plain(getattr(value, field.name)) for field in fields(value)]
-        return {type(value).__name__: own}
-    raise TypeError(f'{type(value).__name__} is no plain data')
+    kind = type(value).__name__
+    if RECORDS.get(kind) is not type(value):
+        raise TypeError(f'{kind} is no plain data')
+    return {kind: [to_plain(getattr(value, field.name)) for field in fields(value)]}
 
 
 def from_plain(data: Any) -> Any:
@@ -176,6 +164,8 @@ def from_plain(data: Any) -> Any:
     if not isinstance(data, dict):
         return data
     [(kind, parts)] = data.items()
+    if kind in RECORDS:
+        return RECORDS[kind](*map(from_plain, parts))
     return MAKERS[kind](parts)
 
 
@@ -184,17 +174,12 @@ def _array(parts: Any) -> np.ndarray:
     return np.frombuffer(base64.b64decode(text), np.dtype(dtype)).reshape(shape).copy()
 
 
-def _records(kind: Callable[..., Any]) -> Callable[[Any], Any]:
-    return lambda parts: kind(*map(from_plain, parts))
-
-
 MAKERS: dict[str, Callable[[Any], Any]] = {
     'float': float,
     'tuple': lambda parts: tuple(map(from_plain, parts)),
     'map': lambda parts: {from_plain(key): from_plain(value) for key, value in parts},
     'array': _array,
     'token': lambda parts: AddedToken(parts[0], special=parts[1]),
-    **{name: _records(kind) for name, kind in RECORD_OF.items()},
 }
 
 
@@ -217,27 +202,24 @@ class ModelHere(Server):
         self.model = load(kind, name, Machine(**machine))
         return self.facts()
 
-    def look(self, how: Mapping[str, bool], path: Any) -> Any:
+    def look(self, path: Any) -> Any:
         """
         Return an attribute that is plain data, or whether there is one.
         """
         try:
-            value = self._part(from_plain(path))
+            return to_plain([self._part(from_plain(path))])
         except AttributeError:
-            return to_plain([MISSING, None])
-        try:
-            return to_plain(['', value])
+            return MISSING
         except TypeError:
-            return to_plain([PART, None])
+            return PART
 
-    def call(self, how: Mapping[str, bool], path: Any, args: Any, options: Any) -> Any:
+    def call(self, keeps: bool, path: Any, args: Any, options: Any) -> Any:
         """
         Return what a method returns.
         """
         self.model.watch = Watch(
-            lambda n, of: self.ask_watch('tell', n, of), self if how['keeps'] else None
+            lambda n, of: self.ask_watch('tell', n, of), self if keeps else None
         )
-        self.model.asks_anew = how['asks_anew']
         method = self._part(from_plain(path))
         return to_plain(method(*from_plain(args), **from_plain(options)))
 

@@ -2,7 +2,6 @@
 A ParlAI generator as a `LanguageModel`: its own History, dictionary and truncation.
 """
 
-import os
 from functools import lru_cache, partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -28,8 +27,6 @@ from parlai_ext.models.judge_names import is_hugging_face, judge_system
 from parlai_ext.models.likelihood.causal import Causal
 from parlai_ext.models.likelihood.encoder_decoder import EncodedContexts, EncoderDecoder
 from parlai_ext.models.likelihood.engine import TOKENS
-from parlai_ext.systems.downloads import download_systems
-from parlai_ext.systems.fetch.data_folder import is_zoo_path
 from parlai_ext.systems.model_cache import fit_threads
 from parlai_ext.systems.parlai_agents import load_system
 
@@ -105,11 +102,6 @@ def load_judge(
     system = System(system.name, opt)
     keep_double_attention()
     fit_threads([system])
-    name = str(opt['model_file'])
-    if is_zoo_path(name) or os.path.isfile(name):  # else it is refused below
-        for download in download_systems([system]):
-            if download.reason:
-                raise UserError(download.reason)
     player = load_system(system, no_cuda=no_cuda, fp16=fp16)
     agent = check_agent(player.agent, model_file)
     if dtype is not None:

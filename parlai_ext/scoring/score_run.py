@@ -49,7 +49,7 @@ from parlai_ext.scoring.registry import (
 )
 from parlai_ext.store import RunFolder
 from parlai_ext.store.manifest import ScorerRecord
-from parlai_ext.systems.safe.load import trust_files
+from parlai_ext.systems.safe.load import note_trusted
 from parlai_ext.systems.spending import spending_of
 from parlai_ext.view.progress import bar_of
 from parlai_ext.worlds.schedule import ShardKey
@@ -439,8 +439,8 @@ def scorer_elsewhere(chosen: ChosenScorer, machine: Machine | None) -> Scorer:
     """
     machine = machine or Machine()
     use_data_folder(machine.datapath)
-    with trust_files(machine.trust_model_code):
-        return chosen.build(machine)
+    note_trusted(machine.trust_model_code, on_disk=False)
+    return chosen.build(machine)
 
 
 def score_dialogues(

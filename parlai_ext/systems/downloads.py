@@ -123,6 +123,17 @@ def download_systems(systems: Iterable[System]) -> list[Downloaded]:
     return [downloads.download(system) for system in systems]
 
 
+def fetch_system(system: System) -> None:
+    """
+    Download what a system lacks.
+
+    :raises UserError: when it cannot be had.
+    """
+    for download in download_systems([system]):
+        if download.reason:
+            raise UserError(download.reason)
+
+
 class _Downloads:
     """
     The downloads of one roster. What failed is not tried again for another system.

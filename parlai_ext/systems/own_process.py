@@ -166,13 +166,11 @@ class OwnProcess:
                     told = reply(answer['asks'])
                 answer = self.worker.ask(told, patience)
             return answer
-        except UserError as error:
-            self.worker.end(str(error))
-            hint = '--reply-timeout SECONDS gives it more'
-            problem = f'{error}; {hint}' if 'within' in str(error) else str(error)
-            raise UserError(problem) from None
-        except BaseException:
+        except BaseException as error:
             self.worker.end('its process was interrupted')
+            if isinstance(error, UserError) and 'within' in str(error):
+                hint = '--reply-timeout SECONDS gives it more'
+                raise UserError(f'{error}; {hint}') from None
             raise
 
     def warn_if_refused(self, words: str) -> None:

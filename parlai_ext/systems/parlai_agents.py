@@ -31,6 +31,7 @@ from parlai_ext.isolation.names import (
     nested_values,
     source_file,
 )
+from parlai_ext.isolation.own_records import is_trusted_file
 from parlai_ext.isolation.policy import require_named
 from parlai_ext.systems import hub
 from parlai_ext.systems.candidates import candidates_file, is_spec
@@ -50,7 +51,6 @@ from parlai_ext.systems.safe.load import (
     check_model_files,
     guarded,
     is_shipped,
-    trusts_file,
 )
 from parlai_ext.systems.safe.unpickle import BadModelFile
 from parlai_ext.systems.torch_memory import is_out_of_memory
@@ -58,6 +58,7 @@ from parlai_ext.systems.zoo import fetch_path
 
 # never datatype=train, which builds an optimizer; batch size 1, since some agents
 # (gpt2.py:276) refuse others, while `batch_act` takes as many clones as one likes
+SEEN_TO = CANDIDATES, 'model_file'  # the former is text
 DEFAULTS = {'datatype': 'valid', 'interactive_mode': True}
 
 
@@ -128,7 +129,7 @@ def cost_of_model(opt: Options) -> AbstractContextManager[None]:
     file, and a trusted one, may cost anything.
     """
     file = str(opt.get('model_file') or '')
-    if not file or trusts_file(file):
+    if not file or is_trusted_file(file):
         return nullcontext()
     names = {value for _, value in nested_values(opt) if isinstance(value, str)}
     return bounded_cost(file, [Path(name) for name in names if os.path.isfile(name)])
@@ -147,13 +148,13 @@ def has_strange_code(system: System) -> bool:
     if not agent or agent_module(agent) is not None:
         return False
     source = source_file(agent.partition(':')[0])
-    return source is None or not trusts_file(source)
+    return source is None or not is_trusted_file(source)
 
 
 def is_trusted(system: System) -> bool:
     """
-    True if a system may play in this process: its code is ours or trusted, and its
-    files are shipped, trusted, or none.
+    True if a system, or a judge, may be loaded in this process: its code is ours or
+    trusted, and its files are shipped, trusted, or none.
     """
     if has_strange_code(system):
         return False
@@ -161,10 +162,16 @@ def is_trusted(system: System) -> bool:
     inner = family_of(opt).inner_system(opt)
     if inner is not None and not is_trusted(inner):
         return False
+    # an agent of ParlAI may unpickle any file that an option names
+    is_ours = (agent_module(str(opt.get('model'))) or '').startswith('parlai_ext.')
+    for key, value in () if is_ours else nested_values(opt):
+        is_file = isinstance(value, str) and os.path.isfile(value)
+        if is_file and key not in SEEN_TO and not is_trusted_file(value):
+            return False
     if opt.get('model_file'):
         file = fetch_path(str(opt['model_file']))
         parts = [path for path in (file, Path(f'{file}.opt')) if path.is_file()]
-        return all(trusts_file(file) or is_shipped(part) for part in parts)
+        return all(is_trusted_file(file) or is_shipped(part) for part in parts)
     folder = str(opt.get('hf_model') or opt.get('model_name') or '')
     return not folder or is_model_name(folder) or hub.truthy(opt.get('hf_trust_code'))
 

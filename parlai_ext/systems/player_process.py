@@ -19,7 +19,7 @@ from parlai_ext.core.errors import SystemFailed, UserError, printable
 from parlai_ext.core.nouns import System
 from parlai_ext.engines.machine import Machine
 from parlai_ext.isolation.policy import require_named
-from parlai_ext.systems.downloads import download_systems
+from parlai_ext.systems.downloads import fetch_system
 from parlai_ext.systems.families import family_of
 from parlai_ext.systems.family import Family
 from parlai_ext.systems.own_process import OwnProcess, Server, answers_of_a_kind
@@ -63,9 +63,7 @@ def load_on(machine: Machine, system: System) -> Player:
 def _load_apart(
     system: System, options: Mapping[str, Any], patience: float | None
 ) -> Player:
-    for download in download_systems([system]):
-        if download.reason:
-            raise UserError(download.reason)
+    fetch_system(system)
     family = family_of(system.opt)
     key = os.getpid(), family.weights_key(system.opt)
     process = _living.get(key)

@@ -4,11 +4,13 @@ Models of Hugging Face's library, read for systems and for judges alike.
 A model is data: no code that comes with it runs unless the user asks for that.
 """
 
+import json
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
+from typing import IO, Any
 
 import torch
 import transformers
@@ -26,8 +28,9 @@ from parlai_ext.systems import hub
 from parlai_ext.systems.hub import ModelOptions
 from parlai_ext.systems.safe.cost import bounded_cost
 from parlai_ext.systems.safe.load import guarded
-from parlai_ext.systems.safe.read import try_tokenizer
+from parlai_ext.systems.safe.read import read_tensors
 from parlai_ext.systems.safe.reader import read_in_child
+from parlai_ext.systems.safe.safetensors_file import write_states
 from parlai_ext.systems.safe.unpickle import BadModelFile
 from parlai_ext.systems.torch_memory import is_out_of_memory
 
@@ -60,7 +63,7 @@ def read(
     """
     arguments = {'local_files_only': True, 'trust_remote_code': trust}
     config, tokenizer = read_description(folder, trust=trust, allowed=allowed)
-    with quiet(), guarded(), _bounded(folder, trust):
+    with quiet(), guarded(), _bounded(folder, trust), _without_pickles(folder) as home:
         if getattr(config, 'quantization_config', None) and 'quantization_config' in (
             extra
         ):
@@ -72,7 +75,7 @@ def read(
         # weights of a pooling layer that are missing are drawn alike in every process
         with torch.random.fork_rng(devices=[]):
             torch.random.default_generator.manual_seed(POOLER_SEED)
-            model, info = _read_part('model', folder, kind, allowed, **arguments)
+            model, info = _read_part('model', home, kind, allowed, **arguments)
     missing = sorted(k for k in info['missing_keys'] if not k.startswith(unused))
     if missing:  # it would talk at random
         raise UserError(
@@ -95,12 +98,6 @@ def read_description(
     :raises UserError: as `read` does.
     """
     arguments = {'local_files_only': True, 'trust_remote_code': trust}
-    file = folder / 'tokenizer.json'
-    if not trust and file.is_file() and not is_confined():
-        try:
-            read_in_child(try_tokenizer, file)
-        except BadModelFile as error:
-            raise UserError(f'hf_model: {file}: {error.why}') from None
     with quiet(), guarded(), _bounded(folder, trust):
         config = _read_part('config', folder, AutoConfig, allowed, **arguments)
         # which transformers would fetch and run without asking for the trust that it
@@ -118,6 +115,43 @@ def read_description(
     if not any(i not in special for i in tokenizer.get_vocab().values()):
         raise UserError(f'hf_model: there is no tokenizer in {folder}')
     return config, tokenizer
+
+
+@contextmanager
+def _without_pickles(folder: Path) -> Iterator[Path]:
+    """
+    Give the folder, or, where its weights are pickles that another process has to read,
+    one with them as safetensors.
+    """
+    weights = hub.cached_weights(str(folder))
+    files = hub.weight_files(weights) if weights else []
+    pickles = [file for file in files if file.suffix == '.bin']
+    if is_confined() or not pickles:
+        yield folder
+        return
+    with TemporaryDirectory() as scratch:
+        home, parts = Path(scratch), dict[str, str]()
+        for file in {*folder.iterdir()} - {*files}:
+            (home / file.name).symlink_to(file.absolute())
+        for file in pickles:
+            output = home / f'{file.stem}.safetensors'
+            try:
+                names = read_in_child(write_tensors, file, output)
+            except BadModelFile as error:
+                raise UserError(f'hf_model: {error.path}: {error.why}') from None
+            parts |= dict.fromkeys(names, output.name)
+        index = {'metadata': {}, 'weight_map': parts}
+        (home / hub.WEIGHTS[1]).write_text(json.dumps(index), 'utf-8')
+        yield home
+
+
+def write_tensors(file: IO[bytes], output: str) -> list[str]:
+    """
+    Write the tensors of a checkpoint of transformers as safetensors; return the names.
+    """
+    tensors = read_tensors(file)
+    write_states({'model': tensors}, output)
+    return list(tensors)
 
 
 def _bounded(folder: Path, trust: bool) -> AbstractContextManager[None]:

@@ -92,7 +92,7 @@ def resolve(system: System) -> Resolution:
     params = listed_params(system)
     if params is None and model is not None:
         try:
-            params = count_parameters(str(model), refusing=True)
+            params = count_parameters(model)
         except Refused as e:
             status, reason = MISSING, reason or e.as_option
     size = None if params is None else params * BYTES_PER_PARAMETER

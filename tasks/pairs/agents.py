@@ -13,13 +13,11 @@ from parlai.core.teachers import Teacher
 from parlai_ext.collect.options import PlanOptions
 from parlai_ext.collect.plan import make_plan
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.nouns import System
 from parlai_ext.core.options import add_flags
 from parlai_ext.core.protocol import ProtocolOptions
 from parlai_ext.engines.machine import Machine
-from parlai_ext.systems.players import Player
-from parlai_ext.systems.safe.load import trust_files
-from parlai_ext.worlds.block_player import BlockPlayer, load_on
+from parlai_ext.systems.safe.load import note_trusted
+from parlai_ext.worlds.block_player import BlockPlayer
 from parlai_ext.worlds.pairings import PLAYED
 
 DIALOGUES = ('--openers', '--num-dialogues', '--num-turns')
@@ -73,13 +71,8 @@ def load_roster(opt: Opt) -> BlockPlayer:
             raise UserError(f'--config is needed for {opt["task"]}, or one of: {known}')
         options['config'] = f'{scheme}_2022'
     machine = Machine.from_options(options)
-
-    def load(system: System) -> Player:
-        with trust_files(machine.trust_model_code):
-            return load_on(machine, system)
-
-    with trust_files(machine.trust_model_code):
-        plan = make_plan(PlanOptions.from_options(options), machine)
+    note_trusted(machine.trust_model_code)
+    plan = make_plan(PlanOptions.from_options(options), machine)
     there = len(plan.pairings) * len(plan.openers)
     wanted = given.get('num_self_chats', there)
     if wanted > there:
@@ -88,7 +81,7 @@ def load_roster(opt: Opt) -> BlockPlayer:
         raise UserError('selfchat_max_turns: use --num-turns, which counts utterances')
     opt['num_self_chats'] = wanted
     opt['selfchat_max_turns'] = -(-plan.protocol.num_turns // 2)
-    return BlockPlayer.from_plan(plan, machine, load=load)
+    return BlockPlayer.from_plan(plan, machine)
 
 
 class DefaultTeacher(Teacher):

@@ -36,7 +36,7 @@ from tests.support.user_error import user_error
 def forecast_of(opt):
     run, machine = RunFolder.existing_or_none(opt['run_dir']), Machine.from_options(opt)
     plan = plan_to_try(opt)
-    forecast = pilot(plan, machine, run, judge=False, clock=CLOCK)
+    forecast = pilot(plan, machine, run, clock=CLOCK)
     save_forecast(opt['run_dir'], forecast)
     return forecast
 

@@ -14,7 +14,7 @@ from parlai_ext.commands.check_roster import CheckRoster, system_lines
 from parlai_ext.engines.machine import data_in
 from parlai_ext.files.roster_file import load_roster, parse_target
 from parlai_ext.systems.resolve import Resolution, resolve
-from parlai_ext.systems.safe.load import count_parameters
+from parlai_ext.systems.safe.load import Refused, count_parameters
 from tests.support.no_network import refuse_sockets
 from tests.support.user_error import user_error
 
@@ -55,7 +55,8 @@ def test_a_file_that_runs_code_is_not_opened_for_its_size(tmp_path):
             return (os.mkdir, (str(tmp_path / 'ran'),))
 
     torch.save({'model': {}, 'bad': Bad()}, tmp_path / 'model')
-    assert count_parameters(str(tmp_path / 'model')) is None
+    with pytest.raises(Refused):
+        count_parameters(str(tmp_path / 'model'))
     assert not (tmp_path / 'ran').exists()
 
 

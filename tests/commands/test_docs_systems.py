@@ -156,7 +156,6 @@ def run(folder, bot):
             run_dir=folder / 'run',
             datapath=str(folder / 'data'),
             num_dialogues=1,
-            num_turns=6,
             bootstraps=50,
             check_sample=4,
             no_cuda=True,

@@ -29,8 +29,6 @@ from tests.support.published_runs import files_in
 from tests.support.small_run import SMALL, files_of, results_of, small_config, start_run
 from tests.support.user_error import user_error
 
-SHORT = {**SMALL, 'num_turns': 4}
-
 
 @pytest.fixture(scope='module')
 def finished(tmp_path_factory):
@@ -38,7 +36,7 @@ def finished(tmp_path_factory):
     config = small_config(home)
 
     def evaluated(**more):
-        given = {'config': config, 'run_dir': home / 'run', **SHORT, **more}
+        given = {'config': config, 'run_dir': home / 'run', **SMALL, **more}
         return EvaluateSystems.main(**given)
 
     return home / 'run', evaluated, evaluated()
@@ -124,7 +122,7 @@ def test_a_wrong_option_of_a_target_leaves_the_run_as_it_was(finished):
 
 def test_dry_run_refuses_what_the_run_would_refuse(finished):
     run, evaluated, _ = finished
-    with user_error('num_turns: 4 → 8'):
+    with user_error('num_turns: 6 → 8'):
         evaluated(num_turns=8, dry_run=True)
 
 
@@ -133,10 +131,10 @@ def test_dry_run_counts_and_writes_nothing(tmp_path):
     found = EvaluateSystems.main(
         config=config, run_dir=tmp_path / 'run', dry_run=True, **SMALL
     )
-    # 2 targets x 2 partners x 2 dialogues; 10 made utterances each, 5 of them judged
+    # 2 targets x 2 partners x 2 dialogues; 4 made utterances each, 2 of them judged
     assert found.dialogues == 8
-    assert found.utterances_to_generate == 80
-    assert found.utterances_to_score == 40
+    assert found.utterances_to_generate == 32
+    assert found.utterances_to_score == 16
     assert not (tmp_path / 'run').exists()
 
 

@@ -36,7 +36,7 @@ def stock(tmp_path_factory):
     retriever that talks, and of a mistake, which ends it.
     """
     home = tmp_path_factory.mktemp('stock')
-    config = small_config(home, targets=1, partners=1)
+    config = small_config(home, targets=1, partners=1, retriever=True)
     assert 'retrieval' in Path(config).read_text()
     words = f'collect_dialogues --config {config} --run-dir {home}/run'
     collect = f'{words} --num-dialogues 1 --num-turns 4'.split()

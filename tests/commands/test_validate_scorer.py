@@ -210,7 +210,6 @@ def test_command_collects_scores_and_goes_on(tmp_path):
         config=small_config(tmp_path, partners=1),
         run_dir=run_dir,
         num_dialogues=2,
-        num_turns=6,
         human_scores=str(system_scores),
         bootstraps=9,
         check_sample=4,

@@ -14,15 +14,19 @@ from tests.support.store_samples import files_under
 SMALL = {'num_dialogues': 2, 'bootstraps': 50, 'seed': 0, 'check_sample': 4}
 
 
-def small_config(folder, targets=2, partners=2, name='demo'):
+def small_config(folder, targets=2, partners=2, name='demo', retriever=False):
     """
-    Write a protocol with a few systems of the mini zoo and return its path.
+    Write a protocol of short dialogues of a few systems of the mini zoo and return its
+    path.
+
+    :param retriever: it is the first partner; it takes longest to load.
     """
     demo = yaml.safe_load(zoo_configs.path('protocols', name).read_text())
     mini = yaml.safe_load(zoo_configs.path('rosters', 'mini').read_text())
+    demo['num_turns'] = 6
     demo['roster'] = {
         'targets': mini['targets'][:targets],
-        'partners': mini['partners'][:partners],
+        'partners': mini['partners'][not retriever :][:partners],
     }
     names = {system['name'] for system in demo['roster']['targets']}
     demo['reference'] = {

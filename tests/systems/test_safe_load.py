@@ -15,10 +15,7 @@ from collections import Counter, OrderedDict, defaultdict
 from pathlib import Path
 from types import ModuleType
 
-import numpy
 import numpy as np
-import parlai.core.agents
-import parlai.core.opt
 import parlai.utils.pickle
 import pytest
 import torch
@@ -34,6 +31,7 @@ from parlai.utils.fp16 import DynamicLossScaler
 import parlai_ext
 from parlai_ext import compat
 from parlai_ext.core.errors import SystemFailed
+from parlai_ext.systems.safe import load
 from parlai_ext.systems.safe.load import (
     Refused,
     count_parameters,
@@ -53,6 +51,7 @@ from tests.support.malicious_pickles import (
     in_zip,
 )
 from tests.support.tiny_models import SIZES, make_generator, make_ranker, sentences
+from tests.support.trusted import trusted
 from tests.support.user_error import user_error
 from tests.support.written import tar_of
 
@@ -163,8 +162,8 @@ def test_options_that_name_no_agent_are_refused(tmp_path, marker, monkeypatch):
     optfile.write_text(json.dumps(opt))
     given = {'model_file': str(tmp_path / 'model'), 'datapath': str(tmp_path)}
     refused = 'refused: it wants to run the agent subprocess:Popen'
-    for match, trusted in (refused, ()), ('is no ParlAI agent', [optfile]):
-        with user_error(match), guarded(trusted):
+    for match, files in (refused, ()), ('is no ParlAI agent', [optfile]):
+        with user_error(match), trusted(*files), guarded():
             create_agent(Opt(given))
         assert not marker.exists()
     tried(create_agent, Opt(given))
@@ -220,29 +219,18 @@ def test_only_the_trusted_file_runs_code(tmp_path):
         path.write_bytes(in_zip(gadget('exec', marker)))
     link = tmp_path / 'link'
     link.symlink_to(paths[0])
-    with guarded(trusted=[str(link)]):
+    with trusted(link), guarded():
         tried(read, paths[0])
     assert markers[0].exists()
-    with pytest.raises(Refused), guarded(trusted=[str(link)]):
+    with pytest.raises(Refused), trusted(link), guarded():
         read(paths[1])
     assert not markers[1].exists()
-
-
-def test_the_innermost_guard_that_says_so_decides_what_is_trusted(tmp_path, marker):
-    path = tmp_path / 'model'
-    path.write_bytes(in_zip(gadget('exec', marker)))
-    with guarded(trusted=[str(path)]), pytest.raises(Refused), guarded(trusted=()):
-        read(path)
-    assert not marker.exists()
-    with guarded(trusted=[str(path)]), guarded():
-        tried(read, path)
-    assert marker.exists()
 
 
 def test_a_trusted_opt_runs_code(tmp_path, marker):
     path = tmp_path / 'model.opt'
     path.write_bytes(gadget('exec', marker))
-    with guarded([str(path)]):
+    with trusted(path):
         tried(read_opt, path)
     assert marker.exists()
 
@@ -283,70 +271,20 @@ def test_a_refusal_survives_a_change_of_process():
     assert (str(again), again.path, again.what) == (str(error), error.path, error.what)
 
 
-PLACES = [
-    (torch, 'load'),
-    (torch.jit, 'load'),
-    (numpy, 'load'),
-    (parlai.utils.pickle, 'load'),
-    (tod_agents, 'pickle'),
-    (parlai.core.opt.Opt, 'load'),
-    (parlai.core.agents, 'load_agent_module'),
-]
-
-
-def now():
-    return [vars(owner)[name] for owner, name in PLACES]
-
-
-def test_everything_is_as_before_after_the_last_guard():
-    before = now()
-    with guarded():
-        inside = now()
-        with pytest.raises(ZeroDivisionError), guarded():
-            raise ZeroDivisionError
-        assert now() == inside
-    assert not any(a is b for a, b in zip(before, inside, strict=True))
-    assert all(a is b for a, b in zip(before, now(), strict=True))
-
-
-def test_guards_of_two_threads_overlap(tmp_path):
-    before, path = now(), tmp_path / 'model'
-    path.write_bytes(in_zip(gadget('exec', tmp_path / 'marker')))
-    entered, left = threading.Event(), threading.Event()
-    refused = []
-
-    def other():
-        with guarded():
-            entered.set()
-            left.wait(20)
-            try:
-                torch.load(path)
-            except Refused as error:
-                refused.append(error)
-                raise
-
-    thread = threading.Thread(target=pytest.raises, args=(Refused, other))
-    with guarded():
-        thread.start()
-        assert entered.wait(20)
-    left.set()  # the first guard is gone, the other still there
-    thread.join()
-    assert len(refused) == 1 and not (tmp_path / 'marker').exists()
-    assert all(a is b for a, b in zip(before, now(), strict=True))
-
-
-def test_a_thread_without_guard_trusts_nothing_meanwhile(tmp_path):
-    path, marker = tmp_path / 'model', tmp_path / 'marker'
+def test_in_a_process_of_its_own_nothing_is_read_otherwise(
+    tmp_path, marker, monkeypatch
+):
+    path = tmp_path / 'model'
     path.write_bytes(in_zip(gadget('exec', marker)))
+    with guarded():
+        pass
+    monkeypatch.setattr(load, 'is_confined', lambda: True)
     caught = []
-
-    def other():
-        caught.append(pytest.raises(Refused, torch.load, path))
-
-    with guarded(trusted=[str(path)]):
-        thread = threading.Thread(target=other)
-        thread.start()
-        thread.join()
+    thread = threading.Thread(
+        target=lambda: caught.append(pytest.raises(Refused, read, path))
+    )
+    thread.start()
+    thread.join()
     assert len(caught) == 1 and not marker.exists()
 
 

@@ -27,8 +27,10 @@ from parlai_ext.systems.safe.model_options import (
     named_servers,
     options_for_talking,
 )
+from parlai_ext.systems.safe.read import read_options
 from tests.support.malicious_pickles import gadget, in_zip
 from tests.support.tiny_models import make_generator, make_ranker, with_options
+from tests.support.trusted import trusted
 from tests.support.user_error import user_error
 
 FOREIGN = (
@@ -114,7 +116,7 @@ def test_another_agent_than_the_rosters_is_refused(tmp_path, marker):
 
 def test_options_that_the_user_trusts_name_any_agent(tmp_path, marker):
     path = with_options(make_generator(tmp_path), model='strange_one:MineAgent')
-    with guarded([f'{path}.opt']):
+    with trusted(f'{path}.opt'):
         player = loaded(path)
     assert type(player.agent).__name__ == 'MineAgent'
 
@@ -230,7 +232,10 @@ def test_options_in_a_circle_end(tmp_path):
     opt['self'] = opt
     path = tmp_path / 'model.opt'
     path.write_bytes(pickle.dumps(opt))
-    assert read_opt(path)['model'] == 'seq2seq'
+    with open(path, 'rb') as file:
+        assert read_options(file)['model'] == 'seq2seq'
+    with user_error('cannot be read: ValueError: Circular'):
+        read_opt(path)
 
 
 @pytest.mark.parametrize(
@@ -260,7 +265,7 @@ def test_a_roster_shows_a_model_that_will_be_refused_as_missing(tmp_path, marker
     assert found.status == 'missing' and not marker.exists()
     assert found.reason.startswith('model_file: refused: ')
     assert 'builtins.exec' in found.reason
-    with guarded([path]):  # what the user trusts will play
+    with trusted(path):  # what the user trusts will play
         assert resolve(System('x', {'model_file': path})).status == 'present'
     assert not marker.exists()
 
@@ -288,7 +293,7 @@ def test_a_file_that_torch_refuses_for_good_is_not_said_to_be_trustable(tmp_path
         torch.load(path, weights_only=True)  # as transformers reads a .bin
     assert 'trust-model-code' not in str(caught.value)
     assert 'safetensors' in str(caught.value)
-    with pytest.raises(pickle.UnpicklingError), guarded([str(path)]):
+    with pytest.raises(pickle.UnpicklingError), trusted(path), guarded():
         torch.load(path, weights_only=True)
 
 
@@ -339,7 +344,7 @@ def test_no_reply_is_a_line_of_a_file_that_only_the_model_names(
     assert f'`{key}: {secret}` in the roster entry' in str(caught.value)
     # the test could fail: what the user names is said
     assert said(path, **{key: str(secret)}).startswith(SECRET)
-    with guarded([f'{path}.opt']):
+    with trusted(f'{path}.opt'):
         assert said(path).startswith(SECRET)
 
 

@@ -1,7 +1,7 @@
 """
 A model file, or what its options claim, may not cost more than an honest one: it is
 refused in one line before it takes all memory, overruns the interpreter's stack, or
-waits for ever; so is a tokenizer that takes for ever.
+waits for ever.
 """
 
 import io
@@ -21,7 +21,14 @@ from parlai_ext.files.zip_file import MOST_MEMBERS
 from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.safe import cost, reader
 from parlai_ext.systems.safe.cost import bounded_cost
-from parlai_ext.systems.safe.load import Refused, guarded, read_opt, read_states
+from parlai_ext.systems.safe.load import (
+    Refused,
+    convert_states,
+    guarded,
+    read_opt,
+    read_states,
+)
+from parlai_ext.systems.safe.read import read_pickle
 from parlai_ext.systems.safe.unpickle import BadModelFile
 from tests.support import family_hf
 from tests.support.malicious_pickles import in_zip, text
@@ -45,7 +52,7 @@ def test_a_key_of_a_million_tuples_crashes_the_reader_only(tmp_path):
     path = tmp_path / 'model'
     path.write_bytes(in_zip(nested(10**6)))
     with user_error('it crashes the reader, or reading it takes more than') as e:
-        read_states(path)
+        convert_states(path, tmp_path / 'new')
     assert str(path) in str(e.value)
 
 
@@ -110,7 +117,7 @@ def test_bytes_of_which_only_the_number_is_given_are_not_made(tmp_path):
     number = b'\x8a\x06' + (10**12).to_bytes(6, 'little')
     path.write_bytes(in_zip(b'\x80\x04cbuiltins\nbytes\n' + number + b'\x85R.'))
     with user_error('or reading it takes more than 60 seconds'):
-        read_states(path)
+        convert_states(path, tmp_path / 'new')
 
 
 @pytest.mark.parametrize('ending', ['dict', 'opt', 'candidates'])
@@ -158,7 +165,7 @@ def as_options(code, folder):
 def as_zip(code, folder):
     path = folder / 'model'
     path.write_bytes(in_zip(b'\x80\x04' + code))
-    return path, lambda: read_states(path)
+    return path, lambda: convert_states(path, folder / 'new')
 
 
 def as_old_file(code, folder):
@@ -167,24 +174,10 @@ def as_old_file(code, folder):
     before = file.getvalue()
     at = before.index(pickle.dumps({'a': 1}, 2))
     path.write_bytes(before[:at] + b'\x80\x04' + code)
-    return path, lambda: read_states(path)
+    return path, lambda: convert_states(path, folder / 'new')
 
 
-def as_array(code, folder):
-    path, file = folder / 'model.npy', io.BytesIO()
-    np.lib.format.write_array_header_1_0(
-        file, {'descr': '|O', 'fortran_order': False, 'shape': (1,)}
-    )
-    path.write_bytes(file.getvalue() + b'\x80\x04' + code)
-
-    def load():
-        with guarded():
-            return np.load(path, allow_pickle=True)
-
-    return path, load
-
-
-@pytest.mark.parametrize('form', [as_options, as_zip, as_old_file, as_array])
+@pytest.mark.parametrize('form', [as_options, as_zip, as_old_file])
 def test_what_nobody_can_hash_ends_its_reader(form, tmp_path, monkeypatch):
     monkeypatch.setattr(reader, 'SECONDS', 1)
     path, load = form(A_KEY, tmp_path)
@@ -206,7 +199,8 @@ def test_plain_nested_keys_are_read(tmp_path):
     keys = {(('a', 'b'), 'c'): 1, frozenset({('a', 'b')}): 2, (1, (2, (3,))): 3}
     path = tmp_path / 'model.opt'
     path.write_bytes(pickle.dumps(keys))
-    assert read_opt(path) == keys
+    with open(path, 'rb') as file:
+        assert read_pickle(file) == keys
 
 
 def test_a_number_that_takes_long_to_hash_is_refused(tmp_path):
@@ -313,36 +307,9 @@ def test_other_threads_and_what_comes_after_are_not_counted(empty):
     assert torch.nn.Linear(2_000_000, 1).weight.numel() == 2_000_000
 
 
-def tokenizer_file(tmp_path, pattern):
+def test_a_damaged_tokenizer_is_one_line(tmp_path):
     opt = family_hf.plain(tmp_path)
     [file] = tmp_path.rglob('tokenizer.json')
-    data = json.loads(file.read_text())
-    split = {'type': 'Split', 'behavior': 'Isolated', 'invert': False}
-    data['pre_tokenizer'] = {**split, 'pattern': {'Regex': pattern}}
-    file.write_text(json.dumps(data))
-    return opt, file
-
-
-def test_a_tokenizer_whose_pattern_fails_is_refused(tmp_path):
-    opt, file = tokenizer_file(tmp_path, '(a+)+$')
-    with user_error('its patterns fail on a plain text') as e:
-        loaded(opt)
-    assert str(file) in str(e.value)
-
-
-def test_a_tokenizer_that_needs_all_memory_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(reader, 'MEMORY', 2**30)
-    opt, file = tokenizer_file(tmp_path, 'a')
-    data = json.loads(file.read_text())
-    longer = {'type': 'Replace', 'pattern': {'String': 'a'}, 'content': 'a' * 10**6}
-    data['normalizer'] = {'type': 'Sequence', 'normalizers': [longer] * 3}
-    file.write_text(json.dumps(data))
-    with user_error(r'takes more than 61 seconds or 1\.0 GiB'):
-        loaded(opt)
-
-
-def test_a_damaged_tokenizer_is_left_to_its_reader(tmp_path):
-    opt, file = tokenizer_file(tmp_path, 'a')
     file.write_text('{')
     with user_error('the tokenizer in .* cannot be read: '):
         loaded(opt)

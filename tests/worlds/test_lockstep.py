@@ -75,7 +75,7 @@ def cast(folder):
 @pytest.fixture(scope='module')
 def batched(cast):
     rows = rows_of([(a, b) for a in cast for b in cast], openers_of(2))
-    return rows, play(rows, cast, 12)
+    return rows, play(rows, cast, 8)
 
 
 def one_by_one(row, cast, num_turns):
@@ -104,17 +104,17 @@ def test_batched_equals_one_by_one_in_float64(cast, batched):
     # one dialogue of each pair, over one opener and the other in turn
     some = [2 * pair + pair % 2 for pair in range(25)]
     found = [[*dialogues[i].texts] for i in some]
-    assert found == [one_by_one(rows[i], cast, 12) for i in some]
+    assert found == [one_by_one(rows[i], cast, 8) for i in some]
 
 
 def test_a_smaller_batch_changes_nothing_in_float64(cast, batched):
     rows, dialogues = batched
-    assert play(rows, cast, 12, batchsize=7) == dialogues
+    assert play(rows, cast, 8, batchsize=7) == dialogues
 
 
 def test_the_models_are_various_enough_to_tell_dialogues_apart(batched):
     _, dialogues = batched
-    assert all(len(d.utterances) == 12 and d.ended_by is None for d in dialogues)
+    assert all(len(d.utterances) == 8 and d.ended_by is None for d in dialogues)
     said = Counter(d.texts for d in dialogues)
     assert max(said.values()) == 1
     assert len({u.text for d in dialogues for u in d.utterances}) > 150

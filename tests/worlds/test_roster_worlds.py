@@ -127,16 +127,16 @@ def test_a_shared_world_plays_from_the_start_with_the_same_systems(tmp_path):
 
 
 def test_a_system_that_cannot_be_loaded_is_left_out(tmp_path, monkeypatch, caplog):
-    from parlai_ext.tasks.pairs import agents
+    from parlai_ext.worlds import block_player
 
-    load_on = agents.load_on
+    load_on = block_player.load_on
 
     def load(machine, system):
         if system.name == 'yes':
             raise UserError('yes: it is broken')
         return load_on(machine, system)
 
-    monkeypatch.setattr(agents, 'load_on', load)
+    monkeypatch.setattr(block_player, 'load_on', load)
     world = world_of(tmp_path)
     world.parley()
     assert acts(world) == [('echo', 'Hi!'), ('no', 'no')]

@@ -59,7 +59,7 @@ def convert_keras(
                 name: np.ascontiguousarray(file[place], np.float32)
                 for place, name in ARRAYS.items()
             }
-        settings = vars(read_in_child(read_pickle, tokenizer))
+        settings = read_in_child(read_pickle, tokenizer)
         words = _words(settings, len(arrays['embedding']))
         if arrays['output.bias'].shape != (len(labels),):
             raise ValueError(f'{arrays["output.bias"].shape} outputs, {labels}')

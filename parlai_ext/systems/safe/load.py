@@ -1,24 +1,23 @@
 """
-The guard: while it is active, nothing that ParlAI reads of a model runs code.
+The guard: what ParlAI reads of a model inside of one runs no code.
 
 ParlAI reads a model through few functions: `torch.load`, its own unpickler, `Opt.load`,
 now and then `pickle.load` or `numpy.load`; and a model's `.opt` names the class that is
-built. Each is replaced, for the whole process, while any guard is active.
+built. Ours take their places when the first guard is entered; outside of a guard they
+do what the originals do. In a process of its own, where alone files of others are read,
+there is no outside.
 """
 
 import contextlib
 import filecmp
+import functools
 import os
 import pickle
-import threading
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
-from tempfile import NamedTemporaryFile
-from typing import Any
+from typing import IO, Any
 
 import numpy
 import parlai.core.agents
@@ -42,13 +41,15 @@ from parlai_ext.systems.safe.model_options import (
     check_stored_options,
     options_for_talking,
 )
+from parlai_ext.systems.safe.reader import read_in_child
 from parlai_ext.systems.safe.unpickle import (
-    UNNAMED,
     BadModelFile,
     Refused,
     path_of,
 )
 
+opt_load: Any = vars(parlai.core.opt.Opt)['load'].__func__  # the original
+LOADING = parlai.core.loader, parlai.core.agents, parlai.core.params
 # models that came with this package, and were copied to the data folder
 SHIPPED = Path(__file__).resolve().parents[2] / 'mini' / 'zoo'
 
@@ -58,113 +59,88 @@ class _Guard:
     """
     One `guarded` block.
 
-    :param trusted: real paths of the files that may run code.
     :param roster_opt: the roster's entry of the system that is read.
     :param refusals: what the block has refused so far.
     """
 
-    trusted: frozenset[str] = frozenset()
     roster_opt: Options = field(default_factory=dict)
     refusals: list[Refused] = field(default_factory=list)
-
-    def trusts(self, path: str | Path) -> bool:
-        return os.path.realpath(path) in self.trusted or is_trusted_file(path)
 
 
 _no_guard = _Guard()
 _current_guard: ContextVar[_Guard] = ContextVar('parlai_ext_guard', default=_no_guard)
-_lock = threading.Lock()
-_n_active = 0
-_undo = contextlib.ExitStack()
 
 
 @contextlib.contextmanager
-def guarded(
-    trusted: Collection[str] | None = None, roster_opt: Options | None = None
-) -> Iterator[None]:
+def guarded(roster_opt: Options | None = None) -> Iterator[None]:
     """
-    Read model files, their options and their caches as data only.
+    Read model files, their options and their caches as data only, but those that the
+    user trusts.
 
-    The innermost guard of a thread that says what is trusted decides; a thread without
-    any trusts nothing while another has one.
-
-    :param trusted: files that may run code: they are read as ParlAI does; by default
-        those of the guard around this one.
-    :param roster_opt: the roster's entry of the system that is read; it may name an
-        agent that the model's own `.opt` may not.
+    :param roster_opt: the roster's entry of the system that is read, by default that of
+        the guard around this one; it may name an agent that the model's own `.opt` may
+        not.
     :raises Refused: naming file and global; also where ParlAI would have hidden it.
     """
     outer = _current_guard.get()
-    guard = _Guard(
-        outer.trusted if trusted is None else frozenset(map(os.path.realpath, trusted)),
-        outer.roster_opt if roster_opt is None else roster_opt,
-    )
-    with _replaced_readers():
-        token = _current_guard.set(guard)
-        try:
-            yield
-        except Exception as error:
-            if guard.refusals and guard.refusals[0].why not in str(error):
-                raise guard.refusals[0] from error
-            raise
-        else:
-            if guard.refusals:
-                raise guard.refusals[0]
-        finally:
-            _current_guard.reset(token)
-
-
-@contextlib.contextmanager
-def _replaced_readers() -> Iterator[None]:
-    """
-    Have our readers in the place of ParlAI's until the last guard ends.
-    """
-    global _n_active
-    with _lock:
-        if not _n_active:
-            for owner, name, ours in _replacements():
-                _undo.callback(setattr, owner, name, vars(owner)[name])
-                setattr(owner, name, ours)
-        _n_active += 1
+    guard = _Guard(outer.roster_opt if roster_opt is None else roster_opt)
+    _replace_readers()
+    token = _current_guard.set(guard)
     try:
         yield
+    except Exception as error:
+        if guard.refusals and guard.refusals[0].why not in str(error):
+            raise guard.refusals[0] from error
+        raise
+    else:
+        if guard.refusals:
+            raise guard.refusals[0]
     finally:
-        with _lock:
-            _n_active -= 1
-            if not _n_active:
-                _undo.close()
+        _current_guard.reset(token)
 
 
-def _replacements() -> list[tuple[Any, str, Any]]:
+@functools.cache
+def _replace_readers() -> None:
     """
-    Return (owner, name, ours) for each way in which ParlAI reads a model.
+    Put our readers in the places of those by which ParlAI reads a model.
     """
+    pickled = parlai.utils.pickle.load
     agents_only = _agents_only(parlai.core.loader.load_agent_module)
-    loading = (parlai.core.loader, parlai.core.agents, parlai.core.params)
-    load_pickle = partial(_read, read.read_pickle)
-    return [
-        (torch, 'load', _checked(_load_trusted_tensors, _load_tensors)),
-        (torch.jit, 'load', _checked(torch.jit.load, read.refuse_program)),
-        (numpy, 'load', _checked(numpy.load, partial(_load_arrays, numpy.load))),
-        (parlai.utils.pickle, 'load', _checked(parlai.utils.pickle.load, load_pickle)),
+    for owner, name, ours in (
+        (torch, 'load', _checked(torch.load, _load_trusted_tensors, _load_tensors)),
+        (torch.jit, 'load', _checked(torch.jit.load, None, read.refuse_program)),
+        (numpy, 'load', _checked(numpy.load, None, _load_arrays)),
+        (parlai.utils.pickle, 'load', _checked(pickled, None, read.read_pickle)),
         (parlai.core.tod.tod_agents, 'pickle', parlai.utils.pickle),
         (parlai.core.opt.Opt, 'load', classmethod(_load_opt)),
-        *((module, 'load_agent_module', agents_only) for module in loading),
-    ]
+        *((module, 'load_agent_module', agents_only) for module in LOADING),
+    ):
+        setattr(owner, name, ours)
+
+
+def _is_free() -> bool:
+    """
+    True where files are read as ever: outside of guards, in the user's own process.
+    """
+    return _current_guard.get() is _no_guard and not is_confined()
 
 
 def _checked(
-    load_trusted: Callable[..., Any], load_other: Callable[..., Any]
+    original: Callable[..., Any],
+    load_trusted: Callable[..., Any] | None,
+    load_other: Callable[..., Any],
 ) -> Callable[..., Any]:
     """
-    Return a reader that gives a file which the guard trusts to one function and any
-    other to another; what that refuses is kept, so that no caller on the way up can
-    hide it.
+    Return a reader that gives a file which the guard trusts to one function, by default
+    the original one, and any other to another; what that refuses is kept, so that no
+    caller on the way up can hide it.
     """
 
     def load(f: Any, *args: Any, **options: Any) -> Any:
-        if _current_guard.get().trusts(path_of(f)):
-            return load_trusted(f, *args, **options)
+        if _is_free():
+            return original(f, *args, **options)
+        if is_trusted_file(path_of(f)):
+            return (load_trusted or original)(f, *args, **options)
         with _refusals_recorded():
             return load_other(f, *args, **options)
 
@@ -180,31 +156,6 @@ def _refusals_recorded() -> Iterator[None]:
         if guard is not _no_guard:
             guard.refusals.append(refused)
         raise
-
-
-def _read(read_file: Callable[..., Any], f: Any, **options: Any) -> Any:
-    """
-    Return the data in a file that is not trusted: what only another process may read is
-    read there.
-
-    :param read_file: a function of `read.py`.
-    :param options: ``map_location``, where it reads tensors.
-    """
-    path = path_of(f)
-    has_tensors = read_file in (read.read_tensors, read.stored_parameters)
-    if has_tensors and (safetensors_file.is_safetensors(f) or is_shipped(path)):
-        return read_file(f, **options)
-    if is_confined():
-        with open(f, 'rb') if isinstance(f, str | os.PathLike) else nullcontext(f) as g:
-            return read_file(g, **options)
-    from parlai_ext.systems.safe.reader import read_in_child
-
-    if path == UNNAMED or (hasattr(f, 'tell') and f.tell()):
-        with NamedTemporaryFile() as rest:
-            rest.write(f.read())
-            rest.flush()
-            return read_in_child(read_file, rest.name, **options)
-    return read_in_child(read_file, f, **options)
 
 
 def is_shipped(path: str | Path) -> bool:
@@ -235,7 +186,7 @@ def _load_tensors(
     Stand in for `torch.load`: nothing of the file is run.
     """
     try:
-        return _read(read.read_tensors, f, map_location=map_location)
+        return read.read_tensors(f, map_location or 'cpu')
     except Refused as refused:
         if not options.get('weights_only'):
             raise
@@ -246,23 +197,22 @@ def _load_tensors(
 
 
 def _load_arrays(
-    original: Any,
-    file: Any,
-    mmap_mode: Any = None,
-    allow_pickle: bool = False,
-    **options: Any,
+    file: Any, mmap_mode: Any = None, allow_pickle: bool = False, **options: Any
 ) -> Any:
     if not allow_pickle:
-        return original(file, mmap_mode, **options)
-    arrays = _read(read.read_arrays, file)
+        return read.numpy_load(file, mmap_mode, **options)
+    with safetensors_file.opened(file) as opened:
+        arrays = read.read_arrays(opened)
     return read.Arrays(arrays) if isinstance(arrays, dict) else arrays
 
 
 def _load_opt(cls: Any, optfile: str) -> Any:
+    if _is_free():
+        return opt_load(cls, optfile)
     guard = _current_guard.get()
     with _refusals_recorded():
         opt = read_opt(optfile)
-        if not guard.trusts(optfile):
+        if not is_trusted_file(optfile):
             opt = options_for_talking(optfile, opt, guard.roster_opt)
     return cls(opt)
 
@@ -277,7 +227,8 @@ def _agents_only(original: Callable[[str], Any]) -> Callable[[str], Any]:
 
     def load_agent_module(agent_path: str) -> Any:
         kind = original(agent_path)
-        if not (isinstance(kind, type) and issubclass(kind, parlai.core.agents.Agent)):
+        is_agent = isinstance(kind, type) and issubclass(kind, parlai.core.agents.Agent)
+        if not (is_agent or _is_free()):
             raise UserError(f'model: {agent_path} is no ParlAI agent')
         return kind
 
@@ -286,21 +237,13 @@ def _agents_only(original: Callable[[str], Any]) -> Callable[[str], Any]:
 
 def check_model_files(path: str | Path) -> None:
     """
-    Refuse links to files elsewhere, pipes and devices beside a model that the guard
-    around does not trust.
+    Refuse links to files elsewhere, pipes and devices beside a model that the user does
+    not trust.
 
     :raises Refused: naming the file.
     """
-    guard = _current_guard.get()
-    if not guard.trusts(path):
-        check_files_beside(str(path), guard.roster_opt)
-
-
-def trusts_file(path: str | Path) -> bool:
-    """
-    True if the guard around lets a file run code.
-    """
-    return _current_guard.get().trusts(path)
+    if not is_trusted_file(path):
+        check_files_beside(str(path), _current_guard.get().roster_opt)
 
 
 def read_opt(path: str | Path, roster_opt: Options | None = None) -> dict[str, Any]:
@@ -310,10 +253,10 @@ def read_opt(path: str | Path, roster_opt: Options | None = None) -> dict[str, A
     :param roster_opt: the roster's entry; by default that of the guard around.
     :raises UserError: when it is neither, or more than data.
     """
-    guard = _current_guard.get()
-    roster_opt = guard.roster_opt if roster_opt is None else roster_opt
-    trusts = guard.trusts(path)
-    if not trusts:
+    if roster_opt is None:
+        roster_opt = _current_guard.get().roster_opt
+    trust = is_trusted_file(path)
+    if not trust:
         check_files_beside(str(path), roster_opt)
     with open(path, 'rb') as file:
         data = file.read()
@@ -323,11 +266,11 @@ def read_opt(path: str | Path, roster_opt: Options | None = None) -> dict[str, A
             if data.lstrip()[:1] in (b'', b'{', b'['):
                 raise read.unreadable(str(path), error) from error
             file.seek(0)  # a pickle, as ParlAI wrote it until 2019
-            opt = pickle.load(file) if trusts else _read(read.read_pickle, file)
+            opt = pickle.load(file) if trust else read_in_child(read.read_options, path)
     if not isinstance(opt, dict):
         raise BadModelFile(str(path), 'it holds no options')
     read.check_values(str(path), opt, 'its options hold')
-    if not trusts:
+    if not trust:
         check_stored_options(str(path), opt, roster_opt)
     cleaned = parlai.core.opt.__AUTOCLEAN_KEYS__
     return {key: value for key, value in opt.items() if key not in cleaned}
@@ -339,49 +282,69 @@ def read_states(path: str | Path) -> dict[str, Any]:
 
     :raises UserError: when it cannot be read, or is more than data.
     """
-    trusts = trusts_file(path)
-    with guarded():
-        states: dict[str, Any] = torch.load(str(path), 'cpu', parlai.utils.pickle)
+    if not is_trusted_file(path):
+        return read.read_states(str(path))
+    states: dict[str, Any] = _load_trusted_tensors(str(path), 'cpu')
     read.check_states(str(path), states)
-    if not trusts:  # lists in one another may hold more than any disk
-        read.check_values(str(path), states, 'it holds')
     return states
 
 
-def count_parameters(path: str | Path, refusing: bool = False) -> int | None:
+def count_parameters(path: str | Path) -> int | None:
     """
     Return how many parameters a model file holds, shared ones once; `None` if that
-    cannot be told without running code from it.
+    cannot be told, or of a trusted file only by running code from it.
 
-    :param refusing: raise `Refused` for such a file, unless it is trusted.
+    :raises Refused: for a file that is not trusted and would run code.
     """
     try:
-        return int(_read(read.stored_parameters, str(path)))
+        if safetensors_file.is_safetensors(path) or is_shipped(path):
+            return read.stored_parameters(str(path))
+        return int(read_in_child(read.stored_parameters, path))
     except (UserError, OSError, MemoryError, RuntimeError) as error:
-        if refusing and isinstance(error, Refused) and not trusts_file(path):
+        if isinstance(error, Refused) and not is_trusted_file(path):
             raise
         return None
 
 
-def trust_files(names: Sequence[str] | None) -> contextlib.AbstractContextManager[None]:
+def convert_states(source: str | Path, output: Path) -> tuple[list[str], int]:
     """
-    Let the files of ``--trust-model-code`` run code, and read all others as data.
-    Without such files nothing changes: systems are loaded as data anyway.
+    Write the weights of a model file as safetensors, in a process of its own unless the
+    user trusts it.
+
+    :return: the entries that were left out, and how many tensors there are.
+    :raises UserError: when it cannot be read, or safetensors cannot hold it.
     """
-    if not names:
-        return contextlib.nullcontext()
-    files = _existing_files(names)
-    return guarded([f'{file}{suffix}' for file in files for suffix in ('', '.opt')])
+    if is_trusted_file(source):
+        return _written(read_states(source), output)
+    dropped, n_tensors = read_in_child(convert_file, source, output)
+    return dropped, n_tensors
 
 
-def note_trusted(names: Sequence[str]) -> None:
+def convert_file(file: IO[bytes], output: str) -> tuple[list[str], int]:
     """
-    Note that the user trusts the files of ``--trust-model-code``, also in later
-    commands.
+    Convert an open model file as `convert_states` does, in this process.
+    """
+    return _written(read.read_states(file), Path(output))
+
+
+def _written(states: dict[str, Any], output: Path) -> tuple[list[str], int]:
+    dropped = safetensors_file.write_states(states, output)
+    written = read.read_states(str(output))['model']
+    if not safetensors_file.same_bits(states['model'], written):
+        raise UserError(f'{output}: the weights read back are not those written')
+    return dropped, len(written)
+
+
+def note_trusted(names: Sequence[str], *, on_disk: bool = True) -> None:
+    """
+    Let the files of ``--trust-model-code`` run code, in later commands, too.
+
+    :param on_disk: as of `note_trust`.
     """
     files = _existing_files(names)
     options = [Path(f'{file}.opt') for file in files]
-    note_trust([*files, *(file for file in options if file.is_file())])
+    options = [file for file in options if file.is_file()]
+    note_trust([*files, *options], on_disk=on_disk)
 
 
 def trusted_hashes(names: Sequence[str] | None) -> dict[str, str]:

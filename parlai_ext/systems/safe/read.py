@@ -26,7 +26,7 @@ from parlai_ext.systems.safe.unpickle import (
 
 MOST_VALUES = 1_000_000  # of a model's options, and of what is beside its weights
 MOST_UNPACKED = 100  # times the size of a file of arrays, which may be compressed
-torch_load = torch.load  # the original, which a guard replaces
+torch_load, numpy_load = torch.load, np.load  # the originals, which a guard replaces
 
 
 @contextmanager
@@ -78,16 +78,23 @@ def check_states(path: str, states: Any) -> None:
         raise BadModelFile(path, 'it holds no weights of a ParlAI model')
 
 
+def read_states(f: Any) -> dict[str, Any]:
+    """
+    Return the content of a model file of ParlAI: ``{'model': weights, …}``.
+    """
+    path, states = path_of(f), read_tensors(f)
+    check_states(path, states)
+    check_values(path, states, 'it holds')  # lists in one another: more than any disk
+    return states
+
+
 def stored_parameters(f: Any) -> int:
     """
     Return how many parameters a model file holds, shared ones once. They are not read.
     """
     without_data = getattr(torch.serialization, 'skip_data', nullcontext)
-    path = path_of(f)
     with without_data():
-        states = read_tensors(f)
-    check_states(path, states)
-    check_values(path, states, 'it holds')
+        states = read_states(f)
     tensors = [v for v in states['model'].values() if isinstance(v, torch.Tensor)]
     return sum({(t.data_ptr(), t.numel()): t.numel() for t in tensors}.values())
 
@@ -140,6 +147,15 @@ def read_pickle(file: IO[bytes]) -> Any:
         return pickle_module(path).load(file)
 
 
+def read_options(file: IO[bytes]) -> Any:
+    """
+    Return the options in a plain pickle, as ParlAI wrote them until 2019.
+    """
+    opt = read_pickle(file)
+    check_values(path_of(file), opt, 'its options hold')
+    return opt
+
+
 class Arrays(dict[str, np.ndarray]):
     """
     The arrays that `numpy.savez` wrote, in memory.
@@ -161,15 +177,17 @@ class Arrays(dict[str, np.ndarray]):
 def read_arrays(file: IO[bytes]) -> Any:
     """
     Return what `numpy.save` wrote, arrays of objects among it; of what `numpy.savez`
-    wrote, the arrays by name. For a process that does nothing else: all that numpy
-    unpickles in it is data only from then on.
+    wrote, the arrays by name.
     """
     path = path_of(file)
     with errors_named(path):
         _check_zip(file, path, MOST_UNPACKED)
-        pickle.load = pickle_module(path).load
-        arrays = np.load(file, allow_pickle=True)
-        return arrays if isinstance(arrays, np.ndarray) else dict(arrays)
+        before, pickle.load = pickle.load, pickle_module(path).load  # for numpy
+        try:
+            arrays = numpy_load(file, allow_pickle=True)
+            return arrays if isinstance(arrays, np.ndarray) else dict(arrays)
+        finally:
+            pickle.load = before
 
 
 def refuse_program(f: Any, *_: Any, **__: Any) -> NoReturn:
@@ -208,30 +226,3 @@ def _count_values(value: Any, counts: dict[int, int]) -> int:
         parts = value.values() if isinstance(value, dict) else value
         counts[id(value)] += sum(_count_values(part, counts) for part in parts)
     return counts[id(value)]
-
-
-# --- a trial of a tokenizer -----------------------------------------------------------
-
-LENGTH = 2_000  # characters of a text
-# of which texts are made: bad patterns take the longest at monotonous ones
-UNITS = ('a', ' ', '1', 'ab ', '\n')
-
-
-def try_tokenizer(file: IO[bytes]) -> None:
-    """
-    Read a `tokenizer.json` and use it: its patterns run in a library of Rust, which
-    nothing in a process could stop. One that is damaged is for its reader to refuse.
-
-    :raises BadModelFile: when it fails on a text.
-    """
-    from tokenizers import Tokenizer
-
-    try:
-        tokenizer = Tokenizer.from_buffer(file.read())
-    except Exception:
-        return
-    try:
-        for unit in UNITS:
-            tokenizer.encode(unit * (LENGTH // len(unit)) + '!')
-    except BaseException:  # what Rust calls a panic
-        raise BadModelFile(file.name, 'its patterns fail on a plain text') from None
