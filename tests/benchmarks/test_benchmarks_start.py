@@ -91,7 +91,6 @@ def test_what_cannot_run_is_a_reason_and_too_few_turns_are_said():
 WORTH = dict(zip('abcde', (5.0, 4.0, 3.0, 2.0, 1.0), strict=True))
 
 
-@pytest.mark.usefixtures('no_power_cuts')
 def test_each_scheme_stands_above_its_published_row(tmp_path, capsys):
     def self_play(system, _, n):
         return WORTH['b' if system == 'e' else system] + 0.04 * n

@@ -52,7 +52,7 @@ few_levels = arrays(float, 8, elements=st.integers(0, 4).map(float))
 
 
 @pytest.mark.parametrize('name', ['spearman', 'kendall'])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(left=few_levels, right=few_levels)
 def test_coefficients_are_scipys_ties_and_all(name, left, right):
     if np.ptp(left) and np.ptp(right):

@@ -52,7 +52,7 @@ def places(found):
 
 
 cases = st.tuples(st.integers(0, 10**6), st.sampled_from([0.0, 0.5, 2.0]))
-quick = settings(max_examples=15, deadline=None)
+quick = settings(max_examples=15)
 
 
 @quick

@@ -17,7 +17,6 @@ from parlai_ext.results.rank import rank_run
 from parlai_ext.results.tables import read_tables
 from tests.support.planted_run import planted_run
 
-pytestmark = pytest.mark.usefixtures('no_power_cuts')
 SCORER = 'scorer:made-up|v:1'
 FEW = ('asks', 'tells')
 # what an opener and a partner add to the difference to canned, over eight openers

@@ -3,6 +3,7 @@ An audit that is against a ranking decides its headline, in terminal and page.
 """
 
 import re
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -23,10 +24,10 @@ from parlai_ext.commands.audit_run import AuditRun
 from parlai_ext.commands.rank_systems import RankSystems
 from parlai_ext.commands.report_run import ReportRun
 from parlai_ext.judge_check.record import write_check
+from parlai_ext.store import RunFolder
 from tests.support.check_example import PASSES, example_check
 from tests.support.planted_run import planted_run
 
-pytestmark = pytest.mark.usefixtures('no_power_cuts')
 WORTH = {'a': 3.0, 'b': 2.0, 'floor-c': 1.0, '<i>': 0.5}
 SIGNATURE = 'scorer:made-up|v:1'
 PART = 'canaries'
@@ -51,18 +52,24 @@ def finding(outcome, part='variance', sentence='Opener blocks turn the order ove
     return Finding(part, sentence, outcome)
 
 
-@pytest.fixture
-def run(tmp_path):
+@pytest.fixture(scope='module')
+def ranked(tmp_path_factory):
+    folder = tmp_path_factory.mktemp('ranked')
     run = planted_run(
-        tmp_path,
+        folder,
         {'made-up': lambda first, second, n: WORTH[first] + 0.01 * n},
         tuple(WORTH),
         ('p', 'q', 'r', 's'),
     )
     check = replace(example_check({'Overall': PASSES}), signature=SIGNATURE)
     write_check(run.scores(SIGNATURE), check)
-    RankSystems.main(run_dir=tmp_path, bootstraps=50)
-    return run
+    RankSystems.main(run_dir=folder, bootstraps=50)
+    return folder
+
+
+@pytest.fixture
+def run(ranked, tmp_path):
+    return RunFolder.existing(shutil.copytree(ranked, tmp_path / 'run'))
 
 
 def store(run, *rows, **about):

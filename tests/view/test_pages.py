@@ -54,9 +54,7 @@ class Outline(HTMLParser):
 
 @pytest.fixture(scope='module')
 def pages(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr('os.fsync', lambda handle: None)
-        yield example_pages(tmp_path_factory.mktemp('pages'))
+    return example_pages(tmp_path_factory.mktemp('pages'))
 
 
 def test_all_kinds_are_looked_at(pages):

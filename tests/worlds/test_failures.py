@@ -131,35 +131,34 @@ def lonely(stub):
     return dialogue
 
 
-@pytest.mark.parametrize('error', [ConnectionError, SystemExit])
-def test_raising_while_it_listens_ends_the_dialogue(error):
-    deaf = type('Deaf', (Stub,), {'observe': lambda *heard: raise_(error('no line'))})
-    dialogue = lonely(deaf)
-    assert (dialogue.ended_by, dialogue.reason) == (
-        'stub',
-        f'raised {error.__name__}: no line',
-    )
+@pytest.mark.parametrize(
+    'method, does, reason',
+    [
+        *(
+            (
+                'observe',
+                lambda *heard, error=error: raise_(error('no line')),
+                f'raised {error.__name__}: no line',
+            )
+            for error in (ConnectionError, SystemExit)
+        ),
+        # so that it cannot be cloned
+        (
+            'share',
+            lambda self: raise_(TypeError('only one of me')),
+            'raised TypeError: only one of me',
+        ),
+        (
+            'batch_act',
+            lambda self, observations: [],
+            'raised TypeError: batch_act did not return 1 replies',
+        ),
+    ],
+)
+def test_whatever_else_fails_ends_the_dialogue(method, does, reason):
+    dialogue = lonely(type('Failing', (Stub,), {method: does}))
+    assert (dialogue.ended_by, dialogue.reason) == ('stub', reason)
     assert [*dialogue.texts] == ['now']
-
-
-class Unique(Stub):
-    def share(self):
-        raise TypeError('there is only one of me')
-
-
-def test_an_agent_that_cannot_be_cloned_ends_the_dialogue():
-    dialogue = lonely(Unique)
-    assert dialogue.reason == 'raised TypeError: there is only one of me'
-
-
-class Short(Batched):
-    def batch_act(self, observations):
-        return []
-
-
-def test_too_few_replies_for_a_batch_are_a_failure():
-    dialogue = lonely(Short)
-    assert dialogue.reason == 'raised TypeError: batch_act did not return 1 replies'
 
 
 def test_an_interrupt_is_not_a_failed_reply():
