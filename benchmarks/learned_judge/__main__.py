@@ -4,11 +4,13 @@ Learn the shipped judge from public files, and print what it is worth.
     python -m benchmarks.learned_judge --data ../shared/data --cache runs/learned
 
 The responses are read once (about an hour of two cores; what is read is kept in the
-cache). Every agreement is that of a judge learned without the set and without all that
-shares a corpus or a study with it. --final also reads the sets that no choice saw,
-with a judge that was learned without any of them. --corpora prints how near the corpora
-are, and nothing else. --write replaces parlai_ext/zoo_configs/learned/shipped, learned
-from all sets.
+cache). The adapter comes from benchmarks.learned_judge.adapter, which keeps what it
+learns in the same cache; a set whose fold is not there is read by the inputs alone.
+Every agreement is that of a judge learned without the set and without all that shares
+a corpus or a study with it. --final also reads the sets that no choice saw, with a
+judge that was learned without any of them. --corpora prints how near the corpora are,
+and nothing else. --write replaces parlai_ext/zoo_configs/learned/shipped, learned from
+all sets.
 """
 
 import argparse
@@ -32,16 +34,19 @@ from benchmarks.learned_judge.corpora import (
     vectors_of,
 )
 from benchmarks.learned_judge.fit import (
+    ALL,
     PLAIN,
     RESAMPLES,
     Agreement,
     Material,
     agreement,
+    read_adapted,
     resampled,
     systems_agreement,
     turns_agreement,
 )
 from benchmarks.learned_judge.items import SETS, read_set
+from benchmarks.learned_judge.judge_weights import unit_scale
 from benchmarks.support.agreement_text import agreement_text
 from benchmarks.support.measures import start
 from parlai_ext import zoo_configs
@@ -50,8 +55,16 @@ from parlai_ext.files.agreement_file import (
     read_agreement,
 )
 from parlai_ext.models.handle import ModelHandle
+from parlai_ext.models.response_reader import ResponseReader
 from parlai_ext.scoring.judged_corpora import CORPORA
-from parlai_ext.scoring.learned import Learned, LearnedOptions
+from parlai_ext.scoring.learned import (
+    ADAPTED,
+    ADAPTER,
+    BlockWeights,
+    JudgeWeights,
+    Learned,
+    LearnedOptions,
+)
 from parlai_ext.store.atomic import write_file
 from parlai_ext.training.fit_judge import InputCache, write_judge
 
@@ -77,7 +90,7 @@ def read_material(opt: argparse.Namespace) -> Material:
         **{name: cache.inputs(name, one.items) for name, one in sets.items()},
         **{n: cache.inputs(n, [c.item for c in some]) for n, some in copies.items()},
     }
-    return Material(sets, copies, inputs)
+    return Material(sets, copies, inputs, read_adapted(Path(opt.cache) / 'adapter'))
 
 
 def print_agreement(
@@ -87,13 +100,15 @@ def print_agreement(
     Print the agreement of judges that were learned without each set, beside that of
     plain numbers.
     """
-    heads = ('turns', '95 %', 'systems', 'dialogues', *PLAIN)
-    print(f'{"":20}' + ''.join(f'{head:>16}' for head in heads))
+    heads = ('without', 'turns', '95 %', 'systems', 'dialogues', *PLAIN)
+    print(f'{"":34}' + ''.join(f'{head:>16}' for head in heads))
     found: list[Agreement] = []
     samples = []
     for name in names:
         judge = material.learn_without(name, learned_from)
-        responses, scores = material.sets[name], material.scores(judge, name)
+        fold = name if name in material.adapted else None
+        responses, scores = material.sets[name], material.scores(judge, name, fold)
+        without = agreement(responses, material.scores(judge, name)).turns
         one = agreement(responses, scores)
         found.append(one)
         drawn = resampled(responses, scores, turns_agreement)
@@ -103,8 +118,12 @@ def print_agreement(
             agreement(responses, material.number(name, number)).turns
             for number in PLAIN.values()
         ]
-        cells = [one.turns, f'{low:.2f} to {high:.2f}', one.systems, one.dialogues]
-        print(f'{name:20}' + ''.join(_cell(cell) for cell in [*cells, *plain]))
+        interval = f'{low:.2f} to {high:.2f}'
+        cells = [without, one.turns, interval, one.systems, one.dialogues]
+        print(
+            f'{name + ("" if fold else " (inputs alone)"):34}'
+            + ''.join(_cell(cell) for cell in [*cells, *plain])
+        )
     turns = [k for k, name in enumerate(names) if SETS[name].turns == 1]
     mean = float(np.mean([found[k].turns for k in turns]))
     low, high = np.quantile(np.mean([samples[k] for k in turns], 0), [0.025, 0.975])
@@ -123,11 +142,11 @@ def agreement_rows(
     """
     Yield the agreement with people of judges that were learned without each set and
     without all that shares a corpus or a study with it: over turns, and over systems
-    where there are five or more.
+    where there are five or more. Sets for which no adapter was learned are left out.
     """
-    for name in names:
+    for name in (one for one in names if one in material.adapted):
         judge = material.learn_without(name, learned_from)
-        responses, scores = material.sets[name], material.scores(judge, name)
+        responses, scores = material.sets[name], material.scores(judge, name, name)
         everything = np.arange(len(scores))
         quality = responses.overall or 'all qualities'
         num_systems = len({one.system for one in responses.responses})
@@ -192,8 +211,16 @@ def print_check(material: Material, names: Sequence[str]) -> None:
             continue
         others = [one for one in names if source.tag not in SETS[one].tags]
         without = material.learn(others, [source.tag])
-        for label, judge in (('', whole), (' (not learned from it)', without)):
-            shares = sorted(material.shares(judge, name).items(), key=lambda x: x[1])
+        left_out = [
+            f for f in material.adapted if name in material.adapted[f] and f != ALL
+        ]
+        for label, judge, folds in (
+            ('', whole, [ALL]),
+            (' (not learned from it)', without, left_out),
+        ):
+            fold = next((one for one in folds if one in material.adapted), None)
+            found = material.shares(judge, name, fold)
+            shares = sorted(found.items(), key=lambda x: x[1])
             cells = ', '.join(f'{kind} {share:.2f}' for kind, share in shares)
             print(f'{name}{label}: {cells}')
 
@@ -225,10 +252,29 @@ def print_corpora(opt: argparse.Namespace) -> None:
         write_file(SHIPPED / CORPORA, corpora_bytes(points, threshold))
 
 
+def whole_judge(material: Material, opt: argparse.Namespace) -> JudgeWeights:
+    """
+    Return the judge that is learned from all sets, with its adapter. Its scores have
+    mean 0 and standard deviation 1, the mean over the sets.
+    """
+    judge, said = material.learn(tuple(SETS)), material.adapted[ALL]
+    mean = np.array([np.mean([said[name].mean() for name in SETS])])
+    adapted = BlockWeights(mean, np.array([material.spread(ALL)]), np.ones(1))
+    blocks, bias = unit_scale(
+        {**judge.blocks, ADAPTED: adapted},
+        [{**material.inputs[n], ADAPTED: said[n][:, None]} for n in SETS],
+    )
+    data = (Path(opt.cache) / 'adapter' / ADAPTER).read_bytes()
+    models = {'likelihood': JUDGE, 'embedder': ENCODER}
+    return replace(
+        judge, blocks=blocks, bias=bias, models=models, adapter=ResponseReader(data)
+    )
+
+
 ABOUT = {
     'description': 'the shipped judge, learned from public judgements of people',
     'learned_from': 'docs/learned.md',
-    'command': 'python -m benchmarks.learned_judge --data FOLDER --write',
+    'command': 'python -m benchmarks.learned_judge --data DATA --cache CACHE --write',
 }
 
 
@@ -254,9 +300,7 @@ def main(opt: argparse.Namespace) -> None:
         print('sets that no choice saw:')
         print_agreement(material, FINAL, VISIBLE)
     if opt.write:
-        judge = material.learn(tuple(SETS))
-        models = {'likelihood': JUDGE, 'embedder': ENCODER}
-        write_judge(replace(judge, models=models), SHIPPED, ABOUT)
+        write_judge(whole_judge(material, opt), SHIPPED, ABOUT)
         write_agreement(material)
 
 

@@ -2,9 +2,11 @@
 Learn the judge, and read what it is worth on corpora that it was not learned from.
 """
 
+import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 from scipy.stats import spearmanr
@@ -21,6 +23,7 @@ from parlai_ext.scoring.learned import NUMBERS, JudgeWeights
 from parlai_ext.training.fit_judge import Inputs
 
 RESAMPLES = 1000
+ALL = 'all'  # the fold that leaves no set out
 PLAIN = {
     'length': 'words',
     'overlap': 'in_last',
@@ -29,15 +32,31 @@ PLAIN = {
 }
 
 
+def read_adapted(folder: Path) -> dict[str, dict[str, np.ndarray]]:
+    """
+    Return what adapters said of sets and copies, by fold.
+    """
+    said = {path.stem: json.loads(path.read_bytes()) for path in folder.glob('*.json')}
+    return {
+        fold: {
+            name: np.array(own) for part in parts.values() for name, own in part.items()
+        }
+        for fold, parts in sorted(said.items())
+    }
+
+
 @dataclass(frozen=True)
 class Material:
     """
     All sets and copies with their inputs.
+
+    :param adapted: what adapters say of sets and copies, by fold (`adapter.py`).
     """
 
     sets: Mapping[str, ResponseSet]
     copies: Mapping[str, Sequence[Copy]]
     inputs: Mapping[str, Inputs]
+    adapted: Mapping[str, Mapping[str, np.ndarray]] = field(default_factory=dict)
 
     def learn(self, names: Sequence[str], without: Iterable[str] = ()) -> JudgeWeights:
         """
@@ -66,17 +85,38 @@ class Material:
         """
         return self.learn(training_sets(name, names), SETS[name].tags)
 
-    def scores(self, judge: JudgeWeights, name: str) -> np.ndarray:
+    def scores(
+        self, judge: JudgeWeights, name: str, fold: str | None = None
+    ) -> np.ndarray:
         """
-        Return a judge's scores of a set or of copies.
-        """
-        return np.asarray(judge.parts(self.inputs[name]).sum(1) + judge.bias)
+        Return a judge's scores of a set or of copies: those of the inputs, whose spread
+        is 1, and as much of the adapter that was learned in the same fold.
 
-    def shares(self, judge: JudgeWeights, name: str) -> dict[str, float]:
+        :param fold: `None` for the inputs alone.
+        """
+        scores = np.asarray(judge.parts(self.inputs[name]).sum(1) + judge.bias)
+        if fold is None:
+            return scores
+        return scores + self.adapted[fold][name] / self.spread(fold)
+
+    def spread(self, fold: str) -> float:
+        """
+        Return the standard deviation of what adapters say of a set, the mean over sets:
+        of those that it learned from, or of those that were left out.
+        """
+        folds = [one for one in self.adapted if one != ALL]
+        pairs = [(one, one) for one in folds]
+        if fold == ALL:
+            pairs = [(ALL, name) for name in self.sets]
+        return float(np.mean([self.adapted[one][name].std() for one, name in pairs]))
+
+    def shares(
+        self, judge: JudgeWeights, name: str, fold: str | None = None
+    ) -> dict[str, float]:
         """
         Return by kind how often a good reply scores above its copy.
         """
-        return shares_higher(self.copies[name], self.scores(judge, name))
+        return shares_higher(self.copies[name], self.scores(judge, name, fold))
 
     def number(self, name: str, number: str) -> np.ndarray:
         """

@@ -4,10 +4,12 @@ with weights that were learned from people's judgements and from spoilt replies.
 
     Overall = bias + sum over inputs of weight * clipped((input - mean) / scale)
 
-The inputs are numbers that can be read, hidden states of a language model, and products
-of sentence embeddings (`input_blocks`); the weights of a judge are in a folder with a
-card, ``judge.yaml``, and numbers, ``weights.safetensors``. docs/learned.md says what
-the shipped judge was learned from and what it is worth on data that it was not.
+The inputs are numbers that can be read, hidden states of a language model, products of
+sentence embeddings, and what an adapter of the encoder makes of the response after its
+context (`input_blocks`). The weights of a judge are in a folder with a card,
+``judge.yaml``, numbers, ``weights.safetensors``, and perhaps ``adapter.safetensors``.
+docs/learned.md says what the shipped judge was learned from and what it is worth on
+data that it was not.
 """
 
 import hashlib
@@ -16,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from safetensors import SafetensorError
@@ -45,6 +47,11 @@ from parlai_ext.scoring.likelihood import (
     response_question,
 )
 
+if TYPE_CHECKING:
+    from parlai_ext.models.response_reader import ResponseReader
+else:  # its class loads torch
+    ResponseReader = Any
+
 LAST_TURNS = 4  # of a context, which the language model reads
 COMPARED_TURNS = 3  # of these, with which a response is compared
 LAYER = 20  # whose hidden states are used, of the 30 of smollm2-135m
@@ -65,6 +72,7 @@ class Reading:
     :param states: the mean of the hidden states at the response's tokens.
     :param response, turns: embeddings of unit length, of the response and of the last
         turns before it, oldest first.
+    :param adapted: what the adapter says, where the judge has one.
     """
 
     logprobs: Sequence[float]
@@ -72,16 +80,21 @@ class Reading:
     states: np.ndarray
     response: np.ndarray
     turns: np.ndarray
+    adapted: float | None = None
 
 
 def read_responses(
-    judge: Any, encoder: Any, items: Sequence[ScoringItem]
+    judge: Any,
+    encoder: Any,
+    items: Sequence[ScoringItem],
+    adapter: ResponseReader | None = None,
 ) -> tuple[list[Reading], list[int]]:
     """
     Return what the models say of each response, and how many tokens of its context the
     language model did not see.
 
     :param judge: a causal language model (`answer_with_states`).
+    :param adapter: learned with this encoder.
     """
     questions = [response_question(item, LAST_TURNS) for item in items]
     if not hasattr(judge, 'answer_with_states'):
@@ -92,6 +105,10 @@ def read_responses(
     answers, states = judge.answer_with_states(questions, [LAYER])
     alone = answers_without_context(judge, items)
     vectors = unit_vectors(encoder, items)
+    adapted: Sequence[float | None] = [None] * len(items)
+    if adapter is not None:
+        pairs = [(tuple(item.context), item.text) for item in items]
+        adapted = adapter.numbers(encoder, pairs).tolist()
     readings = [
         Reading(
             answer.continuations[0],
@@ -101,9 +118,10 @@ def read_responses(
             np.stack([vectors[t] for t in item.context[-COMPARED_TURNS:]])
             if item.context
             else np.zeros((0, 1), np.float32),
+            number,
         )
-        for item, answer, single, state in zip(
-            items, answers, alone, states, strict=True
+        for item, answer, single, state, number in zip(
+            items, answers, alone, states, adapted, strict=True
         )
     ]
     return readings, [answer.num_truncated for answer in answers]
@@ -125,18 +143,22 @@ def unit_vectors(encoder: Any, items: Sequence[ScoringItem]) -> dict[str, np.nda
 
 def input_blocks(item: ScoringItem, reading: Reading) -> Mapping[str, np.ndarray]:
     """
-    Return the inputs of the judge: `NUMBERS`, the hidden state, and the products of the
-    embeddings of the response with the last turn and with the mean of the last turns.
+    Return the inputs of the judge: `NUMBERS`, the hidden state, the products of the
+    embeddings of the response with the last turn and with the mean of the last turns,
+    and the number of the adapter, where there is one.
     """
     last, mean = np.zeros_like(reading.response), np.zeros_like(reading.response)
     if len(reading.turns):
         last, mean = reading.turns[-1], reading.turns.mean(0)
     products = [reading.response * last, reading.response * mean]
-    return {
+    blocks = {
         'numbers': np.array(list(numbers(item, reading).values()), np.float32),
         'states': reading.states.astype(np.float32),
         'products': np.concatenate(products).astype(np.float32),
     }
+    if reading.adapted is not None:
+        blocks[ADAPTED] = np.array([reading.adapted], np.float32)
+    return blocks
 
 
 def numbers(item: ScoringItem, reading: Reading) -> dict[str, float]:
@@ -269,14 +291,16 @@ NOTHING_READ = Reading((0.0,), (0.0,), np.zeros(1), np.zeros(1), np.zeros((0, 1)
 NUMBERS = tuple(numbers(ScoringItem((), ''), NOTHING_READ))  # their names, in order
 
 
-CARD, WEIGHTS = 'judge.yaml', 'weights.safetensors'
-BLOCKS = ('numbers', 'states', 'products')
+CARD, WEIGHTS, ADAPTER = 'judge.yaml', 'weights.safetensors', 'adapter.safetensors'
+BLOCKS = ('numbers', 'states', 'products')  # of each judge
+ADAPTED = 'adapted'  # of one with an adapter
 PARTS = ('mean', 'scale', 'weight')
 CARD_KEYS = (
     'description',
     'models',
     'inputs',
     'sha256',
+    'adapter_sha256',
     'fitted_on',
     'learned_from',
     'command',
@@ -314,6 +338,7 @@ class JudgeWeights:
     :param models: kind of model -> the name of the model that the inputs are from.
     :param fitted_on: the judged sets that they were learned from.
     :param corpora: those on which the judge was tried, where that is known.
+    :param adapter: of the encoder, where the judge has one.
     """
 
     blocks: Mapping[str, BlockWeights]
@@ -322,6 +347,7 @@ class JudgeWeights:
     models: Mapping[str, str]
     fitted_on: tuple[str, ...] = ()
     corpora: JudgedCorpora | None = None
+    adapter: ResponseReader | None = None
 
     def parts(self, inputs: Mapping[str, np.ndarray]) -> np.ndarray:
         """
@@ -354,8 +380,8 @@ class Learned(JudgeScorer):
     One score a response; higher is better. Over the judged sets that the weights were
     learned from, the mean is 0 and the standard deviation 1.
 
-    The evidence is what the numbers, the hidden states and the products add to it, and
-    how near the response is to the corpora on which the judge was tried.
+    The evidence is what the numbers, the hidden states, the products and the adapter
+    add to it, and how near the response is to the corpora on which it was tried.
     """
 
     name = 'learned'
@@ -372,15 +398,26 @@ class Learned(JudgeScorer):
     def prepare(self) -> None:
         """
         Read the weights.
+
+        :raises UserError: for an encoder that the adapter was not learned with.
         """
         self.weights = read_weights(self.options.weights)
         self.fitted_on = self.weights.fitted_on
         self.signed = {'weights': self.weights.content[:16]}
+        learned_with = self.weights.models.get('embedder')
+        if self.weights.adapter is not None:
+            self.signed['adapter'] = self.weights.adapter.content[:16]
+            if self.options.encoder != learned_with:
+                raise UserError(
+                    f'scorer learned: encoder: {self.options.encoder!r}; the adapter '
+                    f'of these weights was learned with {learned_with}'
+                )
         # another encoder's vectors cannot be compared with the points of a corpus
-        if self.options.encoder == self.weights.models.get('embedder'):
+        if self.options.encoder == learned_with:
             self.corpora = self.weights.corpora
+        self.evidence_labels = tuple(self.weights.blocks)
         if self.corpora is not None:
-            self.evidence_labels = (*BLOCKS, NEARNESS, NEAREST_CORPUS)
+            self.evidence_labels = (*self.weights.blocks, NEARNESS, NEAREST_CORPUS)
             self.evidence_record = {'corpora': self.corpora.record()}
 
     def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
@@ -391,12 +428,14 @@ class Learned(JudgeScorer):
         scores: list[ItemScore] = []
         for first in range(0, len(items), AT_ONCE):
             some = items[first : first + AT_ONCE]
-            readings, cut = read_responses(self.judge, encoder, some)
+            readings, cut = read_responses(
+                self.judge, encoder, some, self.weights.adapter
+            )
             rows = [
                 input_blocks(item, reading)
                 for item, reading in zip(some, readings, strict=True)
             ]
-            inputs = {name: np.stack([row[name] for row in rows]) for name in BLOCKS}
+            inputs = {name: np.stack([row[name] for row in rows]) for name in rows[0]}
             parts = self.weights.parts(inputs)
             for row, reading, tokens in zip(parts, readings, cut, strict=True):
                 overall = self.weights.bias + float(row.sum())
@@ -443,7 +482,7 @@ def read_weights(name: str) -> JudgeWeights:
     try:
         blocks = {
             block: BlockWeights(*(tensors[f'{block}.{part}'] for part in PARTS))
-            for block in BLOCKS
+            for block in (*BLOCKS, *([ADAPTED] if 'adapter_sha256' in card else []))
         }
         bias = float(tensors['bias'][0])
     except (KeyError, IndexError):
@@ -458,7 +497,16 @@ def read_weights(name: str) -> JudgeWeights:
         except (TypeError, ValueError):
             problem = f'{folder / CORPORA}: these are no corpora of a learned judge'
             raise UserError(problem) from None
-    return JudgeWeights(blocks, bias, content, models, sets, corpora)
+    adapter = None
+    if 'adapter_sha256' in card:
+        from parlai_ext.models.response_reader import ResponseReader
+
+        path = folder / ADAPTER
+        if card['adapter_sha256'] != (content_of_it := _tensors(path)[0]):
+            problem = f'{ADAPTER} beside it has another: {content_of_it}'
+            raise doc.error(('adapter_sha256',), problem)
+        adapter = ResponseReader(path.read_bytes())
+    return JudgeWeights(blocks, bias, content, models, sets, corpora, adapter)
 
 
 def weight_bytes(weights: JudgeWeights) -> bytes:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +28,14 @@ from parlai_ext.ranking.agreement import weighted_spearman
 from parlai_ext.ranking.intervals import Estimate, draw_groups, percentile_ends
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.learned import (
-    BLOCKS,
+    ADAPTER,
     CARD,
     MOST,
     NUMBERS,
     WEIGHTS,
     BlockWeights,
     JudgeWeights,
+    ResponseReader,
     input_blocks,
     read_responses,
     weight_bytes,
@@ -284,7 +285,7 @@ def fitted_weights(judge: JudgeWeights, rest: Rest) -> JudgeWeights:
         first += size
         weight = rest.factor * block.weight + more
         blocks[name] = BlockWeights(block.mean, block.scale, weight)
-    return JudgeWeights(blocks, rest.bias, '', judge.models, judge.fitted_on)
+    return replace(judge, blocks=blocks, bias=rest.bias, content='')
 
 
 @dataclass(frozen=True)
@@ -367,13 +368,16 @@ def write_judge(judge: JudgeWeights, folder: Path, about: Mapping[str, object]) 
         'fitted_on': list(judge.fitted_on),
     }
     write_file(folder / WEIGHTS, data)
+    if judge.adapter is not None:
+        card['adapter_sha256'] = judge.adapter.content
+        write_file(folder / ADAPTER, judge.adapter.data)
     text = yaml.safe_dump(card, sort_keys=False, width=80, allow_unicode=True)
     write_file(folder / CARD, text.encode())
 
 
 # --- inputs of many responses, read once and kept on disk -----------------------------
 
-KEPT = {'numbers': np.float32, 'states': np.float16, 'products': np.float16}
+KEPT = {'states': np.float16, 'products': np.float16}  # the others in float32
 BLOCK = 24  # responses that are read and kept together: some 20 s of two CPU cores
 
 
@@ -383,10 +387,16 @@ class InputCache:
     """
 
     def __init__(
-        self, folder: Path, judge: str, encoder: str, machine: Machine | None = None
+        self,
+        folder: Path,
+        judge: str,
+        encoder: str,
+        machine: Machine | None = None,
+        adapter: ResponseReader | None = None,
     ):
         self.folder = folder
         self.names = judge, encoder
+        self.adapter = adapter
         self.handle = ModelHandle(machine)
         self.folder.mkdir(parents=True, exist_ok=True)
 
@@ -402,15 +412,19 @@ class InputCache:
                 block = items[first : first + BLOCK]
                 parts.append(self._block(block))
                 bar.update(len(block))
-        return {key: np.concatenate([part[key] for part in parts]) for key in BLOCKS}
+        return {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
 
     def _block(self, block: Sequence[ScoringItem]) -> dict[str, np.ndarray]:
         told = [[list(item.context), item.response] for item in block]
-        file = self.folder / f'{content_id(*self.names, list(NUMBERS), told)}.npz'
+        models = [*self.names, *([self.adapter.content] if self.adapter else [])]
+        file = self.folder / f'{content_id(*models, list(NUMBERS), told)}.npz'
         if not file.exists():
             judge, encoder = self.names
             readings, _ = read_responses(
-                self.handle.likelihood(judge), self.handle.embedder(encoder), block
+                self.handle.likelihood(judge),
+                self.handle.embedder(encoder),
+                block,
+                self.adapter,
             )
             rows = [
                 input_blocks(item, reading)
@@ -418,9 +432,10 @@ class InputCache:
             ]
             temporary = file.with_suffix('.tmp.npz')
             inputs: dict[str, Any] = {
-                key: np.stack([r[key] for r in rows]).astype(KEPT[key]) for key in KEPT
+                key: np.stack([r[key] for r in rows]).astype(KEPT.get(key, np.float32))
+                for key in rows[0]
             }
             np.savez(temporary, **inputs)
             temporary.rename(file)
         with np.load(file) as stored:
-            return {key: stored[key].astype(np.float32) for key in BLOCKS}
+            return {key: stored[key].astype(np.float32) for key in stored.files}

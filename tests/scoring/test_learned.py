@@ -4,6 +4,7 @@ responses are to the corpora on which it was tried.
 """
 
 import hashlib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from safetensors.numpy import save
 
 from parlai_ext.core.nouns import Question
 from parlai_ext.models.likelihood.causal import Causal
+from parlai_ext.models.response_reader import ResponseReader
 from parlai_ext.scoring.base import ItemScore, ScoringItem
 from parlai_ext.scoring.judged_corpora import (
     CORPORA,
@@ -22,6 +24,8 @@ from parlai_ext.scoring.judged_corpora import (
     vector_in_dialogue,
 )
 from parlai_ext.scoring.learned import (
+    ADAPTED,
+    ADAPTER,
     BLOCKS,
     CARD,
     NUMBERS,
@@ -37,6 +41,7 @@ from parlai_ext.scoring.learned import (
 )
 from parlai_ext.scoring.learned_references import joined_score
 from parlai_ext.scoring.registry import find_scorer, load_protocol_file
+from parlai_ext.training.fit_judge import write_judge
 from tests.support.causal_models import GPT2, make
 from tests.support.user_error import user_error
 
@@ -143,6 +148,53 @@ def test_weights_are_read_as_they_were_written(tmp_path):
     assert read.parts(inputs)[0].tolist() == pytest.approx([1.4, 0, 0])
 
 
+def with_adapter(folder: Path, data: bytes = b'') -> str:
+    """
+    Write weights with an adapter that counts 3 times what it says.
+    """
+    judge = weights()
+    judge.blocks[ADAPTED] = BlockWeights(np.zeros(1), np.ones(1), np.full(1, 3.0))
+    adapter = ResponseReader(save(HEAD))
+    write_judge(
+        replace(judge, models={'embedder': 'mpnet'}, adapter=adapter), folder, {}
+    )
+    if data:
+        (folder / ADAPTER).write_bytes(data)
+    return str(folder)
+
+
+HEAD = {
+    'hid.weight': np.ones((2, 4), np.float32),
+    'hid.bias': np.zeros(2, np.float32),
+    'top.weight': np.ones((1, 2), np.float32),
+    'top.bias': np.zeros(1, np.float32),
+}
+
+
+def test_an_adapter_is_written_signed_and_read_with_the_weights(tmp_path):
+    folder = with_adapter(tmp_path / 'mine')
+    scorer = Learned(LearnedOptions(weights=folder))
+    assert scorer.evidence_labels == (*BLOCKS, ADAPTED)
+    whole = hashlib.sha256(save(HEAD)).hexdigest()
+    assert scorer.signed['adapter'] == whole[:16]
+    inputs = {
+        'numbers': np.zeros((1, len(NUMBERS))),
+        'states': np.zeros((1, 3)),
+        'products': np.zeros((1, 4)),
+        ADAPTED: np.array([[0.5]]),
+    }
+    assert scorer.weights.parts(inputs)[0].tolist() == pytest.approx([0, 0, 0, 1.5])
+
+
+def test_another_adapter_or_another_encoder_is_refused(tmp_path):
+    folder = with_adapter(tmp_path / 'mine')
+    with user_error("encoder: 'minilm'.*learned with mpnet"):
+        Learned(LearnedOptions(weights=folder, encoder='minilm'))
+    other = with_adapter(tmp_path / 'other', save({**HEAD, 'top.bias': np.ones(1)}))
+    with user_error(f'adapter_sha256.*{ADAPTER}'):
+        read_weights(other)
+
+
 def test_an_input_far_from_the_mean_is_cut():
     block = BlockWeights(np.array([1.0]), np.array([2.0]), np.array([3.0]))
     # (100 - 1) / 2 is cut to 4 spreads
@@ -166,8 +218,10 @@ def test_an_unknown_judge_is_refused_by_name():
 def test_the_shipped_judge_is_whole():
     judge = read_weights('shipped')
     # layer 20 of smollm2-135m has 576 features, mpnet 768
-    sizes = [len(judge.blocks[name].weight) for name in BLOCKS]
-    assert sizes == [len(NUMBERS), 576, 2 * 768]
+    sizes = [len(block.weight) for block in judge.blocks.values()]
+    assert sizes == [len(NUMBERS), 576, 2 * 768, 1]
+    # the six linear layers of each of mpnet's twelve
+    assert len(judge.adapter.changes) == 72
 
 
 @pytest.fixture(scope='module')
@@ -241,7 +295,7 @@ def test_every_number_of_the_evidence_has_its_label(name):
     scorer = find_scorer(name).from_section({}, None)
     east = np.eye(768, dtype=np.float32)[0]
     reading = Reading([-1.0], [-1.0], np.zeros(576), east, np.stack([east]))
-    evidence = scorer.evidence(np.zeros(3), reading)
+    evidence = scorer.evidence(np.zeros(len(scorer.weights.blocks)), reading)
     judged = ItemScore({'Overall': 0.5}, evidence=evidence)
     if name == 'learned_references':
         judged = joined_score(judged, ItemScore({'Overall': 0.43}))
