@@ -27,22 +27,25 @@ from safetensors.torch import save
 from torch import nn
 from torch.nn import functional
 
-from benchmarks.learned_judge.copies import COPIES, WEIGHTS, Copy, pair_places
+from benchmarks.learned_judge.copies import (
+    COPIES,
+    READERS,
+    WEIGHTS,
+    Copy,
+    pair_places,
+)
 from benchmarks.learned_judge.fit import ALL
 from benchmarks.learned_judge.items import SETS, ResponseSet, read_set, training_sets
-from benchmarks.support.corpora import dailydialog, empathetic_dialogues
 from benchmarks.support.measures import start
 from parlai_ext.models.encoders import MeanPooling
 from parlai_ext.models.handle import ModelHandle
-from parlai_ext.models.response_reader import SCALE, pair_ids, response_tokens
+from parlai_ext.models.response_reader import SCALE, features, pair_ids
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.store.atomic import write_file
 from parlai_ext.view.progress import bar_of
 
-DIALOGUES = {
-    'DailyDialog': dailydialog,
-    'EmpatheticDialogues': empathetic_dialogues,
-}
+DIALOGUES = READERS['dd'], READERS['ed']
+AT_ONCE = 128  # responses that are scored together
 RANK = 16
 FIRST_STEPS, STEPS = 700, 400
 FIRST_RATE, RATE = 5e-4, 3e-4
@@ -105,11 +108,7 @@ class Reader(nn.Module):
         device = self.encoder.device.type
         with torch.autocast(device, torch.bfloat16, enabled=device == 'cuda'):
             states = self.body(**inputs).last_hidden_state
-            weight = response_tokens(inputs, self.encoder.tokenizer.sep_token_id)
-            weight = weight.unsqueeze(-1).to(states.dtype)
-            mean = (states * weight).sum(1) / weight.sum(1)
-            both = torch.cat([states[:, 0], mean], dim=1)
-            both = both / (both.square().mean(1, keepdim=True).sqrt() + 1e-6)
+            both = features(states, inputs, self.encoder.tokenizer.sep_token_id)
             numbers = self.top(torch.tanh(self.hid(self.drop(both))))
         return numbers.squeeze(-1).float()
 
@@ -120,19 +119,13 @@ class Reader(nn.Module):
         return {n: one for n, one in self.named_parameters() if one.requires_grad}
 
     @torch.inference_mode()
-    def scores(self, items: Sequence[ScoringItem], most: int = 256) -> list[float]:
+    def scores(self, items: Sequence[ScoringItem]) -> list[float]:
         """
         Return the numbers of many responses.
         """
         self.eval()
-        order = sorted(range(len(items)), key=lambda i: len(items[i].text))
-        found = [0.0] * len(items)
-        for first in range(0, len(order), most):
-            places = order[first : first + most]
-            for i, value in zip(places, self([items[i] for i in places]), strict=True):
-                found[i] = float(value)
-        self.train()
-        return found
+        parts = [self(items[k : k + AT_ONCE]) for k in range(0, len(items), AT_ONCE)]
+        return torch.cat(parts).tolist()
 
 
 def worse_replies(
@@ -291,7 +284,7 @@ def learn_fold(opt: argparse.Namespace, fold: str) -> None:
     reader.train()
     learn_dialogues(
         reader,
-        [read(folder, 'train') for tag, read in DIALOGUES.items() if tag not in tags],
+        [read(folder, 'train') for tag, read in DIALOGUES if tag not in tags],
     )
     copies = {name: source.read(folder) for name, source in COPIES.items()}
     learning = [
