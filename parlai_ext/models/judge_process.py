@@ -193,7 +193,7 @@ class ModelHere(Server):
 
     def load(
         self, loader: list[str], kind: str, name: str, machine: Mapping[str, Any]
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         """
         Load a model; return what is to be known of the process.
         """

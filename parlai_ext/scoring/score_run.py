@@ -99,7 +99,7 @@ class ChosenScorer:
     """
 
     section: Mapping[str, Any]
-    ranking: Mapping[str, Any] = field(default_factory=dict)
+    ranking: Mapping[str, object] = field(default_factory=dict)
     named_by_user: bool = True
 
     def build(self, machine: Machine | None = None) -> Scorer:
@@ -134,7 +134,7 @@ def choose_scorer(
     :raises UserError: when the record names a judge that only its user may name.
     """
     wanted = opt.get('scorer')
-    ranking: Mapping[str, Any] = {}
+    ranking: Mapping[str, object] = {}
     if wanted is None:
         section = recorded
     elif wanted in SCORERS or is_outside(wanted):

@@ -206,7 +206,7 @@ class RunFolder:
         """
         return self.read_with_checksum(shard)[0]
 
-    def dialogue_records(self, shard: ShardKey) -> list[dict[str, Any]]:
+    def dialogue_records(self, shard: ShardKey) -> list[dict[str, object]]:
         """
         Return the records of one shard's dialogues, as they stand in its file.
 
