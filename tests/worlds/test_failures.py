@@ -2,6 +2,8 @@
 Agents that fail: the dialogue ends with a reason, the others go on.
 """
 
+import signal
+
 import pytest
 import torch
 from parlai.core.agents import Agent
@@ -163,8 +165,13 @@ def test_whatever_else_fails_ends_the_dialogue(method, does, reason):
 
 def test_an_interrupt_is_not_a_failed_reply():
     stub = type('Failing', (Stub,), {'answer': lambda self: raise_(KeyboardInterrupt)})
-    with pytest.raises(KeyboardInterrupt):
-        lonely(stub)
+    # jobs that a script starts with `&` ignore it
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            lonely(stub)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_too_little_memory_is_not_the_systems_failure():
