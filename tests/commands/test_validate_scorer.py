@@ -118,14 +118,8 @@ def test_command_reads_a_file_of_chats(tmp_path, capsys, model_file):
             '^--out .*: there is no such folder$',
         ),
         ({'run_dir': 'r'}, '--run-dir: with --dialogues-file nothing'),
-        # an encoder and a decoder
-        (
-            {
-                'judge_model_file': 'zoo:mini/judge/model',
-                'scorer_option': ['encoder=./encoder'],
-            },
-            'judge_model_file: a causal language model',
-        ),
+        # the default judge reads with the encoder that it was learned with
+        ({'scorer_option': ['encoder=./encoder']}, 'encoder: .* learned with mpnet'),
         (
             {'human_scores': 'other.csv'},
             'column system: .* human, step-x, step-y',

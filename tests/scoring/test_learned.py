@@ -36,6 +36,7 @@ from parlai_ext.scoring.learned import (
     LearnedOptions,
     Reading,
     input_blocks,
+    read_responses,
     read_weights,
     weight_bytes,
 )
@@ -193,6 +194,11 @@ def test_another_adapter_or_another_encoder_is_refused(tmp_path):
     other = with_adapter(tmp_path / 'other', save({**HEAD, 'top.bias': np.ones(1)}))
     with user_error(f'adapter_sha256.*{ADAPTER}'):
         read_weights(other)
+
+
+def test_a_judge_that_is_no_causal_language_model_is_refused():
+    with user_error('judge_model_file: a causal language model'):
+        read_responses(object(), None, [ScoringItem((), 'hello')])
 
 
 def test_an_input_far_from_the_mean_is_cut():
