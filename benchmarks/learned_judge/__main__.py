@@ -55,11 +55,11 @@ from parlai_ext.files.agreement_file import (
     read_agreement,
 )
 from parlai_ext.models.handle import ModelHandle
-from parlai_ext.models.response_reader import ResponseReader
 from parlai_ext.scoring.judged_corpora import CORPORA
 from parlai_ext.scoring.learned import (
     ADAPTED,
     ADAPTER,
+    Adapter,
     BlockWeights,
     JudgeWeights,
     Learned,
@@ -267,7 +267,7 @@ def whole_judge(material: Material, opt: argparse.Namespace) -> JudgeWeights:
     data = (Path(opt.cache) / 'adapter' / ADAPTER).read_bytes()
     models = {'likelihood': JUDGE, 'embedder': ENCODER}
     return replace(
-        judge, blocks=blocks, bias=bias, models=models, adapter=ResponseReader(data)
+        judge, blocks=blocks, bias=bias, models=models, adapter=Adapter(data)
     )
 
 

@@ -37,7 +37,6 @@ class ResponseReader:
 
     def __init__(self, data: bytes):
         tensors = {name: one.float() for name, one in load_tensors(data).items()}
-        self.data = data
         self.content = hashlib.sha256(data).hexdigest()
         self.layers = [
             (tensors[f'{name}.weight'], tensors[f'{name}.bias']) for name in LAYERS

@@ -16,6 +16,7 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -87,7 +88,7 @@ def read_responses(
     judge: Any,
     encoder: Any,
     items: Sequence[ScoringItem],
-    adapter: ResponseReader | None = None,
+    adapter: 'Adapter | None' = None,
 ) -> tuple[list[Reading], list[int]]:
     """
     Return what the models say of each response, and how many tokens of its context the
@@ -108,7 +109,7 @@ def read_responses(
     adapted: Sequence[float | None] = [None] * len(items)
     if adapter is not None:
         pairs = [(tuple(item.context), item.text) for item in items]
-        adapted = adapter.numbers(encoder, pairs).tolist()
+        adapted = adapter.reader.numbers(encoder, pairs).tolist()
     readings = [
         Reading(
             answer.continuations[0],
@@ -330,6 +331,31 @@ class BlockWeights:
 
 
 @dataclass(frozen=True)
+class Adapter:
+    """
+    The file of an adapter, and the sha256 of it; torch is loaded when it first reads.
+    """
+
+    data: bytes
+
+    @cached_property
+    def content(self) -> str:
+        """
+        The sha256 of the file.
+        """
+        return hashlib.sha256(self.data).hexdigest()
+
+    @cached_property
+    def reader(self) -> ResponseReader:
+        """
+        What reads responses.
+        """
+        from parlai_ext.models.response_reader import ResponseReader
+
+        return ResponseReader(self.data)
+
+
+@dataclass(frozen=True)
 class JudgeWeights:
     """
     The weights of a learned judge.
@@ -347,7 +373,7 @@ class JudgeWeights:
     models: Mapping[str, str]
     fitted_on: tuple[str, ...] = ()
     corpora: JudgedCorpora | None = None
-    adapter: ResponseReader | None = None
+    adapter: Adapter | None = None
 
     def parts(self, inputs: Mapping[str, np.ndarray]) -> np.ndarray:
         """
@@ -417,7 +443,7 @@ class Learned(JudgeScorer):
             self.corpora = self.weights.corpora
         self.evidence_labels = tuple(self.weights.blocks)
         if self.corpora is not None:
-            self.evidence_labels = (*self.weights.blocks, NEARNESS, NEAREST_CORPUS)
+            self.evidence_labels += (NEARNESS, NEAREST_CORPUS)
             self.evidence_record = {'corpora': self.corpora.record()}
 
     def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
@@ -474,7 +500,8 @@ def read_weights(name: str) -> JudgeWeights:
         raise doc.error(
             ('inputs',), 'this judge was learned from other inputs; fit it again'
         )
-    content, tensors = _tensors(folder / WEIGHTS)
+    data, tensors = _tensors(folder / WEIGHTS)
+    content = hashlib.sha256(data).hexdigest()
     if card.get('sha256') != content:
         raise doc.error(('sha256',), f'{WEIGHTS} beside it has another: {content}')
     models = doc.typed(card.get('models', {}), ('models',), dict)
@@ -499,13 +526,10 @@ def read_weights(name: str) -> JudgeWeights:
             raise UserError(problem) from None
     adapter = None
     if 'adapter_sha256' in card:
-        from parlai_ext.models.response_reader import ResponseReader
-
-        path = folder / ADAPTER
-        if card['adapter_sha256'] != (content_of_it := _tensors(path)[0]):
-            problem = f'{ADAPTER} beside it has another: {content_of_it}'
+        adapter = Adapter(_tensors(folder / ADAPTER)[0])
+        if card['adapter_sha256'] != adapter.content:
+            problem = f'{ADAPTER} beside it has another: {adapter.content}'
             raise doc.error(('adapter_sha256',), problem)
-        adapter = ResponseReader(path.read_bytes())
     return JudgeWeights(blocks, bias, content, models, sets, corpora, adapter)
 
 
@@ -520,12 +544,12 @@ def weight_bytes(weights: JudgeWeights) -> bytes:
     return tensor_bytes(tensors)
 
 
-def _tensors(path: Path) -> tuple[str, dict[str, np.ndarray]]:
+def _tensors(path: Path) -> tuple[bytes, dict[str, np.ndarray]]:
     """
-    Return the sha256 of a file of weights, and its numbers.
+    Return what a file of weights holds, and its numbers.
     """
     try:
         data = path.read_bytes()
-        return hashlib.sha256(data).hexdigest(), load_tensors(data)
+        return data, load_tensors(data)
     except (OSError, SafetensorError, ValueError) as error:
         raise UserError(f'{path}: it cannot be read: {error}') from None

@@ -33,9 +33,9 @@ from parlai_ext.scoring.learned import (
     MOST,
     NUMBERS,
     WEIGHTS,
+    Adapter,
     BlockWeights,
     JudgeWeights,
-    ResponseReader,
     input_blocks,
     read_responses,
     weight_bytes,
@@ -392,7 +392,7 @@ class InputCache:
         judge: str,
         encoder: str,
         machine: Machine | None = None,
-        adapter: ResponseReader | None = None,
+        adapter: Adapter | None = None,
     ):
         self.folder = folder
         self.names = judge, encoder

@@ -15,7 +15,6 @@ from safetensors.numpy import save
 
 from parlai_ext.core.nouns import Question
 from parlai_ext.models.likelihood.causal import Causal
-from parlai_ext.models.response_reader import ResponseReader
 from parlai_ext.scoring.base import ItemScore, ScoringItem
 from parlai_ext.scoring.judged_corpora import (
     CORPORA,
@@ -30,6 +29,7 @@ from parlai_ext.scoring.learned import (
     CARD,
     NUMBERS,
     WEIGHTS,
+    Adapter,
     BlockWeights,
     JudgeWeights,
     Learned,
@@ -155,7 +155,7 @@ def with_adapter(folder: Path, data: bytes = b'') -> str:
     """
     judge = weights()
     judge.blocks[ADAPTED] = BlockWeights(np.zeros(1), np.ones(1), np.full(1, 3.0))
-    adapter = ResponseReader(save(HEAD))
+    adapter = Adapter(save(HEAD))
     write_judge(
         replace(judge, models={'embedder': 'mpnet'}, adapter=adapter), folder, {}
     )
@@ -227,7 +227,7 @@ def test_the_shipped_judge_is_whole():
     sizes = [len(block.weight) for block in judge.blocks.values()]
     assert sizes == [len(NUMBERS), 576, 2 * 768, 1]
     # the six linear layers of each of mpnet's twelve
-    assert len(judge.adapter.changes) == 72
+    assert len(judge.adapter.reader.changes) == 72
 
 
 @pytest.fixture(scope='module')
