@@ -83,17 +83,3 @@ def test_the_fields_without_a_default_in_inspect_ai_are_there(run, tmp_path):
         (score['metrics']['score'], {'name', 'value'}),
     )
     assert all(fields <= set(record) for record, fields in needed)
-
-
-def test_inspect_ai_reads_them(run, tmp_path):
-    log_module = pytest.importorskip('inspect_ai.log')
-    logs_of(run, tmp_path / 'logs')
-    listed = log_module.list_eval_logs(str(tmp_path / 'logs'))
-    assert len(listed) == 2
-    for one in listed:
-        # what the list of `inspect view` shows, and then all
-        header = log_module.read_eval_log(one, header_only=True)
-        whole = log_module.read_eval_log(one)
-        assert header.results == whole.results and whole.status == 'success'
-        assert {score.name for score in whole.results.scores} == {'Fluency', 'Overall'}
-        assert whole.samples

@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 from parlai_ext.report import browse
 from parlai_ext.report.browse import PageCandidate, choose, fair_shares, room_for
 from parlai_ext.report.page import render_run
-from parlai_ext.view.page import TEMPLATES, script_safe_json
+from parlai_ext.view.page import script_safe_json
 from tests.support.report_example import (
     LABELS,
-    LINES,
     example_ranking,
     example_run,
 )
@@ -119,19 +118,12 @@ def test_data_cannot_leave_its_script_element(text):
     assert written.encode('utf-8')
 
 
-def test_page_carries_utterances_scores_and_evidence(page):
+def test_page_carries_evidence_with_its_labels(page):
     shown = page.data['dialogues']
     [scorer] = page.data['scorers']
     assert scorer['labels'] == list(LABELS)
-    assert len(shown) == 8
     assert {one['why'] for one in shown} == {''}  # all of the run
-    for one in shown:
-        assert [turn['given'] for turn in one['turns']][:3] == [True, True, False]
-    dialogue = next(d for d in shown if d['ended_by'] is None)
-    turn = dialogue['turns'][2]
-    assert turn['text'] in LINES and not turn['given']
-    scored = dialogue['scored'][0]['turns']['2']
-    assert all(isinstance(v, float) for v in scored['scores'])
+    scored = shown[0]['scored'][0]['turns']['2']
     assert len(scored['evidence']) == len(LABELS)
 
 
@@ -198,14 +190,6 @@ def test_very_long_utterances_are_cut_and_say_so(tmp_path):
     text = rendered(tmp_path / 'r', lines=['x' * 100_000])
     assert '(96000 more characters)' in text
     assert 'x' * 4001 not in text
-
-
-def test_every_table_that_scrolls_can_be_reached_by_keys():
-    templates = [*TEMPLATES.glob('**/*.j2')]
-    assert len(templates) > 20
-    for template in templates:
-        text = template.read_text('utf-8')
-        assert text.count('class="scroll"') == text.count('class="scroll" tabindex')
 
 
 def some(target, values):

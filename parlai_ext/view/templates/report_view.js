@@ -23,10 +23,6 @@
     KEYS.forEach((key) => { state[key] = given.get(key) || ''; });
     state.beside = given.getAll('beside');
     anchor = before;
-    if (before.startsWith('dialogue-')) {  // a link of earlier pages
-      state.dialogue = before.slice(9);
-      anchor = 'dialogues';
-    }
     const panel = by(before);
     if (panel && panel.classList.contains('panel')) {
       state.dimension = scorer().boards[Number(panel.dataset.dimension)] || '';
