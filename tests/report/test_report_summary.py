@@ -4,7 +4,6 @@ The four answers at the top of the page, and the tables behind a leaderboard.
 
 import re
 from dataclasses import replace
-from itertools import combinations
 
 import numpy as np
 import pytest
@@ -289,18 +288,6 @@ def test_tables_that_would_say_nothing_are_empty():
     one = DimensionDetails(('tom',), cells, {}, ())
     for draw in (draw_pairs, draw_partners):
         assert draw_panel([standing('alpha', 1, 1.0)], one, draw) == {}
-
-
-def test_the_matrix_is_its_own_mirror(ranked):
-    ranking, details = ranked
-    panel = draw_panel(ranking.standings['Overall'], details['Overall'], draw_pairs)
-    names, pairs = panel['systems'], panel['pairs']
-    assert names == ['floor-x', 'beta', 'alpha']
-    for first, second in combinations(names, 2):
-        there, back = pairs[first, second], pairs[second, first]
-        assert there.difference == -back.difference and there.apart == back.apart
-        texts = {signed(there.difference)[0], signed(back.difference)[0]}
-        assert texts == {'+', '\u2212'}
 
 
 def test_the_lowest_and_highest_cell_have_the_ends_of_the_colours(ranked):
