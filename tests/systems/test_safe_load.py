@@ -107,7 +107,7 @@ def test_a_malicious_model_file_runs_unguarded_only(name, form, tmp_path, marker
     with pytest.raises(Refused) as caught, guarded():
         read(path)
     assert not marker.exists()
-    assert GADGETS[name][1] in caught.value.what
+    assert GADGETS[name][1] in caught.value.why
     assert f'model file {path}: refused: it wants to run' in str(caught.value)
     tried(read, path)  # the test could fail: the same file, the guard off
     assert appears(marker)
@@ -134,7 +134,7 @@ def test_a_malicious_opt_runs_unguarded_only(name, tmp_path, marker):
     path.write_bytes(gadget(name, marker))
     with pytest.raises(Refused) as caught, guarded():
         Opt.load(str(path))
-    assert GADGETS[name][1] in caught.value.what
+    assert GADGETS[name][1] in caught.value.why
     with pytest.raises(Refused):
         read_opt(path)
     assert not marker.exists()
@@ -285,7 +285,7 @@ def refusal(pickled, tmp_path):
     path = tmp_path / 'model'
     path.write_bytes(pickled)
     with open(path, 'rb') as file:
-        return pytest.raises(Refused, SafeUnpickler(file).load).value.what
+        return pytest.raises(Refused, SafeUnpickler(file).load).value.why
 
 
 DOTTED = b'\x80\x04\x8c\x0bcollections\x8c'

@@ -137,11 +137,11 @@ def test_a_pipe_that_options_name_is_not_waited_for(tmp_path):
 
 def test_lists_that_hold_each_other_twice_are_counted_as_json_writes_them(tmp_path):
     path, lists = tmp_path / 'model.opt', ['tea']
-    for _ in range(15):
+    for _ in range(10):
         lists = [lists, lists]
     path.write_bytes(pickle.dumps({'x': lists}))
-    assert read_opt(path)['x'][0][1]  # 2 ** 15 words
-    for _ in range(25):
+    assert read_opt(path)['x'][0][1]  # 2 ** 10 words
+    for _ in range(30):
         lists = [lists, lists]
     path.write_bytes(pickle.dumps({'x': lists}))
     with user_error('more than 1,000,000 values'):
