@@ -257,11 +257,9 @@ def test_a_compressed_file_is_expanded_as_gzip_does(tmp_path):
     assert (tmp_path / 'x').read_bytes() == b'plain' * 1000
 
 
-@pytest.mark.parametrize('bomb', [True, False])
-def test_a_bad_compressed_file_leaves_nothing(tmp_path, monkeypatch, bomb):
+def test_a_compressed_bomb_leaves_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(archives, 'ALWAYS_ALLOWED', 1000)
-    data = gzip.compress(bytes(10**6))
-    (tmp_path / 'x.gz').write_bytes(data if bomb else data[:-9])
+    (tmp_path / 'x.gz').write_bytes(gzip.compress(bytes(10**6)))
     with pytest.raises(BadArchive):
         unpack_gzip(tmp_path / 'x.gz', tmp_path / 'x')
     assert [p.name for p in tmp_path.iterdir()] == ['x.gz']

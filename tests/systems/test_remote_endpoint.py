@@ -15,7 +15,6 @@ from parlai_ext.core.nouns import System
 from parlai_ext.systems.families import FAMILIES
 from parlai_ext.systems.remote.endpoint import Endpoint
 from parlai_ext.systems.remote.settings import UNTOLD, Settings
-from tests.support.chat_server import words_for
 from tests.support.family_remote import (
     control,
     make_remote,
@@ -40,12 +39,6 @@ pin = FAMILIES['remote'].pin
 def test_chat_replies_come_in_the_order_of_the_conversations(endpoint):
     found = replies_of(endpoint, 20)
     assert [a.text for a in found] == [chat_reply(f'hello {i}') for i in range(20)]
-
-
-def test_a_plain_service_hears_the_whole_conversation(endpoint):
-    found = endpoint(remote_format='plain').replies([talk('Hi.', 'Hello.', 'How?')])
-    turns = [('other', 'Hi.'), ('you', 'Hello.'), ('other', 'How?')]
-    assert found[0].text == words_for(turns)
 
 
 def test_as_many_requests_as_allowed_are_under_way_at_once(url, endpoint):

@@ -22,14 +22,12 @@ from parlai_ext.systems.remote.endpoint import (
 )
 from parlai_ext.systems.remote.replies import RemoteReply
 from parlai_ext.systems.remote.settings import Settings
-from tests.support.chat_server import words_for
-from tests.support.family_remote import control, make_remote, received, running_server
+from tests.support.family_remote import control, make_remote, received
 from tests.support.remote_samples import (
     NO_CACHE,
     PINNED,
     chat_reply,
     hellos,
-    recorded,
     replies_of,
 )
 from tests.support.user_error import user_error
@@ -155,18 +153,6 @@ def test_an_endpoint_that_answers_in_another_format_is_not_out_of_reach(url, end
         replies_of(endpoint, remote_retries=1)
 
 
-def test_a_server_that_goes_down_is_one_line(tmp_path, waits):
-    with running_server(down_after=3) as url:
-        opt = make_remote(tmp_path, url, remote_concurrency=1, **PINNED).opt
-        system = Endpoint(Settings.from_options(opt), wait=recorded(waits))
-        line = (
-            'remote_url: http://127.0.0.1:.* cannot be reached after 6 tries .*refused'
-        )
-        with user_error(line):
-            system.replies(hellos(6))
-    assert len(waits) == 5
-
-
 def test_what_was_answered_before_it_went_down_is_not_asked_again(tmp_path, url, waits):
     opt = make_remote(tmp_path, url, remote_concurrency=1, **PINNED).opt
     control(url, script=['reply', 'reply', {'status': 400}])
@@ -184,22 +170,11 @@ def test_a_conversation_that_is_too_long_ends_alone(url, endpoint):
     assert [a.text is None for a in found] == [True, False]
 
 
-def test_an_error_of_a_plain_service_ends_one_conversation(url, endpoint):
-    control(url, script=['filter'])
-    system = endpoint(remote_format='plain', remote_concurrency=1, **PINNED)
-    first, second = system.replies(hellos(2))
-    assert (first.text, first.reason) == (None, 'I will not say')
-    assert second.text == words_for([('other', 'hello 1')])
-
-
 @pytest.mark.parametrize('attempt, longest', [(1, 1), (2, 2), (3, 4), (6, 32), (9, 60)])
 def test_waits_double_up_to_a_minute(attempt, longest):
     found = [delay(attempt) for _ in range(200)]
     assert longest / 2 <= min(found) <= max(found) <= longest
-
-
-def test_waits_differ_so_that_many_do_not_come_back_at_once():
-    assert len({delay(5) for _ in range(20)}) > 10
+    assert len(set(found)) > 10  # so that many do not come back at once
 
 
 def test_waiting_draws_no_number_of_those_that_are_seeded():
@@ -212,11 +187,6 @@ def test_waiting_draws_no_number_of_those_that_are_seeded():
 def test_what_the_endpoint_asks_for_is_the_least():
     assert delay(1, retry_after=30.0) == 30.0
     assert delay(9, retry_after=3.0) >= 30.0
-
-
-def test_thirty_a_minute_is_one_every_two_seconds():
-    pace = Pace(30, clock=lambda: 100.0)
-    assert [pace.reserve(1) for _ in range(4)] == [0, 2, 4, 6]
 
 
 def test_after_a_pause_there_is_nothing_to_wait_for():
@@ -290,14 +260,9 @@ def test_two_processes_write_and_agree(tmp_path):
 def test_a_file_that_is_no_cache_is_one_line(tmp_path):
     path = tmp_path / 'c.sqlite'
     path.write_text('not a database, and long enough to be taken for one' * 20)
-    with user_error('remote_cache: .*c.sqlite cannot be used'):
-        ReplyCache(str(path))
-
-
-def test_a_folder_that_cannot_be_made_is_one_line(tmp_path):
-    (tmp_path / 'file').touch()
-    with user_error('remote_cache: '):
-        ReplyCache(str(tmp_path / 'file' / 'c.sqlite'))
+    for place in (path, path / 'c.sqlite'):
+        with user_error('remote_cache: .*c.sqlite cannot be used'):
+            ReplyCache(str(place))
 
 
 def test_the_key_depends_on_address_name_and_request():

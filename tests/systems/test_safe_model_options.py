@@ -476,20 +476,17 @@ def test_a_conversion_copies_no_file_that_only_the_model_names(tmp_path, secret)
 
 
 @pytest.mark.parametrize(
-    'server, host, port',
+    'server, named',
     [
-        ('a.host:8080', 'a.host', 8080),
-        ('a.host', 'a.host', None),
-        ('http://A.host/x', 'a.host', 80),
-        ([{'deep': 'https://a.host'}], 'a.host', 443),
-        ('http://[::1]:9/', '::1', 9),
+        ('a.host:8080', [('a.host', 8080)]),
+        ('a.host', [('a.host', None)]),
+        ('http://A.host/x', [('a.host', 80)]),
+        ([{'deep': 'https://a.host'}], [('a.host', 443)]),
+        ('http://[::1]:9/', [('::1', 9)]),
+        ('none', []),
+        ('http://h:port/', []),
     ],
 )
-def test_a_server_is_named_by_host_and_port(server, host, port):
+def test_a_server_is_named_by_host_and_port(server, named):
     opt = {'search_server': server, 'remote_key_env': 'home'}
-    assert named_servers(opt) == [(host, port)]
-
-
-@pytest.mark.parametrize('server', ['none', 'http://h:port/'])
-def test_what_is_no_address_names_no_server(server):
-    assert named_servers({'search_server': server}) == []
+    assert named_servers(opt) == named
