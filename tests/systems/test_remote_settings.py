@@ -243,7 +243,6 @@ def test_who_said_it_is_part_of_the_id():
     'data, text, reason',
     [
         ({'text': 'Hi.'}, 'Hi.', None),
-        ({'text': ''}, '', None),
         ({'text': None}, None, 'no text'),
         ({'error': 'no\nwords'}, None, 'no words'),
         ({'error': {'message': 'ill'}}, None, 'ill'),
@@ -268,25 +267,17 @@ def test_chat_answers(message, ended, text, reason):
 
 
 NO_ANSWERS = {
-    plain: [[], 'Hi.', {}, {'text': 3}, {'text': ['Hi.']}],
+    plain: [[], {}, {'text': 3}],
     openai: [
         [],
         {'choices': []},
-        {'choices': [{'text': 'Hi.'}]},
         {'choices': [{'message': {'content': [{'type': 'text'}]}}]},
-        {'error': {'message': 'ill'}},
     ],
 }
 
 
 @pytest.mark.parametrize('form', NO_ANSWERS)
-@pytest.mark.parametrize('case', range(5))
+@pytest.mark.parametrize('case', range(3))
 def test_what_is_no_answer(form, case):
     with pytest.raises(Malformed):
         form.reply(NO_ANSWERS[form][case])
-
-
-@pytest.mark.parametrize('code', ['content_filter', 'context_length_exceeded'])
-def test_some_errors_concern_one_conversation(code):
-    assert openai.refusal({'error': {'code': code}})
-    assert not openai.refusal({'error': {'code': 'model_not_found'}})

@@ -14,9 +14,7 @@ import torch
 from parlai.core.opt import Opt
 
 from parlai_ext.commands import plugin
-from parlai_ext.commands.convert_model import convert
 from parlai_ext.core.nouns import System
-from parlai_ext.engines.machine import data_in
 from parlai_ext.isolation.names import is_our_agent, source_file
 from parlai_ext.isolation.own_records import note_trust
 from parlai_ext.systems.parlai_agents import load_system
@@ -460,19 +458,6 @@ def test_what_a_model_began_from_is_forgotten(tmp_path, secret):
     with guarded():
         assert dict(Opt.load(str(path))) == {'model': 'bart', 'beam_size': 3}
     assert dict(Opt.load(str(path))) == opt
-
-
-def test_a_conversion_copies_no_file_that_only_the_model_names(tmp_path, secret):
-    path = make_generator(home(tmp_path))
-    with_options(path, dict_file=str(secret))
-    (tmp_path / 'home' / 'tiny.dict').unlink()
-    output = tmp_path / 'tiny.safetensors'
-    with user_error('refused: its own dict_file is '):
-        convert(Path(path), output)
-    assert not output.exists()
-    with data_in(str(secret.parent)):  # from there it is
-        convert(Path(path), output)
-    assert SECRET in Path(f'{output}.dict').read_text()
 
 
 @pytest.mark.parametrize(
