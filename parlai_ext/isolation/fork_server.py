@@ -171,7 +171,7 @@ def _server() -> tuple[socket.socket, subprocess.Popen[bytes]]:
     with theirs:
         return ours, subprocess.Popen(
             [sys.executable, '-P', '-c', CHILD],
-            stdin=theirs,
+            stdin=theirs.fileno(),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             env=environment | ALONE,
