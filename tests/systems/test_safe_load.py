@@ -479,7 +479,7 @@ def every_kind():
         'numbers': [np.float64(1.5), np.int32(-2), np.bool_(True), np.float32('inf')],
         'words': [np.str_('né'), np.bytes_(b'\xff')],
         'arrays': [np.arange(6).reshape(2, 3), np.array(['a', 'bc']), np.array(3.0)],
-        'orders': [np.asfortranarray(np.eye(3)[:2]), np.arange(4, dtype='>i4')],
+        'order': np.asfortranarray(np.eye(3)[:2]),
         'objects': np.array([{'a': [1]}, None, 'x'], dtype=object),
         'dicts': [Counter('aab'), defaultdict(list, {1: [2]}), OrderedDict(x=1)],
         'plain': [{1, 2}, frozenset('ab'), bytearray(b'x'), b'\x00y', 1 + 2j, slice(3)],
@@ -488,9 +488,12 @@ def every_kind():
     }
 
 
-def test_a_type_that_only_the_new_format_has_is_read(tmp_path):
+def test_new_types_and_foreign_byte_orders_are_read(tmp_path):
     states = {'model': {'a': torch.arange(3).to(torch.uint16)}}
-    assert same(read_states(saved(states, tmp_path / 'm')), states)
+    swapped = {**states, 'swapped': np.arange(4, dtype='>i4')}
+    found = read_states(saved(swapped, tmp_path / 'm'))
+    assert found.pop('swapped').tolist() == [0, 1, 2, 3]
+    assert same(found, states)
 
 
 @pytest.mark.parametrize('protocol', [2, 4])
