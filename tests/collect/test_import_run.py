@@ -6,13 +6,11 @@ import json
 import os
 import shutil
 import signal
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 import parlai_ext
-from parlai_ext.collect.import_run import dialogues_hash
 from parlai_ext.commands.collect_dialogues import CollectDialogues
 from parlai_ext.commands.import_dialogues import ImportDialogues
 from parlai_ext.commands.rank_systems import RankSystems
@@ -20,11 +18,8 @@ from parlai_ext.commands.report_run import ReportRun
 from parlai_ext.commands.score_dialogues import ScoreDialogues
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import (
-    Dialogue,
     Score,
     ScoredDialogue,
-    Utterance,
-    content_id,
 )
 from parlai_ext.models import parlai_likelihood
 from parlai_ext.results.rank import rank_run
@@ -234,22 +229,6 @@ def test_scored_by_the_shipped_judge_ranked_and_shown(games, tmp_path):
     page = Path(ReportRun.main(run_dir=run)).read_text()
     assert 'what openers' in page
     assert 'i like tea' in page
-
-
-def without(dialogue):
-    """
-    Return a dialogue as data from before there were references.
-    """
-    keys = ('speaker', 'text', 'given')
-    utterances = [{k: getattr(u, k) for k in keys} for u in dialogue.utterances]
-    return {**asdict(dialogue), 'utterances': utterances}
-
-
-def test_content_is_named_as_if_it_was_one_list():
-    told = tuple(Utterance('ab'[i % 2], f'"{i}" \ud800 ü') for i in range(3))
-    some = [Dialogue(f'd{i}', 'p', 'o', told) for i in range(3)]
-    for n in range(4):
-        assert dialogues_hash(some[:n]) == content_id([without(d) for d in some[:n]])
 
 
 @pytest.mark.parametrize(
