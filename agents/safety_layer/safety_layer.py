@@ -144,7 +144,7 @@ class SafetyLayerAgent(DeclaresOptions, ConversationAgent):
         models = ModelHandle(Machine(datapath=opt.get('datapath'), no_cuda=no_cuda))
         return Guarded(
             load_system(system_inside(opt), no_cuda=no_cuda),
-            read_detector(options.detector, models, named_by_user=True),
+            read_detector(options.detector, models),
             read_deflections(opt),
             FIRED if options.checks == 'both' else (options.checks,),
         )

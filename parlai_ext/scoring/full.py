@@ -8,7 +8,6 @@ included. The higher, the better. FED with its complaints alone differs in the m
 perplexities instead of losses, in the follow-ups and in the judge.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -21,10 +20,11 @@ from parlai_ext.scoring.base import ItemScore, ScoringItem
 from parlai_ext.scoring.fed import followup_score
 from parlai_ext.scoring.followups import load_followups
 from parlai_ext.scoring.likelihood import (
-    LARGEST_EXPONENT,
     JudgeScorer,
     context_turns_option,
+    exponential,
     judge_option,
+    negated,
 )
 
 JUDGE = 'hf:facebook/blenderbot-400M-distill,hf_turn_separator="\\t"'
@@ -105,15 +105,9 @@ class Full(JudgeScorer):
         scores = []
         for answer in answers:
             means = [followup_score(row, 'mean') for row in answer.continuations]
-            losses = [None if one is None else -one for one in means]
-            terms = losses
+            losses = terms = list(map(negated, means))
             if self.options.reduction == 'perplexity':
-                terms = [
-                    math.exp(one)
-                    if one is not None and one < LARGEST_EXPONENT
-                    else None
-                    for one in losses
-                ]
+                terms = list(map(exponential, losses))
             known = dict(zip(self.evidence_labels, terms, strict=True))
             values: dict[str, float | None] = {}
             reasons: dict[str, str | None] = {}

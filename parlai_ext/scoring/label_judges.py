@@ -30,8 +30,10 @@ from parlai_ext.models.questions import (
 )
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.likelihood import (
+    AnswerScorer,
     JudgeScorer,
     context_turns_option,
+    first_continuation_share,
     judge_option,
 )
 from parlai_ext.systems.chat.messages import ChatTurn
@@ -297,3 +299,24 @@ class LabelScorer(JudgeScorer):
         """
         context = item.context[-self.options.context_turns :]
         return JudgedResponse(context, item.text)
+
+
+class DirectEval(LabelScorer, AnswerScorer):
+    """
+    DirectEval: the probability that a trained judge answers "Yes", of "Yes" and "No",
+    to "Is the above response a good response to the given conversation?".
+
+    One score a response, from 0 to 1; higher is better. Source: Park et al. (2024),
+    "PairEval", section 4.1.2. ``parlai train_judge --method directeval`` makes such a
+    judge; `prompted` asks an untrained chat model, in its own words.
+    """
+
+    name = 'directeval'
+    options_class = LabelOptions
+    value = staticmethod(first_continuation_share)
+
+    def question(self, item: ScoringItem) -> Question:
+        """
+        Return the question whether a response is good.
+        """
+        return self.tokens.question(direct_prompt(self.candidate(item)))

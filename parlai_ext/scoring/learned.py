@@ -167,20 +167,12 @@ def numbers(item: ScoringItem, reading: Reading) -> dict[str, float]:
     Return the numbers by name: of the language model, of the words, of what was said
     before, of the form, and cosines of sentence embeddings.
     """
-    values = {
-        **_likelihood_numbers(reading),
-        **_word_numbers(item),
-        **_overlap_numbers(item),
-        **_form_numbers(item),
-        **_cosine_numbers(reading),
-    }
-    return {name: float(value) for name, value in values.items()}
-
-
-def _likelihood_numbers(reading: Reading) -> dict[str, float]:
     after = np.maximum(np.array(reading.logprobs), -30)
     alone = np.maximum(np.array(reading.alone), -30)
-    return {
+    cosines = np.zeros(1)
+    if len(reading.turns):
+        cosines = reading.turns @ reading.response
+    values = {
         'likelihood': after.mean(),
         'likelihood_alone': alone.mean(),
         'gain': after.mean() - alone.mean(),
@@ -190,7 +182,16 @@ def _likelihood_numbers(reading: Reading) -> dict[str, float]:
         'spread': after.std(),
         'first_token_alone': alone[0],
         'total_gain': (after.sum() - alone.sum()) / 10,
+        **_word_numbers(item),
+        **_overlap_numbers(item),
+        **_form_numbers(item),
+        'near_last': cosines[-1],
+        'near_own': cosines[-2] if len(cosines) > 1 else 0.0,
+        'nearest': cosines.max(),
+        'near_mean': cosines.mean(),
+        'near_last_squared': max(0.0, cosines[-1]) ** 2,
     }
+    return {name: float(value) for name, value in values.items()}
 
 
 def _word_numbers(item: ScoringItem) -> dict[str, float]:
@@ -257,19 +258,6 @@ def _form_numbers(item: ScoringItem) -> dict[str, float]:
         'question_before': asked,
         'words_before': np.log1p(len(words_of(before))),
         'turns_before': min(LAST_TURNS, len(item.context)),
-    }
-
-
-def _cosine_numbers(reading: Reading) -> dict[str, float]:
-    cosines = np.zeros(1)
-    if len(reading.turns):
-        cosines = reading.turns @ reading.response
-    return {
-        'near_last': cosines[-1],
-        'near_own': cosines[-2] if len(cosines) > 1 else 0.0,
-        'nearest': cosines.max(),
-        'near_mean': cosines.mean(),
-        'near_last_squared': max(0.0, cosines[-1]) ** 2,
     }
 
 

@@ -56,18 +56,15 @@ def detector_title(section: dict[str, Any]) -> str:
     return section.get('called') or Path(model.removeprefix('hf:')).name
 
 
-def read_detector(
-    spec: str, models: Models, *, named_by_user: bool = False
-) -> ToxicityDetector:
+def read_detector(spec: str, models: Models) -> ToxicityDetector:
     """
-    Return the detector that a text names, its model loaded.
+    Return the detector that a user names, its model loaded; its code may be from
+    outside the package.
 
-    :param named_by_user: code from outside the package may be imported, since the user
-        named it.
     :raises UserError: for a name that means nothing, a missing file or package, or a
         classifier whose toxic label cannot be told.
     """
-    detectors, missing = load_detectors([spec], models, named_by_user=named_by_user)
+    detectors, missing = load_detectors([spec], models, named_by_user=True)
     for line in missing:
         raise UserError(line)
     return next(iter(detectors.values()))
@@ -80,7 +77,8 @@ def load_detectors(
     Return the detectors that can be had by their titles, and why others cannot: a
     package is missing, or a model cannot be fetched.
 
-    :param named_by_user: as for `read_detector`.
+    :param named_by_user: code from outside the package may be imported, since the user
+        named it.
     :raises UserError: for a name that means nothing, a wrong setting, a word list that
         is not there, and when two have one name.
     """

@@ -173,7 +173,7 @@ def load_measures(
 
     :param default_metrics: the metrics where none are named; nothing is downloaded for
         them.
-    :param named_by_user: as for `read_detector`.
+    :param named_by_user: as for `load_detectors`.
     :raises UserError: for names that mean nothing.
     """
     metrics = options.reference_metrics

@@ -65,6 +65,6 @@ def test_other_bytes_and_no_network_are_one_line(web, tmp_path, monkeypatch):
 
 def test_the_tracks_words_are_read_and_its_program_is_not_run(web, tmp_path):
     models = ModelHandle(Machine(datapath=str(tmp_path)))
-    detector = read_detector(f'words={TRACK_WORDS}', models, named_by_user=True)
+    detector = read_detector(f'words={TRACK_WORDS}', models)
     texts = ['Oh no!', 'grunks', 'a grunk']
     assert [toxic for _, toxic in detector.of_texts(texts)] == [True, False, True]

@@ -31,13 +31,10 @@ CACHED = 1 << 16
 UNPUNCTUATED = {ord(mark): None for mark in string.punctuation}
 TREEBANK = NLTKWordTokenizer()
 PORTER = PorterStemmer()
+# of three letters and the rest
 CONTRACTED = {
-    'cannot': ('can', 'not'),
-    'gimme': ('gim', 'me'),
-    'gonna': ('gon', 'na'),
-    'gotta': ('got', 'ta'),
-    'lemme': ('lem', 'me'),
-    'wanna': ('wan', 'na'),
+    word: (word[:3], word[3:])
+    for word in ['cannot', 'gimme', 'gonna', 'gotta', 'lemme', 'wanna']
 }
 # the script adds them against division by 0, and its numbers show it
 ABOVE, BELOW = 1e-12, 1e-5
@@ -97,7 +94,7 @@ DEFAULT = 'content_words'
 ENDING = '.jsonl'
 # nouns, adjectives, verbs, foreign words, predeterminers and possessive endings; no
 # proper nouns: the tags whose words are concepts in the released script
-TAGS = (
+TAGS = [
     'FW',
     'JJ',
     'NN',
@@ -111,7 +108,7 @@ TAGS = (
     'VBN',
     'VBP',
     'VBZ',
-)
+]
 # what is left of contractions once the apostrophe is gone
 SPLINTERS = frozenset(['d', 'ive', 'll', 'm', 'ont', 're', 's', 't', 've'])
 CLOSED_CLASSES = """

@@ -8,6 +8,7 @@ Chatbot Arena", section 3.4. LLM-Eval: Lin and Chen (2023); the wording is ours.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,12 +20,16 @@ from parlai_ext.scoring.base import OTHER, ItemScore, Scorer, ScoringItem, swapp
 from parlai_ext.scoring.items import lettered_turns
 from parlai_ext.scoring.likelihood import context_turns_option, judge_option
 from parlai_ext.scoring.llm.prompts import (
-    PromptRatings,
-    load_prompt,
+    AnswerRating,
+    expected_rating,
     prompt_option,
-    ratings_by_likelihood,
-    ratings_by_reply,
+    read_prompt,
+    reply_ratings,
 )
+from parlai_ext.scoring.shipped_file import read_shipped_file
+
+# of each dimension that one prompt asks for, and the tokens that the model did not see
+PromptRatings = tuple[Sequence[AnswerRating], int]
 
 NOTHING = '(nothing)'
 WHOLE = 'the conversation'
@@ -64,8 +69,14 @@ class PromptedScorer(Scorer):
     def prepare(self) -> None:
         """
         Read the prompt.
+
+        :raises UserError: with file, line and key.
         """
-        self.prompt = load_prompt(self.options.prompt, self.level)
+        doc = read_shipped_file('prompts', self.options.prompt, 'prompt')
+        self.prompt = read_prompt(doc)
+        if self.prompt.level != self.level:
+            problem = f'{self.prompt.level}; this scorer judges a {self.level}'
+            raise doc.error(('level',), problem)
         self.dimensions = tuple(self.prompt.dimensions)
         self.signed = {'prompt': self.prompt.hash}
 
@@ -100,11 +111,22 @@ class PromptedScorer(Scorer):
 
     def rate(self, texts: Sequence[str]) -> list[PromptRatings]:
         """
-        Return the ratings of filled prompts.
+        Return the ratings of filled prompts: of a local model from how likely each
+        label is as its answer, else from a chat model's reply.
         """
-        if self.chat is not None:
-            return ratings_by_likelihood(self.judge, self.chat, self.prompt, texts)
-        return ratings_by_reply(self.judge, self.prompt, self.rating, texts)
+        prompt, rating = self.prompt, self.rating
+        if self.chat is None:
+            asks = rating != 'parsed' and prompt.answer == 'label'
+            replies = self.judge.rating_replies(list(texts), asks)
+            return [(reply_ratings(reply, prompt, rating), 0) for reply in replies]
+        labels = list(prompt.labels)
+        questions = [self.chat.reply_question(text, labels) for text in texts]
+        ratings: list[PromptRatings] = []
+        for answer in self.judge.answer(questions):
+            chances = [math.exp(math.fsum(row)) for row in answer.continuations]
+            known = dict(zip(labels, chances, strict=True))
+            ratings.append(([expected_rating(known, prompt)], answer.num_truncated))
+        return ratings
 
     def shown_texts(self, item: ScoringItem) -> dict[str, str]:
         """

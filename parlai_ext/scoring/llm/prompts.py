@@ -28,12 +28,10 @@ from typing import TYPE_CHECKING, Any
 
 from parlai_ext.core.errors import nearest
 from parlai_ext.core.json_text import first_object
-from parlai_ext.core.nouns import LanguageModel, content_id
+from parlai_ext.core.nouns import content_id
 from parlai_ext.core.options import option
 from parlai_ext.files.yaml_file import Document
-from parlai_ext.models.questions import ChatQuestions
-from parlai_ext.scoring.base import LEVELS, ChatModel
-from parlai_ext.scoring.shipped_file import read_shipped_file
+from parlai_ext.scoring.base import LEVELS
 
 if TYPE_CHECKING:  # which imports parlai, and so torch
     from parlai_ext.systems.chat.conversation import ChatReply
@@ -87,13 +85,6 @@ class RatingPrompt:
         return max(self.labels.values())
 
     @property
-    def numeric(self) -> bool:
-        """
-        True if the labels are the numbers of a scale.
-        """
-        return self.scale is not None
-
-    @property
     def hash(self) -> str:
         """
         A hash of all that scores depend on.
@@ -107,7 +98,7 @@ class RatingPrompt:
             list(self.labels.items()),
             self.lowest,
             self.highest,
-            self.numeric,
+            self.scale is not None,
         )
 
     @property
@@ -136,20 +127,6 @@ def prompt_option(default: str) -> Any:
         metavar='NAME|FILE',
         path=True,
     )
-
-
-def load_prompt(name: str, level: str) -> RatingPrompt:
-    """
-    Return a shipped prompt, or that of a file of the user's.
-
-    :param level: of the scorer that asks it.
-    :raises UserError: with file, line and key.
-    """
-    doc = read_shipped_file('prompts', name, 'prompt')
-    prompt = read_prompt(doc)
-    if prompt.level != level:
-        raise doc.error(('level',), f'{prompt.level}; this scorer judges a {level}')
-    return prompt
 
 
 def read_prompt(doc: Document) -> RatingPrompt:
@@ -251,7 +228,8 @@ def label_rating(reply: str, prompt: RatingPrompt) -> AnswerRating:
     The reply must name exactly one label, in any case of letters and with other words
     around it; on a scale, one number within it, of which "/5" or "out of 5" is no part.
     """
-    values = _numbers(reply, prompt) if prompt.numeric else _named_values(reply, prompt)
+    read = _named_values if prompt.scale is None else _numbers
+    values = read(reply, prompt)
     if len(values) == 1:
         return AnswerRating(values.pop(), manner='parsed')
     problem = 'several labels' if values else 'no label'
@@ -369,49 +347,14 @@ def _shown(reply: str) -> str:
     )
 
 
-# of each dimension that one prompt asks for, and the tokens that the model did not see
-PromptRatings = tuple[Sequence[AnswerRating], int]
-
-
-def ratings_by_likelihood(
-    judge: LanguageModel,
-    chat: ChatQuestions,
-    prompt: RatingPrompt,
-    texts: Sequence[str],
-) -> list[PromptRatings]:
-    """
-    Return the rating of each filled prompt, from how likely each label is as the answer
-    of a local language model, in one call of it.
-    """
-    labels = list(prompt.labels)
-    questions = [chat.reply_question(text, labels) for text in texts]
-    ratings: list[PromptRatings] = []
-    for answer in judge.answer(questions):
-        probabilities = [math.exp(math.fsum(row)) for row in answer.continuations]
-        known = dict(zip(labels, probabilities, strict=True))
-        ratings.append(([expected_rating(known, prompt)], answer.num_truncated))
-    return ratings
-
-
-def ratings_by_reply(
-    chat: ChatModel, prompt: RatingPrompt, rating: str, texts: Sequence[str]
-) -> list[PromptRatings]:
-    """
-    Return the ratings of each filled prompt, from a chat model's reply.
-
-    :param rating: ``auto``: by the probabilities of the labels where the endpoint tells
-        them, else by what the reply says; ``expected`` or ``parsed``: so only.
-    """
-    asks = rating != 'parsed' and prompt.answer == 'label'
-    replies = chat.rating_replies(list(texts), asks)
-    return [(reply_ratings(reply, prompt, rating), 0) for reply in replies]
-
-
 def reply_ratings(
     reply: ChatReply, prompt: RatingPrompt, rating: str
 ) -> Sequence[AnswerRating]:
     """
     Return the ratings that a reply stands for.
+
+    :param rating: ``auto``: by the probabilities of the labels where the endpoint tells
+        them, else by what the reply says; ``expected`` or ``parsed``: so only.
     """
     if reply.text is None:
         missing = AnswerRating(None, reply.reason or 'the model does not reply')
