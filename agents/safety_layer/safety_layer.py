@@ -23,8 +23,7 @@ from parlai.core.opt import Opt
 from parlai_ext.core.options import DeclaresOptions, Flags, options_from_opt
 from parlai_ext.engines.machine import Machine
 from parlai_ext.models.handle import ModelHandle
-from parlai_ext.scoring.named_detectors import read_detector
-from parlai_ext.scoring.toxicity import ToxicityDetector
+from parlai_ext.scoring.toxicity import ToxicityDetector, read_detector
 from parlai_ext.systems.chat.conversation import ConversationAgent
 from parlai_ext.systems.families import (
     ANSWER,

@@ -36,11 +36,11 @@ from parlai_ext.scoring.learned import (
     LearnedOptions,
     Reading,
     input_blocks,
+    joined_score,
     read_responses,
     read_weights,
     weight_bytes,
 )
-from parlai_ext.scoring.learned_references import joined_score
 from parlai_ext.scoring.registry import find_scorer, load_protocol_file
 from parlai_ext.training.fit_judge import write_judge
 from tests.support.causal_models import GPT2, make

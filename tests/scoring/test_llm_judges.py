@@ -14,21 +14,18 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from parlai_ext import zoo_configs
 from parlai_ext.files.yaml_file import read_file, read_text
 from parlai_ext.judge_check.check import perturbations_for
-from parlai_ext.scoring import prompted
+from parlai_ext.scoring import label_judges
 from parlai_ext.scoring.base import ScoringItem, swapped_item
 from parlai_ext.scoring.fed import Fed
-from parlai_ext.scoring.label_judges import DirectEval
-from parlai_ext.scoring.llm.judges import (
+from parlai_ext.scoring.label_judges import DirectEval, Prompted
+from parlai_ext.scoring.llm_judges import (
     LlmJudge,
-)
-from parlai_ext.scoring.llm.prompts import (
     expected_rating,
     json_ratings,
     label_probabilities,
     label_rating,
     read_prompt,
 )
-from parlai_ext.scoring.prompted import Prompted
 from parlai_ext.scoring.score_run import spending_lines
 from parlai_ext.systems.chat.conversation import ChatReply
 from tests.support.family_hf import make_model
@@ -466,7 +463,7 @@ def answer_logprob(folder, prompt, answer):
 
 def test_the_share_of_the_first_answer(chat_folder, monkeypatch):
     # the tiny tokenizer knows no Yes and No
-    monkeypatch.setattr(prompted, 'ANSWERS', WORDS[:2])
+    monkeypatch.setattr(label_judges, 'ANSWERS', WORDS[:2])
     options = {'judge_model_file': chat_folder, 'question': ASK}
     [score] = scores_of('prompted', [ScoringItem((HOW, SO), HOW)], **options)
     prompt = f'Dialogue:\nB: {HOW}\nA: {SO}\n\nResponse:\nB: {HOW}\n\n{ASK}'

@@ -15,12 +15,13 @@ from parlai.core.params import ParlaiParser
 
 from parlai_ext.commands import plugin
 from parlai_ext.scoring.base import ScoringItem
-from parlai_ext.scoring.named_detectors import load_detectors, read_detector
 from parlai_ext.scoring.score_run import build_scorer
 from parlai_ext.scoring.toxicity import (
     KINDS,
     ToxicityDetector,
     label_column,
+    load_detectors,
+    read_detector,
 )
 from tests.support.on_cpu import CPU, models_on_cpu
 from tests.support.tiny_encoders import make_encoder

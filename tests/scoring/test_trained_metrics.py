@@ -27,7 +27,7 @@ from transformers import (
 
 from parlai_ext.data.judged.cards import read_card
 from parlai_ext.scoring.base import ScoringItem
-from parlai_ext.scoring.bleurt import Bleurt
+from parlai_ext.scoring.bertscore import Bleurt
 from parlai_ext.scoring.ctc import clean_text
 from parlai_ext.scoring.unieval import PUNKT, UniEval
 from parlai_ext.scoring.usr import NORMS, overall, treebank_words

@@ -10,7 +10,7 @@ import pytest
 from parlai_ext.data.toxic_pairs import ToxicData, read_pairs
 from parlai_ext.engines.machine import Machine
 from parlai_ext.models.handle import ModelHandle
-from parlai_ext.scoring.named_detectors import read_detector
+from parlai_ext.scoring.toxicity import read_detector
 from parlai_ext.systems.fetch import public_sets
 from parlai_ext.systems.fetch.public_sets import SETS, TRACK_WORDS, with_public_sets
 from tests.support.no_network import downloads_give
