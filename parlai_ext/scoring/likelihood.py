@@ -278,8 +278,9 @@ def exponential(number: float | None) -> float | None:
     """
     Return e to the power of a number; `None` where it is missing or too large.
     """
-    too_large = number is None or number >= LARGEST_EXPONENT
-    return None if too_large else math.exp(number)
+    if number is None or number >= LARGEST_EXPONENT:
+        return None
+    return math.exp(number)
 
 
 def difference(first: float | None, second: float | None) -> float | None:

@@ -416,7 +416,7 @@ class BlockSelector(Worker):
         self.models = ModelHandle(machine)
         self.features = load_features(features, self.models)
         self.missing = self.features.missing
-        read = partial(read_detector, models=self.models, named_by_user=True)
+        read = partial(read_detector, models=self.models)
         self.detectors: dict[str, ToxicityDetector] = {}
         absent = []
         for place, spec in enumerate(chosen.detectors):
