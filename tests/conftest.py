@@ -79,6 +79,17 @@ def own_folders(
         yield
 
 
+@pytest.fixture
+def models_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    Let models be loaded in this process, as trusted ones are: each process of their own
+    would take a second.
+    """
+    from parlai_ext.systems import parlai_agents
+
+    monkeypatch.setattr(parlai_agents, 'is_trusted', lambda system: True)
+
+
 @pytest.fixture(scope='session')
 def gpt2_folder(tmp_path_factory: pytest.TempPathFactory) -> str:
     """
