@@ -276,7 +276,7 @@ def brief(value: Any) -> str:
     """
     Return a value as a short quotation on one line.
     """
-    text = value if isinstance(value, str) else str(value)
+    text = str(value)
     return ascii(text) if len(text) <= 40 else ascii(text[:40]) + '…'
 
 

@@ -104,7 +104,7 @@ def test_a_test_set_is_found_under_both_names(tmp_path, ending):
     }
     written(tmp_path, f'jsalt_eval{ending}.json', columns)
     [one] = items('jsalt', tmp_path)
-    assert one.annotations == {'appropriateness': (Annotation('0', 2.8),)}
+    assert one.annotations == {'appropriateness': [Annotation('0', 2.8)]}
     assert one.utterances == ('a', 'b', '')
 
 

@@ -268,7 +268,7 @@ RELATED = ('targets', 'partners', 'protocol')
 @pytest.mark.parametrize(
     'key, value, place',
     [
-        ('shard_size', 0, 'shard_size: 0'),
+        ('shard_size', 0, 'shard_size: a larger number expected, not 0'),
         ('grown_from', [9], 'grown_from'),
         ('protocol', {'name': 'x', 'num_turns': 'x'}, 'protocol.num_turns: '),
         ('protocol', {'name': 'x', 'turns': 5}, r'protocol.turns: .* \'num_turns\'\?'),

@@ -140,10 +140,14 @@ def test_a_shard_that_is_there_is_never_changed(run):
 
 
 def test_records_of_another_place_are_refused(run):
-    with pytest.raises(ValueError, match='other openers'):
-        run.write_dialogues(first(run), said(run, 'fine')[::-1])
-    with pytest.raises(ValueError, match='another pairing'):
-        run.write_dialogues(run.shard(run.pairings[1].id, 0), said(run, 'fine'))
+    dialogues = said(run, 'fine')
+    for shard, wrong in (
+        (first(run), dialogues[::-1]),
+        (first(run), []),
+        (run.shard(run.pairings[1].id, 0), dialogues),
+    ):
+        with pytest.raises(ValueError, match='no dialogues of'):
+            run.write_dialogues(shard, wrong)
     write(run)
     with pytest.raises(ValueError, match='other dialogues'):
         run.scores(SIGNATURE).write(first(run), [ScoredDialogue('x', ())] * 2)

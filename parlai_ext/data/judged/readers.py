@@ -47,8 +47,6 @@ from parlai_ext.files.json_file import is_texts, json_lines, read_json
 from parlai_ext.files.text_file import text_lines
 from parlai_ext.files.zip_file import open_zip
 
-Annotations = dict[str, tuple[Annotation, ...]]
-
 
 @dataclass(frozen=True)
 class DataFile:
@@ -181,7 +179,7 @@ class RawItem:
         lines = (line.strip() for text in texts for line in text.split('\n'))
         return tuple(SPEAKER.sub('', line).strip() for line in lines if line)
 
-    def annotations(self) -> Annotations:
+    def annotations(self) -> dict[str, list[Annotation]]:
         """
         Return the annotations: by quality a list of answers, or a mean.
         """
@@ -194,9 +192,9 @@ class RawItem:
                 answers = [answers]
             if not isinstance(answers, list):
                 raise self.error(f'key annotations: {name}: a list is expected')
-            annotations[self.file.columns.get(name, name)] = tuple(
+            annotations[self.file.columns.get(name, name)] = [
                 annotation(i, answer) for i, answer in enumerate(answers)
-            )
+            ]
         return annotations
 
     def judged(self, **data: Any) -> JudgedItem:
@@ -371,9 +369,8 @@ def read_own(file: DataFile) -> Iterator[JudgedItem]:
             'response': row.get('response') or None,
             'annotations': {},
         }
-        own = {quality: tuple(given) for quality, given in annotations[key].items()}
         item = RawItem(file, item_number, cells).judged()
-        yield replace(item, annotations=own)
+        yield replace(item, annotations=annotations[key])
 
 
 def is_own_file(path: Path) -> bool:
@@ -432,16 +429,13 @@ def read_dstc9(file: DataFile) -> Iterator[JudgedItem]:
     for path in paths or [Path(file.path)]:
         for dialogue, ratings in rated_dialogues(SourceFile.from_path(path)):
             texts, speakers = _source_turns(dialogue)
-            qualities = dict.fromkeys(q for rating in ratings for q in rating)
-            annotations = {
-                file.columns.get(quality, quality): tuple(
-                    annotation(i, rating[quality])
-                    for i, rating in enumerate(ratings)
-                    if quality in rating
-                )
-                for quality in qualities
-                if quality != 'context'
-            }
+            annotations: dict[str, list[Annotation]] = {}
+            for i, rating in enumerate(ratings):
+                for key, answer in rating.items():
+                    if key != 'context':
+                        quality = file.columns.get(key, key)
+                        given = annotations.setdefault(quality, [])
+                        given.append(annotation(i, answer))
             name, system = str(dialogue.id), path.stem
             yield JudgedItem(
                 name,
@@ -496,7 +490,7 @@ def read_spot_the_bot(file: DataFile) -> Iterator[JudgedItem]:
                 tuple(MARKERS.sub('', text).strip() for text in texts[:turns]),
                 None,
                 system,
-                {q: tuple(given) for q, given in segment[side].items()},
+                segment[side],
                 speakers=speakers[:turns],
                 dialogue=dialogue_id,
             )
@@ -597,14 +591,13 @@ def read_dstc7(file: DataFile) -> Iterator[JudgedItem]:
     for line, (system, instance, response, *_) in responses:
         if instance not in contexts:
             raise UserError(f'{file}: response {line}: no context {instance}')
-        given_answers = answers.get((system, instance), {})
-        if given_answers:
+        if given_answers := answers.get((system, instance)):
             yield JudgedItem(
                 f'{instance}-{system}',
                 tuple(turn.strip() for turn in contexts[instance].split(TURN_END)),
                 response.strip(),
                 system,
-                {quality: tuple(given) for quality, given in given_answers.items()},
+                given_answers,
                 tuple(text for text in references.get(instance, ()) if text),
             )
 
@@ -676,7 +669,7 @@ def _voted_turns(
                     raise UserError(f'{row["where"]}: {problem}')
                 values += [value] * int(votes)
             if values:  # nobody knows whose they are
-                given = tuple(Annotation(str(i), one) for i, one in enumerate(values))
+                given = [Annotation(str(i), one) for i, one in enumerate(values)]
                 yield JudgedItem(
                     turn['UID'],
                     tuple(texts[:-1]),
