@@ -380,17 +380,6 @@ def first_record(source: SourceFile) -> Mapping[str, Any]:
     return {}
 
 
-def first_json_problem(source: SourceFile) -> str:
-    """
-    Return what is wrong with the first JSON record of a file that none can be read of,
-    with its line; '' for a file that is no JSON.
-    """
-    if not source.first_line.lstrip().startswith(('{', '[')):
-        return ''
-    line, place, record = next(numbered_records(source))
-    return f'line {line}: {place}{record}' if isinstance(record, BadRecord) else ''
-
-
 def text_value(record: Any, key: str, where: str) -> str:
     """
     Return a record's text under ``key``.

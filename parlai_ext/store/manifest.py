@@ -396,7 +396,7 @@ class Manifest(Record):
                 raise WrongType(f'pairings[{i}].scheme: there is no {pairing.scheme!r}')
             for key in ('first', 'second'):
                 name = getattr(pairing, key)
-                if name not in self.targets and name not in self.partners:
+                if name not in self.everybody:
                     raise WrongType(f'pairings[{i}].{key}: there is no system {name!r}')
         _refuse_repeated('pairings', [pairing.id for pairing in self.pairings])
 

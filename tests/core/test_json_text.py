@@ -58,8 +58,8 @@ def test_what_no_file_of_ours_holds_is_refused(data):
 @pytest.mark.parametrize(
     'text, problem',
     [
-        ('{"saved": NaN}', 'NaN is no number'),
-        ('[-Infinity]', '-Infinity is no number'),
+        ('{"saved": NaN}', 'NaN is no finite number'),
+        ('[-Infinity]', '-Infinity is no finite number'),
         ('[1e999]', '1e999 is no finite number'),
         ('1' * 400, 'a number of 400 digits'),
         ('{"a": {"b": 1, "c": 2, "b": 3}}', "the key 'b' is there twice"),
