@@ -363,7 +363,7 @@ def test_stored_scores_need_no_model(batchsize):
             '{"score": {}} {"score": {"Wit": "x"}}',
             'object 2: key scores.Wit: a number',
         ),
-        ('{"score": {"Wit": NaN}}', 'not JSON: NaN is no number of JSON'),
+        ('{"score": {"Wit": NaN}}', 'not JSON: NaN is no finite number'),
         ('{"score": {"Wit": true}}', 'object 1: key scores.Wit: a number'),
     ],
 )

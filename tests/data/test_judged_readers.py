@@ -300,7 +300,9 @@ def test_votes_are_annotations(tmp_path, name, file, columns, speakers):
     assert sorted(values(one, quality)) == [0, 0.5, 1, 1]
 
 
-@pytest.mark.parametrize(('dialogue', 'system'), [('CIC_01', 'cic'), ('YI0_3', 'yura')])
+@pytest.mark.parametrize(
+    ('dialogue', 'system'), [('CIC_01', 'cic'), ('YI0032', 'yura')]
+)
 def test_a_system_of_dbdc3_is_told_by_its_dialogue(tmp_path, dialogue, system):
     votes(tmp_path, JSALT, (VOTES, '1,0,0'), dialogue)
     assert items('chanel_jsalt', tmp_path)[0].system == system

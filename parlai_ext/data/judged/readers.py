@@ -557,6 +557,7 @@ JUDGES = 'human-eval-per-judge'  # in the name of the file with the answers
 TURN_END = ' EOS '  # between the turns of a context of DSTC7
 # a column of votes -> what one vote is worth
 BREAKDOWN = {'num_O': 1.0, 'num_T': 0.5, 'num_X': 0.0}
+VOTED_SYSTEMS = {'YI': 'yura', 'CIC': 'cic'}  # in ids of DBDC3's dialogues
 VALID = {'valid': 1.0, 'acceptable': 0.5, 'invalid': 0.0}
 
 
@@ -612,39 +613,17 @@ def _dstc7_rows(
     return file.neighbour(name).tab_rows(columns)
 
 
-def read_dbdc3(file: DataFile) -> Iterator[JudgedItem]:
-    """
-    Yield the systems' turns of the third Dialogue Breakdown Detection Challenge.
-
-    A vote is 1 for no breakdown, 0 for a breakdown and 0.5 for a possible one. The
-    ids of dialogues begin with the system's name.
-    """
-    systems = {'YI': 'yura', 'CIC': 'cic'}
-    for item in _voted_turns(file, 'S', BREAKDOWN, 'No breakdown'):
-        name = item.system
-        known = [system for start, system in systems.items() if name.startswith(start)]
-        yield replace(item, system=known[0] if known else name.partition('_')[0])
-
-
-def read_wochat(file: DataFile) -> Iterator[JudgedItem]:
-    """
-    Yield the systems' turns of the workshops on chatbots (WOCHAT).
-
-    A vote is 1 for a valid turn, 0.5 for an acceptable and 0 for an invalid one.
-    """
-    for item in _voted_turns(file, 'SYSTEM', VALID, 'Valid'):
-        yield replace(item, system=item.system.rpartition('_')[0])
-
-
-def _voted_turns(
+def read_votes(
     file: DataFile, judged_speaker: str, worth: Mapping[str, float], quality: str
 ) -> Iterator[JudgedItem]:
     """
-    Yield the judged turns with their votes; the system is called by the id of its
-    dialogue.
+    Yield the systems' turns of a corpus of CHANEL@JSALT2020 with their votes. The id
+    of a dialogue is a number behind the system's name, or a key of `VOTED_SYSTEMS`.
 
     The table of utterances lies beside that of the votes. The first utterance of a
     dialogue, an empty one and one without a vote are no items.
+
+    :param worth: what a vote in a column is worth.
     """
     name = Path(file.path).name.rpartition('_')[0]
     main = file.neighbour(f'{name}_main.csv').path
@@ -670,11 +649,12 @@ def _voted_turns(
                 values += [value] * int(votes)
             if values:  # nobody knows whose they are
                 given = [Annotation(str(i), one) for i, one in enumerate(values)]
+                system = re.sub(r'_?\d+$', '', row['dialogue_id'])
                 yield JudgedItem(
                     turn['UID'],
                     tuple(texts[:-1]),
                     texts[-1],
-                    row['dialogue_id'],
+                    VOTED_SYSTEMS.get(system, system),
                     {quality: given},
                     dialogue=dialogue,
                 )
@@ -692,6 +672,7 @@ READERS: Mapping[str, Callable[[DataFile], Iterator[JudgedItem]]] = {
     'spot_the_bot': read_spot_the_bot,
     'chitchat': read_chitchat,
     'dstc7': read_dstc7,
-    'dbdc3': read_dbdc3,
-    'wochat': read_wochat,
+    # 1 for no breakdown, 0.5 for a possible one; 1 for valid, 0.5 for acceptable
+    'dbdc3': lambda file: read_votes(file, 'S', BREAKDOWN, 'No breakdown'),
+    'wochat': lambda file: read_votes(file, 'SYSTEM', VALID, 'Valid'),
 }
