@@ -331,7 +331,7 @@ def test_fed_has_one_judge_everywhere(games, tmp_path):
 def test_where_feds_judge_cannot_be_had_a_small_one_is_named(
     games, tmp_path, monkeypatch
 ):
-    def refuse(name, **options):
+    def refuse(kind, name, *how):
         raise UserError(f'{name} cannot be downloaded')
 
     monkeypatch.setattr(parlai_likelihood, 'load_judge', refuse)

@@ -32,10 +32,11 @@ from parlai_ext.core.nouns import LanguageModel, content_id
 from parlai_ext.core.options import option
 from parlai_ext.files.yaml_file import Document
 from parlai_ext.models.questions import ChatQuestions
-from parlai_ext.scoring.base import LEVELS, ChatModel
+from parlai_ext.scoring.base import LEVELS
 from parlai_ext.scoring.shipped_file import read_shipped_file
 
 if TYPE_CHECKING:  # which imports parlai, and so torch
+    from parlai_ext.models.chat import AgentChat
     from parlai_ext.systems.chat.conversation import ChatReply
 
 PLACEHOLDER = re.compile(r'\{([a-z_]+)\}')
@@ -394,7 +395,7 @@ def ratings_by_likelihood(
 
 
 def ratings_by_reply(
-    chat: ChatModel, prompt: RatingPrompt, rating: str, texts: Sequence[str]
+    chat: AgentChat, prompt: RatingPrompt, rating: str, texts: Sequence[str]
 ) -> list[PromptRatings]:
     """
     Return the ratings of each filled prompt, from a chat model's reply.
