@@ -1,7 +1,8 @@
 """
-Models are computed on the CPU, also where there is a GPU.
+Models are computed on the CPU, also where there is a GPU, and in this process.
 """
 
+from functools import cache
 from importlib import import_module
 
 from parlai_ext.engines.machine import Machine
@@ -10,21 +11,33 @@ from parlai_ext.models.handle import ModelHandle, Models, model_system
 CPU = Machine(no_cuda=True)
 
 
-def models_on_cpu():
-    """
-    Return the models that scorers ask for.
-    """
-    return ModelHandle(CPU)
-
-
-def load_here(kind, name):
+def load_here(kind, name, machine=CPU):
     """
     Load a model in this process, as the process of its own loads it.
     """
     module, function = vars(Models)[kind].loader
-    return vars(import_module(module))[function](
-        kind, name, model_system(kind, name), CPU
-    )
+    load = vars(import_module(module))[function]
+    return load(kind, name, model_system(kind, name), machine)
+
+
+_model = cache(load_here)
+
+
+class ModelsHere(ModelHandle):
+    """
+    The models that scorers ask for. Those of strangers are loaded in this process, too:
+    their own costs seconds, and `tests/models/test_judge_process.py` compares both.
+    """
+
+    def model(self, kind, name):
+        return _model(kind, name, self.machine)
+
+
+def models_on_cpu(machine=CPU):
+    """
+    Return the models that scorers ask for.
+    """
+    return ModelsHere(machine)
 
 
 def load_judge(name, *, double=False):
