@@ -323,23 +323,13 @@ def _value_tables(
         (DISTINCT, 'text', distinct_values),
         (BLEU, BLEU, bleu_values),
     ):
-        values = table(
-            pd.concat(
-                {system: values_of(own) for system, own in by_prompt(answers, column)}
-            )
-        )
+        of_systems = {
+            str(system): values_of(own.set_index('prompt')[column])
+            for system, own in answers.groupby('system', sort=False)
+        }
+        values = table(pd.concat(of_systems))
         if name == DISTINCT or not np.isnan(values).all():
             yield name, values
-
-
-def by_prompt(
-    answers: pd.DataFrame, column: str
-) -> Iterator[tuple[str, 'pd.Series[Any]']]:
-    """
-    Yield each system with a column of its answers, by the ids of the prompts.
-    """
-    for name, own in answers.groupby('system', sort=False):
-        yield str(name), own.set_index('prompt')[column]
 
 
 def distinct_values(texts: 'pd.Series[Any]') -> 'pd.Series[Any]':
