@@ -43,15 +43,15 @@ SCORERS = {
     'crs': 'parlai_ext.scoring.crs:Crs',
     'human_centered': 'parlai_ext.scoring.human_centered:HumanCentered',
     'learned': 'parlai_ext.scoring.learned:Learned',
-    'learned_references': 'parlai_ext.scoring.learned_references:LearnedReferences',
+    'learned_references': 'parlai_ext.scoring.learned:LearnedReferences',
     'paireval': 'parlai_ext.scoring.paireval:PairEval',
-    'directeval': 'parlai_ext.scoring.directeval:DirectEval',
-    'prompted': 'parlai_ext.scoring.prompted:Prompted',
+    'directeval': 'parlai_ext.scoring.label_judges:DirectEval',
+    'prompted': 'parlai_ext.scoring.label_judges:Prompted',
     'unieval': 'parlai_ext.scoring.unieval:UniEval',
     'usr': 'parlai_ext.scoring.usr:Usr',
     'ctc': 'parlai_ext.scoring.ctc:Ctc',
     'density': 'parlai_ext.scoring.density:Density',
-    'bleurt': 'parlai_ext.scoring.bleurt:Bleurt',
+    'bleurt': 'parlai_ext.scoring.bertscore:Bleurt',
     'length': 'parlai_ext.scoring.trivial:Length',
     'distinct': 'parlai_ext.scoring.trivial:Distinct',
     'repetition': 'parlai_ext.scoring.trivial:Repetition',
@@ -60,14 +60,14 @@ SCORERS = {
     'amfm': 'parlai_ext.scoring.amfm:AmFm',
     'amfm_references': 'parlai_ext.scoring.amfm:AmFmReferences',
     'holistic': 'parlai_ext.scoring.holistic:Holistic',
-    'full': 'parlai_ext.scoring.full:Full',
-    'perplexity': 'parlai_ext.scoring.perplexity:Perplexity',
-    'token_accuracy': 'parlai_ext.scoring.perplexity:TokenAccuracy',
-    'llm_judge': 'parlai_ext.scoring.llm.judges:LlmJudge',
-    'llm_dialogue': 'parlai_ext.scoring.llm.judges:LlmDialogue',
-    'llm_pair': 'parlai_ext.scoring.llm.judges:LlmPair',
-    'llm_eval': 'parlai_ext.scoring.llm.judges:LlmEval',
-    'rouge_l': 'parlai_ext.scoring.rouge:RougeL',
+    'full': 'parlai_ext.scoring.fed:Full',
+    'perplexity': 'parlai_ext.scoring.likelihood:Perplexity',
+    'token_accuracy': 'parlai_ext.scoring.likelihood:TokenAccuracy',
+    'llm_judge': 'parlai_ext.scoring.llm_judges:LlmJudge',
+    'llm_dialogue': 'parlai_ext.scoring.llm_judges:LlmDialogue',
+    'llm_pair': 'parlai_ext.scoring.llm_judges:LlmPair',
+    'llm_eval': 'parlai_ext.scoring.llm_judges:LlmEval',
+    'rouge_l': 'parlai_ext.scoring.bleu:RougeL',
     'meteor': 'parlai_ext.scoring.meteor:Meteor',
     'embedding_average': 'parlai_ext.scoring.embedding:EmbeddingAverage',
     'embedding_extrema': 'parlai_ext.scoring.embedding:EmbeddingExtrema',
@@ -147,7 +147,7 @@ def outside_scorer(name: str, *, named_by_user: bool = True) -> type[Scorer]:
 
     :raises UserError: when there is no such module or class, or it is no scorer.
     """
-    module = outside_module('scorer', name, named_by_user=named_by_user)
+    module = outside_module(name, named_by_user=named_by_user)
     attribute = name.rpartition(':')[2]
     scorers = {
         key: value
