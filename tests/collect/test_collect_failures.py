@@ -157,13 +157,6 @@ def systems_of_size(monkeypatch, **sizes):
     return [System(name) for name in sizes]
 
 
-def test_what_fits_is_what_the_weights_take(monkeypatch):
-    a, b, c = systems_of_size(monkeypatch, a=4, b=5, c=2)
-    cast = model_cache.ModelCache(lambda system: None, budget=10)
-    assert cast.can_hold([a, b])
-    assert not cast.can_hold([a, b, c])
-
-
 def test_a_given_limit_can_only_lower_the_machines_own(monkeypatch, caplog):
     monkeypatch.setattr(model_cache, 'free_memory', lambda: 10 * 10**9)
     assert model_cache.memory_for_weights(True, 2.5) == 2_500_000_000

@@ -112,6 +112,7 @@ def test_a_dated_remote_system_is_its_name_and_not_its_pace_or_purse(monkeypatch
         'remote_concurrency': 3,
         'remote_cache': 'none',
         'remote_price_prompt': 1,
+        'remote_price_completion': 2,
         'max_cost': 1,
     }
     one = identity(System('A', opt))
