@@ -207,10 +207,10 @@ def parlai_problem(error: Exception) -> str:
     """
     from parlai_ext.commands.doctor import findings
 
-    wrong = [finding for finding in findings() if finding.wrong]
-    if not wrong:
-        return f'parlai cannot be imported: {type(error).__name__}: {error}'
-    return f'{wrong[0].problem}; solve it with: {wrong[0].solution}'
+    for finding in findings():
+        if finding.wrong:
+            return f'{finding.problem}; solve it with: {finding.solution}'
+    return f'parlai cannot be imported: {type(error).__name__}: {error}'
 
 
 if __name__ == '__main__':

@@ -4,6 +4,7 @@ One thread for each test process: tiny models are slower with more.
 
 import gc
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,6 +24,8 @@ settings.load_profile('no_deadline')
 os.environ.setdefault('OMP_NUM_THREADS', '1')
 os.environ.setdefault('HF_HUB_OFFLINE', '1')
 os.environ.setdefault('TOKENIZERS_PARALLELISM', 'false')
+# a shell lets what it starts in the background ignore Ctrl-C, which tests send
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 # what is imported while tests are collected stays; nothing there is to be found
@@ -74,6 +77,17 @@ def own_folders(
         patch.setenv('XDG_CONFIG_HOME', str(tmp_path_factory.mktemp('configuration')))
         note_trust(file for file in AGENTS if 'Agent' in file.read_text('utf-8'))
         yield
+
+
+@pytest.fixture
+def models_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    Let models be loaded in this process, as trusted ones are: each process of their own
+    would take a second.
+    """
+    from parlai_ext.systems import parlai_agents
+
+    monkeypatch.setattr(parlai_agents, 'is_trusted', lambda system: True)
 
 
 @pytest.fixture(scope='session')

@@ -136,13 +136,9 @@ def test_a_turn_that_cannot_be_read_is_named(dialogues, place):
 @pytest.mark.parametrize(
     'function, arguments, nearest',
     [
-        ('evaluate', {'config': 'demo', 'run_dir': 'x', 'num_dialogs': 1}, 'dialogues'),
         ('evaluate', {'config': 'demo', 'run_dir': 'x', 'dry_run': 1}, 'dry_run'),
         ('rank', {'run': 'x', 'bootstrap': 1}, "'bootstraps'"),
-        ('rank', {'run': 'x', 'plan': 'observed'}, "'plan'"),
         ('load_run', {'pat': 'x'}, "'path'"),
-        ('plot', {'ranking': None, 'dimensions': 'x'}, "'dimension'"),
-        ('score', {'dialogues': [], 'batch_size': 1}, "'batchsize'"),
         ('score', {'dialogues': [], 'judge_model': 1}, "'judge_model_file'"),
     ],
 )

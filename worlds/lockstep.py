@@ -8,9 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from parlai.core.opt import Opt
-from parlai.core.worlds import World
-
 from parlai_ext.core.errors import SystemFailed, UserError
 from parlai_ext.core.nouns import Dialogue, Opener, Pairing, Utterance
 from parlai_ext.systems.players import (
@@ -68,7 +65,7 @@ def play_on(
     return world.dialogues(), world.failed
 
 
-class LockstepWorld(World):
+class LockstepWorld:
     """
     A parley is one utterance in every open dialogue.
 
@@ -84,10 +81,7 @@ class LockstepWorld(World):
         num_turns: int,
         batchsize: int | None = None,
     ):
-        names = dict.fromkeys(n for row in rows for n in row.pairing.speakers)
-        self.players = {name: players[name] for name in names}
-        agents = [player.agent for player in self.players.values()]
-        super().__init__(Opt({'task': 'lockstep'}), agents)
+        self.players = players
         self.batchsize = batchsize
         self.failed: dict[str, SystemFailed] = {}
         self.on_replies: Callable[[int, int], object] = lambda n, of: None
@@ -114,17 +108,11 @@ class LockstepWorld(World):
                 except SystemFailed as error:  # of the system that hears the reply
                     self.failed[error.system] = error
 
-    def episode_done(self) -> bool:
+    def epoch_done(self) -> bool:
         """
         True if every dialogue is over; a world plays its rows once.
         """
         return not any(map(self._goes_on, self.begun))
-
-    def epoch_done(self) -> bool:
-        """
-        True if every dialogue is over.
-        """
-        return self.episode_done()
 
     def dialogues(self) -> list[Dialogue | None]:
         """

@@ -262,18 +262,13 @@ def block_worker(
     if machine.max_gpu_memory is not None:
         limit = min(limit, machine.max_gpu_memory)
     machine = replace(machine, max_gpu_memory=limit)
-    load = partial(load_same, run, machine)
-    plan = run.plan
-    player = BlockPlayer.from_plan(plan, machine, load=load)
-    return BlockWorker(run, player)
 
+    def load(system: System) -> Player:
+        # it must be what the run's manifest says
+        known = run.manifest.everybody[system.name].identity
+        note_trusted(machine.trust_model_code, on_disk=False)
+        what = f'system {system.name!r}: its options and files'
+        refuse_difference(what, identity(system), known)
+        return load_on(machine, system)
 
-def load_same(run: RunFolder, machine: Machine, system: System) -> Player:
-    """
-    Load a system in another process, if it is what the run's manifest says.
-    """
-    known = run.manifest.everybody[system.name].identity
-    note_trusted(machine.trust_model_code, on_disk=False)
-    here = identity(system)
-    refuse_difference(f'system {system.name!r}: its options and files', here, known)
-    return load_on(machine, system)
+    return BlockWorker(run, BlockPlayer.from_plan(run.plan, machine, load=load))

@@ -183,13 +183,6 @@ def forecast_settings(protocol: Protocol | ProtocolRecord) -> dict[str, str | in
     return {key: getattr(protocol, key) for key in PLAYED_KEYS}
 
 
-def settings_changes(old: Mapping[str, str | int], new: Mapping[str, str | int]) -> str:
-    """
-    Return which settings differ: ``num_turns: 12 → 6; seed: 0 → 5``.
-    """
-    return '; '.join(change_lines(old, new))
-
-
 def save_forecast(root: str | Path, forecast: Forecast) -> None:
     """
     Keep a forecast, and drop what was measured of the run under an earlier one.
@@ -291,8 +284,9 @@ def forecast_comparison_lines(run: RunFolder) -> list[str]:
     if forecast is None or actual is None:
         return []
     settings = forecast_settings(run.manifest.protocol)
-    if changes := settings_changes(forecast.settings, settings):
-        return [f'forecast   not compared: it was made with other settings: {changes}']
+    if changes := change_lines(forecast.settings, settings):
+        other = f'it was made with other settings: {"; ".join(changes)}'
+        return [f'forecast   not compared: {other}']
     collected, scored = actual.collect, actual.score
     played = collected.dialogues / forecast.dialogues
     judged = scored.dialogues / forecast.dialogues

@@ -5,12 +5,9 @@ The folder is written beside its final place and renamed when everything is on t
 so that an import that is killed leaves no half-written run.
 """
 
-import hashlib
-import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -38,14 +35,6 @@ SHARD = 64
 DialoguesByPairing = dict[str, list[Dialogue]]
 
 
-def pairing_of(first: str, second: str) -> Pairing:
-    """
-    Return the pairing of two systems of which only the names are known.
-    """
-    digest = content_id('pairing', IMPORTED, first, second)
-    return named_pairing(first, second, IMPORTED, digest)
-
-
 def group_by_pairing(
     imported: Sequence[SourceDialogue],
 ) -> tuple[list[Pairing], DialoguesByPairing]:
@@ -60,7 +49,10 @@ def group_by_pairing(
     num_alike: Counter[str] = Counter()
     for source in imported:
         names = source.names
-        pairing = pairings.setdefault(names, pairing_of(*names))
+        # of systems of which only the names are known
+        digest = content_id('pairing', IMPORTED, *names)
+        pairing = named_pairing(*names, IMPORTED, digest)
+        pairings[names] = pairing
         utterances = tuple(
             Utterance(turn.speaker, turn.text, turn.given, turn.references)
             for turn in source.turns
@@ -73,20 +65,6 @@ def group_by_pairing(
         dialogue = Dialogue(name, pairing.id, opener, utterances)
         by_pairing.setdefault(pairing.id, []).append(dialogue)
     return [pairings[names] for names in sorted(pairings)], by_pairing
-
-
-def dialogues_hash(dialogues: Iterable[Dialogue]) -> str:
-    """
-    Return what `content_id` returns for a list of these, one in memory at a time.
-    """
-    digest = hashlib.sha256(b'[[')
-    for i, dialogue in enumerate(dialogues):
-        utterances = [utterance_json(one) for one in dialogue.utterances]
-        data = {**asdict(dialogue), 'utterances': utterances}
-        text = json.dumps(data, sort_keys=True, ensure_ascii=False)
-        digest.update((', ' * (i > 0) + text).encode('utf-8', 'surrogatepass'))
-    digest.update(b']]')
-    return digest.hexdigest()[:16]
 
 
 def import_manifest(
@@ -123,7 +101,9 @@ def import_manifest(
             IMPORTED: {
                 'format': imports.format,
                 'dialogues': sum(map(len, dialogues.values())),
-                'content': dialogues_hash(chain(*(dialogues[p.id] for p in pairings))),
+                'content': content_id(
+                    [content_id(asdict(d)) for p in pairings for d in dialogues[p.id]]
+                ),
                 'files': dict(imports.files),
                 'dialogues_a_pair': max(num_of_pair.values()),
                 'left_out': imports.n_left_out,

@@ -15,7 +15,6 @@ from parlai_ext.collect.forecast import (
     forecast_settings,
     read_forecast,
     save_forecast,
-    settings_changes,
 )
 from parlai_ext.collect.options import PlanOptions, TrialOptions
 from parlai_ext.collect.plan import (
@@ -28,6 +27,7 @@ from parlai_ext.collect.plan import (
 )
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.protocol import Protocol
+from parlai_ext.core.signature import change_lines
 from parlai_ext.engines.machine import Machine
 from parlai_ext.scoring.score_run import ChosenScorer, check_scorer, model_systems
 from parlai_ext.store import RunFolder
@@ -177,8 +177,9 @@ def _refuse_other_settings(protocol: Protocol, run_dir: str | None) -> None:
         old = forecast_settings(run.manifest.protocol)
         if protocol.num_dialogues > len(run.openers):  # a run may grow
             old['num_dialogues'] = protocol.num_dialogues
-        if changes := settings_changes(old, forecast_settings(protocol)):
-            raise UserError(f'{run_dir} was made with other settings: {changes}')
+        if changes := change_lines(old, forecast_settings(protocol)):
+            other = f'was made with other settings: {"; ".join(changes)}'
+            raise UserError(f'{run_dir} {other}')
 
 
 def _preflight(

@@ -72,7 +72,16 @@ class ConvertModel(Command):
         result = convert(source, output)
         for name, digest in trusted_hashes(trusted).items():
             print(printable(f'trusted to run code: {name}, sha256 {digest}'))
-        for line in result_lines(result):
+        dropped = ', '.join(result.dropped)
+        for line in (
+            f'{result.output}: {result.n_tensors} tensors, read back bit-identical',
+            f'beside it: {", ".join(result.companions) or "nothing"}',
+            f'left out: {dropped} (only training needs them)'
+            if dropped
+            else 'left out: -',
+            f'size: {result.bytes_before:,} bytes before, {result.bytes_after:,} bytes '
+            'after',
+        ):
             print(printable(line))
         return result
 
@@ -229,18 +238,3 @@ def publish(scratch: Path, output: Path) -> list[str]:
             target.unlink(missing_ok=True)
         raise
     return names
-
-
-def result_lines(result: Converted) -> list[str]:
-    """
-    Return the lines to print about what was written.
-    """
-    beside = ', '.join(result.companions) or 'nothing'
-    dropped = ', '.join(result.dropped)
-    return [
-        f'{result.output}: {result.n_tensors} tensors, read back bit-identical',
-        f'beside it: {beside}',
-        f'left out: {dropped} (only training needs them)' if dropped else 'left out: -',
-        f'size: {result.bytes_before:,} bytes before, {result.bytes_after:,} bytes '
-        'after',
-    ]

@@ -54,7 +54,7 @@ class Doctor(Command):
     """
 
     def run(self) -> object:
-        results = findings()
+        results = list(findings())
         for finding in results:
             print(f'{"wrong" if finding.wrong else "note"}: {finding.problem}')
             print(f'    {finding.solution}')
@@ -75,16 +75,19 @@ class Doctor(Command):
         return results
 
 
-def findings() -> list[Fault]:
+def findings() -> Iterator[Fault]:
     """
-    Return everything that is missing, too new or hidden, the most important first.
+    Yield everything that is missing, too new or hidden, the most important first.
     """
     early = [*check_python(sys.version_info[:2]), *check_packages()]
+    yield from early
     pip_check = [sys.executable, '-m', 'pip', 'check', '--disable-pip-version-check']
     conflicts = subprocess.run(pip_check, capture_output=True, text=True).stdout
-    results = [*early, *check_conflicts(conflicts.split('\n')), *check_hidden()]
+    yield from check_conflicts(conflicts.split('\n'))
+    yield from check_hidden()
     # if an early check fails, the commands fail for the same reason
-    return results if any(f.wrong for f in early) else [*results, *check_commands()]
+    if not any(f.wrong for f in early):
+        yield from check_commands()
 
 
 def check_python(version: tuple[int, int]) -> Iterator[Fault]:

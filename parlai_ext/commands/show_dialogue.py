@@ -85,22 +85,14 @@ class ShowDialogue(Command):
         if given.system or given.worst or given.best:
             raise UserError('ID: not with --system, --worst or --best, which list')
         dialogue, shard = find_dialogue(run, given.dialogue_id)
-        scored = self._scored(run, dialogue, shard)
+        store = run.scores(self._signature(run))
+        scored = store.by_dialogue(shard).get(dialogue.id)
         dimensions = self._dimensions(scored)
         pairing = run.pairing(dialogue.pairing_id)
         width = max(NARROWEST, shutil.get_terminal_size().columns)
         for line in dialogue_lines(dialogue, pairing, scored, dimensions, width):
             print(line)
         return dialogue
-
-    def _scored(
-        self, run: RunFolder, dialogue: Dialogue, shard: ShardKey
-    ) -> ScoredDialogue | None:
-        """
-        Return the scores of the dialogue; `None` in a run that is not scored.
-        """
-        store = run.scores(self._signature(run))
-        return store.by_dialogue(shard).get(dialogue.id)
 
     def _signature(self, run: RunFolder) -> str:
         """

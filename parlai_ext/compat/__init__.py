@@ -7,6 +7,5 @@ where ParlAI goes wrong and what the fix does.
 
 from parlai_ext.compat import agents, libraries, rag, worlds
 from parlai_ext.compat.after_import import apply
-from parlai_ext.compat.worlds import full_task_path
 
-__all__ = ['agents', 'apply', 'full_task_path', 'libraries', 'rag', 'worlds']
+__all__ = ['agents', 'apply', 'libraries', 'rag', 'worlds']

@@ -161,11 +161,21 @@ def _exit_code(last_line: bytes) -> int:
 @functools.cache
 def _server() -> tuple[socket.socket, subprocess.Popen[bytes]]:
     """
-    Start the server; it ends when nobody has this end of the channel any more.
+    Start the server: Python with the packages of this process, one thread, and without
+    the keys that are in the environment. It ends when nobody has this end of the
+    channel any more.
     """
+    environment = {key: os.environ[key] for key in ENVIRONMENT if key in os.environ}
+    environment['PYTHONPATH'] = os.pathsep.join(path for path in sys.path if path)
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
-        return ours, start_python(CHILD, stdin=theirs, stdout=subprocess.DEVNULL)
+        return ours, subprocess.Popen(
+            [sys.executable, '-P', '-c', CHILD],
+            stdin=theirs.fileno(),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=environment | ALONE,
+        )
 
 
 # ---- the other processes
@@ -285,23 +295,6 @@ def _data_bytes() -> int:
     """
     lines = Path('/proc/self/status').read_text().split('\n')
     return sum(int(line.split()[1]) * 1024 for line in lines if line[:7] == 'VmData:')
-
-
-def start_python(code: str, **streams: Any) -> subprocess.Popen[bytes]:
-    """
-    Start Python with the packages of this process, one thread, and without the keys
-    that are in the environment. What it says on standard error is lost.
-
-    :param streams: ``stdin`` and ``stdout``.
-    """
-    environment = {key: os.environ[key] for key in ENVIRONMENT if key in os.environ}
-    environment['PYTHONPATH'] = os.pathsep.join(path for path in sys.path if path)
-    return subprocess.Popen(
-        [sys.executable, '-P', '-c', code],
-        stderr=subprocess.DEVNULL,
-        env=environment | ALONE,
-        **streams,
-    )
 
 
 def lower_limit(what: int, most: int) -> None:

@@ -16,34 +16,33 @@ from types import ModuleType
 from parlai_ext.core.errors import UserError
 
 
-def outside_module(kind: str, name: str, *, named_by_user: bool) -> ModuleType:
+def outside_module(name: str, *, named_by_user: bool) -> ModuleType:
     """
-    Import the module of a name.
+    Import the module of a scorer's name.
 
-    :param kind: what is named, for messages; it has an option of that name.
     :raises UserError: when the user did not name it, or it cannot be imported.
     """
     if not named_by_user:
         raise UserError(
-            f'{kind} {name!r} is code from outside the package, which is not imported '
-            f'because a run folder names it; --{kind} {name} runs it, if you trust it'
+            f'scorer {name!r} is code from outside the package, which is not imported '
+            f'because a run folder names it; --scorer {name} runs it, if you trust it'
         )
     source = name.rpartition(':')[0]
     try:
         if source.endswith('.py') or '/' in source:
-            return _module_of_file(kind, source)
+            return _module_of_file(source)
         return import_module(source)
     except UserError:
         raise
     except Exception as error:  # which foreign code may raise
         what = f'{type(error).__name__}: {error}'
-        raise UserError(f'{kind} {name}: it cannot be imported: {what}') from error
+        raise UserError(f'scorer {name}: it cannot be imported: {what}') from error
 
 
-def _module_of_file(kind: str, path: str) -> ModuleType:
+def _module_of_file(path: str) -> ModuleType:
     file = Path(os.path.expanduser(path)).resolve()
     if not file.is_file():
-        raise UserError(f'{kind}: there is no file {path}')
+        raise UserError(f'scorer: there is no file {path}')
     digest = hashlib.sha256(file.read_bytes()).hexdigest()
     name = f'parlai_ext_outside_{file.stem}_{digest[:16]}'
     if name not in sys.modules:

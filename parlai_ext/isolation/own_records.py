@@ -74,39 +74,38 @@ def note_parts(
     digest, parts = record_hash(record), frozenset(parts)
     _noted[digest] = _noted.get(digest, frozenset()) | parts
     before = _read_note(digest)
-    if not on_disk or parts <= before:
-        return
-    path = _path(digest)
-    try:
-        write_note(path, dumps({'parts': sorted(parts | before)}) + '\n')
-    except OSError as error:
-        logger.warning(
-            'that this run is yours cannot be noted in %s (%s): to go on with systems '
-            'from outside the package, pass --config again',
-            path or 'your configuration folder',
-            error.strerror or error,
+    if on_disk and not parts <= before:
+        what = (
+            'this run is yours (to go on with systems from outside the package, pass '
+            '--config again)'
         )
+        _write_note(_path(digest), dumps({'parts': sorted(parts | before)}), what)
 
 
-def write_note(path: Path | None, text: str) -> None:
+def _write_note(path: Path | None, text: str, what: str) -> None:
     """
-    Write a small file of the user's configuration folder.
+    Write a small file of the user's configuration folder; warn where that fails.
 
-    :raises OSError: when it cannot be written.
+    :param what: what it notes.
     """
-    if path is None:
-        raise OSError('there is no home folder')
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    # whole or not at all, under a name that no other command uses meanwhile
-    handle, unfinished = tempfile.mkstemp(dir=path.parent, suffix='.unfinished')
     try:
-        with os.fdopen(handle, 'w', encoding='utf-8') as file:
-            file.write(text)
-        os.replace(unfinished, path)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(unfinished)
-        raise
+        if path is None:
+            raise OSError('there is no home folder')
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # whole or not at all, under a name that no other command uses meanwhile
+        handle, unfinished = tempfile.mkstemp(dir=path.parent, suffix='.unfinished')
+        try:
+            with os.fdopen(handle, 'w', encoding='utf-8') as file:
+                file.write(f'{text}\n')
+            os.replace(unfinished, path)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(unfinished)
+            raise
+    except OSError as error:
+        place = path or 'your configuration folder'
+        words = error.strerror or error
+        logger.warning('that %s cannot be noted in %s (%s)', what, place, words)
 
 
 def _path(digest: str) -> Path | None:
@@ -137,13 +136,9 @@ def note_trust(files: Iterable[Path], *, on_disk: bool = True) -> None:
     for file in files:
         folder, digest = _trusted(), sha256(file)
         _trusted_here.add(digest)
-        if not on_disk:
-            continue
-        try:
-            write_note(folder and folder / digest, f'{file.resolve()}\n')
-        except OSError as error:
-            words = error.strerror or error
-            logger.warning('that %s is trusted cannot be noted (%s)', file, words)
+        if on_disk:
+            path = folder and folder / digest
+            _write_note(path, str(file.resolve()), f'{file} is trusted')
 
 
 def is_trusted_file(path: str | Path) -> bool:

@@ -147,7 +147,7 @@ def outside_scorer(name: str, *, named_by_user: bool = True) -> type[Scorer]:
 
     :raises UserError: when there is no such module or class, or it is no scorer.
     """
-    module = outside_module('scorer', name, named_by_user=named_by_user)
+    module = outside_module(name, named_by_user=named_by_user)
     attribute = name.rpartition(':')[2]
     scorers = {
         key: value

@@ -360,7 +360,7 @@ def save_judge(
 ) -> None:
     """
     Write the merged model, its tokenizer, its adapters and its card; the card is last,
-    so that a folder with a card is whole.
+    so that a folder with a card is whole. The same training has the same card.
     """
     out = result.folder
     with disk_errors(out):
@@ -371,19 +371,7 @@ def save_judge(
         whole = type(model).from_pretrained(network, out / 'adapter')
         whole.merge_and_unload().save_pretrained(out)
         tokenizer.save_pretrained(out)
-    text = json.dumps(
-        training_card(base, result, options), indent=2, ensure_ascii=False
-    )
-    write_file(out / CARD, f'{text}\n'.encode())
-
-
-def training_card(
-    base: Path, result: TrainedJudge, options: JudgeTrainingOptions
-) -> dict[str, Any]:
-    """
-    Return the card of a trained judge; the same training has the same one.
-    """
-    return {
+    card = {
         'method': options.method,
         'prompt_format': options.judge_format,
         'base': {'name': base.name, 'content': hub.files_hash(base)},
@@ -394,6 +382,8 @@ def training_card(
         'losses': tenth_means(result.losses),
         'torch': torch.__version__,
     }
+    text = json.dumps(card, indent=2, ensure_ascii=False)
+    write_file(out / CARD, f'{text}\n'.encode())
 
 
 def tenth_means(losses: Sequence[float]) -> list[float]:

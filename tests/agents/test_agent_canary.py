@@ -9,7 +9,7 @@ from parlai.core.message import Message
 from parlai.core.opt import Opt
 
 from parlai_ext.agents.canary.canary import CANARIES, CanaryAgent
-from parlai_ext.audit.gaming import KINDS, canary_systems
+from parlai_ext.audit.gaming import KINDS
 from parlai_ext.core.nouns import System
 from parlai_ext.judge_check.perturbations import PARROTS, ResponseInDialogue, parrot
 from parlai_ext.systems.parlai_agents import load_system
@@ -58,10 +58,11 @@ def test_a_parrot_says_what_the_judge_check_says(kind):
 
 
 def test_in_a_dialogue_a_parrot_knows_its_given_utterance():
-    names = {system.opt['canary_kind']: system for system in canary_systems()}
-    parrot, echo = names['opener_parrot'], names['echo']
-    players = {s.name: load_system(s) for s in (parrot, System('p', echo.opt))}
-    lane = row(parrot.name, 'p', ['I am sad.', 'Oh no.'])
+    players = {
+        kind: load_system(System(kind, {'model': 'ext:canary', 'canary_kind': kind}))
+        for kind in ('opener_parrot', 'echo')
+    }
+    lane = row(*players, ['I am sad.', 'Oh no.'])
     (dialogue,) = play([lane], players, 5)
     texts = [utterance.text for utterance in dialogue.utterances]
     assert texts == ['I am sad.', 'Oh no.', 'I am sad.', 'I am sad.', 'I am sad.']

@@ -19,6 +19,7 @@ from parlai_ext.worlds import block_player
 from tests.support.plans import collected as collected_run
 from tests.support.plans import open_run, says, some_openers
 from tests.support.tiny_models import make_generator
+from tests.support.trusted import trusted
 
 OPENERS = some_openers(5)
 SHARD = 2
@@ -29,7 +30,8 @@ OPT = {'batchsize': SHARD, 'no_cuda': True}
 def draws(tmp_path_factory):
     folder = tmp_path_factory.mktemp('models')
     path = make_generator(folder, 'draws', inference='topk', topk=20)
-    return System('draws', {'model_file': path})
+    with trusted(path, f'{path}.opt'):  # needs no process of its own
+        yield System('draws', {'model_file': path})
 
 
 @pytest.fixture(scope='module')
@@ -82,7 +84,7 @@ class Killed(BaseException):
     """
 
 
-@pytest.mark.parametrize('point', range(0, 18, 3))
+@pytest.mark.parametrize('point', [0, 7, 17])
 def test_killed_anywhere_and_run_again_ends_the_same(
     tmp_path, roster, whole, monkeypatch, point
 ):
@@ -111,10 +113,11 @@ def n_dialogues_of(written):
     return sum(1 if shard.index == 2 else 2 for shard in written)
 
 
-@pytest.mark.parametrize('batchsize', [SHARD, 64])
-def test_any_missing_shard_comes_back_as_it_was(tmp_path, roster, whole, batchsize):
-    # with 64, all pairs of a target that draws nothing are one block
-    opt = {**OPT, 'batchsize': batchsize}
+def test_any_missing_shard_comes_back_as_it_was_also_in_larger_batches(
+    tmp_path, roster, whole
+):
+    # all pairs of a target that draws nothing are one block
+    opt = {**OPT, 'batchsize': 64}
     collected(tmp_path, roster, opt)
     lost = random.Random(5).sample(sorted(whole), 7)
     for name in lost:
@@ -123,12 +126,6 @@ def test_any_missing_shard_comes_back_as_it_was(tmp_path, roster, whole, batchsi
     collected(tmp_path, roster, opt)
     assert files(tmp_path) == whole
     assert {name: (tmp_path / name).stat().st_ino for name in kept} == kept
-
-
-def test_what_is_drawn_does_not_depend_on_how_many_go_together(tmp_path, roster, whole):
-    run = folder_of(tmp_path, roster)
-    collect(run, Machine(batchsize=1, no_cuda=True))
-    assert files(tmp_path) == whole
 
 
 def test_random_replies_depend_on_the_seed(tmp_path, draws):
@@ -141,15 +138,6 @@ def test_random_replies_depend_on_the_seed(tmp_path, draws):
         collect(run, Machine.from_options(OPT))
         found.append([d.utterances for d in run.iter_dialogues()])
     assert found[0] == found[1] != found[2]
-
-
-def test_a_new_target_changes_nothing_of_the_others(tmp_path, roster):
-    fewer = Roster(roster.targets[:2], roster.partners)
-    collected(tmp_path, fewer)
-    before = files(tmp_path)
-    assert collected(tmp_path, roster) == CollectReport(10, 20)
-    after = files(tmp_path)
-    assert {name: after[name] for name in before} == before
 
 
 def test_a_system_that_cannot_be_loaded_stops_nobody_else(tmp_path, roster):
@@ -180,6 +168,9 @@ def test_each_system_is_loaded_once_while_all_fit(tmp_path, roster, monkeypatch)
     loads = counted(monkeypatch)
     collected(tmp_path, roster)
     assert loads == dict.fromkeys(['echo', 'draws', 'one', 'yes', 'no'], 1)
+    loads.clear()
+    collected(tmp_path, roster)  # nothing is left to do
+    assert not loads
 
 
 def test_with_room_for_two_only_the_changing_one_is_loaded(
@@ -194,10 +185,3 @@ def test_with_room_for_two_only_the_changing_one_is_loaded(
     collect(run, Machine.from_options(OPT))
     # echo-yes, echo-no, draws-no, draws-yes, one-yes, one-no: the last partner stays
     assert loads == {'echo': 1, 'draws': 1, 'one': 1, 'yes': 2, 'no': 2}
-
-
-def test_nothing_to_do_loads_nothing(tmp_path, roster, monkeypatch):
-    collected(tmp_path, roster)
-    loads = counted(monkeypatch)
-    collected(tmp_path, roster)
-    assert not loads

@@ -152,11 +152,6 @@ class FakePlayer:
         self.room['left'] += 1
 
 
-def systems_of_size(monkeypatch, **sizes):
-    monkeypatch.setattr(model_cache, 'size_on_disk', lambda s: sizes[s.name])
-    return [System(name) for name in sizes]
-
-
 def test_a_given_limit_can_only_lower_the_machines_own(monkeypatch, caplog):
     monkeypatch.setattr(model_cache, 'free_memory', lambda: 10 * 10**9)
     assert model_cache.memory_for_weights(True, 2.5) == 2_500_000_000

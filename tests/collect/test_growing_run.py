@@ -101,7 +101,8 @@ def test_a_run_cannot_grow_into_another_one(tmp_path, few, change, key):
 
 
 def test_scores_of_the_dialogues_that_were_there_are_kept(tmp_path):
-    opt = protocol(tmp_path, SYSTEMS[:1], PARTNER, num_turns=4)
+    scorer = {'name': 'length'}
+    opt = protocol(tmp_path, SYSTEMS[:1], PARTNER, num_turns=4, scorer=scorer)
     options = {**opt, **BATCH, 'bootstraps': 20, 'check_sample': 4}
     EvaluateSystems.main(**options, num_dialogues=FEW)
     before = files_of(tmp_path / 'run')

@@ -159,18 +159,6 @@ def test_systems_that_do_not_fit_together_are_a_caution(tmp_path, monkeypatch):
     assert 'not counted: the systems do not fit' in forecast.lines()[-1]
 
 
-def test_sessions_add_up_also_those_that_were_interrupted(tmp_path):
-    opt = protocol(tmp_path, *TALKERS, num_dialogues=7)
-    forecast_of(opt)
-    run, _ = prepare(opt)
-    with pytest.raises(KeyboardInterrupt), timed(run, 'collect', clock=CLOCK):
-        CLOCK.now += 10
-        raise KeyboardInterrupt
-    play(opt)
-    actual = json.loads((run.root / 'timing/actual.json').read_text())
-    assert actual['collect'] == pytest.approx({'seconds': 10 + 51, 'dialogues': 14})
-
-
 def test_a_run_without_a_pilot_has_no_times(tmp_path):
     opt = protocol(tmp_path, *TALKERS)
     run = play(opt)

@@ -91,13 +91,6 @@ def test_a_whole_run_and_one_without_a_target_have_the_protocols_name(config):
     )
 
 
-def test_outside_bipartite_play_nobody_is_a_partner(config):
-    plan = plan_without(
-        config([says('t'), absent('u'), says('v')], [], pairing='all_play_all')
-    )
-    assert protocol_in(plan.manifest.signature) == 'protocol:mine'
-
-
 def test_a_target_that_would_part_a_pair_is_refused(config, tmp_path, monkeypatch):
     def ring(targets, partners):
         return zip(targets, [*targets[1:], targets[0]], strict=True)
@@ -145,16 +138,10 @@ def test_nobody_left_on_a_side_is_refused(config, side):
     'entry, words',
     [
         (absent('q'), 'model_file: there is no file nowhere/q'),
-        ({'name': 'q', 'opt': {'model': 'fixed_respons'}}, 'model: no agent '),
         (
             {'name': 'q', 'opt': {'model': 'fixed_response', 'fixed_respose': 'a'}},
             "fixed_respose: unknown; did you mean 'fixed_response'?",
         ),
-        (
-            {'name': 'q', 'opt': {'model': 'ir_baseline', 'dict_file': 'no.dict'}},
-            'dict_file: there is no file no.dict',
-        ),
-        (retriever('q', 'no.txt'), 'fixed_candidates_path: there is no file no.txt'),
         (
             retriever('q', 'task:convai3'),
             "fixed_candidates_path: no task 'convai3'; did you mean 'convai2'?",
@@ -170,15 +157,6 @@ def test_a_mistake_names_the_roster_entry_and_the_key(config, entry, words):
     with user_error() as caught:
         make_plan(config([says('t')], [entry]))
     assert str(caught.value).startswith(f"system 'q': {words}")
-
-
-def test_a_guess_added_before_stays_one_when_the_run_goes_on(config, tmp_path):
-    opt = {**config([says('t')], [says('p')]), 'run_dir': str(tmp_path / 'run')}
-    guess = tmp_path / 'guess.yaml'
-    guess.write_text(yaml.safe_dump(says('g', guess=True)))
-    prepare({**opt, 'add_target': [str(guess)]})
-    run, _ = prepare(opt)
-    assert run.manifest.guessed == ('g',)
 
 
 def test_guesses_are_in_the_manifest_whatever_side_they_are_on(config):
@@ -207,25 +185,6 @@ def test_a_guess_that_is_added_later_is_one(config, tmp_path):
     other = {'run_dir': opt['run_dir'], 'add_target': ['v=agent:repeat_query']}
     run, _ = prepare(other)
     assert run.manifest.guessed == ('u',)
-
-
-def test_options_of_place_and_pace_may_change_between_two_sittings(config, tmp_path):
-    run = str(tmp_path / 'run')
-    slow = retriever('p', 'task:ext:smalltalk')
-    slow['opt']['no_cuda'] = True
-    before, _ = prepare({**config([says('t')], [slow]), 'run_dir': run})
-    fast = retriever('p', 'task:ext:smalltalk')
-    after, _ = prepare({**config([says('t')], [fast]), 'run_dir': run})
-    assert before.manifest.settings() == after.manifest.settings()
-
-
-def test_the_replies_that_a_partner_chooses_among_are_in_the_manifest(config, replies):
-    opt = config([says('t')], [retriever('p', str(replies))])
-    before = make_plan(opt).manifest
-    assert make_plan(opt).manifest == before
-    replies.write_text('yes\nno!\n')
-    after = make_plan(opt).manifest
-    assert after.signature != before.signature
 
 
 def test_replies_that_changed_are_refused_by_name(config, tmp_path, replies):

@@ -10,7 +10,6 @@ import yaml
 
 from parlai_ext.collect.preflight import (
     SystemCheck,
-    check_report,
     check_system,
     preflight,
 )
@@ -54,10 +53,6 @@ def protocol(folder, targets, partners=(GOOD,), **keys):
     path = folder / 'protocol.yaml'
     path.write_text(yaml.safe_dump(made))
     return {'config': str(path), 'run_dir': str(folder / 'run')}
-
-
-def squeezed(line):
-    return ' '.join(line.split())
 
 
 def checked(folder, targets, *more, **keys):
@@ -209,10 +204,3 @@ def test_who_broke_a_dialogue_off_is_told_by_reason():
     cut = talk('a', ended_by='me', reason='blank reply')
     assert check_system('me', [cut]).stop.startswith('blank reply')
     assert check_system('other', [cut]).stop is None
-
-
-def test_words_say_each_system_and_what_is_wrong():
-    lines = check_report([SystemCheck('a', 'empty reply', (), 1), SystemCheck('bb')])
-    assert squeezed(lines[0]) == 'preflight a STOP 1 replies'
-    assert lines[1].strip() == 'empty reply'
-    assert squeezed(lines[2]) == 'preflight bb ok 0 replies'

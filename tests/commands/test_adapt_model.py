@@ -36,6 +36,7 @@ def bases(tmp_path):
     return folders
 
 
+@pytest.mark.usefixtures('models_here')
 def test_both_models_of_amfm_are_adapted_and_used(bases, corpus, tmp_path, capsys):
     options = {}
     for kind, key in (('mlm', 'encoder'), ('lm', 'judge_model_file')):

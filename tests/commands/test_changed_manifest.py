@@ -20,7 +20,6 @@ from parlai_ext.store.manifest import save
 from tests.support.mutations import MORE_OTHERS, mutations
 from tests.support.small_run import SMALL, small_config
 from tests.support.store_samples import whole_run
-from tests.support.user_error import user_error
 
 READERS = {
     'rank': lambda run: RankSystems.main(run_dir=run, bootstraps=5),
@@ -81,20 +80,6 @@ def test_some_changes_of_a_manifest_are_read_or_refused(tmp_path):
     some = changes[:: len(changes) // 25]
     quick = {name: READERS[name] for name in ('rank', 'go on')}
     assert problems(run, tmp_path / 'work', some, quick) == {}
-
-
-def test_a_key_that_is_there_twice_is_refused_wherever_it_is(tmp_path):
-    whole_run(tmp_path)
-    path = tmp_path / 'manifest.json'
-    lines = path.read_text().splitlines()
-    keys = [n for n, line in enumerate(lines) if '": ' in line]
-    for n in keys:
-        # a plain value before the key's own, which is the last and so is what counts
-        key = lines[n].split(': ', 1)[0]
-        path.write_text('\n'.join([*lines[:n], f'{key}: 1,', *lines[n:]]))
-        with user_error('manifest.json is damaged'):
-            RunFolder.existing(tmp_path)
-    assert len(keys) > 50
 
 
 @pytest.mark.slow

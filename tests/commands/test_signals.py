@@ -49,7 +49,7 @@ def signalled(args, number, seconds):
     ended before, or had printed its result: while Python leaves, the system ends it.
     """
     with subprocess.Popen(
-        [sys.executable, '-m', 'parlai_ext', *args],
+        ['env', '--default-signal', sys.executable, '-m', 'parlai_ext', *args],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -109,7 +109,9 @@ def test_a_deleted_current_folder_is_one_line(tmp_path):
 
 
 @pytest.mark.parametrize('number', SIGNALS)
-def test_a_signal_that_a_library_turns_into_another_error_is_a_signal(number):
+def test_a_signal_that_a_library_turns_into_another_error_is_a_signal(number, request):
+    before = signal.signal(number, signal.default_int_handler)  # `nohup` ignores it
+    request.addfinalizer(lambda: signal.signal(number, before))
     with pytest.raises(Interrupted) as raised, signals_as_interrupt():
         try:
             os.kill(os.getpid(), number)

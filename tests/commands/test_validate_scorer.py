@@ -19,6 +19,7 @@ from parlai_ext.store import RunFolder
 from tests.support.small_run import files_of, small_config
 from tests.support.tiny_encoders import make_encoder
 from tests.support.tiny_models import make_generator, sentences
+from tests.support.trusted import trusted
 from tests.support.user_error import user_error
 
 
@@ -70,7 +71,9 @@ def test_a_wrong_dialogues_file_is_one_line(tmp_path, text, problem):
 
 @pytest.fixture(scope='module')
 def model_file(tmp_path_factory):
-    return make_generator(tmp_path_factory.mktemp('judge'), label_truncate=64)
+    path = make_generator(tmp_path_factory.mktemp('judge'), label_truncate=64)
+    with trusted(path, f'{path}.opt'):  # needs no process of its own
+        yield path
 
 
 def judged_chats(folder):
@@ -118,6 +121,7 @@ def test_command_reads_a_file_of_chats(tmp_path, capsys, model_file):
             '^--out .*: there is no such folder$',
         ),
         ({'run_dir': 'r'}, '--run-dir: with --dialogues-file nothing'),
+        ({'human_scores': None}, '--human-scores is needed'),
         # the default judge reads with the encoder that it was learned with
         ({'scorer_option': ['encoder=./encoder']}, 'encoder: .* learned with mpnet'),
         (
@@ -137,11 +141,6 @@ def test_what_cannot_be_validated_is_one_line(tmp_path, monkeypatch, given, word
         )
 
 
-def test_command_without_human_scores_is_one_line():
-    with user_error('--human-scores is needed'):
-        ValidateScorer.main(config='fed_table1_demo')
-
-
 @pytest.mark.parametrize('of_file', [True, False])
 def test_a_dimension_that_is_not_asked_is_told_before_the_work(tmp_path, of_file):
     people, run_dir = tmp_path / 'people.csv', tmp_path / 'run'
@@ -155,19 +154,6 @@ def test_a_dimension_that_is_not_asked_is_told_before_the_work(tmp_path, of_file
     with user_error("no 'Overal'; did you mean 'Overall'"):
         ValidateScorer.main(human_scores=str(people), **where)
     assert not list((run_dir / 'dialogues').glob('*/*'))
-
-
-def test_many_chats_are_scored_some_at_a_time(monkeypatch, tmp_path, model_file):
-    chats, people = judged_chats(tmp_path)
-    common = {'dialogues_file': chats, 'human_scores': people, 'bootstraps': 9}
-    common |= {'scorer': 'fed', 'judge_model_file': model_file}
-    at_once = ValidateScorer.main(**common)
-    monkeypatch.setattr('parlai_ext.commands.validate_scorer.BATCH', 3)
-    for one, other in zip(
-        ValidateScorer.main(**common)['rows'], at_once['rows'], strict=True
-    ):
-        assert one['spearman']['value'] == pytest.approx(other['spearman']['value'])
-        assert one['n'] == other['n']
 
 
 def test_given_utterances_and_peoples_own_are_not_judged(monkeypatch, tmp_path):
@@ -227,34 +213,11 @@ def test_command_collects_scores_and_goes_on(tmp_path):
 
 
 def test_imported_dialogues_agree_as_the_same_dialogues_of_a_file_do(tmp_path):
-    said = {
-        'd1': ('do you like tea ?', 'yes , i like tea .', 'why ?', 'it is hot .'),
-        'd2': ('i have a dog .', 'blue blue', 'what ?', 'the the'),
-        'd3': ('i read a book .', 'which book ?', 'a long one .', 'no no no'),
-        'd4': ('hello .', 'how are you ?', 'fine , thanks .', 'good to hear .'),
-    }
-    turns = {
-        one: [('AB'[i % 2], text) for i, text in enumerate(texts)]
-        for one, texts in said.items()
-    }
-    rows = [
-        {'dialogue_id': one, 'speaker': who, 'text': text}
-        for one, spoken in turns.items()
-        for who, text in spoken
-    ]
+    chats, people = judged_chats(tmp_path)
     run = str(tmp_path / 'run')
-    logs = lines(tmp_path / 'i.jsonl', *rows)
     judge = {'scorer': 'fed', 'judge_model_file': 'zoo:mini/judge/model'}
-    ImportDialogues.main(dialogues=[logs], run_dir=run, **judge)
-    chats = lines(
-        tmp_path / 'chats.jsonl',
-        *({'dialogue_id': one, 'dialog': acts(*of)} for one, of in turns.items()),
-    )
-    people = tmp_path / 'people.csv'
-    table = 'system,dimension,value,dialogue_id\nB,Overall,{},d1\nB,Overall,{},d2\n'
-    table += 'B,Overall,{},d3\nB,Overall,{},d4\nA,Overall,3,d1\nA,Overall,2,d3\n'
-    people.write_text(table.format(4, 1, 2, 5))
-    options = {'human_scores': str(people), 'bootstraps': 20, 'check_sample': 4}
+    ImportDialogues.main(dialogues=[chats], humans='human', run_dir=run, **judge)
+    options = {'human_scores': people, 'bootstraps': 20, 'check_sample': 4}
     there = ValidateScorer.main(run_dir=run, **options)
     beside = ValidateScorer.main(dialogues_file=chats, **options, **judge)
     assert there['rows'] == beside['rows']

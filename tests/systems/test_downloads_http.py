@@ -150,7 +150,7 @@ def test_a_part_that_is_too_long_means_starting_anew(get, server, tmp_path):
     assert get() == BODY
 
 
-@pytest.mark.parametrize('status', [429, 500, 503])
+@pytest.mark.parametrize('status', [429, 503])
 def test_a_server_in_trouble_is_tried_again(get, server, status):
     server.statuses = [status] * 9
     with user_error(f'/a/file.bin answers {status} '):
@@ -159,7 +159,7 @@ def test_a_server_in_trouble_is_tried_again(get, server, status):
     assert get() == BODY
 
 
-@pytest.mark.parametrize('status', [401, 403, 404, 410, 451])
+@pytest.mark.parametrize('status', [403, 404])
 def test_a_refusal_is_one_line_and_no_file(get, server, tmp_path, status):
     server.statuses = [status]
     with user_error(f'/a/file.bin answers {status} '):
@@ -178,11 +178,8 @@ PAGES = (
 @pytest.mark.parametrize(
     'name, content, words',
     [
-        *(
-            (name, page, 'a web page')
-            for name in ('x.tgz', 'x.tar.gz', 'x.zip', 'x.bin', 'x.opt')
-            for page in PAGES
-        ),
+        *(('x.tgz', page, 'a web page') for page in PAGES),
+        ('x.opt', PAGES[0], 'a web page'),
         *(('x.tgz', data, 'x.tgz gives ') for data in (b'', b'{"error": 1}', BODY)),
     ],
 )
@@ -196,16 +193,16 @@ def test_what_is_no_model_or_archive_is_refused(
 
 
 @pytest.mark.parametrize(
-    'kind, words, patience',
+    'kind, patience',
     [
-        ('holds', 'hardly sends', {'stall': 0.4}),
-        ('drips', 'hardly sends', {'stall': 0.4}),
-        ('slow_head', 'hardly sends', {'connect': 0.2, 'stall': 0.2}),
+        ('holds', {'stall': 0.15}),
+        ('drips', {'stall': 0.15}),
+        ('slow_head', {'connect': 0.1, 'stall': 0.1}),
     ],
 )
-def test_a_server_that_holds_back_is_left(get, server, kind, words, patience):
+def test_a_server_that_holds_back_is_left(get, server, kind, patience):
     setattr(server, kind, 1000)
-    with user_error(words):
+    with user_error('hardly sends'):
         get(**patience)
 
 
@@ -325,28 +322,12 @@ def test_what_is_recorded_stays(tmp_path):
 ENTRY = {'sha256': 'a' * 64, 'size': 1}
 
 
-BAD_FILES = [
-    [],
-    *(
-        {'u': entry}
-        for entry in (
-            {**ENTRY, 'sha256': 'a'},
-            {**ENTRY, 'size': '1'},
-            {'size': 1},
-            None,
-        )
-    ),
-]
-
-
 @pytest.mark.parametrize(
     'content',
     [
         '',
-        [1],
-        {'version': 1},
         {'version': 2, 'files': {}},
-        *({'version': 1, 'files': files} for files in BAD_FILES),
+        {'version': 1, 'files': {'u': {**ENTRY, 'sha256': 'a'}}},
     ],
 )
 def test_a_damaged_file_is_named_and_left_as_it_is(tmp_path, content):

@@ -21,6 +21,7 @@ from tests.support import families
 from tests.support.download_server import add_model, seen, tar_of
 from tests.support.no_network import refuse_connections
 from tests.support.user_error import user_error
+from tests.support.written import written
 
 pytestmark = pytest.mark.usefixtures('data')
 
@@ -48,44 +49,40 @@ def system(name, model, **opt):
     return System(name, {'model_file': path, 'model': AGENT, **opt})
 
 
-def fetch(systems, data):
-    return download_systems(systems)
-
-
 def test_one_failure_stops_no_other(models, data):
-    results = fetch([system('A', 'bad'), system('B', 'good')], data)
+    results = download_systems([system('A', 'bad'), system('B', 'good')])
     assert results[0].reason.startswith("system 'A': model_file: zoo:fake/bad/model ")
     assert 'bad.tgz answers 404' in results[0].reason
     assert (results[1].files, results[1].reason) == (('zoo:fake/good/model',), None)
 
 
 def test_what_failed_is_not_asked_for_again(models, data, server):
-    results = fetch([system('A', 'bad'), system('B', 'bad')], data)
+    results = download_systems([system('A', 'bad'), system('B', 'bad')])
     assert len(server.asked) == 1
     assert [f.reason.partition(': ')[2] for f in results][0] in results[1].reason
 
 
 def test_a_silent_server_is_asked_once(models, data, server, monkeypatch):
     asked = refuse_connections(monkeypatch)
-    results = fetch([system('A', 'bad'), system('B', 'good')], data)
+    results = download_systems([system('A', 'bad'), system('B', 'good')])
     assert len(asked) == 1
     assert all('cannot be reached' in f.reason for f in results)
 
 
 def test_another_option_is_fetched_and_named_too(models, data):
-    results = fetch([system('A', 'good', dict_file='zoo:fake/bad/model')], data)
+    results = download_systems([system('A', 'good', dict_file='zoo:fake/bad/model')])
     assert results[0].files == ('zoo:fake/good/model',)
     assert results[0].reason.startswith("system 'A': dict_file: zoo:fake/bad/model")
 
 
 def test_an_archive_without_the_model_is_said(models, data):
     path = 'zoo:fake/good/modle'
-    results = fetch([System('A', {'model_file': path, 'model': AGENT})], data)
+    results = download_systems([System('A', {'model_file': path, 'model': AGENT})])
     assert f'{path}: the download has no file' in results[0].reason
 
 
 def test_a_local_system_needs_nothing(data, tmp_path):
-    results = fetch([System('A', {'model': AGENT})], data)
+    results = download_systems([System('A', {'model': AGENT})])
     assert (results[0].files, results[0].reason) == ((), None)
     assert not data.exists()
 
@@ -103,47 +100,27 @@ def test_what_the_hubs_client_brings_is_recorded_too(data, tmp_path, monkeypatch
 
     monkeypatch.setattr(hub, 'fetch_weights', bring)
     opt = {'model': 'hugging_face/dialogpt', 'gpt2_size': 'small'}
-    assert fetch([System('A', opt)], data)[0].files == ('microsoft/DialoGPT-small',)
+    assert download_systems([System('A', opt)])[0].files == (
+        'microsoft/DialoGPT-small',
+    )
     url = (
         'https://huggingface.co/microsoft/DialoGPT-small/resolve/abc/model.safetensors'
     )
     assert LockFile(data / LOCK).entries() == {url: Entry(sha256(b'weights'), 7)}
 
 
-def roster(path, *models):
-    lines = [
-        f'  - name: {name}\n    opt: {{model_file: "zoo:fake/{m}/model", '
-        f'model: {AGENT}}}\n'
-        for name, m in models
-    ]
-    path.write_text('targets:\n' + ''.join(lines))
-    return str(path)
-
-
-def run(file, data, *more):
-    return CheckRoster.parser().parse_args(
-        ['--roster', file, '--datapath', str(data), *more]
-    )
-
-
-def test_the_command_fetches_and_shows_the_systems_as_present(
-    models, data, tmp_path, capsys
-):
-    file = roster(tmp_path / 'r.yaml', ('A', 'good'))
-    options = vars(run(file, data, '--download'))
-    assert [r.status for r in CheckRoster.execute(options)] == ['present']
-    printed = capsys.readouterr().out
-    assert 'A: downloaded zoo:fake/good/model' in printed
-    assert '1 in all: 1 present, 0 to download' in printed
-
-
 def test_the_command_fails_when_one_is_not_there(models, data, tmp_path, capsys):
-    file = roster(tmp_path / 'r.yaml', ('A', 'good'), ('B', 'bad'))
-    lock = tmp_path / 'lock.json'
+    targets = [
+        {'name': name, 'opt': system(name, model).opt}
+        for name, model in (('A', 'good'), ('B', 'bad'))
+    ]
+    file, lock = written(tmp_path, 'r.yaml', {'targets': targets}), tmp_path / 'lock'
+    args = ['--roster', file, '--datapath', data, '--download', '--lock', lock]
     with pytest.raises(SystemExit) as caught:
-        CheckRoster.execute(vars(run(file, data, '--download', '--lock', str(lock))))
+        CheckRoster.execute(vars(CheckRoster.parser().parse_args(map(str, args))))
     assert caught.value.code == 1
     printed = capsys.readouterr().out
+    assert 'A: downloaded zoo:fake/good/model' in printed
     assert "system 'B': model_file: zoo:fake/bad/model cannot be downl" in printed
     assert 'good.tgz' in lock.read_text() and 'bad.tgz' not in lock.read_text()
     assert seen(data)[1] == []

@@ -10,7 +10,6 @@ import os
 import random
 import shutil
 import signal
-import threading
 import time
 from multiprocessing import get_context
 
@@ -21,7 +20,7 @@ from parlai_ext.core.nouns import System
 from parlai_ext.systems import zoo
 from parlai_ext.systems.fetch import archives
 from parlai_ext.systems.fetch.checked_downloads import checked_downloads
-from parlai_ext.systems.fetch.data_folder import downloads_folder, exclusive
+from parlai_ext.systems.fetch.data_folder import downloads_folder
 from parlai_ext.systems.parlai_agents import load_system
 from tests.support.download_server import add_model, forget, seen, tar_of
 from tests.support.tiny_models import make_generator
@@ -285,31 +284,6 @@ def test_two_processes_fetch_a_model_once(server, zoo_home, data):
     assert nothing_is_left(data)
 
 
-def test_a_folder_is_held_by_one_at_a_time(tmp_path):
-    folder, inside, seen_together = tmp_path / 'x', [], []
-
-    def work():
-        for _ in range(20):
-            with exclusive(folder):
-                inside.append(1)
-                seen_together.append(len(inside))
-                time.sleep(0.001)
-                inside.pop()
-
-    workers = [threading.Thread(target=work) for _ in range(4)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    assert seen_together == [1] * 80
-
-
-def test_a_file_in_the_place_of_a_folder_is_said(tmp_path):
-    (tmp_path / 'x').write_text('')
-    with pytest.raises(FileExistsError), exclusive(tmp_path / 'x'):
-        pass
-
-
 PLAIN = """
 from parlai.core.build_data import built, download as get, mark_done
 import gzip, os
@@ -346,15 +320,9 @@ def test_a_module_that_unpacks_by_itself_downloads_through_us_too(
 
 def test_parlais_own_functions_are_back_afterwards(server, tmp_path):
     server.files['/a/x'] = b'<html>'
-    for name in (
-        'before',
-        'after',
-    ):  # which are the same functions: a module may hold one
+    for name in ('before', 'after'):  # the same functions: a module may hold one
         function = build_data.download
-        with (
-            user_error('web page'),
-            checked_downloads(),
-        ):
+        with user_error('web page'), checked_downloads():
             function(f'{server.url}/a/x', str(tmp_path), name)
         function(f'{server.url}/a/x', str(tmp_path), name)
         assert (tmp_path / name).read_bytes() == b'<html>'

@@ -10,11 +10,7 @@ import pytest
 from parlai_ext.core.nouns import System
 from parlai_ext.systems.chat.messages import ChatStyle, ChatTurn
 from parlai_ext.systems.remote import openai, plain
-from parlai_ext.systems.remote.replies import (
-    Malformed,
-    RemoteReply,
-    shortened,
-)
+from parlai_ext.systems.remote.replies import Malformed, RemoteReply
 from parlai_ext.systems.remote.settings import Settings
 from parlai_ext.systems.resolve import resolve
 from tests.support.user_error import error_line, user_error
@@ -32,7 +28,6 @@ def settings(**opt):
 @pytest.mark.parametrize(
     'url, posted',
     [
-        ('https://api.example/v1', 'https://api.example/v1/chat/completions'),
         ('https://api.example/v1/', 'https://api.example/v1/chat/completions'),
         (
             'https://api.example/v1/chat/completions',
@@ -57,24 +52,17 @@ def test_a_plain_url_is_posted_to_as_it_is():
     [
         {'remote_url': None},
         {'remote_url': 'file:///etc/passwd'},
-        {'remote_url': 'ftp://host/x'},
         {'remote_url': 'localhost:8000/v1'},
         {'remote_url': 'http://host:99999/'},
         {'remote_url': 'http://'},
         {'remote_model': None},
-        {'remote_format': 'grpc'},
         {'remote_temperature': -1},
-        {'remote_temperature': 'nan'},
         {'remote_timeout': 0},
-        {'remote_concurrency': 0},
-        {'remote_retries': 1.5},
-        {'remote_seed': True},
         {'remote_extra': '[1]'},
         {'remote_extra': '{'},
         {'remote_extra': {'x': float('nan')}},
         {'remote_insecure': 'maybe'},
         {'max_cost': 1},
-        {'reply_max_tokens': 0},
     ],
 )
 def test_what_cannot_be_meant_is_one_line_with_its_option(opt):
@@ -104,7 +92,6 @@ def test_a_secret_in_the_url_is_refused_and_not_repeated(url):
     'opt, place',
     [
         ({}, '/data/parlai_ext/remote_cache.sqlite'),
-        ({'remote_cache': 'none'}, None),
         ({'remote_cache': 'None'}, None),
     ],
 )
@@ -256,7 +243,6 @@ def test_who_said_it_is_part_of_the_id():
     'data, text, reason',
     [
         ({'text': 'Hi.'}, 'Hi.', None),
-        ({'text': ''}, '', None),
         ({'text': None}, None, 'no text'),
         ({'error': 'no\nwords'}, None, 'no words'),
         ({'error': {'message': 'ill'}}, None, 'ill'),
@@ -270,7 +256,6 @@ def test_plain_answers(data, text, reason):
     'message, ended, text, reason',
     [
         ({'content': 'Hi.'}, 'stop', 'Hi.', None),
-        ({'content': 'Hi, the'}, 'length', 'Hi, the', None),
         ({'content': ''}, 'content_filter', None, 'no text: content filter'),
         ({'content': None, 'refusal': 'No.'}, 'stop', None, 'no text: refused: No.'),
         ({'content': None}, 'tool_calls', None, 'no text: it ended by tool_calls'),
@@ -282,30 +267,17 @@ def test_chat_answers(message, ended, text, reason):
 
 
 NO_ANSWERS = {
-    plain: [[], 'Hi.', {}, {'text': 3}, {'text': ['Hi.']}],
+    plain: [[], {}, {'text': 3}],
     openai: [
         [],
         {'choices': []},
-        {'choices': [{'text': 'Hi.'}]},
         {'choices': [{'message': {'content': [{'type': 'text'}]}}]},
-        {'error': {'message': 'ill'}},
     ],
 }
 
 
 @pytest.mark.parametrize('form', NO_ANSWERS)
-@pytest.mark.parametrize('case', range(5))
+@pytest.mark.parametrize('case', range(3))
 def test_what_is_no_answer(form, case):
     with pytest.raises(Malformed):
         form.reply(NO_ANSWERS[form][case])
-
-
-@pytest.mark.parametrize('code', ['content_filter', 'context_length_exceeded'])
-def test_some_errors_concern_one_conversation(code):
-    assert openai.refusal({'error': {'code': code}})
-    assert not openai.refusal({'error': {'code': 'model_not_found'}})
-
-
-def test_long_words_are_one_short_line():
-    assert shortened('a\n b') == 'a b'
-    assert len(shortened('word ' * 999)) == 200

@@ -19,18 +19,14 @@ from parlai_ext.systems.remote.endpoint import (
     ReplyCache,
     cache_key,
     delay,
-    is_transient,
 )
 from parlai_ext.systems.remote.replies import RemoteReply
 from parlai_ext.systems.remote.settings import Settings
-from tests.support.chat_server import words_for
-from tests.support.family_remote import control, make_remote, received, running_server
+from tests.support.family_remote import control, make_remote, received
 from tests.support.remote_samples import (
-    NO_CACHE,
     PINNED,
     chat_reply,
     hellos,
-    recorded,
     replies_of,
 )
 from tests.support.user_error import user_error
@@ -44,6 +40,7 @@ pytest_plugins = ['tests.support.remote_samples']
         {'status': 500},
         {'status': 503, 'body': {'error': {'message': 'overloaded'}}},
         {'status': 408},
+        {'status': 409},
         {'status': 429},
         {'status': 200, 'body': {'error': {'message': 'upstream is ill'}}},
         'garbage',
@@ -116,7 +113,7 @@ def test_a_page_of_words_is_shortened(url, endpoint):
     assert len(str(raised.value)) < 400
 
 
-@pytest.mark.parametrize('act', ['hang', 'drip', 'drip head'])
+@pytest.mark.parametrize('act', ['hang', 'drip'])
 def test_an_answer_that_takes_too_long_is_a_failure(url, endpoint, waits, act):
     control(url, script=[act] * 2)
     system = endpoint(remote_timeout=0.3, remote_retries=1, **PINNED)
@@ -129,14 +126,12 @@ def test_an_answer_that_takes_too_long_is_a_failure(url, endpoint, waits, act):
 
 
 def test_after_an_answer_that_took_too_long_another_try_succeeds(url, endpoint, waits):
-    control(url, script=['drip head', 'reply', 'drip head'])
+    control(url, script=['drip head'])
     system = endpoint(remote_timeout=0.5, remote_retries=1, **PINNED)
     begun = time.monotonic()
-    replies = system.replies(hellos(1)) + system.replies(hellos(2))
-    assert time.monotonic() - begun < 10  # both drip for 20 s
-    assert [r.text for r in replies] == [chat_reply(f'hello {i}') for i in (0, 0, 1)]
-    # of two lost requests and two answers; 'hello 0' comes from the cache again
-    assert (system.usage.requests, system.usage.cached) == (4, 1)
+    [reply] = system.replies(hellos(1))
+    assert time.monotonic() - begun < 10  # it drips for 20 s
+    assert (reply.text, system.usage.requests) == (chat_reply('hello 0'), 2)
 
 
 def test_half_characters_of_an_endpoint_are_replaced(url, endpoint, tmp_path):
@@ -145,9 +140,6 @@ def test_half_characters_of_an_endpoint_are_replaced(url, endpoint, tmp_path):
     control(url, script=[{'status': 200, 'body': body}] * 2)
     [reply] = endpoint().replies(hellos(1))
     assert (reply.text, reply.model) == ('half \ufffd', 'm \ufffd')
-    control(url, script=[{'status': 400, 'body': {'error': 'no \ud83d'}}])
-    with user_error('no \ufffd'):
-        endpoint(**NO_CACHE).replies(hellos(1))
 
 
 def test_an_endpoint_that_answers_in_another_format_is_not_out_of_reach(url, endpoint):
@@ -155,18 +147,6 @@ def test_an_endpoint_that_answers_in_another_format_is_not_out_of_reach(url, end
     line = r'gives no answer after 2 tries \(it answers in another format'
     with user_error(line):
         replies_of(endpoint, remote_retries=1)
-
-
-def test_a_server_that_goes_down_is_one_line(tmp_path, waits):
-    with running_server(down_after=3) as url:
-        opt = make_remote(tmp_path, url, remote_concurrency=1, **PINNED).opt
-        system = Endpoint(Settings.from_options(opt), wait=recorded(waits))
-        line = (
-            'remote_url: http://127.0.0.1:.* cannot be reached after 6 tries .*refused'
-        )
-        with user_error(line):
-            system.replies(hellos(6))
-    assert len(waits) == 5
 
 
 def test_what_was_answered_before_it_went_down_is_not_asked_again(tmp_path, url, waits):
@@ -186,22 +166,11 @@ def test_a_conversation_that_is_too_long_ends_alone(url, endpoint):
     assert [a.text is None for a in found] == [True, False]
 
 
-def test_an_error_of_a_plain_service_ends_one_conversation(url, endpoint):
-    control(url, script=['filter'])
-    system = endpoint(remote_format='plain', remote_concurrency=1, **PINNED)
-    first, second = system.replies(hellos(2))
-    assert (first.text, first.reason) == (None, 'I will not say')
-    assert second.text == words_for([('other', 'hello 1')])
-
-
 @pytest.mark.parametrize('attempt, longest', [(1, 1), (2, 2), (3, 4), (6, 32), (9, 60)])
 def test_waits_double_up_to_a_minute(attempt, longest):
     found = [delay(attempt) for _ in range(200)]
     assert longest / 2 <= min(found) <= max(found) <= longest
-
-
-def test_waits_differ_so_that_many_do_not_come_back_at_once():
-    assert len({delay(5) for _ in range(20)}) > 10
+    assert len(set(found)) > 10  # so that many do not come back at once
 
 
 def test_waiting_draws_no_number_of_those_that_are_seeded():
@@ -214,16 +183,6 @@ def test_waiting_draws_no_number_of_those_that_are_seeded():
 def test_what_the_endpoint_asks_for_is_the_least():
     assert delay(1, retry_after=30.0) == 30.0
     assert delay(9, retry_after=3.0) >= 30.0
-
-
-def test_some_statuses_mean_later_and_others_no():
-    assert all(map(is_transient, (408, 409, 429, 500, 502, 503, 529)))
-    assert not any(map(is_transient, (400, 401, 403, 404, 413, 422)))
-
-
-def test_thirty_a_minute_is_one_every_two_seconds():
-    pace = Pace(30, clock=lambda: 100.0)
-    assert [pace.reserve(1) for _ in range(4)] == [0, 2, 4, 6]
 
 
 def test_after_a_pause_there_is_nothing_to_wait_for():
@@ -259,16 +218,8 @@ def writer(path, name, n):
         process.join(100)
 
 
-def test_an_answer_is_kept_with_all_it_has(tmp_path):
-    answer = RemoteReply('é\u2028🙂', None, None, 'tiny-1', 3, 4)
-    ReplyCache(str(tmp_path / 'new' / 'c.sqlite')).put('k', answer)
-    again = ReplyCache(str(tmp_path / 'new' / 'c.sqlite'))
-    assert again.get('k') == answer
-    assert again.get('other') is None
-
-
 def test_of_two_answers_the_first_stays(tmp_path):
-    cache = ReplyCache(str(tmp_path / 'c.sqlite'))
+    cache = ReplyCache(str(tmp_path / 'new' / 'c.sqlite'))
     cache.put('k', RemoteReply('first'))
     assert cache.put('k', RemoteReply('second')) == RemoteReply('first')
 
@@ -297,14 +248,9 @@ def test_two_processes_write_and_agree(tmp_path):
 def test_a_file_that_is_no_cache_is_one_line(tmp_path):
     path = tmp_path / 'c.sqlite'
     path.write_text('not a database, and long enough to be taken for one' * 20)
-    with user_error('remote_cache: .*c.sqlite cannot be used'):
-        ReplyCache(str(path))
-
-
-def test_a_folder_that_cannot_be_made_is_one_line(tmp_path):
-    (tmp_path / 'file').touch()
-    with user_error('remote_cache: '):
-        ReplyCache(str(tmp_path / 'file' / 'c.sqlite'))
+    for place in (path, path / 'c.sqlite'):
+        with user_error('remote_cache: .*c.sqlite cannot be used'):
+            ReplyCache(str(place))
 
 
 def test_the_key_depends_on_address_name_and_request():

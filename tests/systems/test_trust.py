@@ -9,6 +9,7 @@ import pytest
 
 from parlai_ext.commands.collect_dialogues import CollectDialogues
 from parlai_ext.core.nouns import System
+from parlai_ext.isolation import own_records
 from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.safe.load import note_trusted
 from tests.support.malicious_pickles import reduced
@@ -20,6 +21,7 @@ from tests.support.user_error import user_error
 @pytest.fixture(autouse=True)
 def own_configuration(tmp_path, monkeypatch):
     monkeypatch.setenv('XDG_CONFIG_HOME', str(tmp_path / 'configuration'))
+    monkeypatch.setattr(own_records, '_trusted_here', set(own_records._trusted_here))
 
 
 def with_code(folder: Path, marker: Path) -> str:

@@ -17,6 +17,7 @@ from parlai_ext.commands.run_bench import RunBench
 from parlai_ext.data.judged.cards import card_names, read_card
 from parlai_ext.data.judged.judged_set import JudgedSet
 from parlai_ext.data.judged.qualities import quality_pairs
+from parlai_ext.scoring.base import ItemScore, Scorer
 from tests.support.judged_samples import turn, written
 from tests.support.shared_data import shared
 from tests.support.user_error import user_error
@@ -39,12 +40,12 @@ def teacher_of(name, path):
 
 def observed(teacher, *scores, **more):
     """
-    Return the report of a teacher that was told these scores of its items.
+    Tell a teacher these scores of its items, and return it.
     """
     for one in scores:
         teacher.act()
         teacher.observe({'scores': one, **more})
-    return teacher.report()
+    return teacher
 
 
 @pytest.mark.parametrize('name', [n for n in card_names() if not read_card(n).wheel])
@@ -86,7 +87,7 @@ def test_an_agent_that_is_no_scorer_is_refused(tmp_path):
 
 def test_a_quality_without_a_dimension_is_compared_with_the_main_score(tmp_path):
     path = written(tmp_path, turn('User: a', 'System: b', Wit=[1]))
-    report = observed(teacher_of('fed_turn', path), {'Joy': 1.0})
+    report = observed(teacher_of('fed_turn', path), {'Joy': 1.0}).report()
     assert report['Joy ~ Wit/n'].value() == 1
 
 
@@ -184,7 +185,8 @@ def test_published_scores_agree_with_people_as_published(level, expected):
     name = {'turn': 'turn_level', 'dialogue': 'dialog_level'}[level]
     teacher = teacher_of(f'fed_{level}', shared('fed/fed_data.json'))
     scored = [one['score'] for one in objects(folder / f'{name}_FU_scores.jsonl')]
-    report = observed(teacher, *scored)
+    # its own report would draw the intervals of every row
+    report = observed(teacher, *scored).metrics.report()
     found = {k: report[f'Overall, mean of all/{k}'].value() for k in NUMBERS}
     human = [one.human('Overall') for one in teacher.judged_set.items]
     means = [sum(scores.values()) / 18 for scores in scored]
@@ -197,7 +199,8 @@ def test_published_scores_agree_with_people_as_published(level, expected):
 def test_error_recovery_counts_what_people_said_in_words():
     teacher = teacher_of('fed_dialogue', shared('fed/fed_data.json'))
     numbers = range(teacher.num_examples())
-    report = observed(teacher, *({'error recovery': float(i)} for i in numbers))
+    scores = ({'error recovery': float(i)} for i in numbers)
+    report = observed(teacher, *scores).metrics.report()
     found = [report[f'Error recovery/{k}'].value() for k in ('n', 'dropped', 'strings')]
     # PROVENANCE: 154 strings, and one dialogue without any number
     assert found == [124, 1, 154]
@@ -207,7 +210,7 @@ def test_cut_contexts_are_counted_and_undefined_correlations_left_out(tmp_path):
     path = written(tmp_path, *(turn('User: a', 'System: b', Wit=[i]) for i in range(3)))
     teacher = teacher_of('fed_turn', path)
     for cut in (0, 9, 4):
-        report = observed(teacher, {'Wit': 1.0}, num_truncated=cut)
+        report = observed(teacher, {'Wit': 1.0}, num_truncated=cut).report()
     assert report['cut_contexts'].value() == 2
     assert 'Wit/spearman' not in report
     assert report['Wit/n'].value() == 3
@@ -242,24 +245,27 @@ def test_items_know_their_dialogue(tmp_path):
     assert one == same != other
 
 
+class Letters(Scorer):
+    """
+    How many letters a response has.
+    """
+
+    name = 'letters'
+    dimensions = ('Overall',)
+
+    def score(self, items):
+        return [ItemScore({'Overall': len(item.response)}) for item in items]
+
+
 @pytest.mark.parametrize('sample, n', [('200', 12), ('0', None)])
 def test_the_judge_is_checked_on_the_judged_set(tmp_path, sample, n):
     items = [
         turn(f'User: a {i}', f'System: w{i} x{i} y{i} z{i}', Overall=[i % 3])
         for i in range(12)
     ]
-    scorer = tmp_path / 'mine.py'
-    scorer.write_text(
-        'from parlai_ext.scoring.base import ItemScore, Scorer\n'
-        'class Mine(Scorer):\n'
-        "    name = 'mine'\n"
-        "    dimensions = ('Overall',)\n"
-        '    def score(self, items):\n'
-        "        return [ItemScore({'Overall': len(i.response)}) for i in items]\n"
-    )
     report = EvalModel.main(
         model='ext:scorer',
-        scorer=f'{scorer}:Mine',
+        scorer=f'{__name__}:Letters',
         task='ext:judged:fed_turn',
         judged_file=written(tmp_path, *items),
         check_sample=sample,

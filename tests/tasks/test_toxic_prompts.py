@@ -71,20 +71,6 @@ def test_two_folds_at_once_have_reports_of_their_own(data):
     assert report['ext:toxic_prompts:test/accuracy'] == pytest.approx(1 / 4)
 
 
-def test_two_files_at_once_have_reports_of_their_own(data, tmp_path):
-    (tmp_path / 'other').mkdir()
-    (tmp_path / 'other' / 'test.csv').write_text('id,toxic,answer\n9,new,kind\n')
-    (tmp_path / 'other' / 'valid.csv').write_text('id,toxic,answer\n8,old,kind\n')
-    tasks = [
-        f'ext:toxic_prompts:test:toxic_data={folder}'
-        for folder in (tmp_path, tmp_path / 'other')
-    ]
-    report = EvalModel.main(
-        task=','.join(tasks), model='fixed_response', fixed_response='kind'
-    )
-    assert [report[f'{task}/exs'] for task in tasks] == [3, 1]
-
-
 def test_a_batch_hides_texts_and_a_log_file_has_them(data, tmp_path, capsys):
     logs = tmp_path / 'logs'
     for batchsize in (1, 2):

@@ -11,7 +11,6 @@ import re
 import pytest
 
 from parlai_ext.commands.build_toxic_prompts import BuildToxicPrompts
-from parlai_ext.data.toxic_pairs import ToxicData, choose_pairs
 from parlai_ext.data.turn_pairs import PairSource
 from parlai_ext.toxic import build_prompts as building
 from parlai_ext.toxic.build_prompts import load_masker, masked
@@ -113,6 +112,7 @@ def test_listed_words_are_asked_of_prompts_and_refused_in_answers(files):
     assert state.left_out['no listed word in the prompt'] == 3
 
 
+@pytest.mark.usefixtures('models_here')
 def test_classifiers_fill_their_columns(files):
     net = make_encoder(files / 'net', n_labels=3)
     two = make_encoder(files / 'two', n_labels=2)
@@ -146,15 +146,6 @@ def test_a_killed_build_goes_on_and_gives_the_same_bytes(files, monkeypatch):
     assert path.read_bytes() != whole
     assert build(files).n_read == 50
     assert path.read_bytes() == whole
-
-
-def test_the_table_is_a_task_with_every_pair_in_one_fold(files):
-    rows = ''.join(f'{i},grunk {i},fine {i}\n' for i in range(400))
-    (files / 'talk.csv').write_text('id,toxic,answer\n' + rows)
-    build(files)
-    data = ToxicData(path=str(files / 'out' / 'pairs.csv'))
-    folds = [choose_pairs(data, f).pairs for f in ('train', 'valid', 'test')]
-    assert sum(map(len, folds)) == 400 and min(map(len, folds)) > 5
 
 
 def test_statistics_are_means_by_fold_and_the_most_frequent_emotion(tmp_path):

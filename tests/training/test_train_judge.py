@@ -26,7 +26,7 @@ from parlai_ext.scoring.label_judges import (
 )
 from parlai_ext.scoring.paireval import PairEval
 from parlai_ext.training import judge
-from parlai_ext.training.judge import epoch_batches, step_passes, train_judge
+from parlai_ext.training.judge import train_judge
 from parlai_ext.training.loop import STATE
 from parlai_ext.training.options import JudgeTrainingOptions
 from parlai_ext.training.pairs import ResponsePair, pair_accuracies, pair_line
@@ -194,16 +194,6 @@ def test_the_merged_judge_answers_as_the_trained_one(base, tmp_path):
     assert card['method'] == 'paireval' and card['steps'] == 4
 
 
-def test_a_card_says_nothing_of_the_clock(base, tmp_path):
-    results = [
-        judge.TrainedJudge(tmp_path, (0.7, 0.6), 8, 0, seconds) for seconds in (1, 900)
-    ]
-    first, second = (
-        judge.training_card(Path(base), result, options_of()) for result in results
-    )
-    assert first == second
-
-
 def test_an_interrupted_training_ends_with_the_same_weights(
     base, tmp_path, monkeypatch
 ):
@@ -263,18 +253,6 @@ def test_a_finished_judge_is_not_overwritten(base, tmp_path):
     train(base, tmp_path / 'out', make_pairs(4))
     with user_error('--out'):
         train(base, tmp_path / 'out', make_pairs(4))
-
-
-def test_passes_hold_every_example_and_share_beginnings(base):
-    tokens = LabelTokens(AutoTokenizer.from_pretrained(base))
-    groups, _ = judge.make_groups(
-        make_pairs(8), tokens, options_of(method='directeval')
-    )
-    [batch] = epoch_batches(groups, 16, 'seed')
-    parts = list(step_passes(batch, 80))
-    assert sorted(e.ids for part in parts for e in part) == sorted(e.ids for e in batch)
-    # without sharing, 80 tokens would hold two or three of these prompts
-    assert 1 < len(parts) < len(batch) * len(batch[0].ids) / 80
 
 
 @pytest.mark.slow

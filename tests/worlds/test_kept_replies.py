@@ -186,9 +186,8 @@ def test_replies_of_other_systems_are_not_used(tmp_path):
     assert not kept.exists()
 
 
-@pytest.mark.parametrize('decoding', [{}, {'inference': 'topk', 'topk': 5}])
-def test_a_model_goes_on_in_the_middle_of_a_block(tmp_path, monkeypatch, decoding):
-    opt = {'model_file': 'zoo:mini/step-50/model', **decoding}
+def test_a_model_goes_on_in_the_middle_of_a_block(tmp_path, monkeypatch):
+    opt = {'model_file': 'zoo:mini/step-50/model', 'inference': 'topk', 'topk': 5}
     collected(run_of(tmp_path / 'whole', None, **opt))
     asked, original = [], Player.propose
 
@@ -219,11 +218,3 @@ def test_the_counter_counts_what_is_stored(tmp_path, capsys):
     # 7 of the target, and 6 of the echo that it had answered to
     assert 'stored: 0 of 3 dialogues, and 13 replies of the next ones' in said
     assert len(run.dialogue_shards()) == 0
-
-
-def test_a_damaged_file_of_replies_is_not_used(tmp_path):
-    whole, run = whole_and_interrupted(tmp_path, Counting)
-    [kept] = run.root.glob('replies/*')
-    kept.write_bytes(kept.read_bytes().replace(b'letters', b'lettres'))
-    collected(run)
-    assert files_under(run.root) == whole

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parlai_ext.core.nouns import Opener, Roster, System
+from parlai_ext.core.nouns import Roster, System
 from parlai_ext.worlds.pairings import PLAYED, SCHEMES
-from parlai_ext.worlds.schedule import dialogue_id, pairings
+from parlai_ext.worlds.schedule import pairings
 from tests.support.user_error import user_error
 
 names = st.lists(st.text(min_size=1, max_size=8), min_size=2, max_size=9, unique=True)
@@ -114,17 +114,6 @@ def test_a_roster_that_cannot_be_paired_is_refused_by_name(
 ):
     with user_error(re.escape(words)):
         paired(targets, partners, scheme)
-
-
-def test_every_dialogue_of_a_run_has_its_own_id():
-    ids = {
-        dialogue_id(pair.id, opener.id)
-        for pair in paired(['a', 'b', 'c'], [], 'all_play_all')
-        for opener in [
-            Opener.from_utterances([f'hello {i}'], 'test') for i in range(20)
-        ]
-    }
-    assert len(ids) == 6 * 20
 
 
 @pytest.mark.parametrize('name', PLAYED)

@@ -34,15 +34,8 @@ def data_folder(of_system: str | None = None) -> str:
             return named
     if own is not None and not {'site-packages', 'dist-packages'} & set(own.parts):
         return str(own)
-    return str(user_cache())
-
-
-def user_cache() -> Path:
-    """
-    Return the user's cache of this package, which need not exist.
-    """
     caches = os.environ.get('XDG_CACHE_HOME') or Path.home() / '.cache'
-    return Path(caches, 'parlai_ext')
+    return str(Path(caches, 'parlai_ext'))
 
 
 @cache
@@ -79,13 +72,11 @@ def local_path(path: str) -> Path:
 
 
 @contextmanager
-def exclusive(folder: Path, busy: Exception | None = None) -> Iterator[None]:
+def exclusive(folder: Path) -> Iterator[None]:
     """
     Make a folder and hold a lock on it.
 
     The system frees the lock when its holder ends, however it ends.
-
-    :param busy: raised while another process holds it; `None`: wait.
     """
     folder.mkdir(parents=True, exist_ok=True)
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
@@ -93,8 +84,6 @@ def exclusive(folder: Path, busy: Exception | None = None) -> Iterator[None]:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            if busy is not None:
-                raise busy from None
             logger.warning('another process is downloading to %s; waiting', folder)
             fcntl.flock(handle, fcntl.LOCK_EX)
         yield

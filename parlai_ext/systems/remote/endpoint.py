@@ -511,7 +511,7 @@ class Endpoint:
             raise self._bad('remote_url', f'redirects to {place}; give that one')
         reason = error_words(data) or shortened(words)
         what = self.settings.without_key(f'{status}: {reason}', beginnings=True)
-        if is_transient(status) and not openai.out_of_money(data):
+        if (status in LATER or status >= 500) and not openai.out_of_money(data):
             seconds = seconds_to_wait(headers.get('Retry-After'))
             if seconds is not None and seconds > LONGEST_WAIT:
                 raise self._bad('remote_url', f'asks to wait {seconds:.0f} s ({what})')
@@ -613,13 +613,6 @@ def shared_endpoint(settings: Settings, style: ChatStyle) -> Endpoint:
     if key not in _endpoints:
         _endpoints[key] = Endpoint(settings, style)
     return _endpoints[key]
-
-
-def is_transient(status: int) -> bool:
-    """
-    True if a status means that another try may help.
-    """
-    return status in LATER or status >= 500
 
 
 def _root_words(error: BaseException) -> str:

@@ -191,9 +191,8 @@ def _load_tensors(
         if not options.get('weights_only'):
             raise
         # trusting the file would not help: torch, too, refuses it
-        path, what, _, _, sentence = refused.given
-        hint = 'weights as safetensors would do'
-        raise Refused(path, what, hint, False, sentence) from None
+        path, what, *_ = refused.given
+        raise Refused(path, what, 'weights as safetensors would do', False) from None
 
 
 def _load_arrays(

@@ -65,22 +65,24 @@ def check_stored_options(path: str, opt: Options, roster_opt: Options) -> None:
     :raises Refused: naming the agent or the option.
     """
 
-    def refusal(key: str, what: str, sentence: str = '', value: str = '…') -> Refused:
+    def refusal(key: str, what: str, value: str = '…') -> Refused:
         hint = f'if you mean it: `{key}: {value}` in the roster entry'
-        return Refused(path, f'with {key}{what}', hint, sentence=sentence)
+        return Refused(path, what, hint)
 
     for key, value in nested_values(opt):
         if key == 'model' and value and value != roster_opt.get('model'):
             if not is_our_agent(str(value)):
                 hint = f'if you know it: `model: {value}` in the roster entry'
-                raise Refused(path, f'the agent {value}', hint)
+                what = f'it wants to run the agent {value} when read'
+                raise Refused(path, what, hint)
         elif key in roster_opt:
             continue
         elif _is_for_the_roster(key, value):
-            raise refusal(key, ', which a roster alone may set,')
+            what = f'it wants to run with {key}, which a roster alone may set'
+            raise refusal(key, what)
         elif key in MOST and _exceeds(value, MOST[key]):
             what = f'its own {key} is {value!r:.40}, more than {MOST[key]:,}'
-            raise refusal(key, '', what)
+            raise refusal(key, what)
     model = Path(path.removesuffix('.opt'))
     folders = _model_folders(path, roster_opt)
     cleaned = {*parlai.core.opt.__AUTOCLEAN_KEYS__, 'model_file', *TASK_OPTIONS}
@@ -90,7 +92,7 @@ def check_stored_options(path: str, opt: Options, roster_opt: Options) -> None:
         if key not in roster_opt and _names_file_elsewhere(key, value, folders):
             value = printable(os.fsdecode(value))[:200]
             what = f'its own {key} is {value}, which is no file beside the model'
-            raise refusal(key, '', what, value)
+            raise refusal(key, what, value)
 
 
 def check_files_beside(path: str, roster_opt: Options) -> None:
@@ -108,10 +110,10 @@ def check_files_beside(path: str, roster_opt: Options) -> None:
         shown = printable(str(file))
         if os.path.realpath(file) != beside and is_elsewhere(str(file), folders):
             what = f'{shown} is a link to a file that is not beside it'
-            raise Refused(path, 'a link', 'put a copy there', False, what)
+            raise Refused(path, what, 'put a copy there', False)
         if file.exists() and not (file.is_file() or file.is_dir()):
             what = f'{shown} is a pipe or a device'
-            raise Refused(path, 'a pipe', 'put a file there', False, what)
+            raise Refused(path, what, 'put a file there', False)
 
 
 def _is_for_the_roster(key: str, value: Any) -> bool:

@@ -123,7 +123,7 @@ def _refuse_tar(file: IO[bytes], path: str) -> None:
     finally:
         file.seek(start)
     what = 'it is a tar (torch 0.1), whose links and devices torch would unpack'
-    raise Refused(path, 'a tar', sentence=what)
+    raise Refused(path, what)
 
 
 def _check_zip(file: IO[bytes], path: str, most: int) -> None:
@@ -142,7 +142,7 @@ def _check_zip(file: IO[bytes], path: str, most: int) -> None:
                 unpacked = sum(info.file_size for info in zipped.infolist())
             if unpacked > most * size:
                 what = f'its {size:,} bytes unpack to {unpacked:,}'
-                raise Refused(path, 'a bomb', sentence=what)
+                raise Refused(path, what)
     finally:
         file.seek(start)
 
@@ -203,7 +203,7 @@ def refuse_program(f: Any, *_: Any, **__: Any) -> NoReturn:
     """
     Stand in for `torch.jit.load`, which `torch.load`, too, calls.
     """
-    raise Refused(path_of(f), 'a TorchScript program')
+    raise Refused(path_of(f), 'it wants to run a TorchScript program when read')
 
 
 def check_values(path: str, value: Any, holder: str) -> None:

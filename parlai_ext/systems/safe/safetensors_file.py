@@ -101,15 +101,10 @@ def _our_metadata(f: Any) -> dict[str, Any]:
                     f'{size:,} bytes were announced, {len(text):,} are there'
                 )
             header = parse_json(text.decode('utf-8'))
-            if not isinstance(header, dict):
-                raise ValueError('it is no mapping')
-        except ValueError as error:
+            ours = parse_json(header.get('__metadata__', {}).get(KEY, '{}'))
+        except (ValueError, TypeError, AttributeError) as error:
             problem = f'its header (of safetensors) is damaged: {error}'
             raise BadModelFile(path_of(f), problem) from error
-    try:
-        ours = parse_json(header.get('__metadata__', {}).get(KEY, '{}'))
-    except (ValueError, TypeError, AttributeError) as error:
-        raise BadModelFile(path_of(f), 'damaged metadata') from error
     return ours if isinstance(ours, dict) else {}
 
 

@@ -300,6 +300,7 @@ class BadModelFile(UserError):
     def __init__(self, path: str, why: str):
         super().__init__(f'model file {path}: {why}')
         self.path, self.why = path, why
+        self.given: tuple[Any, ...] = (path, why)
 
     @property
     def as_option(self) -> str:
@@ -309,43 +310,30 @@ class BadModelFile(UserError):
         return f'model_file: {self.path}: {self.why}'
 
     def __reduce__(self) -> Any:
-        return type(self), (self.path, self.why)
+        return type(self), self.given
 
 
 class Refused(BadModelFile):
     """
     A file that is more than data.
 
-    :param what: the global that it names, or the other way to run code.
+    :param what: what is wrong.
     :param hint: what the user may do instead of trusting the file.
     :param trustable: ``--trust-model-code`` would help.
-    :param sentence: what is wrong, if it is not that code would run.
     """
 
-    def __init__(
-        self,
-        path: str,
-        what: str,
-        hint: str = '',
-        trustable: bool = True,
-        sentence: str = '',
-    ):
-        why = f'refused: {sentence or f"it wants to run {what} when read"}'
+    def __init__(self, path: str, what: str, hint: str = '', trustable: bool = True):
         trust = ''
         if path != UNNAMED and trustable:
             trust = f'--trust-model-code {path}'
             trust = f'or {trust}' if hint else f'if you trust its author: {trust}'
         hints = ', '.join(filter(None, (hint, trust)))
-        super().__init__(path, '; '.join(filter(None, (why, hints))))
-        self.what = what
-        self.given = (path, what, hint, trustable, sentence)
+        super().__init__(path, '; '.join(filter(None, (f'refused: {what}', hints))))
+        self.given = (path, what, hint, trustable)
 
     @property
     def as_option(self) -> str:
         return f'model_file: {self.why}'
-
-    def __reduce__(self) -> Any:
-        return Refused, self.given
 
 
 def path_of(file: Any) -> str:
@@ -374,7 +362,7 @@ class SafeUnpickler(_InPython):
         super().__init__(file, *args, **kwargs)
 
     def refusal(self, what: str) -> Refused:
-        return Refused(str(self.path), what)
+        return Refused(str(self.path), f'it wants to run {what} when read')
 
     def find_class(self, module: str, name: str) -> Any:
         value = allowed_global(module, name)
