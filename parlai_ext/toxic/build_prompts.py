@@ -36,12 +36,14 @@ from parlai_ext.data.turn_pairs import TurnPair
 from parlai_ext.engines.engine import Engine, Job, Task, Tell, Worker, refuse_difference
 from parlai_ext.engines.machine import Machine, use_data_folder
 from parlai_ext.models.handle import ModelHandle
-from parlai_ext.scoring.named_detectors import (
+from parlai_ext.scoring.toxicity import (
+    DetectorChoice,
+    ToxicityDetector,
     detector_section,
     detector_title,
     read_detector,
+    split_words,
 )
-from parlai_ext.scoring.toxicity import DetectorChoice, ToxicityDetector, split_words
 from parlai_ext.store.atomic import append_synced, locked, write_text
 from parlai_ext.systems.fetch.public_sets import moderation_data
 from parlai_ext.view.progress import bar_of
@@ -414,7 +416,7 @@ class BlockSelector(Worker):
         self.models = ModelHandle(machine)
         self.features = load_features(features, self.models)
         self.missing = self.features.missing
-        read = partial(read_detector, models=self.models, named_by_user=True)
+        read = partial(read_detector, models=self.models)
         self.detectors: dict[str, ToxicityDetector] = {}
         absent = []
         for place, spec in enumerate(chosen.detectors):
