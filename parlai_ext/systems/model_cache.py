@@ -67,6 +67,18 @@ class ModelCache:
         self._make_room(0, wanted)
         return {name: self._players[name] for name in wanted if name in self._players}
 
+    def can_hold(self, systems: Iterable[System]) -> bool:
+        """
+        True if all of these systems may be loaded at once.
+        """
+        sizes: dict[Hashable, int] = {}
+        for system in systems:
+            key = weights_key(system)
+            player = self._players.get(system.name)
+            size = player.n_bytes if player else size_on_disk(system)
+            sizes[key] = max(size, sizes.get(key, 0))
+        return sum(sizes.values()) <= self.budget
+
     def loaded_weights(self) -> set[str]:
         """
         Return the names of the weights that are loaded: their keys, as text.

@@ -96,6 +96,10 @@ def test_shared_weights_are_counted_once(model):
     systems = [System(way, {**model, **WAYS[way]}) for way in WAYS]
     one = max(load_system(systems[0]).n_bytes, size_on_disk(systems[0]))
     cache = ModelCache(load_system, one)
+    assert cache.can_hold(systems)
+    assert not cache.can_hold(
+        [*systems, System('own', {**model, 'hf_dtype': 'float32'})]
+    )
     players = cache.load_all(systems)
     assert len({id(player.agent.model) for player in players.values()}) == 1
     again = cache.load_all(systems[:1]) | cache.load_all(systems[1:])
