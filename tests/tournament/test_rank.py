@@ -293,4 +293,5 @@ def test_a_result_names_the_package_that_a_rating_needs(monkeypatch):
     monkeypatch.setitem(__import__('sys').modules, 'trueskill', None)
     game = Game('A', 'B', {'A': {'x': 1.0}, 'B': {'x': 0.0}})
     result = result_of([game], 'AB', rating='trueskill')
-    assert 'pip install trueskill' in result.ratings['trueskill'].reason
+    reason = result.ratings['trueskill'].reason
+    assert '; pip install trueskill (free' in reason
