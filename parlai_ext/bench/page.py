@@ -142,7 +142,7 @@ def correlation_figure(points: Sequence[SetPoints]) -> Figure:
         pd.DataFrame(one.scores, range(len(one.groups)), dtype=float) for one in points
     )
     frame = pd.concat(tables)
-    labels = list(frame)
+    labels = [str(label) for label in frame]
     matrix = frame.corr('spearman', min_periods=FEWEST_KNOWN).to_numpy()
     size = 2 + 0.4 * len(labels)
     figure = Figure(figsize=(size + 1, size), layout='constrained')
