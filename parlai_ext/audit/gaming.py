@@ -218,16 +218,6 @@ KINDS = {
 }
 
 
-def canary_systems() -> tuple[System, ...]:
-    """
-    Return the canaries.
-    """
-    return tuple(
-        System(f'canary-{kind}', {'model': 'ext:canary', 'canary_kind': kind})
-        for kind in KINDS
-    )
-
-
 def check_canaries(result: PartResult, player: SidePlayer) -> None:
     """
     Add where each canary would rank. A canary ranks high if it beats half of the
@@ -239,8 +229,11 @@ def check_canaries(result: PartResult, player: SidePlayer) -> None:
     audited = player.audited
     ranked, sampling = audited.first_games(player.num_openers)
     systems = [
-        replace(system, name=audited.free_name(system.name))
-        for system in canary_systems()
+        System(
+            audited.free_name(f'canary-{kind}'),
+            {'model': 'ext:canary', 'canary_kind': kind},
+        )
+        for kind in KINDS
     ]
     names = [system.name for system in systems]
     values = player.values(player.play('canaries', systems, player.partners), names)

@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
+from operator import attrgetter
 from pathlib import Path
 
 import numpy as np
@@ -107,12 +108,15 @@ def _add_proof(audited: Audited, result: SetMeans, part: PartResult) -> None:
     step = -(-len(sets) // MOST_RANKED_SETS)
     ranked_sets, size = sets[::step], sets.shape[1]
     whole = _ranked(audited, range(len(audited.systems)))
+    # what of a standing must not depend on other targets: its rank interval may,
+    # because it holds for all targets together
+    numbers = attrgetter('score', 'low', 'high', 'low_fixed', 'high_fixed')
     n_scores, n_pairs = ranked_sets.size, len(ranked_sets) * math.comb(size, 2)
     changed_scores = changed_pairs = 0
     for members in ranked_sets.tolist():
         alone = _ranked(audited, members)
         both = [(one, whole[k]) for one, k in zip(alone, members, strict=True)]
-        changed_scores += sum(_numbers(one) != _numbers(full) for one, full in both)
+        changed_scores += sum(numbers(one) != numbers(full) for one, full in both)
         changed_pairs += sum(
             _sign(one, other) != _sign(full, other_full)
             for (one, full), (other, other_full) in combinations(both, 2)
@@ -158,17 +162,6 @@ def _ranked(audited: Audited, members: Sequence[int]) -> Sequence[Standing]:
         ranked=[True] * len(places),
         counts=[(0, 0)] * len(places),
     ).standings
-
-
-def _numbers(standing: Standing) -> tuple[float | None, ...]:
-    """
-    Return what of a standing must not depend on other targets: its rank interval may,
-    because it holds for all targets together.
-    """
-    return (
-        *(standing.score, standing.low, standing.high),
-        *(standing.low_fixed, standing.high_fixed),
-    )
 
 
 def _sign(one: Standing, other: Standing) -> int:

@@ -108,12 +108,13 @@ class ImportAnnotation(Command):
         return results
 
 
-def agreement_limits(texts: Sequence[str]) -> int | dict[str, int]:
+def agreement_limits(texts: Sequence[str]) -> dict[str, int]:
     """
-    Return the number of annotators, or that for each answer, of ``--min-agreeing``.
+    Return the number of annotators for each answer (``''``: for any) of
+    ``--min-agreeing``.
 
     >>> agreement_limits(['1=5', '-1=6']), agreement_limits(['5'])
-    ({'1': 5, '-1': 6}, 5)
+    ({'1': 5, '-1': 6}, {'': 5})
     """
     limits = {}
     for text in texts:
@@ -121,7 +122,7 @@ def agreement_limits(texts: Sequence[str]) -> int | dict[str, int]:
         if not number.isdecimal() or (not name and len(texts) > 1):
             raise UserError(f'--min-agreeing {text}: N, or ANSWER=N,… is expected')
         limits[name] = int(number)
-    return limits.get('', limits or 0)
+    return limits
 
 
 def read_answers(

@@ -98,13 +98,6 @@ def differing_settings(
     ]
 
 
-def own_ranking(run: RunFolder) -> Ranking:
-    """
-    Return the ranking of a run by the scores of its protocol.
-    """
-    return rank_by_own_rule(run, choose_scores(run, None)[0])
-
-
 def _setting_differences(first: Manifest, other: Manifest) -> Iterator[str]:
     """
     Yield the settings that differ and that dialogues, or ranks, depend on.

@@ -19,13 +19,14 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext.judge_check.section import judge_section
-from parlai_ext.packs.compare import differing_settings, own_ranking
+from parlai_ext.packs.compare import differing_settings
 from parlai_ext.packs.verify import open_right_pack
 from parlai_ext.ranking.intervals import Estimate
 from parlai_ext.ranking.standings import Standing, best_first
 from parlai_ext.report.details import signed
 from parlai_ext.report.view import PAGE, RankingView
-from parlai_ext.results.ranking import Ranking, read_ranking
+from parlai_ext.results.rank import rank_by_own_rule
+from parlai_ext.results.ranking import Ranking, choose_scores, read_ranking
 from parlai_ext.store import RunFolder
 from parlai_ext.view.page import render_page
 from parlai_ext.view.table import Column, IntervalColumn, Table, number_column
@@ -63,7 +64,8 @@ def open_side(path: Path, page: Path) -> Iterator[Side]:
         yield Side(path.resolve().name, run, read_ranking(run), link)
     else:
         with open_right_pack(path) as pack:
-            yield Side(pack.name, pack.run, own_ranking(pack.run))
+            signature, _ = choose_scores(pack.run, None)
+            yield Side(pack.name, pack.run, rank_by_own_rule(pack.run, signature))
 
 
 def render_sides(first: Side, other: Side) -> str:

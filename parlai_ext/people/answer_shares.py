@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
+from types import MappingProxyType
 
 import numpy as np
 
@@ -140,7 +141,7 @@ def annotation_results(
     key: RatingKey,
     *,
     drop_failed: bool = False,
-    min_agreeing: int | Mapping[str, int] = 0,
+    min_agreeing: Mapping[str, int] = MappingProxyType({}),
     bootstraps: int = 1000,
     seed: int = 0,
 ) -> AnnotationResults:
@@ -274,21 +275,21 @@ def item_agreements(
 
 def agreed_items(
     items: Sequence[ItemAgreement],
-    limits: int | Mapping[str, int],
+    limits: Mapping[str, int],
     answer_names: Sequence[str],
 ) -> list[ItemAgreement]:
     """
     Return the items whose most frequent answer so many annotators gave.
 
-    :param limits: how many; or how many by answer, and no item with another answer.
+    :param limits: how many by answer, and no item with another answer; '': how many
+        whatever the answer.
     :raises UserError: for an answer that there is not.
     """
-    if isinstance(limits, int):
-        return [one for one in items if one.votes >= limits]
-    for name in limits:
+    for name in filter(None, limits):
         if name not in answer_names:
             raise UserError(f'--min-agreeing {name}: {nearest(name, answer_names)}')
-    return [one for one in items if one.votes >= limits.get(one.leading or '', np.inf)]
+    of_any = limits.get('', np.inf)
+    return [one for one in items if one.votes >= limits.get(one.leading or '', of_any)]
 
 
 # ------------------------------------------------------------- annotators (controls)

@@ -11,7 +11,7 @@ ParlAI's wheel holds no front end: the tasks need a checkout of ParlAI, and Meph
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Any
 
 from parlai_ext import zoo_configs
@@ -39,7 +39,7 @@ def alternates(turns: Sequence[ShownTurn]) -> bool:
     """
     True if the two speakers take turns strictly, as the tasks expect.
     """
-    return all(a.own != b.own for a, b in zip(turns, turns[1:], strict=False))
+    return all(a.own != b.own for a, b in pairwise(turns))
 
 
 def matchups_by_openness(

@@ -190,13 +190,6 @@ class RatingItem:
         """
         return None if self.exchanges is None else 2 * self.exchanges
 
-    @property
-    def matched(self) -> bool:
-        """
-        True if all dialogues arose under the same conditions.
-        """
-        return len({d.conditions for d in self.dialogues}) == 1
-
 
 def draw_items(
     dialogues: Sequence[DialogueReference],
@@ -408,7 +401,7 @@ def make_rating_set(run: RunFolder, options: RatingOptions) -> RatingSet:
         notes.append(f'{num_broken} dialogues that somebody broke off are left out')
     if len(items) < wanted:
         notes.append(f'{len(items)} items, not {wanted}: the run has no more dialogues')
-    unmatched = sum(not item.matched for item in items)
+    unmatched = sum(len({d.conditions for d in i.dialogues}) > 1 for i in items)
     if unmatched:
         notes.append(
             f'{unmatched} of {len(items)} pairs are of dialogues with different '

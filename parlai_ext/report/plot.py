@@ -60,7 +60,7 @@ def axis_for(standings: Sequence[Standing]) -> Axis:
     return axis_over(getattr(s, name) for s in standings for name in names)
 
 
-def axis_over(given: Iterable[float | None], ticks: int = 4) -> Axis:
+def axis_over(given: Iterable[float | None]) -> Axis:
     """
     Return an axis on which each of these values has a place; without values it has no
     ticks.
@@ -73,7 +73,7 @@ def axis_over(given: Iterable[float | None], ticks: int = 4) -> Axis:
         low, high = low - 0.5, high + 0.5
     margin = MARGIN * (high - low)
     low, high = low - margin, high + margin
-    step = round_step((high - low) / ticks)
+    step = round_step((high - low) / 4)  # about four ticks
     first = math.ceil(low / step)
     count = math.floor(high / step) - first + 1
     digits = max(0, -math.floor(math.log10(step) + 1e-9))

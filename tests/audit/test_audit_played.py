@@ -74,6 +74,7 @@ def test_under_a_judge_that_loves_length_a_canary_wins_and_is_reported(audited):
     assert 'beats 2 of 2 systems' in flatterer.sentence
 
 
+@pytest.mark.slow
 def test_under_a_judge_of_repetition_an_echo_is_last(tmp_path):
     result = audit(evaluated(tmp_path, 'repetition'))
     echo = finding_on(result, 'The echo')

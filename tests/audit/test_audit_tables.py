@@ -18,14 +18,9 @@ from parlai_ext.audit.record import (
     LEFT_OUT,
     NOT_SHOWN,
     REPORTS,
-    Audit,
-    Basis,
-    Finding,
-    OldAudit,
     is_current,
     read_audit,
 )
-from parlai_ext.audit.section import closing_line
 from parlai_ext.commands.audit_run import AuditRun
 from parlai_ext.ranking.intervals import Estimate
 from parlai_ext.ranking.pairs import Placing
@@ -34,6 +29,7 @@ from tests.support.planted_run import planted_run
 from tests.support.user_error import user_error
 
 ALL = ('a', 'b', 'c', 'd', 'e')
+FEW = {'ranking': {'bootstraps': 200}}
 ALL_PLAY_ALL = {'partners': (), 'pairing': 'all_play_all'}
 WORTH = dict(zip(ALL, (5.0, 4.0, 3.0, 2.0, 1.0), strict=True))
 
@@ -51,14 +47,16 @@ def moody(first, second, n):
 
 
 @pytest.fixture
-def planted(tmp_path):
+def planted(tmp_path, monkeypatch):
     """
     Return a function that makes a run with planted scores, by scorer or of one.
     """
 
+    monkeypatch.setattr('parlai_ext.audit.dependence.RESAMPLES', 40)
+
     def make(scores=plain, systems=ALL, partners=('p', 'q'), **about):
         scores = scores if isinstance(scores, dict) else {'made-up': scores}
-        return planted_run(tmp_path, scores, systems, partners, **about)
+        return planted_run(tmp_path, scores, systems, partners, **FEW | about)
 
     return make
 
@@ -305,7 +303,7 @@ SAME_ORDER = 'both tell 0 of 10 pairs apart in the same order'
             {},
             'judge swap',
             FAILS,
-            ['10 of 10 pairs flip, 10 of which both judges tell apart'],
+            ['Kendall −1', '10 of 10 pairs flip, 10 of which both judges tell apart'],
         ),
         (
             {'made-up': plain, 'noisy': by_opener(0.01, 1, 0, 5)},
@@ -353,12 +351,6 @@ def test_opener_blocks_without_effect_move_no_rank(planted):
     # openers 0 … 5 add 0.01 n, 0.025 on average; without the last two 0.015
     drift = values(result, 'opener blocks', 'score change')
     assert drift[('without openers 5 to 6', 'a')] == pytest.approx(-0.01)
-
-
-def test_a_contrary_judge_has_a_tau_of_minus_one(planted):
-    result = audit(planted({'made-up': plain, 'contrary': reverse}))
-    taus = values(result, 'judge swap', 'Kendall tau-b')
-    assert [v for (case, _), v in taus.items() if 'contrary' in case] == [-1]
 
 
 def test_with_one_partner_the_rest_counts_as_choice(planted):
@@ -424,16 +416,6 @@ def test_a_difference_is_none_within_the_least_claim(ladder, low, high, expected
     assert outcome_of_equality(ladder, gap) == expected
 
 
-def test_the_closing_line_counts_every_outcome():
-    outcomes = [HOLDS, HOLDS, NOT_SHOWN, FAILS, LEFT_OUT, LEFT_OUT, REPORTS]
-    findings = tuple(Finding('part', 'sentence', one) for one in outcomes)
-    basis = Basis('', '', '', 0, '')
-    audit = Audit('', '', '', 0, 0, 0, findings, (), basis)
-    assert closing_line(audit) == (
-        '2 hold, 1 is not shown, 1 does not hold, 2 left out'
-    )
-
-
 def test_the_csv_names_every_finding_with_its_outcome(planted, tmp_path):
     result = audit(planted())
     with (tmp_path / 'audit.csv').open(encoding='utf-8-sig', newline='') as file:
@@ -441,14 +423,6 @@ def test_the_csv_names_every_finding_with_its_outcome(planted, tmp_path):
     assert [(row['case'], row['outcome']) for row in rows] == [
         (one.sentence, one.outcome) for one in result.findings
     ]
-
-
-def test_an_audit_of_another_version_is_told_from_a_damaged_one(planted):
-    run = planted()
-    audit(run)
-    run.write_json('audit.json', {**run.read_json('audit.json'), 'schema': 1})
-    with pytest.raises(OldAudit, match='audit_run'):
-        read_audit(run)
 
 
 def test_audited_twice_is_the_same_and_read_back(planted, tmp_path):
@@ -462,13 +436,6 @@ def test_audited_twice_is_the_same_and_read_back(planted, tmp_path):
     again = RunFolder.existing(tmp_path)
     assert read_audit(again) == first
     assert is_current(again, first)
-
-
-def test_an_audit_of_scores_that_changed_is_not_current(planted, tmp_path):
-    run = planted()
-    result = audit(run)
-    next((tmp_path / 'scores').glob('*/*/*.jsonl')).unlink()
-    assert not is_current(run, result)
 
 
 def test_an_edited_audit_is_refused(planted, tmp_path):

@@ -263,13 +263,17 @@ def test_the_command_writes_a_run_folder_with_a_page(packs, tmp_path):
     assert {row.system for row in rows} == {'generic', 'talker'}
 
 
-def test_a_folder_with_something_else_is_left_alone(packs, tmp_path):
+def test_a_folder_with_something_else_and_three_runs_on_a_page_are_refused(
+    packs, tmp_path
+):
     (tmp_path / 'joined').mkdir()
     (tmp_path / 'joined' / 'thesis.txt').touch()
     pair = [str(packs[name]) for name in ('generic', 'talker')]
     with user_error('a new folder is expected'):
         CompareRuns.main(*pair, '--out', str(tmp_path / 'joined'))
     assert [path.name for path in (tmp_path / 'joined').iterdir()] == ['thesis.txt']
+    with user_error('--page'):
+        CompareRuns.main(*pair, pair[0], '--page', str(tmp_path / 'x.html'))
 
 
 HOSTILE = '</div><script>alert(1)</script>'
@@ -341,13 +345,6 @@ def test_differences_are_the_second_score_less_the_first(compared):
             [('alpha', 1, 2.0)],
             SCORER,
             [..., ['1', '3.000 [2.800, 3.200]', *['–'] * 4]],
-        ),
-        # nor has one without a score
-        (
-            [('alpha', None, None)],
-            [('alpha', 1, 2.0)],
-            SCORER,
-            [['–', '–', '1', '2.000 [1.800, 2.200]', '–', '–']],
         ),
     ],
 )
@@ -448,9 +445,3 @@ def test_packs_and_folders_stand_beside_each_other(packs, runs, tmp_path):
     text = page.read_text()
     assert '>seed<' in text and '1 settings differ' not in text
     assert text.count('report.html') == 1
-
-
-def test_three_runs_are_one_line(packs, tmp_path):
-    paths = [str(packs[name]) for name in ('generic', 'talker', 'both')]
-    with user_error('--page'):
-        CompareRuns.main(*paths, '--page', str(tmp_path / 'x.html'))

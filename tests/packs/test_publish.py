@@ -13,7 +13,7 @@ from parlai_ext.commands.publish_run import PublishRun
 from parlai_ext.core.errors import SystemFailed
 from parlai_ext.packs.check_pack import check_pack
 from parlai_ext.packs.cite import CiteOptions, cite_pack, latex_text
-from parlai_ext.packs.pack import INDEX, open_pack
+from parlai_ext.packs.pack import open_pack
 from parlai_ext.packs.publish import dialogue_digest, public_manifest, without_paths
 from parlai_ext.results.rank import rank_run
 from parlai_ext.store import RunFolder
@@ -41,15 +41,6 @@ def test_an_unpacked_pack_is_the_same_run_and_gives_the_same_pack(
         assert list(pack.run.iter_dialogues()) == list(run.iter_dialogues())
         assert rank_run(pack.run, signature) == rank_run(run, signature)
         assert publish(pack.run, tmp_path / 'again.zip').id == pack.id
-
-
-def test_the_index_names_partners_openers_and_environment(runs, packs):
-    index = json.loads(files_in(packs['both'])[INDEX])
-    manifest = runs['both'].manifest
-    partners = {n: one.identity for n, one in manifest.partners.items()}
-    assert index['partners'] == partners
-    assert index['openers']['hash'] == manifest.settings()['openers.content']
-    assert index['environment'] == manifest.versions
 
 
 def test_withheld_text_is_nowhere_in_the_pack(runs, tmp_path):

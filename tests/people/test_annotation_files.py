@@ -5,7 +5,6 @@
 import csv
 import json
 import random
-import shutil
 from collections import Counter
 from itertools import combinations
 
@@ -274,17 +273,6 @@ def test_json_lines_are_filled_in_the_same_way(export):
     assert values[0] == values[1]
 
 
-def test_empty_answers_are_left_out(export):
-    folder = export()
-
-    def half(row, name):
-        return {**row, 'choice': 'A' if row['prompt'] == 'prompt 1' else ''}
-
-    results = answered(folder, half)
-    prompts = {item.item for item in results.items}
-    assert 0 < len(prompts) < 24
-
-
 def test_acutes_own_table_is_read(export, tmp_path):
     folder = export(format='acute_eval')
     onboarding, tasks = read_by_acute(folder / 'send' / 'pairings.jsonl')
@@ -384,9 +372,3 @@ def test_pages_about_recorded_answers_are_checked_in_the_same_way(
     assert imported(folder, path).num_answers == 4
     assert '(Ann 1 of 4); they are counted' in capsys.readouterr().out
     assert imported(folder, path, drop_fast=True).num_answers == 3
-    sent = tmp_path / 'sent'
-    sent.mkdir()
-    for name in 'ab':
-        shutil.copy(path, sent / f'{name}.json')
-    assert imported(folder, sent).num_answers == 4
-    assert '4 answers were given again later' in capsys.readouterr().out

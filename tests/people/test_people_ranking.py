@@ -48,16 +48,6 @@ def test_draws_have_the_strengths_of_one_tournament():
         assert strengths == pytest.approx(list(expected.values()), abs=1e-4)
 
 
-def test_a_strong_rival_counts_for_more_than_a_weak_one():
-    # both beat one rival once; top's rival is the one that beat all others
-    games = [('top', 'strong', 1.0), ('other', 'weak', 1.0)]
-    games += [('strong', 'weak', 1.0)] * 6
-    judged = Judgements(comparisons=tuple(comparison(*game) for game in games))
-    (ranking,) = rank_by_people(judged, bootstraps=50)
-    values = ranking.values()
-    assert values['top'] > values['other']
-
-
 def test_ratings_far_from_the_others_of_their_dialogue_count_nowhere():
     ratings = [
         HumanJudgement(system, 'Overall', value, rater, f'{system}{k}')

@@ -3,7 +3,6 @@ Questionnaires: the shipped ones, and mistakes in a file of one's own. Spot The 
 segments of dialogues on pages, survival, and wins.
 """
 
-import csv
 import json
 import re
 
@@ -12,6 +11,7 @@ import pytest
 from parlai_ext.commands.import_judgements import ImportJudgements
 from parlai_ext.commands.rate_dialogues import RateDialogues
 from parlai_ext.core.nouns import HumanJudgement
+from parlai_ext.people.crowd_answers import read_crowd_answers
 from parlai_ext.people.questionnaire import read_questionnaire
 from parlai_ext.people.spot_the_bot import survival, win_rates
 from tests.support.parlai_crowdsourcing import parlai_constant
@@ -46,20 +46,14 @@ def test_a_human_beats_an_undecided_one_and_that_one_a_bot():
     assert (rates.loc['x', 'y'], rates.loc['y', 'x']) == (2 / 3, 1 / 3)
 
 
-def test_the_authors_crowd_wins_as_their_program_counts(tmp_path, capsys):
-    ImportJudgements.main(
-        format='spot_the_bot',
-        answers=[str(shared('spot_the_bot'))],
-        out=str(tmp_path),
-        bootstraps=2,
-    )
+def test_the_authors_crowd_wins_as_their_program_counts():
+    names = [str(shared('spot_the_bot'))]
+    ratings = read_crowd_answers('spot_the_bot', names, None).ratings
+    rates = win_rates(one for one in ratings if one.dimension == 'Human')
     # the authors' win_function.py on the same files, rounded as it prints
     theirs = {'suckybot': 0.95, 'bert_rank': 0.85, 'huggingface': 0.72}
     theirs |= {'kvmemnn': 0.66, 'lost_in_conversation': 0.57}
-    with (tmp_path / 'wins_Human.csv').open() as lines:
-        rows = {row['system']: row for row in csv.DictReader(lines)}
-    ours = {name: round(float(rows['model'][name]), 2) for name in theirs}
-    assert ours == theirs
+    assert rates.loc['model', [*theirs]].round(2).to_dict() == theirs
 
 
 @pytest.fixture
@@ -103,6 +97,8 @@ def test_both_speakers_of_a_segment_are_judged(page_run, tmp_path, capsys):
     scores = {ranking.dimension: ranking.values() for ranking in rankings}
     assert scores['Human'] == {'quill': 2, 'raven': 2, 'mary': 0}
     assert scores['Fluent'] == {'quill': 1, 'raven': 1, 'mary': 0}
+    wins = page_run / 'people' / 'judgements' / 'wins_Fluent.csv'
+    assert wins.read_text().startswith('system,')
     shown = capsys.readouterr().out
     assert re.search(r'mary +0\.00 +0\.00\n', shown)
     assert re.search(r'quill +1\.00 +1\.00\n', shown)
@@ -158,18 +154,12 @@ def test_a_question_may_have_labels_and_values_of_its_own(tmp_path):
         (PAIR, 'questions.Good'),
         (PAIR + '    second: y\nlabels: [a, b]', 'labels'),
         ('kind: likert\nquestions: {Good: {text: How}}', 'labels'),
-        ('kind: likert\nlabels: [a]\nquestions: {Good: {text: How}}', 'labels'),
         ('kind: likert\nlabels: [a, b]\nties: true\nquestions: {}', 'ties'),
         (
             'kind: likert\nlabels: [a, b]\nquestions: {Good: {text: How, first: x}}',
             'questions.Good.first',
         ),
-        (PAIR + '    second: y\nvalues: [1, 2]', 'values'),
         (PAIR + '    second: y\ntie: equal', 'tie'),
-        (
-            'kind: likert\nlabels: [a, b]\nunrelated: x\nquestions: {}',
-            'unrelated',
-        ),
         (
             'kind: likert\nlabels: [a, b]\nvalues: [1]\nquestions: {A: {text: x}}',
             'values',
@@ -182,8 +172,6 @@ def test_a_question_may_have_labels_and_values_of_its_own(tmp_path):
             'kind: likert\nlabels: [a, b]\nquestions: {A: {text: x, values: [1]}}',
             'questions.A.values',
         ),
-        (PAIR + '    second: y\n    labels: [a, b]', 'questions.Good.labels'),
-        ('kind: pair\nsegments: [2]\nquestions: {}', 'segments'),
         (SHORT.replace('[1, 3]', '[0]'), r'segments\[0\]'),
         (SHORT.replace('Speaker 1, Both', 'Both'), 'questions.Fluent'),
     ],

@@ -92,7 +92,6 @@ def test_the_same_command_writes_the_same_bytes_and_other_items_no_key(run):
         (['--ask', 'Engagin'], '--ask'),
         (['--systems', 'quill'], '--run-dir'),
         (['--name', '../x'], '--name'),
-        (['--questionnaire', 'acuta'], '--questionnaire'),
     ],
 )
 def test_a_mistake_is_one_line_that_names_the_option(run, flags, place, capsys):

@@ -37,7 +37,7 @@ def hostile_page(tmp_path_factory):
         folder,
         targets=names,
         partners=partners,
-        openers=PAYLOADS[:5],
+        openers=PAYLOADS[:2],
         lines=PAYLOADS,
         num_turns=len(PAYLOADS) + 2,
         reason=PAYLOADS[5],
@@ -76,18 +76,15 @@ def test_escaping_alone_keeps_every_attack_from_running(hostile_page, browser):
         assert visible(payload) in seen or one_line(payload) in seen
 
 
-@pytest.mark.parametrize(
-    'tail, policy, runs',
-    [('', True, False), (CONTROL, True, False), (CONTROL, False, True)],
-)
+@pytest.mark.parametrize('policy', [True, False])
 def test_the_policy_alone_stops_what_escaping_would_let_through(
-    hostile_page, browser, tmp_path, tail, policy, runs
+    hostile_page, browser, tmp_path, policy
 ):
     text = hostile_page.read_text('utf-8')
     page = tmp_path / 'page.html'
-    page.write_text(text.replace('</body>', f'{tail}</body>'), encoding='utf-8')
+    page.write_text(text.replace('</body>', f'{CONTROL}</body>'), encoding='utf-8')
     browser.read_all(page, policy)
-    assert browser.has_run() is runs
+    assert browser.has_run() is not policy
     assert not browser.evaluate('document.getElementById("browser").hidden')
 
 
@@ -105,19 +102,19 @@ def test_the_leaderboard_is_in_the_first_screen(tmp_path, browser):
     assert len(ends) == 1 + len(names) and ends[-1] <= 800
 
 
-@pytest.mark.parametrize('width', [400, 800, 1280])
-def test_the_pointer_on_a_row_tells_its_two_intervals(tmp_path, browser, width):
-    browser.show(width=width, height=800)
+def test_the_pointer_on_a_row_tells_its_two_intervals(tmp_path, browser):
     browser.open(write_report(example_run(tmp_path / 'run'), example_ranking()))
-    tooltip = browser.evaluate("""(() => {
+    for width in (1280, 400):
+        browser.show(width=width, height=800)
+        tooltip = browser.evaluate("""(() => {
       const row = document.querySelector('svg.row');
       row.scrollIntoView({ block: 'center' });
       const box = row.getBoundingClientRect();
       const [x, y] = [box.x + box.width / 2, box.y + box.height / 2];
       return document.elementFromPoint(x, y).closest('svg').textContent;
     })()""")
-    assert 'any partners like these: −1.500 to −0.500' in tooltip
-    assert 'these partners only: −1.200 to −0.800' in tooltip
+        assert 'any partners like these: −1.500 to −0.500' in tooltip
+        assert 'these partners only: −1.200 to −0.800' in tooltip
 
 
 def test_reader_sees_why_there_is_no_score(tmp_path, browser):

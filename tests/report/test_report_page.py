@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 from parlai_ext.report import browse
 from parlai_ext.report.browse import PageCandidate, choose, fair_shares, room_for
 from parlai_ext.report.page import render_run
-from parlai_ext.view.page import TEMPLATES, script_safe_json
+from parlai_ext.view.page import script_safe_json
 from tests.support.report_example import (
     LABELS,
-    LINES,
     example_ranking,
     example_run,
 )
@@ -52,30 +51,15 @@ class Page(HTMLParser):
     """
 
     def __init__(self, text):
-        super().__init__(convert_charrefs=True)
-        self.source = text
-        self.tags, self.scripts, self.styles, self.text = [], [], [], []
+        super().__init__()
+        self.source, self.tags = text, []
         self.feed(text)
+        self.scripts = re.findall('<script[^>]*>(.*?)</script>', text, re.DOTALL)
+        (self.style,) = re.findall('<style>(.*?)</style>', text, re.DOTALL)
+        self.data = json.loads(self.scripts[0])
 
     def handle_starttag(self, tag, attrs):
         self.tags.append((tag, dict(attrs)))
-
-    def handle_data(self, data):
-        if self.lasttag == 'script' and data.strip():
-            self.scripts.append(data)
-        elif self.lasttag == 'style' and data.strip() and not self.styles:
-            self.styles.append(data)
-        else:
-            self.text.append(data)
-
-    @property
-    def policy(self):
-        found = [a for t, a in self.tags if t == 'meta' and 'http-equiv' in a]
-        return {d.split()[0]: d.split()[1:] for d in found[0]['content'].split(';')}
-
-    @property
-    def data(self):
-        return json.loads(self.scripts[0])
 
 
 def rendered(folder, ranking=None, **about):
@@ -98,18 +82,16 @@ def test_page_loads_nothing_and_no_element_has_a_handler_or_a_style(page):
             assert attributes.get(name, '#').startswith('#'), (tag, attributes)
         assert tag not in ('link', 'iframe', 'object', 'embed', 'base', 'img')
         assert not any(n == 'style' or n.startswith('on') for n in attributes)
-    assert '@import' not in page.styles[0] and 'url(' not in page.styles[0]
+    assert '@import' not in page.style and 'url(' not in page.style
     assert 'http://' not in page.source and 'https://' not in page.source
 
 
 def test_policy_allows_only_this_style_and_this_script(page):
-    def hashed(text):
+    (policy,) = [a['content'] for _, a in page.tags if 'http-equiv' in a]
+    assert "default-src 'none';" in policy
+    for kind, text in (('style', page.style), ('script', page.scripts[1])):
         digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-        return [f"'sha256-{digest}'"]
-
-    assert page.policy['default-src'] == ["'none'"]
-    assert page.policy['style-src'] == hashed(page.styles[0])
-    assert page.policy['script-src'] == hashed(page.scripts[1])
+        assert f"{kind}-src 'sha256-{digest}';" in policy
 
 
 @pytest.mark.parametrize('text', BREAKING)
@@ -119,19 +101,12 @@ def test_data_cannot_leave_its_script_element(text):
     assert written.encode('utf-8')
 
 
-def test_page_carries_utterances_scores_and_evidence(page):
+def test_page_carries_evidence_with_its_labels(page):
     shown = page.data['dialogues']
     [scorer] = page.data['scorers']
     assert scorer['labels'] == list(LABELS)
-    assert len(shown) == 8
     assert {one['why'] for one in shown} == {''}  # all of the run
-    for one in shown:
-        assert [turn['given'] for turn in one['turns']][:3] == [True, True, False]
-    dialogue = next(d for d in shown if d['ended_by'] is None)
-    turn = dialogue['turns'][2]
-    assert turn['text'] in LINES and not turn['given']
-    scored = dialogue['scored'][0]['turns']['2']
-    assert all(isinstance(v, float) for v in scored['scores'])
+    scored = shown[0]['scored'][0]['turns']['2']
     assert len(scored['evidence']) == len(LABELS)
 
 
@@ -198,14 +173,6 @@ def test_very_long_utterances_are_cut_and_say_so(tmp_path):
     text = rendered(tmp_path / 'r', lines=['x' * 100_000])
     assert '(96000 more characters)' in text
     assert 'x' * 4001 not in text
-
-
-def test_every_table_that_scrolls_can_be_reached_by_keys():
-    templates = [*TEMPLATES.glob('**/*.j2')]
-    assert len(templates) > 20
-    for template in templates:
-        text = template.read_text('utf-8')
-        assert text.count('class="scroll"') == text.count('class="scroll" tabindex')
 
 
 def some(target, values):

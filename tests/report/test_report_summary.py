@@ -4,7 +4,6 @@ The four answers at the top of the page, and the tables behind a leaderboard.
 
 import re
 from dataclasses import replace
-from itertools import combinations
 
 import numpy as np
 import pytest
@@ -93,10 +92,7 @@ ALL_TIED = {'not_apart': NAMES[1:], 'n_apart': 0}
             '',
         ),
         (
-            {
-                'not_apart': 'b',
-                'needed': [DialoguesNeeded('a', 'b', reason='equal scores')],
-            },
+            {'not_apart': 'b', 'needed': [UNKNOWN]},
             ['equal scores'],
             '',
         ),
@@ -125,6 +121,8 @@ def test_a_dimension_on_which_nothing_is_apart_has_no_first():
     ranking = example_ranking(separation={d: none for d in ('Fluency', 'Overall')})
     assert 'Highest' not in ' '.join(sentences(ranking))
     assert 'Nothing can be told apart on Fluency.' in sentences(ranking)
+    leader = by_question(ranking)['Who leads']
+    assert leader.text == 'Not settled' and 'beta' in leader.more
 
 
 def test_a_ranking_without_dimensions_is_one_sentence():
@@ -154,7 +152,7 @@ def test_a_floor_above_systems_is_one_caution(names, dimensions, cautions):
 
 
 @pytest.mark.parametrize(
-    'value, cautioned', [(0.95, True), (0.9, True), (-0.95, True), (0.89, False)]
+    'value, cautioned', [(0.9, True), (-0.95, True), (0.89, False)]
 )
 def test_baseline_as_good_as_the_scorer_is_a_caution(value, cautioned):
     as_good = {'mean_length': {'Overall': agreement(value)}}
@@ -184,15 +182,10 @@ def test_ratings_and_baselines_are_compared_by_kendalls_tau():
     'n, figures, magnitude',
     [
         (3, 'about 3', 'about 3'),
-        (10, 'about 10', 'tens of'),
         (64, 'about 64', 'tens of'),
         (127, 'about 130', 'hundreds of'),
         (995, 'about 1,000', 'hundreds of'),
-        (999, 'about 1,000', 'hundreds of'),
         (1000, 'about 1,000', 'thousands of'),
-        (27_993, 'about 28,000', 'tens of thousands of'),
-        (100_000, 'about 100,000', 'hundreds of thousands of'),
-        (1_234_567, 'about 1,200,000', 'millions of'),
         (50_000_000, 'about 50,000,000', 'millions of'),
     ],
 )
@@ -265,22 +258,6 @@ def test_whether_to_believe_it_is_what_the_check_says(outcome, believed):
     assert (found['Who leads'].text == 'Nobody') == (outcome is FAILS)
 
 
-def test_nobody_leads_where_nothing_is_told_apart():
-    none_apart = Separation(1, 0, 'beta', ('alpha',))
-    ranking = replace(example_ranking(), separation={'Overall': none_apart})
-    found = by_question(ranking)
-    assert (
-        found['Who leads'].text == 'Not settled' and 'beta' in found['Who leads'].more
-    )
-
-
-def test_a_pair_without_an_interval_has_no_dash_in_its_place(ranked):
-    ranking, details = ranked
-    pairs = [replace(one, low=None, high=None) for one in details['Overall'].pairs]
-    without = {'Overall': replace(details['Overall'], pairs=tuple(pairs))}
-    assert by_question(ranking, without)['By how much'].more.startswith('no interval;')
-
-
 def test_each_dimension_has_answers_of_its_own():
     check = example_check({'Overall': PASSES, 'Fluency': FAILS})
     ranking = example_ranking(judge_check=check)
@@ -313,18 +290,6 @@ def test_tables_that_would_say_nothing_are_empty():
         assert draw_panel([standing('alpha', 1, 1.0)], one, draw) == {}
 
 
-def test_the_matrix_is_its_own_mirror(ranked):
-    ranking, details = ranked
-    panel = draw_panel(ranking.standings['Overall'], details['Overall'], draw_pairs)
-    names, pairs = panel['systems'], panel['pairs']
-    assert names == ['floor-x', 'beta', 'alpha']
-    for first, second in combinations(names, 2):
-        there, back = pairs[first, second], pairs[second, first]
-        assert there.difference == -back.difference and there.apart == back.apart
-        texts = {signed(there.difference)[0], signed(back.difference)[0]}
-        assert texts == {'+', '\u2212'}
-
-
 def test_the_lowest_and_highest_cell_have_the_ends_of_the_colours(ranked):
     ranking, details = ranked
     standings = ranking.standings['Overall']
@@ -332,6 +297,5 @@ def test_the_lowest_and_highest_cell_have_the_ends_of_the_colours(ranked):
     cells = [
         heat['cells'][name][p] for name in heat['systems'] for p in heat['partners']
     ]
-    assert {cell.n for cell in cells} == {3, 4}  # one in four with tom broke off
     ends = {cell.mean: heat['shade'](cell) for cell in cells}
     assert (ends[heat['low']], ends[heat['high']]) == (0, SHADES - 1)

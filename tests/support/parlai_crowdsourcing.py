@@ -6,10 +6,12 @@ asked for is taken from ParlAI's own source and nothing of it is changed.
 """
 
 import ast
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
 
+@cache
 def parlai_source(file):
     """
     Return the parsed source of a file of ParlAI's crowdsourcing tasks.

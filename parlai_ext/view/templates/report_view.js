@@ -18,19 +18,11 @@
   let anchor = '';
 
   function readAddress() {
-    const [before, ...rest] = location.hash.slice(1).split('?');
+    const [first, ...rest] = location.hash.slice(1).split('?');
     const given = new URLSearchParams(rest.join('?'));
     KEYS.forEach((key) => { state[key] = given.get(key) || ''; });
     state.beside = given.getAll('beside');
-    anchor = before;
-    if (before.startsWith('dialogue-')) {  // a link of earlier pages
-      state.dialogue = before.slice(9);
-      anchor = 'dialogues';
-    }
-    const panel = by(before);
-    if (panel && panel.classList.contains('panel')) {
-      state.dimension = scorer().boards[Number(panel.dataset.dimension)] || '';
-    }
+    anchor = first;
   }
 
   function writeAddress() {
