@@ -257,7 +257,7 @@ def test_a_weight_in_the_place_of_another_is_counted_once(empty):
         [torch.nn.Linear(700_000, 1, bias=False) for _ in range(4)]
 
 
-def test_other_threads_and_what_comes_after_are_not_counted(empty):
+def test_what_comes_after_is_not_counted(empty):
     with bounded_cost(empty):
         pass
     assert torch.nn.Linear(2_000_000, 1).weight.numel() == 2_000_000
