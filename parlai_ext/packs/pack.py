@@ -269,18 +269,12 @@ def read_index(folder: Path, path: Path) -> tuple[PackIndex, str]:
             raise ValueError(f'it has more than {LONGEST_INDEX:,} bytes')
         data = file.read_bytes()
         index = parse_own_json(data)
-        if not isinstance(index, dict) or index.get('format') != FORMAT:
-            raise ValueError(f'its format is not {FORMAT!r}')
-        if index.get('schema') != SCHEMA:
-            made = (index.get('environment') or {}).get('parlai_ext', 'another version')
-            raise ValueError(
-                f'it has schema {index.get("schema")!r}, this parlai_ext reads schema '
-                f'{SCHEMA}; it was made by parlai_ext {made}'
-            )
         record = record_from_json(PackIndex, index)
+        if (record.format, record.schema) != (FORMAT, SCHEMA):
+            raise ValueError(f'it is no {FORMAT!r} of schema {SCHEMA}')
     except OSError:
         raise UserError(f'{path} is no pack: it has no {INDEX}') from None
-    except (ValueError, WrongType, AttributeError) as error:
+    except (ValueError, WrongType) as error:
         raise UserError(f'{path} is no pack: {INDEX}: {error}') from None
     return record, hashlib.sha256(data).hexdigest()
 

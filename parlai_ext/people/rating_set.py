@@ -283,7 +283,6 @@ def _draw(*parts: object) -> str:
 
 FOLDER = 'people'
 KEY = 'key.json'
-SCHEMA = 1
 FORMAT = 'parlai_ext ratings'  # of the files that pages save
 ANSWER_COLUMN = {PAIR: 'choice', LIKERT: 'label'}  # of a sheet, which is filled in
 LETTERS = {TIED: 'T', UNRELATED: 'U'}
@@ -346,7 +345,6 @@ class RatingKey(Questionnaire):
     :param human: the system of the human answers.
     """
 
-    schema: int
     rating_set: str
     items: Mapping[str, tuple[KeyDialogue, ...]]
     controls: tuple[str, ...] = ()
@@ -446,7 +444,6 @@ def rating_key(
     }
     return RatingKey(
         **vars(asked),
-        schema=SCHEMA,
         rating_set=content_id('rating set', [record_to_json(asked), sorted(by_item)]),
         items=by_item,
         controls=controls,
