@@ -156,32 +156,28 @@ def _judge_finding(
     """
     Return what is known of the check of a judge, whose counts are taken as they are.
     """
-    about, name, outcomes = 'judge check', scorer_name(signature), list[str]()
-    checked = finding(about, '', judge_problems(run, signature, outcomes))
-    if not outcomes and not checked.problems:
+    about, name = 'judge check', scorer_name(signature)
+    if problems := finding(about, '', judge_problems(run, signature)).problems:
+        return finding_of(about, '', [f'{name}: {line}' for line in problems])
+    check = read_check(run.scores(signature))
+    if check is None:
         return PackFinding(about, f'{name}: none; this judge is unchecked')
-    text = f'{name}: {"".join(outcomes)}; follows from its counts'
-    return finding_of(about, text, [f'{name}: {line}' for line in checked.problems])
+    by_outcome: dict[str, list[str]] = {}
+    for dimension, own in check.dimensions.items():
+        by_outcome.setdefault(own.outcome, []).append(dimension)
+    outcomes = '; '.join(f'{o} on {", ".join(n)}' for o, n in by_outcome.items())
+    return finding_of(about, f'{name}: {outcomes}; follows from its counts', ())
 
 
-def judge_problems(
-    run: RunFolder, signature: str, outcomes: list[str]
-) -> Iterator[str]:
+def judge_problems(run: RunFolder, signature: str) -> Iterator[str]:
     """
     Yield where the check of a judge is not that of these scores, or its outcomes do not
     follow from its counts.
-
-    :param outcomes: takes the outcomes, ``fail on A; pass on B, C``, if there is a
-        check.
     """
     store = run.scores(signature)
     check = read_check(store)
     if check is None:
         return
-    by_outcome: dict[str, list[str]] = {}
-    for name, own in check.dimensions.items():
-        by_outcome.setdefault(own.outcome, []).append(name)
-    outcomes.append('; '.join(f'{o} on {", ".join(n)}' for o, n in by_outcome.items()))
     if check.signature != store.signature:
         yield (
             f'it is the check of other scores: {check.signature:.80}, not '
