@@ -20,7 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.core.errors import UserError, nearest
+from parlai_ext.core.errors import UserError, require_known
 from parlai_ext.core.nouns import HumanJudgement
 from parlai_ext.data.judged.readers import FEATURES, DataFile, read_spot_the_bot
 from parlai_ext.data.parlai_logs import Chat
@@ -387,11 +387,10 @@ def answers_of_judgements(
         item, shown = items[frozenset(ids)]
         if isinstance(one, Comparison):
             answer = SIDES[shown.index(ids[not one.value])]
-        elif one.dimension in labels:
-            answer = labels[one.dimension]
         else:
-            hint = nearest(one.dimension, labels)
-            raise UserError(f'--answers: bucket {one.dimension}: {hint}')
+            problem = f'--answers: bucket {one.dimension}: no label'
+            require_known(one.dimension, labels, problem)
+            answer = labels[one.dimension]
         answers.append(GivenAnswer(item, '', answer, annotator=one.rater or ''))
     return answers
 

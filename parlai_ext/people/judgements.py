@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from itertools import compress
 from typing import TypeVar
 
-from parlai_ext.core.errors import UserError, nearest
+from parlai_ext.core.errors import UserError, require_known
 from parlai_ext.core.nouns import HumanJudgement
 from parlai_ext.people.rating_set import ShownTurn
 from parlai_ext.ranking.annotator_agreement import near_median
@@ -132,9 +132,7 @@ class Judgements:
             ('--rename', kept, renamed),
         ):
             for name in given:
-                if name not in known:
-                    hint = nearest(name, known)
-                    raise UserError(f'{option} {name}: not judged; {hint}')
+                require_known(name, known, f'{option} {name}: not judged')
         names = {name: renamed.get(name, name) for name in kept}
         if len(set(names.values())) < len(names):
             new = ', '.join(names.values())

@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, combinations, islice, zip_longest
 from pathlib import Path
 
-from parlai_ext.core.errors import UserError, nearest
+from parlai_ext.core.errors import UserError, require_known
 from parlai_ext.core.nouns import content_id
 from parlai_ext.core.options import option
 from parlai_ext.core.records import record_from_json, record_to_json
@@ -420,10 +420,9 @@ def check_targets(run: RunFolder, systems: Sequence[str]) -> None:
     """
     Refuse a system that is no target of the run.
     """
-    unknown = sorted(set(systems) - set(run.manifest.targets))
-    if unknown:
-        hint = nearest(unknown[0], run.manifest.targets)
-        raise UserError(f'--systems {unknown[0]}: no target of the run; {hint}')
+    for name in systems:
+        problem = f'--systems {name}: no target of the run'
+        require_known(name, run.manifest.targets, problem)
 
 
 def rating_key(
