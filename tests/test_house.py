@@ -16,7 +16,7 @@ BESIDE = ('agents', 'tasks', 'worlds', 'zoo_configs')  # they install inside par
 
 # ranking a run that is there, or showing it, must not pay for models
 LIGHT = 'ranking store collect.plan results.rank report.page'
-LIGHT += ' commands.doctor judge_check.record scoring.llm.judges'
+LIGHT += ' commands.doctor judge_check.record scoring.llm_judges'
 LIGHT += ' engines.open_engine engines.ray_cluster'
 LIGHT += ' packs.publish packs.verify packs.compare packs.cite'
 LIGHT += ' people.rating_set people.ranking people.annotator_files'

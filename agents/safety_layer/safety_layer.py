@@ -23,8 +23,7 @@ from parlai.core.opt import Opt
 from parlai_ext.core.options import DeclaresOptions, Flags, options_from_opt
 from parlai_ext.engines.machine import Machine
 from parlai_ext.models.handle import ModelHandle
-from parlai_ext.scoring.named_detectors import read_detector
-from parlai_ext.scoring.toxicity import ToxicityDetector
+from parlai_ext.scoring.toxicity import ToxicityDetector, read_detector
 from parlai_ext.systems.chat.conversation import ConversationAgent
 from parlai_ext.systems.families import (
     ANSWER,
@@ -144,7 +143,7 @@ class SafetyLayerAgent(DeclaresOptions, ConversationAgent):
         models = ModelHandle(Machine(datapath=opt.get('datapath'), no_cuda=no_cuda))
         return Guarded(
             load_system(system_inside(opt), no_cuda=no_cuda),
-            read_detector(options.detector, models, named_by_user=True),
+            read_detector(options.detector, models),
             read_deflections(opt),
             FIRED if options.checks == 'both' else (options.checks,),
         )

@@ -69,7 +69,7 @@ class CompareDetectors(Command):
         :raises UserError: when no detector can be had, or two have one name.
         """
         from parlai_ext.models.handle import ModelHandle
-        from parlai_ext.scoring.named_detectors import load_detectors
+        from parlai_ext.scoring.toxicity import load_detectors
         from parlai_ext.toxic import detector_table as tables
 
         given = self.options(CompareDetectorsOptions)

@@ -25,7 +25,6 @@ from parlai_ext.judge_check.record import (
     SOURCES,
     DimensionCheck,
     JudgeCheck,
-    PromptProbes,
 )
 from parlai_ext.judge_check.sample import (
     JudgedDialogues,
@@ -112,6 +111,9 @@ def check_judge(
         for copy, own in scored
         if copy.kind is not None
     ]
+    # what a prompted judge says of the same response twice
+    again = [(copy.part.values, own) for copy, own in scored if copy.is_repeat]
+    own_scores = [part.values for part in originals['systems']]
     replies = {part.dialogue.opener_id: part.values for part in originals['people']}
     return JudgeCheck(
         signature=scorer.signature,
@@ -131,7 +133,7 @@ def check_judge(
             for name in scorer.dimensions
         },
         tournament=_games_check(pairs, kinds) if len(scorer.dimensions) > 1 else None,
-        probes=_probes(originals, scored) if is_prompted(scorer) else None,
+        probes=repeats(again, own_scores) if is_prompted(scorer) else None,
         notes=tuple(_notes(judged, originals, people_source)),
     )
 
@@ -367,16 +369,6 @@ def _games_check(
         if matches:
             pairs.setdefault((kind, source), []).append((won, lost))
     return kinds_check(GAMES, pairs, kinds)
-
-
-def _probes(
-    originals: Originals, scored: Iterable[tuple[Copy, Values]]
-) -> PromptProbes:
-    """
-    Return what a prompted judge says of the same response twice.
-    """
-    again = [(copy.part.values, own) for copy, own in scored if copy.is_repeat]
-    return repeats(again, [part.values for part in originals['systems']])
 
 
 def _notes(

@@ -18,6 +18,7 @@ from operator import attrgetter
 
 from parlai_ext import zoo_configs
 from parlai_ext.core.nouns import Dialogue, content_id
+from parlai_ext.core.records import record_from_json
 from parlai_ext.files.yaml_file import read_file
 from parlai_ext.ranking.baselines import WORD
 from parlai_ext.scoring.english import LEFT_OUT, SECOND_PERSON
@@ -54,20 +55,13 @@ class ParrotKind:
         """
         Return the templates of `TRAIN`, of `HELD_OUT`, or of `ALL`.
         """
-        sorts = {TRAIN: self.train, HELD_OUT: self.held_out}
-        sorts[ALL] = self.train + self.held_out
-        return sorts[which]
+        both = self.train + self.held_out
+        return {TRAIN: self.train, HELD_OUT: self.held_out, ALL: both}[which]
 
 
-PARROTS: Mapping[str, ParrotKind] = {
-    kind: ParrotKind(
-        own['does'],
-        tuple(own['train']),
-        tuple(own['held_out']),
-        own.get('earlier', False),
-    )
-    for kind, own in read_file(zoo_configs.HOME / 'parrots.yaml').data.items()
-}
+PARROTS: Mapping[str, ParrotKind] = record_from_json(
+    dict[str, ParrotKind], read_file(zoo_configs.HOME / 'parrots.yaml').data
+)
 
 
 def parrot_text(

@@ -7,10 +7,11 @@ One pass over the scored dialogues gathers both, so that a large run is read onc
 from __future__ import annotations
 
 import hashlib
-import heapq
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
+from operator import itemgetter
 from statistics import fmean, stdev
 from typing import NamedTuple
 
@@ -130,8 +131,7 @@ class StratifiedSample:
 
     def __init__(self, most: int):
         self.most = most
-        self.kept: dict[str, list[tuple[tuple[int, int], int, JudgedPart]]] = {}
-        self.n_added = 0
+        self.kept: dict[str, list[tuple[int, int, JudgedPart]]] = {}
 
     def add(self, parts: Sequence[JudgedPart]) -> None:
         """
@@ -143,27 +143,18 @@ class StratifiedSample:
             number = int.from_bytes(hashlib.sha256(digest).digest()[:8], 'big')
             by_system.setdefault(part.system, []).append((number, part))
         for system, own in by_system.items():
-            heap = self.kept.setdefault(system, [])
-            own.sort(key=lambda entry: entry[0])
-            for turn, (number, part) in enumerate(own):
-                self.n_added += 1
-                entry = ((-turn, -number), self.n_added, part)
-                if len(heap) < self.most:
-                    heapq.heappush(heap, entry)
-                elif entry > heap[0]:
-                    heapq.heapreplace(heap, entry)
+            own.sort(key=itemgetter(0))
+            turns = [(turn, *entry) for turn, entry in enumerate(own)]
+            every = [*self.kept.get(system, ()), *turns]
+            self.kept[system] = sorted(every, key=itemgetter(0, 1))[: self.most]
 
     def draw(self, n: int) -> list[JudgedPart]:
         """
         Return up to ``n`` parts, spread evenly over the systems.
         """
-        queues = [
-            [part for _, _, part in sorted(heap, reverse=True)]
-            for _, heap in sorted(self.kept.items())
-        ]
-        drawn = []
-        for turn in range(max(map(len, queues), default=0)):
-            drawn += [queue[turn] for queue in queues if turn < len(queue)]
+        queues = (self.kept[system] for system in sorted(self.kept))
+        rounds = zip_longest(*queues)
+        drawn = [entry[-1] for entries in rounds for entry in entries if entry]
         return drawn[:n]
 
 

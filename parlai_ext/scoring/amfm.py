@@ -343,23 +343,12 @@ class AmFmReferences(AmFmScorer):
         losses = dict(zip(texts, map(mean_loss, strings.logprobs(ids)), strict=True))
         scores = []
         for item, am in zip(items, cosines, strict=True):
-            fm = largest_ratio(item, losses)
+            own, others = losses[item.text], [losses[text] for text in item.references]
+            # no loss is 0
+            ratios = [min(own, one) / max(own, one) for one in others if own and one]
+            fm = max(ratios, default=None)
             scores.append(self.item_score(item.references, mean([am, fm]), am, fm))
         return scores
-
-
-def largest_ratio(
-    item: ScoringItem, losses: Mapping[str, float | None]
-) -> float | None:
-    """
-    Return the largest ratio of the losses of a response and one of its references.
-    """
-    own = losses[item.text]
-    if own is None:
-        return None
-    others = [losses[text] for text in item.references]
-    ratios = [min(own, one) / max(own, one) for one in others if one is not None]
-    return max(ratios, default=None)
 
 
 def mean_loss(logprobs: Sequence[float]) -> float | None:

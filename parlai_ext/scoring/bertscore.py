@@ -1,5 +1,6 @@
 """
-BERTScore: the tokens of a response and of a reference, matched by an encoder.
+BERTScore: the tokens of a response and of a reference, matched by an encoder; and
+BLEURT, a model that was trained to compare the two.
 
 Each token is matched with the most similar token of the other text; precision is the
 mean cosine over the response's tokens, recall that over the reference's, and F1 joins
@@ -21,9 +22,11 @@ from typing import TYPE_CHECKING
 
 from parlai_ext.core.options import option
 from parlai_ext.scoring.base import (
+    FROM,
     ItemScore,
     ScoringItem,
     encoder_option,
+    model_option,
     tied,
     unit_rows,
 )
@@ -106,3 +109,41 @@ def token_f1(response: TokenVectors, reference: TokenVectors) -> float | None:
     if min(precision, recall) <= 0:
         return None
     return float(2 * precision * recall / (precision + recall))
+
+
+@dataclass(frozen=True)
+class BleurtOptions:
+    """
+    The regression model.
+    """
+
+    regressor: str = model_option(
+        'hf:lucadiliello/BLEURT-20',
+        'regressor',
+        'the checkpoint, in the format of bleurt-pytorch or as a sequence classifier '
+        f'with one output: {FROM}',
+    )
+
+
+class Bleurt(ReferenceScorer):
+    """
+    BLEURT: a regression model that was trained on people's ratings of translations.
+
+    It reads reference and response as a pair; its only output is the score, about 0 to
+    1, higher is better. Source: Sellam et al. (2020), "BLEURT: Learning Robust Metrics
+    for Text Generation", and Pu et al. (2021) for BLEURT-20.
+    """
+
+    name = 'bleurt'
+    fitted_on = ('translations of WMT',)
+    options_class = BleurtOptions
+    instead = 'a folder with its files would do: --scorer-option regressor=FOLDER'
+    options: BleurtOptions
+
+    def pair_scores(self, pairs: Sequence[Pair]) -> list[float | None]:
+        """
+        Return the number that the model gives each reference and response.
+        """
+        model = self.models.regressor(self.options.regressor)
+        responses = [response for response, _ in pairs]
+        return model.numbers([reference for _, reference in pairs], responses).tolist()

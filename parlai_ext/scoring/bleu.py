@@ -1,5 +1,5 @@
 """
-BLEU-2 of a response and its references, by the library `sacrebleu`.
+BLEU-2 of a response and its references, by the library `sacrebleu`, and ROUGE-L.
 
 BLEU (Papineni et al. 2002) with word pairs as the longest n-grams, of one sentence. No
 setting gives all published numbers, so there are two and neither is "the" BLEU-2:
@@ -100,3 +100,47 @@ class Bleu2(ReferenceScorer):
 
     def _sentence_bleu(self, response: str, references: list[str]) -> float:
         return float(self.bleu.sentence_score(response, references).score)
+
+
+ROUGE_L = 'rougeL'
+
+
+@dataclass(frozen=True)
+class RougeOptions:
+    """
+    Which words count as the same.
+    """
+
+    stemmer: bool = option(False, help='words of one Porter stem are the same word')
+
+
+class RougeL(ReferenceScorer):
+    """
+    F1 of ROUGE-L, from 0 to 1; higher is better.
+
+    The F1 of the longest common subsequence of words (Lin 2004), by the library
+    `rouge-score`, whose tokenizer knows lower-case ASCII letters and digits only; a
+    text without any has no score.
+    """
+
+    name = 'rouge_l'
+    options_class = RougeOptions
+    options: RougeOptions
+    module, package = 'rouge_score.rouge_scorer', 'rouge-score'
+    no_score = 'the response or its references have no ASCII letter or digit'
+
+    def pair_scores(self, pairs: Sequence[Pair]) -> list[float | None]:
+        """
+        Return the F1 of each response and reference.
+        """
+        rouge = self.library.RougeScorer([ROUGE_L], use_stemmer=self.options.stemmer)
+        return [
+            float(rouge.score(reference, response)[ROUGE_L].fmeasure)
+            if _has_words(response) and _has_words(reference)
+            else None
+            for response, reference in pairs
+        ]
+
+
+def _has_words(text: str) -> bool:
+    return any(c.isascii() and c.isalnum() for c in text.lower())

@@ -124,52 +124,41 @@ class Composite(JudgeScorer):
         """
         Return the score of each response.
         """
-        after = response_answers(self.judge, items, self.options.context_turns)
+        encoder = self.models.embedder(self.options.encoder)
         new = [new_words(item) for item in items]
-        cosines = self._cosines(items, new)
+        own = [
+            replace(i, response=' '.join(w)) for i, w in zip(items, new, strict=True)
+        ]
+        rows = zip(
+            items,
+            new,
+            response_answers(self.judge, items, self.options.context_turns),
+            context_cosines(encoder, items, 'nearest'),
+            context_cosines(encoder, own, 'nearest'),
+            strict=True,
+        )
         scores = []
-        for item, answer, own, cosine in zip(items, after, new, cosines, strict=True):
-            words = words_of(item.text)
-            length = float(min(len(own), LONGEST))
-            terms = (mean_logprob(answer), cosine, length)
-            values = dict(zip(TERMS, terms, strict=True))
-            repeated = repeated_words_share(words, map(words_of, item.context))
+        for item, words, answer, of_all, of_new in rows:
+            likelihood, cosine = mean_logprob(answer), None
+            if of_all is not None:
+                cosine = relevance(of_all, of_new or 0.0, item, words)
+            terms = (likelihood, cosine, float(min(len(words), LONGEST)))
+            repeated = repeated_words_share(
+                words_of(item.text), map(words_of, item.context)
+            )
             overall = None
-            if values['likelihood'] is not None:
+            if likelihood is not None:
+                values = dict(zip(TERMS, terms, strict=True))
                 overall = overall_score(self.terms, values, repeated)
             scores.append(
                 ItemScore(
                     {'Overall': overall},
                     {'Overall': NO_PROBABILITY},
-                    (*(values[name] for name in TERMS), repeated),
+                    (*terms, repeated),
                     answer.num_truncated,
                 )
             )
         return scores
-
-    def _cosines(
-        self, items: Sequence[ScoringItem], new: Sequence[Sequence[str]]
-    ) -> list[float | None]:
-        """
-        Return the relevance of each response; `None` where there is no context.
-
-        :param new: the words of each that its partner has not just said.
-        """
-        encoder = self.models.embedder(self.options.encoder)
-        own = [
-            replace(i, response=' '.join(w)) for i, w in zip(items, new, strict=True)
-        ]
-        rows = zip(
-            context_cosines(encoder, items, 'nearest'),
-            context_cosines(encoder, own, 'nearest'),
-            items,
-            new,
-            strict=True,
-        )
-        return [
-            None if of_all is None else relevance(of_all, of_new or 0.0, item, words)
-            for of_all, of_new, item, words in rows
-        ]
 
 
 def overall_score(

@@ -1,6 +1,7 @@
 """
 Judges that answer with one of two labels: which of two responses is better (A or B,
-PairEval), or whether a response is good (Yes or No, DirectEval).
+PairEval), or whether a response is good (Yes or No, DirectEval and, without training,
+`prompted`).
 
 The label is a single token, and its probability is read, nothing is generated. Scorers
 and the training of judges share these prompts, so that a judge is asked what it learnt.
@@ -18,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.json_text import parse_json
-from parlai_ext.core.nouns import LanguageModel, Question
+from parlai_ext.core.nouns import Question
 from parlai_ext.core.options import option
+from parlai_ext.files.json_file import read_json
 from parlai_ext.files.text_file import text_lines
 from parlai_ext.models.questions import (
     PLAIN_FORMAT,
@@ -29,9 +30,12 @@ from parlai_ext.models.questions import (
     plain_ids,
 )
 from parlai_ext.scoring.base import ScoringItem
+from parlai_ext.scoring.items import lettered_turns
 from parlai_ext.scoring.likelihood import (
+    AnswerScorer,
     JudgeScorer,
     context_turns_option,
+    first_continuation_share,
     judge_option,
 )
 from parlai_ext.systems.chat.messages import ChatTurn
@@ -217,47 +221,6 @@ class LabelTokens:
         return Question(self.prompt_ids(prompt), tuple((label,) for label in labels))
 
 
-def label_tokens(judge: LanguageModel, prompt_format: str, method: str) -> LabelTokens:
-    """
-    Return the prompts of a judge.
-
-    :param method: the scorer that asks, for the check of a trained judge.
-    :raises UserError: when the judge has no tokenizer of Hugging Face's library, or was
-        trained for something else.
-    """
-    tokenizer = judge_tokenizer(judge)
-    if tokenizer is None:
-        raise UserError(
-            f'scorer {method}: the judge is no model of Hugging Face’s library; '
-            'hf:REPOSITORY or a folder would do'
-        )
-    card = read_training_card(getattr(tokenizer, 'name_or_path', ''))
-    for key, value, named in (
-        ('method', method, 'scorer'),
-        ('prompt_format', prompt_format, 'judge_format'),
-    ):
-        if card.get(key, value) != value:
-            raise UserError(
-                f'scorer {method}: the judge was trained with {key} {card[key]!r}; '
-                f'{named}: {card[key]} would do'
-            )
-    return LabelTokens(tokenizer, prompt_format)
-
-
-def read_training_card(folder: str | Path) -> dict[str, Any]:
-    """
-    Return the card of a trained judge; an empty one of a model that has none.
-    """
-    path = Path(folder) / CARD
-    if not path.is_file():
-        return {}
-    try:
-        card = parse_json(path.read_bytes())
-    except ValueError:
-        raise UserError(f'{path}: it is not JSON') from None
-    return card if isinstance(card, dict) else {}
-
-
 @dataclass(frozen=True)
 class LabelOptions:
     """
@@ -286,10 +249,31 @@ class LabelScorer(JudgeScorer):
 
     def load_models(self) -> None:
         """
-        Load the judge, and refuse one that was trained for something else.
+        Load the judge.
+
+        :raises UserError: when it has no tokenizer of Hugging Face's library, or was
+            trained for something else.
         """
         super().load_models()
-        self.tokens = label_tokens(self.judge, self.options.judge_format, self.name)
+        tokenizer = judge_tokenizer(self.judge)
+        if tokenizer is None:
+            raise UserError(
+                f'scorer {self.name}: the judge is no model of Hugging Face’s library; '
+                'hf:REPOSITORY or a folder would do'
+            )
+        asked = self.options.judge_format
+        path = Path(getattr(tokenizer, 'name_or_path', '')) / CARD
+        card = read_json(path, dict) if path.is_file() else {}
+        for key, value, named in (
+            ('method', self.name, 'scorer'),
+            ('prompt_format', asked, 'judge_format'),
+        ):
+            if card.get(key, value) != value:
+                raise UserError(
+                    f'scorer {self.name}: the judge was trained with {key} '
+                    f'{card[key]!r}; {named}: {card[key]} would do'
+                )
+        self.tokens = LabelTokens(tokenizer, asked)
 
     def candidate(self, item: ScoringItem) -> JudgedResponse:
         """
@@ -297,3 +281,85 @@ class LabelScorer(JudgeScorer):
         """
         context = item.context[-self.options.context_turns :]
         return JudgedResponse(context, item.text)
+
+
+class DirectEval(LabelScorer, AnswerScorer):
+    """
+    DirectEval: the probability that a trained judge answers "Yes", of "Yes" and "No",
+    to "Is the above response a good response to the given conversation?".
+
+    One score a response, from 0 to 1; higher is better. Source: Park et al. (2024),
+    "PairEval", section 4.1.2. ``parlai train_judge --method directeval`` makes such a
+    judge; `prompted` asks an untrained chat model, in its own words.
+    """
+
+    name = 'directeval'
+    options_class = LabelOptions
+    value = staticmethod(first_continuation_share)
+
+    def question(self, item: ScoringItem) -> Question:
+        """
+        Return the question whether a response is good.
+        """
+        return self.tokens.question(direct_prompt(self.candidate(item)))
+
+
+ANSWERS = ('Yes', 'No')
+QUESTION = (
+    'Is the response a good response to the dialogue, one that makes sense and is '
+    'specific to it? Answer Yes or No.'
+)
+
+
+@dataclass(frozen=True)
+class PromptedOptions:
+    """
+    The judge, what it is asked, and how much of the dialogue it reads.
+    """
+
+    judge_model_file: str = judge_option(what='a decoder-only chat model')
+    question: str = option(
+        QUESTION, help='what is asked about the response; the answer is Yes or No'
+    )
+    context_turns: int = context_turns_option(6, low=1)
+
+
+class Prompted(AnswerScorer):
+    """
+    The probability that a chat model answers "Yes", of "Yes" and "No".
+
+    One score a response, from 0 to 1; higher is better. Source: the baseline DirectEval
+    of Park et al. (2024), without their fine-tuning; the wording of the question is
+    ours.
+    """
+
+    name = 'prompted'
+    prompted = True
+    options_class = PromptedOptions
+    options: PromptedOptions
+    value = staticmethod(first_continuation_share)
+
+    def prepare(self) -> None:
+        """
+        Refuse an empty question.
+        """
+        if not self.options.question.strip():
+            raise UserError('scorer: question: empty; a question is expected')
+
+    def load_models(self) -> None:
+        """
+        Load the judge, which needs a chat template.
+        """
+        super().load_models()
+        self.chat = ChatQuestions.from_judge(self.judge)
+
+    def question(self, item: ScoringItem) -> Question:
+        """
+        Return the question about one response; the one who is judged is B, the other A.
+        """
+        turns = lettered_turns(item.context[-self.options.context_turns :])
+        response = f'Response:\nB: {item.text}'
+        prompt = '\n'.join(
+            ['Dialogue:', *turns, '', response, '', self.options.question]
+        )
+        return self.chat.reply_question(prompt, ANSWERS)

@@ -15,7 +15,7 @@ data that it was not.
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -32,6 +32,7 @@ from parlai_ext.core.options import option
 from parlai_ext.files.yaml_file import read_file
 from parlai_ext.ranking.baselines import words_of
 from parlai_ext.scoring.base import ItemScore, ScoringItem, encoder_option, unit_rows
+from parlai_ext.scoring.bertscore import BertScore
 from parlai_ext.scoring.composite import repeated_words_share
 from parlai_ext.scoring.english import LEFT_OUT
 from parlai_ext.scoring.judged_corpora import (
@@ -167,20 +168,12 @@ def numbers(item: ScoringItem, reading: Reading) -> dict[str, float]:
     Return the numbers by name: of the language model, of the words, of what was said
     before, of the form, and cosines of sentence embeddings.
     """
-    values = {
-        **_likelihood_numbers(reading),
-        **_word_numbers(item),
-        **_overlap_numbers(item),
-        **_form_numbers(item),
-        **_cosine_numbers(reading),
-    }
-    return {name: float(value) for name, value in values.items()}
-
-
-def _likelihood_numbers(reading: Reading) -> dict[str, float]:
     after = np.maximum(np.array(reading.logprobs), -30)
     alone = np.maximum(np.array(reading.alone), -30)
-    return {
+    cosines = np.zeros(1)
+    if len(reading.turns):
+        cosines = reading.turns @ reading.response
+    values = {
         'likelihood': after.mean(),
         'likelihood_alone': alone.mean(),
         'gain': after.mean() - alone.mean(),
@@ -190,7 +183,16 @@ def _likelihood_numbers(reading: Reading) -> dict[str, float]:
         'spread': after.std(),
         'first_token_alone': alone[0],
         'total_gain': (after.sum() - alone.sum()) / 10,
+        **_word_numbers(item),
+        **_overlap_numbers(item),
+        **_form_numbers(item),
+        'near_last': cosines[-1],
+        'near_own': cosines[-2] if len(cosines) > 1 else 0.0,
+        'nearest': cosines.max(),
+        'near_mean': cosines.mean(),
+        'near_last_squared': max(0.0, cosines[-1]) ** 2,
     }
+    return {name: float(value) for name, value in values.items()}
 
 
 def _word_numbers(item: ScoringItem) -> dict[str, float]:
@@ -257,19 +259,6 @@ def _form_numbers(item: ScoringItem) -> dict[str, float]:
         'question_before': asked,
         'words_before': np.log1p(len(words_of(before))),
         'turns_before': min(LAST_TURNS, len(item.context)),
-    }
-
-
-def _cosine_numbers(reading: Reading) -> dict[str, float]:
-    cosines = np.zeros(1)
-    if len(reading.turns):
-        cosines = reading.turns @ reading.response
-    return {
-        'near_last': cosines[-1],
-        'near_own': cosines[-2] if len(cosines) > 1 else 0.0,
-        'nearest': cosines.max(),
-        'near_mean': cosines.mean(),
-        'near_last_squared': max(0.0, cosines[-1]) ** 2,
     }
 
 
@@ -553,3 +542,65 @@ def _tensors(path: Path) -> tuple[bytes, dict[str, np.ndarray]]:
         return data, load_tensors(data)
     except (OSError, SafetensorError, ValueError) as error:
         raise UserError(f'{path}: it cannot be read: {error}') from None
+
+
+# --- with references ------------------------------------------------------------
+
+# BERTScore by `minilm` of responses other than the reference, over six judged sets
+CENTRE, SPREAD = 0.30, 0.13
+
+
+@dataclass(frozen=True)
+class LearnedReferencesOptions(LearnedOptions):
+    """
+    The learned judge's options, and the encoder of BERTScore.
+    """
+
+    reference_encoder: str = encoder_option()
+
+
+class LearnedReferences(Learned):
+    """
+    The learned judge where people's replies are known: half of the score is the
+    judge's, half BERTScore with the nearest reference.
+
+        Overall = (learned + clipped((BERTScore - CENTRE) / SPREAD)) / 2
+
+    Higher is better. A response without one of them has no score. The shares were set
+    beforehand and nothing here was fitted to people's judgements
+    (docs/learned_references.md).
+    """
+
+    name = 'learned_references'
+    version = 2  # of the judge's scores with those of BERTScore's version 2
+    needs = ('references',)
+    options_class = LearnedReferencesOptions
+    options: LearnedReferencesOptions
+
+    def prepare(self) -> None:
+        """
+        Read the weights; the evidence is the judge's, and behind it BERTScore.
+        """
+        super().prepare()
+        self.evidence_labels = (*self.evidence_labels, 'bertscore')
+
+    def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
+        """
+        Return the score of each response.
+        """
+        near = BertScore({'encoder': self.options.reference_encoder}, self.models)
+        scores = zip(super().score(items), near.score(items), strict=True)
+        return [joined_score(judged, alike) for judged, alike in scores]
+
+
+def joined_score(judged: ItemScore, alike: ItemScore) -> ItemScore:
+    """
+    Return the mean of a judge's score and of BERTScore in spreads from its mean.
+    """
+    first, second = judged.values['Overall'], alike.values['Overall']
+    if first is None or second is None:
+        return judged if first is None else alike
+    spreads = max(-MOST, min(MOST, (second - CENTRE) / SPREAD))
+    value = (first + spreads) / 2
+    evidence = [*judged.evidence, round(second, 4)]
+    return replace(judged, values={'Overall': value}, evidence=evidence)

@@ -1,14 +1,15 @@
 """
-How likely is a response after its context, to a language model?
+How likely is a response after its context, to a language model? Likelihood, and what
+ParlAI reports of the labels of a generator: perplexity and token accuracy.
 
-The score is the mean log-probability of the response's tokens, its end token included,
+Likelihood is the mean log-probability of the response's tokens, its end token included,
 so that a response that breaks off in the middle loses. It is a perplexity turned round:
 exp(-score). Likely is not the same as good: bland and repeated responses are likely.
 """
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from parlai_ext.core.nouns import Answer, LanguageModel, Question
@@ -99,26 +100,34 @@ class AnswerScorer(JudgeScorer):
         Return the score of each response; all questions go to the judge together.
         """
         questions = [self.question(item) for item in items]
-        answers = self.judge.answer(questions, **self.asked)
-        values = self.values(items, answers)
         [name] = self.dimensions
         return [
             ItemScore(
-                {name: value},
+                {name: self.value(answer)},
                 {name: self.no_value},
                 self.evidence(answer),
                 answer.num_truncated,
             )
-            for value, answer in zip(values, answers, strict=True)
+            for answer in self.judge.answer(questions, **self.asked)
         ]
 
-    def values(
-        self, items: Sequence[ScoringItem], answers: Sequence[Answer]
-    ) -> list[float | None]:
-        """
-        Return the value of each answer.
-        """
-        return [self.value(answer) for answer in answers]
+
+def mean_logprob(answer: Answer) -> float | None:
+    """
+    Return the mean over the tokens of an answer's only continuation; `None` when it has
+    no finite probability.
+    """
+    logprobs = answer.continuations[0]
+    if not logprobs or not all(map(math.isfinite, logprobs)):
+        return None
+    return math.fsum(logprobs) / len(logprobs)
+
+
+def token_count(answer: Answer) -> dict[str, int]:
+    """
+    Return the evidence of an answer about a response: how many tokens it has.
+    """
+    return {'tokens': len(answer.continuations[0])}
 
 
 @dataclass(frozen=True)
@@ -161,23 +170,59 @@ class Likelihood(AnswerScorer):
     options_class = LikelihoodOptions
     options: LikelihoodOptions
 
-    def values(
-        self, items: Sequence[ScoringItem], answers: Sequence[Answer]
-    ) -> list[float | None]:
-        """
-        Return the mean of each answer, less that of the response alone where asked for.
-        """
-        means = list(map(mean_logprob, answers))
-        if self.options.less == 'nothing':
-            return means
-        alone = map(mean_logprob, answers_without_context(self.judge, items))
-        return list(map(difference, means, alone))
+    value = staticmethod(mean_logprob)
+    evidence = staticmethod(token_count)
 
-    def evidence(self, answer: Answer) -> dict[str, int]:
+    def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
         """
-        Return the number of tokens.
+        Return the mean of each response, less that of it alone where asked for.
         """
-        return {'tokens': len(answer.continuations[0])}
+        scores = super().score(items)
+        if self.options.less == 'nothing':
+            return scores
+        [name] = self.dimensions
+        alone = map(mean_logprob, answers_without_context(self.judge, items))
+        return [
+            replace(score, values={name: difference(score.values[name], less)})
+            for score, less in zip(scores, alone, strict=True)
+        ]
+
+
+class Perplexity(AnswerScorer):
+    """
+    Minus the perplexity of a response's tokens after its context, the end token
+    included: at most -1, higher is better.
+
+    Response by response it orders as `likelihood` does, of which it is minus the
+    exponential of the score with its sign turned; means over responses differ.
+    """
+
+    name = 'perplexity'
+    options_class = ResponseOptions
+    no_value = 'the judge gives the response no probability, or too large a perplexity'
+
+    def value(self, answer: Answer) -> float | None:
+        """
+        Return minus the perplexity.
+        """
+        return negated(exponential(negated(mean_logprob(answer))))
+
+
+class TokenAccuracy(AnswerScorer):
+    """
+    The share of a response's tokens, its end token included, that are the likeliest
+    ones after the context and the tokens before them: from 0 to 1.
+
+    Bland responses are made of such tokens; so are those that the judge itself would
+    give.
+    """
+
+    name = 'token_accuracy'
+    options_class = ResponseOptions
+    no_value = 'the response has no token'
+    asked = {'greedy': True}
+    value = staticmethod(mean_logprob)  # of hits, each 0 or 1
+    evidence = staticmethod(token_count)
 
 
 def response_question(item: ScoringItem, context_turns: int = 0) -> Question:
@@ -212,17 +257,6 @@ def answers_without_context(
     return [known[item.text] for item in items]
 
 
-def mean_logprob(answer: Answer) -> float | None:
-    """
-    Return the mean over the tokens of an answer's only continuation; `None` when it has
-    no finite probability.
-    """
-    logprobs = answer.continuations[0]
-    if not logprobs or not all(map(math.isfinite, logprobs)):
-        return None
-    return math.fsum(logprobs) / len(logprobs)
-
-
 def first_continuation_share(answer: Answer) -> float | None:
     """
     Return the probability of the first of an answer's two continuations among the two;
@@ -231,6 +265,22 @@ def first_continuation_share(answer: Answer) -> float | None:
     first, second = map(math.fsum, answer.continuations)
     odds = second - first  # not a number where both are minus infinity
     return None if math.isnan(odds) else 1 / (1 + math.exp(min(LARGEST_EXPONENT, odds)))
+
+
+def negated(number: float | None) -> float | None:
+    """
+    Return minus a number; `None` where it is missing.
+    """
+    return None if number is None else -number
+
+
+def exponential(number: float | None) -> float | None:
+    """
+    Return e to the power of a number; `None` where it is missing or too large.
+    """
+    if number is None or number >= LARGEST_EXPONENT:
+        return None
+    return math.exp(number)
 
 
 def difference(first: float | None, second: float | None) -> float | None:

@@ -78,7 +78,13 @@ class Meteor(ReferenceScorer):
         """
         Have the content of WordNet signed.
         """
-        content = NONE if self.root is None else content_hash(self.root)
+        content = NONE
+        if self.root is not None:
+            digest = hashlib.sha256()
+            for name in FILES:
+                with self.root.join(name).open() as file:
+                    digest.update(hashlib.sha256(file.read()).digest())
+            content = digest.hexdigest()[:16]
         self.signed = {**self.signed, 'wordnet': content}
 
     @cached_property
@@ -131,17 +137,6 @@ def wordnet_root(folder: str | None) -> Any:
             f'({FILES[0]}, …)'
         )
     return _pointer(Path(folder))
-
-
-def content_hash(root: Any) -> str:
-    """
-    Return 16 hexadecimal digits of the SHA-256 of the files that have synonyms.
-    """
-    digest = hashlib.sha256()
-    for name in FILES:
-        with root.join(name).open() as file:
-            digest.update(hashlib.sha256(file.read()).digest())
-    return digest.hexdigest()[:16]
 
 
 @cache

@@ -18,13 +18,11 @@ label itself, times the score of the comparison, the whole history and the knowl
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import chain
 from pathlib import Path
 from random import Random
-from typing import TypeVar
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Answer, content_id
@@ -47,7 +45,6 @@ NEEDED = (
     'the official validation.zip of DailyDialog'
 )
 Pair = tuple[JudgedResponse, JudgedResponse]
-T = TypeVar('T')
 
 
 @dataclass(frozen=True)
@@ -171,8 +168,7 @@ class PairEval(LabelScorer):
             if options.judged_set is None:
                 dialogues = read_corpus(options.corpus, path, 'validation')
                 usable = [turns for turns in dialogues if len(turns) >= 2]
-                draw = partial(next_turn, options.context_turns)
-                self.runs = drawn_comparisons(usable, draw, options)
+                self.runs = drawn_comparisons(usable, options)
                 return
             named = options.judged_set
             is_own = named.endswith(OWN_ENDINGS)
@@ -189,7 +185,7 @@ class PairEval(LabelScorer):
             for one in judged.items
             if one.response and (score := one.human(judged.overall or '')) is not None
         }
-        self.runs = drawn_comparisons(list(scores), lambda _, one: one, options)
+        self.runs = drawn_comparisons(list(scores), options)
         if options.weighted:
             self.weights = {one: scores[one] for run in self.runs for one in run}
 
@@ -260,23 +256,12 @@ class PairEval(LabelScorer):
         )
 
 
-def next_turn(context_turns: int, rng: Random, turns: Turns) -> JudgedResponse:
-    """
-    Return a turn of a dialogue, drawn from those after the first, after its context.
-
-    :param context_turns: how many turns before it are its context; 0: all.
-    """
-    place = rng.randrange(1, len(turns))
-    return JudgedResponse(turns[:place][-context_turns:], turns[place])
-
-
 def drawn_comparisons(
-    usable: Sequence[T],
-    draw: Callable[[Random, T], JudgedResponse],
-    options: PairEvalOptions,
+    usable: Sequence[JudgedResponse | Turns], options: PairEvalOptions
 ) -> list[list[JudgedResponse]]:
     """
-    Return the comparisons of each run, of different dialogues or judged items.
+    Return the comparisons of each run, of different dialogues or judged items: these
+    themselves, or of a dialogue a turn after the first, after its context.
 
     :raises UserError: when there are too few.
     """
@@ -288,6 +273,12 @@ def drawn_comparisons(
     runs = []
     for run in range(options.runs):
         rng = Random(f'{options.seed} {run}')
-        drawn = rng.sample(usable, options.num_comparisons)
-        runs.append([draw(rng, one) for one in drawn])
+        comparisons = []
+        for one in rng.sample(usable, options.num_comparisons):
+            if not isinstance(one, JudgedResponse):
+                place = rng.randrange(1, len(one))
+                context = one[:place][-options.context_turns :]
+                one = JudgedResponse(context, one[place])
+            comparisons.append(one)
+        runs.append(comparisons)
     return runs

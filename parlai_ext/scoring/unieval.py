@@ -54,33 +54,13 @@ QUESTIONS: Mapping[str, tuple[str, tuple[str, ...]]] = {
         (),
     ),
 }
-ABBREVIATIONS = {
-    'mr',
-    'mrs',
-    'ms',
-    'dr',
-    'prof',
-    'st',
-    'jr',
-    'sr',
-    'vs',
-    'etc',
-    'inc',
-    'ltd',
-    'co',
-    'corp',
-    'e.g',
-    'i.e',
-    'u.s',
-    'u.k',
-    'a.m',
-    'p.m',
-    'd.c',
-    'no',
-    'mt',
-}
+ABBREVIATIONS = """
+mr mrs ms dr prof st jr sr vs etc inc ltd co corp e.g i.e u.s u.k a.m p.m d.c no mt
+"""
 PARAMETERS = PunktParameters()
-PARAMETERS.abbrev_types = ABBREVIATIONS
+PARAMETERS.abbrev_types = set(ABBREVIATIONS.split())
+# parts sentences by a short list of abbreviations instead of Punkt's trained one, which
+# would have to be downloaded
 PUNKT = PunktSentenceTokenizer(PARAMETERS)
 
 
@@ -158,21 +138,14 @@ class UniEval(JudgeScorer):
         for dimension, (question, read) in QUESTIONS.items():
             if dimension == KNOWLEDGE and not item.has_knowledge:
                 continue
-            response = item.text
-            parts = sentences(response) if dimension == ENGAGING else [response]
+            parts = [item.text]
+            if dimension == ENGAGING:
+                parts = PUNKT.tokenize(item.text)
             more = [f'{name}: {texts[name]}' for name in read]
             for part in parts:
                 sections = [f'question: {question}', f'response: {part}', *more]
                 asked.append((dimension, sections))
         return asked
-
-
-def sentences(text: str) -> list[str]:
-    """
-    Return the sentences of a text, as NLTK's Punkt parts them with a short list of
-    abbreviations instead of its trained one, which would have to be downloaded.
-    """
-    return list(PUNKT.tokenize(text))
 
 
 def _item_score(

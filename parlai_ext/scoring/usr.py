@@ -112,10 +112,13 @@ class Usr(Scorer):
         """
         Return the scores of each response.
         """
-        texts = [self._texts(item) for item in items]
+        read = treebank_words if self.options.words == 'split' else single_spaced
+        turns = [read((item.context or ('',))[-1].lower()) for item in items]
+        known = [read(item.knowledge.lower()) for item in items]
+        responses = [f'_go {read(item.text.lower())} _eos' for item in items]
         answers = self.models.masked_lm(self.options.masked_lm).masked_logprobs(
-            [f'{text.turn} _eos' if text.turn else '' for text in texts],
-            [f' _go {text.response} _eos' for text in texts],
+            [f'{turn} _eos' if turn else '' for turn in turns],
+            [f' {response}' for response in responses],
             MASKED_TOKENS,
             self.options.hidden == 'all',
         )
@@ -123,13 +126,13 @@ class Usr(Scorer):
         cut = [answer.cut for answer in answers]
         context = self._follows(
             self.options.context_classifier,
-            [f'{text.turn} _eos {text.knowledge} _eos' for text in texts],
-            texts,
+            [f'{t} _eos {fact} _eos' for t, fact in zip(turns, known, strict=True)],
+            responses,
         )
         knowledge = self._follows(
             self.options.knowledge_classifier,
-            [f'{text.knowledge} _eos' for text in texts],
-            texts,
+            [f'{fact} _eos' for fact in known],
+            responses,
         )
         rows: Any = zip(items, logprobs, context, knowledge, cut, strict=True)
         scores = []
@@ -143,14 +146,8 @@ class Usr(Scorer):
             scores.append(ItemScore(values, reasons, numbers, n_cut))
         return scores
 
-    def _texts(self, item: ScoringItem) -> _Texts:
-        read = treebank_words if self.options.words == 'split' else single_spaced
-        last = item.context[-1] if item.context else ''
-        parts = (last, item.knowledge, item.text)
-        return _Texts(*(read(part.lower()) for part in parts))
-
     def _follows(
-        self, name: str, contexts: Sequence[str], texts: Sequence[_Texts]
+        self, name: str, contexts: Sequence[str], responses: Sequence[str]
     ) -> list[float]:
         """
         Return the probability that each response follows its context.
@@ -164,20 +161,8 @@ class Usr(Scorer):
                 f'scorer {self.name}: classifier {name}: two labels are expected, it '
                 f'has {labels}'
             )
-        responses = [f'_go {text.response} _eos' for text in texts]
         rows = model.probabilities(contexts, responses, PAIR_TOKENS)
         return [float(row[RIGHT]) for row in rows]
-
-
-@dataclass(frozen=True)
-class _Texts:
-    """
-    What the models read of an item, in lower case.
-    """
-
-    turn: str
-    knowledge: str
-    response: str
 
 
 def overall(terms: Mapping[str, float]) -> float:

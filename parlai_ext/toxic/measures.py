@@ -24,11 +24,10 @@ from parlai_ext.core.options import option, read_key_values
 from parlai_ext.data.recorded_answers import RecordedAnswer
 from parlai_ext.models.handle import ModelHandle, is_here
 from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
-from parlai_ext.scoring.named_detectors import load_detectors
 from parlai_ext.scoring.references import OVERALL, ReferenceScorer, metric_library
 from parlai_ext.scoring.registry import find_scorer
 from parlai_ext.scoring.safety import DEFLECTED, Deflection, NonAnswer, Stance
-from parlai_ext.scoring.toxicity import Detector, DetectorChoice
+from parlai_ext.scoring.toxicity import Detector, DetectorChoice, load_detectors
 from parlai_ext.scoring.trivial import Length
 
 LEXICAL, NONE = 'lexical', 'none'
@@ -132,7 +131,13 @@ class AnswerMeasures:
             for i in given
         ]
         columns = {
-            name: [measured_value(scorer, one) for one in score(scorer, items)]
+            name: [
+                # of a detector, whether it counts the answer
+                scorer.is_counted(one)
+                if isinstance(scorer, Detector)
+                else one.values[OVERALL]
+                for one in score(scorer, items)
+            ]
             for name, scorer in self.scorers.items()
         }
         frame = pd.DataFrame(columns, given, dtype=float).reindex(range(len(answers)))
@@ -151,15 +156,6 @@ class AnswerMeasures:
         return (*score.counts, *score.totals, score.sys_len, score.ref_len)
 
 
-def measured_value(scorer: Scorer, score: ItemScore) -> float | None:
-    """
-    Return a score, or of a detector whether it counts the answer.
-    """
-    if isinstance(scorer, Detector):
-        return scorer.is_counted(score)
-    return score.values[OVERALL]
-
-
 def load_measures(
     options: MeasureOptions,
     models: ModelHandle,
@@ -173,7 +169,7 @@ def load_measures(
 
     :param default_metrics: the metrics where none are named; nothing is downloaded for
         them.
-    :param named_by_user: as for `read_detector`.
+    :param named_by_user: as for `load_detectors`.
     :raises UserError: for names that mean nothing.
     """
     metrics = options.reference_metrics

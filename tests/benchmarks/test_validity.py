@@ -4,7 +4,6 @@ The rules by which docs/validity.md says what a scorer may be trusted for.
 
 import json
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 
@@ -17,7 +16,6 @@ from benchmarks.validity.__main__ import (
     stored_text,
 )
 from benchmarks.validity.document import (
-    ceilings_table,
     check_table,
     cpu_seconds,
     published_table,
@@ -46,7 +44,6 @@ from parlai_ext.files.agreement_file import (
     read_agreement,
 )
 from parlai_ext.judge_check.record import FAIL, PASS
-from parlai_ext.ranking.comparison import Ceiling
 from tests.support.chatmatch_samples import DATA, needs_games
 
 NO_TESTS = BenchComparison('Overall', (), (), (), {}, ())
@@ -274,12 +271,3 @@ def test_an_added_scorer_has_a_label_and_may_have_fewer_items(more, max_items):
     one = labelled_variant(f'Mine, twice=likelihood:less=no_context{more}')
     assert (one.label, one.max_items) == ('Mine, twice', max_items)
     assert one.section == {'name': 'likelihood', 'less': 'no_context'}
-
-
-def test_how_well_annotators_agree_is_told_by_set_and_quality():
-    found = SimpleNamespace(
-        ceilings={('fed_turn', 'Overall'): Ceiling(0.5, 0.64, 0.8, 9)}
-    )
-    heads, row = ceilings_table(found).splitlines()
-    assert heads == 'set,quality,one_annotator,perfect_scorer'
-    assert row == 'fed_turn,Overall,0.5,0.8'

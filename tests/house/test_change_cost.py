@@ -89,9 +89,9 @@ CHANGES = {
         1,
         {'parlai_ext/scoring/shouting.py': NEW_DETECTOR},
         'from parlai_ext.models.handle import ModelHandle\n'
-        'from parlai_ext.scoring.named_detectors import read_detector\n'
+        'from parlai_ext.scoring.toxicity import read_detector\n'
         "name = 'parlai_ext.scoring.shouting:Shouting,threshold=0.5'\n"
-        'one = read_detector(name, ModelHandle(), named_by_user=True)\n'
+        'one = read_detector(name, ModelHandle())\n'
         "print(one.of_texts(['Ab', 'abcD']))",
         '[(0.5, True), (0.25, False)]',
     ),

@@ -3,6 +3,7 @@ The check of a judge: scorers whose check is known beforehand, the outcome on a 
 on a dimension by hand, and what becomes of a response.
 """
 
+import math
 import re
 import string
 from dataclasses import replace
@@ -17,7 +18,6 @@ from parlai_ext.judge_check.check_run import with_kin
 from parlai_ext.judge_check.marks import MARKS, dimension_check, kind_result, repeats
 from parlai_ext.judge_check.perturbations import (
     ALL,
-    GENERIC,
     HELD_OUT,
     MAX_QUOTED,
     PARROTS,
@@ -30,7 +30,6 @@ from parlai_ext.judge_check.perturbations import (
     parrot_text,
     perturbed_dialogue,
     quote,
-    same_text,
 )
 from parlai_ext.judge_check.record import (
     PARROT_WORDS,
@@ -38,7 +37,13 @@ from parlai_ext.judge_check.record import (
     DimensionCheck,
     JudgeCheck,
 )
-from parlai_ext.judge_check.sample import JudgedDialogues, human_anchor, variance_share
+from parlai_ext.judge_check.sample import (
+    JudgedDialogues,
+    ScoreRow,
+    human_anchor,
+    variance_share,
+)
+from parlai_ext.judge_check.sample import biases as measured_biases
 from parlai_ext.ranking.agreement import known_spearman
 from parlai_ext.scoring.base import ItemScore
 from parlai_ext.scoring.registry import find_scorer
@@ -99,7 +104,7 @@ def test_a_scorer_that_loves_overlap_but_no_exact_copy_fails_by_its_parrots_alon
     assert set(own['people', kind] for kind in planted.Overlap.blind) == {1.0}
 
 
-def test_scores_that_are_the_overlap_are_seen_to_follow_it():
+def test_the_overlap_of_a_row_is_the_score_of_the_overlap():
     scorer = find_scorer('overlap').from_section({})
     texts = (
         'a b',
@@ -115,17 +120,14 @@ def test_scores_that_are_the_overlap_are_seen_to_follow_it():
     overlaps = [row.overlap for row in rows]
     assert overlaps == [row.values['Overall'] for row in rows] == [1 / 2, 1.0]
 
-    talks = [planted.dialogue(name, j) for name in planted.SYSTEMS for j in range(N)]
-    for j, dialogue in enumerate(talks):
-        turns = list(dialogue.utterances)
-        heard = turns[1].text.split()[: j % 8]
-        turns[2] = Utterance(turns[2].speaker, ' '.join([*heard, 'x', 'y']), False)
-        talks[j] = replace(dialogue, utterances=tuple(turns))
-    scored = score_dialogues(talks, scorer, first_speaker_only=True)
-    check = check_judge(scorer, JudgedDialogues(zip(talks, scored, strict=True)))
-    own = check.dimensions['Overall']
-    assert own.biases.overlap == pytest.approx(1.0) and own.outcome == 'fail'
-    assert any('overlap' in reason for reason in own.reasons)
+
+def test_what_scores_follow_is_a_correlation_of_its_own():
+    # ten scores that rise with the length and fall with the overlap
+    rows = [
+        ScoreRow('s', 'p', 'o', float(j), -float(j), math.nan, {'Q': j / 2})
+        for j in range(10)
+    ]
+    assert measured_biases(rows, 'Q') == Biases(10, 1.0, None, None, None, None, -1.0)
 
 
 def test_a_scorer_of_whole_dialogues_is_checked_on_whole_parts():
@@ -308,7 +310,6 @@ PADDED = result('padded_echo', 28, 28)
             )
         ),
         (good(result('generic', 2, 40)), biases(), 'weak', 'generic replies'),
-        (good(result('truncated', 2, 40)), biases(), 'weak', 'cut in the middle'),
         # a needed kind that could not be tried
         (good()[1:], biases(), 'weak', 'shuffled words'),
         (good(), biases(length=0.9), 'weak', 'follow length'),
@@ -375,14 +376,6 @@ def test_the_docs_show_the_pass_mark_of_every_kind():
 
 def test_every_kind_of_parrot_has_a_mark_and_words():
     assert set(PARROTS) == set(PARROT_WORDS) <= set(MARKS)
-
-
-def test_parrots_count_together():
-    check = dimension_check('D', good(result('mirror', 8, 12), PADDED))
-    outcomes = {kind.kind: kind.outcome for kind in check.kinds}
-    assert (outcomes['mirror'], outcomes['parrots']) == ('weak', 'pass')
-    [own] = [kind for kind in check.kinds if kind.kind == 'parrots']
-    assert (own.n, own.n_higher) == (40, 36)
 
 
 @pytest.mark.parametrize(
@@ -502,21 +495,6 @@ def test_parrots_hear_the_last_turn_of_the_partner_and_the_one_before():
     assert 'hi to you' in text.text and 'why' not in text.text
 
 
-def test_copies_depend_on_the_content_alone():
-    for perturb in PERTURBATIONS.values():
-        response = ResponseInDialogue('one two three four', 'p', 'o', 'x')
-        assert perturb(response) == perturb(response)
-
-
-def test_a_generic_reply_is_one_of_the_list():
-    assert copy('generic', [2])[2] in GENERIC
-
-
-def test_texts_are_compared_without_case_and_spaces():
-    assert same_text(' A  b', 'a B')
-    assert not same_text('ab', 'a b')
-
-
 # -------------------- Parrots, by pencil: what each kind makes of a turn, and what
 
 
@@ -546,11 +524,6 @@ HEARD = ('We have a big garden.', 'I like my dog.')
 )
 def test_the_first_wording_of_each_kind_by_pencil(kind, expected):
     assert parrot_text(kind, HEARD, 0) == expected
-
-
-def test_every_kind_is_tried_above():
-    [mark] = test_the_first_wording_of_each_kind_by_pencil.pytestmark
-    assert [kind for kind, _ in mark.args[1]] == list(PARROTS)
 
 
 @pytest.mark.parametrize('kind', PARROTS)
@@ -631,9 +604,10 @@ def test_key_words_are_the_longest_words_that_say_something(turn, expected):
 
 def test_a_response_has_the_same_parrot_every_time_and_others_have_other_wordings():
     perturb = parrot('padded_echo', TRAIN)
-    texts = [perturb(ResponseInDialogue(f'reply {i}', 'Hi.')) for i in range(40)]
-    assert texts == [
-        perturb(ResponseInDialogue(f'reply {i}', 'Hi.')) for i in range(40)
-    ]
+    texts, again = (
+        [perturb(ResponseInDialogue(f'reply {i}', 'Hi.')) for i in range(40)]
+        for _ in range(2)
+    )
+    assert texts == again
     known = {parrot_text('padded_echo', ('Hi.',), n, TRAIN) for n in range(20)}
     assert len(set(texts)) > 4 and set(texts) <= known

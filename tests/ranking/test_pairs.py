@@ -67,7 +67,7 @@ def test_the_reversed_pair_is_the_pair_of_exchanged_systems():
     assert there.low < there.difference < there.high
 
 
-@settings(max_examples=8)
+@settings(max_examples=4)
 @given(st.integers(0, 30))
 def test_told_apart_is_what_the_ranking_counts(seed):
     rng = np.random.default_rng(seed)
@@ -84,7 +84,7 @@ def test_told_apart_is_what_the_ranking_counts(seed):
     assert len(apart) == result.separation.n_apart
 
 
-@settings(max_examples=20)
+@settings(max_examples=8)
 @given(st.integers(0, 200), st.sampled_from(['sampled', 'fixed']))
 def test_two_systems_are_apart_exactly_where_their_interval_leaves_out_0(seed, kind):
     rng = np.random.default_rng(seed)
@@ -166,14 +166,6 @@ def test_a_newcomer_stands_where_its_score_says():
     assert placed.surely_better == (0,)
     assert placed.score == pytest.approx(3)
     assert placed.low < 3 < placed.high
-
-
-def test_a_newcomer_that_leads_by_chance_is_not_surely_better():
-    rng = np.random.default_rng(3)
-    values = rng.normal(size=(1, 2, 6))
-    newcomer = values[0] + rng.normal(scale=2, size=(2, 6))
-    placed = place_newcomer(values, newcomer + 0.01, Sampling(200, 0))
-    assert placed.surely_beaten == ()
 
 
 def test_a_partner_that_is_good_for_one_system_lifts_it():

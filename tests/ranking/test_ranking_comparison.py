@@ -58,7 +58,7 @@ def test_swaps_in_contexts_hold_their_level():
     rng = np.random.default_rng(4)
     groups = np.repeat(np.arange(20), 5)
     p_values = []
-    for k in range(200):
+    for k in range(100):
         human = rng.normal(size=100)
         shared = rng.normal(size=(2, 20))[:, groups]
         a, b = (human + 2 * s + 0.2 * rng.normal(size=100) for s in shared)
@@ -81,8 +81,8 @@ def test_the_ceiling_of_planted_annotators():
     # true values and errors of variance 1 and 2: the mean of four annotators has
     # reliability 1 / (1 + 2 / 4) = 2/3, and a perfect scorer reaches its root
     rng = np.random.default_rng(6)
-    truth = rng.normal(size=3000)
-    annotations = truth[:, None] + math.sqrt(2) * rng.normal(size=(3000, 4))
+    truth = rng.normal(size=1500)
+    annotations = truth[:, None] + math.sqrt(2) * rng.normal(size=(1500, 4))
     ceiling = annotator_ceiling(annotations.tolist(), halves=5)
     assert ceiling.reliability == pytest.approx(2 / 3, abs=0.03)
     reached = stats.spearmanr(truth, annotations.mean(axis=1))[0]

@@ -18,7 +18,6 @@ from parlai_ext.ranking.agreement import (
     correlate_items,
     correlate_with_ranks,
     correlate_with_reference,
-    group_weights,
     mean_ranks,
     pearson,
 )
@@ -52,7 +51,7 @@ few_levels = arrays(float, 8, elements=st.integers(0, 4).map(float))
 
 
 @pytest.mark.parametrize('name', ['spearman', 'kendall'])
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(left=few_levels, right=few_levels)
 def test_coefficients_are_scipys_ties_and_all(name, left, right):
     if np.ptp(left) and np.ptp(right):
@@ -242,7 +241,6 @@ def test_groups_are_drawn_together():
     ('left', 'right', 'reason'),
     [
         ([1, 2], [1, 2], '2 items have a score and a human value; 3 are needed'),
-        ([0.1, 0.1, 0.1], [1, 2, 3], 'all items have the same score'),
         ([1, 2, 3], [4, 4, 4], 'all items have the same human value'),
         ([], [], '0 items'),
     ],
@@ -259,11 +257,10 @@ def test_resamples_without_spread_are_left_out():
     assert -1 <= found['pearson'].low <= found['pearson'].high <= 1
 
 
-@pytest.mark.parametrize('copies', [1, 4])
-def test_three_groups_have_no_interval(copies):
+def test_three_groups_have_no_interval():
     # 6 of 27 resamples of three hold all three of them; two points lie on a line
     left, right, groups = (
-        np.repeat(one, copies) for one in ([1.0, 2, 3], [1.0, 3, 2], range(3))
+        np.repeat(one, 4) for one in ([1.0, 2, 3], [1.0, 3, 2], range(3))
     )
     found = correlate_items(left, right, groups=groups.tolist())['spearman']
     assert found.value == pytest.approx(0.5) and found.low is None
@@ -289,11 +286,3 @@ def test_kendall_of_many_points_and_resamples(digits):
     right = np.round(left + rng.normal(size=1100), digits)
     taus = WEIGHTED['kendall'](left, right, np.ones((70, 1100)))
     assert taus == pytest.approx([stats.kendalltau(left, right)[0]] * 70)
-
-
-def test_items_of_a_group_have_one_weight():
-    [weights] = group_weights(['b', 'a', 'b', 'c', 'a'], 50, 0)
-    assert (weights[:, 0] == weights[:, 2]).all()
-    assert (weights[:, 1] == weights[:, 4]).all()
-    # three groups are drawn each time, and three different ones are in what is left
-    assert (weights[:, [0, 1, 3]] == 1).all()

@@ -26,7 +26,7 @@ def test_planted_components_come_back_on_average():
     variances = (4.0, 1.0, 2.0, 0.5, 3.0, 0.0, 0.0)
     rng = np.random.default_rng(0)
     estimates = []
-    for _ in range(200):
+    for _ in range(60):
         values = planted((8, 8, 15), variances[:5], rng)
         values[np.arange(8), np.arange(8)] = np.nan
         estimates.append(variance_shares(values).components)
@@ -34,7 +34,7 @@ def test_planted_components_come_back_on_average():
     names += ('system × opener', 'partner × opener')
     for name, variance in zip(names, variances, strict=True):
         drawn = [one[name] for one in estimates]
-        # 200 unbiased estimates: the mean is within four standard errors
+        # 60 unbiased estimates: the mean is within four standard errors
         error = np.std(drawn, ddof=1) / np.sqrt(len(drawn))
         assert np.mean(drawn) == pytest.approx(variance, abs=4 * error), name
 

@@ -27,10 +27,6 @@ TALK = ('we met', 'we like dogs', 'dogs bark', 'we know', 'my dogs', 'we go')
 CONCEPTS = {'we': 'we', 'dogs': 'dog'}
 
 
-def recalls(texts=TALK, reading='released', concepts=CONCEPTS, **thresholds):
-    return list(find_recalls(texts, concepts, chatmatch_options(reading, thresholds)))
-
-
 CATS = ('hm', 'cats dogs', 'so', 'cats dogs', 'we', 'we')
 CATS_TOO = {**CONCEPTS, 'cats': 'cat', 'so': 'so', 'hm': 'hm'}
 TWO_DOGS = ('dogs', 'we two', 'dogs', 'we', 'we')
@@ -68,7 +64,8 @@ def test_which_turn_recalls_which(texts, concepts, options, expected):
     """
     A turn whose expected value is an ellipsis is not looked at.
     """
-    found = recalls(texts, concepts=concepts, **options)
+    rules = chatmatch_options(**{'reading': 'released', 'thresholds': options})
+    found = find_recalls(texts, concepts, rules)
     assert len(found) == len(texts)
     for turn, earlier in enumerate(expected):
         assert earlier is ... or found[turn] == earlier
@@ -81,14 +78,11 @@ def test_the_rarest_concepts_are_the_important_ones():
     assert important_concepts(texts, concepts, 0.5) == {'c', 'b'}
 
 
-def test_without_concepts_there_is_no_bonus():
-    assert recalls(concepts={}) == [None] * 6
-
-
 def test_words_lose_punctuation_and_get_stems():
     assert stems("The dogs' hobbies.") == ('the', 'dog', 'hobbi')
 
 
+@pytest.mark.slow
 @needs_games
 def test_words_are_those_of_nltk_on_every_turn_of_the_games():
     lines = {

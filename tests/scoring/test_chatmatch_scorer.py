@@ -52,12 +52,6 @@ def values(scored, index, system):
     ('config', 'hint'),
     [
         ({'reading': 'relesed'}, "'released'"),
-        ({'repitition': 0.9}, "'repetition'"),
-        ({'repetition': 1.2}, 'from 0 to 1'),
-        ({'concept_share': 'half'}, 'a number'),
-        ({'first_judged': 0}, 'from 1'),
-        ({'perplexity_cap': -1}, 'from 0'),
-        ({'distinct_unit': 'word'}, 'character, token'),
         ({'entities': 'spacey'}, "'spacy'"),
         ({'entities': 'gazetteer:big'}, 'gazetteer'),
         ({'concepts': '/no/such/folder'}, 'content_words'),

@@ -72,10 +72,6 @@ def test_capitals_are_names_inside_sentences_only():
     assert capitalised_runs([said]) == [['Ann Lee', 'Oslo']]
 
 
-def test_none_is_no_recogniser():
-    assert load_recogniser('none') is None
-
-
 @pytest.mark.parametrize('name', ['spacy', 'stanza'])
 def test_a_missing_library_is_one_line_that_says_how_to_install_it(monkeypatch, name):
     monkeypatch.setitem(sys.modules, name, None)

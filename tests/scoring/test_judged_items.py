@@ -85,7 +85,6 @@ FULL = dialogue('abcdef')
 @pytest.mark.parametrize(
     'one, options, judged',
     [
-        (FULL, {'first_speaker_only': True}, [2, 4]),
         (FULL, {'first_speaker_only': False}, [2, 3, 4, 5]),
         (FULL, {'first_speaker_only': True, 'include_given': True}, [0, 2, 4]),
         (dialogue('abcd', given=1), {'first_speaker_only': False}, [1, 2, 3]),

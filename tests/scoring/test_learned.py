@@ -36,11 +36,11 @@ from parlai_ext.scoring.learned import (
     LearnedOptions,
     Reading,
     input_blocks,
+    joined_score,
     read_responses,
     read_weights,
     weight_bytes,
 )
-from parlai_ext.scoring.learned_references import joined_score
 from parlai_ext.scoring.registry import find_scorer, load_protocol_file
 from parlai_ext.training.fit_judge import write_judge
 from tests.support.causal_models import GPT2, make
@@ -61,35 +61,31 @@ def numbers(context, response, logprobs=(-1.0, -3.0), alone=(-2.0, -6.0)):
 
 
 @pytest.mark.parametrize(
-    ('name', 'value'),
-    [
-        ('likelihood', -2),
-        ('gain', 2),
-        ('least_likely', -3),
-        ('total_gain', 0.4),
-        # "my dogs are called rex and max": 3 of 7 words stand in the last turn
-        ('in_last', 3 / 7),
-        # of its 6 pairs of neighbours none does
-        ('pairs_in_last', 0),
-        # of the last turn's words "dogs", "called" are no stop words; both are said
-        ('last_content_said', 1),
-        ('words', np.log(8)),
-        ('words_to_20', 0.7),
-        ('first_person', 1 / 7),
-        ('answers_question', 1),
-        ('no_end', 1),
-        ('small_letters', 1),
-        ('turns_before', 3),
-    ],
-)
-def test_numbers_by_pencil(name, value):
-    found = numbers(CONTEXT, 'my dogs are called rex and max')
-    assert found[name] == pytest.approx(value, abs=1e-6)
-
-
-@pytest.mark.parametrize(
     ('context', 'response', 'expected'),
     [
+        (
+            CONTEXT,
+            'my dogs are called rex and max',
+            {
+                'likelihood': -2,
+                'gain': 2,
+                'least_likely': -3,
+                'total_gain': 0.4,
+                # 3 of 7 words stand in the last turn
+                'in_last': 3 / 7,
+                # of its 6 pairs of neighbours none does
+                'pairs_in_last': 0,
+                # "dogs", "called" are no stop words; both are said
+                'last_content_said': 1,
+                'words': np.log(8),
+                'words_to_20': 0.7,
+                'first_person': 1 / 7,
+                'answers_question': 1,
+                'no_end': 1,
+                'small_letters': 1,
+                'turns_before': 3,
+            },
+        ),
         (
             CONTEXT,
             'What are your dogs called?',
@@ -103,11 +99,11 @@ def test_numbers_by_pencil(name, value):
         ),
         ((), 'hello there', {'nearest': 0, 'in_last': 0, 'copied': 0}),
     ],
-    ids=['an echo', 'cosines', 'no context'],
+    ids=['an answer', 'an echo', 'cosines', 'no context'],
 )
-def test_what_is_near_or_copied(context, response, expected):
+def test_numbers_by_pencil(context, response, expected):
     found = numbers(context, response)
-    assert {name: found[name] for name in expected} == pytest.approx(expected)
+    assert {name: found[name] for name in expected} == pytest.approx(expected, abs=1e-6)
 
 
 def weights():
@@ -136,17 +132,25 @@ def write(folder: Path, judge: JudgeWeights, **changed):
     return str(folder)
 
 
+def inputs(words_to_20=0.0, **more):
+    """
+    Return the inputs of one response, all 0 but these.
+    """
+    row = np.zeros((1, len(NUMBERS)))
+    row[0, NUMBERS.index('words_to_20')] = words_to_20
+    return {
+        'numbers': row,
+        'states': np.zeros((1, 3)),
+        'products': np.zeros((1, 4)),
+        **more,
+    }
+
+
 def test_weights_are_read_as_they_were_written(tmp_path):
     read = read_weights(write(tmp_path / 'mine', weights()))
     assert read.fitted_on == ('some set',)
-    inputs = {
-        'numbers': np.zeros((1, len(NUMBERS))),
-        'states': np.zeros((1, 3)),
-        'products': np.zeros((1, 4)),
-    }
-    inputs['numbers'][0, NUMBERS.index('words_to_20')] = 0.7
     # 2 * 0.7 of the numbers, nothing of the others
-    assert read.parts(inputs)[0].tolist() == pytest.approx([1.4, 0, 0])
+    assert read.parts(inputs(0.7))[0].tolist() == pytest.approx([1.4, 0, 0])
 
 
 def with_adapter(folder: Path, data: bytes = b'') -> str:
@@ -178,13 +182,8 @@ def test_an_adapter_is_written_signed_and_read_with_the_weights(tmp_path):
     assert scorer.evidence_labels == (*BLOCKS, ADAPTED)
     whole = hashlib.sha256(save(HEAD)).hexdigest()
     assert scorer.signed['adapter'] == whole[:16]
-    inputs = {
-        'numbers': np.zeros((1, len(NUMBERS))),
-        'states': np.zeros((1, 3)),
-        'products': np.zeros((1, 4)),
-        ADAPTED: np.array([[0.5]]),
-    }
-    assert scorer.weights.parts(inputs)[0].tolist() == pytest.approx([0, 0, 0, 1.5])
+    parts = scorer.weights.parts(inputs(**{ADAPTED: np.array([[0.5]])}))
+    assert parts[0].tolist() == pytest.approx([0, 0, 0, 1.5])
 
 
 def test_another_adapter_or_another_encoder_is_refused(tmp_path):
@@ -296,18 +295,16 @@ def test_without_a_bertscore_there_is_no_score_with_references():
     assert joined.reasons['Overall'] == 'empty'
 
 
-@pytest.mark.parametrize('name', ['learned', 'learned_references'])
-def test_every_number_of_the_evidence_has_its_label(name):
-    scorer = find_scorer(name).from_section({}, None)
+def test_every_number_of_the_evidence_has_its_label():
+    scorer = find_scorer('learned_references').from_section({}, None)
     east = np.eye(768, dtype=np.float32)[0]
     reading = Reading([-1.0], [-1.0], np.zeros(576), east, np.stack([east]))
     evidence = scorer.evidence(np.zeros(len(scorer.weights.blocks)), reading)
     judged = ItemScore({'Overall': 0.5}, evidence=evidence)
-    if name == 'learned_references':
-        judged = joined_score(judged, ItemScore({'Overall': 0.43}))
-    found = dict(zip(scorer.evidence_labels, judged.evidence, strict=True))
+    joined = joined_score(judged, ItemScore({'Overall': 0.43}))
+    found = dict(zip(scorer.evidence_labels, joined.evidence, strict=True))
     assert -1 <= found['nearness'] <= 1
-    assert found.get('bertscore', 0.43) == 0.43
+    assert found['bertscore'] == 0.43
 
 
 EAST, NORTH = np.eye(2, dtype=np.float32)

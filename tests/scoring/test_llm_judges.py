@@ -12,26 +12,20 @@ import pytest
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from parlai_ext import zoo_configs
-from parlai_ext.core.json_text import first_object
-from parlai_ext.core.nouns import Answer
 from parlai_ext.files.yaml_file import read_file, read_text
 from parlai_ext.judge_check.check import perturbations_for
-from parlai_ext.scoring import prompted
+from parlai_ext.scoring import label_judges
 from parlai_ext.scoring.base import ScoringItem, swapped_item
-from parlai_ext.scoring.directeval import DirectEval
 from parlai_ext.scoring.fed import Fed
-from parlai_ext.scoring.llm.judges import (
+from parlai_ext.scoring.label_judges import DirectEval, Prompted
+from parlai_ext.scoring.llm_judges import (
     LlmJudge,
-)
-from parlai_ext.scoring.llm.prompts import (
     expected_rating,
     json_ratings,
     label_probabilities,
     label_rating,
-    load_prompt,
     read_prompt,
 )
-from parlai_ext.scoring.prompted import Prompted
 from parlai_ext.scoring.score_run import spending_lines
 from parlai_ext.systems.chat.conversation import ChatReply
 from tests.support.family_hf import make_model
@@ -165,14 +159,6 @@ def test_who_is_judged_in_a_dialogue(speakers, judged):
     [prompt] = models.prompts
     assert 'A: One.\nB: Two.\nA: Three.' in prompt
     assert f'You rate {judged}:' in prompt
-
-
-def test_the_judged_speaker_of_a_context_is_b():
-    models = Recorder()
-    scores_of('llm_judge', [ITEM], models, rating='parsed')
-    [prompt] = models.prompts
-    assert 'B: Hi!\nA: How are you?\n' in prompt
-    assert 'B: Fine.\n' in prompt
 
 
 def test_an_item_without_what_the_prompt_shows_has_a_reason(tmp_path):
@@ -352,22 +338,27 @@ def test_labels_without_any_probability_have_no_expected_value():
     assert expected_rating({'1': 0.0, '5': 0.0}, asked()).value is None
 
 
-def test_alternatives_that_are_one_label_are_added():
-    alternatives = [
-        [['Rating', 0.0]],
-        [[' 4', math.log(0.5)], ['4', math.log(0.25)], ['5', math.log(0.125)]],
-    ]
-    found = label_probabilities(alternatives, asked())
-    assert found == pytest.approx({'1': 0, '2': 0, '3': 0, '4': 0.75, '5': 0.125})
-
-
-def test_no_token_is_a_label():
-    assert label_probabilities([[['Good', -0.1], ['4', -2.0]]], asked()) is None
-
-
-def test_a_label_that_begins_another_is_not_told_by_one_token():
-    ten = 'scale: {lowest: 1, highest: 10}'
-    assert label_probabilities([[['1', -0.1]]], asked(ten)) is None
+@pytest.mark.parametrize(
+    ('alternatives', 'scale', 'expected'),
+    [
+        # what is one label is added, at the first place that is one
+        (
+            [
+                [['Rating', 0.0]],
+                [[' 4', math.log(0.5)], ['4', math.log(0.25)], ['5', math.log(0.125)]],
+            ],
+            FIVE,
+            {'1': 0, '2': 0, '3': 0, '4': 0.75, '5': 0.125},
+        ),
+        # no token is a label
+        ([[['Good', -0.1], ['4', -2.0]]], FIVE, None),
+        # a label that begins another, 10, is not told by one token
+        ([[['1', -0.1]]], 'scale: {lowest: 1, highest: 10}', None),
+    ],
+)
+def test_probabilities_of_labels(alternatives, scale, expected):
+    found = label_probabilities(alternatives, asked(scale))
+    assert found == (expected and pytest.approx(expected))
 
 
 def test_a_json_object_with_words_around_it():
@@ -392,10 +383,6 @@ def test_a_dimension_that_json_lacks_is_missing_with_a_reason(reply):
     assert rating.value is None and rating.reason
 
 
-def test_an_object_that_breaks_off_is_none():
-    assert first_object('{"Content": 4, "Gram') is None
-
-
 GOOD = """level: turn
 scale: {lowest: 1, highest: 3}
 dimensions: {Overall: good}
@@ -405,10 +392,6 @@ prompt: 'A {context} B {response} {"json": 1}'
 
 def prompt(text):
     return read_prompt(read_text(text, 'mine.yaml'))
-
-
-def test_a_scale_gives_a_label_for_each_number():
-    assert prompt(GOOD).labels == {'1': 1.0, '2': 2.0, '3': 3.0}
 
 
 def test_what_is_filled_in_is_not_filled_again():
@@ -452,12 +435,7 @@ def test_a_pair_has_labels_from_0_to_1():
 
 def test_a_prompt_of_another_level_is_refused():
     with user_error(r'dialogue.yaml:\d+: level'):
-        load_prompt('dialogue', 'turn')
-
-
-def test_an_unknown_name_gets_the_nearest_one():
-    with user_error('response'):
-        load_prompt('reponse', 'turn')
+        LlmJudge.from_section({'prompt': 'dialogue'})
 
 
 @pytest.mark.parametrize('path', sorted((zoo_configs.HOME / 'prompts').glob('*.yaml')))
@@ -485,30 +463,13 @@ def answer_logprob(folder, prompt, answer):
 
 def test_the_share_of_the_first_answer(chat_folder, monkeypatch):
     # the tiny tokenizer knows no Yes and No
-    monkeypatch.setattr(prompted, 'ANSWERS', WORDS[:2])
+    monkeypatch.setattr(label_judges, 'ANSWERS', WORDS[:2])
     options = {'judge_model_file': chat_folder, 'question': ASK}
     [score] = scores_of('prompted', [ScoringItem((HOW, SO), HOW)], **options)
     prompt = f'Dialogue:\nB: {HOW}\nA: {SO}\n\nResponse:\nB: {HOW}\n\n{ASK}'
     yes, no = (math.exp(answer_logprob(chat_folder, prompt, a)) for a in WORDS[:2])
     assert yes != pytest.approx(no, rel=1e-3)
     assert score.values['Overall'] == pytest.approx(yes / (yes + no), abs=1e-5)
-
-
-def test_no_probability_of_either_answer_is_no_score(chat_folder):
-    class Silent:
-        signature = 'silent'
-        vectorizer = SimpleNamespace(
-            tokenizer=AutoTokenizer.from_pretrained(chat_folder)
-        )
-
-        def likelihood(self, name):
-            return self
-
-        def answer(self, questions):
-            return [Answer(((-math.inf,), (-math.inf,))) for _ in questions]
-
-    [score] = scores_of('prompted', [ScoringItem((), SO)], Silent())
-    assert score.values['Overall'] is None
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,7 @@ from parlai_ext.scoring.human_centered import (
     EMPATHIC,
     style_matching,
 )
-from tests.support.on_cpu import models_on_cpu
 from tests.support.scoring_samples import scores_of
-from tests.support.tiny_encoders import make_encoder
-from tests.support.tiny_models import sentences
 
 
 def scored(scorer, context, response, speakers=None, models=None, **options):
@@ -47,7 +44,6 @@ UNIGRAMS = {'n': 1}
     [
         # what blanks part
         ('length', ('hi',), 'a b  c', 3, None, {}),
-        ('length', ('hi',), 'well , no', 3, None, {}),
         ('length', ('hi',), '', 0, None, {}),
         # pairs: no-no, no-no, no-way; two of three differ, capitals do not count
         ('distinct', (), 'no No no way', 2 / 3, None, {}),
@@ -57,24 +53,14 @@ UNIGRAMS = {'n': 1}
         ('repetition', DOG, 'I like my cat', -2 / 3, None, {}),
         # no pair stands across two utterances: dog-so was not said
         ('repetition', DOG, 'dog so', 0, None, {}),
-        ('repetition', (), 'i like', 0, None, {}),
         # of my, cat, bear, own, too: `a bear` is too long ago, and own turns do not
         # count
         ('overlap', HEARD, 'My cat. Bear own too', 2 / 5, None, {}),
         ('overlap', (), 'hello', 0, None, {}),
         # of a whole dialogue the mean over its speaker's utterances
-        ('overlap', MUSE, None, (0 + 1 / 2) / 2, (TWO, 'me'), {}),
         ('overlap', MUSE, None, (1 / 2 + 1) / 2, (TWO, 'you'), {}),
         # who spoke twice: of `you` the turn before the last two
-        (
-            'overlap',
-            tuple('abc'),
-            'b c a',
-            2 / 3,
-            (('you', 'me', 'me', 'you'), 'you'),
-            {},
-        ),
-        ('length', GAME, None, 2, (TWO, 'me'), {}),
+        ('overlap', tuple('abc'), 'b c a', 2 / 3, TWICE, {}),
         ('length', GAME, None, (1 + 4) / 2, (TWO, 'you'), {}),
         ('distinct', GAME, None, 1 / 2, (TWO, 'me'), {}),
         # 'a b' is new at first and said before at the second time
@@ -163,19 +149,6 @@ def test_no_context_or_a_zero_vector_gives_no_score(context, why):
     score = scored('relevance', context, 'north', models=KnownEncoder())
     assert score.values == {'Relevance': None}
     assert why in score.reasons['Relevance']
-
-
-def test_agreement_with_numpy_on_a_real_encoder(tmp_path):
-    folder = make_encoder(tmp_path / 'encoder')
-    handle = models_on_cpu()
-    texts = sentences(8)
-    items = [ScoringItem(tuple(texts[:k]), texts[k]) for k in range(1, 8)]
-    scores = scores_of('relevance', items, handle, encoder=folder)
-    vectors = [handle.embedder(folder).encode([text])[0] for text in texts]
-    for k, score in enumerate(scores, 1):
-        first, second = vectors[k].astype(float), vectors[k - 1].astype(float)
-        cosine = np.dot(first, second) / np.linalg.norm(first) / np.linalg.norm(second)
-        assert score.values['Relevance'] == pytest.approx(cosine, abs=1e-5)
 
 
 # --- human-centred metrics ------------------------------------------------------------

@@ -69,9 +69,7 @@ def test_several_references_the_best_one_counts_and_is_named():
 @pytest.mark.parametrize(
     ('response', 'texts', 'lacking'),
     [
-        ('', ('a',), 'response'),
         (' ', ('a',), 'response'),
-        ('a', (), 'reference'),
         ('a', ('', ' '), 'reference'),
     ],
 )
@@ -156,12 +154,6 @@ def test_meteor_matches_synonyms(wordnet):
     # without: 2 of 3 words match, in 2 chunks: F = 2/3, penalty 0.5 * (2/2)^3
     value = overall('meteor', response, text, wordnet='none')
     assert value == pytest.approx(2 / 3 * (1 - 0.5))
-
-
-def test_several_references_the_best_one_counts(wordnet):
-    texts = ('no match', 'a dog', 'dog dog dog')
-    best = max(overall('meteor', 'a dog', text, wordnet=wordnet) for text in texts)
-    assert overall('meteor', 'a dog', *texts, wordnet=wordnet) == best
 
 
 def test_the_signature_has_the_content_of_wordnet_and_not_its_folder(tmp_path):

@@ -27,7 +27,6 @@ from tests.support.scoring_samples import (
     small_run,
 )
 from tests.support.small_run import files_of, small_config
-from tests.support.tiny_models import make_generator
 
 DIMENSIONS = ('Wit', 'Joy')
 SETS = FollowUps({'Wit': Sides((), ('dull', 'dim')), 'Joy': Sides((), ('sad',))})
@@ -85,12 +84,6 @@ def test_every_judged_utterance_has_every_dimension(tmp_path, score):
     assert {row[:4] for row in rows} == {(*e, d) for e in expected for d in DIMENSIONS}
     reasons = {row[5] for row in rows if row[:3] == ('d3', None, FIRST)}
     assert reasons == {BROKE}
-
-
-def test_the_report_counts_shards_dialogues_and_utterances(tmp_path):
-    _, report = scored_run(tmp_path)
-    assert (report.n_shards, report.n_shards_scored, report.n_dialogues) == (2, 2, 4)
-    assert (report.n_utterances, report.n_unscored) == (5, 2)
 
 
 def test_scored_shards_are_not_scored_again(tmp_path):
@@ -156,21 +149,18 @@ def test_options_replace_parts_of_the_protocols_scorer():
 
 def test_command_scores_a_run_and_other_options_lie_beside(tmp_path, capsys):
     run = small_run(tmp_path / 'run')
-    model_file = make_generator(tmp_path)
-    common = {'run_dir': str(run.root), 'judge_model_file': model_file}
+    judge = 'zoo:mini/judge/model'
+    common = {'run_dir': str(run.root), 'judge_model_file': judge, 'no_cuda': True}
     one = ScoreDialogues.main(**common)
     other = ScoreDialogues.main(**common, fed_polarity='both')
-    assert 'scored 5 utterances of 4 dialogues' in capsys.readouterr().out
-    assert run.scores(one.signature).root != run.scores(other.signature).root
-    assert (one.n_shards_scored, other.n_shards_scored) == (2, 2)
-
-
-def test_the_bar_tells_how_much_the_judge_has_read(tmp_path, capsys):
-    small_run(tmp_path / 'run')
-    judge = make_generator(tmp_path)
-    ScoreDialogues.main(run_dir=tmp_path / 'run', judge_model_file=judge, no_cuda=True)
+    told = capsys.readouterr()
+    assert 'scored 5 utterances of 4 dialogues' in told.out
     # two utterances of d0 and of d1, one of d2; d3 is broken off
-    assert '5 inputs read' in capsys.readouterr().err
+    assert '5 inputs read' in told.err
+    assert run.scores(one.signature).root != run.scores(other.signature).root
+    for report in (one, other):
+        assert (report.n_shards, report.n_shards_scored) == (2, 2)
+        assert (report.n_dialogues, report.n_unscored) == (4, 4)
 
 
 COMPUTE = EncoderDecoder._encode_and_decode

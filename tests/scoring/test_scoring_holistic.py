@@ -7,7 +7,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import torch
 
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.holistic import Holistic, diversity, earlier_utterance, scaled
@@ -60,17 +59,13 @@ def mean_loss(folder, text):
     return string_loss(model, ids), len(ids) - 1
 
 
-def test_coherence_is_that_of_the_program(gpt2_folder):
+def test_coherence_and_fluency_are_those_of_the_program(gpt2_folder):
     for item, score in zip(ITEMS, scored(gpt2_folder, ITEMS), strict=True):
         context = '\n'.join(item.context)
         both, n_both = mean_loss(gpt2_folder, f'{context} {item.response}')
         alone, n_alone = mean_loss(gpt2_folder, context)
         expected = -both * n_both + alone * n_alone
         assert score.values['Coherence'] == pytest.approx(expected, rel=1e-4)
-
-
-def test_fluency_is_the_loss_of_transformers_with_its_sign_turned(gpt2_folder):
-    for item, score in zip(ITEMS, scored(gpt2_folder, ITEMS), strict=True):
         expected = -mean_loss(gpt2_folder, item.response)[0]
         assert score.values['Fluency'] == pytest.approx(expected, rel=1e-4)
 
@@ -131,7 +126,6 @@ def test_consistency_is_with_the_speakers_last_utterance(gpt2_folder):
     [
         (('a', 'b', 'a', 'b', 'a'), 'a', 'three'),
         (('a', 'a', 'b', 'b', 'a'), 'a', 'two'),
-        (('b', 'b', 'b', 'b', 'a'), 'a', None),
         (('a', 'a', 'a', 'a', 'a'), 'a', 'three'),  # self-play
     ],
 )
@@ -146,28 +140,6 @@ def test_a_classifier_without_the_label_is_refused(gpt2_folder):
     classifier.labels = ('LABEL_0', 'LABEL_1', 'LABEL_2')
     with user_error('classifier.*LABEL_0'):
         scored(gpt2_folder, ITEMS, classifier)
-
-
-def test_a_real_classifier(gpt2_folder, tmp_path):
-    import transformers
-
-    from tests.support.tiny_encoders import make_encoder
-
-    path = make_encoder(tmp_path, n_labels=3)
-    config = transformers.AutoConfig.from_pretrained(path)
-    config.id2label = dict(enumerate(('contradiction', 'neutral', 'entailment')))
-    config.save_pretrained(path)
-    options = {'judge_model_file': gpt2_folder, 'classifier': path}
-    scores = scores_of('holistic', ITEMS[1:], **options)
-    tokenizer = transformers.AutoTokenizer.from_pretrained(path)
-    model = transformers.AutoModelForSequenceClassification.from_pretrained(path).eval()
-    for k, score in zip((2, 3, 4), scores, strict=True):
-        with torch.no_grad():
-            logits = model(
-                **tokenizer(TEXTS[k - 2], TEXTS[k], return_tensors='pt')
-            ).logits
-        expected = 1 - float(logits.softmax(-1)[0, 0])
-        assert score.values['Consistency'] == pytest.approx(expected, abs=1e-5)
 
 
 def test_what_is_missing_has_a_reason(gpt2_folder):

@@ -9,6 +9,7 @@ import pytest
 import torch
 from tokenizers import processors
 from transformers import (
+    AutoModelForCausalLM,
     AutoModelForSeq2SeqLM,
     AutoTokenizer,
     BlenderbotConfig,
@@ -20,11 +21,11 @@ from parlai_ext.core.nouns import Question
 from parlai_ext.models.judge_names import judge_system
 from parlai_ext.models.watch import NO_WATCH, Watch
 from parlai_ext.scoring.base import ScoringItem
+from parlai_ext.scoring.fed import FULL_JUDGE, Full
 from parlai_ext.scoring.followups import load_followups
-from parlai_ext.scoring.full import JUDGE, Full
 from parlai_ext.systems.hub import cached_weights
 from tests.support.family_hf import draw, make_model
-from tests.support.fed_samples import END, gpt2, huggingface_loss
+from tests.support.fed_samples import huggingface_loss
 from tests.support.on_cpu import models_on_cpu
 from tests.support.scoring_samples import KnownJudge, overall, scores_of
 from tests.support.tiny_models import sentences
@@ -109,44 +110,30 @@ def test_turns_of_the_context_that_are_read(turns, n_read):
 # --- token accuracy -------------------------------------------------------------------
 
 
-def own_choices(folder, context, n):
-    """
-    Return the n tokens that transformers' greedy search puts after a context.
-    """
-    model, tokenizer = gpt2(folder)
-    ids = torch.tensor([tokenizer.encode(''.join(text + END for text in context))])
-    given = {'do_sample': False, 'max_new_tokens': n, 'min_new_tokens': n}
-    given['attention_mask'] = torch.ones_like(ids)
-    return model.generate(ids, pad_token_id=0, **given)[0, ids.shape[1] :].tolist()
+@pytest.mark.parametrize('kind', ['gpt2', 'bart'])
+def test_a_greedy_search_chooses_every_token_of_its_own(tmp_path, kind):
+    folder = make_model(tmp_path, kind)
+    auto = AutoModelForCausalLM if kind == 'gpt2' else AutoModelForSeq2SeqLM
+    ids = AutoTokenizer.from_pretrained(folder)('tea rain', return_tensors='pt')
+    # by transformers, after the context or the start token
+    found = auto.from_pretrained(folder).generate(
+        **ids, do_sample=False, min_new_tokens=4, max_new_tokens=4, pad_token_id=0
+    )
+    chosen = tuple(found[0, -4:].tolist())
+    other = (*chosen[:3], (chosen[3] + 1) % 30)
+    judge = models_on_cpu().likelihood(folder)
+    context = tuple(ids['input_ids'][0].tolist()) if kind == 'gpt2' else ('tea rain',)
+    [answer] = judge.answer([Question(context, (chosen, other))], greedy=True)
+    assert answer.continuations == ((1,) * 4, (1, 1, 1, 0))
 
 
-def test_a_greedy_search_chooses_every_token_of_its_own(gpt2_folder):
-    chosen = own_choices(gpt2_folder, SAID[:2], 6)
-    judge = models_on_cpu().likelihood(gpt2_folder)
-    other = (*chosen[:3], (chosen[3] + 1) % 200)
-    question = Question(SAID[:2], (tuple(chosen), other))
-    [answer] = judge.answer([question], greedy=True)
-    assert answer.continuations == ((1,) * 6, (1, 1, 1, 0))
+def test_token_accuracy_is_the_share_of_hits():
+    class Hits(KnownJudge):
+        def answer(self, questions, greedy):
+            return super().answer(questions)
 
-
-def test_an_encoder_decoder_tells_it_too(tmp_path):
-    folder = make_model(tmp_path, 'bart')
-    model = AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    judge = models_on_cpu().likelihood(str(folder))
-    context, response = 'tea rain', 'book song hill'
-    inputs = tokenizer(context, return_tensors='pt')['input_ids']
-    labels = tokenizer(response, return_tensors='pt')['input_ids']
-    with torch.no_grad():
-        logits = model(input_ids=inputs, labels=labels).logits
-    [best] = logits.argmax(-1).tolist()
-    texts = [*zip(best, labels[0].tolist(), strict=True)]
-    [answer] = judge.answer([Question((context,), (response,))], greedy=True)
-    assert answer.continuations[0] == tuple(float(a == b) for a, b in texts)
-    # put the model's own choice first: that token is now a hit
-    own = (best[0], *labels[0, 1:].tolist())
-    [answer] = judge.answer([Question((context,), (own,))], greedy=True)
-    assert answer.continuations[0][0] == 1
+    scores = scores_of('token_accuracy', ITEMS, Hits(lambda *_: (1.0, 0.0, 1.0)))
+    assert [score.values['Overall'] for score in scores] == [pytest.approx(2 / 3)] * 3
 
 
 class Store(dict):
@@ -161,18 +148,6 @@ def test_log_probabilities_come_back_after_a_greedy_question(gpt2_folder, watch)
     before = judge.answer([question])
     assert judge.answer([question], greedy=True) != before
     assert judge.answer([question]) == before
-
-
-def test_the_share_of_tokens_that_are_the_likeliest(gpt2_folder):
-    model, tokenizer = gpt2(gpt2_folder)
-    scores = scores_of('token_accuracy', ITEMS[1:], judge_model_file=gpt2_folder)
-    for item, score in zip(ITEMS[1:], scores, strict=True):
-        before = tokenizer.encode(''.join(text + END for text in item.context))
-        ids = before + tokenizer.encode(item.response + END)
-        with torch.no_grad():
-            best = model(torch.tensor([ids])).logits[0].argmax(-1).tolist()
-        hits = [best[i - 1] == ids[i] for i in range(len(before), len(ids))]
-        assert score.values['Overall'] == pytest.approx(sum(hits) / len(hits))
 
 
 # --- FULL -----------------------------------------------------------------------------
@@ -292,4 +267,4 @@ def test_follow_ups_without_complaints_are_refused(tmp_path):
 
 
 def test_the_default_judge_parts_turns_by_tabs():
-    assert judge_system(JUDGE).opt['hf_turn_separator'] == '\t'
+    assert judge_system(FULL_JUDGE).opt['hf_turn_separator'] == '\t'

@@ -6,6 +6,7 @@ The words of these lists stand for swear words; none is one.
 
 import json
 from contextlib import nullcontext
+from dataclasses import replace
 
 import pytest
 import torch
@@ -13,17 +14,16 @@ from parlai.core.agents import create_agent
 from parlai.core.params import ParlaiParser
 
 from parlai_ext.commands import plugin
-from parlai_ext.engines.machine import Machine
-from parlai_ext.models.handle import ModelHandle
 from parlai_ext.scoring.base import ScoringItem
-from parlai_ext.scoring.named_detectors import load_detectors, read_detector
 from parlai_ext.scoring.score_run import build_scorer
 from parlai_ext.scoring.toxicity import (
     KINDS,
     ToxicityDetector,
     label_column,
+    load_detectors,
+    read_detector,
 )
-from tests.support.on_cpu import models_on_cpu
+from tests.support.on_cpu import CPU, models_on_cpu
 from tests.support.tiny_encoders import make_encoder
 from tests.support.user_error import user_error
 
@@ -41,8 +41,8 @@ class Capitals(ToxicityDetector):
         return [sum(map(str.isupper, t)) / len(t) for t in texts]
 
 
-def toxicity(spec, texts, models=MODELS, **how):
-    return [number for number, _ in read_detector(spec, models, **how).of_texts(texts)]
+def toxicity(spec, texts, models=MODELS):
+    return [number for number, _ in read_detector(spec, models).of_texts(texts)]
 
 
 @pytest.fixture
@@ -126,7 +126,7 @@ def test_a_classifier_of_parlai_is_asked_in_batches(tmp_path):
     agent.opt['model_file'] = file
     agent.save(file)
     texts = ['you like tea', 'tea', 'like you']
-    models = ModelHandle(Machine(no_cuda=True, batchsize=2))
+    models = models_on_cpu(replace(CPU, batchsize=2))
     expected = []
     for text in texts:
         agent.reset()
@@ -139,8 +139,8 @@ def test_a_classifier_of_parlai_is_asked_in_batches(tmp_path):
 def test_a_detector_of_ones_own_is_named_by_module_and_class():
     name = f'{__name__}:Capitals'
     with user_error('not imported'):
-        read_detector(name, MODELS)  # as a record names it
-    assert toxicity(name, ['aB', 'AB'], named_by_user=True) == [0.5, 1]
+        load_detectors([name], MODELS)  # as a record names it
+    assert toxicity(name, ['aB', 'AB']) == [0.5, 1]
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_a_detector_of_ones_own_is_named_by_module_and_class():
 )
 def test_a_detector_that_cannot_be_had_is_one_line(words, spec, problem):
     with user_error(problem):
-        read_detector(spec, MODELS, named_by_user=True)
+        read_detector(spec, MODELS)
     if ':' not in spec:  # it can be had nowhere: nothing is left out, it is an error
         with user_error(problem):
             load_detectors([words, spec], MODELS)
@@ -174,6 +174,4 @@ def test_a_detector_scores_a_run_and_higher_is_better(words):
     other = build_scorer({**section, 'threshold': 0.1})
     assert scorer.signature == other.signature  # scores are the same
     with user_error('is no ToxicityDetector'):
-        read_detector(
-            'tests.support.outside_scorer:Similarity', MODELS, named_by_user=True
-        )
+        read_detector('tests.support.outside_scorer:Similarity', MODELS)

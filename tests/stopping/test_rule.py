@@ -108,14 +108,6 @@ def far_apart_with_a_few_outliers(share):
     return scores
 
 
-def test_the_skewness_of_a_look_is_that_of_its_most_skewed_pair():
-    scores = np.random.default_rng(4).exponential(size=(3, 60))
-    (look,), _ = settle_pairs(scores, ['a', 'b', 'c'], [50], 0.1)
-    pairs = [scores[i, :50] - scores[j, :50] for i, j in ((0, 1), (0, 2), (1, 2))]
-    largest = max(abs(stats.skew(pair)) for pair in pairs)
-    assert look.skewness == pytest.approx(largest)
-
-
 @pytest.mark.parametrize('share, settled', [(4, [0, 0, 0, 0]), (20, [1, 1, 0, 0])])
 def test_skewed_differences_settle_nothing_before_160_openers(share, settled):
     # one in four: skewness (1 - 2 / 4) / sqrt(3 / 16) = 1.15; one in 20: 4.13
@@ -186,9 +178,7 @@ def test_one_system_has_no_pairs():
     'first, second, what, wrong',
     [
         ('1', '0', ORDER, True),
-        ('1', '2', ORDER, True),
         ('0', '1', TIE, True),
-        ('0', '1', ORDER, False),
         ('1', '2', TIE, False),
         ('1', '0', None, False),
     ],

@@ -10,7 +10,7 @@ import pytest
 from parlai_ext.data.toxic_pairs import ToxicData, read_pairs
 from parlai_ext.engines.machine import Machine
 from parlai_ext.models.handle import ModelHandle
-from parlai_ext.scoring.named_detectors import read_detector
+from parlai_ext.scoring.toxicity import read_detector
 from parlai_ext.systems.fetch import public_sets
 from parlai_ext.systems.fetch.public_sets import SETS, TRACK_WORDS, with_public_sets
 from tests.support.no_network import downloads_give
@@ -65,6 +65,6 @@ def test_other_bytes_and_no_network_are_one_line(web, tmp_path, monkeypatch):
 
 def test_the_tracks_words_are_read_and_its_program_is_not_run(web, tmp_path):
     models = ModelHandle(Machine(datapath=str(tmp_path)))
-    detector = read_detector(f'words={TRACK_WORDS}', models, named_by_user=True)
+    detector = read_detector(f'words={TRACK_WORDS}', models)
     texts = ['Oh no!', 'grunks', 'a grunk']
     assert [toxic for _, toxic in detector.of_texts(texts)] == [True, False, True]

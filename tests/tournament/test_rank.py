@@ -192,13 +192,6 @@ def test_ranks_of_judges_are_averaged_and_the_smallest_is_best():
     assert reference.rating == {'a': -1.5, 'b': -1.5, 'c': -3.0}
 
 
-def test_missing_human_rank_is_named(tmp_path):
-    said = [HumanJudgement(n, 'rank', k, 'r') for k, n in enumerate(('a', 'b'), 1)]
-    ranking = rank_run(played(tmp_path), SCORER, human=said, bootstraps=20)
-    tau = ranking.tournament.ratings['3-1-0'].tau
-    assert tau.n == 2 and 'no human rank: c' in tau.notes
-
-
 def test_one_without_a_game_leaves_the_others_their_places(tmp_path):
     silent = [(x, y) for x in NAMES for y in NAMES if 'a' in (x, y)]
     run = played(tmp_path, silent=silent)

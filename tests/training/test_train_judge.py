@@ -19,11 +19,7 @@ from transformers import (
 )
 
 from parlai_ext.commands.train_judge import TrainJudge
-from parlai_ext.scoring.label_judges import (
-    JudgedResponse,
-    LabelTokens,
-    read_training_card,
-)
+from parlai_ext.scoring.label_judges import CARD, JudgedResponse, LabelTokens
 from parlai_ext.scoring.paireval import PairEval
 from parlai_ext.training import judge
 from parlai_ext.training.judge import train_judge
@@ -190,7 +186,7 @@ def test_the_merged_judge_answers_as_the_trained_one(base, tmp_path):
         expected = adapted(ids).logits
         assert torch.allclose(merged(ids).logits, expected, atol=1e-4)
         assert not torch.allclose(expected, before, atol=1e-2)
-    card = read_training_card(result.folder)
+    card = json.loads((result.folder / CARD).read_text())
     assert card['method'] == 'paireval' and card['steps'] == 4
 
 
@@ -262,7 +258,8 @@ def test_a_judge_learns_to_tell_held_out_pairs_apart(base, tmp_path):
     out = tmp_path / 'out'
     where = {'base': base, 'pairs': str(pairs), 'out': str(out), 'no_cuda': True}
     TrainJudge.main(**where, **FAST)
-    assert read_training_card(out)['losses'][-1] < 0.5 * math.log(2)
+    card = json.loads((out / CARD).read_text())
+    assert card['losses'][-1] < 0.5 * math.log(2)
 
     people.write_text('\n'.join(json.dumps({'dialogue': t}) for t in TOPICS[:3]))
     scorer = PairEval.from_section(

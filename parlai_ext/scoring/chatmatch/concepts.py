@@ -31,13 +31,10 @@ CACHED = 1 << 16
 UNPUNCTUATED = {ord(mark): None for mark in string.punctuation}
 TREEBANK = NLTKWordTokenizer()
 PORTER = PorterStemmer()
+# of three letters and the rest
 CONTRACTED = {
-    'cannot': ('can', 'not'),
-    'gimme': ('gim', 'me'),
-    'gonna': ('gon', 'na'),
-    'gotta': ('got', 'ta'),
-    'lemme': ('lem', 'me'),
-    'wanna': ('wan', 'na'),
+    word: (word[:3], word[3:])
+    for word in ['cannot', 'gimme', 'gonna', 'gotta', 'lemme', 'wanna']
 }
 # the script adds them against division by 0, and its numbers show it
 ABOVE, BELOW = 1e-12, 1e-5
@@ -97,21 +94,8 @@ DEFAULT = 'content_words'
 ENDING = '.jsonl'
 # nouns, adjectives, verbs, foreign words, predeterminers and possessive endings; no
 # proper nouns: the tags whose words are concepts in the released script
-TAGS = (
-    'FW',
-    'JJ',
-    'NN',
-    'NNS',
-    'NNPS',
-    'PDT',
-    'POS',
-    'VB',
-    'VBD',
-    'VBG',
-    'VBN',
-    'VBP',
-    'VBZ',
-)
+OPEN_CLASSES = 'FW JJ NN NNS NNPS PDT POS VB VBD VBG VBN VBP VBZ'
+TAGS = OPEN_CLASSES.split()
 # what is left of contractions once the apostrophe is gone
 SPLINTERS = frozenset(['d', 'ive', 'll', 'm', 'ont', 're', 's', 't', 've'])
 CLOSED_CLASSES = """
@@ -162,10 +146,20 @@ def load_dictionaries(name: str) -> Finder:
     if name == DEFAULT:
         return Finder('content_words-1', all_but_function_words)
     if name == 'nltk':
-        tagger = load_tagger()
-        return Finder(
-            f'nltk-{version("nltk")}', partial(content_words_by_tags, tagger=tagger)
+        from nltk.tag.perceptron import (  # type: ignore[import-untyped]
+            PerceptronTagger,
         )
+
+        try:
+            tag = PerceptronTagger().tag
+        except LookupError as error:
+            raise UserError(
+                "scorer: concepts: nltk's tagger has no weights; `python -m "
+                'nltk.downloader averaged_perceptron_tagger_eng` gets them; `concepts: '
+                f'{DEFAULT}` needs nothing'
+            ) from error
+        find = partial(content_words_by_tags, tagger=tag)
+        return Finder(f'nltk-{version("nltk")}', find)
     path = Path(name)
     if not path.exists():
         raise UserError(
@@ -196,37 +190,22 @@ def content_words_by_tags(dialogue: Dialogue, tagger: Tagger) -> dict[str, str]:
     return {word: root for word, root in stems.items() if word not in SPLINTERS}
 
 
-def load_tagger() -> Tagger:
-    """
-    Return nltk's English tagger.
-
-    :raises UserError: saying how to get its weights.
-    """
-    from nltk.tag.perceptron import (  # type: ignore[import-untyped]
-        PerceptronTagger,
-    )
-
-    try:
-        tag: Tagger = PerceptronTagger().tag
-    except LookupError as error:
-        raise UserError(
-            "scorer: concepts: nltk's tagger has no weights; `python -m "
-            f'nltk.downloader averaged_perceptron_tagger_eng` gets them; `concepts: '
-            f'{DEFAULT}` needs nothing'
-        ) from error
-    return tag
-
-
 def dictionaries_from_files(path: Path) -> Finder:
     """
     Return the dictionaries in one file, for all dialogues, or in a folder.
 
-    :raises UserError: for a folder without any.
+    :raises UserError: for a folder without any, or a file that is none; it is named.
     """
     paths = [path] if path.is_file() else sorted(path.glob('*' + ENDING))
     if not paths:
         raise UserError(f'scorer: concepts {path}: no *{ENDING} in this folder')
-    dictionaries = {path.stem: read_dictionary(path) for path in paths}
+    dictionaries = {}
+    for one in paths:
+        try:
+            data = parse_json(one.read_bytes())
+            dictionaries[one.stem] = record_from_json(dict[str, str], data)
+        except (OSError, ValueError) as error:
+            raise UserError(f'scorer: concepts {one}: {error}') from error
     digest = hashlib.sha256(
         json.dumps(list(dictionaries.items())).encode()
     ).hexdigest()[:10]
@@ -242,15 +221,3 @@ def dictionaries_from_files(path: Path) -> Finder:
         return next((dictionaries[key] for key in keys if key in dictionaries), None)
 
     return Finder(f'files-{digest}', find)
-
-
-def read_dictionary(path: Path) -> dict[str, str]:
-    """
-    Read a JSON object of words and their concepts.
-
-    :raises UserError: naming the file.
-    """
-    try:
-        return record_from_json(dict[str, str], parse_json(path.read_bytes()))
-    except (OSError, ValueError) as error:
-        raise UserError(f'scorer: concepts {path}: {error}') from error

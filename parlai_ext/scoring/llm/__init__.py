@@ -1,3 +1,0 @@
-"""
-Judges that are prompted: a chat model is asked in words, and its answer is a score.
-"""
