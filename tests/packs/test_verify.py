@@ -52,8 +52,8 @@ def first(files, start):
     )
 
 
-def problems(path, **options):
-    return check_pack(path, RegenerateOptions(**options)).problems
+def problems(path):
+    return check_pack(path).problems
 
 
 @pytest.fixture

@@ -15,7 +15,12 @@ from tests.support.annotated_answers import answers_file
 from tests.support.browser import BROWSER, MISSING, Browser
 from tests.support.planted_run import rated_run
 from tests.support.report_example import example_run
-from tests.support.simulated_annotators import ranked_names, read_key, simulated_answer
+from tests.support.simulated_annotators import (
+    page_data,
+    ranked_names,
+    read_key,
+    simulated_answer,
+)
 
 pytest_plugins = ['tests.support.browser']
 pytestmark = pytest.mark.skipif(BROWSER is None, reason=MISSING)
@@ -72,9 +77,8 @@ def page_items(page):
     """
     Return the items of a page by the texts of their dialogues, sorted.
     """
-    data = page.read_text(encoding='utf-8').split('id="data">')[1].split('</script>')[0]
     items = {}
-    for item in json.loads(data)['items']:
+    for item in page_data(page)['items']:
         texts = [[turn['text'] for turn in d] for d in item['dialogues']]
         items[json.dumps(sorted(texts))] = (item['id'], texts)
     return items
