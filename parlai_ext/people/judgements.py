@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from itertools import compress
+from operator import attrgetter
 from typing import TypeVar
 
 from parlai_ext.core.errors import UserError, require_known
@@ -25,12 +26,15 @@ from parlai_ext.core.nouns import HumanJudgement
 from parlai_ext.people.rating_set import ShownTurn
 from parlai_ext.ranking.annotator_agreement import near_median
 from parlai_ext.store.lines import json_lines_text
+from parlai_ext.view.table import Column, Table
 from parlai_ext.view.text import csv_text, spreadsheet_text
 
 JUDGEMENT_COLUMNS = ('system', 'dimension', 'value', 'rater', 'dialogue_id')
 COMPARISON_COLUMNS = (
-    *('rater', 'dimension', 'first', 'second', 'winner'),
-    *('first_dialogue_id', 'second_dialogue_id', 'item'),
+    *map(Column, ('rater', 'dimension', 'first', 'second', 'winner')),
+    Column('first_dialogue_id', of=attrgetter('first_dialogue')),
+    Column('second_dialogue_id', of=attrgetter('second_dialogue')),
+    Column('item'),
 )
 TIE = 0.5
 FILE, CARD = 'judged.jsonl', 'judged.yaml'
@@ -236,14 +240,7 @@ def comparisons_csv(comparisons: Sequence[Comparison]) -> str:
     """
     Return comparisons as CSV; the winner of a tie is empty.
     """
-    rows = (
-        (
-            *(spreadsheet_text(c.rater), c.dimension, c.first, c.second, c.winner),
-            *(c.first_dialogue, c.second_dialogue, c.item),
-        )
-        for c in comparisons
-    )
-    return csv_text([COMPARISON_COLUMNS, *rows])
+    return Table(COMPARISON_COLUMNS, comparisons).csv()
 
 
 def judged_lines(
