@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.core.errors import UserError, nearest
+from parlai_ext.core.errors import UserError, nearest, require_known
 from parlai_ext.core.options import option
 from parlai_ext.files.csv_file import read_csv
 from parlai_ext.files.json_file import is_texts, json_lines, read_json
@@ -249,9 +249,8 @@ def conditions_of(data: ToxicData, columns: set[str]) -> list[Condition]:
             text = f'{flag} {",".join(bound)}'
             conditions.append(Condition(f'{side}_emotion', sign, tuple(bound), text))
     for one in conditions:
-        if one.column not in columns:
-            hint = nearest(one.column, columns)
-            raise UserError(f'{one.text}: there is no column {one.column!r}; {hint}')
+        problem = f'{one.text}: there is no column {one.column!r}'
+        require_known(one.column, columns, problem)
     return conditions
 
 
