@@ -6,7 +6,6 @@ import argparse
 from dataclasses import dataclass
 
 import pytest
-from parlai.core.params import ParlaiParser
 
 from parlai_ext.core.options import (
     Flags,
@@ -40,11 +39,10 @@ class Sample:
         return {'share': 0.25} if given.get('against') == 'last_turn' else {}
 
 
-def parsed(*args, parser=None, **kwargs):
-    parser = parser or argparse.ArgumentParser()
+def parsed(*args, **kwargs):
+    parser = argparse.ArgumentParser()
     Flags(Sample, prefix='sample', title='Sample', **kwargs).add_to(parser)
-    opt = parser.parse_args(list(args))
-    return flag_values(Sample, opt if isinstance(opt, dict) else vars(opt), 'sample')
+    return flag_values(Sample, vars(parser.parse_args(list(args))), 'sample')
 
 
 def test_a_mapping_is_read_with_defaults_for_what_is_not_given():
@@ -90,12 +88,6 @@ def test_flags_are_kebab_case_and_know_their_types_and_are_no_values_where_not_g
     expected = {'share': 0.2, 'turns': 3, 'exact': True, 'words': ('a', 'b', 'c')}
     assert parsed(*words.split(), not_given=True) == expected
     assert parsed(not_given=True) == {}
-
-
-def test_agent_options_have_the_declared_defaults():
-    parser = ParlaiParser(add_parlai_args=False)
-    values = parsed('--sample-against', 'last_turn', parser=parser)
-    assert values['against'] == 'last_turn' and values['share'] == 0.5
 
 
 def test_a_wrong_flag_is_refused_by_the_parser(capsys):

@@ -2,8 +2,6 @@
 The utterances of dialogues to train on.
 """
 
-import json
-
 from parlai_ext.data.formats import read_dialogue_texts
 from tests.support.shared_data import shared
 from tests.support.user_error import user_error
@@ -21,9 +19,8 @@ def test_an_archive_of_dailydialog_has_files_of_labels_too(tmp_path):
 
 
 def test_files_that_can_be_imported(tmp_path):
-    path = tmp_path / 'chats.jsonl'
     turns = [{'id': 'a', 'text': 'Hi!'}, {'id': 'b', 'text': 'Hello.'}]
-    path.write_text(json.dumps({'dialog': [turns]}) + '\n')
+    path = written(tmp_path, 'chats.jsonl', {'dialog': [turns]})
     assert read_dialogue_texts([str(path)]) == [('Hi!', 'Hello.')]
 
 

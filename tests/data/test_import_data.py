@@ -60,9 +60,3 @@ def test_people_who_talk_with_blender_are_read():
     # CHANEL's BLENDR is the same set: 108 dialogues, 1,512 utterances
     assert sum(len(one.turns) for one in imports.dialogues) == 1512
     assert len(imports.dialogues) == 108
-
-
-def test_parlais_own_self_chats():
-    imports = hauled('parlai_acute_eval/self_chats', name_by_file=True)
-    assert len(imports.dialogues) == 10
-    assert all(len({*one.names}) == 1 for one in imports.dialogues)

@@ -147,11 +147,6 @@ def test_a_protocol_needs_a_roster(write):
     assert "needs the key 'roster'" in mistake(write(''))
 
 
-def test_an_unknown_roster_name_shows_the_shipped_ones(write):
-    text = PLAIN.split('roster:')[0] + 'roster: bipartite_2023\n'
-    assert 'bipartite_2022' in mistake(write(text))
-
-
 def test_a_roster_may_be_a_file_and_replaces_that_of_the_reference(write, tmp_path):
     path = tmp_path / 'mine.yaml'
     path.write_text(

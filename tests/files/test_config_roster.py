@@ -152,11 +152,3 @@ def test_the_home_folder_is_found_in_a_roster_and_in_add_target(monkeypatch):
     found = load_roster({'targets': [{'name': 'one', 'opt': {'model_file': '~/m'}}]})
     assert found.roster.targets[0].opt == {'model_file': '/home/me/m'}
     assert parse_target('one=~/m')[0].opt == {'model_file': '/home/me/m'}
-
-
-def test_a_name_that_yaml_reads_as_something_else_is_to_be_quoted(tmp_path):
-    path = tmp_path / 'roster.yaml'
-    path.write_text('targets:\n  - {name: no, opt: {model: repeat_query}}\n')
-    message = error_line(load_roster, str(path))
-    assert message.startswith(f'{path}:2: targets[0].name: ')
-    assert message.endswith('quotes')

@@ -4,17 +4,8 @@ CSV rows with line numbers, checked headers, and both ways of quoting.
 
 import pytest
 
-from parlai_ext.files.csv_file import read_csv, split_rows
+from parlai_ext.files.csv_file import read_csv
 from tests.support.user_error import user_error
-
-
-def test_a_row_has_the_number_of_its_first_line():
-    lines = ['a,b', '', '1,"x', 'y"', '2,z']
-    assert list(split_rows(lines)) == [
-        (1, ['a', 'b']),
-        (3, ['1', 'x\ny']),
-        (5, ['2', 'z']),
-    ]
 
 
 @pytest.mark.parametrize(

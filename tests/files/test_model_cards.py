@@ -2,7 +2,6 @@
 Cards of the model catalogue: what they pin, and what is wrong with one.
 """
 
-import json
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from parlai_ext.files.roster_file import load_roster, parse_target
 from parlai_ext.files.yaml_file import read_text
 from tests.support.model_catalogue import card_text
 from tests.support.user_error import user_error
+from tests.support.written import written
 
 PAGE = Path(__file__).parents[2] / 'docs' / 'models.md'
 HUB = {'repository': 'owner/tiny', 'revision': 'a' * 40}
@@ -94,11 +94,9 @@ def test_a_chat_model_is_a_target_by_its_name(spec, name, opt):
 
 def test_a_roster_may_list_it_and_a_folder_of_its_name_is_not_meant(tmp_path):
     (tmp_path / 'smollm2-135m-q4').mkdir()
-    entry = {'name': 'mine', 'opt': CHAT}
-    path = tmp_path / 'r.yaml'
-    path.write_text(json.dumps({'targets': ['smollm2-135m-q4'], 'partners': [entry]}))
-    roster = load_roster(str(path)).roster
-    assert [s.opt for s in (*roster.targets, *roster.partners)] == [CHAT, CHAT]
+    both = {'targets': ['smollm2-135m-q4'], 'partners': [{'name': 'x', 'opt': CHAT}]}
+    roster = load_roster(str(written(tmp_path, 'r.yaml', both))).roster
+    assert [system.opt for system in roster.systems] == [CHAT, CHAT]
 
 
 @pytest.mark.parametrize('spec', ['minilm', 'mine=minilm'])
