@@ -96,10 +96,10 @@ class NoOptions:
     """
 
 
-class Scorer:
+class ScorerInterface:
     """
-    A method that judges utterances or dialogues. Subclasses set `name` and `dimensions`
-    and define `score`; everything else has a default.
+    What a scorer, a method that judges utterances or dialogues, declares and defines:
+    `name`, `dimensions` and `score`; everything else has a default.
 
     :cvar level: what an item is: a ``turn``, a whole ``dialogue`` of one speaker, or a
         ``pair`` of responses.
@@ -152,6 +152,36 @@ class Scorer:
     evidence_record: Mapping[str, Any] = {}
     options: Any
 
+    def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
+        """
+        Return the scores of each item, in order.
+        """
+        raise NotImplementedError
+
+    def prepare(self) -> None:
+        """
+        Read files that the options name, and refuse options that do not go together.
+        Models are not loaded yet: a run is checked so before its first dialogue.
+        """
+
+    def score_of_evidence(self, score: ItemScore, variant: str = '') -> ItemScore:
+        """
+        Return the score of an item from its evidence by the scorer of `with_evidence`;
+        no model is asked.
+
+        :param variant: by which of the `variants`; by default with the scorer's own
+            options.
+        """
+        raise NotImplementedError
+
+
+class Scorer(ScorerInterface):
+    """
+    A scorer as the program uses it: its options are read, its signature is made,
+    dialogues are cut into items, and their scores are checked. Subclasses of it are
+    scorers.
+    """
+
     def __init__(
         self,
         options: Any = None,
@@ -176,18 +206,6 @@ class Scorer:
         :raises UserError: names the key that is wrong.
         """
         return cls({k: v for k, v in section.items() if k != 'name'}, models)
-
-    def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
-        """
-        Return the scores of each item, in order.
-        """
-        raise NotImplementedError
-
-    def prepare(self) -> None:
-        """
-        Read files that the options name, and refuse options that do not go together.
-        Models are not loaded yet: a run is checked so before its first dialogue.
-        """
 
     def load_models(self) -> None:
         """
@@ -345,16 +363,6 @@ class Scorer:
         all `variants`.
         """
         return {**section, **next(iter(cls.variants.values()), {})}
-
-    def score_of_evidence(self, score: ItemScore, variant: str = '') -> ItemScore:
-        """
-        Return the score of an item from its evidence by the scorer of `with_evidence`;
-        no model is asked.
-
-        :param variant: by which of the `variants`; by default with the scorer's own
-            options.
-        """
-        raise NotImplementedError
 
     def in_given_order(self) -> Scorer:
         """

@@ -97,16 +97,14 @@ class Ctc(Scorer):
         )
         scores = []
         for item, one, other in zip(items, engaging, grounded, strict=True):
-            known = (
-                other
-                if item.has_knowledge
-                else ItemScore({}, {KNOWLEDGE: NO_KNOWLEDGE})
-            )
+            known = other
+            if not item.has_knowledge:
+                known = ItemScore({}, {KNOWLEDGE: NO_KNOWLEDGE}, {})
             scores.append(
                 ItemScore(
                     {**one.values, **known.values},
                     {**one.reasons, **known.reasons},
-                    {**(one.evidence or {}), **(known.evidence or {})},
+                    {**one.evidence, **known.evidence},
                     max(one.cut, known.cut),
                 )
             )
@@ -123,7 +121,7 @@ class Ctc(Scorer):
         Return the score of each response beside its context in one dimension.
         """
         if name is None:
-            return [ItemScore({}, {dimension: NO_MODEL})] * len(items)
+            return [ItemScore({}, {dimension: NO_MODEL}, {})] * len(items)
         model = self.models.token_classifier(name)
         responses = [single_spaced(clean_text(item.text)) for item in items]
         aligned = []

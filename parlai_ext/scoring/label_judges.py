@@ -321,7 +321,7 @@ class PromptedOptions:
     question: str = option(
         QUESTION, help='what is asked about the response; the answer is Yes or No'
     )
-    context_turns: int = context_turns_option(6, low=1)
+    context_turns: int = context_turns_option(6)
 
 
 class Prompted(AnswerScorer):

@@ -37,16 +37,12 @@ def judge_option(
     )
 
 
-def context_turns_option(default: int = 0, low: int = 0) -> Any:
+def context_turns_option(default: int = 0) -> Any:
     """
     Return the option that says how many utterances before a response are read.
     """
-    meaning = '; 0: all' if low == 0 else ''
-    return option(
-        default,
-        low=low,
-        help=f'utterances before the response that the judge reads{meaning}',
-    )
+    meaning = 'utterances before the response that the judge reads; 0: all'
+    return option(default, low=0, help=meaning)
 
 
 class JudgeScorer(Scorer):
@@ -112,15 +108,22 @@ class AnswerScorer(JudgeScorer):
         ]
 
 
+def finite_sum(logprobs: Sequence[float]) -> float | None:
+    """
+    Return the sum of log-probabilities; `None` without any, or where one is not finite.
+    """
+    known = bool(logprobs) and all(map(math.isfinite, logprobs))
+    return math.fsum(logprobs) if known else None
+
+
 def mean_logprob(answer: Answer) -> float | None:
     """
     Return the mean over the tokens of an answer's only continuation; `None` when it has
     no finite probability.
     """
     logprobs = answer.continuations[0]
-    if not logprobs or not all(map(math.isfinite, logprobs)):
-        return None
-    return math.fsum(logprobs) / len(logprobs)
+    total = finite_sum(logprobs)
+    return None if total is None else total / len(logprobs)
 
 
 def token_count(answer: Answer) -> dict[str, int]:

@@ -47,7 +47,11 @@ from parlai_ext.scoring.base import (
     swapped_item,
 )
 from parlai_ext.scoring.items import lettered_turns
-from parlai_ext.scoring.likelihood import context_turns_option, judge_option
+from parlai_ext.scoring.likelihood import (
+    context_turns_option,
+    difference,
+    judge_option,
+)
 from parlai_ext.scoring.shipped_file import read_shipped_file
 
 if TYPE_CHECKING:  # which imports parlai, and so torch
@@ -735,8 +739,7 @@ class LlmPair(LlmJudge):
         for first, other in zip(given, swapped, strict=True):
             both: dict[str, dict[str, float | None]] = {}
             for name in self.dimensions:
-                theirs = other.values.get(name)
-                second = None if theirs is None else 1 - theirs
+                second = difference(1, other.values.get(name))
                 both[name] = {'first': first.values.get(name), 'second': second}
             scores.append(
                 ItemScore(

@@ -38,7 +38,11 @@ from parlai_ext.scoring.label_judges import (
     pair_prompt,
     pair_template,
 )
-from parlai_ext.scoring.likelihood import NO_PROBABILITY, first_continuation_share
+from parlai_ext.scoring.likelihood import (
+    NO_PROBABILITY,
+    difference,
+    first_continuation_share,
+)
 
 NEEDED = (
     'comparisons: is needed: a folder or file of dialogues between people, such as '
@@ -239,7 +243,7 @@ class PairEval(LabelScorer):
                 first, second = answers[candidate, one], answers[one, candidate]
                 cut += first.num_truncated
                 share, rest = map(first_continuation_share, (first, second))
-                shares = [share, None if rest is None else 1 - rest]
+                shares = [share, difference(1, rest)]
                 # a choice and a tie differ, too
                 choices = {(p > 0.5) - (p < 0.5) for p in shares if p is not None}
                 if None not in shares:

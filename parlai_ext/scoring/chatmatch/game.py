@@ -25,7 +25,7 @@ import numpy as np
 from parlai_ext.core.nouns import Dialogue, LanguageModel, Question
 from parlai_ext.core.options import option
 from parlai_ext.scoring.chatmatch.concepts import distinct, stems, words
-from parlai_ext.scoring.likelihood import judge_option
+from parlai_ext.scoring.likelihood import finite_sum, judge_option
 
 DIMENSIONS = (
     'fluency',
@@ -426,10 +426,11 @@ def perplexity(logprobs: Sequence[float], text: str, unit: str) -> float | None:
     Return the perplexity of one text; `None` where there is no finite one.
     """
     n = len(text) + 1 if unit == 'character' else len(logprobs)
-    if not logprobs or not all(map(math.isfinite, logprobs)):
+    total = finite_sum(logprobs)
+    if total is None:
         return None
     try:
-        return math.exp(-math.fsum(logprobs) / n)
+        return math.exp(-total / n)
     except OverflowError:
         return None
 
