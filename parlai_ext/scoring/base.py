@@ -50,6 +50,7 @@ from parlai_ext.models.handle import (  # noqa: F401 (scorers import them from h
 )
 from parlai_ext.scoring.items import (  # noqa: F401 (scorers import them from here)
     OTHER,
+    Items,
     ItemScore,
     ScoringItem,
     dialogue_items,
@@ -78,6 +79,15 @@ def model_option(default: str | None, kind: str, what: str, **info: Any) -> Any:
     :param what: which models would do, for the help text.
     """
     return option(default, help=what, metavar='MODEL', model=kind, path=True, **info)
+
+
+def file_option(what: str, metavar: str = 'FILE') -> Any:
+    """
+    Return the option that names a file of the user's; what it holds is signed.
+
+    :param what: what is in it, for the help text.
+    """
+    return option(None, help=what, metavar=metavar, path=True, signed=False)
 
 
 def encoder_option(default: str = 'minilm') -> Any:
@@ -152,7 +162,7 @@ class ScorerInterface:
     evidence_record: Mapping[str, Any] = {}
     options: Any
 
-    def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
+    def score(self, items: Items) -> list[ItemScore]:
         """
         Return the scores of each item, in order.
         """
@@ -294,7 +304,7 @@ class Scorer(ScorerInterface):
             for (dialogue, judged), own in zip(pairs, groups, strict=True)
         ]
 
-    def checked_scores(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
+    def checked_scores(self, items: Items) -> list[ItemScore]:
         """
         Return the scores of items, each with a value or a reason in every dimension.
 

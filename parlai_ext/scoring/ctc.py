@@ -21,7 +21,13 @@ from typing import Any
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
-from parlai_ext.scoring.base import FROM, ItemScore, Scorer, ScoringItem, model_option
+from parlai_ext.scoring.base import (
+    FROM,
+    Items,
+    ItemScore,
+    Scorer,
+    model_option,
+)
 from parlai_ext.scoring.english import LEFT_OUT
 from parlai_ext.scoring.items import NO_KNOWLEDGE
 from parlai_ext.view.text import single_spaced
@@ -82,7 +88,7 @@ class Ctc(Scorer):
                 f'are on no model hub; {WHERE}'
             )
 
-    def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
+    def score(self, items: Items) -> list[ItemScore]:
         """
         Return the scores of each response.
         """
@@ -114,7 +120,7 @@ class Ctc(Scorer):
         self,
         dimension: str,
         name: str | None,
-        items: Sequence[ScoringItem],
+        items: Items,
         contexts: Sequence[str],
     ) -> list[ItemScore]:
         """

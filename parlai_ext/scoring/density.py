@@ -21,7 +21,14 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import content_id
 from parlai_ext.core.options import option
 from parlai_ext.data.formats import FORMATS, find_files, read_sources
-from parlai_ext.scoring.base import FROM, ItemScore, Scorer, ScoringItem, model_option
+from parlai_ext.scoring.base import (
+    FROM,
+    Items,
+    ItemScore,
+    Scorer,
+    file_option,
+    model_option,
+)
 from parlai_ext.scoring.relevance import NO_CONTEXT
 from parlai_ext.view.progress import bar_of
 
@@ -51,19 +58,11 @@ class DensityOptions:
     encoder: str | None = model_option(
         None, 'pair_encoder', f'the response selector: {FROM}'
     )
-    statistics: str | None = option(
-        None,
-        help=f'{STATISTICS}; where there is none yet, it is made from human_dialogues',
-        metavar='FILE',
-        path=True,
-        signed=False,
+    statistics: str | None = file_option(
+        f'{STATISTICS}; where there is none yet, it is made from human_dialogues'
     )
-    human_dialogues: str | None = option(
-        None,
-        help='dialogues between people, in a format of import_dialogues',
-        metavar='FILE',
-        path=True,
-        signed=False,
+    human_dialogues: str | None = file_option(
+        'dialogues between people, in a format of import_dialogues'
     )
     most_tokens: int = option(
         MOST_TOKENS, low=16, help='tokens of context and response that are read'
@@ -123,7 +122,7 @@ class Density(Scorer):
         numbers = content_id(self.mean.tolist(), self.precision.tolist())
         self.signed = {'statistics': numbers}
 
-    def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
+    def score(self, items: Items) -> list[ItemScore]:
         """
         Return the score of each response, or of each whole dialogue.
         """

@@ -32,7 +32,7 @@ from parlai_ext.models.questions import (
     gives_context,
     plain_ids,
 )
-from parlai_ext.scoring.base import ItemScore, ScoringItem
+from parlai_ext.scoring.base import Items, ItemScore
 from parlai_ext.scoring.followups import FollowUps, Sides, load_followups
 from parlai_ext.scoring.likelihood import (
     JudgeScorer,
@@ -212,7 +212,7 @@ class Fed(JudgeScorer):
         if self.options.scope == 'whole' and not gives_context(self.judge):
             raise UserError(NO_CONTEXT)
 
-    def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
+    def score(self, items: Items) -> list[ItemScore]:
         """
         Return the scores of each item, in one question to the judge.
         """
@@ -478,7 +478,7 @@ class Full(JudgeScorer):
         texts = (text for some in self.asked.values() for text in some)
         self.evidence_labels = tuple(dict.fromkeys(texts))
 
-    def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
+    def score(self, items: Items) -> list[ItemScore]:
         """
         Return the scores of each response, in one question to the judge.
         """

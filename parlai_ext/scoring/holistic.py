@@ -12,12 +12,12 @@ of one's own, found beforehand, does so here (`coherence_cutoff`, `fluency_cutof
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
-from parlai_ext.scoring.base import ItemScore, ScoringItem, model_option
+from parlai_ext.scoring.base import Items, ItemScore, ScoringItem, model_option
 from parlai_ext.scoring.likelihood import (
     NO_PROBABILITY,
     Ids,
@@ -94,7 +94,7 @@ class Holistic(JudgeScorer):
                 )
             self.contradiction = names.index(CONTRADICTION)
 
-    def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
+    def score(self, items: Items) -> list[ItemScore]:
         """
         Return the scores of each response.
         """
@@ -126,7 +126,7 @@ class Holistic(JudgeScorer):
         return scores
 
     def _likelihoods(
-        self, strings: Strings, items: Sequence[ScoringItem]
+        self, strings: Strings, items: Items
     ) -> list[tuple[float | None, float | None, int]]:
         """
         Return raw coherence and fluency of each response, and the tokens that were cut,
@@ -150,7 +150,7 @@ class Holistic(JudgeScorer):
             likelihoods.append((coherence if known else None, fluency, cut))
         return likelihoods
 
-    def _consistencies(self, items: Sequence[ScoringItem]) -> list[float | None]:
+    def _consistencies(self, items: Items) -> list[float | None]:
         """
         Return 1 - P(contradiction) of each speaker's last utterance and the response.
         """

@@ -15,7 +15,7 @@ from typing import Any
 from parlai_ext.core.nouns import Answer, LanguageModel, Question
 from parlai_ext.core.options import option
 from parlai_ext.models.questions import decoder_tokenizer
-from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem, model_option
+from parlai_ext.scoring.base import Items, ItemScore, Scorer, ScoringItem, model_option
 
 LARGEST_EXPONENT = 700.0  # whose exponential is still a number
 NO_PROBABILITY = 'the judge gives the response no finite probability'
@@ -91,7 +91,7 @@ class AnswerScorer(JudgeScorer):
         Return what is stored of an answer.
         """
 
-    def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
+    def score(self, items: Items) -> list[ItemScore]:
         """
         Return the score of each response; all questions go to the judge together.
         """
@@ -176,7 +176,7 @@ class Likelihood(AnswerScorer):
     value = staticmethod(mean_logprob)
     evidence = staticmethod(token_count)
 
-    def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
+    def score(self, items: Items) -> list[ItemScore]:
         """
         Return the mean of each response, less that of it alone where asked for.
         """
@@ -238,7 +238,7 @@ def response_question(item: ScoringItem, context_turns: int = 0) -> Question:
 
 
 def response_answers(
-    judge: LanguageModel, items: Sequence[ScoringItem], context_turns: int = 0
+    judge: LanguageModel, items: Items, context_turns: int = 0
 ) -> list[Answer]:
     """
     Return the log-probabilities of each item's response after its context.
@@ -248,9 +248,7 @@ def response_answers(
     return judge.answer([response_question(item, context_turns) for item in items])
 
 
-def answers_without_context(
-    judge: LanguageModel, items: Sequence[ScoringItem]
-) -> list[Answer]:
+def answers_without_context(judge: LanguageModel, items: Items) -> list[Answer]:
     """
     Return the log-probabilities of each item's response as the first of a dialogue.
     """

@@ -41,6 +41,7 @@ from parlai_ext.models.questions import ChatQuestions
 from parlai_ext.scoring.base import (
     LEVELS,
     OTHER,
+    Items,
     ItemScore,
     Scorer,
     ScoringItem,
@@ -500,7 +501,7 @@ class PromptedScorer(Scorer):
         """
         raise NotImplementedError
 
-    def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
+    def score(self, items: Items) -> list[ItemScore]:
         """
         Return the scores of each item; all prompts go to the model together.
         """
@@ -726,7 +727,7 @@ class LlmPair(LlmJudge):
     def _lacks(self, item: ScoringItem) -> str | None:
         return NO_OTHER if OTHER not in item.extras else super()._lacks(item)
 
-    def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
+    def score(self, items: Items) -> list[ItemScore]:
         """
         Return the preference for each response; without one of two orders there is
         none.

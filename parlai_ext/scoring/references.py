@@ -12,7 +12,7 @@ from importlib.metadata import version
 from typing import Any
 
 from parlai_ext.core.errors import UserError
-from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
+from parlai_ext.scoring.base import Items, ItemScore, Scorer, ScoringItem
 
 OVERALL = 'Overall'
 EMPTY = 'the response is empty'
@@ -52,7 +52,7 @@ class ReferenceScorer(Scorer):
         """
         raise NotImplementedError
 
-    def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
+    def score(self, items: Items) -> list[ItemScore]:
         """
         Return the best score of each response over its references.
         """

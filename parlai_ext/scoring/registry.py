@@ -40,7 +40,7 @@ SCORERS = {
     'likelihood': 'parlai_ext.scoring.likelihood:Likelihood',
     'relevance': 'parlai_ext.scoring.relevance:Relevance',
     'composite': 'parlai_ext.scoring.composite:Composite',
-    'crs': 'parlai_ext.scoring.crs:Crs',
+    'crs': 'parlai_ext.scoring.composite:Crs',
     'human_centered': 'parlai_ext.scoring.human_centered:HumanCentered',
     'learned': 'parlai_ext.scoring.learned:Learned',
     'learned_references': 'parlai_ext.scoring.learned:LearnedReferences',

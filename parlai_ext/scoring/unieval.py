@@ -20,7 +20,7 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
 from parlai_ext.data.judged.qualities import mean
 from parlai_ext.models.questions import SectionQuestions
-from parlai_ext.scoring.base import ItemScore, ScoringItem
+from parlai_ext.scoring.base import Items, ItemScore, ScoringItem
 from parlai_ext.scoring.items import NO_KNOWLEDGE
 from parlai_ext.scoring.likelihood import (
     NO_PROBABILITY,
@@ -108,7 +108,7 @@ class UniEval(JudgeScorer):
             model = self.options.judge_model_file
             raise UserError(f'scorer {self.name}: judge {model}: {error}') from None
 
-    def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
+    def score(self, items: Items) -> list[ItemScore]:
         """
         Return the scores of each response, in one call of the model.
         """

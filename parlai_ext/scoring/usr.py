@@ -21,7 +21,13 @@ from nltk.tokenize.punkt import PunktSentenceTokenizer  # type: ignore[import-un
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
 from parlai_ext.data.judged.qualities import mean
-from parlai_ext.scoring.base import FROM, ItemScore, Scorer, ScoringItem, model_option
+from parlai_ext.scoring.base import (
+    FROM,
+    Items,
+    ItemScore,
+    Scorer,
+    model_option,
+)
 from parlai_ext.scoring.items import NO_KNOWLEDGE
 from parlai_ext.view.text import single_spaced
 
@@ -108,7 +114,7 @@ class Usr(Scorer):
     options_class = UsrOptions
     options: UsrOptions
 
-    def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
+    def score(self, items: Items) -> list[ItemScore]:
         """
         Return the scores of each response.
         """

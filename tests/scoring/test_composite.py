@@ -17,16 +17,18 @@ from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.composite import (
     HIGHEST,
     LOWEST,
+    METRICS,
     TERMS,
     Composite,
     Term,
     new_words,
     overall_score,
+    read_terms,
     read_weights,
     repeated_words_share,
+    rescaled_weights,
     words_of,
 )
-from parlai_ext.scoring.crs import METRICS, read_terms, rescaled_weights
 from parlai_ext.scoring.registry import load_protocol_file
 from parlai_ext.scoring.score_run import build_scorer, check_scorer
 from tests.support.scoring_samples import KnownJudge
