@@ -58,7 +58,6 @@ MIN_PEOPLE = 20
 BLOCK = 32  # scorings that are kept or lost together when a check is killed
 N_REPEATED = 20
 PARROTS_EACH = 3  # kinds of parrots tried with one response of a system, in turn
-GAMES = 'dimensions won'  # the check behind a rating by games
 
 # as `Scorer.score_dialogues`
 ScoreDialogues = Callable[
@@ -379,7 +378,7 @@ def _games_check(
         lost = float(sum(mine < other for mine, other in matches))
         if matches:
             pairs.setdefault((kind, source), []).append((won, lost))
-    return kinds_check(GAMES, pairs, kinds)
+    return kinds_check('dimensions won', pairs, kinds)
 
 
 def _notes(

@@ -43,7 +43,6 @@ from parlai_ext.scoring.base import (
     turn_items,
 )
 
-PARTNER = 'partner'
 REFERENCES = 'the references of the judged set'
 
 
@@ -107,7 +106,7 @@ def item_dialogue(item: ScoringItem, number: int) -> Dialogue:
     texts = item.utterances
     last = len(texts) - 1
     names = item.extras.get('speakers') or [
-        (item.speaker or 'A', PARTNER)[(last - i) % 2] for i in range(len(texts))
+        (item.speaker or 'A', 'partner')[(last - i) % 2] for i in range(len(texts))
     ]
     turns = zip(names, texts, strict=False)  # `speakers` may know later utterances
     context = texts[:-1] if item.response is not None else texts

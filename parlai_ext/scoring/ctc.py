@@ -35,12 +35,6 @@ from parlai_ext.view.text import single_spaced
 ENGAGING, KNOWLEDGE = 'Engaging', 'Uses Knowledge'  # as USR's annotators call them
 MOST_TOKENS = 256  # of a response, its begin token counted
 SUPPORTED = 0  # the label of a word that the context supports
-WHERE = (
-    'a folder with its weights, config.json and tokenizer would do '
-    '(docs/trained_metrics.md says where they are)'
-)
-NO_MODEL = 'no model is named for it'
-NO_WORD = 'the response has no word'
 QUOTES = str.maketrans('“”‘’', '""\'\'')
 
 
@@ -85,7 +79,8 @@ class Ctc(Scorer):
         if self.options.engaging_model is None and self.options.knowledge_model is None:
             raise UserError(
                 'scorer ctc: engaging_model, knowledge_model: the checkpoints of CTC '
-                f'are on no model hub; {WHERE}'
+                'are on no model hub; a folder with its weights, config.json and '
+                'tokenizer would do (docs/trained_metrics.md says where they are)'
             )
 
     def score(self, items: Items) -> list[ItemScore]:
@@ -127,7 +122,8 @@ class Ctc(Scorer):
         Return the score of each response beside its context in one dimension.
         """
         if name is None:
-            return [ItemScore({}, {dimension: NO_MODEL}, {})] * len(items)
+            nothing = ItemScore({}, {dimension: 'no model is named for it'}, {})
+            return [nothing] * len(items)
         model = self.models.token_classifier(name)
         responses = [single_spaced(clean_text(item.text)) for item in items]
         aligned = []
@@ -142,7 +138,10 @@ class Ctc(Scorer):
             evidence = {dimension: supported} if supported else {}
             aligned.append(
                 ItemScore(
-                    {dimension: value}, {dimension: NO_WORD}, evidence, labels.cut
+                    {dimension: value},
+                    {dimension: 'the response has no word'},
+                    evidence,
+                    labels.cut,
                 )
             )
         return aligned

@@ -37,11 +37,6 @@ MOST_TOKENS = 256
 # of the largest variance; features are in float32, whose rounding varies by less
 SMALLEST = 1e-10
 AT_ONCE = 512  # responses of people whose features are computed together
-WHERE = (
-    "the authors' bestmodel.pth is on no model hub; a folder with it as "
-    'pytorch_model.bin, its config.json and its tokenizer would do '
-    '(docs/trained_metrics.md)'
-)
 STATISTICS = (
     "mean and inverse covariance of the features of people's responses: a .npz file "
     'with the arrays mean and precision'
@@ -87,7 +82,11 @@ class Density(Scorer):
         Refuse to begin without a model or without a way to the statistics.
         """
         if self.options.encoder is None:
-            raise UserError(f'scorer density: encoder: {WHERE}')
+            raise UserError(
+                "scorer density: encoder: the authors' bestmodel.pth is on no model "
+                'hub; a folder with it as pytorch_model.bin, its config.json and its '
+                'tokenizer would do (docs/trained_metrics.md)'
+            )
         file = self.options.statistics
         if file is None or not (
             Path(file).exists() or self.options.human_dialogues is not None

@@ -29,10 +29,6 @@ from parlai_ext.scoring.likelihood import (
 from parlai_ext.scoring.relevance import NO_CONTEXT
 
 CONTRADICTION = 'contradiction'
-NO_CLASSIFIER = 'no classifier is named (classifier: of natural-language inference)'
-NO_EARLIER = 'the speaker said nothing before'
-NO_WORD = 'the response is empty'
-RESPONSES = 'responses'  # key of an item's extras
 
 
 @dataclass(frozen=True)
@@ -109,7 +105,7 @@ class Holistic(JudgeScorer):
                 'Fluency': scaled(fluency, self.options.fluency_cutoff),
                 'Diversity': diversity(
                     # and the responses to rewordings of the context
-                    [item.text, *item.extras.get(RESPONSES, ())],
+                    [item.text, *item.extras.get('responses', ())],
                     self.options.ngram,
                 ),
                 'Consistency': consistency,
@@ -117,11 +113,13 @@ class Holistic(JudgeScorer):
             reasons = {
                 'Coherence': NO_PROBABILITY if item.context else NO_CONTEXT,
                 'Fluency': NO_PROBABILITY,
-                'Diversity': NO_WORD,
-                'Consistency': NO_EARLIER,
+                'Diversity': 'the response is empty',
+                'Consistency': 'the speaker said nothing before',
             }
             if self.contradiction is None:
-                reasons['Consistency'] = NO_CLASSIFIER
+                reasons['Consistency'] = (
+                    'no classifier is named (classifier: of natural-language inference)'
+                )
             scores.append(ItemScore(values, reasons, cut=cut))
         return scores
 

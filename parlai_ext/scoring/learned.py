@@ -45,6 +45,7 @@ from parlai_ext.scoring.judged_corpora import (
     CORPORA,
     NEAREST_CORPUS,
     NEARNESS,
+    THRESHOLD,
     JudgedCorpora,
     vector_in_dialogue,
 )
@@ -439,7 +440,8 @@ class Learned(JudgeScorer):
         self.evidence_labels = tuple(self.weights.blocks)
         if self.corpora is not None:
             self.evidence_labels += (NEARNESS, NEAREST_CORPUS)
-            self.evidence_record = {'corpora': self.corpora.record()}
+            names, threshold = list(self.corpora.names), self.corpora.threshold
+            self.evidence_record = {'corpora': {'names': names, THRESHOLD: threshold}}
 
     def score(self, items: Items) -> list[ItemScore]:
         """

@@ -123,14 +123,6 @@ class RatingPrompt:
             self.scale is not None,
         )
 
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """
-        The fields of an item, besides what is judged, that the prompt shows.
-        """
-        shown = PLACEHOLDER.findall(self.prompt)
-        return tuple(name for name in MAY_BE_SHOWN if name in shown)
-
     def filled(self, texts: Mapping[str, str]) -> str:
         """
         Return the prompt with each ``{name}`` replaced; a text in which a name stands
@@ -535,7 +527,8 @@ class PromptedScorer(Scorer):
         """
         Return why an item cannot be shown; `None` if it can.
         """
-        name = item.lacking(self.prompt.needs)
+        shown = PLACEHOLDER.findall(self.prompt.prompt)
+        name = item.lacking([name for name in MAY_BE_SHOWN if name in shown])
         return name and f'the prompt shows {name}, which the item does not have'
 
     def _asked(self, item: ScoringItem) -> Iterator[tuple[tuple[str, ...], str]]:

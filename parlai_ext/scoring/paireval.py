@@ -44,10 +44,6 @@ from parlai_ext.scoring.likelihood import (
     first_continuation_share,
 )
 
-NEEDED = (
-    'comparisons: is needed: a folder or file of dialogues between people, such as '
-    'the official validation.zip of DailyDialog'
-)
 Pair = tuple[JudgedResponse, JudgedResponse]
 
 
@@ -159,7 +155,11 @@ class PairEval(LabelScorer):
         """
         options = self.options
         if options.comparisons is None:
-            raise UserError(f'scorer {self.name}: {NEEDED}')
+            raise UserError(
+                f'scorer {self.name}: comparisons: is needed: a folder or file of '
+                'dialogues between people, such as the official validation.zip of '
+                'DailyDialog'
+            )
         path = Path(options.comparisons)
         try:
             if options.judged_set is None:

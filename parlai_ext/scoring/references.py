@@ -15,7 +15,6 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.scoring.base import Items, ItemScore, Scorer, ScoringItem
 
 OVERALL = 'Overall'
-EMPTY = 'the response is empty'
 NO_REFERENCE = 'there is no reference'
 Pair = tuple[str, str]  # response and reference
 
@@ -63,7 +62,7 @@ class ReferenceScorer(Scorer):
             of_item = response_pairs(item)
             reason = self.no_score if of_item else NO_REFERENCE
             if not (item.text).strip():
-                reason = EMPTY
+                reason = 'the response is empty'
             known = {p: score for p in of_item if (score := scores[p]) is not None}
             best = max(known, key=lambda pair: known[pair], default=None)
             best_scores.append(

@@ -81,7 +81,6 @@ SCORERS = {
 DEFAULT = 'learned'  # where none is named
 WITH_REFERENCES = 'learned_references'  # of imports whose judged turns all have some
 FLAGS_OF = 'fed'  # the scorer whose options are flags of commands
-OPTION = '--scorer-option'
 
 
 @dataclass(frozen=True)
@@ -193,7 +192,7 @@ def scorer_section(
     return {
         **section,
         **flag_values(cls.options_class, opt, cls.name),
-        **read_key_values(cls.options_class, pairs, OPTION),
+        **read_key_values(cls.options_class, pairs, '--scorer-option'),
     }
 
 

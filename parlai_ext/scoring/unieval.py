@@ -30,9 +30,7 @@ from parlai_ext.scoring.likelihood import (
     judge_option,
 )
 
-MODEL = 'hf:MingZhong/unieval-dialog'
 LONGEST = 1024  # tokens of a question, as in the authors' evaluation
-ANSWERS = ('Yes', 'No')
 OVERALL = 'Overall'
 ENGAGING, KNOWLEDGE = 'Engaging', 'Uses Knowledge'
 # the qualities of USR's annotators, which the authors compare with; what they call
@@ -71,7 +69,8 @@ class UniEvalOptions:
     """
 
     judge_model_file: str = judge_option(
-        MODEL, "UniEval's T5 (MingZhong/unieval-dialog), or another encoder-decoder"
+        'hf:MingZhong/unieval-dialog',
+        "UniEval's T5 (MingZhong/unieval-dialog), or another encoder-decoder",
     )
     context_turns: int = context_turns_option()
     most_tokens: int = option(
@@ -114,7 +113,7 @@ class UniEval(JudgeScorer):
         """
         asked = [self.sections(item) for item in items]
         made = [
-            self.questions.question(sections, ANSWERS, self.options.most_tokens)
+            self.questions.question(sections, ('Yes', 'No'), self.options.most_tokens)
             for questions in asked
             for _, sections in questions
         ]

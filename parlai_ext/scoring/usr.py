@@ -52,7 +52,6 @@ NORMS: Mapping[str, tuple[float, float]] = {
 MASKED_TOKENS = 100  # the end of context and response that the language model reads
 PAIR_TOKENS = 128
 RIGHT = 1  # the label of a pair whose response follows its context
-NO_TOKEN = 'there is no token to be hidden'
 PUNKT, TREEBANK = PunktSentenceTokenizer(), NLTKWordTokenizer()
 
 
@@ -146,7 +145,7 @@ class Usr(Scorer):
             terms = dict(zip(TERMS, numbers, strict=True))
             values = {name: terms[term] for name, (term, _) in QUALITIES.items()}
             values[OVERALL] = None if None in numbers else overall(terms)
-            reasons = dict.fromkeys(values, NO_TOKEN)
+            reasons = dict.fromkeys(values, 'there is no token to be hidden')
             if not item.has_knowledge:
                 values[KNOWLEDGE], reasons[KNOWLEDGE] = None, NO_KNOWLEDGE
             scores.append(ItemScore(values, reasons, numbers, n_cut))
