@@ -62,7 +62,6 @@ from parlai_ext.scoring.items import (  # noqa: F401 (scorers import them from h
 )
 
 LEVELS = ('turn', 'dialogue', 'pair')
-LABELS = {'likelihood': 'judge'}  # of a kind of model, in signatures
 FROM = 'a folder, or hf:REPOSITORY[@REVISION]'
 NO_MODEL = (None, 'none')
 DIGITS = 6  # of a similarity; of float32 models, rounding changes the seventh
@@ -266,7 +265,10 @@ class Scorer(ScorerInterface):
             for kind, name in self._models()
             if name in NO_MODEL and kind not in used
         ]
-        signed = [f'{LABELS.get(kind, kind)}:({one})' for kind, one in models]
+        signed = [
+            f'{"judge" if kind == "likelihood" else kind}:({one})'
+            for kind, one in models
+        ]
         return '|'.join([signature_line(fields), *signed])
 
     def score_dialogues(

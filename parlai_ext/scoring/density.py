@@ -105,7 +105,12 @@ class Density(Scorer):
         file = Path(str(self.options.statistics))
         if not file.exists():
             people = str(self.options.human_dialogues)
-            pairs = human_pairs(people)
+            pairs = [
+                pair
+                for name, source in read_sources(find_files([people]), None)
+                for dialogue in FORMATS[name].read(source)
+                for pair in _turn_pairs([turn.text for turn in dialogue.turns])
+            ]
             if len(pairs) < 2:
                 raise UserError(
                     f'scorer density: human_dialogues: {people}: too few turns'
@@ -156,20 +161,6 @@ class Density(Scorer):
         except UserError as error:
             name = self.options.encoder
             raise UserError(f'scorer density: encoder {name}: {error}') from None
-
-
-def human_pairs(file: str) -> list[Pair]:
-    """
-    Return context and response of each utterance after the first of each dialogue.
-
-    :raises UserError: when the file has no dialogues that can be read.
-    """
-    return [
-        pair
-        for name, source in read_sources(find_files([file]), None)
-        for dialogue in FORMATS[name].read(source)
-        for pair in _turn_pairs([turn.text for turn in dialogue.turns])
-    ]
 
 
 def _turn_pairs(texts: Sequence[str], before: Sequence[str] = ()) -> list[Pair]:

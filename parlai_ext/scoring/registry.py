@@ -112,41 +112,21 @@ def is_outside(name: str) -> bool:
 
 def find_scorer(name: str, *, named_by_user: bool = False) -> type[Scorer]:
     """
-    Return the scorer class called ``name``.
+    Return the scorer class called ``name``. One from outside the package knows its file
+    and its sha256.
 
     :param named_by_user: code from outside the package may be imported, since the user
         named it.
     :raises UserError: when there is none, with the nearest name, or when it is outside
         code that the user did not name.
     """
-    if is_outside(name):
-        return outside_scorer(name, named_by_user=named_by_user)
-    if name not in SCORERS:
-        raise UserError(f'unknown scorer {name!r}; {nearest(name, SCORERS)}')
-    module, _, attribute = SCORERS[name].partition(':')
-    scorer: type[Scorer] = getattr(import_module(module), attribute)
-    return scorer
-
-
-def scorer_class(
-    section: Mapping[str, Any], *, named_by_user: bool = False
-) -> type[Scorer]:
-    """
-    Return the scorer class of a ``scorer:`` section; `DEFAULT` if it has no
-    name.
-
-    :raises UserError: as `find_scorer`.
-    """
-    return find_scorer(section.get('name') or DEFAULT, named_by_user=named_by_user)
-
-
-def outside_scorer(name: str, *, named_by_user: bool = True) -> type[Scorer]:
-    """
-    Import a scorer from outside the package. The class knows its file and its sha256.
-
-    :raises UserError: when there is no such module or class, or it is no scorer.
-    """
-    module = outside_module(name, named_by_user=named_by_user)
+    if not is_outside(name):
+        if name not in SCORERS:
+            raise UserError(f'unknown scorer {name!r}; {nearest(name, SCORERS)}')
+        module_name, _, attribute = SCORERS[name].partition(':')
+        shipped: type[Scorer] = getattr(import_module(module_name), attribute)
+        return shipped
+    module = outside_module('scorer', name, named_by_user=named_by_user)
     attribute = name.rpartition(':')[2]
     scorers = {
         key: value
@@ -163,6 +143,18 @@ def outside_scorer(name: str, *, named_by_user: bool = True) -> type[Scorer]:
     digest = hashlib.sha256(file.read_bytes()).hexdigest()
     scorer.code = OutsideCode(file.name, digest)
     return scorer
+
+
+def scorer_class(
+    section: Mapping[str, Any], *, named_by_user: bool = False
+) -> type[Scorer]:
+    """
+    Return the scorer class of a ``scorer:`` section; `DEFAULT` if it has no
+    name.
+
+    :raises UserError: as `find_scorer`.
+    """
+    return find_scorer(section.get('name') or DEFAULT, named_by_user=named_by_user)
 
 
 def scorer_section(
