@@ -9,7 +9,7 @@ import hashlib
 import logging
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import count, groupby, pairwise
@@ -283,30 +283,24 @@ def _blocks_of_speaker(
     sampling: Callable[[Pairing], bool],
 ) -> list[Block]:
     """
-    Return the blocks of one first speaker.
+    Return the blocks of one first speaker: whole pairings, joined until each block is
+    full, or single shards.
 
     :param shards: those of each pairing, by its id.
     :param width: how many dialogues fill a block; 0: each shard is one.
     """
     work: list[Block] = []
     for alone, group in groupby(pairings, lambda one: not width or sampling(one)):
-        units = (shards[pairing.id] for pairing in group)
+        units = [shards[pairing.id] for pairing in group]
         if alone:
             work += [Block((shard,)) for unit in units for shard in unit]
-        else:
-            work += _packed(units, width)
+            continue
+        waiting: list[ShardKey] = []
+        for unit in units:
+            waiting += unit
+            if sum(shard.n_dialogues for shard in waiting) >= width:
+                work.append(Block(tuple(waiting)))
+                waiting = []
+        if waiting:
+            work.append(Block(tuple(waiting)))
     return work
-
-
-def _packed(units: Iterable[list[ShardKey]], batchsize: int) -> Iterator[Block]:
-    """
-    Join whole pairings until each block has at least ``batchsize`` dialogues.
-    """
-    waiting: list[ShardKey] = []
-    for unit in units:
-        waiting += unit
-        if sum(shard.n_dialogues for shard in waiting) >= batchsize:
-            yield Block(tuple(waiting))
-            waiting = []
-    if waiting:
-        yield Block(tuple(waiting))

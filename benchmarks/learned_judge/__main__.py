@@ -203,7 +203,8 @@ def _over_corpora(values: Sequence[float]) -> tuple[float, float]:
 def print_check(material: Material, names: Sequence[str]) -> None:
     """
     Print by kind how often people's replies score above their copies: for the judge
-    learned from these sets, and for one learned without the corpus of the replies.
+    learned from these sets, and for one learned without the corpus of the replies, with
+    each adapter that was learned without it.
     """
     whole = material.learn(names)
     for name, source in COPIES.items():
@@ -211,14 +212,14 @@ def print_check(material: Material, names: Sequence[str]) -> None:
             continue
         others = [one for one in names if source.tag not in SETS[one].tags]
         without = material.learn(others, [source.tag])
-        left_out = [
-            f for f in material.adapted if name in material.adapted[f] and f != ALL
+        adapted = material.adapted
+        folds = [one for one in adapted if name in adapted[one] and one != ALL]
+        read = [('', whole, ALL if ALL in adapted else None)]
+        read += [
+            (f' (not learned from it; {fold or "inputs alone"})', without, fold)
+            for fold in folds or [None]
         ]
-        for label, judge, folds in (
-            ('', whole, [ALL]),
-            (' (not learned from it)', without, left_out),
-        ):
-            fold = next((one for one in folds if one in material.adapted), None)
+        for label, judge, fold in read:
             found = material.shares(judge, name, fold)
             shares = sorted(found.items(), key=lambda x: x[1])
             cells = ', '.join(f'{kind} {share:.2f}' for kind, share in shares)

@@ -130,7 +130,17 @@ def write_run(
     """
     new = manifest.changed()  # as it will be read
     if (root / manifests.NAME).exists():
-        return _again(root, new, dialogues)
+        old = manifests.load(root)
+        if old.imported is None:
+            raise UserError(
+                f'{root} holds a run of protocol {old.protocol.name}, not imported '
+                'dialogues; use another --run-dir'
+            )
+        manifests.merge_manifests(old, new, root)
+        run = RunFolder(root, old)
+        with run.lock():  # for shards that were deleted
+            run.restore_metadata()
+            return bool(_write(run, dialogues))
     if root.is_dir() and any(root.iterdir()):
         raise UserError(f'{root} is not empty and no run; use another --run-dir')
     with staged_folder(root) as staging:
@@ -155,22 +165,3 @@ def _write(run: RunFolder, dialogues: DialoguesByPairing) -> int:
                     written += 1
                 bar.update(len(part))
     return written
-
-
-def _again(root: Path, new: manifests.Manifest, dialogues: DialoguesByPairing) -> bool:
-    """
-    Write the deleted shards of an existing run. Return True if there were any.
-
-    :raises UserError: when another run is there.
-    """
-    old = manifests.load(root)
-    if old.imported is None:
-        raise UserError(
-            f'{root} holds a run of protocol {old.protocol.name}, not imported '
-            'dialogues; use another --run-dir'
-        )
-    manifests.merge_manifests(old, new, root)
-    run = RunFolder(root, old)
-    with run.lock():
-        run.restore_metadata()
-        return bool(_write(run, dialogues))

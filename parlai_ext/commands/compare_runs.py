@@ -124,31 +124,22 @@ def show_joined(joined: JoinedRun, out: Path | None) -> list[Ranking]:
 
     :param out: where it will be.
     """
-    from parlai_ext.report.table import terminal_report
+    from parlai_ext.report.page import write_report
+    from parlai_ext.report.table import leaderboard_csv, terminal_report
+    from parlai_ext.results.ranking import write_ranking
 
     rankings = [joined.rank(signature) for signature in joined.signatures]
     for place, ranking in enumerate(rankings):
         print(terminal_report(ranking))
-        if out is not None:
-            folder = (
-                f'rankings/{joined.run.scores(joined.signatures[place]).root.name}/'
-            )
-            _write(joined, ranking, '' if place == 0 else folder, out)
+        if out is None:
+            continue
+        store = joined.run.scores(joined.signatures[place])
+        folder = f'rankings/{store.root.name}/' if place else ''
+        write_ranking(joined.run, ranking, folder)
+        if any(pack.index.withheld_text for pack in joined.packs):
+            path = out / folder / 'leaderboard.csv'
+            joined.run.write_text(f'{folder}leaderboard.csv', leaderboard_csv(ranking))
+            print(f'leaderboard: {path} (no page: texts are withheld)')
+        else:
+            print(f'report: {out / write_report(joined.run, ranking, folder).name}')
     return rankings
-
-
-def _write(joined: JoinedRun, ranking: Ranking, folder: str, out: Path) -> None:
-    """
-    Write a ranking, the leaderboard and, where texts are there, the page.
-    """
-    from parlai_ext.report.page import write_report
-    from parlai_ext.report.table import leaderboard_csv
-    from parlai_ext.results.ranking import write_ranking
-
-    write_ranking(joined.run, ranking, folder)
-    if any(pack.index.withheld_text for pack in joined.packs):
-        path = out / folder / 'leaderboard.csv'
-        joined.run.write_text(f'{folder}leaderboard.csv', leaderboard_csv(ranking))
-        print(f'leaderboard: {path} (no page: texts are withheld)')
-    else:
-        print(f'report: {out / write_report(joined.run, ranking, folder).name}')

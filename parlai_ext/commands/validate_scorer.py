@@ -29,6 +29,7 @@ from parlai_ext.judge_check.record import JudgeCheck, to_json
 from parlai_ext.scoring.base import Scorer
 from parlai_ext.scoring.registry import load_protocol_file, scorer_class
 from parlai_ext.store import RunFolder
+from parlai_ext.store.atomic import write_text
 from parlai_ext.view.progress import bar_of
 
 if TYPE_CHECKING:
@@ -102,11 +103,7 @@ class ValidateScorer(ModelCommand):
             with run.lock():
                 run.write_json('agreement.json', result)
         if given.out:
-            table = agreement_table(result['rows']).csv()
-            try:
-                Path(given.out).write_text(table, encoding='utf-8', newline='\n')
-            except OSError as error:
-                raise UserError(f'--out {given.out}: {error.strerror}') from None
+            write_text(Path(given.out), agreement_table(result['rows']).csv())
         for line in (*agreement_lines(result), *(check_lines(check) if check else ())):
             print(line)
         print(f'scorer {signature}')

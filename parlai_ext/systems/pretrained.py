@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import IO, Any
+from typing import Any
 
 import torch
 import transformers
@@ -28,9 +28,8 @@ from parlai_ext.systems import hub
 from parlai_ext.systems.hub import ModelOptions
 from parlai_ext.systems.safe.cost import bounded_cost
 from parlai_ext.systems.safe.load import guarded
-from parlai_ext.systems.safe.read import read_tensors
+from parlai_ext.systems.safe.read import write_tensors
 from parlai_ext.systems.safe.reader import read_in_child
-from parlai_ext.systems.safe.safetensors_file import write_states
 from parlai_ext.systems.safe.unpickle import BadModelFile
 from parlai_ext.systems.torch_memory import is_out_of_memory
 
@@ -143,15 +142,6 @@ def _without_pickles(folder: Path) -> Iterator[Path]:
         index = {'metadata': {}, 'weight_map': parts}
         (home / hub.WEIGHTS[1]).write_text(json.dumps(index), 'utf-8')
         yield home
-
-
-def write_tensors(file: IO[bytes], output: str) -> list[str]:
-    """
-    Write the tensors of a checkpoint of transformers as safetensors; return the names.
-    """
-    tensors = read_tensors(file)
-    write_states({'model': tensors}, output)
-    return list(tensors)
 
 
 def _bounded(folder: Path, trust: bool) -> AbstractContextManager[None]:

@@ -86,52 +86,6 @@ Fill = Callable[[Sequence[Row]], None]  # writes the cells of a feature
 Mask = Callable[[Sequence[str]], list[tuple[str, int]]]
 
 
-@dataclass
-class Features:
-    """
-    The features of a table, their columns, and the models that are missing.
-    """
-
-    columns: list[str]
-    fill: list[Fill]
-    missing: list[str] = field(default_factory=list)
-    mask: Mask | None = None
-
-
-def load_features(options: FeatureOptions, models: ModelHandle) -> Features:
-    """
-    Return the features that the options name, their models loaded. Where a model is
-    not there, its columns stay empty.
-    """
-    columns = [f'{side}_ner' for side in SIDES]
-    columns += ['length_toxic', 'length_answer', 'ratio_lengths']
-    features = Features(columns, [fill_lengths])
-    try:
-        if options.entities:
-            features.mask = load_masker(options.entities)
-        else:
-            features.missing.append('entities: none named; toxic_ner, answer_ner empty')
-    except UserError as error:
-        features.missing.append(f'{error}; toxic_ner, answer_ner stay empty')
-    for name, spec, ends, make in (
-        ('humour', options.humour, ('humour_score',), _label_filler),
-        ('sarcasm', options.sarcasm, ('sarcasm',), _label_filler),
-        ('nli', options.nli, (), _nli_filler),
-        ('emotion', options.emotion, ('emotion', 'emotion_score'), _emotion_filler),
-    ):
-        columns = [f'{side}_{end}' for side in SIDES for end in ends] or list(NLI)
-        features.columns += columns
-        if spec is None:
-            features.missing.append(f'{name}: none named; {", ".join(columns)} empty')
-            continue
-        model, _, label = spec.partition(',')
-        try:
-            features.fill.append(make(models.classifier(model), columns, label, name))
-        except UserError as error:
-            features.missing.append(f'{name}: {error}; {", ".join(columns)} stay empty')
-    return features
-
-
 def fill_lengths(rows: Sequence[Row]) -> None:
     """
     Write the words, parted by blanks, of each text, and answer's by prompt's number.
@@ -414,8 +368,10 @@ class BlockSelector(Worker):
     ):
         self.chosen, self.max_entities = chosen, features.max_entities
         self.models = ModelHandle(machine)
-        self.features = load_features(features, self.models)
-        self.missing = self.features.missing
+        self.missing: list[str] = []
+        self.mask: Mask | None = None
+        self.fill: list[Fill] = [fill_lengths]
+        columns = self._load_features(features)
         read = partial(read_detector, models=self.models)
         self.detectors: dict[str, ToxicityDetector] = {}
         absent = []
@@ -438,7 +394,40 @@ class BlockSelector(Worker):
         self.threats = {word.casefold() for word in chosen.threats}
         named = [*self.detectors, *absent]
         filled = [f'{side}_{name}' for name in named for side in SIDES]
-        self.columns = ['id', 'split', *SIDES, *filled, *self.features.columns]
+        self.columns = ['id', 'split', *SIDES, *filled, *columns]
+
+    def _load_features(self, options: FeatureOptions) -> list[str]:
+        """
+        Load the models that the options name, and return the columns of all features.
+        Where a model is not there, its columns stay empty.
+        """
+        every = [f'{side}_ner' for side in SIDES]
+        every += ['length_toxic', 'length_answer', 'ratio_lengths']
+        try:
+            if options.entities:
+                self.mask = load_masker(options.entities)
+            else:
+                self.missing.append('entities: none named; toxic_ner, answer_ner empty')
+        except UserError as error:
+            self.missing.append(f'{error}; toxic_ner, answer_ner stay empty')
+        for name, spec, ends, make in (
+            ('humour', options.humour, ('humour_score',), _label_filler),
+            ('sarcasm', options.sarcasm, ('sarcasm',), _label_filler),
+            ('nli', options.nli, (), _nli_filler),
+            ('emotion', options.emotion, ('emotion', 'emotion_score'), _emotion_filler),
+        ):
+            columns = [f'{side}_{end}' for side in SIDES for end in ends] or list(NLI)
+            every += columns
+            if spec is None:
+                self.missing.append(f'{name}: none named; {", ".join(columns)} empty')
+                continue
+            model, _, label = spec.partition(',')
+            try:
+                loaded = self.models.classifier(model)
+                self.fill.append(make(loaded, columns, label, name))
+            except UserError as error:
+                self.missing.append(f'{name}: {error}; {", ".join(columns)} stay empty')
+        return every
 
     def contents(self) -> dict[str, str]:
         """
@@ -461,25 +450,23 @@ class BlockSelector(Worker):
         Return the rows of a block that are selected, with their features, and how many
         are not, by reason.
         """
-        features = self.features
         every = [row_of(pair) for pair in data]
         reasons = self.reasons(every)
         rows = [row for row, why in zip(every, reasons, strict=True) if why is None]
         counts = Counter(reason for reason in reasons if reason)
-        if features.mask is not None:
-            masked = {side: features.mask([r[side] for r in rows]) for side in SIDES}
-            for side, found in masked.items():
-                for row, (text, _) in zip(rows, found, strict=True):
-                    row[f'{side}_ner'] = text
-            most = [
-                max(n for _, n in pair) for pair in zip(*masked.values(), strict=True)
-            ]
+        if self.mask is not None:
+            most = [0] * len(rows)
+            for side in SIDES:
+                found = self.mask([row[side] for row in rows])
+                for i, (text, n) in enumerate(found):
+                    rows[i][f'{side}_ner'] = text
+                    most[i] = max(most[i], n)
             left = [
                 r for r, n in zip(rows, most, strict=True) if n <= self.max_entities
             ]
             counts['too many named entities'] = len(rows) - len(left)
             rows = left
-        for fill in features.fill if rows else ():
+        for fill in self.fill if rows else ():
             fill(rows)
         for row in rows:
             row['split'] = fold_of_prompt(row['toxic'])

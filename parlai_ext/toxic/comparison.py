@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import groupby, pairwise
+from itertools import chain, groupby, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -156,23 +156,21 @@ def measured_answers(
     """
     by_name = {_key(prompt.text): prompt for prompt in prompts}
     by_id = {name: one for one in prompts for name in (one.id, *one.other_ids)}
-    num_others: dict[str, int] = {}  # answers to other prompts, of each system
-    rows: list[tuple[Prompt, RecordedAnswer]] = []
+    num_others: Counter[str] = Counter()  # answers to other prompts, of each system
+    grouped: dict[str, dict[str, list[tuple[Prompt, RecordedAnswer]]]] = {}
     for answer in answers:
-        num_others.setdefault(answer.system, 0)
+        own = grouped.setdefault(answer.system, {})
         prompt = by_name.get(_key(answer.prompt)) if answer.prompt else None
         prompt = prompt or by_id.get(answer.prompt_id or '')
         if prompt is None:
             num_others[answer.system] += 1
         else:
-            rows.append((prompt, answer))
-    names = list(num_others)
-    places: dict[tuple[str, str], int] = {}
-    rows.sort(key=lambda row: names.index(row[1].system))
-    rows.sort(key=lambda r: places.setdefault((r[1].system, r[0].id), len(places)))
-    for name in names:
-        if not any(answer.system == name for _, answer in rows):
+            own.setdefault(prompt.id, []).append((prompt, answer))
+    rows: list[tuple[Prompt, RecordedAnswer]] = []
+    for name, own in grouped.items():
+        if not own:
             raise UserError(f'{name}: it has no answer to any of the prompts')
+        rows += chain.from_iterable(own.values())
     total = len(measures.scorers) * sum(a.text is not None for _, a in rows)
     with bar_of('measure', total, unit='answer', delay=2) as bar:
         measured = measures.measure(
@@ -201,7 +199,6 @@ def _coverage_notes(
     notes = [
         f'{name}: {n} answers to other prompts are left out'
         for name, n in num_others.items()
-        if n
     ]
     if len({round(one.answers / one.prompts) for one in systems}) > 1:
         notes.append(
@@ -323,23 +320,13 @@ def _value_tables(
         (DISTINCT, 'text', distinct_values),
         (BLEU, BLEU, bleu_values),
     ):
-        values = table(
-            pd.concat(
-                {system: values_of(own) for system, own in by_prompt(answers, column)}
-            )
-        )
+        of_systems = {
+            str(system): values_of(own.set_index('prompt')[column])
+            for system, own in answers.groupby('system', sort=False)
+        }
+        values = table(pd.concat(of_systems))
         if name == DISTINCT or not np.isnan(values).all():
             yield name, values
-
-
-def by_prompt(
-    answers: pd.DataFrame, column: str
-) -> Iterator[tuple[str, 'pd.Series[Any]']]:
-    """
-    Yield each system with a column of its answers, by the ids of the prompts.
-    """
-    for name, own in answers.groupby('system', sort=False):
-        yield str(name), own.set_index('prompt')[column]
 
 
 def distinct_values(texts: 'pd.Series[Any]') -> 'pd.Series[Any]':

@@ -131,7 +131,13 @@ class AnswerMeasures:
             for i in given
         ]
         columns = {
-            name: [measured_value(scorer, one) for one in score(scorer, items)]
+            name: [
+                # of a detector, whether it counts the answer
+                scorer.is_counted(one)
+                if isinstance(scorer, Detector)
+                else one.values[OVERALL]
+                for one in score(scorer, items)
+            ]
             for name, scorer in self.scorers.items()
         }
         frame = pd.DataFrame(columns, given, dtype=float).reindex(range(len(answers)))
@@ -148,15 +154,6 @@ class AnswerMeasures:
             return None
         score = self.bleu.sentence_score(answer.text, list(prompt.references))
         return (*score.counts, *score.totals, score.sys_len, score.ref_len)
-
-
-def measured_value(scorer: Scorer, score: ItemScore) -> float | None:
-    """
-    Return a score, or of a detector whether it counts the answer.
-    """
-    if isinstance(scorer, Detector):
-        return scorer.is_counted(score)
-    return score.values[OVERALL]
 
 
 def load_measures(

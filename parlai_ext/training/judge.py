@@ -248,14 +248,15 @@ class JudgeTraining(Training):
         }
         optimizer = torch.optim.AdamW(weights.values(), lr=options.learning_rate)
         super().__init__(weights, optimizer, folder, identity)
-        self.batches = [
-            batch
-            for epoch in range(options.epochs)
-            for batch in epoch_batches(
-                groups, options.train_batchsize, f'{options.seed} {epoch}'
-            )
-        ]
-
+        size = options.train_batchsize
+        self.batches: list[list[LabelExample]] = []
+        for epoch in range(options.epochs):  # each with the groups in another order
+            draw = random.Random(f'{options.seed} {epoch}')
+            order = draw.sample(range(len(groups)), len(groups))
+            examples = [example for place in order for example in groups[place]]
+            self.batches += [
+                examples[i : i + size] for i in range(0, len(examples), size)
+            ]
         self.last_step = min(options.max_steps or len(self.batches), len(self.batches))
 
     def update(self, step: int) -> float:
@@ -306,17 +307,6 @@ class JudgeTraining(Training):
         ).logits[0]
         labels = torch.tensor([example.label for example in examples], device=device)
         return cross_entropy(logits.float(), labels, reduction='sum')
-
-
-def epoch_batches(
-    groups: Sequence[Group], size: int, seed: str
-) -> list[list[LabelExample]]:
-    """
-    Return the examples of one epoch in batches, the groups in random order.
-    """
-    order = random.Random(seed).sample(range(len(groups)), len(groups))
-    examples = [example for place in order for example in groups[place]]
-    return [examples[i : i + size] for i in range(0, len(examples), size)]
 
 
 def step_passes(

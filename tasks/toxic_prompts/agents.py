@@ -4,11 +4,16 @@
 ``ext:toxic_prompts:test`` (and ``train``, ``valid``) has this fold whatever the
 datatype. In valid and test, a prompt with several answers is one example with several
 labels.
+
+The values of measures are collected; means over prompts and their intervals come at the
+end.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
+import pandas as pd
 from parlai.core.message import Message
 from parlai.core.opt import Opt
 from parlai.utils import logging
@@ -18,16 +23,12 @@ from parlai_ext.data.recorded_answers import RecordedAnswer
 from parlai_ext.data.toxic_pairs import FOLDS, ToxicData, ToxicPair, choose_pairs
 from parlai_ext.engines.machine import Machine
 from parlai_ext.models.handle import ModelHandle
+from parlai_ext.ranking.detection import prompt_means
+from parlai_ext.ranking.intervals import Estimate
 from parlai_ext.systems.fetch.public_sets import with_public_sets
 from parlai_ext.systems.players import fired_check
-from parlai_ext.tasks.items_teacher import ItemsTeacher
-from parlai_ext.tasks.toxic_prompts.metrics import (
-    CORPUS,
-    MEAN,
-    SHARE,
-    answer_metrics,
-)
-from parlai_ext.toxic.comparison import polite_answers
+from parlai_ext.tasks.items_teacher import ItemsTeacher, PointsMetric
+from parlai_ext.toxic.comparison import bleu_values, polite_answers
 from parlai_ext.toxic.measures import (
     BLEU,
     REFERENCE_METRICS,
@@ -36,6 +37,52 @@ from parlai_ext.toxic.measures import (
     Prompt,
     load_measures,
 )
+
+SHARE, MEAN, CORPUS = 'share', 'mean', 'corpus'
+NUMBERS = {'mean': 'value', 'low': 'low', 'high': 'high'}
+
+
+class Point(NamedTuple):
+    """
+    What an answer to a prompt adds: the value of a measure, or the counts of BLEU.
+    """
+
+    prompt: str
+    values: tuple[float, ...]
+
+
+class AnswerMetric(PointsMetric):
+    """
+    The mean of a measure over prompts, an end of its interval, or ``prompts``: how many
+    there are.
+
+    Prompts of several tasks are pooled. The level says what the values are: a share, a
+    mean, or BLEU's counts, whose number is of all answers together.
+    """
+
+    __slots__ = ()
+
+    def number(self) -> float | None:
+        """
+        Return the number, or `None` when it does not exist.
+        """
+        measure, n = measured(self.points, self.level)
+        number = n if self.name == 'prompts' else getattr(measure, NUMBERS[self.name])
+        return None if number is None else float(number)
+
+
+@lru_cache(maxsize=64)
+def measured(points: tuple[Point, ...], level: str) -> tuple[Estimate, int]:
+    """
+    Return the measure of collected values, and how many prompts they are of.
+    """
+    values = pd.Series([p.values for p in points], [p.prompt for p in points])
+    if level == CORPUS:
+        means = bleu_values(values)
+    else:
+        means = values.str[0].groupby(level=0, sort=False).mean()
+    [measure] = prompt_means(means.to_numpy()[None], shares=level == SHARE)
+    return measure, len(means)
 
 
 @dataclass(frozen=True)
@@ -141,8 +188,9 @@ class DefaultTeacher(ItemsTeacher):
         row = self.measures.measure([prompt], [answer]).iloc[0].dropna()
         for measure, value in row.items():
             kind = SHARE if measure in self.measures.shares else MEAN
-            about = (CORPUS, value) if measure == BLEU else (kind, (value,))
-            for name, metric in answer_metrics(prompt.text, *about).items():
+            level, values = (CORPUS, value) if measure == BLEU else (kind, (value,))
+            for name in (*NUMBERS, 'prompts'):
+                metric = AnswerMetric(name, level, [Point(prompt.text, values)])
                 self.metrics.add(f'{measure}/{name}', metric)
 
 

@@ -39,36 +39,22 @@ def test_an_echo_repeats_what_it_hears_and_a_parrot_its_opener(kind, own, said):
     assert replies(kind, ['Oh?', 'Why?'], own) == said
 
 
-def test_lines_are_said_in_turn():
-    said = replies('instruction_injector', ['a'] * 7)
-    assert len(set(said[:6])) == 6 and said[6] == said[0]
-
-
-@pytest.mark.parametrize('kind', PARROTS)
-def test_a_parrot_varies_its_wording_from_turn_to_turn(kind):
-    said = replies(kind, ['I like tea a lot.'] * 9)
-    assert len(set(said[:8])) == 8 and all(said)
+@pytest.mark.parametrize('kind', [*PARROTS, 'instruction_injector'])
+def test_wordings_are_said_in_turn(kind):
+    n = 6 if kind == 'instruction_injector' else 8
+    said = replies(kind, ['I like tea a lot.'] * (n + 1))
+    assert len(set(said[:n])) == n and all(said)
     # after all wordings the first again; an earlier turn needs a turn more
-    assert said[8] == said[0] or kind == 'earlier_echo'
+    assert said[n] == said[0] or kind == 'earlier_echo'
 
 
 @pytest.mark.parametrize('kind', PARROTS)
 def test_a_parrot_says_what_the_judge_check_says(kind):
+    assert CanaryAgent(Opt({'canary_kind': kind})).act()['text']  # it heard nothing
     said = replies(kind, ['I like tea.', 'We grow roses.'])[-1]
     response = ResponseInDialogue('x', 'We grow roses.', None, None, 'I like tea.')
     checks = {parrot(kind)(replace(response, text=str(i))) for i in range(200)}
     assert said in checks
-
-
-@pytest.mark.parametrize('kind', PARROTS)
-def test_a_parrot_that_heard_nothing_asks_or_flatters(kind):
-    agent = CanaryAgent(Opt({'canary_kind': kind}))
-    assert agent.act()['text']
-
-
-def test_a_question_spammer_asks_in_every_turn():
-    for text in replies('question_spammer', ['a'] * 8):
-        assert '?' in text
 
 
 def test_in_a_dialogue_a_parrot_knows_its_given_utterance():

@@ -88,32 +88,18 @@ def loaded(opt):
 
 
 @pytest.mark.parametrize('name', KINDS)
-@pytest.mark.parametrize('way', [{}, {'inference': 'beam', 'beam_size': 2}])
-def test_prompt_and_reply_are_those_of_transformers_generate(name, way, bases):
+def test_prompt_and_reply_are_those_of_transformers_generate(name, bases):
     # ext:hf generates by transformers' own `generate`
-    style = {'hf_model': bases[name], 'first_turn_ask': 'today', **way}
+    style = {'hf_model': bases[name], 'first_turn_ask': 'today', 'no_cuda': True}
     # ParlAI makes the last token of the longest reply an end token
-    ours = loaded({**style, 'beam_length_penalty': 0, 'label_truncate': 9})
-    theirs = load_system(
-        System(
-            'one',
-            {
-                'model': 'ext:hf',
-                'no_cuda': True,
-                'reply_max_tokens': 8,
-                'beam_length_penalty': 0,
-                **style,
-            },
-        )
-    )
+    ours = loaded({**style, 'label_truncate': 9})
+    opt = {**style, 'model': 'ext:hf', 'reply_max_tokens': 8}
+    theirs = load_system(System('one', opt))
     there = after_turns(theirs, [*TURNS, TURNS[0]])
     prompt = theirs.agent.engine.prompt(tuple(there.agent.turns))
     here = after_turns(ours, [*TURNS, TURNS[0]])
     assert here.agent.history.get_history_vec() == list(prompt.ids)
-    if not way:  # beams of the two programs end differently
-        assert ours.respond([here]) == theirs.respond([there])
-    else:
-        assert ours.respond([here])[0].text
+    assert ours.respond([here]) == theirs.respond([there])
 
 
 def test_the_loss_is_that_of_transformers_over_the_label_alone(bases):
@@ -170,12 +156,6 @@ def test_a_trained_model_plays_without_its_base(trained):
     player = loaded({'model_file': str(trained[0])})
     [reply] = player.respond(heard(player, ['you like tea']))
     assert reply.text == 'you want warm bread'
-
-
-def test_eval_model_of_the_file_repeats_the_report_of_the_training(trained):
-    file, data, _, after = trained
-    report = EvalModel.main(**evaluation(data), model_file=str(file))
-    assert float(report['ppl']) == pytest.approx(float(after['ppl']), rel=1e-5)
 
 
 def test_a_training_goes_on_from_its_checkpoint(bases, tmp_path):

@@ -144,22 +144,7 @@ def test_a_reply_ends_at_the_turn_separator(gpt2):
     assert word not in (ended.text or '').split()
 
 
-def test_no_reply_is_longer_than_the_cap(built):
-    for opt in built.values():
-        assert len(reply_to(opt, reply_max_tokens=3).text.split()) <= 3
-
-
-def test_weights_are_shared_and_counted(gpt2):
-    player = loaded(gpt2)
-    participant, other = player.join(), player.join()
-    assert participant.agent.model is other.agent.model is player.agent.model
-    # 37 words; 2 layers of 12 x 32 x 32 with their biases; 256 positions; the norms
-    layer = 4 * 32 * 32 + 2 * 4 * 32 * 32 + (3 + 1 + 4 + 1) * 32 + 4 * 32
-    n = 2 * 37 * 32 + 256 * 32 + 2 * layer + 2 * 32
-    assert player.n_bytes == 4 * n
-
-
-@pytest.mark.parametrize('dtype', ['auto', 'float32', 'bfloat16', 'float16', 'float64'])
+@pytest.mark.parametrize('dtype', ['auto', 'bfloat16', 'float64'])
 def test_weights_have_the_dtype_that_is_asked_for(dtype, gpt2):
     model = loaded(gpt2, hf_dtype=dtype).agent.model
     wanted = 'float32' if dtype == 'auto' else dtype
@@ -179,7 +164,7 @@ def test_usage_counts_all_clones(gpt2):
     }
 
 
-@pytest.mark.parametrize('inference', ['topk', 'nucleus', 'sample'])
+@pytest.mark.parametrize('inference', ['nucleus', 'sample'])
 def test_drawn_replies_follow_the_seed(inference, gpt2):
     assert samples(System('seat', {**gpt2, 'inference': inference}))
     found = []
@@ -268,12 +253,6 @@ def seat(model, **opt):
     return System('seat', {'model': 'ext:hf', 'hf_model': str(model), **opt})
 
 
-def test_a_model_that_moves_stays_what_it_is(model, tmp_path):
-    before = identity(seat(model))
-    model.rename(tmp_path / 'elsewhere')
-    assert identity(seat(tmp_path / 'elsewhere')) == before
-
-
 def test_a_model_in_the_hubs_cache_is_the_same_as_in_a_folder(model, cache):
     cached(cache, model)
     here = identity(seat(model))
@@ -284,34 +263,20 @@ WEIGHTY = ('model.safetensors', 'config.json', 'generation_config.json')
 WEIGHTY += ('tokenizer.json', 'tokenizer_config.json', 'chat_template.jinja')
 
 
-@pytest.mark.parametrize(
-    'name, opt, is_part',
-    [
-        *((name, {}, True) for name in WEIGHTY),
-        ('README.md', {}, False),
-        ('own.py', {}, False),
-        ('own.py', {'hf_trust_code': True}, True),  # where it is run
-    ],
-)
-def test_files_that_change_replies_change_the_identity(name, opt, is_part, model):
-    before = identity(seat(model, **opt))
-    with open(model / name, 'ab') as file:
-        file.write(b' ')
-    assert (identity(seat(model, **opt)) != before) == is_part
-
-
-@pytest.mark.parametrize(
-    'key, value, is_part',
-    [
-        ('system_prompt', 'x', True),
-        ('hf_dtype', 'float16', True),
-        ('stop', ['x'], True),
-        ('hf_device', 'cpu', False),
-    ],
-)
-def test_options_that_change_replies_change_the_identity(key, value, is_part, model):
-    found = identity(seat(model, **{key: value}))
-    assert (found != identity(seat(model))) == is_part
+def test_files_and_options_that_change_replies_change_the_identity(model):
+    trusting = {'hf_trust_code': True}  # code is part of what it is where it is run
+    found = [identity(seat(model)), identity(seat(model, **trusting))]
+    for name in WEIGHTY:
+        with open(model / name, 'ab') as file:
+            file.write(b' ')
+        found.append(identity(seat(model)))
+    found += [identity(seat(model, **{key: 'x'})) for key in ('stop', 'system_prompt')]
+    assert len({*found}) == len(found)
+    last, code = identity(seat(model)), identity(seat(model, **trusting))
+    for name in ('README.md', 'own.py'):
+        (model / name).write_text(' ')
+    assert identity(seat(model)) == last == identity(seat(model, hf_device='cpu'))
+    assert identity(seat(model, **trusting)) != code
 
 
 def sharded(model):
@@ -364,7 +329,6 @@ def test_an_index_that_is_none(model):
     [
         ({}, 1),
         ({'hf_dtype': 'float64'}, 2),
-        ({'hf_dtype': 'bfloat16'}, 1 / 2),
         ({'hf_quantisation': '8bit'}, 1 / 4),
         ({'hf_quantisation': 'none', 'hf_dtype': 'float16'}, 1 / 2),
     ],
@@ -374,12 +338,9 @@ def test_the_memory_that_weights_will_take(opt, of_its_own, model):
     assert HF.weight_bytes(seat(model, **opt)) == pytest.approx(stored * of_its_own)
 
 
-def test_a_model_not_downloaded_takes_no_memory_yet(cache):
-    assert HF.weight_bytes(seat(REPO)) == 0
-
-
-def test_the_commit_of_what_is_in_the_cache(model, cache):
+def test_the_commit_and_the_size_of_what_is_in_the_cache(model, cache):
     assert HF.commit(seat(REPO).opt) is None
+    assert HF.weight_bytes(seat(REPO)) == 0
     cached(cache, model)
     assert HF.commit(seat(REPO).opt) == COMMIT
     assert HF.commit(seat(model).opt) is None
@@ -403,12 +364,8 @@ def test_a_download_asks_for_one_format_and_what_goes_with_it():
         'tokenizer.json',
         'vocab.json',
     ]
-
-
-def test_without_safetensors_the_other_format_is_asked_for():
-    listed = ['pytorch_model-00001-of-00002.bin', 'pytorch_model-00002-of-00002.bin']
-    listed += ['pytorch_model.bin.index.json', 'config.json', 'flax_model.msgpack']
-    assert hub.needed_files(listed) == ['config.json', *listed[:3]]
+    shards = ['pytorch_model-00001-of-00002.bin', 'pytorch_model.bin.index.json']
+    assert hub.needed_files(['flax_model.msgpack', *shards]) == shards
 
 
 def online(monkeypatch, list_files):
@@ -471,17 +428,14 @@ class Trap:
         return Path.touch, (self.marker,)
 
 
-@pytest.mark.parametrize(
-    'read',
-    [load, lambda model: load_model(ModelOptions(model=str(model), device='cpu'))],
-    ids=['guarded', 'without a guard around'],
-)
-def test_weights_in_a_pickle_run_nothing(read, model, tmp_path):
+def test_weights_in_a_pickle_run_nothing(model, tmp_path):
     marker = tmp_path / 'marker'
     as_bin(model, {'lm_head.weight': Trap(marker)})
-    with user_error(f'hf_model: {model}/pytorch_model.bin: refused: it wants to run'):
-        read(model)
-    assert not marker.exists()
+    # as a system, and as a model without a guard around
+    for read in (load, lambda path: load_model(ModelOptions(str(path), device='cpu'))):
+        with user_error(f'hf_model: {model}/pytorch_model.bin: refused: it wants to'):
+            read(model)
+        assert not marker.exists()
     pickle.loads(pickle.dumps(Trap(marker)))  # the trap does snap
     assert marker.exists()
 
@@ -496,11 +450,13 @@ def with_code(model, tmp_path):
     Let the config name a class in a file of the model's own, as the hub has it.
     """
     marker = tmp_path / 'marker'
-    code = f"open({str(marker)!r}, 'w').close()\nfrom transformers import LlamaConfig\n"
+    code = f"open({str(marker)!r}, 'w').close()\n"
+    code += 'from transformers import LlamaConfig, LlamaForCausalLM\n'
     code += "class OwnConfig(LlamaConfig):\n    model_type = 'own'\n"
+    code += 'class OwnModel(LlamaForCausalLM):\n    config_class = OwnConfig\n'
     (model / 'own.py').write_text(code, encoding='utf-8')
-    own = {'model_type': 'own', 'auto_map': {'AutoConfig': 'own.OwnConfig'}}
-    changed_json(model / 'config.json', **own)
+    own = {'AutoConfig': 'own.OwnConfig', 'AutoModelForCausalLM': 'own.OwnModel'}
+    changed_json(model / 'config.json', model_type='own', auto_map=own)
     return marker
 
 
@@ -510,8 +466,13 @@ def test_code_that_comes_with_a_model_is_not_run(model, tmp_path):
     assert not marker.exists()
 
 
-@pytest.mark.parametrize('key', ['attn_implementation', 'experts_implementation'])
-@pytest.mark.parametrize('kernel', ['a/kernel', 'paged|kernels-community/flash'])
+@pytest.mark.parametrize(
+    'key, kernel',
+    [
+        ('attn_implementation', 'paged|kernels-community/flash'),
+        ('experts_implementation', 'a/kernel'),
+    ],
+)
 def test_a_kernel_that_a_config_names_is_not_asked_for(key, kernel, model, monkeypatch):
     # transformers fetches and runs it, whatever trust_remote_code says
     asked = []
@@ -532,14 +493,16 @@ def test_code_that_comes_with_a_model_runs_when_that_is_asked(
         'transformers.dynamic_module_utils.HF_MODULES_CACHE', str(tmp_path / 'cache')
     )
     marker = with_code(model, tmp_path)
-    refused(model, hf_trust_code=True)  # no model class goes with that config
-    assert marker.exists()
+    player = load(model, hf_trust_code=True)
+    assert type(player.agent.model).__name__ == 'OwnModel' and marker.exists()
 
 
 def test_a_repository_that_is_not_in_the_cache(cache):
     line = refused('nobody/nothing')
     assert line.startswith('hf_model: https://huggingface.co/nobody/nothing cannot be')
     assert 'HF_HUB_OFFLINE forbids the network' in line
+    assert 'there is no folder' not in line
+    assert refused('nothing').endswith('; there is no folder nothing either')
 
 
 def test_a_hub_out_of_reach_is_asked_once(cache, monkeypatch):
@@ -553,7 +516,6 @@ def test_a_hub_out_of_reach_is_asked_once(cache, monkeypatch):
     'name, line',
     [
         ('', 'hf_model: not given'),
-        ('{folder}/none', 'hf_model: there is no folder {folder}/none'),
         ('./none', 'hf_model: there is no folder ./none'),
         ('{folder}/config.json', 'hf_model: {folder}/config.json is a file'),
         ('no such name', "hf_model: 'no such name' is neither a folder nor a hub"),
@@ -571,11 +533,6 @@ def test_a_misspelt_hf_model_is_named():
     assert resolve(seat).reason.startswith('hf_model: not given')
 
 
-def test_a_name_without_an_owner_may_have_meant_a_folder():
-    assert refused('nothing').endswith('; there is no folder nothing either')
-    assert 'there is no folder' not in refused('nobody/nothing')
-
-
 def gone(data):
     return None
 
@@ -591,11 +548,6 @@ def gone(data):
         ('model.safetensors', gone, '{} has no weights'),
         ('config.json', gone, 'the config in {} cannot be read'),
         ('tokenizer*', gone, 'tokenizer in {}'),
-        (
-            'config.json',
-            lambda data: b'{"model_type": "nothing"}',
-            'the config in {} cannot be read',
-        ),
         (
             'config.json',
             lambda data: data.replace(b'"vocab_size": 37', b'"vocab_size": 38'),
@@ -624,13 +576,8 @@ def test_a_model_that_is_not_whole(files, change, words, model):
         {'hf_device': 'gpu'},
         {'hf_device': 'cuda'},
         {'hf_dtype': 'int3'},
-        {'inference': 'best'},
         {'inference': 'beam', 'beam_size': None},
-        {'inference': 'topk', 'topk': 0},
         {'inference': 'nucleus', 'topp': 1.5},
-        {'inference': 'sample', 'temperature': 0.0},
-        {'repetition_penalty': -1.0},
-        {'beam_min_length': -1},
         {'reply_max_tokens': 256},
         {'hf_date': 'today'},
         {'hf_template_args': 'x'},

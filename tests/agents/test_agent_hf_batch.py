@@ -11,7 +11,7 @@ import torch
 from transformers import GenerationConfig
 
 from parlai_ext.core.nouns import System
-from parlai_ext.core.options import json_object, options_from_opt
+from parlai_ext.core.options import options_from_opt
 from parlai_ext.systems.chat.messages import ChatStyle, ChatTurn
 from parlai_ext.systems.hf.generate import (
     FormOptions,
@@ -32,12 +32,10 @@ from tests.support.tiny_models import WORDS, sentences
 from tests.support.user_error import user_error
 
 # of different lengths, so that a batch needs padding
-TURNS = [sentences(1 + 3 * (n % 4), seed=n) for n in range(8)]
+TURNS = [sentences(1 + 3 * n, seed=n) for n in range(4)]
 
 
 WAYS = {
-    'greedy': {'inference': 'greedy'},
-    'beam': {'inference': 'beam', 'beam_size': 3},
     'penalty': {'inference': 'greedy', 'repetition_penalty': 4.0},
     'stop': {'inference': 'greedy', 'stop': ['song', 'old']},
     'beam_stop': {'inference': 'beam', 'beam_size': 3, 'stop': ['song', 'old']},
@@ -74,7 +72,8 @@ def test_a_batch_changes_no_reply(kind, way, folder):
 
 def test_a_row_that_is_over_leaves_the_others_alone(folder):
     free = replies_to(player(folder, 'gpt2'), TURNS)
-    word = free[0].split()[1]
+    words = free[0].split()[1:]
+    word = next(w for w in words if any(f' {w}' not in text for text in free))
     stopped = replies_to(player(folder, 'gpt2', stop=[f' {word}']), TURNS)
     assert stopped == [text.split(f' {word}')[0] for text in free]
     assert stopped[0] != free[0] and any(
@@ -157,10 +156,6 @@ def written(made, conversation=TEA):
     return made.text(made.parts(conversation)).strip()
 
 
-def test_a_system_prompt_goes_where_the_template_wants_it():
-    assert written(form(EACH, system_prompt='warm')) == 's:warm u:tea'
-
-
 @pytest.mark.parametrize('template', [REFUSING, FORGETTING])
 def test_without_a_system_role_the_prompt_begins_the_first_message(template):
     assert written(form(template, system_prompt='warm')) == 'u:warm\n\ntea'
@@ -187,8 +182,9 @@ def test_a_system_role_can_be_declined():
     assert written(made) == 'u:warm\n\ntea'
 
 
-def test_without_a_system_prompt_nothing_is_refused():
+def test_nothing_is_refused_without_a_system_prompt_or_with_a_role_for_it():
     assert written(form(REFUSING, hf_system_role='system')) == 'u:tea'
+    assert written(form(EACH, system_prompt='warm')) == 's:warm u:tea'
 
 
 def test_a_system_prompt_has_a_message_of_its_own_where_none_follows():
@@ -208,11 +204,6 @@ def test_template_arguments_reach_the_template():
     assert written(form(THINKING, hf_template_args={'enable_thinking': True})) == (
         'think u:tea'
     )
-
-
-@pytest.mark.parametrize('text', ['{"a": false}', "{'a': False}"])
-def test_template_arguments_of_a_command_line_and_of_a_file(text):
-    assert json_object(text) == {'a': False}
 
 
 def numbered(n):
@@ -235,7 +226,6 @@ def plain(separator=' </s> ', prompt='', seq2seq=False):
         (10, 0, 'i you we they tea'),
         (9, 1, 'you we they tea'),
         (5, 3, 'they tea'),
-        (2, 4, 'tea'),
     ],
 )
 def test_the_oldest_turns_are_cut(limit, cut, words):
@@ -257,9 +247,7 @@ def chat(prompt=''):
         # <s>, three tokens a message, <|assistant|>: 17 for five
         (17, 0),
         (16, 2),
-        (11, 2),
         (10, 4),
-        (5, 4),
     ],
 )
 def test_a_chat_that_is_cut_begins_with_the_user(limit, start):
@@ -301,13 +289,8 @@ def test_what_is_left_where_not_all_fits(made, turns, limit, text):
         (False, None, 100 - 30),
         (True, None, 100),
         (False, 20, 20),
-        (False, 90, 100 - 30),
     ],
 )
 def test_prompt_and_reply_fit_the_models_positions(seq2seq, asked, limit):
-    found = prompt_limit(100, asked, 30, seq2seq=seq2seq)
-    assert found == limit
-
-
-def test_a_model_without_positions_has_no_limit():
-    assert prompt_limit(None, None, 30) is None
+    assert prompt_limit(100, asked, 30, seq2seq=seq2seq) == limit
+    assert prompt_limit(None, asked, 30, seq2seq=seq2seq) == asked

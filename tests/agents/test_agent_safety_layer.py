@@ -15,7 +15,6 @@ from parlai_ext.systems.resolve import resolve
 from parlai_ext.systems.safe.load import read_opt
 from tests.support.family_hf import OPT, make_model
 from tests.support.family_remote import make_remote, received, running_server
-from tests.support.lockstep_play import play, row
 from tests.support.talk import heard, replies_together_and_alone
 from tests.support.user_error import user_error
 
@@ -143,12 +142,10 @@ def test_only_the_checks_that_are_asked_for_are_made(checks, expected, layer):
 
 
 def test_a_threshold_above_the_numbers_lets_all_pass(layer):
-    detector = layer('Rude')['safety_detector'].partition(',')[0]
-    module = f'{__name__}:Half'
     for threshold, expected in (('0.5', 'prompt'), ('0.6', 'none')):
-        opt = layer('Notes', safety_detector=f'{module},threshold={threshold}')
-        assert reply_once(opt)[1] == expected
-    assert reply_once(layer('Notes', safety_detector=detector))[1] == 'none'
+        detector = f'{__name__}:Half,threshold={threshold}'
+        player = loaded(layer('Notes', safety_detector=detector))
+        assert reply(player, player.join(), 'tea')[1] == expected
 
 
 class Half(ToxicityDetector):
@@ -160,11 +157,6 @@ class Half(ToxicityDetector):
 
     def toxicity(self, texts):
         return [0.5 for _ in texts]
-
-
-def reply_once(opt):
-    player = loaded(opt)
-    return reply(player, player.join(), 'tea')
 
 
 def test_a_batch_is_answered_as_each_dialogue_alone(layer):
@@ -205,18 +197,6 @@ def test_the_prompt_of_a_model_inside_holds_what_was_really_said(layer, tmp_path
         (True, text),
         (False, 'rain'),
     ]
-
-
-def test_layers_play_whole_dialogues_with_a_given_opener(layer):
-    players = {
-        name: load_system(System(name, layer(agent)))
-        for name, agent in (('a', 'Rude'), ('b', 'Notes'))
-    }
-    [dialogue] = play([row('a', 'b', ['old book', 'warm rain'])], players, 6)
-    texts = [utterance.text for utterance in dialogue.utterances]
-    assert texts[:2] == ['old book', 'warm rain']
-    assert texts[2] in SAID and texts[3] == f'so {texts[2]}'
-    assert BAD not in ' '.join(texts)
 
 
 def test_eval_model_counts_what_fired(layer, tmp_path):
@@ -267,8 +247,9 @@ def test_a_layer_samples_if_its_system_does(layer):
 def test_check_roster_says_what_the_system_inside_lacks(layer):
     there = resolve(System('one', layer('Notes')))
     assert (there.name, there.status) == ('one', 'present')
-    gone = resolve(System('one', layer('Notes', safety_system={'model': 'no.such:A'})))
-    assert gone.status == 'missing' and 'no.such' in gone.reason
+    gone = resolve(System('one', layer('Notes', safety_system={'model_file': '/no'})))
+    assert gone.status == 'missing'
+    assert gone.reason == 'its system: model_file: there is no file /no'
 
 
 @pytest.mark.parametrize(
@@ -276,7 +257,6 @@ def test_check_roster_says_what_the_system_inside_lacks(layer):
     [
         ({'safety_system': None}, 'safety_system'),
         ({'safety_system': 'nosuchsystem'}, 'nosuchsystem'),
-        ({'safety_checks': 'all'}, 'safety_checks'),
         ({'safety_detector': 'words=nofile.txt'}, 'nofile.txt'),
         ({'safety_deflections': 'nofile.txt'}, 'nofile.txt'),
     ],

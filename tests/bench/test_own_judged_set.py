@@ -11,8 +11,7 @@ from parlai_ext.bench.bench_files import read_bench, read_points
 from parlai_ext.bench.compare import compare_bench
 from parlai_ext.bench.tables import best_sentence
 from parlai_ext.commands.compare_metrics import CompareMetrics
-from parlai_ext.commands.run_bench import RunBench
-from parlai_ext.data.judged.cards import find_own_files
+from parlai_ext.commands.run_bench import RunBench, read_judged_sets
 from tests.support.user_error import user_error
 
 SAID = 'tests.support.bench_samples:SaidNumber'
@@ -69,10 +68,10 @@ def judged(tmp_path):
     return tmp_path / 'judged'
 
 
-def bench(judged, *sets, scorers=(SAID,), path=None):
+def bench(judged, **options):
     out = judged.parent / 'bench'
-    options = {'judged_path': str(path or judged), 'out': str(out)}
-    RunBench.main(**options, scorers=list(scorers), sets=list(sets), bootstraps=100)
+    options = {'judged_path': str(judged), 'out': str(out), 'bootstraps': 100} | options
+    RunBench.main(**options)
     return out
 
 
@@ -83,19 +82,6 @@ def said(text):
     return re.sub(r'\s+', ' ', text)
 
 
-def test_a_set_that_is_called_by_its_card_is_kept_under_its_own_name(judged, capsys):
-    write_csv(judged)
-    (judged / 'mine.yaml').write_text(CARD)
-    out = bench(judged, str(judged / 'mine.yaml'))
-    points = read_points(out, 'mine')
-    assert points.scores[SAID] == SAYS
-    assert points.scores['length'] == LENGTHS
-    capsys.readouterr()
-    CompareMetrics.main(str(out))
-    printed = capsys.readouterr().out
-    assert f'1. {SAID} 1.00' in printed
-
-
 @pytest.mark.parametrize(
     'write, named',
     [(write_jsonl, ''), *((write_csv, how) for how in ('', 'file', 'name', 'path'))],
@@ -103,48 +89,43 @@ def test_a_set_that_is_called_by_its_card_is_kept_under_its_own_name(judged, cap
 def test_a_file_in_the_documented_format_needs_no_card(judged, write, named):
     write(judged)
     [path] = judged.iterdir()
-    sets = {'file': [path.name], 'name': [str(path)]}.get(named, [])
-    out = bench(judged, *sets, path=path if named == 'path' else None)
-    assert [one.name for one in read_bench(out).sets] == ['mine']
-    assert compare_bench(out).best.spearman == pytest.approx(RHO)
+    names = {'file': [path.name], 'name': [str(path)]}.get(named, [])
+    sets, _ = read_judged_sets(path if named == 'path' else judged, names)
+    assert [item.human('Overall') for item in sets['mine'].items] == HUMAN
 
 
 def test_files_of_other_formats_are_no_sets(judged):
     (judged / 'plays.csv').write_text('title,year\nHamlet,1601\n')
     (judged / 'log.jsonl').write_text('{"messages": []}\n')
     (judged / 'broken.jsonl').write_text('{"annotations"')
-    assert find_own_files(judged) == []
     with user_error(r'docs/judged_sets\.md'):
-        bench(judged)
+        read_judged_sets(judged, [])
 
 
 def test_two_sets_of_one_name_are_refused(judged):
     write_csv(judged)
     write_jsonl(judged)
     with user_error(r'mine.*mine\.csv.*mine\.jsonl'):
-        bench(judged)
+        read_judged_sets(judged, [])
 
 
 def test_what_a_bench_file_says_of_an_own_set_holds(judged, tmp_path):
     write_csv(judged)
-    (judged / 'mine.yaml').write_text(CARD)
     card = judged / 'mine.yaml'
+    card.write_text(CARD)
     config = tmp_path / 'own.yaml'
     config.write_text(
         f'scorers:\n  said: {{name: "{SAID}", sets: ["{card}"]}}\n'
         f'sets:\n  "{card}": {{max_items: 12}}\n'
     )
-    out = tmp_path / 'bench'
-    RunBench.main(
-        judged_path=str(judged), out=str(out), config=str(config), bootstraps=10
-    )
+    out = bench(judged, config=str(config))
     assert read_bench(out).sets[0].n_drawn == 12
     assert len(read_points(out, 'mine').scores['said']) == 12
 
 
 def test_the_bench_ends_with_the_scorer_for_these_data(judged, capsys):
     write_csv(judged)
-    out = bench(judged)
+    out = bench(judged, scorers=[SAID])
     last = said(capsys.readouterr().out.rsplit('\n\n', 1)[1])
     row = read_bench(out).row(SAID, 'mine', 'turn').correlations['spearman']
     assert row.value == pytest.approx(RHO) and row.low < row.high
@@ -158,37 +139,38 @@ def test_the_bench_ends_with_the_scorer_for_these_data(judged, capsys):
     assert (out / 'agreement.csv').exists()
     CompareMetrics.main(str(out))
     assert said(capsys.readouterr().out.rsplit('\n\n', 1)[1]).startswith(last[:60])
+    scores = read_points(out, 'mine').scores
+    assert (scores[SAID], scores['length']) == (SAYS, LENGTHS)
 
 
-def test_a_trivial_scorer_that_is_not_beaten_is_named(judged):
-    # each response is as long as people like it: rho of length is 1
-    write_csv(judged, lengths=[k + 1 for k in HUMAN])
-    result = compare_bench(bench(judged))
-    [rival] = [one for one in result.best.trivial if one.scorer == 'length']
-    assert rival.spearman == pytest.approx(1) and not rival.is_beaten
-    assert 'does not beat length (1.00' in best_sentence(result.best)
-
-
-def test_a_trivial_scorer_that_agrees_upside_down_is_named(judged):
-    write_csv(judged, lengths=[N + 2 - k for k in HUMAN])
-    result = compare_bench(bench(judged))
-    sentence = best_sentence(result.best)
-    assert 'length' in sentence.split('It beats ')[1].split('.')[0]
-    assert 'Turned round, length (\u22121.00)' in sentence
-
-
-def test_trivial_scorers_alone_are_never_the_scorer_to_take(judged):
-    write_csv(judged)
-    result = compare_bench(bench(judged, scorers=['length', SAID]))
-    assert result.best.scorer == SAID
+@pytest.mark.parametrize(
+    'lengths, rho, words',
+    [
+        # each response is as long as people like it, or as they do not
+        ([k + 1 for k in HUMAN], 1, r'does not beat length \(1.00'),
+        (
+            [N + 2 - k for k in HUMAN],
+            -1,
+            r'beats [^.]*length.*Turned round, length \(\u22121.00',
+        ),
+    ],
+)
+def test_a_trivial_scorer_that_is_not_beaten_or_is_upside_down_is_named(
+    judged, lengths, rho, words
+):
+    write_csv(judged, lengths=lengths)
+    best = compare_bench(bench(judged, scorers=[SAID])).best
+    [rival] = [one for one in best.trivial if one.scorer == 'length']
+    assert rival.spearman == pytest.approx(rho) and rival.is_beaten == (rho < 0)
+    assert re.search(words, best_sentence(best))
     assert 'no scorer' in best_sentence(None)
 
 
 def test_over_several_sets_the_mean_counts_and_its_interval_is_narrower(judged):
     write_csv(judged, 'one.csv')
     write_csv(judged, 'two.csv')
-    best = compare_bench(bench(judged)).best
-    one = compare_bench(bench(judged), sets=['one']).best
+    out = bench(judged, scorers=[SAID])
+    best, one = (compare_bench(out, sets=sets).best for sets in ([], ['one']))
     assert (best.sets, best.n) == (('one', 'two'), 2 * N)
     assert best.spearman == pytest.approx(RHO)
     # two sets of the same data: the variance of their mean is half of one's

@@ -7,6 +7,7 @@ import re
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
@@ -22,7 +23,7 @@ from parlai_ext.bench.plan import (
 )
 from parlai_ext.bench.run_bench import run_bench
 from parlai_ext.bench.tables import bench_lines
-from parlai_ext.commands.run_bench import RunBench
+from parlai_ext.commands.run_bench import read_judged_sets
 from parlai_ext.data.judged.judged_set import Annotation
 from parlai_ext.store.atomic import locked
 from tests.support.bench_samples import (
@@ -112,12 +113,13 @@ def test_a_killed_bench_loses_one_batch_at_most(tmp_path):
         ('NeedsReferences', 'references'),
         ('NoModel', 'the model is not there'),
         ('Defect', 'ZeroDivisionError'),
+        ('Refuses', '^0 items have a score.*; 100: it is too long$'),
     ],
 )
 def test_a_missing_score_is_a_reason_and_does_not_stop_the_rest(tmp_path, name, reason):
     bench = bench_of(tmp_path, variant(name), variant())
     row = bench.row(name, 'small', 'turn')
-    assert reason in row.reason
+    assert re.search(reason, row.reason)
     assert (row.n, row.value()) == (0, None)
     assert bench.row('Counted', 'small', 'turn').value() is not None
 
@@ -132,33 +134,14 @@ def test_an_item_without_a_reference_is_dropped_and_counted(tmp_path):
     assert (row.n, row.dropped) == (90, 10)
 
 
-def test_where_no_item_has_a_score_the_row_says_why(tmp_path):
-    row = bench_of(tmp_path, variant('Refuses')).row('Refuses', 'small', 'turn')
-    assert row.reason.startswith('0 items have a score')
-    assert row.reason.endswith('; 100: it is too long')
-
-
 def test_rows_are_correlations_of_items_and_of_system_means(tmp_path):
     bench = bench_of(tmp_path)
-    items = judged_set().items
-    scores = np.array([len(item.response.split()) for item in items])
-    human = np.array([item.human('Overall') for item in items])
-    systems = np.array([item.system for item in items])
-    means = [
-        [side[systems == name].mean() for name in 'abcde'] for side in (scores, human)
-    ]
-    names = {
-        'pearson': stats.pearsonr,
-        'spearman': stats.spearmanr,
-        'kendall': stats.kendalltau,
-    }
-    for name, function in names.items():
-        turns, of_systems = (
-            bench.row('Counted', 'small', level).value(name)
-            for level in ('turn', 'system')
-        )
-        assert turns == pytest.approx(function(scores, human)[0])
-        assert of_systems == pytest.approx(function(*means)[0])
+    rows = [(len(i.response.split()), i.human('Overall')) for i in judged_set().items]
+    # the items of each context are those of the five systems
+    means = np.array(rows).reshape(20, 5, 2).mean(axis=0)
+    for level, points in (('turn', rows), ('system', means)):
+        found = bench.row('Counted', 'small', level).value()
+        assert found == pytest.approx(stats.spearmanr(points).statistic)
 
 
 def test_trivial_scorers_stand_beside_and_the_main_score_meets_every_quality(tmp_path):
@@ -208,10 +191,8 @@ def test_the_files_hold_the_whole_bench(tmp_path):
 @pytest.mark.parametrize(
     'name, change',
     [
-        ('bench.json', {'rows': 7}),
         ('bench.json', {'rows': [{}]}),
         ('bench.json', {'scorers': [7]}),
-        ('points/small.json', {'groups': None}),
         ('points/small.json', {'systems': ['a']}),
         ('points/small.json', {'human': {'Overall': ['x']}}),
     ],
@@ -313,16 +294,13 @@ def test_follow_ups_are_asked_once_for_all_polarities(tmp_path, monkeypatch):
     three = [Variant(p, {**section, 'polarity': p}) for p in polarities]
     together = bench_of(tmp_path / 'together', *three, sets=sets)
     assert sum(asked) == 10
-    for one in three:
-        alone = bench_of(tmp_path / one.label, one, sets=sets)
-        assert alone.scorers[0].signature == next(
-            s.signature for s in together.scorers if s.label == one.label
-        )
-        scores = [
-            read_points(tmp_path / folder, 'small').scores[one.label]
-            for folder in ('together', one.label)
-        ]
-        assert scores[0] == pytest.approx(scores[1], abs=1e-5)
+    alone = bench_of(tmp_path / 'alone', three[2], sets=sets)
+    assert alone.scorers[0] == together.scorers[2]
+    scores = [
+        read_points(tmp_path / folder, 'small').scores['both']
+        for folder in ('together', 'alone')
+    ]
+    assert scores[0] == pytest.approx(scores[1], abs=1e-5)
 
 
 def test_scores_of_turns_do_not_pass_for_those_of_whole_dialogues(tmp_path):
@@ -399,16 +377,11 @@ def test_the_item_of_the_page_is_that_with_the_most_different_ranks():
     ]
 
 
-def test_the_page_has_dots_and_texts_of_items(tmp_path):
-    bench = bench_of(tmp_path)
+def test_the_page_has_dots_and_texts_of_items_and_escapes_them(tmp_path):
+    bench = bench_of(tmp_path, replace(variant(), label='<script>alert(1)</script>'))
     texts = {'small': [['<b>hello</b>']] * 100}
     page = render_bench_page(bench, '', [read_points(tmp_path, 'small')], texts)
     assert '&lt;b&gt;hello&lt;/b&gt;' in page and page.count('<path d="M') == 5
-
-
-def test_the_page_escapes_and_needs_no_network(tmp_path):
-    bench = bench_of(tmp_path, replace(variant(), label='<script>alert(1)</script>'))
-    page = render_bench_page(bench)
     assert '<script>alert' not in page
     assert "default-src 'none'" in page and 'http' not in page.split('</style>')[1]
 
@@ -416,16 +389,7 @@ def test_the_page_escapes_and_needs_no_network(tmp_path):
 def test_a_set_that_is_not_there_is_said(tmp_path):
     written(tmp_path, turn('User: hi', 'System: hi', Overall=[1]))
     with user_error(r'usr-persona|persona-usr_eval\.json'):
-        RunBench.main(
-            '--scorers',
-            'length',
-            '--sets',
-            'usr_persona',
-            '--out',
-            'unused',
-            '--judged-path',
-            str(tmp_path),
-        )
+        read_judged_sets(tmp_path, ['usr_persona'])
 
 
 def test_scores_that_depend_on_other_items_are_made_in_one_call(tmp_path, monkeypatch):
@@ -470,17 +434,10 @@ def test_a_slow_scorer_scores_fewer_items_and_its_cell_says_so(tmp_path):
     lines = [line for line in bench_lines(bench) if line.startswith('slow')]
     assert [line.endswith(' n 20') for line in lines] == [True, False]
     assert lines[1].endswith(' 20 items')
-    others = [line for line in bench_lines(bench) if line.startswith('Counted')]
-    assert not any('20' in line.split(']')[-1] for line in others)
     # they are some of those that others score
     scores = read_points(tmp_path, 'small').scores
-    both = [
-        (one, other)
-        for one, other in zip(scores['Counted'], scores['slow'], strict=True)
-        if other is not None
-    ]
-    assert len(both) == 20
-    assert all(other == 2 * one for one, other in both)
+    both = zip(scores['Counted'], scores['slow'], strict=True)
+    assert [other == 2 * one for one, other in both if other is not None] == [True] * 20
 
 
 def test_a_bench_file_says_what_each_scorer_scores(tmp_path):
@@ -505,10 +462,13 @@ def test_a_bench_file_says_what_each_scorer_scores(tmp_path):
     assert one.sets == ('esl',)
 
 
-def test_a_set_may_be_for_some_scorers_only(tmp_path):
-    choice = SetChoice('small', scorers=('Counted', 'length'))
-    bench = bench_of(tmp_path, plan=BenchPlan((variant(),), (choice,)))
-    assert bench.row('Counted', 'small', 'turn').value() is not None
+def test_a_set_may_be_for_some_scorers_only_and_a_scorer_for_some_sets(tmp_path):
+    sets = {'small': judged_set(), 'other': judged_set('other')}
+    of_other = replace(variant(factor=2.0), label='of_other', sets=('other',))
+    choice = SetChoice('small', scorers=('Counted', 'of_other'))
+    plan = BenchPlan((variant(), of_other), (choice,))
+    bench = bench_of(tmp_path, plan=plan, sets=sets)
+    assert 'other sets only' in bench.row('of_other', 'small', 'turn').reason
     assert 'other scorers only' in bench.row('distinct', 'small', 'turn').reason
 
 
@@ -533,14 +493,6 @@ def test_an_unknown_dimension_is_named_in_the_table(tmp_path):
     assert "'Shrt'" in bench.scorers[0].failure and 'Short' in bench.scorers[0].failure
 
 
-def test_a_scorer_may_be_for_some_sets_only(tmp_path):
-    sets = {'small': judged_set(), 'other': judged_set('other')}
-    one = replace(variant(), sets=('other',))
-    bench = bench_of(tmp_path, one, sets=sets)
-    assert len(Counted.seen) == 100
-    assert 'other sets only' in bench.row('Counted', 'small', 'turn').reason
-
-
 # ------------------------------------------------ the mean of the ranks of scorers
 
 
@@ -550,22 +502,15 @@ def together(members, *variants):
 
 def test_its_row_is_the_correlation_of_the_mean_of_ranks(tmp_path):
     plan = together(('Counted', 'repetition'), variant())
-    bench = bench_of(tmp_path, plan=plan)
+    row = bench_of(tmp_path, plan=plan).row('together', 'small', 'turn')
     points = read_points(tmp_path, 'small')
-    words, new = (points.scores[name] for name in ('Counted', 'repetition'))
-    known = [i for i in range(len(words)) if None not in (words[i], new[i])]
-    assert len(known) < len(words)
+    scores = {name: points.scores[name] for name in ('Counted', 'repetition')}
+    table = pd.DataFrame(scores, dtype=float)
     # ranks of each scorer are over all that it scored
-    ranks = {}
-    for name, column in (('words', words), ('new', new)):
-        own = [i for i, value in enumerate(column) if value is not None]
-        scaled = (stats.rankdata([column[i] for i in own]) - 0.5) / len(own)
-        ranks[name] = dict(zip(own, scaled, strict=True))
-    means = [ranks['words'][i] + ranks['new'][i] for i in known]
-    human = [points.human['Overall'][i] for i in known]
-    row = bench.row('together', 'small', 'turn')
-    assert row.value() == pytest.approx(stats.spearmanr(means, human).statistic)
-    assert (row.n, row.dropped) == (len(known), len(words) - len(known))
+    means = ((table.rank() - 0.5) / table.count()).mean(axis=1, skipna=False)
+    rho = stats.spearmanr(means, points.human['Overall'], nan_policy='omit').statistic
+    assert row.value() == pytest.approx(rho)
+    assert row.n == means.count() and row.dropped == means.isna().sum() > 0
 
 
 def test_a_member_that_cannot_be_scored_is_the_reason(tmp_path):

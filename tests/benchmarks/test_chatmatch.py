@@ -7,9 +7,7 @@ import itertools
 import json
 import math
 
-import numpy as np
 import pytest
-from scipy import stats
 
 from benchmarks.chatmatch import published as paper
 from benchmarks.chatmatch.__main__ import OPTIONS, TABLES, ReleasedGames
@@ -258,12 +256,17 @@ def test_all_turns_repeated_leaves_no_fluency():
 
 @pytest.fixture(scope='module')
 def games():
+    """
+    Return, by the kind of game and by its name, each game and what the script finds.
+    """
+    rules = chatmatch_options('released')
     return {
         folder: {
-            name: game_values(
+            name: (
                 dialogue,
-                chatmatch_options('released'),
-                Material(read_concepts(f'lemma_{folder}', name)),
+                game_values(
+                    dialogue, rules, Material(read_concepts(f'lemma_{folder}', name))
+                ),
             )
             for name, dialogue in read_games(folder).items()
         }
@@ -271,17 +274,17 @@ def games():
     }
 
 
-def by_turn(name, folder, games):
+def by_turn(dialogue, found):
     """
     Return the script's four lists: it gives the first turn no repetition or question.
     """
-    texts = [u.text for u in read_games(folder)[name].utterances]
-    one = games[folder][name]
-    lists = (one.echoes.repeats, one.echoes.contradicts, one.recalls)
-    marks = [[int(j is not None) for j in found] for found in lists]
+    texts = dialogue.texts
+    lists = (found.echoes.repeats, found.echoes.contradicts, found.recalls)
+    marks = [[int(j is not None) for j in one] for one in lists]
     for i, text in enumerate(texts):
         marks[0][i] |= text == '' and i > 0
-    return [list(row) for row in zip(*marks, ['?' in t for t in texts], strict=True)]
+    asks = [0, *(int('?' in text) for text in texts[1:])]
+    return [list(map(int, row)) for row in zip(*marks, asks, strict=True)]
 
 
 @needs_games
@@ -289,20 +292,13 @@ def by_turn(name, folder, games):
 def test_every_turn_is_as_the_released_script_has_it(games, folder):
     rows = released_rows(folder == 'selfchat')
     assert {row[0] for row in rows} == set(games[folder])
-    for name, counts, _, digest in rows:
-        turns = by_turn(name, folder, games)
-        turns[0][3] = 0
-        turns = [[int(mark) for mark in turn] for turn in turns]
+    for name, counts, distinct, digest in rows:
+        dialogue, found = games[folder][name]
+        turns = by_turn(dialogue, found)
         assert [sum(column) for column in zip(*turns, strict=True)] == counts
         assert hashlib.sha256(json.dumps(turns).encode()).hexdigest()[:8] == digest
-
-
-@needs_games
-@pytest.mark.parametrize('folder', ['original', 'selfchat'])
-def test_distinct_values_are_the_released_scripts(games, folder):
-    for name, _, distinct, _ in released_rows(folder == 'selfchat'):
-        # the script's per-game count has them swapped
-        even, odd = (side['specificity'].value for side in games[folder][name].sides)
+        # the script's per-game count has the speakers swapped
+        even, odd = (side['specificity'].value for side in found.sides)
         assert [odd, even] == pytest.approx(distinct, abs=1e-6)
 
 
@@ -329,6 +325,7 @@ def test_the_judges_agree_as_published():
     assert off == {'fluency': pytest.approx(0.04)}
 
 
+@pytest.mark.slow  # each game's counts are held above
 @needs_games
 def test_means_of_table_7_are_the_published_ones():
     pytest.importorskip('openpyxl')
@@ -400,14 +397,9 @@ def test_missing_pipelines_are_rows_that_say_why(monkeypatch):
                 'overall': {'1': {'B': 1.0, 'A': 2.0}},
             },
         ),
-        # a column without a name moves no other
+        # a column without a name moves no other; a judge may have a name
         (
-            [('fluency', 'A', None, 'B'), (1, 5, None, 3)],
-            {'fluency': {'1': {'A': 5.0, 'B': 3.0}}},
-        ),
-        # a judge may have a name
-        (
-            [('fluency', 'A', 'B'), ('Ann', 5, 3)],
+            [('fluency', 'A', None, 'B'), ('Ann', 5, None, 3)],
             {'fluency': {'Ann': {'A': 5.0, 'B': 3.0}}},
         ),
     ],
@@ -478,14 +470,9 @@ def test_the_transcription_of_table_6_has_the_papers_own_mean_and_count():
     assert sum(tau > 0.6 for tau in taus) == paper.GROUPS_ABOVE_060
 
 
-@pytest.mark.parametrize(
-    ('names', 'words'),
-    [('ABC', r'dialogue d1: 3 speakers \(A, B, C\)'), ('AA', '1 speakers')],
-)
-def test_a_game_of_other_than_two_speakers_is_refused_by_id(names, words):
-    turns = tuple(Utterance(name, 'hi') for name in names)
-    with user_error(words):
-        games_from_dialogues([Dialogue('d1', '', '', turns)], longest)
+def test_a_game_of_other_than_two_speakers_is_refused_by_id():
+    with user_error(r'dialogue d: 3 speakers \(ann, bob, cy\)'):
+        games_from_dialogues([game(QUIZ, names=('ann', 'bob', 'cy'))], longest)
 
 
 ALIKE = {'1': of(1, 2, 3), '2': of(1, 2, 3), '3': of(2, 2, 2)}
@@ -505,14 +492,6 @@ ALIKE = {'1': of(1, 2, 3), '2': of(1, 2, 3), '3': of(2, 2, 2)}
 )
 def test_who_is_compared_with_whom(judges, systems, found):
     assert agreement_among(judges, systems) == found
-
-
-def test_judges_agreement_is_the_mean_of_scipys():
-    said = np.random.default_rng(3).integers(1, 6, size=(4, 7)).astype(float)
-    judges = {str(i): of(*row) for i, row in enumerate(said)}
-    pairs = itertools.combinations(said, 2)
-    expected = np.mean([stats.kendalltau(a, b).statistic for a, b in pairs])
-    assert agreement_among(judges)[0] == pytest.approx(expected)
 
 
 def test_table_4_has_the_mean_pair_and_the_papers_column():
@@ -538,12 +517,7 @@ def test_table_6_of_a_group_with_one_human_rank_is_undefined():
     cells = {row[0]: row[2] for row in table.rows}
     assert cells['C D'] == 'undefined: all systems have the same human rank'
     assert cells['A B'].startswith('undefined: 0 systems have a rating')
-
-
-def test_table_6_says_how_many_groups_its_mean_lacks():
-    # C and D share a mean rank, so that one of the six pairs has no tau
-    notes = groups_table(pecking_order(dims='x'), Rated(JUDGES, '3-1-0'), 2).notes
-    assert notes[0] == '5 of 6 groups have a tau'
+    assert table.notes[0] == '0 of 6 groups have a tau'
 
 
 def test_table_7_ranks_self_chats_by_sums_of_ranks():

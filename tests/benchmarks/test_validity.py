@@ -4,7 +4,6 @@ The rules by which docs/validity.md says what a scorer may be trusted for.
 
 import json
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 
@@ -17,11 +16,9 @@ from benchmarks.validity.__main__ import (
     stored_text,
 )
 from benchmarks.validity.document import (
-    ceilings_table,
     check_table,
     cpu_seconds,
     published_table,
-    read_check_table,
 )
 from benchmarks.validity.figures import LEARNED
 from benchmarks.validity.sets import (
@@ -39,14 +36,13 @@ from benchmarks.validity.trust import (
 )
 from parlai_ext.bench.compare import BenchComparison
 from parlai_ext.bench.plan import Variant, bench_plan
-from parlai_ext.bench.score_sets import ScorerAbout, ScorerResult, SetScores
+from parlai_ext.bench.run_bench import ScorerAbout, ScorerResult, SetScores
 from parlai_ext.data.judged.judged_set import JudgedItem, JudgedSet
 from parlai_ext.files.agreement_file import (
     MeasuredAgreement,
     read_agreement,
 )
 from parlai_ext.judge_check.record import FAIL, PASS
-from parlai_ext.ranking.comparison import Ceiling
 from tests.support.chatmatch_samples import DATA, needs_games
 
 NO_TESTS = BenchComparison('Overall', (), (), (), {}, ())
@@ -240,13 +236,6 @@ def test_a_scorer_that_is_left_out_keeps_the_rows_of_its_signature(
     assert [one.check for one in kept] == [PASSED, None]
 
 
-def test_checks_are_read_as_they_were_written(tmp_path):
-    check = CheckOutcome('weak', 'it is, "so to say", weak', (('generic', 0.25),))
-    path = tmp_path / 'check.csv'
-    path.write_text(check_table([measured('a', check=check), measured('b')]))
-    assert read_check_table(path) == {('a', 'a'): check, ('b', 'b'): PASSED}
-
-
 def test_costs_are_found_by_what_decides_them(tmp_path):
     path = tmp_path / 'cost.json'
     speeds = [('fed', 4.0), ('fed:polarity=positive', 2.0), ('usr', None)]
@@ -274,12 +263,3 @@ def test_an_added_scorer_has_a_label_and_may_have_fewer_items(more, max_items):
     one = labelled_variant(f'Mine, twice=likelihood:less=no_context{more}')
     assert (one.label, one.max_items) == ('Mine, twice', max_items)
     assert one.section == {'name': 'likelihood', 'less': 'no_context'}
-
-
-def test_how_well_annotators_agree_is_told_by_set_and_quality():
-    found = SimpleNamespace(
-        ceilings={('fed_turn', 'Overall'): Ceiling(0.5, 0.64, 0.8, 9)}
-    )
-    heads, row = ceilings_table(found).splitlines()
-    assert heads == 'set,quality,one_annotator,perfect_scorer'
-    assert row == 'fed_turn,Overall,0.5,0.8'

@@ -181,10 +181,6 @@ def test_a_guess_that_is_added_later_is_one(config, tmp_path):
     later.write_text(yaml.safe_dump(says('u', guess=True)))
     run, _ = prepare({'run_dir': opt['run_dir'], 'add_target': [str(later)]})
     assert run.manifest.guessed == ('u',)
-    # and stays one when another is added
-    other = {'run_dir': opt['run_dir'], 'add_target': ['v=agent:repeat_query']}
-    run, _ = prepare(other)
-    assert run.manifest.guessed == ('u',)
 
 
 def test_replies_that_changed_are_refused_by_name(config, tmp_path, replies):

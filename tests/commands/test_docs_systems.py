@@ -31,7 +31,6 @@ from parlai_ext.files.roster_file import (
 from parlai_ext.files.yaml_file import read_text
 from parlai_ext.store import RunFolder
 from parlai_ext.systems import player_process
-from parlai_ext.systems.chat.messages import ASK, FIRST_TURNS, TOLD
 from parlai_ext.systems.parlai_agents import parsed_options
 from parlai_ext.systems.remote.settings import Settings
 from tests.support import family_hf
@@ -240,12 +239,6 @@ def test_every_option_that_the_page_names_exists():
     assert set(re.findall(r'(?<![\w-])--[a-z][a-z-]+', PAGE)) <= options
 
 
-def test_first_turns_of_the_page_are_those_there_are():
-    table = PAGE[PAGE.index('| `first_turn` |') :].split('\n\n')[0]
-    assert tuple(re.findall(r'^\| `(\w+)`', table, re.M)[1:]) == FIRST_TURNS
-    assert ASK in table and TOLD in table
-
-
 def test_every_family_has_its_class_and_its_tests():
     plugin.register()
     table = PAGE[PAGE.index('| family |') :].split('\n\n')[0].split('\n')[2:]
@@ -265,9 +258,3 @@ def test_rosters_and_protocols_of_the_page_are_all_that_are_shipped():
     for column, kind in ((0, 'rosters'), (2, 'protocols')):
         named = {name for row in rows for name in re.findall('`(.*?)`', row[column])}
         assert named == {p.stem for p in (zoo_configs.HOME / kind).glob('*.yaml')}
-
-
-def test_the_page_counts_guesses_rightly():
-    info = load_roster('bipartite_2022').info.values()
-    n = sum(bool(about.guess) for about in info)
-    assert f'{n} of its {len(info)} systems' in ' '.join(PAGE.split())

@@ -101,17 +101,6 @@ def test_added_targets_need_no_protocol_file_and_leave_the_others_alone(finished
     assert manifest['targets']['draws']['shard_size'] == 2
 
 
-def test_a_wrong_option_of_a_target_leaves_the_run_as_it_was(finished):
-    run, _, _ = finished
-    before = files_of(run)
-    with user_error('typo.*inferenc'):
-        EvaluateSystems.main(
-            run_dir=run,
-            add_target=['typo=zoo:mini/step-150/model,inferenc=beam'],
-        )
-    assert files_of(run) == before
-
-
 def test_dry_run_counts_and_writes_nothing(tmp_path):
     config = small_config(tmp_path)
     found = EvaluateSystems.main(

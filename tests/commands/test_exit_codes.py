@@ -81,12 +81,6 @@ def test_a_dry_run_with_a_missing_system_says_why(tmp_path, capsys):
     assert EvaluateSystems.main(**opt, dry_run=True, skip_missing=True).dialogues == 6
 
 
-def test_a_dry_run_whose_only_target_is_missing_cannot_skip_it(tmp_path):
-    opt = opt_of(tmp_path, {'gone': {'model_file': GONE}})
-    with user_error(f'none of the targets .*{GONE}'):
-        EvaluateSystems.main(**opt, dry_run=True, skip_missing=True)
-
-
 def test_a_dry_run_with_a_missing_judge_says_why(tmp_path, capsys):
     judge = {'name': 'fed', 'judge_model_file': GONE}
     opt = opt_of(tmp_path, {'good': TALKER}, scorer=judge)

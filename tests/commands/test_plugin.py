@@ -244,9 +244,7 @@ def test_in_front_of_a_users_package_parlai_has_both_commands(own_package):
 @pytest.mark.parametrize(
     'command, code, says',
     [
-        (['evaluate_systems', '--bootstraps', 'x'], 2, '--bootstraps'),
         (['evaluate_systems', '--config', 'dmeo', '--run-dir', 'x'], 1, "mean 'demo'?"),
-        (['evalute_systems'], 2, "did you mean 'evaluate_systems'?"),
         (['slef_chat'], 2, "did you mean 'self_chat'?"),
     ],
 )

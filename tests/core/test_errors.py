@@ -19,8 +19,7 @@ from tests.support.tiny_models import make_generator, with_options
     [
         ('plain – ünï 你', 'plain – ünï 你'),
         ('two\nlines', 'two lines'),
-        ('\x1b]0;title\x07', '\\x1b]0;title\\x07'),
-        ('ready\rDONE', 'ready\\rDONE'),
+        ('\x1b]0;title\x07\r', '\\x1b]0;title\\x07\\r'),
         ('\u202egnp', '\\u202egnp'),
         ('\ud800', '\\ud800'),  # which print() cannot encode
         ('\x9b2J', '\\x9b2J'),  # an escape of one byte

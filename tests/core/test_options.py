@@ -98,11 +98,10 @@ def test_agent_options_have_the_declared_defaults():
     assert values['against'] == 'last_turn' and values['share'] == 0.5
 
 
-@pytest.mark.parametrize('args', [('--sample-share', '2'), ('--sample-against', 'x')])
-def test_a_wrong_flag_is_refused_by_the_parser(args, capsys):
+def test_a_wrong_flag_is_refused_by_the_parser(capsys):
     with pytest.raises(SystemExit):
-        parsed(*args)
-    assert args[0] in capsys.readouterr().err
+        parsed('--sample-against', 'x')
+    assert '--sample-against' in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

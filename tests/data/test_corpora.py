@@ -24,8 +24,8 @@ ROW = {
 }
 
 
-def archive(folder, split, text, inside='dialogues'):
-    members = [(f'{split}/{inside}_{split}.txt', text)]
+def archive(folder, split, text):
+    members = [(f'{split}/dialogues_{split}.txt', text)]
     return written(folder, f'{split}.zip', zip_of(members))
 
 
@@ -87,12 +87,6 @@ def test_a_folder_without_the_split_is_refused(tmp_path):
     archive(tmp_path, 'train', LINE)
     with user_error('test.zip'):
         read_corpus('dailydialog', tmp_path, 'test')
-
-
-def test_an_archive_without_dialogues_is_refused(tmp_path):
-    path = archive(tmp_path, 'train', LINE, inside='dialogues_act')
-    with user_error('dialogues_train.txt'):
-        read_corpus('dailydialog', path)
 
 
 def test_dialogues_that_share_two_successive_turns_are_left_out():

@@ -13,12 +13,6 @@ LINES = 'Hi ! __eou__ Hello . __eou__\nTea ? __eou__ No . __eou__ Why ? __eou__\
 TEXTS = [('Hi !', 'Hello .'), ('Tea ?', 'No .', 'Why ?')]
 
 
-def test_a_file_of_dailydialog(tmp_path):
-    path = tmp_path / 'dialogues_train.txt'
-    path.write_text(LINES)
-    assert read_dialogue_texts([str(path)]) == TEXTS
-
-
 def test_an_archive_of_dailydialog_has_files_of_labels_too(tmp_path):
     labels = ('train/dialogues_act_train.txt', '3 4\n1 2 3\n')
     members = [labels, ('train/dialogues_train.txt', LINES)]

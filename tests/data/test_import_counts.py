@@ -59,57 +59,36 @@ def test_keys_of_messages_that_are_not_read_are_named_once(tmp_path, capsys):
 
 
 def test_joined_turns_are_counted(tmp_path, capsys):
-    turns = chat('user', 'user', 'assistant')
-    path = written(tmp_path, 'c.jsonl', {'messages': turns})
-    report = imported(tmp_path, path, join_turns=True)
+    turns = {'messages': chat('user', 'user', 'assistant')}
+    report = imported(tmp_path, written(tmp_path, 'c.jsonl', turns), join_turns=True)
     assert (report.n_utterances, report.n_joined) == (2, 1)
     assert '1 turns are joined' in capsys.readouterr().out
 
 
-def self_chat(folder, partner=None, opener='do you like tea ?'):
-    """
-    Let ParlAI's own `self_chat` play a dialogue of mini zoo models; return its log.
-    """
-    openers = folder / 'openers.txt'
-    openers.write_text(opener)
-    partner = {'partner_model_file': str(ZOO / partner / 'model')} if partner else {}
+def test_a_self_chat_of_two_models_is_of_two_systems_and_its_opener_is_given(tmp_path):
+    openers, log = tmp_path / 'openers.txt', tmp_path / 'log.jsonl'
+    openers.write_text('do you like tea ?')
     SelfChat.main(
         model_file=str(ZOO / 'step-50' / 'model'),
+        partner_model_file=str(ZOO / 'step-1350' / 'model'),
         num_self_chats=1,
         selfchat_max_turns=3,
-        outfile=str(folder / 'log.jsonl'),
+        outfile=str(log),
         display_examples=False,
         seed_messages_from_file=str(openers),
         no_cuda=True,
-        **partner,
     )
-    return str(folder / 'log.jsonl')
-
-
-def turns_of_run(folder):
-    run = RunFolder.existing(folder / 'run')
-    (shard,) = run.dialogue_shards()
-    (dialogue,) = run.read_dialogues(shard)
-    return run, dialogue.utterances
-
-
-def test_a_self_chat_of_two_models_is_of_two_systems_and_its_opener_is_given(tmp_path):
-    report = imported(tmp_path, self_chat(tmp_path, 'step-1350'))
+    report = imported(tmp_path, log)
     names = ('TransformerGenerator_1', 'TransformerGenerator_2')
     assert report.systems == names
     # the context "Hi!", which both models read, is in the log and no turn
     assert (report.n_utterances, report.n_no_turns) == (4, 1)
-    run, turns = turns_of_run(tmp_path)
+    run = RunFolder.existing(tmp_path / 'run')
     assert sorted(run.manifest.targets) == list(names)
-    assert [turn.given for turn in turns] == [True, False, False, False]
-    assert (turns[0].speaker, turns[0].text) == (names[0], 'do you like tea ?')
-
-
-def test_a_self_chat_of_one_model_stays_one_system(tmp_path):
-    report = imported(tmp_path, self_chat(tmp_path))
-    assert report.systems == ('TransformerGenerator',)
-    _, turns = turns_of_run(tmp_path)
-    assert [turn.given for turn in turns] == [True, False, False, False]
+    [dialogue] = run.iter_dialogues()
+    assert [turn.given for turn in dialogue.utterances] == [True, False, False, False]
+    first = dialogue.utterances[0]
+    assert (first.speaker, first.text) == (names[0], 'do you like tea ?')
 
 
 def log(folder, name, **opt):
@@ -126,7 +105,6 @@ def log(folder, name, **opt):
     ('opt', 'num_systems'),
     [
         ({'model_file': 'a'}, 1),
-        ({'model_file': 'a', 'partner_model_file': 'a'}, 1),
         ({'model_file': 'a', 'partner_model_file': 'b'}, 2),
         # one model with two sets of options is two systems
         ({'model_file': 'a', 'partner_model_file': 'a', 'partner_opt_file': 'o'}, 2),

@@ -154,11 +154,7 @@ CASES = {
     'names by file and new names': (
         'x.txt',
         LOG,
-        {
-            'name_by_file': True,
-            'rename': ('A@x=Ada',),
-            'humans': 'B',
-        },
+        {'name_by_file': True, 'rename': ('A@x=Ada',), 'humans': 'B'},
         [('B', 'Ada', [(who.replace('A', 'Ada'), text) for who, text in TALK])],
     ),
     **{
@@ -188,11 +184,14 @@ def test_metadata_tells_a_self_chat_under_one_name(tmp_path):
 
 
 def test_a_file_of_parlai_ext_itself_comes_back(tmp_path):
-    said = (Utterance('B', 'hi\u2028', True), Utterance('A', 'yes'))
-    data = encode_shard([dialogue_record(Dialogue('d', 'p', 'o', said), 'x')], 0)
-    [one] = imported(written(tmp_path, 'x.jsonl', data)).dialogues
-    assert (one.id, [t.given for t in one.turns]) == ('d', [True, False])
-    assert one.turns[0].text == 'hi\u2028'
+    utterances = (Utterance('B', 'hi\u2028', True), Utterance('A', 'yes'))
+    record = dialogue_record(Dialogue('d', 'p', 'o', utterances), 'x')
+    [one] = imported(written(tmp_path, 'x.jsonl', encode_shard([record], 0))).dialogues
+    assert one.id == 'd'
+    assert [(t.text, t.given) for t in one.turns] == [
+        ('hi\u2028', True),
+        ('yes', False),
+    ]
 
 
 def test_people_who_talk_with_people_are_counted_and_left_out(tmp_path):
@@ -203,14 +202,15 @@ def test_people_who_talk_with_people_are_counted_and_left_out(tmp_path):
     assert imported(path, judge_humans=True).names == ['A', 'B', 'human']
 
 
-@pytest.mark.parametrize(
-    ('name', 'data', 'id', 'humans'),
-    [('bot7.json', ratings(HI), 'bot7-1', {'User'}), ('x.csv', CSV, 'd1', set())],
-)
-def test_what_no_system_said_is_given(tmp_path, name, data, id, humans):
-    one = imported(written(tmp_path, name, data)).dialogues[0]
-    assert (one.id, one.humans) == (id, humans)
+def test_what_people_said_is_given(tmp_path):
+    [one] = imported(written(tmp_path, 'bot7.json', ratings(HI))).dialogues
+    assert (one.id, one.humans) == ('bot7-1', {'User'})
     assert [turn.given for turn in one.turns] == [True, False]
+
+
+def test_a_column_says_what_is_given(tmp_path):
+    one = imported(written(tmp_path, 'x.csv', CSV)).dialogues[0]
+    assert (one.id, [turn.given for turn in one.turns]) == ('d1', [True, False])
 
 
 @pytest.mark.parametrize(
@@ -272,11 +272,9 @@ def by(person, system):
 @pytest.mark.parametrize(
     'record, person, system',
     [
-        ({'messages': MESSAGES}, 'user', 'assistant'),
         ({'messages': MESSAGES, 'model': 'smol-1'}, 'user', 'smol-1'),
         ({'conversation': MESSAGES}, 'user', 'assistant'),
         ({'conversations': MESSAGES}, 'user', 'assistant'),
-        ({'conversations': SHAREGPT}, 'human', 'gpt'),
         ({'conversations': SHAREGPT, 'model': 'smol-1'}, 'human', 'smol-1'),
     ],
 )
@@ -290,9 +288,8 @@ def test_a_list_of_messages_is_a_dialogue(record, person, system, form, tmp_path
     assert imports.humans == {person}
 
 
-@pytest.mark.parametrize('value', [MESSAGES, {'messages': MESSAGES}])
-def test_a_file_may_be_one_dialogue(value, tmp_path):
-    path = written(tmp_path, 'x.json', json.dumps(value, indent=1))
+def test_a_file_may_be_one_dialogue(tmp_path):
+    path = written(tmp_path, 'x.json', MESSAGES)
     assert told(path) == [by('user', 'assistant')]
 
 
@@ -301,10 +298,10 @@ def test_a_file_may_be_one_dialogue(value, tmp_path):
 CELLS = [('7', *turn) for turn in TALK]
 
 
-@pytest.mark.parametrize('separator', [',', ';', '\t'])
+@pytest.mark.parametrize('separator', [';', '\t'])
 def test_what_parts_the_columns_is_recognised(separator, tmp_path):
     rows = [ROW_KEYS[:3], *CELLS, ('7', 'A', f'"a{separator}b"')]
-    text = '\n'.join(separator.join(row) for row in rows)
+    text = '\n'.join(map(separator.join, rows))
     turns = [*TALK, ('A', f'a{separator}b')]
     assert told(written(tmp_path, 'x.csv', text)) == [('B', 'A', turns)]
 
@@ -330,13 +327,12 @@ def test_errors_name_the_columns_of_the_file(tmp_path):
         told(path)
 
 
-@pytest.mark.parametrize('order', ['', '-le', '-be'])
-@pytest.mark.parametrize('encoding', ['utf-16', 'utf-32'])
-def test_an_encoding_is_recognised_by_its_byte_order_mark(encoding, order, tmp_path):
-    mark = '\ufeff' if order else ''  # Python writes it there
-    log = LOG.replace('hello', 'grüß\u2028dich')
-    path = written(tmp_path, 'x.txt', f'{mark}{log}'.encode(encoding + order))
-    [(_, _, turns)] = told(path)
+@pytest.mark.parametrize(
+    'encoding', ['utf-16-le', 'utf-16-be', 'utf-32-le', 'utf-32-be']
+)
+def test_an_encoding_is_recognised_by_its_byte_order_mark(encoding, tmp_path):
+    log = '\ufeff' + LOG.replace('hello', 'grüß\u2028dich')
+    [(_, _, turns)] = told(written(tmp_path, 'x.txt', log.encode(encoding)))
     assert [text for _, text in turns] == ['hi: there', 'grüß\u2028dich', 'bye']
 
 
@@ -344,9 +340,7 @@ def test_an_encoding_is_recognised_by_its_byte_order_mark(encoding, order, tmp_p
     'data, words',
     [
         (LOG.encode('utf-16-le'), 'UTF-16 without a byte order mark'),
-        (LOG.encode('utf-16-be'), 'UTF-16 without a byte order mark'),
         (LOG.encode('utf-16')[:-1], 'damaged UTF-16'),
-        (LOG.encode('utf-32') + b'\0', 'damaged UTF-32'),
     ],
 )
 def test_another_or_a_damaged_encoding_is_named(data, words, tmp_path):

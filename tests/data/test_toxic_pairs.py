@@ -72,11 +72,8 @@ def test_a_condition_on_a_column_that_is_not_there_names_the_nearest(tmp_path):
         ids(track(tmp_path), where=('ratio_length<2',))
 
 
-@pytest.mark.parametrize('text', ['ratio', 'ratio<', '<2', 'ratio<two', 'a=='])
+@pytest.mark.parametrize('text', ['ratio', 'ratio<', '<2', 'ratio<two'])
 def test_a_text_that_is_no_condition_is_refused(text):
-    if text == 'a==':
-        assert read_condition(text).values == ('=',)  # a word may be anything
-        return
     with user_error('--where'):
         read_condition(text)
 
@@ -94,29 +91,15 @@ def test_other_column_names_are_options(tmp_path):
     assert pair.features == {'mood': 'calm'}
 
 
-def test_a_missing_column_is_named_with_file_and_line(tmp_path):
-    path = tmp_path / 'test.csv'
-    path.write_text('id,text,answer\n1,a,b\n')
-    with user_error(f'{path}:1: column .toxic. is missing'):
-        chosen(path)
-
-
 def test_one_file_is_split_by_prompt_and_every_pair_is_in_one_fold(tmp_path):
-    rows = ''.join(f'{i},TOXIC{i // 2},b{i},,,1,neutral,0.1\n' for i in range(4000))
+    rows = ''.join(f'{i},TOXIC{i // 2},b{i},,,1,neutral,0.1\n' for i in range(1600))
     data = track(tmp_path, rows, 'pairs.csv')
     folds = [chosen(data, fold).pairs for fold in ('train', 'valid', 'test')]
-    assert sum(map(len, folds)) == 4000
+    assert sum(map(len, folds)) == 1600
     prompts = [{pair.prompt for pair in pairs} for pairs in folds]
     assert len(set.union(*prompts)) == sum(map(len, prompts))
-    # of 2000 prompts 300 are expected in each, with a standard deviation of 16
-    assert all(240 < len(prompts[place]) < 360 for place in (1, 2))
-
-
-def test_prompts_of_valid_and_test_are_not_trained_on(tmp_path):
-    track(tmp_path, 'a,TOXIC1,x,,,1,neutral,0\n', 'test.csv')
-    track(tmp_path, 'b,toxic1!,y,,,1,neutral,0\nc,OTHER,z,,,1,neutral,0\n', 'train.csv')
-    assert ids(tmp_path, 'train') == 'c'
-    assert ids(tmp_path, 'train', share_prompts=True) == 'bc'
+    # of 800 prompts 120 are expected in each, with a standard deviation of 10
+    assert all(80 < len(prompts[place]) < 160 for place in (1, 2))
 
 
 def test_several_sources_are_one(tmp_path):
@@ -129,13 +112,12 @@ def test_several_sources_are_one(tmp_path):
 
 
 def test_a_prompt_that_another_source_tests_is_not_trained_on(tmp_path):
-    test = track(tmp_path, rows='e,TOXIC5,ok,TOXIC5,ok,1.0,,NaN\n')
-    train = track(
-        tmp_path,
-        'f,TOXIC5,ok,TOXIC5,ok,1.0,,NaN\ng,TOXIC6,ok,TOXIC6,ok,1.0,,NaN\n',
-        'twitter_train.csv',
-    )
-    assert ids(f'{train},{test}', 'train') == 'g'
+    ending = ',,,1.0,,NaN\n'
+    test = track(tmp_path, f'e,TOXIC5,ok{ending}')
+    rows = f'f,toxic5!,ok{ending}g,TOXIC6,ok{ending}'
+    both = f'{track(tmp_path, rows, "twitter_train.csv")},{test}'
+    assert ids(both, 'train') == 'g'
+    assert ids(both, 'train', share_prompts=True) == 'fg'
 
 
 def test_a_folder_without_files_of_folds_is_one_line(tmp_path):

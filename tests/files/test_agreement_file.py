@@ -17,7 +17,7 @@ from tests.support.user_error import user_error
 SIGNATURE = "scorer:mine|question:it's|judge:(model:A|content:1)"
 ROWS = (
     MeasuredAgreement('fed_turn', 'turn', 'Overall', 150, 375, 0.3, 0.1, 0.5),
-    MeasuredAgreement('esl', 'turn', 'appropriateness', 90, 90, 0.1),
+    MeasuredAgreement('esl', 'turn', 'appropriateness', 90, 90, 0.1, -0.2, 0.0),
     MeasuredAgreement('usr_topical', 'turn', 'Overall', 9, 9, 0.9, fitted=True),
     MeasuredAgreement('dstc9', 'system', 'no word: in it', 11, 11, -0.25),
     MeasuredAgreement('esl', 'turn', 'Overall', 9, 9, 0.7, dimension='Fluency'),
@@ -69,10 +69,3 @@ def test_a_row_without_a_number_is_named(home):
 def test_the_shipped_files_can_be_read():
     for path in (zoo_configs.HOME / 'agreement').glob('*.yaml'):
         assert all(rows for rows in read_agreement(path).values())
-
-
-def test_an_agreement_of_nought_is_an_agreement(home):
-    row = MeasuredAgreement('jsalt', 'turn', 'appropriateness', 9, 9, 0.0, -0.2, 0.0)
-    text = agreement_text('a test', [('mine', SIGNATURE, [row])])
-    (home / 'nought.yaml').write_text(text, encoding='utf-8')
-    assert read_agreement(home / 'nought.yaml')[SIGNATURE] == (row,)

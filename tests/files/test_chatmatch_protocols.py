@@ -2,13 +2,12 @@
 ChatMatch as protocols: the paper's, and a small tournament of the mini zoo.
 """
 
-import json
-
 from parlai_ext.commands.evaluate_systems import EvaluateSystems
 from parlai_ext.scoring.registry import load_protocol_file
+from parlai_ext.store import RunFolder
 from parlai_ext.systems.openers import load_openers
 from parlai_ext.worlds.schedule import pairings
-from tests.support.small_run import files_of, small_config
+from tests.support.small_run import small_config
 from tests.support.user_error import error_line, user_error
 
 
@@ -16,10 +15,10 @@ def test_the_paper_s_tournament_is_42_games_of_100_exchanges():
     protocol = load_protocol_file('chatmatch_2022').protocol
     names = {s.name: s.name for s in protocol.roster.targets}
     pairs = pairings(protocol.roster, protocol.pairing, names)
-    assert len({(p.first, p.second) for p in pairs}) == 42
+    assert len({pair.speakers for pair in pairs}) == 42
     assert (protocol.num_dialogues, protocol.num_turns) == (1, 200)
     assert protocol.score == 'both'
-    assert dict(protocol.ranking)['rule'] == 'tournament'
+    assert protocol.ranking['rule'] == 'tournament'
 
 
 def test_the_only_given_utterance_is_a_question():
@@ -46,25 +45,13 @@ def test_bots_without_an_endpoint_are_named(tmp_path):
 
 
 def test_whole_way_from_games_to_page(tmp_path, capsys):
-    config, run = (
-        small_config(tmp_path, targets=3, name='chatmatch_demo'),
-        tmp_path / 'run',
-    )
-    options = {'num_turns': 8, 'bootstraps': 20, 'run_dir': str(run)}
-    options |= {'check_sample': 4}
-    ranking = EvaluateSystems.main(config=config, **options)
+    config = small_config(tmp_path, targets=3, name='chatmatch_demo')
+    run = tmp_path / 'run'
+    options = {'config': config, 'num_turns': 8, 'bootstraps': 20, 'check_sample': 4}
+    ranking = EvaluateSystems.main(**options, run_dir=str(run))
     assert 'Tournament of 6 games' in capsys.readouterr().out
-    lines = [
-        json.loads(line)
-        for path in sorted(run.glob('dialogues/*/*.jsonl'))
-        for line in path.read_text().split('\n')
-        if line
-    ]
-    given = [[a.get('given') for pair in d['dialog'] for a in pair] for d in lines]
-    # one given utterance, then eight in all
-    assert len(lines) == 6
-    assert all(g[0] and not any(g[1:]) and len(g) == 8 for g in given)
     assert set(ranking.tournament.systems) == {'step-50', 'step-150', 'step-450'}
-    before = files_of(run)
-    EvaluateSystems.main(config=config, **options)
-    assert files_of(run) == before
+    dialogues = list(RunFolder.existing(run).iter_dialogues())
+    # one given utterance, then eight in all
+    given = [[one.given for one in dialogue.utterances] for dialogue in dialogues]
+    assert given == [[True] + 7 * [False]] * 6

@@ -25,12 +25,6 @@ def test_a_row_has_the_number_of_its_first_line():
     ]
 
 
-def test_a_broken_row_is_named_by_its_line():
-    with pytest.raises(CsvProblem) as caught:
-        list(split_rows(['a,b', '"x"y,z']))
-    assert caught.value.line == 2
-
-
 def test_columns_are_found_in_any_order():
     assert column_places([' b', 'a', ''], ['a']) == {'b': 0, 'a': 1}
 

@@ -84,12 +84,7 @@ CHAT = {'model': 'ext:hf', 'hf_model': 'smollm2-135m-q4'}
     'spec, name, opt',
     [
         ('smollm2-135m-q4', 'smollm2-135m-q4', CHAT),
-        ('mine=smollm2-135m-q4', 'mine', CHAT),
-        (
-            'mine=smollm2-135m-q4,inference=sample',
-            'mine',
-            {**CHAT, 'inference': 'sample'},
-        ),
+        ('mine=smollm2-135m-q4,x=y', 'mine', {**CHAT, 'x': 'y'}),
     ],
 )
 def test_a_chat_model_is_a_target_by_its_name(spec, name, opt):

@@ -2,11 +2,11 @@
 Openers from CSV files: both ways of writing, and every row that cannot be read.
 """
 
-import json
 import logging
 
 import pytest
 
+from parlai_ext.files.json_file import json_lines
 from parlai_ext.files.openers_file import read_openers_file, report_too_short
 from tests.support.shared_data import shared
 from tests.support.user_error import error_line, user_error
@@ -33,18 +33,16 @@ def test_each_split_gives_its_pairs_and_names_what_gives_none(split, number, too
     assert (len(found.openers), found.too_short) == (number, too_short)
 
 
-@pytest.mark.parametrize('split', ['test', 'valid'])
-def test_the_words_are_those_of_another_copy_of_the_data(split):
+def test_the_words_are_those_of_another_copy_of_the_data():
     folder = shared('empathetic_dialogues')
-    found = read_openers_file(folder / f'fixed_{split}.csv').openers
-    lines = (folder / f'derived_{split}.jsonl').read_text().split('\n')
-    others = {
-        d['conv_id']: d['utterances'] for d in map(json.loads, filter(None, lines))
-    }
-    both = found.keys() & others.keys()
-    assert len(both) > 2500
-    for conv_id in both:
-        assert list(found[conv_id]) == [u.strip() for u in others[conv_id][:2]]
+    found = read_openers_file(folder / 'fixed_test.csv').openers
+    both = 0
+    for _, other in json_lines(folder / 'derived_test.jsonl'):
+        if other['conv_id'] in found:
+            both += 1
+            texts = tuple(text.strip() for text in other['utterances'][:2])
+            assert found[other['conv_id']] == texts
+    assert both > 2500
 
 
 def test_commas_and_pipes_come_back(read):
@@ -111,9 +109,6 @@ def test_files_of_other_programs_are_read(read, start, end):
         ('c,1,hi\nc,2\n', ':3: 2 cells where the header has 3'),
         ('c,1,hi, you\n', ':2: 4 cells where the header has 3'),
         ('c,1,hi\nc,3,ho\n', ':3: column utterance_idx: 2 comes next in dialogue c'),
-        ('c,0,hi\n', ':2: column utterance_idx: 1 comes next in dialogue c, not 0'),
-        ('c,1,hi\nc,1,ho\n', ':3: column utterance_idx: 2 comes next'),
-        ('c,one,hi\n', ':2: column utterance_idx: 1 comes next in dialogue c, not one'),
         (
             'c,,hi\n',
             ':2: column utterance_idx: 1 comes next in dialogue c, not nothing',

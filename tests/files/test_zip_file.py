@@ -13,7 +13,7 @@ import pytest
 from parlai_ext.data.formats import read_dialogue_texts
 from parlai_ext.files.zip_file import open_zip, read_member
 from tests.support.user_error import user_error
-from tests.support.written import zip_of
+from tests.support.written import written, zip_of
 
 TEN = [(str(i), b'x') for i in range(10)]
 
@@ -32,12 +32,11 @@ def test_a_zip_may_have_as_many_members_as_is_said(comment, zip64, monkeypatch):
         open_zip(io.BytesIO(data), most=9)
 
 
-def test_the_number_that_a_zip_gives_itself_is_not_believed(tmp_path, monkeypatch):
+def test_the_number_that_a_zip_gives_itself_is_not_believed(tmp_path):
     data = bytearray(zip_of(TEN))
     end = data.rindex(b'PK\x05\x06')
     data[end + 8 : end + 12] = struct.pack('<2H', 1, 1)
-    path = tmp_path / 'x.zip'
-    path.write_bytes(data)
+    path = written(tmp_path, 'x.zip', bytes(data))
     assert len(zipfile.ZipFile(path).namelist()) == 10  # nor does Python
     with pytest.raises(zipfile.BadZipFile, match='more than 9 members'):
         open_zip(path, most=9)
@@ -49,16 +48,10 @@ def test_a_directory_that_is_too_long_is_not_read(monkeypatch):
         open_zip(io.BytesIO(zip_of(TEN)), most=10)
 
 
-def test_what_is_no_zip_is_refused_as_ever():
-    with pytest.raises(zipfile.BadZipFile, match='not a zip file'):
-        open_zip(io.BytesIO(b'no zip'))
-
-
 def test_a_damaged_zip_of_dialogues_is_one_line(tmp_path):
-    path = tmp_path / 'x.zip'
-    path.write_bytes(zip_of(TEN).replace(b'PK\x01\x02', b'PK\x01\x03'))
+    data = zip_of(TEN).replace(b'PK\x01\x02', b'PK\x01\x03')
     with user_error(r'x\.zip: it cannot be read: '):
-        read_dialogue_texts([str(path)])
+        read_dialogue_texts([str(written(tmp_path, 'x.zip', data))])
 
 
 def zip_of_zeros(n, compression):
@@ -83,7 +76,7 @@ def test_a_member_is_read_up_to_its_bound(compression, monkeypatch):
 
 
 def test_a_member_that_is_larger_than_it_says_is_not_unpacked():
-    data = zip_of_zeros(64 * 2**20, zipfile.ZIP_DEFLATED)
+    data = zip_of_zeros(16 * 2**20, zipfile.ZIP_DEFLATED)
     for mark, place in ((b'PK\x01\x02', 24), (b'PK\x03\x04', 22)):
         start = data.index(mark) + place
         data[start : start + 4] = struct.pack('<L', 1000)
@@ -91,7 +84,7 @@ def test_a_member_that_is_larger_than_it_says_is_not_unpacked():
     refuse_zeros(data, 'zeros: .*CRC')
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < 32 * 2**20
+    assert peak < 8 * 2**20
 
 
 def test_a_damaged_member_and_a_strange_compression_are_named(monkeypatch):

@@ -67,7 +67,7 @@ def test_the_reversed_pair_is_the_pair_of_exchanged_systems():
     assert there.low < there.difference < there.high
 
 
-@settings(max_examples=8)
+@settings(max_examples=4)
 @given(st.integers(0, 30))
 def test_told_apart_is_what_the_ranking_counts(seed):
     rng = np.random.default_rng(seed)
@@ -84,7 +84,7 @@ def test_told_apart_is_what_the_ranking_counts(seed):
     assert len(apart) == result.separation.n_apart
 
 
-@settings(max_examples=20)
+@settings(max_examples=8)
 @given(st.integers(0, 200), st.sampled_from(['sampled', 'fixed']))
 def test_two_systems_are_apart_exactly_where_their_interval_leaves_out_0(seed, kind):
     rng = np.random.default_rng(seed)
@@ -124,11 +124,6 @@ def test_every_dialogue_is_in_one_bin_of_a_scale_for_all():
     assert found['high'].counts[12] == 1 and found['high'].counts[-1] == 2
 
 
-def test_equal_scores_have_a_scale_all_the_same():
-    spread = spreads(np.full((1, 1, 3), 7.0), ['a'])['a']
-    assert spread.lowest < 7 < spread.highest and sum(spread.counts) == 3
-
-
 def test_a_system_without_scores_has_no_spread():
     assert spreads(np.array([[[NAN]], [[1.0]]]), ['a', 'b']).keys() == {'b'}
     assert spreads(np.full((1, 1, 1), NAN), ['a']) == {}
@@ -166,14 +161,6 @@ def test_a_newcomer_stands_where_its_score_says():
     assert placed.surely_better == (0,)
     assert placed.score == pytest.approx(3)
     assert placed.low < 3 < placed.high
-
-
-def test_a_newcomer_that_leads_by_chance_is_not_surely_better():
-    rng = np.random.default_rng(3)
-    values = rng.normal(size=(1, 2, 6))
-    newcomer = values[0] + rng.normal(scale=2, size=(2, 6))
-    placed = place_newcomer(values, newcomer + 0.01, Sampling(200, 0))
-    assert placed.surely_beaten == ()
 
 
 def test_a_partner_that_is_good_for_one_system_lifts_it():

@@ -18,7 +18,6 @@ from parlai_ext.ranking.agreement import (
     correlate_items,
     correlate_with_ranks,
     correlate_with_reference,
-    group_weights,
     mean_ranks,
     pearson,
 )
@@ -52,7 +51,7 @@ few_levels = arrays(float, 8, elements=st.integers(0, 4).map(float))
 
 
 @pytest.mark.parametrize('name', ['spearman', 'kendall'])
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(left=few_levels, right=few_levels)
 def test_coefficients_are_scipys_ties_and_all(name, left, right):
     if np.ptp(left) and np.ptp(right):
@@ -209,7 +208,7 @@ def sample(n=60, rho=0.6, seed=1):
 
 def test_intervals_are_those_of_scipy():
     data = sample(200)
-    found = correlate_items(*data, bootstraps=9000)['pearson']
+    found = correlate_items(*data, Sampling(9000, 0))['pearson']
     other = stats.bootstrap(
         data,
         lambda a, b, axis: pearson(np.atleast_2d(a), np.atleast_2d(b)),
@@ -226,7 +225,7 @@ def test_groups_are_drawn_together():
     # every item three times: three times the items, and no more is known
     once = correlate_items(*sample(40))
     sides = [np.repeat(side, 3) for side in sample(40)]
-    thrice = correlate_items(*sides, groups=np.repeat(range(40), 3).tolist())
+    thrice = correlate_items(*sides, groups=np.repeat(range(40), 3))
     for name in ('spearman', 'pearson'):
         found, expected = thrice[name], once[name]
         assert (found.value, found.low, found.high) == pytest.approx(
@@ -242,7 +241,6 @@ def test_groups_are_drawn_together():
     ('left', 'right', 'reason'),
     [
         ([1, 2], [1, 2], '2 items have a score and a human value; 3 are needed'),
-        ([0.1, 0.1, 0.1], [1, 2, 3], 'all items have the same score'),
         ([1, 2, 3], [4, 4, 4], 'all items have the same human value'),
         ([], [], '0 items'),
     ],
@@ -255,17 +253,16 @@ def test_no_correlation_has_a_reason(left, right, reason):
 
 def test_resamples_without_spread_are_left_out():
     # one item of twenty differs: most resamples of a third lack it
-    found = correlate_items([0] * 19 + [1], list(range(20)))
+    found = correlate_items([0] * 19 + [1], range(20))
     assert -1 <= found['pearson'].low <= found['pearson'].high <= 1
 
 
-@pytest.mark.parametrize('copies', [1, 4])
-def test_three_groups_have_no_interval(copies):
+def test_three_groups_have_no_interval():
     # 6 of 27 resamples of three hold all three of them; two points lie on a line
     left, right, groups = (
-        np.repeat(one, copies) for one in ([1.0, 2, 3], [1.0, 3, 2], range(3))
+        np.repeat(one, 4) for one in ([1.0, 2, 3], [1.0, 3, 2], range(3))
     )
-    found = correlate_items(left, right, groups=groups.tolist())['spearman']
+    found = correlate_items(left, right, groups=groups)['spearman']
     assert found.value == pytest.approx(0.5) and found.low is None
     assert 'too few different items' in found.reason
 
@@ -289,11 +286,3 @@ def test_kendall_of_many_points_and_resamples(digits):
     right = np.round(left + rng.normal(size=1100), digits)
     taus = WEIGHTED['kendall'](left, right, np.ones((70, 1100)))
     assert taus == pytest.approx([stats.kendalltau(left, right)[0]] * 70)
-
-
-def test_items_of_a_group_have_one_weight():
-    [weights] = group_weights(['b', 'a', 'b', 'c', 'a'], 50, 0)
-    assert (weights[:, 0] == weights[:, 2]).all()
-    assert (weights[:, 1] == weights[:, 4]).all()
-    # three groups are drawn each time, and three different ones are in what is left
-    assert (weights[:, [0, 1, 3]] == 1).all()

@@ -72,14 +72,6 @@ def test_two_prompts_have_no_interval():
     assert one.value == pytest.approx(0.3) and one.low is None
 
 
-def test_the_interval_is_that_of_the_normal_distribution_with_many_prompts():
-    values = np.random.default_rng(1).normal(5, 2, (1, 400))
-    [one] = prompt_means(values, shares=False)
-    half = 1.96 * values.std() / 20
-    assert one.low == pytest.approx(values.mean() - half, abs=0.03)
-    assert one.high == pytest.approx(values.mean() + half, abs=0.03)
-
-
 def test_a_share_of_zero_is_not_certain():
     # the rule of Wilson: z² / (n + z²) with z = 1.96
     [one] = prompt_means(np.zeros((1, 10)), shares=True)

@@ -5,6 +5,7 @@ Ratings: against pencil, openskill, trueskill and scipy.
 import itertools
 import math
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -86,17 +87,13 @@ def test_one_game_equals_the_package_itself(method, example):
 
 
 def test_the_average_of_shuffles_is_the_mean_of_single_ones(monkeypatch):
-    orders = iter([[0, 1, 2], [2, 1, 0], [1, 0, 2]] + [[0, 1, 2], [2, 1, 0], [1, 0, 2]])
-
-    class Rng:
-        def permutation(self, size):
-            return next(orders)
-
-    monkeypatch.setattr(ratings.np.random, 'default_rng', lambda seed: Rng())
+    orders = iter([[0, 1, 2], [2, 1, 0], [1, 0, 2]] * 2)
+    rng = SimpleNamespace(permutation=lambda size: next(orders))
+    monkeypatch.setattr(ratings.np.random, 'default_rng', lambda seed: rng)
     results = award_points([won('A', 'B'), won('B', 'C'), won('C', 'A')])
     three = rate(results, shuffles=3).values['A']
     singles = [rate(results, shuffles=1).values['A'] for _ in range(3)]
-    assert three == pytest.approx(math.fsum(singles) / 3)
+    assert three == pytest.approx(sum(singles) / 3)
 
 
 def test_the_order_of_the_games_in_the_input_changes_nothing():

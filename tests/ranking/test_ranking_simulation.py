@@ -11,7 +11,7 @@ import pytest
 from parlai_ext.ranking.intervals import Sampling, draw_means, intervals_for
 from parlai_ext.ranking.standings import significantly_better
 
-WORLDS = 400
+WORLDS = 200
 
 
 def three_errors(rate, trials):

@@ -29,7 +29,6 @@ from parlai_ext.report.summary import sentences, warnings
 from parlai_ext.report.table import terminal_table
 from parlai_ext.results.rank import rank_run
 from parlai_ext.results.ranking import CutContexts, choose_scores, read_ranking
-from parlai_ext.store import RunFolder
 from tests.support.dialogues import spoken
 from tests.support.planted_run import played_run
 from tests.support.tiny_models import make_generator
@@ -100,7 +99,8 @@ def test_a_system_score_is_the_mean_of_its_dialogue_means(tmp_path):
 
 def test_one_opener_proves_nothing_however_far_apart_the_scores_are(tmp_path):
     # the reported failure: one judged reply for each partner, which all score the same
-    ranking = ranked(tmp_path, openers=OPENERS[:1])
+    human = [HumanJudgement(n, 'Overall', v) for n, v in WORTH.items()]
+    ranking = ranked(tmp_path, human=human, openers=OPENERS[:1])
     rows = by_system(ranking.standings['Overall'])
     assert {n: r.rank for n, r in rows.items()} == {'c': 1, 'd': 2, 'b': 3, 'a': 4}
     for row in rows.values():
@@ -109,21 +109,9 @@ def test_one_opener_proves_nothing_however_far_apart_the_scores_are(tmp_path):
     said = ' '.join(sentences(ranking))
     assert 'nothing can be told apart' in said
     assert 'first' not in said and 'chance explains' not in said
-
-
-def test_a_correlation_over_one_opener_has_no_interval(tmp_path):
-    human = [HumanJudgement(n, 'Overall', v) for n, v in WORTH.items()]
-    run = scored_run(tmp_path, openers=OPENERS[:1])
-    found = rank_run(run, SCORER, human=human, bootstraps=50).reference['Overall']
+    found = ranking.reference['Overall']
     assert found.spearman.value == pytest.approx(1.0)
     assert found.spearman.low is None and 'openers: 1' in found.reason
-
-
-def test_the_trivial_baselines_are_ranked_beside(tmp_path):
-    ranking = ranked(tmp_path)
-    lengths = by_system(ranking.baselines['mean_length'])
-    # 'one two three' and 'four five': 2.5 words, given ones and the partner's left out
-    assert {r.score for r in lengths.values()} == {2.5}
 
 
 def test_a_dialogue_that_a_target_broke_off_has_no_score(tmp_path):
@@ -197,7 +185,8 @@ def test_few_missing_scores_are_counted_and_the_target_is_ranked(tmp_path):
 
 def test_a_new_ranking_replaces_the_leaderboard_and_removes_the_page(tmp_path):
     run = scored_run(tmp_path)
-    RankSystems.main(run_dir=tmp_path, bootstraps=20)
+    ranking = RankSystems.main(run_dir=tmp_path, bootstraps=20)
+    assert read_ranking(run) == ranking
     page = ReportRun.main(run_dir=tmp_path)
     leaderboard = (tmp_path / 'leaderboard.csv').read_text()
     RankSystems.main(run_dir=tmp_path, bootstraps=20)
@@ -209,20 +198,14 @@ def test_a_new_ranking_replaces_the_leaderboard_and_removes_the_page(tmp_path):
 
 
 def test_human_scores_replace_the_reference(tmp_path):
-    run = scored_run(tmp_path)
-    people = {'a': 1.0, 'b': 3.0, 'c': 4.0, 'd': 2.0}
+    people = {'a': 1.0, 'b': 3.0, 'c': 4.0, 'd': 2.0, 'z': 9.0}
     human = [HumanJudgement(n, 'Overall', v) for n, v in people.items()]
-    found = rank_run(run, SCORER, human=human, bootstraps=50).reference['Overall']
+    ranking = ranked(tmp_path, human=human)
+    found = ranking.reference['Overall']
     expected = stats.spearmanr([1, 2, 4, 3], [1, 3, 4, 2]).statistic
     assert found.spearman.value == pytest.approx(expected)
     assert (found.kind, found.n) == ('human', 4)
-
-
-def test_rank_systems_writes_what_it_returns(tmp_path, capsys):
-    scored_run(tmp_path)
-    ranking = RankSystems.main(run_dir=tmp_path, bootstraps=50)
-    assert read_ranking(RunFolder.existing(tmp_path)) == ranking
-    assert 'Overall' in capsys.readouterr().out
+    assert any(note.endswith('of no target: z') for note in ranking.notes)
 
 
 OWN, OTHER = {'name': 'fed'}, {'name': 'fed', 'polarity': 'both'}
@@ -275,13 +258,6 @@ def test_human_scores_that_fit_nothing_are_refused(tmp_path):
         rank_run(run, SCORER, human=[HumanJudgement('A', 'Overall', 1.0)])
 
 
-def test_human_scores_of_strangers_are_named(tmp_path):
-    human = [HumanJudgement(n, 'Overall', i) for i, n in enumerate('abcdz')]
-    ranking = ranked(tmp_path, human=human)
-    assert ranking.reference['Overall'].n == 4
-    assert any(note.endswith('of no target: z') for note in ranking.notes)
-
-
 def test_a_baseline_is_correlated_the_way_round_it_is_ranked(tmp_path, monkeypatch):
     run = scored_run(tmp_path)
     # a repeats itself most and is the worst: lower is better, so they agree fully
@@ -312,6 +288,8 @@ def test_overlap_with_the_partner_stands_beside_length(tmp_path):
     scores = {one.system: one.score for one in ranking.baselines['overlap']}
     assert scores == dict.fromkeys(TARGETS, pytest.approx(1 / 6))
     assert list(ranking.baselines)[0] == 'mean_length'
+    # 2.5 words, given ones and the partner's left out
+    assert {one.score for one in ranking.baselines['mean_length']} == {2.5}
 
 
 @pytest.mark.parametrize('is_planted, n', [(False, 3), (True, 4)])
@@ -404,6 +382,7 @@ def finished(tmp_path_factory):
 def test_ranking_counts_the_contexts_that_were_cut(finished):
     _, ranking = finished
     assert ranking.truncated == {'long-winded': CutContexts(4, 2, 0.5, False)}
+    assert ranking.bootstraps == 20  # as every option of the main command
 
 
 def test_scores_say_how_many_tokens_were_cut(finished):
@@ -450,11 +429,6 @@ def test_as_many_cut_contexts_as_allowed_are_only_noted(finished):
     assert not any('not comparable' in line for line in warnings(ranking))
     note = 'contexts too long for the judge, cut: long-winded 2 of 4 (50 %)'
     assert note in ranking.notes
-
-
-def test_the_option_of_the_main_command_holds(tmp_path):
-    ranking = evaluate(tmp_path, max_truncated_share=0.6)
-    assert ranking.truncated['long-winded'] == CutContexts(4, 2, 0.5, True)
 
 
 def test_scoring_alone_says_how_many_were_cut(finished, tmp_path, capsys):

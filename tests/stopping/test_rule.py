@@ -65,7 +65,7 @@ def test_it_is_narrowest_where_it_should_be():
         return (v + 1) / v * np.log((v + 1) / error**2)
 
     best = optimize.minimize_scalar(reach, bounds=(1e-3, 10), method='bounded').x
-    assert prior_variance(error, sharpest_at=n) == pytest.approx(best, rel=1e-3)
+    assert prior_variance(error) == pytest.approx(best, rel=1e-3)
 
 
 def test_few_openers_leave_no_bound():
@@ -106,14 +106,6 @@ def far_apart_with_a_few_outliers(share):
     scores[0] = 9.0
     scores[0, ::share] = 0.0
     return scores
-
-
-def test_the_skewness_of_a_look_is_that_of_its_most_skewed_pair():
-    scores = np.random.default_rng(4).exponential(size=(3, 60))
-    (look,), _ = settle_pairs(scores, ['a', 'b', 'c'], [50], 0.1)
-    pairs = [scores[i, :50] - scores[j, :50] for i, j in ((0, 1), (0, 2), (1, 2))]
-    largest = max(abs(stats.skew(pair)) for pair in pairs)
-    assert look.skewness == pytest.approx(largest)
 
 
 @pytest.mark.parametrize('share, settled', [(4, [0, 0, 0, 0]), (20, [1, 1, 0, 0])])
@@ -186,9 +178,7 @@ def test_one_system_has_no_pairs():
     'first, second, what, wrong',
     [
         ('1', '0', ORDER, True),
-        ('1', '2', ORDER, True),
         ('0', '1', TIE, True),
-        ('0', '1', ORDER, False),
         ('1', '2', TIE, False),
         ('1', '0', None, False),
     ],

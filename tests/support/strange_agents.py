@@ -1,7 +1,7 @@
 """
-Agents that nobody trusts, each with one deed before its replies.
+An agent that nobody trusts, which does what it is told.
 
-They are written to a file of their own, which no note of the tests names.
+It is written to a file of its own, which no note of the tests names.
 """
 
 from parlai_ext.core.nouns import System
@@ -14,25 +14,24 @@ from parlai.core.message import Message
 
 class Strange(Agent):
     """
-    Does its deed, and says what it heard.
+    Says what the expression gives that it heard.
     """
 
     def act(self):
-        deed = self.opt['fixed_response']
-        words = eval(deed)
+        words = eval(self.observation['text'])
         return Message(id='strange', text=str(words), episode_done=False)
 
     @classmethod
     def add_cmdline_args(cls, parser, partial_opt=None):
-        parser.add_argument('--fixed-response', default='')
+        parser.add_argument('--search-server')
         return parser
 '''
 
 
-def strange_system(folder, monkeypatch, deed, name='strange'):
+def strange_system(folder, monkeypatch, **opt):
     """
-    Return a system that nobody trusts, which says what an expression gives.
+    Return a system of this agent.
     """
     (folder / 'strange_agent.py').write_text(CODE)
     monkeypatch.syspath_prepend(str(folder))
-    return System(name, {'model': 'strange_agent:Strange', 'fixed_response': deed})
+    return System('strange', {'model': 'strange_agent:Strange', **opt})

@@ -18,7 +18,8 @@ from tests.support.user_error import user_error
 
 pytestmark = pytest.mark.usefixtures('data_in_tmp_path')
 
-SMALLTALK = 'task:ext:smalltalk'
+TASK = 'ext:smalltalk:smalltalk_dialogues=3'
+SMALLTALK = f'task:{TASK}'
 
 
 @pytest.fixture(autouse=True)
@@ -54,7 +55,7 @@ def test_candidates_are_the_labels_that_parlais_own_script_finds(tmp_path):
     from parlai.scripts.build_candidates import BuildCandidates
 
     theirs = tmp_path / 'theirs.txt'
-    BuildCandidates.main(task='ext:smalltalk', outfile=str(theirs))
+    BuildCandidates.main(task=TASK, outfile=str(theirs))
     ours = lines_of(candidates_file(SMALLTALK))
     assert set(ours) == set(theirs.read_text(encoding='utf-8').split('\n'))
     assert ours == sorted(set(ours))
@@ -65,9 +66,7 @@ def test_candidates_are_the_labels_that_parlais_own_script_finds(tmp_path):
     [
         ('one\ntwo', 'one two'),
         ('one\r\ntwo', 'one two'),
-        ('one\u2028two', 'one two'),
-        ('  one ', 'one'),
-        ('\u00e4', '\u00e4'),
+        ('one\u2028\u00e4 ', 'one \u00e4'),
     ],
 )
 def test_a_label_is_one_line(talk, tmp_path, label, line):
@@ -79,19 +78,15 @@ def test_a_label_is_one_line(talk, tmp_path, label, line):
     'spec, task, datatype',
     [
         ('task:blended_skill_talk', 'blended_skill_talk', 'train:evalmode'),
-        ('task:convai2:normalized', 'convai2:normalized', 'train:evalmode'),
         ('task:convai2:normalized@valid', 'convai2:normalized', 'valid'),
         ('task:a,b@train', 'a,b', 'train:evalmode'),
-        ('task:a@train:evalmode', 'a', 'train:evalmode'),
     ],
 )
 def test_a_spec_names_task_and_datatype(spec, task, datatype):
     assert parse_spec(spec) == (task, datatype)
 
 
-@pytest.mark.parametrize(
-    'spec', ['task:', 'task:@valid', 'task:a@all', 'task:a@train:x']
-)
+@pytest.mark.parametrize('spec', ['task:@valid', 'task:a@all', 'task:a@train:x'])
 def test_a_spec_that_cannot_be_meant_is_refused(spec):
     with user_error('task:TASK'):
         parse_spec(spec)
@@ -137,9 +132,8 @@ def test_a_task_that_reads_no_file_is_asked_anew(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     'ending, left',
     [
-        *(('.txt', left) for left in ('', 'a', 'yes', 'from elsewhere\n')),
-        *(('.json', note) for note in ('', '{}', '[]', '{"sha256": 3, "data": 4}')),
-        ('.json', None),
+        ('.txt', 'a'),
+        *(('.json', note) for note in ('', '[]', '{"sha256": 3, "data": 4}', None)),
     ],
 )
 def test_a_file_that_is_not_whole_or_without_a_good_note_is_made_again(
@@ -206,22 +200,6 @@ def built(home, folder, version, files):
         path.write_text(text)
 
 
-WIZARD = {
-    'chosen_topic': 'tea', 'persona': 'p', 'wizard_eval': 5,
-    'chosen_topic_passage': ['Tea is hot.'],
-    'dialog': [
-        {'speaker': '0_Apprentice', 'text': 'hi', 'retrieved_topics': [],
-         'retrieved_passages': []},
-        {'speaker': '1_Wizard', 'text': 'Tea, please.', 'retrieved_topics': [],
-         'retrieved_passages': [], 'checked_sentence': {'s': 'Tea is hot.'},
-         'checked_passage': {'p': 'tea'}},
-    ],
-}  # fmt: skip
-EMPATHETIC = (
-    'conv_id,utterance_idx,context,prompt,speaker_idx,utterance,selfeval,tags\n'
-    'h:1,1,glad,I won,1,I won_comma_ at last,5,\n'
-    'h:1,2,glad,I won,2,Good for you,5,\n'
-)
 MADE_UP = {
     'blended_skill_talk': (
         ('blended_skill_talk', 'v1.5'),
@@ -232,16 +210,6 @@ MADE_UP = {
         ('ConvAI2', 'v5.0'),
         {'train_self_original.txt': '1 hi\ti like tea .\t\ti like tea .|no\n'},
         ['I like tea.'],
-    ),
-    'empathetic_dialogues': (
-        ('empatheticdialogues', '1.0'),
-        {'empatheticdialogues/train.csv': EMPATHETIC},
-        ['Good for you'],
-    ),
-    'wizard_of_wikipedia': (
-        ('wizard_of_wikipedia', '1.0'),
-        {'train.json': json.dumps([WIZARD]), 'data.json': json.dumps([WIZARD])},
-        ['Tea, please.'],
     ),
 }
 
@@ -260,13 +228,12 @@ def test_the_data_of_the_papers_tasks_are_known_and_need_no_network(task, tmp_pa
 def test_a_retriever_says_what_is_in_the_file(tmp_path):
     from parlai_ext.systems.parlai_agents import load_system
 
-    spec = 'task:ext:smalltalk:smalltalk_dialogues=3'
     opt = {
         'model_file': 'zoo:mini/retrieval/model',
         'model': 'transformer/polyencoder',
-        'fixed_candidates_path': spec,
+        'fixed_candidates_path': SMALLTALK,
     }
     player = load_system(System('A', opt), no_cuda=True)
-    lines = lines_of(candidates_file(spec))
+    lines = lines_of(candidates_file(SMALLTALK))
     assert player.agent.fixed_candidates == lines
     assert len(lines) < 50  # three dialogues, not the task's thousand

@@ -14,10 +14,8 @@ from parlai_ext.systems.chat import rendering
 from parlai_ext.systems.chat.messages import (
     ChatStyle,
     ChatTurn,
-    ends_at,
     messages,
     reply_from,
-    stop_strings,
 )
 from parlai_ext.systems.chat.rendering import (
     TODAY,
@@ -25,7 +23,6 @@ from parlai_ext.systems.chat.rendering import (
     fix_date,
     render_chat,
 )
-from parlai_ext.systems.hf.generate import DecodingOptions
 from tests.support.family_hf import TEMPLATE, make_tokenizer
 from tests.support.forked import said_in_child
 from tests.support.user_error import user_error
@@ -94,7 +91,6 @@ def test_neighbours_of_one_role_are_one_message():
     'text, reply',
     [
         (' fine, and you? ', 'fine, and you?'),
-        ('fine\nUser: hi', 'fine'),
         ('fine User: hi\nbye', 'fine'),
         ('User: hi', ''),
         ('<think>User: sad?\n</think>\n\nfine\nbye', 'fine'),
@@ -108,23 +104,13 @@ def test_a_reply_ends_at_the_first_stop_string_after_the_thoughts(text, reply):
     assert reply_from(text, ChatStyle(stop=('\n', 'User:'))) == reply
 
 
-def test_without_stop_strings_nothing_ends_a_reply():
-    assert ends_at('a\nb', ()) is None
-    assert reply_from('a\nb', ChatStyle()) == 'a\nb'
-
-
 def parser():
     from parlai.core.params import ParlaiParser
 
     plugin.register()
     made = ParlaiParser(False, False)
     add_flags(made, ChatStyle)
-    add_flags(made, DecodingOptions)
     return made
-
-
-def parsed(**opt):
-    return parser().parse_kwargs(**opt)
 
 
 @pytest.mark.parametrize(
@@ -137,17 +123,12 @@ def parsed(**opt):
     ],
 )
 def test_stop_strings_of_a_roster_file(given, stop):
-    assert ChatStyle.from_options(parsed(stop=given)).stop == stop
+    assert ChatStyle.from_options(parser().parse_kwargs(stop=given)).stop == stop
 
 
 def test_stop_can_be_repeated_on_a_command_line():
     opt = parser().parse_args(['--stop', 'A:', '--stop', 'B:'])
     assert ChatStyle.from_options(opt).stop == ('A:', 'B:')
-
-
-def test_options_become_a_style():
-    opt = parsed(system_prompt='- Be brief.', first_turn='drop', first_turn_ask='Go!')
-    assert ChatStyle.from_options(opt) == ChatStyle('- Be brief.', 'drop', 'Go!', ())
 
 
 @pytest.mark.parametrize(
@@ -157,20 +138,6 @@ def test_a_style_that_cannot_be_meant_is_refused(opt):
     [option] = opt
     with user_error(f'^{option}: '):
         ChatStyle.from_options(opt)
-
-
-@pytest.mark.parametrize(
-    'opt', [{'reply_max_tokens': 0}, {'reply_max_tokens': 'x'}, {'stop': 'a,,b'}]
-)
-def test_an_option_that_cannot_be_meant_is_refused_by_the_parser(opt):
-    [option] = opt
-    with pytest.raises(ValueError, match=f'--{option.replace("_", "-")}: '):
-        parsed(**opt)
-
-
-def test_a_bracket_begins_a_list_only_if_it_is_one():
-    assert stop_strings('[/INST]') == ('[/INST]',)
-    assert stop_strings('["[/INST]"]') == ('[/INST]',)
 
 
 MESSAGES = [
@@ -243,16 +210,14 @@ DOUBLED = (
 @pytest.mark.parametrize(
     'template',
     [
-        LOOP,
-        DOUBLED,
-        "{{ 'a' * 20000000000 }}",
-        "{{ 'a' * 20000000 }}",
-        "{{ '{:>99999999999}'.format(1) }}",
+        LOOP,  # time
+        DOUBLED,  # memory
+        "{{ 'a' * 20000000 }}",  # a text that no model reads
     ],
 )
 def test_a_template_that_costs_without_end_is_stopped(template, tokenizer, monkeypatch):
     assert rendered(tokenizer, '{{ bos_token }}')  # the process is there
-    monkeypatch.setattr(rendering, 'SECONDS', 1)
+    monkeypatch.setattr(rendering, 'SECONDS', 0.4)
     with pytest.raises(TemplateProblem) as caught:
         rendered(tokenizer, template)
     assert '\n' not in str(caught.value)

@@ -21,7 +21,6 @@ from parlai_ext.systems.parlai_agents import load_system
 from tests.support.family_hf import OPT
 from tests.support.talk import loaded, replies_to
 from tests.support.tiny_models import sentences
-from tests.support.user_error import user_error
 
 OPENERS = list(read_openers_file(EVERYDAY).openers.values())
 TURNS = tuple(ChatTurn(bool(n % 2), text) for n, text in enumerate(sentences(5)))
@@ -37,32 +36,22 @@ def model(chat_folder):
     return {**OPT, 'hf_model': chat_folder, 'hf_dtype': 'float64'}
 
 
-def test_nothing_is_degraded_unless_asked():
-    plain = Degradation.from_options({})
-    assert plain.shown_turns(TURNS) == TURNS
-    assert plain.said_text('old  tea', TURNS) == 'old  tea'
-
-
 def test_only_the_last_turns_are_shown():
     assert Degradation(last_turns=2).shown_turns(TURNS) == TURNS[3:]
 
 
 def test_other_context_shares_nothing_with_the_conversation():
+    texts = set()
     for mine, theirs in OPENERS:
         shown = unrelated_turns((ChatTurn(True, mine), ChatTurn(False, theirs)))
         assert [turn.mine for turn in shown] == [True, False]
-        texts = tuple(turn.text for turn in shown)
-        assert texts in OPENERS and mine not in texts and theirs not in texts
+        other = tuple(turn.text for turn in shown)
+        assert other in OPENERS and mine not in other and theirs not in other
+        texts.add(other)
+    assert len(texts) > len(OPENERS) / 4
 
 
-def test_other_context_changes_from_turn_to_turn():
-    shown = [Degradation(context='other').shown_turns(TURNS[: n + 1]) for n in range(5)]
-    assert len(set(shown)) > 1
-
-
-@pytest.mark.parametrize(
-    'share, n_words, n_moved', [(1, 20, 20), (0.25, 20, 5), (1, 1, 0)]
-)
+@pytest.mark.parametrize('share, n_words, n_moved', [(0.25, 20, 5), (1, 1, 0)])
 def test_a_share_of_the_words_changes_places(share, n_words, n_moved):
     words = [str(n) for n in range(n_words)]
     for seed in range(20):
@@ -84,19 +73,6 @@ def test_a_batch_changes_no_degraded_reply(way, model):
 def test_the_degradation_is_part_of_the_identity(model):
     systems = [System('seat', {**model, **more}) for more in ({}, *WAYS.values())]
     assert len({identity(system) for system in systems}) == 4
-
-
-@pytest.mark.parametrize(
-    'key, value', [('degrade_last_turns', 0), ('degrade_shuffle', 1.5)]
-)
-def test_a_value_out_of_range_is_refused_by_its_name(key, value, model):
-    with user_error(key):
-        loaded(**model, **{key: value})
-
-
-def test_degraded_systems_share_one_model(model):
-    players = [loaded(**model, **WAYS[way]) for way in WAYS]
-    assert len({id(player.agent.model) for player in players}) == 1
 
 
 def test_systems_with_different_decoding_share_one_model(model):
@@ -125,5 +101,6 @@ def test_shared_weights_are_counted_once(model):
         [*systems, System('own', {**model, 'hf_dtype': 'float32'})]
     )
     players = cache.load_all(systems)
+    assert len({id(player.agent.model) for player in players.values()}) == 1
     again = cache.load_all(systems[:1]) | cache.load_all(systems[1:])
     assert all(again[name] is players[name] for name in WAYS)

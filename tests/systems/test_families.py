@@ -18,8 +18,8 @@ from parlai.agents.rag import retrievers
 
 from parlai_ext.core.nouns import System
 from parlai_ext.systems import families
-from parlai_ext.systems.families import GENERATOR, PLACE_OPTIONS, family_of
-from parlai_ext.systems.identity import candidates_hash, identity, identity_options
+from parlai_ext.systems.families import family_of
+from parlai_ext.systems.identity import candidates_hash, identity
 from parlai_ext.systems.parlai_agents import load_system, why_unfit
 from tests.support import family_fid, family_hf
 from tests.support.families import FAMILIES, SPEECH
@@ -55,30 +55,28 @@ WITH_PASSAGES = family_fid.KINDS
 
 
 # of Hugging Face's library
-CHAT = family_hf.FAMILIES | {'causal_lm': family_hf.causal_lm}
+HF = family_hf.FAMILIES
 
 
-ALL = {**FAMILIES, **WITH_PASSAGES, **CHAT}
+ALL = {**FAMILIES, **WITH_PASSAGES, **HF, 'causal_lm': family_hf.causal_lm}
 
 
-SPEAKERS = [(name, 'beam') for name in (*GENERATORS, *CHAT, 'fid', 'rag', 'sequence')]
+OTHERS = ('causal_lm', 'fid', 'sequence')
 
 
-# ParlAI's greedy search is the same for all; what is in the cells of a batch is not
-SPEAKERS += [(name, 'greedy') for name in ('generator', 'seq2seq_lstm', 'rag')]
-
-
-SPEAKERS += [
-    pytest.param(name, 'greedy', marks=pytest.mark.slow)
-    for name in (*GENERATORS, *CHAT, 'fid', 'sequence')
-    if name not in ('generator', 'seq2seq_lstm')
+SPEAKERS = [
+    *((name, 'beam') for name in (*GENERATORS, *OTHERS, 'rag', 'poly')),
+    # ParlAI's greedy search is the same for all; what is in the cells of a batch is not
+    *((name, 'greedy') for name in ('generator', 'seq2seq_lstm', 'rag')),
+    ('polyencoder', 'own'),
+    ('sequence', 'blocking'),
+    ('turn', 'blocking'),
+    *(
+        pytest.param(name, 'greedy', marks=pytest.mark.slow)
+        for name in (*GENERATORS, *OTHERS)
+        if name not in ('generator', 'seq2seq_lstm')
+    ),
 ]
-
-
-SPEAKERS += [('polyencoder', 'own'), ('poly', 'beam')]
-
-
-SPEAKERS += [('sequence', 'blocking'), ('turn', 'blocking')]
 
 
 CLASSES = {
@@ -169,46 +167,35 @@ def rows_of(name):
     return [row(*side, pair) for side, two in halves for pair in two]
 
 
-@pytest.mark.parametrize('name, how', SPEAKERS)
+@pytest.mark.parametrize('name, how', [*SPEAKERS, *((name, 'beam') for name in HF)])
 def test_a_system_holds_dialogues_on_either_side(stage, name, how):
-    for dialogue in stage.held(name, how):
+    held = stage.held(name, how)
+    for dialogue in held:
         assert (dialogue.ended_by, dialogue.reason) == (None, None)
         assert len(dialogue.utterances) == 12
         speakers = {u.speaker for u in dialogue.utterances if not u.given}
         assert speakers == {name, 'p'}
-
-
-@pytest.mark.parametrize('name, how', SPEAKERS)
-def test_a_batch_says_what_each_row_says_alone(stage, name, how):
-    # read from its file once more, so what was loaded before plays no part either
-    player = stage.player_of(name, how)
-    alone = [played(name, player, [one])[0] for one in rows_of(name)]
-    assert alone == stage.held(name, how)
-
-
-@pytest.mark.parametrize('name, how', SPEAKERS)
-def test_a_reply_depends_on_the_context(stage, name, how):
-    replies = [said(dialogue, name) for dialogue in stage.held(name, how)]
+    replies = [said(dialogue, name) for dialogue in held]
     assert len({first for first, *_ in replies}) > 1
     # a system that is deaf says the same five or so things in every dialogue
     assert len({text for texts in replies for text in texts}) > 8
 
 
-@pytest.mark.parametrize('name', GENERATORS)
+# for the models of `ext:hf`, tests/agents/test_agent_hf_batch.py says so
+@pytest.mark.parametrize('name, how', SPEAKERS)
+def test_a_batch_says_what_each_row_says_alone(stage, name, how):
+    # read from its file once more, so what was loaded before plays no part either
+    player = stage.player_of(name, how)
+    # the shortest opener and the longest, whose rows have most and least padding
+    for place in (0, 2):
+        [alone] = played(name, player, rows_of(name)[place : place + 1], 8)
+        assert alone.utterances == stage.held(name, how)[place].utterances[:8]
+
+
+@pytest.mark.parametrize('name', ['generator', 'seq2seq_lstm'])
 def test_a_generator_can_sample(stage, name):
     found = played(name, stage.player_of(name, 'topk'), num_turns=6)
     assert [len(d.utterances) for d in found] == [6] * 4
-
-
-@pytest.mark.parametrize('name', WITH_PASSAGES)
-def test_many_passages_are_found(stage, name):
-    agent = stage.player_of(name, 'beam').agent
-    passages = set()
-    for text in sentences(30, seed=8):
-        passages.update(reply(agent, text)['top_docs'])
-        if len(passages) > 6:
-            return
-    raise AssertionError(f'always the same {len(passages)} passages')
 
 
 @pytest.mark.parametrize('name', WITH_PASSAGES)
@@ -362,10 +349,8 @@ SMALL_BART = {'n_encoder_layers': 1, 'n_decoder_layers': 1, 'embedding_size': 16
 
 CHANGED = {
     'another class': ('generator', {'model': 'transformer/polyencoder'}),
-    'a ranker as generator': ('polyencoder', {'model': 'transformer/generator'}),
     'an lstm as bart': ('seq2seq_lstm', {'model': 'bart', **SMALL_BART, 'n_heads': 2}),
     'bart as lstm': ('bart', {'model': 'seq2seq'}),
-    'a ranker with images': ('polyencoder', {'model': 'image_seq2seq'}),
     'more layers': ('generator', {'n_layers': 5}),
     'wider': ('generator', {'embedding_size': 32}),
 }
@@ -391,14 +376,10 @@ def misfit_line(opt):
     return why_unfit(caught.value.__cause__, opt)
 
 
-def without_ranking(opt):
-    return {k: v for k, v in opt.items() if k != 'fixed_candidates_path'}
-
-
 @pytest.mark.parametrize('case', CHANGED)
 def test_a_model_file_that_does_not_fit_is_one_short_line(built, folder, case):
     name, change = CHANGED[case]
-    opt = {**without_ranking(built[name]), **change}
+    opt = {**built[name], **change}
     if opt['model'] == 'transformer/polyencoder':
         candidates = folder / 'replies.txt'
         candidates.write_text('you like tea\n')
@@ -431,8 +412,10 @@ def copy_of(opt, folder):
     return {**opt, 'model_file': str(folder / 'generator')}
 
 
-@pytest.mark.parametrize('words, n', [(['one', 'word'], 6), ([], 4)])
-@pytest.mark.parametrize('name', ['generator.dict', 'other.dict'])
+@pytest.mark.parametrize(
+    'name, words, n',
+    [('generator.dict', ['one', 'word'], 6), ('other.dict', [], 4)],
+)
 def test_a_dictionary_of_another_size_is_named(built, tmp_path, name, words, n):
     opt = copy_of(built['generator'], tmp_path)
     (tmp_path / 'generator.dict').unlink()
@@ -453,30 +436,9 @@ def test_a_dictionary_that_is_not_there_is_named(built, tmp_path):
     assert '34 words' in line
 
 
-@pytest.mark.parametrize('error', [ValueError('elsewhere'), MemoryError()])
-def test_an_error_that_is_not_about_weights_is_left_alone(built, error):
-    with pytest.raises(type(error)) as caught:
-        raise error
-    assert why_unfit(caught.value, built['generator']) is None
-
-
 def test_no_agent_has_two_families():
     agents = Counter(
         agent for family in families.FAMILIES.values() for agent in family.agents
     )
     assert agents and max(agents.values()) == 1
     assert all(family_of({'model': agent}).agents for agent in agents)
-
-
-def test_a_system_of_no_family_is_a_generator_in_a_model_file():
-    assert (
-        family_of({'model_file': '/m', 'model': 'transformer/generator'}) is GENERATOR
-    )
-
-
-def test_options_that_say_where_a_system_is_are_no_part_of_it():
-    opt = {'model': 'ext:remote', 'remote_model': 'm', **dict.fromkeys(PLACE_OPTIONS)}
-    assert identity_options(System('x', opt)) == {
-        'model': 'ext:remote',
-        'remote_model': 'm',
-    }

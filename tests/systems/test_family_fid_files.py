@@ -3,17 +3,15 @@ The files of a system that looks passages up: what is read, what it is, and the 
 line that says what is missing.
 """
 
-import os
 import shutil
 import socket
 from pathlib import Path
 
 import pytest
 import torch
-from parlai.agents.rag import retrievers
 from parlai.core.build_data import mark_done
 
-from parlai_ext.compat.rag import cached_bert_folders, index_files
+from parlai_ext.compat.rag import index_files
 from parlai_ext.core.nouns import System
 from parlai_ext.systems import families
 from parlai_ext.systems.identity import identity
@@ -74,20 +72,17 @@ def test_nothing_is_asked_of_the_network_printed_or_written(opt, monkeypatch, ca
     assert {p.name: p.read_bytes() for p in home.iterdir()} == before
 
 
-def test_queries_are_read_with_the_words_beside_the_model(opt):
-    # five special tokens, then the words; 'tea' is the fifth of them, 'rain' the sixth
-    assert load(opt).model.tokenize_query('Tea rain nowhere') == [2, 9, 10, 1, 3]
-
-
 def test_words_may_lie_in_the_data_folder(opt):
     home = Path(opt['model_file']).parent / 'bert_base_uncased'
     shutil.move(home, Path(opt['datapath'], 'bert_base_uncased'))
     assert load(opt).model.tokenize_query('tea') == [2, 9, 3]
 
 
-def test_the_query_encoder_is_that_of_the_model_file(opt):
+def test_words_and_query_encoder_are_those_of_the_model_file(opt):
     assert 'dpr_model_file' not in opt
     agent = load(opt)
+    # five special tokens, then the words; 'tea' is the fifth of them, 'rain' the sixth
+    assert agent.model.tokenize_query('Tea rain nowhere') == [2, 9, 10, 1, 3]
     states = torch.load(opt['model_file'])['model']
     saved = {k.removeprefix(QUERY): v for k, v in states.items() if QUERY in k}
     loaded = agent.model.retriever.query_encoder.state_dict()
@@ -221,19 +216,6 @@ def test_an_index_that_only_the_model_names_is_part_of_the_identity(built, opt):
     index = Path(opt['path_to_index'])
     index.write_bytes(index.read_bytes() + b' ')
     assert identity(System(NAME, short)) != before
-
-
-@pytest.mark.skipif(
-    os.environ.get('HF_HUB_OFFLINE') != '1' or any(cached_bert_folders()),
-    reason='needs a machine that has no BERT and asks for none',
-)
-def test_parlai_needs_the_fix_of_words():
-    # without the network, transformers has no words and no error for it
-    stock = retrievers.BertTokenizer.kind.from_pretrained('bert-base-uncased')
-    assert len(stock) == 5
-    assert set(stock.encode('tea rain', add_special_tokens=False)) == {
-        stock.unk_token_id
-    }
 
 
 def test_an_index_reaches_no_file_elsewhere(opt, tmp_path):

@@ -90,12 +90,6 @@ def test_a_file_and_the_download_give_the_same_openers(datapath, tmp_path):
     )
 
 
-def test_one_example_an_episode(datapath):
-    load_openers('ext:empathetic_openers')  # registers the prefix
-    found = teacher('ext:empathetic_openers', datatype='test', datapath=datapath)
-    assert (found.num_episodes(), found.num_examples()) == (2, 2)
-
-
 def test_the_split_option_wins_over_the_datatype(datapath):
     load_openers('ext:empathetic_openers')
     found = teacher(
@@ -104,20 +98,8 @@ def test_the_split_option_wins_over_the_datatype(datapath):
         datapath=datapath,
         openers_split='test',
     )
+    assert (found.num_episodes(), found.num_examples()) == (2, 2)
     assert first_acts(found) == EXPECTED
-
-
-def test_the_task_reads_a_file_too(tmp_path, datapath):
-    load_openers('ext:empathetic_openers')
-    (tmp_path / 'mine.csv').write_text(
-        'conv_id,utterance_idx,utterance\nc,1,hi\nc,2,ho\n'
-    )
-    found = teacher(
-        'ext:empathetic_openers',
-        datatype='valid',
-        openers_file=str(tmp_path / 'mine.csv'),
-    )
-    assert first_acts(found) == [('hi', 'ho')]
 
 
 def test_the_shipped_openers_are_60_to_100_different_pairs(tmp_path):
@@ -139,7 +121,6 @@ def test_offline_is_one_line_that_names_the_way_around(tmp_path, monkeypatch):
     'task, words',
     [
         ('ext:smaltalk', "did you mean 'ext:smalltalk'?"),
-        ('empathetic_dialogue', "did you mean 'empathetic_dialogues'?"),
         ('empathetic_dialogues:Foo', 'FooTeacher'),
         ('no_package.tasks.agents', 'no_package'),
         ('', 'the name of a task'),

@@ -5,10 +5,14 @@ harms nobody else, and what it says is what it would have said here.
 
 import logging
 import os
+import random
 import signal
 import socket
+import sys
 import time
+from dataclasses import replace
 
+import numpy
 import pytest
 import torch
 
@@ -27,21 +31,29 @@ from tests.support.user_error import user_error
 HERE = Machine(no_cuda=True, reply_timeout=60)
 
 
-@pytest.fixture
-def strange(tmp_path, monkeypatch):
-    def load(deed, **machine):
-        system = strange_system(tmp_path, monkeypatch, deed)
-        return load_on(Machine(no_cuda=True, **machine), system)
-
-    return load
-
-
-def reply_of(player):
+@pytest.fixture(scope='module')
+def strange(tmp_path_factory):
     """
-    Return what a system says to 'hello'.
+    A system that nobody trusts, which does what it hears.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        yield strange_system(tmp_path_factory.mktemp('strange'), patch)
+
+
+@pytest.fixture(scope='module')
+def player(strange):
+    """
+    Its process, which nothing has ended.
+    """
+    return load_on(HERE, strange)
+
+
+def reply_of(player, text='hello'):
+    """
+    Return what a system says to this.
     """
     participant = player.join()
-    participant.hear('hello', 'you')
+    participant.hear(text, 'you')
     [reply] = player.respond([participant])
     return reply
 
@@ -58,9 +70,10 @@ REFUSED = {
 
 
 @pytest.mark.parametrize('what', REFUSED)
-def test_code_that_nobody_trusts_may_not_do(what, strange, caplog):
+def test_code_that_nobody_trusts_may_not_do(what, player, caplog, monkeypatch):
+    monkeypatch.setattr(player.process, '_warned', False)
     deed = REFUSED[what].replace('PARENT', str(os.getpid()))
-    reply = reply_of(strange(deed))
+    reply = reply_of(player, deed)
     assert reply.text is None and reply.reason.startswith(
         ('raised PermissionError', 'raised gaierror')
     )
@@ -70,13 +83,13 @@ def test_code_that_nobody_trusts_may_not_do(what, strange, caplog):
 
 def test_it_sees_no_key(strange, monkeypatch):
     monkeypatch.setenv('EVALKEY', 'abcdefgh')
-    player = strange('[os.environ.get("EVALKEY"), "PATH" in os.environ]')
-    assert reply_of(player).text == '[None, True]'
+    deed = '[os.environ.get("EVALKEY"), "PATH" in os.environ]'
+    assert reply_of(load_on(HERE, strange), deed).text == '[None, True]'
 
 
-def test_it_may_write_in_its_own_folder(strange):
-    player = strange('open(os.environ["TMPDIR"] + "/x", "w").write("some")')
-    assert reply_of(player).text == '4'
+def test_it_may_write_in_its_own_folder(player):
+    deed = 'open(os.environ["TMPDIR"] + "/x", "w").write("some")'
+    assert reply_of(player, deed).text == '4'
 
 
 # it holds the lock of its interpreter, so that nothing in Python could stop it
@@ -86,7 +99,7 @@ HANGS = 'ctypes.PyDLL(None).sleep(1000)'
 @pytest.mark.parametrize(
     'deed, line',
     [
-        (HANGS, r'no reply within 1 s; --reply-timeout'),
+        (HANGS, r'no reply within 0.5 s'),
         ('os._exit(3)', 'its process ended with exit code 3'),
         ('os.abort()', 'its process was ended by SIGABRT'),
         ('b"x" * 10**12', 'model: out of memory with one dialogue at a time'),
@@ -94,17 +107,20 @@ HANGS = 'ctypes.PyDLL(None).sleep(1000)'
     ],
 )
 def test_what_would_end_or_stop_the_program_is_one_line(deed, line, strange):
-    player = strange(deed, reply_timeout=1 if deed == HANGS else 60)
+    machine = replace(HERE, reply_timeout=0.5 if deed == HANGS else 60)
+    player = load_on(machine, strange)
     with pytest.raises(SystemFailed, match=f"^system 'strange': {line}"):
-        reply_of(player)
+        reply_of(player, deed)
+    with user_error(line):
+        reply_of(player, deed)
 
 
 STARTS = '[os.getpid(), os.posix_spawn("/bin/sleep", ["sleep", "1000"], {})]'
 
 
 def test_it_ends_with_all_that_it_has_started(strange):
-    player = strange(STARTS)
-    pids = eval(reply_of(player).text)
+    player = load_on(HERE, strange)
+    pids = eval(reply_of(player, STARTS).text)
     assert all(map(is_running, pids))
     player.process.worker._channel.close()
     assert all(map(has_ended, pids))
@@ -113,7 +129,7 @@ def test_it_ends_with_all_that_it_has_started(strange):
 def test_it_ends_with_a_program_that_is_killed(strange):
     reads, writes = os.pipe()
     if not os.fork():
-        os.write(writes, reply_of(strange(STARTS)).text.encode())
+        os.write(writes, reply_of(load_on(HERE, strange), STARTS).text.encode())
         os.kill(os.getpid(), signal.SIGKILL)
     pids = eval(os.read(reads, 1000))
     os.wait()
@@ -135,25 +151,23 @@ def is_running(pid):
         return False
 
 
-def test_its_module_is_imported_there_only(strange, tmp_path):
-    player = strange('sys.modules["strange_agent"].__file__')
-    assert reply_of(player).text == str(tmp_path / 'strange_agent.py')
-    import sys
-
+def test_its_module_is_imported_there_only(player):
+    deed = 'sys.modules["strange_agent"].__file__'
+    assert reply_of(player, deed).text.endswith('strange_agent.py')
     assert 'strange_agent' not in sys.modules
 
 
-def test_what_it_prints_and_logs_is_shown_here(strange, capfd, caplog):
+def test_what_it_prints_and_logs_is_shown_here(player, capfd, caplog):
     deed = 'print("\\x1b[2J tea") or __import__("logging").warning("rain")'
-    assert reply_of(strange(deed)).text == 'None'
+    assert reply_of(player, deed).text == 'None'
     assert '␛[2J tea' in capfd.readouterr().err
     assert 'rain' in caplog.messages
 
 
 def test_other_systems_go_on(strange):
-    players = {'strange': strange('os._exit(0)')}
-    for name in ('a', 'b'):
-        opt = {'model': 'fixed_response', 'fixed_response': name}
+    players = {'strange': load_on(HERE, strange)}
+    for name, text in (('a', 'os._exit(0)'), ('b', 'b')):
+        opt = {'model': 'fixed_response', 'fixed_response': text}
         players[name] = load_on(HERE, System(name, opt))
     opener = Opener.from_utterances(['hello', 'hi'], 'x')
     rows = [
@@ -163,13 +177,6 @@ def test_other_systems_go_on(strange):
     dialogues, failed = play_on(rows, players, 6)
     assert list(failed) == ['strange'] and dialogues[0] is None
     assert len(dialogues[1].utterances) == 6
-
-
-def test_a_failed_process_is_not_asked_again(strange):
-    player = strange('os._exit(3)')
-    for _ in range(2):
-        with user_error('exit code 3'):
-            reply_of(player)
 
 
 def played(players, num_turns=8):
@@ -183,9 +190,8 @@ def played(players, num_turns=8):
     return play_on(rows, players, num_turns)
 
 
-@pytest.mark.parametrize('inference', ['greedy', 'topk'])
-def test_the_dialogues_are_those_of_this_process(inference, tmp_path):
-    opt = {'inference': inference, 'topk': 4, 'temperature': 2.0}
+def test_the_dialogues_are_those_of_this_process(tmp_path):
+    opt = {'inference': 'topk', 'topk': 4, 'temperature': 2.0}
     systems = [
         System(name, {'model_file': make_generator(tmp_path, name), **opt})
         for name in ('a', 'b')
@@ -199,19 +205,15 @@ def test_the_dialogues_are_those_of_this_process(inference, tmp_path):
     assert torch.equal(torch.get_rng_state(), state)
 
 
-def test_draws_of_every_kind_are_those_of_this_process(strange):
-    player = strange('[random.random(), numpy.random.rand(), torch.rand(1).item()]')
-    texts = []
-    for _ in range(2):
-        seed_all('12')
-        texts += [reply_of(player).text for _ in range(2)]
-    assert texts[:2] == texts[2:] and texts[0] != texts[1]
+def test_draws_of_every_kind_are_those_of_this_process(player):
+    deed = '[random.random(), numpy.random.rand(), torch.rand(1).item()]'
     seed_all('12')
-    import random
-
-    import numpy
-
-    assert texts[0] == str([random.random(), numpy.random.rand(), torch.rand(1).item()])
+    texts = [reply_of(player, deed).text for _ in range(2)]
+    seed_all('12')
+    for text in texts:
+        here = [random.random(), numpy.random.rand(), torch.rand(1).item()]
+        assert text == str(here)
+    assert texts[0] != texts[1]
 
 
 def test_systems_that_share_their_weights_share_a_process(chat_folder):
@@ -224,22 +226,18 @@ def test_systems_that_share_their_weights_share_a_process(chat_folder):
     assert reply_of(players[0]) != reply_of(players[1])
 
 
-def test_a_server_that_the_roster_names_can_be_asked(tmp_path, monkeypatch):
+def test_a_server_that_the_roster_names_can_be_asked(strange):
     with socket.create_server(('127.0.0.1', 0)) as server:
         port = server.getsockname()[1]
+        more = {'search_server': f'http://localhost:{port}'}
+        asking = load_on(HERE, System('s', {**strange.opt, **more}))
         deed = f'socket.create_connection(("localhost", {port})).close()'
-        system = strange_system(tmp_path, monkeypatch, deed)
-        opt = {**system.opt, 'search_server': f'http://localhost:{port}'}
-        code = (tmp_path / 'strange_agent.py').read_text()
-        more = "parser.add_argument('--search-server')\n        return parser"
-        (tmp_path / 'strange_agent.py').write_text(code.replace('return parser', more))
-        assert reply_of(load_on(HERE, System('s', opt))).text == 'None'
+        assert reply_of(asking, deed).text == 'None'
         other = deed.replace(str(port), str(port - 1))
-        refused = load_on(HERE, System('s', {**opt, 'fixed_response': other}))
-        assert 'PermissionError' in reply_of(refused).reason
+        assert 'PermissionError' in reply_of(asking, other).reason
 
 
-def test_a_kernel_without_limits_is_said_once(strange, monkeypatch, caplog):
+def test_a_kernel_without_limits_is_said_once(caplog):
     own_process._warn_of_missing.cache_clear()
     with caplog.at_level(logging.WARNING):
         for _ in range(2):

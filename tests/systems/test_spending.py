@@ -49,10 +49,11 @@ def test_a_safety_layer_shares_the_meter_of_the_system_inside():
     inside = Meter(meter)
     layer = SafetyLayerAgent.__new__(SafetyLayerAgent)
     layer.engine = Guarded(Player('inside', inside), None, (), ())
-    for name, one in (('inside', inside), ('layer', layer)):
+    agents = {'inside': inside, 'layer': layer}
+    for name, one in agents.items():
         ledger.begin(name, one)
     meter.cost += 3
-    for name, one in (('inside', inside), ('layer', layer)):
+    for name, one in agents.items():
         ledger.end(name, one)
     assert ledger.spent['layer']['cost'] == 3
     assert 'inside' not in ledger.spent

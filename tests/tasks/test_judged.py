@@ -233,18 +233,6 @@ def test_a_scorer_sees_references_and_no_judgements(tmp_path):
     assert set(seen) <= about
 
 
-def test_items_know_their_dialogue(tmp_path):
-    # turns of one dialogue are drawn together
-    path = written(
-        tmp_path,
-        turn('User: a', 'System: b', Wit=[1]),
-        turn('User: a\nSystem: b\nUser: c', 'System: d', Wit=[2]),
-        turn('User: x', 'System: y', Wit=[2]),
-    )
-    one, same, other = teacher_of('fed_turn', path).groups
-    assert one == same != other
-
-
 class Letters(Scorer):
     """
     How many letters a response has.

@@ -61,15 +61,6 @@ def test_the_sum_of_two_parts_is_the_metric_of_all(number, level):
             assert one.value() == whole or math.isnan(one.value()) is math.isnan(whole)
 
 
-def test_a_sum_leaves_its_parts_as_they_were():
-    first, second, third = (CorrelationMetric('n', points=[p]) for p in POINTS[:3])
-    both = first + second
-    other = first + third
-    assert first.points == (POINTS[0],)
-    assert both.points == tuple(POINTS[:2])
-    assert other.points == (POINTS[0], POINTS[2])
-
-
 def test_parlai_adds_to_nothing():
     metric = CorrelationMetric('pearson', points=POINTS)
     assert (metric + None) is metric

@@ -78,8 +78,6 @@ LONG = 'one two three four five six seven eight nine'
     'name, text, place',
     [
         ('mine.yaml', '- tea\n- 7\n', ':2: '),
-        ('mine.yaml', '- tea\n- [a]\n', ':2: '),
-        ('mine.yaml', f'- tea\n- {LONG}\n', ':2: '),
         ('mine.txt', f'tea\n{LONG}\n', 'entry 2'),
         ('mine.txt', 'tea\n...\n', 'entry 2'),
         ('mine.json', '["tea", ""]', 'entry 2'),

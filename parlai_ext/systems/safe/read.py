@@ -70,6 +70,15 @@ def read_tensors(f: Any, map_location: Any = 'cpu') -> Any:
         return torch_load(f, map_location, module, weights_only=False)
 
 
+def write_tensors(file: IO[bytes], output: str) -> list[str]:
+    """
+    Write the tensors of a checkpoint of transformers as safetensors; return the names.
+    """
+    tensors = read_tensors(file)
+    safetensors_file.write_states({'model': tensors}, output)
+    return list(tensors)
+
+
 def check_states(path: str, states: Any) -> None:
     """
     Refuse the content of a model file that is not ``{'model': weights, …}``.
