@@ -126,7 +126,7 @@ def find_scorer(name: str, *, named_by_user: bool = False) -> type[Scorer]:
         module_name, _, attribute = SCORERS[name].partition(':')
         shipped: type[Scorer] = getattr(import_module(module_name), attribute)
         return shipped
-    module = outside_module('scorer', name, named_by_user=named_by_user)
+    module = outside_module(name, named_by_user=named_by_user)
     attribute = name.rpartition(':')[2]
     scorers = {
         key: value
