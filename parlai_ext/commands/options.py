@@ -85,7 +85,7 @@ class Resamples:
 
     bootstraps: int = resamples(1000)
     seed: int = option(
-        0, help='draws the resamples, and all else that is drawn by chance (0)'
+        0, low=0, help='draws the resamples, and all else that is drawn by chance (0)'
     )
 
 
@@ -113,7 +113,7 @@ JUDGE_MACHINE = (
 )
 # a command may declare single flags of these by their names
 SHARED = {
-    option.flag(): flags
+    option.flag_name(): flags
     for flags in (*PLAN, SCORER, *RANKING, Flags(Machine))
     for option in options_of(flags.cls).values()
 }
