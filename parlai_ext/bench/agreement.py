@@ -25,6 +25,7 @@ from parlai_ext.core.nouns import (
     is_floor,
 )
 from parlai_ext.ranking.agreement import agreement_data, correlate_items
+from parlai_ext.ranking.intervals import Sampling
 from parlai_ext.scoring.base import ItemScore, Scorer
 from parlai_ext.view.table import Column, IntervalColumn, Table, number_column
 from parlai_ext.view.text import wrap_lines
@@ -54,18 +55,17 @@ class MeanScores:
     n_contexts: int = 0
     n_cut: int = 0
 
-    def dialogue_means(self, variant: str, dimension: str) -> Means:
+    def of_level(
+        self, level: str, variant: str, dimension: str
+    ) -> Mapping[Any, float | None]:
         """
-        Return the means by system and dialogue.
+        Return the means by system and dialogue, or each system's mean over its
+        dialogues with a score.
         """
-        return self.means[variant, dimension]
-
-    def system_means(self, variant: str, dimension: str) -> dict[str, float]:
-        """
-        Return each system's mean over its dialogues with a score.
-        """
-        means = self.dialogue_means(variant, dimension).items()
-        return mean_by_key((name, v) for (name, _), v in means if v is not None)
+        means = self.means[variant, dimension]
+        if level == 'dialogue':
+            return means
+        return mean_by_key((o[0], v) for o, v in means.items() if v is not None)
 
     @property
     def keys(self) -> set[SystemInDialogue]:
@@ -144,15 +144,13 @@ def agreement(
     check_judgements(scores, ranked, source)
     rows = []
     for level, dimension, people in human_means(ranked, scores):
-        of_level = scores.system_means if level == 'system' else scores.dialogue_means
         for variant in scores.variants:
-            values: Mapping[Any, float | None] = of_level(variant, dimension)
+            values = scores.of_level(level, variant, dimension)
             points = [key for key in sorted(people) if values.get(key) is not None]
             correlations = correlate_items(
                 [float(values[key] or 0.0) for key in points],
                 [people[key] for key in points],
-                bootstraps=bootstraps,
-                seed=SEED,
+                Sampling(bootstraps, SEED),
             )
             about = {'level': level, 'dimension': dimension, 'variant': variant}
             # without a score there is no point

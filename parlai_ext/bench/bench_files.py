@@ -33,17 +33,14 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.core.records import read_own_record, record_to_json
 from parlai_ext.data.judged.judged_set import JudgedSet
 from parlai_ext.data.judged.qualities import main_dimension, main_score
-from parlai_ext.ranking.agreement import (
-    Correlation,
-    correlate_items,
-    correlate_system_means,
-)
+from parlai_ext.ranking.agreement import Correlation, correlate_items
+from parlai_ext.ranking.intervals import Sampling
 from parlai_ext.store.atomic import write_text
 from parlai_ext.store.lines import dumps
 from parlai_ext.view.table import Column, IntervalColumn, Table, number_column
 
 if TYPE_CHECKING:
-    from parlai_ext.bench.score_sets import ScorerResult, SetScores
+    from parlai_ext.bench.run_bench import ScorerResult, SetScores
 
 COEFFICIENTS = ('pearson', 'spearman', 'kendall')
 MAIN = 'main score'
@@ -120,9 +117,7 @@ def agreement_rows_table(
 def agreement_rows(
     results: Sequence[ScorerResult],
     sets: Mapping[str, JudgedSet],
-    *,
-    bootstraps: int,
-    seed: int = 0,
+    sampling: Sampling,
 ) -> list[AgreementRow]:
     """
     Return the rows of a bench, in the order of the sets and then of the scorers.
@@ -134,7 +129,7 @@ def agreement_rows(
             if isinstance(scores, str):
                 rows += _rows_without_scores(result, judged_set, scores)
             else:
-                rows += set_rows(result, scores, judged_set, bootstraps, seed)
+                rows += set_rows(result, scores, judged_set, sampling)
     return rows
 
 
@@ -173,8 +168,7 @@ def set_rows(
     result: ScorerResult,
     scores: SetScores,
     judged_set: JudgedSet,
-    bootstraps: int,
-    seed: int = 0,
+    sampling: Sampling,
 ) -> Iterator[AgreementRow]:
     """
     Yield the rows of one scorer on one set.
@@ -188,9 +182,7 @@ def set_rows(
             for k, pair in enumerate(zip(values, human, strict=True))
             if None not in pair
         ]
-        of_levels = level_correlations(
-            values, human, judged_set, points, bootstraps, seed
-        )
+        of_levels = level_correlations(values, human, judged_set, points, sampling)
         for level, correlations in of_levels.items():
             first = correlations['spearman']
             reason = first.reason
@@ -223,8 +215,7 @@ def level_correlations(
     human: Sequence[float | None],
     judged_set: JudgedSet,
     points: Sequence[int],
-    bootstraps: int,
-    seed: int,
+    sampling: Sampling,
 ) -> dict[str, dict[str, Correlation]]:
     """
     Return the correlations of scores with human values over items and, where there are
@@ -236,15 +227,14 @@ def level_correlations(
     left: list[Any] = [scores[k] for k in points]
     right: list[Any] = [human[k] for k in points]
     draws: dict[str, Any] = {
+        'sampling': sampling,
         'groups': [groups[k] for k in points],
         'coefficients': COEFFICIENTS,
-        'bootstraps': bootstraps,
-        'seed': seed,
     }
     of_levels = {judged_set.level: correlate_items(left, right, **draws)}
     if system_level(judged_set):
         systems = [judged_set.items[k].system for k in points]
-        of_levels['system'] = correlate_system_means(left, right, systems, **draws)
+        of_levels['system'] = correlate_items(left, right, systems=systems, **draws)
     return of_levels
 
 

@@ -11,7 +11,7 @@ cannot judge are not among these: a mean over other sets is no comparison.
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain, combinations
 from pathlib import Path
@@ -36,7 +36,7 @@ from parlai_ext.ranking.comparison import (
     swap_tests,
     williams_test,
 )
-from parlai_ext.ranking.intervals import Floats, percentile_ends
+from parlai_ext.ranking.intervals import Floats, Sampling, percentile_ends
 from parlai_ext.view.progress import bar_of
 
 ALL_SETS = 'all sets'
@@ -292,13 +292,6 @@ class CommonItems:
     parts: Floats
 
     @property
-    def n_groups(self) -> int:
-        """
-        The number of contexts.
-        """
-        return len(set(self.groups))
-
-    @property
     def spearman(self) -> float:
         """
         The first scorer's correlation with people.
@@ -347,8 +340,8 @@ def _differences_of_sets(
             for (pair, own), p in zip(known.items(), p_values, strict=True):
                 items[pair].setdefault(one.set_name, []).append(own)
                 place = (one.set_name, one.quality)
-                row = _difference(pair, place, [[own]], own.parts, p)
-                rows.append(replace(row, **_williams(one, own)))
+                williams = _williams(one, own)
+                rows.append(_difference(pair, place, [[own]], own.parts, p, **williams))
             bar.update()
     return rows, items
 
@@ -368,8 +361,10 @@ def _differences_over_sets(
             means = [np.mean([one.parts for one in own], axis=0) for own in sets]
             joined = np.concatenate(means) / len(means)
             [p] = test(joined[:, None])
-            row = _difference(pair, (ALL_SETS, quality), sets, joined, p)
-            rows.append(replace(row, williams_reason='the sets have other items'))
+            place, reason = (ALL_SETS, quality), 'the sets have other items'
+            rows.append(
+                _difference(pair, place, sets, joined, p, williams_reason=reason)
+            )
     return adjusted(rows, lambda row: None)
 
 
@@ -379,12 +374,14 @@ def _difference(
     sets: Sequence[Sequence[CommonItems]],
     parts: Floats,
     p: float,
+    **williams: Any,
 ) -> PairDifference:
     """
     Return the difference of a pair, not adjusted yet.
 
     :param sets: the common items of each set, by quality.
     :param parts: what each context adds to the difference.
+    :param williams: what is known of Williams' test.
     """
     first, second = pair
     set_name, quality = place
@@ -394,10 +391,11 @@ def _difference(
         set_name=set_name,
         quality=quality,
         n=_n_items(sets),
-        n_groups=sum(max(one.n_groups for one in own) for own in sets),
+        n_groups=sum(max(len(set(one.groups)) for one in own) for own in sets),
         difference=float(parts.sum()),
         p=p,
         p_holm=p,
+        **williams,
     )
 
 
@@ -533,7 +531,8 @@ def _drawn_spearman(bench: Bench, items: CommonItems, place: int) -> Floats:
     :param place: of the set, each of which has draws of its own.
     """
     draws, end = np.full(bench.bootstraps, np.nan), 0
-    for weights in group_weights(items.groups, bench.bootstraps, bench.seed + place):
+    sampling = Sampling(bench.bootstraps, bench.seed + place)
+    for weights in group_weights(items.groups, sampling):
         begin, end = end, end + len(weights)
         draws[begin:end] = weighted_spearman(items.columns[0], items.human, weights)
     return draws

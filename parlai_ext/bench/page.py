@@ -138,16 +138,11 @@ def correlation_figure(points: Sequence[SetPoints]) -> Figure:
     """
     from matplotlib.figure import Figure  # it takes long
 
-    labels = list(dict.fromkeys(label for one in points for label in one.scores))
-    table = {
-        label: [
-            value
-            for one in points
-            for value in one.scores.get(label, [None] * len(one.groups))
-        ]
-        for label in labels
-    }
-    frame = pd.DataFrame(table, dtype=float)
+    tables = (
+        pd.DataFrame(one.scores, range(len(one.groups)), dtype=float) for one in points
+    )
+    frame = pd.concat(tables)
+    labels = [str(label) for label in frame]
     matrix = frame.corr('spearman', min_periods=FEWEST_KNOWN).to_numpy()
     size = 2 + 0.4 * len(labels)
     figure = Figure(figsize=(size + 1, size), layout='constrained')
@@ -157,6 +152,6 @@ def correlation_figure(points: Sequence[SetPoints]) -> Figure:
         axes.text(x, y, number(value), ha='center', va='center', fontsize=7)
     axes.set_xticks(range(len(labels)), labels, rotation=90, fontsize=8)
     axes.set_yticks(range(len(labels)), labels, fontsize=8)
-    n_items = sum(len(one.groups) for one in points)
-    figure.colorbar(image, label=f'Spearman over {n_items} items of {len(points)} sets')
+    about = f'Spearman over {len(frame)} items of {len(points)} sets'
+    figure.colorbar(image, label=about)
     return figure

@@ -27,7 +27,7 @@ from parlai_ext.bench.tables import FITTED, TitledTable
 from parlai_ext.files.yaml_file import read_file
 from parlai_ext.ranking.agreement import FEWEST_KNOWN
 from parlai_ext.ranking.annotator_agreement import krippendorff_alpha, near_median
-from parlai_ext.view.table import Column, Table, number_column, shown_table
+from parlai_ext.view.table import Column, Table, shown_table
 from parlai_ext.view.text import number
 
 COEFFICIENTS = ('pearson', 'spearman')
@@ -238,9 +238,7 @@ def annotator_tables(
         return
     heads = ('set', 'quality', 'measure', 'published', 'here')
     columns = [
-        number_column(head, head, itemgetter(k), digits=3)
-        if head == 'here'
-        else Column(head, head, itemgetter(k))
+        Column(head, head, itemgetter(k), digits=3, is_number=k > 2)
         for k, head in enumerate(heads)
     ]
     yield TitledTable('DSTC10 Track 5: agreement of annotators', Table(columns, rows))

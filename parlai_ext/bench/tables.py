@@ -3,6 +3,7 @@ The tables of a bench and of a comparison of its scorers, for a terminal and a p
 the sentence that says which scorer to take.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -202,11 +203,7 @@ def _notes(bench: Bench) -> Iterator[str]:
         where = ', '.join(dict.fromkeys(names))
         yield from wrap_lines(f'{scorer}: not on {where}: {reason}')
     for scorer, by_set in bench.reasons.items():
-        dropped = {
-            reason: sum(counts.get(reason, 0) for counts in by_set.values())
-            for counts in by_set.values()
-            for reason in counts
-        }
+        dropped = sum(map(Counter, by_set.values()), Counter[str]())
         for reason, count in dropped.items():
             yield from wrap_lines(f'{scorer}: {count} items without a score: {reason}')
     yield from flip_lines(bench)

@@ -9,7 +9,7 @@ function                       a point is                   drawn anew
 ============================== ============================ ===========================
 `correlate_items`              an utterance or a dialogue   items, or groups of items
                                                             (one context, one dialogue)
-`correlate_system_means`       a system's mean over items   items, or groups of items
+the same, with systems         a system's mean over items   items, or groups of items
 `correlate_with_reference`     a system's mean score        openers, annotators, systems
 `correlate_with_ranks`         a system's rating            nothing
 ============================== ============================ ===========================
@@ -189,6 +189,7 @@ WEIGHTED: Mapping[str, Callable[[Floats, Floats, Floats], Floats]] = {
 FEWEST = 3  # different units in a resample, and points of a correlation
 FEWEST_KNOWN = 10  # items behind a coefficient that is shown without an interval
 BOOTSTRAPS = 2000
+SAMPLING = Sampling(BOOTSTRAPS, 0)
 
 # the name of a coefficient -> its value in each of some draws
 Resample = Callable[[str], Floats]
@@ -368,57 +369,42 @@ def agreement_data(
 def correlate_items(
     scores: Sequence[float],
     human: Sequence[float],
+    sampling: Sampling = SAMPLING,
     *,
     groups: Sequence[int] | None = None,
+    systems: Sequence[str] | None = None,
     coefficients: Sequence[str] = ('spearman', 'pearson'),
-    bootstraps: int = BOOTSTRAPS,
-    seed: int = 0,
 ) -> dict[str, Correlation]:
     """
-    Correlate two numbers of each item; items of a group are drawn together.
+    Correlate two numbers of each item, or their means over the items of each system;
+    items of a group are drawn together, systems are always all there.
 
     :param groups: the group of each item, because utterances of one dialogue or over
         one context are alike; `None`: every item is a group of its own.
-    """
-    left, right = np.array([scores, human], dtype=np.float64).reshape(2, -1)
-    units = range(len(left)) if groups is None else groups
-    resamples = (
-        lambda name, weights=weights: WEIGHTED[name](left, right, weights)
-        for weights in group_weights(units, bootstraps, seed)
-    )
-    return correlate(left, right, ITEMS, coefficients, resamples, bootstraps)
-
-
-def correlate_system_means(
-    scores: Sequence[float],
-    human: Sequence[float],
-    systems: Sequence[str],
-    *,
-    groups: Sequence[int] | None = None,
-    coefficients: Sequence[str] = ('spearman', 'pearson'),
-    bootstraps: int = BOOTSTRAPS,
-    seed: int = 0,
-) -> dict[str, Correlation]:
-    """
-    Correlate the means of systems over items, such as judged turns; items of a group
-    are drawn together, systems are always all there.
-
-    :param systems: the system of each item. An item has both numbers.
+    :param systems: the system of each item; `None`: single items are correlated.
     """
     both = np.array([scores, human], dtype=np.float64).reshape(2, -1)
+    units = range(both.shape[1]) if groups is None else groups
+    n, draws = sampling.bootstraps, group_weights(units, sampling)
+    left, right = both
+    if systems is None:
+        resamples = (
+            lambda name, weights=weights: WEIGHTED[name](left, right, weights)
+            for weights in draws
+        )
+        return correlate(left, right, ITEMS, coefficients, resamples, n)
     names, column = np.unique(systems, return_inverse=True)
     of_system = np.eye(len(names))[column]
     whole = np.ones((1, both.shape[1]))
     left, right = (_weighted_means(side, whole, of_system)[0] for side in both)
-    units = range(both.shape[1]) if groups is None else groups
 
-    def resamples() -> Iterator[Resample]:
-        for weights in group_weights(units, bootstraps, seed):
+    def of_means() -> Iterator[Resample]:
+        for weights in draws:
             a, b = (_weighted_means(side, weights, of_system) for side in both)
             complete = ~np.isnan(a).any(axis=1)
             yield from _of_rows(a[complete], b[complete])
 
-    return correlate(left, right, SYSTEM_MEANS, coefficients, resamples(), bootstraps)
+    return correlate(left, right, SYSTEM_MEANS, coefficients, of_means(), n)
 
 
 def _weighted_means(side: Floats, weights: Floats, of_system: Floats) -> Floats:
@@ -432,13 +418,12 @@ def _weighted_means(side: Floats, weights: Floats, of_system: Floats) -> Floats:
     return round_off_noise(means)
 
 
-def group_weights(
-    groups: Sequence[Hashable], bootstraps: int, seed: int
-) -> Iterator[Floats]:
+def group_weights(groups: Sequence[Hashable], sampling: Sampling) -> Iterator[Floats]:
     """
     Return resamples of items (`draw_groups`) that have `FEWEST` different groups.
     """
-    return draw_groups(groups, bootstraps, np.random.default_rng([seed, 3]), FEWEST)
+    rng = np.random.default_rng([sampling.seed, 3])
+    return draw_groups(groups, sampling.bootstraps, rng, FEWEST)
 
 
 # --------------------------------------------------------------- systems, a reference

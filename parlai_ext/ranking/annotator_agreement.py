@@ -171,7 +171,6 @@ def krippendorff_alpha(annotations: Annotations, level: Level = 'nominal') -> Al
 def agreement_of_halves(
     annotations: Annotations,
     points: Points,
-    divisions: int = DIVISIONS,
     seed: int = 0,
 ) -> AnnotatorAgreement:
     """
@@ -200,7 +199,7 @@ def agreement_of_halves(
         for data in (np.array(values, float), np.ones(len(values)))
     )
     rng = np.random.default_rng(seed)
-    order = np.argsort(rng.random((divisions, len(annotators))), axis=1)
+    order = np.argsort(rng.random((DIVISIONS, len(annotators))), axis=1)
     in_first = order < len(annotators) // 2
     correlations = _half_correlations(sums, counts, in_first)
     if not len(correlations):

@@ -3,7 +3,7 @@ Which of several scorers agrees better with people, and which cannot be told apa
 
 Scorers have scored the same items. `rank_products` turns the scores of one into numbers
 whose sum over items is Spearman's rho with people, so that a difference of two
-correlations is a sum over items too, and over contexts. `swap_test` is the paired
+correlations is a sum over items too, and over contexts. `swap_tests` is the paired
 permutation test of that sum: under the null hypothesis it does not matter which of the
 two scorers a context's scores came from, so that the context's part of the sum has a
 random sign. Items of a context are swapped together, because they are alike.
@@ -55,26 +55,18 @@ def rank_products(
     return standard_ranks(scores) * standard_ranks(human)
 
 
-def swap_test(parts: Floats, permutations: int = PERMUTATIONS, seed: int = 0) -> float:
-    """
-    Return the two-sided p-value of a difference that is the sum of parts, each of which
-    has a random sign under the null hypothesis.
-
-    Few parts are enumerated; else ``(1 + as large) / (1 + drawn)``, never 0.
-
-    :param parts: of each context the sum of the difference of two scorers'
-        `rank_products`; of several sets, one after the other.
-    """
-    return swap_tests(parts[:, None], permutations, seed)[0]
-
-
 def swap_tests(
     parts: Floats, permutations: int = PERMUTATIONS, seed: int = 0
 ) -> list[float]:
     """
-    Return the p-values of several differences (`swap_test`), drawn by the same signs.
+    Return the two-sided p-values of differences that are sums of parts, each of which
+    has a random sign under the null hypothesis; all are drawn by the same signs.
 
-    :param parts: a row for each context, a column for each difference.
+    Few parts are enumerated; else ``(1 + as large) / (1 + drawn)``, never 0.
+
+    :param parts: a row for each context, a column for each difference: the sum of the
+        difference of two scorers' `rank_products`; of several sets, one after the
+        other.
     """
     # sums of the same parts differ by rounding
     reach = np.abs(parts.sum(axis=0)) - 1e-12 * np.abs(parts).sum(axis=0)

@@ -18,7 +18,7 @@ from itertools import combinations
 import numpy as np
 import numpy.typing as npt
 
-from parlai_ext.ranking.comparison import adjusted, swap_test
+from parlai_ext.ranking.comparison import adjusted, swap_tests
 from parlai_ext.ranking.intervals import (
     Estimate,
     Floats,
@@ -174,7 +174,7 @@ def paired_differences(
     rows = []
     for (i, j), gap, interval in zip(pairs, gaps, known_intervals(draws), strict=True):
         parts = gap[~np.isnan(gap)]
-        p = swap_test(parts, seed=seed)
+        [p] = swap_tests(parts[:, None], seed=seed)
         mean = float(parts.mean())
         rows.append(MeanDifference(i, j, len(parts), mean, *interval, p, p))
     return adjusted(rows, lambda row: None)

@@ -223,13 +223,12 @@ def _skill_model(package: str) -> SkillModel:
 
     :raises UserError: when it is not installed.
     """
-    name, licence = PACKAGES[package]
+    name, remedy = PACKAGES[package]
     try:
         module = import_module(name)
     except ImportError:
         raise UserError(
-            f'rating {package}: the package is not installed; '
-            f'pip install {package}{licence}'
+            f'rating {package}: the package is not installed; {remedy}'
         ) from None
     if package == TRUESKILL:
         env = module.TrueSkill()

@@ -303,10 +303,7 @@ def _effect_weights(
 
     def design(cells: NDArray[np.bool_]) -> Floats:
         rows, columns = np.nonzero(cells)
-        matrix = np.zeros((len(rows), num_systems + num_opponents))
-        matrix[np.arange(len(rows)), rows] = 1
-        matrix[np.arange(len(rows)), num_systems + columns] = 1
-        return matrix
+        return np.hstack([np.eye(num_systems)[rows], np.eye(num_opponents)[columns]])
 
     others = played & ~sibling
     fit, wanted = design(others), design(sibling)

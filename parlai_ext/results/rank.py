@@ -19,7 +19,7 @@ from parlai_ext.core.signature import PART_SEPARATOR
 from parlai_ext.judge_check.record import read_check
 from parlai_ext.ranking.agreement import correlate_with_reference, mean_ranks
 from parlai_ext.ranking.baselines import HIGHER_IS_BETTER
-from parlai_ext.ranking.intervals import Sampling, most_partners, scope_of_claims
+from parlai_ext.ranking.intervals import FEWEST_FOR_OTHERS, Sampling, most_partners
 from parlai_ext.ranking.ratings import rank_values
 from parlai_ext.ranking.standings import (
     DimensionResult,
@@ -235,7 +235,7 @@ def rank_scores(scores: RunScores, human: Sequence[HumanJudgement] = ()) -> Rank
     stopping = None
     if run.manifest.stop:
         looks = import_module(STOPPING)
-        stopping = looks.recorded_stopping(run, tables, scores.ranked, scorer_signature)
+        stopping = looks.recorded_stopping(scores)
     parts = [not_run.played_signature(run), scorer_signature]
     parts += [result.chosen_rating.signature] if result else []
     return Ranking(
@@ -281,8 +281,8 @@ def read_run_scores(
         raise UserError(f'{run.root}: no scores; run `parlai score_dialogues` first')
     # few partners cannot speak for others, whatever the protocol asks for
     num_partners = max(map(most_partners, tables.scores.values()))
-    scope = scope_of_claims(options.partners, num_partners)
-    options = replace(options, partners=scope)
+    if num_partners < FEWEST_FOR_OTHERS:
+        options = replace(options, partners='fixed')
     missing = missing_scores(
         run.scores(scorer_signature), tables, options.max_failed_share
     )

@@ -7,12 +7,11 @@ same when it goes on, and whoever ranks its scores finds the same decisions.
 
 from itertools import compress
 
-import numpy as np
-
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.nouns import content_id
 from parlai_ext.core.records import record_to_json
 from parlai_ext.ranking.intervals import LEVEL, Floats
+from parlai_ext.results.rank import RunScores
 from parlai_ext.results.tables import ScoreTables
 from parlai_ext.stopping.rule import (
     WHEN_RANKED,
@@ -28,10 +27,7 @@ NAME = 'stopping.json'
 
 
 def look_at_scores(
-    run: RunFolder,
-    tables: ScoreTables,
-    ranked: np.ndarray,
-    scorer_signature: str,
+    scores: RunScores,
     *,
     margin: float,
     planned: int,
@@ -41,20 +37,19 @@ def look_at_scores(
     """
     Return which pairs of the ranked targets are settled by the scores of a run.
 
-    :param ranked: which of the targets get a rank.
     :param planned: openers that would be played at most.
     :param used: openers at the last look; by default those of the run.
     :param dimension: the one that is watched; by default the overall one, else the
         first.
     :raises UserError: for a dimension without scores.
     """
-    name = watched_dimension(tables, dimension)
-    scores, systems, n_pairs = scores_by_opener(tables, ranked, name)
+    run, name = scores.run, watched_dimension(scores.tables, dimension)
+    means, systems, n_pairs = scores_by_opener(scores, name)
     # the openers of each block are those that the run had when it was looked at
     last = used or len(run.openers)
     every = (*run.grown_from, len(run.openers))
     numbers = [n for n in every if n <= last] or every[-1:]
-    looks, pairs = settle_pairs(scores, systems, numbers, margin, n_pairs)
+    looks, pairs = settle_pairs(means, systems, numbers, margin, n_pairs)
     return Stopping(
         rule=WHEN_RANKED,
         dimension=name,
@@ -65,17 +60,18 @@ def look_at_scores(
         looks=looks,
         pairs=pairs,
         ranks=settled_ranks(systems, pairs),
-        scores=scorer_signature,
+        scores=scores.scorer_signature,
     )
 
 
 def scores_by_opener(
-    tables: ScoreTables, ranked: np.ndarray, dimension: str
+    scores: RunScores, dimension: str
 ) -> tuple[Floats, list[str], int]:
     """
     Return the means of the ranked targets, ``[system, opener]``, with their names, and
     the number of pairs of all targets, which share the error.
     """
+    tables, ranked = scores.tables, scores.ranked
     means = opener_means(tables.scores[dimension], tables.games_per_opener)
     n_pairs = len(ranked) * (len(ranked) - 1) // 2
     return means[ranked], list(compress(tables.systems, ranked)), n_pairs
@@ -111,23 +107,19 @@ def write_stopping(run: RunFolder, stopping: Stopping) -> None:
     )
 
 
-def recorded_stopping(
-    run: RunFolder, tables: ScoreTables, ranked: np.ndarray, scorer_signature: str
-) -> Stopping | None:
+def recorded_stopping(scores: RunScores) -> Stopping | None:
     """
     Return the looks that led to the run's number of openers, worked out anew from its
     scores; `None` where it was fixed, or these are not the scores that were looked at.
     """
+    run = scores.run
     note = run.manifest.stop
-    if not note or note.scores != content_id(scorer_signature):
+    if not note or note.scores != content_id(scores.scorer_signature):
         return None
-    if note.dimension not in tables.scores or not run.openers:
+    if note.dimension not in scores.tables.scores or not run.openers:
         return None
     return look_at_scores(
-        run,
-        tables,
-        ranked,
-        scorer_signature,
+        scores,
         margin=note.margin,
         planned=note.planned,
         dimension=note.dimension,

@@ -217,7 +217,7 @@ def plan_from_pilot(scores: RunScores, difference: float | None) -> RunPlan:
     if scores.options.is_tournament:
         raise UserError('--plan: a tournament has no mean scores to compare')
     dimension = watched_dimension(scores.tables, None)
-    values, systems, n_pairs = scores_by_opener(scores.tables, scores.ranked, dimension)
+    values, systems, n_pairs = scores_by_opener(scores, dimension)
     pairs = plan_pairs(values, systems, difference, n_pairs)
     if not pairs:
         raise UserError(

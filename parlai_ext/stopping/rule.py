@@ -187,15 +187,15 @@ def opener_means(values: Floats, games_per_opener: int = 1) -> Floats:
     return known_means(np.array([fold_games(row, games_per_opener) for row in values]))
 
 
-def prior_variance(error: float, sharpest_at: int = SHARPEST_AT) -> float:
+def prior_variance(error: float) -> float:
     """
     Return the variance ``g`` of effect sizes with which the interval is narrowest after
-    ``sharpest_at`` observations: where ``k = 1 + log(k) - 2 log(error)``.
+    `SHARPEST_AT` observations: where ``k = 1 + log(k) - 2 log(error)``.
     """
     k = 10.0
     for _ in range(50):  # each step leaves less than a seventh of the distance
         k = 1 + math.log(k) - 2 * math.log(error)
-    return (k - 1) / sharpest_at
+    return (k - 1) / SHARPEST_AT
 
 
 def critical_values(counts: NDArray[np.int64], error: float) -> Floats:

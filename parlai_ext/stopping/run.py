@@ -96,10 +96,7 @@ def collect_until_settled(
         scores = read_run_scores(run, scored.signature, rules)
         with run.lock():
             stopping = look_at_scores(
-                run,
-                scores.tables,
-                scores.ranked,
-                scored.signature,
+                scores,
                 margin=margin,
                 planned=planned,
                 dimension=stop.stop_dimension,

@@ -10,11 +10,7 @@ from typing import NamedTuple
 
 from parlai.core.metrics import Metric, SumMetric
 
-from parlai_ext.ranking.agreement import (
-    Correlation,
-    correlate_items,
-    correlate_system_means,
-)
+from parlai_ext.ranking.agreement import Correlation, correlate_items
 from parlai_ext.tasks.items_teacher import PointsMetric
 
 COEFFICIENTS = ('pearson', 'spearman', 'kendall')
@@ -95,11 +91,7 @@ def _set_correlations(points: Sequence[Point], level: str) -> dict[str, Correlat
     scores: list[float] = [point.score for point in points]
     human = [point.human for point in points]
     groups = [point.group for point in points]
-    if level == 'system':
-        systems = [point.system for point in points]
-        return correlate_system_means(
-            scores, human, systems, groups=groups, coefficients=COEFFICIENTS
-        )
+    systems = [point.system for point in points] if level == 'system' else None
     if level == 'dialogue':
         by_dialogue: dict[tuple[str, str], list[Point]] = {}
         for point in points:
@@ -108,7 +100,9 @@ def _set_correlations(points: Sequence[Point], level: str) -> dict[str, Correlat
         scores = [fmean(point.score for point in same) for same in of_dialogues]
         human = [fmean(point.human for point in same) for same in of_dialogues]
         groups = [same[0].group for same in of_dialogues]
-    return correlate_items(scores, human, groups=groups, coefficients=COEFFICIENTS)
+    return correlate_items(
+        scores, human, groups=groups, systems=systems, coefficients=COEFFICIENTS
+    )
 
 
 def metrics(

@@ -71,16 +71,16 @@ CHATS = [chat('1', 'ab'), chat('2', 'c'), chat('3', 'd'), chat('4', 'b')]
 def test_variants_are_praise_less_complaints_praise_and_complaints():
     scores = scores_of(CHATS)
     # dialogue 1: praise -1 and -2, complaints -9 and -7; means -1.5 and -8
-    assert scores.dialogue_means('FED', 'Wit')['bot', '1'] == pytest.approx(6.5)
-    assert scores.dialogue_means('w/o neg', 'Wit')['bot', '1'] == pytest.approx(-1.5)
-    assert scores.dialogue_means('w/o pos', 'Wit')['bot', '1'] == pytest.approx(8.0)
+    assert scores.means['FED', 'Wit']['bot', '1'] == pytest.approx(6.5)
+    assert scores.means['w/o neg', 'Wit']['bot', '1'] == pytest.approx(-1.5)
+    assert scores.means['w/o pos', 'Wit']['bot', '1'] == pytest.approx(8.0)
 
 
 @pytest.mark.parametrize('variant', ['FED', 'w/o neg', 'w/o pos'])
 def test_coefficients_are_those_of_scipy(variant):
     human = {'1': 3.0, '2': 1.0, '3': 2.0, '4': 5.0}
     row = found(CHATS, said(human))['Wit', variant]
-    means = [scores_of(CHATS).dialogue_means(variant, 'Wit')['bot', d] for d in human]
+    means = [scores_of(CHATS).means[variant, 'Wit']['bot', d] for d in human]
     people = list(human.values())
     assert row['spearman']['value'] == pytest.approx(
         stats.spearmanr(means, people).statistic

@@ -19,7 +19,6 @@ from benchmarks.validity.document import (
     check_table,
     cpu_seconds,
     published_table,
-    read_check_table,
 )
 from benchmarks.validity.figures import LEARNED
 from benchmarks.validity.sets import (
@@ -37,7 +36,7 @@ from benchmarks.validity.trust import (
 )
 from parlai_ext.bench.compare import BenchComparison
 from parlai_ext.bench.plan import Variant, bench_plan
-from parlai_ext.bench.score_sets import ScorerAbout, ScorerResult, SetScores
+from parlai_ext.bench.run_bench import ScorerAbout, ScorerResult, SetScores
 from parlai_ext.data.judged.judged_set import JudgedItem, JudgedSet
 from parlai_ext.files.agreement_file import (
     MeasuredAgreement,
@@ -235,13 +234,6 @@ def test_a_scorer_that_is_left_out_keeps_the_rows_of_its_signature(
     assert [row.spearman for row in kept[0].rows] == [0.1, 0.2]
     assert all(one.is_kept for one in kept)
     assert [one.check for one in kept] == [PASSED, None]
-
-
-def test_checks_are_read_as_they_were_written(tmp_path):
-    check = CheckOutcome('weak', 'it is, "so to say", weak', (('generic', 0.25),))
-    path = tmp_path / 'check.csv'
-    path.write_text(check_table([measured('a', check=check), measured('b')]))
-    assert read_check_table(path) == {('a', 'a'): check, ('b', 'b'): PASSED}
 
 
 def test_costs_are_found_by_what_decides_them(tmp_path):

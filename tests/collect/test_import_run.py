@@ -289,7 +289,7 @@ def test_a_scorer_that_cannot_be_meant_is_refused(games, options, key):
 def test_where_feds_judge_cannot_be_had_a_small_one_is_named(
     games, tmp_path, monkeypatch
 ):
-    def refuse(name, **options):
+    def refuse(kind, name, *how):
         raise UserError(f'{name} cannot be downloaded')
 
     monkeypatch.setattr(parlai_likelihood, 'load_judge', refuse)

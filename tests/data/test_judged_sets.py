@@ -18,7 +18,8 @@ from parlai_ext.data.judged.judged_set import (
     JudgedSet,
     dialogue_numbers,
 )
-from parlai_ext.ranking.agreement import correlate_system_means
+from parlai_ext.ranking.agreement import correlate_items
+from parlai_ext.ranking.intervals import Sampling
 from tests.support.judged_samples import turn, written
 from tests.support.shared_data import shared
 from tests.support.user_error import user_error
@@ -91,12 +92,12 @@ def test_flowscore_agrees_with_people_on_dstc9_as_published():
     path = shared('dstc9_interactive/flowscore_per_dialogue.json')
     flow = json.loads(path.read_text())['flow']
     bots = dict.fromkeys(item.system for item in judged_set.items)
-    found = correlate_system_means(
+    found = correlate_items(
         [score for bot in bots for score in flow[bot]],
         [item.human('Overall') for item in judged_set.items],
-        [item.system for item in judged_set.items],
+        Sampling(0, 0),
+        systems=[item.system for item in judged_set.items],
         coefficients=('pearson', 'spearman', 'kendall'),
-        bootstraps=0,
     )
     assert {name: round(one.value, 3) for name, one in found.items()} == {
         'pearson': -0.907,

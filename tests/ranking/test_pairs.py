@@ -124,11 +124,6 @@ def test_every_dialogue_is_in_one_bin_of_a_scale_for_all():
     assert found['high'].counts[12] == 1 and found['high'].counts[-1] == 2
 
 
-def test_equal_scores_have_a_scale_all_the_same():
-    spread = spreads(np.full((1, 1, 3), 7.0), ['a'])['a']
-    assert spread.lowest < 7 < spread.highest and sum(spread.counts) == 3
-
-
 def test_a_system_without_scores_has_no_spread():
     assert spreads(np.array([[[NAN]], [[1.0]]]), ['a', 'b']).keys() == {'b'}
     assert spreads(np.full((1, 1, 1), NAN), ['a']) == {}

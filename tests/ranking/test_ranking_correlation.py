@@ -208,7 +208,7 @@ def sample(n=60, rho=0.6, seed=1):
 
 def test_intervals_are_those_of_scipy():
     data = sample(200)
-    found = correlate_items(*data, bootstraps=9000)['pearson']
+    found = correlate_items(*data, Sampling(9000, 0))['pearson']
     other = stats.bootstrap(
         data,
         lambda a, b, axis: pearson(np.atleast_2d(a), np.atleast_2d(b)),
@@ -225,7 +225,7 @@ def test_groups_are_drawn_together():
     # every item three times: three times the items, and no more is known
     once = correlate_items(*sample(40))
     sides = [np.repeat(side, 3) for side in sample(40)]
-    thrice = correlate_items(*sides, groups=np.repeat(range(40), 3).tolist())
+    thrice = correlate_items(*sides, groups=np.repeat(range(40), 3))
     for name in ('spearman', 'pearson'):
         found, expected = thrice[name], once[name]
         assert (found.value, found.low, found.high) == pytest.approx(
@@ -253,7 +253,7 @@ def test_no_correlation_has_a_reason(left, right, reason):
 
 def test_resamples_without_spread_are_left_out():
     # one item of twenty differs: most resamples of a third lack it
-    found = correlate_items([0] * 19 + [1], list(range(20)))
+    found = correlate_items([0] * 19 + [1], range(20))
     assert -1 <= found['pearson'].low <= found['pearson'].high <= 1
 
 
@@ -262,7 +262,7 @@ def test_three_groups_have_no_interval():
     left, right, groups = (
         np.repeat(one, 4) for one in ([1.0, 2, 3], [1.0, 3, 2], range(3))
     )
-    found = correlate_items(left, right, groups=groups.tolist())['spearman']
+    found = correlate_items(left, right, groups=groups)['spearman']
     assert found.value == pytest.approx(0.5) and found.low is None
     assert 'too few different items' in found.reason
 

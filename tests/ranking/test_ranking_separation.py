@@ -103,14 +103,6 @@ def test_the_number_from_a_pilot_finds_the_difference_again():
     assert found == pytest.approx(0.8, abs=0.12)
 
 
-def test_twice_the_noise_takes_four_times_the_openers():
-    table = differences(np.random.default_rng(2), REAL, 1, 50)
-    table -= table.mean()
-    once = needed_for(table + 0.1)
-    twice = needed_for(2 * table + 0.1)
-    assert twice.n_openers == pytest.approx(4 * once.n_openers, rel=0.1)
-
-
 def test_where_partners_decide_more_partners_are_asked_for():
     partners = np.array([0.5, -0.3, 0.9, -0.1])[:, None]
     table = partners + 0.01 * np.random.default_rng(0).normal(size=(4, 50))

@@ -35,12 +35,6 @@ def table(rows, openers=2):
     return np.repeat(np.array(rows, float)[:, :, None], openers, axis=2)
 
 
-def test_without_interactions_no_set_changes_an_order():
-    result = set_means(table(PLAIN), range(4), all_sets(4, 3))
-    assert overturned_pairs(result) == []
-    assert all(swing.gain == swing.loss == 0 for swing in swings(result))
-
-
 def test_a_planted_swing_is_the_one_that_pencil_gives():
     # full means: a (5+5+3)/3 = 13/3, b (4+3+6)/3 = 13/3, so both lead
     # {a, b, c}: a 5, b 3.5; {a, b, d}: a 4, b 5

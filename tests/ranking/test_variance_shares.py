@@ -52,22 +52,6 @@ def test_shrout_and_fleiss_1979():
     assert result.shares['system'] == pytest.approx(0.29, abs=0.005)
 
 
-def test_the_mean_squares_of_statsmodels():
-    # anova_lm of statsmodels 0.15.0, 'y ~ C(s)*C(p) + C(s)*C(o) + C(p)*C(o)', type 2
-    values = np.random.default_rng(2).normal(size=(4, 3, 5)).round(3)
-    s, sp, so, po, rest = 0.626801, 0.538071, 0.810025, 2.226783, 0.674392
-    expected = {
-        'system': (s - sp - so + rest) / 15,
-        'partner': (0.076479 - sp - po + rest) / 20,
-        'opener': (2.668805 - so - po + rest) / 12,
-        'system × partner': (sp - rest) / 5,
-        'system × opener': (so - rest) / 3,
-        'partner × opener': (po - rest) / 4,
-        REST: rest,
-    }
-    assert variance_shares(values).components == pytest.approx(expected, abs=1e-6)
-
-
 @pytest.mark.parametrize(
     'values',
     [np.ones((3, 2, 4)), np.ones((1, 1, 1)), np.full((2, 2, 2), np.nan)],

@@ -65,7 +65,7 @@ def test_it_is_narrowest_where_it_should_be():
         return (v + 1) / v * np.log((v + 1) / error**2)
 
     best = optimize.minimize_scalar(reach, bounds=(1e-3, 10), method='bounded').x
-    assert prior_variance(error, sharpest_at=n) == pytest.approx(best, rel=1e-3)
+    assert prior_variance(error) == pytest.approx(best, rel=1e-3)
 
 
 def test_few_openers_leave_no_bound():
