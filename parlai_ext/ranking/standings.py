@@ -35,7 +35,6 @@ from parlai_ext.ranking.intervals import (
     Draws,
     Floats,
     Sampling,
-    check_table,
     degrees_of_freedom,
     draw_means,
     intervals_for,
@@ -277,10 +276,9 @@ def rank_dimension(
         intervals, but no rank, and do not change the ranks of others.
     :param counts: of each system its dialogues, and those without a score.
     """
-    table = check_table(values, systems)
     # by name, so that the result does not depend on the order it came in
     order = np.array(sorted(range(len(systems)), key=lambda i: systems[i]), np.int64)
-    table, names = table[order], [systems[i] for i in order]
+    table, names = values[order], [systems[i] for i in order]
     rows, better = rank_draws(
         draw_means(table, sampling),
         names,
