@@ -188,8 +188,6 @@ def run_with_parlai(args: list[str]) -> None:
     """
     # ParlAI imports pkg_resources, which warns; setuptools is pinned for that reason
     warnings.filterwarnings('ignore', message='pkg_resources is deprecated')
-    # models of the hub still take the older name, too
-    warnings.filterwarnings('ignore', message='`past_key_values` is deprecated')
     try:
         from parlai.core.script import superscript_main
 

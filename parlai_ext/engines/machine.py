@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from parlai_ext.core.options import flag_values, one_value, option
 
 DATA_FOLDER = 'PARLAI_DATAPATH'  # the variable; ParlAI's own parser sets it, too
+CONTEXT = 256  # tokens of a context, for how many go through a model together
 SHARE_FOR_WEIGHTS = 0.6  # of memory; the rest is for what the models compute
 
 
@@ -68,6 +69,13 @@ class Machine:
         values = flag_values(cls, opt)
         files = values.get('trust_model_code', ())
         return cls(**{**values, 'trust_model_code': tuple(files)})
+
+    @property
+    def tokens(self) -> int:
+        """
+        How many tokens go through a model together, padding counted.
+        """
+        return self.batchsize * CONTEXT
 
 
 def use_data_folder(folder: str | None) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import astuple
 from functools import partial
 
-from parlai_ext.core.errors import UserError
+from parlai_ext.core.errors import SystemFailed, UserError
 from parlai_ext.core.nouns import System, content_id
 from parlai_ext.engines.machine import Machine
 from parlai_ext.models.questions import as_turns
@@ -20,6 +20,16 @@ from parlai_ext.systems.chat.conversation import (
 from parlai_ext.systems.identity import identity
 from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.spending import Spending, spending_of
+
+
+def load_chat(kind: str, name: str, system: System, machine: Machine) -> 'AgentChat':
+    """
+    Return a chat system as a model.
+    """
+    try:
+        return AgentChat(system, machine)
+    except SystemFailed as error:
+        raise UserError(f'{kind} {name}: {error}') from error
 
 
 class AgentChat:

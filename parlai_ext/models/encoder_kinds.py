@@ -8,12 +8,12 @@ of RemBERT; only the weights have other names.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
-import torch
 import transformers
 from transformers import (
     AutoConfig,
@@ -27,28 +27,26 @@ from transformers import (
     RemBertForSequenceClassification,
 )
 
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.nouns import System
+from parlai_ext.core.options import options_from_opt
+from parlai_ext.engines.machine import Machine
 from parlai_ext.models import encoders
-from parlai_ext.models.word_bilstm import WordBiLSTM, is_word_bilstm
+from parlai_ext.models.classifiers import ParlaiClassifier, WordBiLSTM
+from parlai_ext.systems import hub
+from parlai_ext.systems.catalogue.conversions import MODEL_TYPE
+from parlai_ext.systems.hub import PREFIX, ModelOptions
+from parlai_ext.systems.pretrained import chosen_device, fetch_named_weights
 
 
-@dataclass(frozen=True)
-class Renamed:
+def _renamed(kind: Any, names: Mapping[str, str]) -> Any:
     """
-    A class of transformers that also reads weights with other names.
+    Return a class of transformers that also reads weights with other names.
 
     :param names: patterns of names in a checkpoint, and what they become.
     """
-
-    kind: Any
-    names: Mapping[str, str]
-
-    def from_pretrained(self, folder: Path, **arguments: Any) -> Any:
-        """
-        Read a model as ``kind.from_pretrained`` does.
-        """
-        return self.kind.from_pretrained(
-            folder, key_mapping=dict(self.names), **arguments
-        )
+    read = partial(kind.from_pretrained, key_mapping=names)
+    return SimpleNamespace(from_pretrained=read)
 
 
 BLEURT = 'bleurt'
@@ -144,7 +142,7 @@ ENCODERS: Mapping[str, tuple[Any, Any]] = {
     'masked_lm': (encoders.MaskedLanguageModel, transformers.AutoModelForMaskedLM),
     'token_classifier': (  # weights named as in the checkpoints of CTC
         encoders.WordClassifier,
-        Renamed(
+        _renamed(
             transformers.AutoModelForTokenClassification,
             {r'^_roberta\.': 'roberta.', r'^_classifier\.': 'classifier.'},
         ),
@@ -152,18 +150,26 @@ ENCODERS: Mapping[str, tuple[Any, Any]] = {
     'regressor': (encoders.SequenceRegressor, SequenceRegression),
     'pair_encoder': (  # of DEnsity
         encoders.FirstTokenEncoder,
-        Renamed(transformers.AutoModel, {r'^model\.': ''}),
+        _renamed(transformers.AutoModel, {r'^model\.': ''}),
     ),
 }
 
 
-def load_encoder(kind: str, folder: Path, device: torch.device, tokens: int) -> Any:
+def load_encoder(kind: str, name: str, system: System, machine: Machine) -> Any:
     """
-    Return the encoder of a kind in a folder.
-
-    :param tokens: the most tokens in a forward pass, padding counted.
+    Return an encoder, or a classifier of another kind.
     """
-    if kind == 'classifier' and is_word_bilstm(folder):
-        return WordBiLSTM(folder, device)
-    make, loader = ENCODERS[kind]
-    return make(folder, loader, device, tokens)
+    try:
+        if 'model_file' in system.opt:
+            return ParlaiClassifier(system, machine)
+        opt = {**system.opt, 'no_cuda': machine.no_cuda}
+        options = options_from_opt(ModelOptions, opt, PREFIX)
+        folder = fetch_named_weights(options).parent
+        device = chosen_device(options)
+        found = hub.read_config(folder).get('model_type')
+        if (kind, found) == ('classifier', MODEL_TYPE):
+            return WordBiLSTM(folder, device)
+        make, loader = ENCODERS[kind]
+        return make(folder, loader, device, machine.tokens)
+    except UserError as error:
+        raise UserError(f'{kind} {name}: {error}') from None

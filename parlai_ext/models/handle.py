@@ -13,33 +13,31 @@ Importing this module is cheap: torch is imported with the first model.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from parlai_ext.core.errors import SystemFailed, UserError, nearest
 from parlai_ext.core.nouns import LanguageModel, System
-from parlai_ext.core.options import options_from_opt
 from parlai_ext.engines.machine import Machine, data_in
 from parlai_ext.files.model_cards import check_kind, is_model_name, model_names
 
-if TYPE_CHECKING:
-    from parlai_ext.models.chat import AgentChat as ChatModel
-    from parlai_ext.models.encoders import FirstTokenEncoder as PairEncoder
-    from parlai_ext.models.encoders import MaskedLanguageModel as MaskedLM
-    from parlai_ext.models.encoders import MeanPooling as Embedder
-    from parlai_ext.models.encoders import SequenceClassifier as Classifier
-    from parlai_ext.models.encoders import SequenceRegressor as Regressor
-    from parlai_ext.models.encoders import WordClassifier as TokenClassifier
-    from parlai_ext.models.word_vectors import WordVectorTable as WordVectors
-else:  # the classes load torch
-    ChatModel = PairEncoder = Embedder = Classifier = Regressor = Any
-    MaskedLM = TokenClassifier = WordVectors = Any
+if TYPE_CHECKING:  # the classes load torch
+    from parlai_ext.models.chat import AgentChat
+    from parlai_ext.models.encoders import (
+        FirstTokenEncoder,
+        MaskedLanguageModel,
+        MeanPooling,
+        SequenceClassifier,
+        SequenceRegressor,
+        WordClassifier,
+    )
+    from parlai_ext.models.word_vectors import WordVectorTable
 
 T = TypeVar('T')
-CONTEXT = 256  # tokens of a context, for how many go through a model together
 PLACES = ('model', 'hf_model', 'hf_revision', 'hf_device')
 EXAMPLES = 'a folder or hf:REPOSITORY[@REVISION] would do'
 _LOADED: dict[tuple[str, str, Machine], Any] = {}
@@ -55,66 +53,17 @@ def _forget_connections() -> None:
 os.register_at_fork(after_in_child=_forget_connections)
 
 
-def _load_likelihood(kind: str, name: str, machine: Machine) -> Any:
-    from parlai_ext.models.parlai_likelihood import load_judge
-
-    return load_judge(
-        name,
-        no_cuda=machine.no_cuda,
-        fp16=machine.fp16,
-        tokens=machine.batchsize * CONTEXT,
-    )
-
-
-def _load_encoder(kind: str, name: str, machine: Machine) -> Any:
-    from parlai_ext.models.encoder_kinds import load_encoder
-    from parlai_ext.systems.hub import PREFIX, ModelOptions
-    from parlai_ext.systems.pretrained import chosen_device, fetch_named_weights
-
-    system = model_system(kind, name)
-    try:
-        if 'model_file' in system.opt:
-            from parlai_ext.models.parlai_classifier import ParlaiClassifier
-
-            return ParlaiClassifier(system, machine)
-        opt = {**system.opt, 'no_cuda': machine.no_cuda}
-        options = options_from_opt(ModelOptions, opt, PREFIX)
-        folder = fetch_named_weights(options).parent
-        tokens = machine.batchsize * CONTEXT
-        return load_encoder(kind, folder, chosen_device(options), tokens)
-    except UserError as error:
-        raise UserError(f'{kind} {name}: {error}') from None
-
-
-def _load_word_vectors(kind: str, name: str, machine: Machine) -> Any:
-    from parlai_ext.models import word_vectors
-    from parlai_ext.systems import hub
-
-    opt = model_system(kind, name).opt
-    if 'model_file' in opt:
-        return word_vectors.read_text_vectors(Path(opt['model_file']))
-    weights = hub.fetch_weights(str(opt['hf_model']), None)
-    return word_vectors.read_vectors(weights.parent)
-
-
-def _load_chat(kind: str, name: str, machine: Machine) -> Any:
-    from parlai_ext.models.chat import AgentChat
-
-    try:
-        return AgentChat(model_system(kind, name), machine)
-    except SystemFailed as error:
-        raise UserError(f'chat {name}: {error}') from error
-
-
 class Kind(Generic[T]):
     """
     A kind of model: an attribute of `Models` that gives a model of its kind by name.
 
-    :param load: loads a model of a kind by its name for a machine.
+    :param loader: ``module:function`` of this folder, imported with the first model:
+        called with kind, name, the system that the name means, and the machine.
     """
 
-    def __init__(self, load: Callable[[str, str, Machine], T] = _load_encoder):
-        self.load = load
+    def __init__(self, loader: str = 'encoder_kinds:load_encoder'):
+        module, _, function = loader.partition(':')
+        self.loader = f'parlai_ext.models.{module}', function
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
@@ -130,15 +79,15 @@ class Models:
     of it gives, and how it is loaded.
     """
 
-    likelihood = Kind[LanguageModel](_load_likelihood)
-    embedder = Kind[Embedder]()
-    classifier = Kind[Classifier]()
-    masked_lm = Kind[MaskedLM]()
-    token_classifier = Kind[TokenClassifier]()
-    regressor = Kind[Regressor]()
-    pair_encoder = Kind[PairEncoder]()
-    chat = Kind[ChatModel](_load_chat)
-    word_vectors = Kind[WordVectors](_load_word_vectors)
+    likelihood: Kind[LanguageModel] = Kind('parlai_likelihood:load_judge')
+    embedder: Kind[MeanPooling] = Kind()
+    classifier: Kind[SequenceClassifier] = Kind()
+    masked_lm: Kind[MaskedLanguageModel] = Kind()
+    token_classifier: Kind[WordClassifier] = Kind()
+    regressor: Kind[SequenceRegressor] = Kind()
+    pair_encoder: Kind[FirstTokenEncoder] = Kind()
+    chat: Kind[AgentChat] = Kind('chat:load_chat')
+    word_vectors: Kind[WordVectorTable] = Kind('word_vectors:load_vectors')
 
     def model(self, kind: str, name: str) -> Any:
         """
@@ -153,17 +102,17 @@ def _load(kind: str, name: str, machine: Machine) -> Any:
     """
     from parlai_ext.systems.parlai_agents import is_trusted
 
-    load = vars(Models)[kind].load
+    module, function = loader = vars(Models)[kind].loader
+    system = model_system(kind, name)
     try:
-        system = model_system(kind, name)
         trusted = is_trusted(system)
-    except UserError:  # which says why; or a kind of model has names of its own
+    except UserError:  # its loader says why
         trusted = True
     if trusted:
-        return load(kind, name, machine)
+        return vars(import_module(module))[function](kind, name, system, machine)
     from parlai_ext.models.judge_process import load_apart
 
-    return load_apart(load, kind, name, system, machine)
+    return load_apart(loader, kind, name, system, machine)
 
 
 class AskedModels(Models):
@@ -275,36 +224,44 @@ def model_system(kind: str, name: str) -> System:
     :raises UserError: for a name that no model of this kind can have.
     """
     from parlai_ext.models.judge_names import judge_system
-    from parlai_ext.systems import hub
     from parlai_ext.systems.fetch.data_folder import is_zoo_path
 
     system = judge_system(name)
-    model = str(system.opt.get('hf_model'))
+    model, path = str(system.opt.get('hf_model')), system.opt.get('model_file')
     if is_model_name(model):
         check_kind(model, kind)
-    path = system.opt.get('model_file')
-    hint = nearest(name, model_names(kind))
-    if kind == 'likelihood':
-        if path == name and hint.startswith('did') and not Path(name).exists():
-            raise UserError(f'no model and no file {name!r}; {hint}')
+    if path is None:
+        if kind not in ('likelihood', 'chat'):
+            _check_places(kind, name, system.opt)
         return system
-    if kind == 'word_vectors' and path is not None and Path(path).is_file():
-        return system
-    if kind == 'classifier' and path and (is_zoo_path(path) or Path(path).is_file()):
+    is_file, is_zoo = os.path.isfile(path), is_zoo_path(path)
+    if kind == 'classifier' and (is_file or is_zoo):
         opt = {'model': 'transformer/classifier', 'model_file': path}
         return System(system.name, opt)
-    if path is not None:
-        if Path(path).is_dir():
+    if is_file and kind == 'word_vectors' or is_zoo and kind == 'likelihood':
+        return system
+    hint = nearest(name, model_names(kind))
+    if kind != 'likelihood':
+        if os.path.isdir(path):
             raise UserError(f'{kind} {name}: there is no config.json in this folder')
         raise UserError(f'no {kind} {name!r}; {hint}; {EXAMPLES}')
-    if kind != 'chat':
-        if system.opt.get('model') != hub.AGENT:
-            raise UserError(f'{kind} {name}: no Hugging Face model; {EXAMPLES}')
-        for key in system.opt:
-            if key not in PLACES:
-                hint = nearest(key, PLACES[1:])
-                raise UserError(f'{kind} {name}: {key}: no option of it; {hint}')
+    if path == name and hint.startswith('did') and not Path(name).exists():
+        raise UserError(f'no model and no file {name!r}; {hint}')
     return system
+
+
+def _check_places(kind: str, name: str, opt: Mapping[str, Any]) -> None:
+    """
+    Refuse what no encoder has: another agent, and options besides where its files are.
+    """
+    from parlai_ext.systems import hub
+
+    if opt.get('model') != hub.AGENT:
+        raise UserError(f'{kind} {name}: no Hugging Face model; {EXAMPLES}')
+    for key in opt:
+        if key not in PLACES:
+            hint = nearest(key, PLACES[1:])
+            raise UserError(f'{kind} {name}: {key}: no option of it; {hint}')
 
 
 def is_here(kind: str, name: str) -> bool:

@@ -1,26 +1,35 @@
 """
 A Hugging Face model as a `LanguageModel`; it reads turns as its own agent does.
+
+Decoders of encoder-decoders take no mask of a tree, so a tree is read as its paths, one
+row each. The keys and values of a context are still computed once, and nodes that paths
+share go through the output layer once.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+
+import torch
+from transformers import DynamicCache, EncoderDecoderCache
 
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.nouns import System
 from parlai_ext.core.options import options_from_opt
 from parlai_ext.core.signature import signature_line
-from parlai_ext.models.likelihood import seq2seq
+from parlai_ext.engines.machine import Machine
 from parlai_ext.models.likelihood.causal import (
     Causal,
     check_causal,
     max_positions,
     reserved_positions,
 )
-from parlai_ext.models.likelihood.encoder_decoder import EncoderDecoder
+from parlai_ext.models.likelihood.encoder_decoder import EncodedContexts, EncoderDecoder
 from parlai_ext.systems import hub
 from parlai_ext.systems.families import HubFamily, family_of
+from parlai_ext.systems.hf.generate import padded_rows
 from parlai_ext.systems.hub import PREFIX, ModelOptions
 from parlai_ext.systems.pretrained import (
     BOUNDLESS,
@@ -48,24 +57,20 @@ OPTIONS = (
 CHAT_OPTIONS = ('hf_system_role', 'hf_template_args', 'hf_date')
 
 
-def load_hf_judge(
-    system: System, *, dtype: str | None, no_cuda: bool, fp16: bool | None, tokens: int
-) -> Causal | EncoderDecoder:
+def load_hf_judge(system: System, machine: Machine) -> Causal | EncoderDecoder:
     """
     Return a Hugging Face model as a `LanguageModel`. Code in its folder is never run.
 
     :param system: an ``ext:hf`` or a ``hugging_face/dialogpt``; it is downloaded if it
         is missing.
-    :param dtype: of weights and sums, instead of the one in the system's options.
-    :param fp16: half precision on a GPU, unless the options name a precision.
-    :param tokens: the most tokens in one forward pass, padding counted.
+    :param machine: in half precision on a GPU, unless the options name a precision.
     :raises UserError: if there is no such model, or it cannot judge.
     """
-    opt = {**system.opt, **({'hf_dtype': dtype} if dtype else {})}
+    opt = dict(system.opt)
     try:
-        device_opt = {**opt, 'no_cuda': no_cuda}
+        device_opt = {**opt, 'no_cuda': machine.no_cuda}
         device = chosen_device(options_from_opt(ModelOptions, device_opt, PREFIX))
-        if fp16 and device.type == 'cuda':
+        if machine.fp16 and device.type == 'cuda':
             opt.setdefault('hf_dtype', 'float16')
         system = System(system.name, opt)
         family = check_options(system)
@@ -75,9 +80,9 @@ def load_hf_judge(
         allowed = ', which no judge may run'
         config, tokenizer, model = read(folder, device, arguments, allowed=allowed)
         if config.is_encoder_decoder:
-            return _encoder_decoder(system, folder, tokenizer, model, tokens)
+            return _encoder_decoder(system, folder, tokenizer, model, machine.tokens)
         truncate = family.text_truncate
-        return _causal(system, folder, tokenizer, model, tokens, truncate)
+        return _causal(system, folder, tokenizer, model, machine.tokens, truncate)
     except UserError as error:
         label = system.opt.get('hf_model') or system.opt.get('model') or system.name
         raise UserError(f'judge {label}: {error}') from None
@@ -179,7 +184,7 @@ def _encoder_decoder(
     }
     start = (decoder_start(network), *surrounding_tokens(tokenizer)[0])
     return EncoderDecoder(
-        seq2seq.check_seq2seq(seq2seq.Seq2Seq(network, start)),
+        check_seq2seq(Seq2Seq(network, start)),
         JoinedTurns(tokenizer, separator, limit),
         judge_signature(folder, network, reads, system),
         tokens,
@@ -324,3 +329,174 @@ class JoinedTurns:
         ids = self.tokenizer(text, split_special_tokens=True)['input_ids']
         end = self.tokenizer.eos_token_id
         return [*ids, *([] if end is None or ids[-1:] == [end] else [end])]
+
+
+# --- encoder-decoders (T5, BART and the like) as tree readers -------------------------
+
+EXAMPLE = 6  # tokens of the context and of the reply that a model is tried with
+TOLERANCE = {torch.float16: 0.05, torch.bfloat16: 0.5, torch.float64: 1e-9}
+
+
+@dataclass(eq=False)
+class SelectedRows:
+    """
+    A layer's keys and values of some contexts, copied only while the layer needs them.
+    """
+
+    whole: tuple[torch.Tensor, ...]
+    rows: torch.Tensor
+
+    @property
+    def keys(self) -> torch.Tensor:
+        return self.whole[0].index_select(0, self.rows.to(self.whole[0].device))
+
+    @property
+    def values(self) -> torch.Tensor:
+        return self.whole[1].index_select(0, self.rows.to(self.whole[1].device))
+
+
+class Seq2Seq:
+    """
+    A `TreeReader` over a Hugging Face model with an output layer `lm_head`.
+
+    :param start: the tokens that the decoder reads before a continuation.
+    """
+
+    def __init__(self, model: Any, start: tuple[int, ...]):
+        self.model = model.eval()
+        self.start = start
+        self.null = model.config.pad_token_id
+        self.vocabulary = int(model.get_output_embeddings().weight.shape[0])
+        self.device = model.get_input_embeddings().weight.device
+        config = model.config
+        scaled = getattr(config, 'scale_decoder_outputs', False)
+        self.scale = config.d_model**-0.5 if scaled else 1.0
+
+    def encode(self, xs: torch.Tensor, keys_values: bool) -> EncodedContexts:
+        """
+        Return the encoded contexts; the decoder reads the start tokens to compute the
+        keys and values.
+        """
+        mask = xs != self.null
+        mask[:, 0] = True  # an empty context is one padding token
+        states = self.model.get_encoder()(input_ids=xs, attention_mask=mask)[0]
+        begin = torch.tensor([self.start], device=self.device)
+        decoded = self.model.get_decoder()(
+            input_ids=begin.expand(len(xs), -1),
+            encoder_hidden_states=states,
+            encoder_attention_mask=mask,
+            use_cache=True,
+        )
+        layers = decoded.cache.cross_attention_cache.layers
+        layer_keys_values = tuple((layer.keys, layer.values) for layer in layers)
+        return EncodedContexts(states, mask, layer_keys_values)
+
+    def decode(
+        self,
+        encoded: EncodedContexts,
+        ys: torch.Tensor,
+        depths: torch.Tensor,
+        mask: torch.Tensor,
+    ) -> torch.Tensor:
+        """
+        Return the decoder's output for the nodes of trees: every path from a root is
+        decoded by itself.
+
+        :param ys: the token of each node of each tree.
+        :param depths: not used; a path's positions say the same.
+        :param mask: ``mask[tree, node, ancestor]`` is true for a node's ancestors.
+        """
+        tree_of_path, paths = root_paths(mask.cpu())
+        nodes, mask = padded_rows(paths, 0, right=True)
+        rows = torch.tensor(tree_of_path)
+        nodes, is_node, rows = (
+            tensor.to(self.device) for tensor in (nodes, mask.bool(), rows)
+        )
+        hidden = self._decode_paths(encoded, ys[rows[:, None], nodes], rows)
+        output = hidden.new_zeros(*ys.shape, hidden.shape[-1])
+        trees = rows[:, None].expand_as(nodes)
+        output[trees[is_node], nodes[is_node]] = hidden[is_node]
+        return output
+
+    def _decode_paths(
+        self, encoded: EncodedContexts, ys: torch.Tensor, rows: torch.Tensor
+    ) -> torch.Tensor:
+        """
+        Return the decoder's output for paths from root to leaf: path ``ys[i]`` belongs
+        to the context ``rows[i]``, whose cross-attention keys and values are used
+        again.
+        """
+        cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
+        layers: list[Any] = [SelectedRows(layer, rows) for layer in encoded.keys_values]
+        cache.cross_attention_cache.layers = layers
+        cache.is_updated = dict.fromkeys(range(len(layers)), True)
+        output: torch.Tensor = self.model.get_decoder()(
+            input_ids=ys,
+            encoder_hidden_states=encoded.states[rows],
+            encoder_attention_mask=encoded.mask[rows],
+            cache=cache,
+            use_cache=True,
+        )[0]
+        return output
+
+    def logits(self, hidden: torch.Tensor) -> torch.Tensor:
+        """
+        Return the logits of the model's output layer.
+        """
+        logits: torch.Tensor = self.model.get_output_embeddings()(hidden * self.scale)
+        bias = getattr(self.model, 'final_logits_bias', None)
+        return logits if bias is None else logits + bias
+
+
+def root_paths(mask: torch.Tensor) -> tuple[list[int], list[list[int]]]:
+    """
+    Return, for each leaf of each tree, the tree's index and the nodes from the root to
+    the leaf.
+
+    :param mask: ``[trees, nodes, nodes]``; a node comes after those that it follows,
+        the root of a tree is its first, and padding does not see it.
+    """
+    leaves = (mask.sum(1) == 1) & mask[:, :, 0]  # seen only by themselves
+    owners, paths = [], []
+    for tree, leaf in leaves.nonzero().tolist():
+        owners.append(tree)
+        paths.append(mask[tree, leaf].nonzero()[:, 0].tolist())
+    return owners, paths
+
+
+def check_seq2seq(model: Seq2Seq) -> Seq2Seq:
+    """
+    Return the model if, on a small example, it gives the numbers of its own forward
+    pass.
+
+    :raises UserError: if it does not, or cannot be called in this way.
+    """
+    kind = type(model.model).__name__
+    context, reply = range(EXAMPLE), range(EXAMPLE, 2 * EXAMPLE)
+    few = model.vocabulary - 3
+    xs, ys = (
+        torch.tensor([[3 + t % few for t in text]], device=model.device)
+        for text in (context, reply)
+    )
+    begin = torch.tensor([model.start], device=model.device)
+    whole = torch.cat([begin, ys], 1)
+    n = whole.shape[1]
+    depths = torch.arange(n, device=model.device)[None]
+    mask = torch.ones(1, n, n, dtype=torch.bool, device=model.device).tril()
+    try:
+        with torch.inference_mode():
+            hidden = model.decode(model.encode(xs, False), whole, depths, mask)
+            ours = model.logits(hidden[0]).log_softmax(-1)
+            theirs = model.model(input_ids=xs, decoder_input_ids=whole).logits[0]
+    except (AttributeError, IndexError, KeyError, RuntimeError, TypeError) as e:
+        problem = ' '.join(str(e).split())[:200]
+        raise UserError(
+            f'{kind} cannot be asked as an encoder-decoder: {problem}'
+        ) from e
+    difference = (ours - theirs.log_softmax(-1)).abs().max().item()
+    if not difference <= TOLERANCE.get(ours.dtype, 1e-3):
+        raise UserError(
+            f'{kind}: its numbers are off by {difference:.1e} from its own forward '
+            'pass; use T5 or BART, or a causal model'
+        )
+    return model

@@ -16,7 +16,6 @@ from parlai_ext.core.nouns import System
 from parlai_ext.files.model_cards import is_model_name
 from parlai_ext.files.roster_file import parse_target
 from parlai_ext.systems import hub
-from parlai_ext.systems.families import HubFamily, family_of
 
 HF, AGENT = 'hf:', 'agent:'
 ENDPOINTS = ('http://', 'https://')
@@ -51,11 +50,3 @@ def judge_system(name: str) -> System:
     except UserError as error:
         problem = str(error).replace(f'--add-target {spec}', f'judge {name}')
         raise UserError(problem) from None
-
-
-def is_hugging_face(system: System) -> bool:
-    """
-    True if a judge is a Hugging Face model.
-    """
-    of_hub = isinstance(family_of(system.opt), HubFamily)
-    return of_hub and not system.opt.get('model_file')

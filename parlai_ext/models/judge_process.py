@@ -36,23 +36,20 @@ MISSING = 'missing'  # instead of an attribute: there is none
 PART = 'part'  # it is no plain data
 
 
-Loader = Callable[[str, str, Machine], Any]
-
-
 def load_apart(
-    load: Loader, kind: str, name: str, system: System, machine: Machine
+    loader: tuple[str, str], kind: str, name: str, system: System, machine: Machine
 ) -> Any:
     """
     Return a model that is loaded in a process of its own.
 
-    :param load: loads a model of this kind; a function of a module.
+    :param loader: module and name of the function that loads a model of this kind.
     :param system: what its name means.
     :raises UserError: as its loader does.
     """
     fetch_system(system)
-    process = OwnProcess(f'{kind} {name!r}', SERVER, system.opt)
-    loader = [load.__module__, load.__name__]
-    process.load([loader, kind, name, asdict(machine)], machine.reply_timeout)
+    process = OwnProcess(f'{kind} {name!r}', SERVER, system.opt, loader[0])
+    given = [loader, kind, name, [system.name, system.opt], asdict(machine)]
+    process.load(given, machine.reply_timeout)
     return DistantModel(process, machine.reply_timeout)
 
 
@@ -192,14 +189,19 @@ class ModelHere(Server):
     """
 
     def load(
-        self, loader: list[str], kind: str, name: str, machine: Mapping[str, Any]
+        self,
+        loader: tuple[str, str],
+        kind: str,
+        name: str,
+        system: tuple[str, Mapping[str, Any]],
+        machine: Mapping[str, Any],
     ) -> dict[str, object]:
         """
         Load a model; return what is to be known of the process.
         """
         module, function = loader
         load = vars(import_module(module))[function]
-        self.model = load(kind, name, Machine(**machine))
+        self.model = load(kind, name, System(*system), Machine(**machine))
         return self.facts()
 
     def look(self, path: Any) -> Any:

@@ -22,11 +22,11 @@ from parlai.core.torch_generator_agent import TorchGeneratorAgent
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import System, content_id
 from parlai_ext.core.signature import signature_line
+from parlai_ext.engines.machine import Machine
 from parlai_ext.files.option_files import sha256
-from parlai_ext.models.judge_names import is_hugging_face, judge_system
 from parlai_ext.models.likelihood.causal import Causal
 from parlai_ext.models.likelihood.encoder_decoder import EncodedContexts, EncoderDecoder
-from parlai_ext.models.likelihood.engine import TOKENS
+from parlai_ext.systems.families import HubFamily, family_of
 from parlai_ext.systems.model_cache import fit_threads
 from parlai_ext.systems.parlai_agents import load_system
 
@@ -67,32 +67,22 @@ DICTIONARY = ('', '-vocab.json', '-merges.txt', '.codecs')
 
 
 def load_judge(
-    model_file: str,
-    *,
-    no_cuda: bool = False,
-    fp16: bool | None = None,
-    tokens: int = TOKENS,
-    dtype: str | None = None,
+    kind: str, name: str, system: System, machine: Machine
 ) -> EncoderDecoder | Causal:
     """
     Return a model as a `LanguageModel`: a ParlAI encoder-decoder or a Hugging Face
     model.
 
-    :param model_file: a path, ``zoo:…``, or another name of `judge_names`; it is
-        downloaded if it is missing.
-    :param fp16: half precision on a GPU; `None` leaves it to the model's options.
-    :param tokens: the most tokens that go through the judge at once, padding counted.
-    :param dtype: of the weights, instead of the system's ``judge_dtype`` or their own.
+    :param system: what its name means; it is downloaded if it is missing.
+    :param machine: half precision on a GPU; `None` leaves it to the model's options.
     :raises UserError: if there is no such model, or it cannot judge.
     """
-    system = judge_system(model_file)
-    if is_hugging_face(system):
+    is_of_hub = isinstance(family_of(system.opt), HubFamily)
+    if is_of_hub and not system.opt.get('model_file'):
         from parlai_ext.models.hf_likelihood import load_hf_judge
 
-        return load_hf_judge(
-            system, dtype=dtype, no_cuda=no_cuda, fp16=fp16, tokens=tokens
-        )
-    dtype = dtype or system.opt.get(DTYPE)
+        return load_hf_judge(system, machine)
+    dtype = system.opt.get(DTYPE)
     opt = {key: value for key, value in system.opt.items() if key != DTYPE}
     if dtype is not None and dtype not in DTYPES:
         raise UserError(
@@ -102,8 +92,8 @@ def load_judge(
     system = System(system.name, opt)
     keep_double_attention()
     fit_threads([system])
-    player = load_system(system, no_cuda=no_cuda, fp16=fp16)
-    agent = check_agent(player.agent, model_file)
+    player = load_system(system, no_cuda=machine.no_cuda, fp16=machine.fp16)
+    agent = check_agent(player.agent, name)
     if dtype is not None:
         agent.model.to(getattr(torch, dtype))
     if isinstance(agent, ImageSeq2seqAgent):
@@ -114,7 +104,7 @@ def load_judge(
         CrossAttention(agent.model),
         AgentVectorizer(agent),
         judge_signature(agent),
-        tokens,
+        machine.tokens,
     )
 
 

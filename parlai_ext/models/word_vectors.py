@@ -10,7 +10,10 @@ import numpy as np
 from safetensors.numpy import load_file
 
 from parlai_ext.core.errors import UserError
+from parlai_ext.core.nouns import System
 from parlai_ext.core.signature import signature_line
+from parlai_ext.engines.machine import Machine
+from parlai_ext.systems import hub
 from parlai_ext.systems.catalogue.conversions import VECTORS, WEIGHTS, WORDS
 
 
@@ -46,10 +49,15 @@ class WordVectorTable:
         return self.vectors[[self.rows[word] for word in words if word in self.rows]]
 
 
-def read_vectors(folder: Path) -> WordVectorTable:
+def load_vectors(
+    kind: str, name: str, system: System, machine: Machine
+) -> WordVectorTable:
     """
-    Return the word vectors in a folder of the catalogue.
+    Return the word vectors of the catalogue, or in a text file.
     """
+    if 'model_file' in system.opt:
+        return read_text_vectors(Path(system.opt['model_file']))
+    folder = hub.fetch_weights(str(system.opt['hf_model']), None).parent
     text = (folder / WORDS).read_text('utf-8')
     words = text.removesuffix('\n').split('\n')
     return WordVectorTable(words, load_file(folder / WEIGHTS)[VECTORS])

@@ -40,14 +40,7 @@ from parlai_ext.core.options import (
     signature_values,
 )
 from parlai_ext.core.signature import signature_line
-from parlai_ext.models.handle import (  # noqa: F401 (scorers import them from here)
-    AskedModels,
-    ChatModel,
-    Classifier,
-    Embedder,
-    Models,
-    WordVectors,
-)
+from parlai_ext.models.handle import AskedModels, Models
 from parlai_ext.scoring.items import (  # noqa: F401 (scorers import them from here)
     OTHER,
     ItemScore,

@@ -6,14 +6,16 @@ Source: the AM part of the baseline of DSTC10 Track 5 (Zhang et al. 2022), with 
 encoder that was not adapted.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from parlai_ext.core.options import option
 from parlai_ext.scoring.base import (
-    Embedder,
     ItemScore,
     Scorer,
     ScoringItem,
@@ -21,6 +23,9 @@ from parlai_ext.scoring.base import (
     row_cosines,
     tied,
 )
+
+if TYPE_CHECKING:  # which imports torch
+    from parlai_ext.models.encoders import MeanPooling
 
 LAST_TURNS = 4  # of a context, which `context` and `nearest` compare with
 NO_CONTEXT = 'there is no context'
@@ -76,7 +81,7 @@ class Relevance(Scorer):
 
 
 def context_cosines(
-    encoder: Embedder, items: Sequence[ScoringItem], against: str
+    encoder: MeanPooling, items: Sequence[ScoringItem], against: str
 ) -> list[float | None]:
     """
     Return the cosine between each response and the end of its context; `None` where

@@ -78,10 +78,11 @@ class OwnProcess:
     :param who: names what is loaded there, in messages.
     :param server: the subclass of `Server` that answers, as ``module:name``.
     :param opt: the options of what is loaded; servers in them may be asked.
+    :param modules: that load it; they are imported once for all processes.
     :ivar gone: numbers of things there that nobody needs any more.
     """
 
-    def __init__(self, who: str, server: str, opt: Options):
+    def __init__(self, who: str, server: str, opt: Options, *modules: str):
         self.who = who
         self.gone: list[int] = []
         self.usage: Any = None
@@ -99,7 +100,7 @@ class OwnProcess:
         }
         memory = int(free_memory() * SHARE_OF_MEMORY)
         ports = tuple({port for _, port in servers if port})
-        modules = SLOW_IMPORTS['hf_model' in opt], server.partition(':')[0]
+        modules = SLOW_IMPORTS['hf_model' in opt], server.partition(':')[0], *modules
         folder = self._folder.name
         self.worker = Worker(
             ForkedTask(WORKER, given, memory, folder, None, ports, modules)

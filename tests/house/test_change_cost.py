@@ -96,12 +96,14 @@ CHANGES = {
         '[(0.5, True), (0.25, False)]',
     ),
     'kind of model': (
-        2,
+        3,
         {
+            'parlai_ext/models/parser.py': 'def load_parser(kind, name, system, '
+            "machine):\n    return f'{kind} {name}'\n",
             'parlai_ext/models/handle.py': (
-                '    chat = Kind[ChatModel](_load_chat)',
-                '    chat = Kind[ChatModel](_load_chat)\n'
-                "    parser = Kind[str](lambda kind, name, machine: f'{kind} {name}')",
+                "    chat: Kind[AgentChat] = Kind('chat:load_chat')",
+                "    chat: Kind[AgentChat] = Kind('chat:load_chat')\n"
+                "    parser: Kind[str] = Kind('parser:load_parser')",
             ),
             'parlai_ext/files/model_cards.py': (
                 "    'chat',\n",

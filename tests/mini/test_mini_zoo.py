@@ -42,6 +42,7 @@ from parlai_ext.mini.smalltalk import (
 )
 from parlai_ext.scoring.registry import load_protocol_file
 from parlai_ext.systems.resolve import resolve
+from tests.support.on_cpu import load_judge
 
 ZOO = Path(parlai_ext.mini.__file__).parent / 'zoo'
 MODELS = sorted(path.parent.name for path in ZOO.glob('*/model'))
@@ -126,8 +127,6 @@ def test_no_target_is_a_partner_too():
 
 @pytest.fixture(scope='module')
 def judge(datapath):
-    from parlai_ext.models.parlai_likelihood import load_judge
-
     return load_judge('zoo:mini/judge/model')
 
 

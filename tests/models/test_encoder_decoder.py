@@ -18,16 +18,17 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from parlai_ext.core.nouns import Question, System
 from parlai_ext.engines.machine import data_in
+from parlai_ext.models.hf_likelihood import Seq2Seq, check_seq2seq
 from parlai_ext.models.likelihood import encoder_decoder
 from parlai_ext.models.likelihood.encoder_decoder import EncoderDecoder
-from parlai_ext.models.likelihood.seq2seq import Seq2Seq, check_seq2seq
-from parlai_ext.models.parlai_likelihood import AgentVectorizer, load_judge
+from parlai_ext.models.parlai_likelihood import AgentVectorizer
 from parlai_ext.models.watch import Watch
 from parlai_ext.systems.parlai_agents import load_system
 from tests.models.test_engine import resident
 from tests.support.causal_models import assert_one_by_one, flat
 from tests.support.families import FAMILIES, JUDGES
 from tests.support.family_hf import make_model
+from tests.support.on_cpu import load_judge
 from tests.support.tiny_models import make_generator, sentences
 from tests.support.user_error import user_error
 
@@ -44,11 +45,9 @@ def model_file(tmp_path_factory):
 
 @pytest.fixture(scope='module')
 def judge(model_file):
-    return load(model_file, dtype='float64', tokens=100)
-
-
-def load(name, **options):
-    return load_judge(name, no_cuda=True, **options)
+    judge = load_judge(model_file, double=True)
+    judge.budget.tokens = 100
+    return judge
 
 
 @pytest.fixture(scope='module', params=[*JUDGES, *HUGGING_FACE])
@@ -58,11 +57,11 @@ def pair(request, tmp_path_factory):
     """
     folder = tmp_path_factory.mktemp('model')
     if request.param in HUGGING_FACE:
-        judge = load(f'hf:{built(request.param, folder)}', dtype='float64')
+        judge = load_judge(f'hf:{built(request.param, folder)}', double=True)
         return judge, partial(own_logprobs, own_forward(judge.model.model))
     opt = FAMILIES[request.param](folder)
     with data_in(opt.get('datapath')):
-        judge = load(opt['model_file'], dtype='float64')
+        judge = load_judge(opt['model_file'], double=True)
     agent = load_system(System('stock', opt), no_cuda=True).agent
     agent.model.double().eval()
     image = (None,) if isinstance(agent, ImageSeq2seqAgent) else ()
@@ -119,7 +118,7 @@ questions = st.builds(
 some_questions = st.lists(questions, max_size=5)
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(asked=some_questions, limit=st.integers(1, 8), rows=st.integers(1, 9))
 def test_each_class_equals_a_loop_in_several_trees_and_slices_too(
     pair, asked, limit, rows
@@ -134,7 +133,7 @@ def test_each_class_equals_a_loop_in_several_trees_and_slices_too(
         assert_close(engine(judge).answer(asked), answers)
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(asked=some_questions, tokens=st.integers(1, 200))
 def test_company_order_and_padding_change_nothing(pair, asked, tokens):
     judge, _ = pair
@@ -149,21 +148,21 @@ def test_a_context_without_continuations_has_an_empty_answer(judge):
     assert_close([some], judge.answer(asked[1:]))
 
 
-def test_an_encoder_gives_its_input_no_probability(pair):
-    judge, _ = pair
+def test_an_encoder_gives_its_input_no_probability(judge):
     [answer] = judge.answer([Question((5, 6), ((7,),))], with_context=True)
     assert answer.context is None
 
 
-@pytest.mark.parametrize('dtype', ['float64', 'float32', 'bfloat16', 'float16'])
+@pytest.mark.parametrize('dtype', [torch.float64, torch.bfloat16])
 def test_probabilities_of_all_next_tokens_sum_to_one(model_file, dtype):
-    judge = load(model_file, dtype=dtype)
+    judge = load_judge(model_file)
+    judge.network.to(dtype)
     agent = judge.vectorizer.listener
     asked = [(t,) for t in range(len(agent.dict)) if t != agent.START_IDX]
     [answer] = judge.answer([Question((5, 6, 7), tuple(asked))])
     total = math.fsum(math.exp(row[0]) for row in answer.continuations)
     # a softmax rounded to 8 or 11 bits would be off by some 1e-3
-    assert total == pytest.approx(1, abs=1e-9 if dtype == 'float64' else 2e-6)
+    assert total == pytest.approx(1, abs=1e-9 if dtype == torch.float64 else 2e-6)
 
 
 KEYS = ('EncDecAttention.k', 'encoder_attn.k_proj', 'encoder_attention.k_lin')
@@ -198,7 +197,8 @@ def test_progress_counts_every_context_once(judge):
 @pytest.mark.slow
 def test_memory_does_not_grow_over_10_000_utterances(model_file):
     # fewer tokens than a call has, so that none ends with freed memory kept
-    judge = load(model_file, tokens=2048)
+    judge = load_judge(model_file)
+    judge.budget.tokens = 2048
     texts = sentences(10_000, seed=9)
     sizes = []
     for start in range(0, 10_000, 250):
@@ -237,7 +237,7 @@ def ranked(opt, context):
 def test_a_judges_numbers_are_those_of_parlais_ranking(tmp_path, name):
     opt = FAMILIES[name](tmp_path)
     with data_in(opt.get('datapath')):
-        judge = load(opt['model_file'], dtype='float64')
+        judge = load_judge(opt['model_file'], double=True)
     answers = judge.answer([Question(context, CANDIDATES) for context in HEARD])
     for context, answer in zip(HEARD, answers, strict=True):
         means = [sum(tokens) / len(tokens) for tokens in answer.continuations]
@@ -254,7 +254,7 @@ def test_the_number_of_pretrained_positions_is_in_the_signature(tmp_path):
     for n_pretrained in (16, 8):
         opt = {**json.loads(options_file.read_text()), 'n_positions_init': n_pretrained}
         options_file.write_text(json.dumps(opt))
-        signatures.append(load(path).signature)
+        signatures.append(load_judge(path).signature)
     assert signatures[0] != signatures[1]
 
 
@@ -262,7 +262,7 @@ def test_the_number_of_pretrained_positions_is_in_the_signature(tmp_path):
 def test_a_model_that_cannot_judge_is_refused_by_its_class(tmp_path, name):
     opt = FAMILIES[name](tmp_path)
     with user_error('^judge .* is no (generator|encoder-decoder)'):
-        load(opt['model_file'])
+        load_judge(opt['model_file'])
 
 
 @pytest.mark.parametrize('name', JUDGES)
@@ -287,14 +287,14 @@ TURNS = ('i like tea', 'you saw rain', 'we want bread today')
 REPLIES = ('you saw rain again', 'you saw', 'i like the song')
 
 
-@pytest.fixture(scope='module', params=HUGGING_FACE)
+@pytest.fixture(scope='module', params=['t5', 'bart of hf'])
 def folder(request, tmp_path_factory):
     return built(request.param, tmp_path_factory.mktemp('model'))
 
 
 @pytest.fixture(scope='module')
 def hf_judge(folder):
-    return load(f'hf:{folder}', dtype='float64')
+    return load_judge(f'hf:{folder}', double=True)
 
 
 def test_turns_are_lines_and_a_reply_ends(hf_judge, folder):
@@ -311,23 +311,23 @@ def test_turns_are_lines_and_a_reply_ends(hf_judge, folder):
 
 
 def test_a_long_context_loses_whole_turns_and_they_are_counted(folder):
-    judge = load(f'hf:{folder},hf_context_tokens=9')
+    judge = load_judge(f'hf:{folder},hf_context_tokens=9')
     ids, cut = judge.vectorizer.context(TURNS)
     # words 3 + 3 + 4 and the end token; without the first turn they are 8
     assert (len(ids), cut) == (8, 3)
 
 
 def test_a_long_turn_keeps_its_end(folder):
-    judge = load(f'hf:{folder},hf_context_tokens=4')
+    judge = load_judge(f'hf:{folder},hf_context_tokens=4')
     ids, cut = judge.vectorizer.context(TURNS)
     assert ids == judge.vectorizer.context(('want bread today',))[0]
     assert cut == 11 - 4
 
 
 def test_separator_limit_and_precision_are_in_the_signature(folder):
-    plain = load(f'hf:{folder}').signature
+    plain = load_judge(f'hf:{folder}').signature
     changes = ('hf_turn_separator= there ', 'hf_context_tokens=9', 'hf_dtype=bfloat16')
-    others = {load(f'hf:{folder},{c}').signature for c in changes}
+    others = {load_judge(f'hf:{folder},{c}').signature for c in changes}
     assert len(others | {plain}) == 4
 
 

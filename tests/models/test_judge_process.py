@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 
 from parlai_ext.core.nouns import Answer, Question
 from parlai_ext.models.encoders import TokenVectors
-from parlai_ext.models.handle import ModelHandle, Models
+from parlai_ext.models.handle import ModelHandle
 from parlai_ext.models.judge_process import DistantModel, from_plain, to_plain
 from parlai_ext.models.watch import NO_WATCH, Watch
 from parlai_ext.scoring.registry import find_scorer
 from parlai_ext.scoring.score_run import score_run
 from tests.support.family_hf import make_model
-from tests.support.on_cpu import CPU
+from tests.support.on_cpu import CPU, load_here
 from tests.support.scoring_samples import small_run
 from tests.support.small_run import files_of
 from tests.support.tiny_models import make_generator, sentences
@@ -111,7 +111,7 @@ FACTS = ('signature', 'num_parameters', 'labels', 'positions', 'limit')
 def test_an_answer_is_that_of_this_process(case, tmp_path):
     make, calls = CASES[case]
     kind, name = case.partition(' ')[0], str(make(tmp_path / 'it'))
-    here = vars(Models)[kind].load(kind, name, CPU)
+    here = load_here(kind, name)
     apart = getattr(ModelHandle(CPU), kind)(name)
     assert isinstance(apart, DistantModel)
     for fact in FACTS:

@@ -15,7 +15,7 @@ from parlai_ext.models import handle
 from parlai_ext.models.encoders import MeanPooling
 from parlai_ext.models.handle import check_model
 from tests.support.family_hf import make_model
-from tests.support.on_cpu import models_on_cpu
+from tests.support.on_cpu import load_here, models_on_cpu
 from tests.support.tiny_encoders import make_encoder
 from tests.support.tiny_models import sentences
 from tests.support.user_error import user_error
@@ -30,7 +30,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope='module')
 def embedder(folder):
-    return models_on_cpu().embedder(folder)
+    return load_here('embedder', folder)
 
 
 def test_an_embedding_is_the_mean_of_the_last_states(folder, embedder):
@@ -65,7 +65,7 @@ def test_tokens_beyond_the_positions_are_counted(embedder):
 
 def test_a_classifier_gives_the_softmax_of_its_logits(tmp_path):
     folder = make_encoder(tmp_path / 'classifier', n_labels=3)
-    classifier = models_on_cpu().classifier(folder)
+    classifier = load_here('classifier', folder)
     rows = classifier.probabilities(TEXTS[:4], TEXTS[4:8])
     assert classifier.labels == ('LABEL_0', 'LABEL_1', 'LABEL_2')
     assert rows.sum(1) == pytest.approx(np.ones(4), abs=1e-6)
@@ -77,12 +77,11 @@ def test_a_classifier_gives_the_softmax_of_its_logits(tmp_path):
 
 
 def test_equal_names_are_one_model_and_equal_files_one_identity(tmp_path, folder):
-    models = models_on_cpu()
-    other = make_encoder(tmp_path / 'copy')
-    assert models.embedder(folder) is models_on_cpu().embedder(folder)
-    assert models.embedder(folder).signature == models.embedder(other).signature
-    three = make_encoder(tmp_path / 'three', n_labels=3)
-    assert models.embedder(three).signature != models.embedder(folder).signature
+    name = 'zoo:mini/judge/model'
+    assert models_on_cpu().likelihood(name) is models_on_cpu().likelihood(name)
+    others = make_encoder(tmp_path / 'copy'), make_encoder(tmp_path / 'three', 3)
+    same, other = (load_here('embedder', one).signature for one in others)
+    assert same == load_here('embedder', folder).signature != other
 
 
 @pytest.mark.parametrize('kind', ['embedder', 'classifier', 'chat'])
@@ -108,7 +107,7 @@ def test_a_folder_is_available_as_long_as_its_weights_are_there(tmp_path):
 
 def test_a_chat_model_replies_to_prompts_and_to_conversations(tmp_path):
     folder = make_model(tmp_path, 'gpt2')
-    chat = models_on_cpu().chat(f'hf:{folder},reply_max_tokens=4')
+    chat = load_here('chat', f'hf:{folder},reply_max_tokens=4')
     first, second, again = chat.replies(['one', ('one', 'two', 'one'), 'one'])
     assert first == again and first.reason is None and isinstance(second.text, str)
     assert chat.signature.startswith('system=')

@@ -21,7 +21,7 @@ from parlai_ext.systems.catalogue.conversions import (
 )
 from parlai_ext.systems.catalogue.fetch_model import is_fetched
 from parlai_ext.systems.safe import cost
-from tests.support.on_cpu import models_on_cpu
+from tests.support.on_cpu import load_here, models_on_cpu
 from tests.support.user_error import user_error
 
 h5py = pytest.importorskip('h5py')
@@ -126,7 +126,7 @@ def keras_network(ids):
 
 def test_the_converted_network_gives_what_keras_layers_give(files, tmp_path):
     convert_keras(*files, LABELS, tmp_path / 'model')
-    model = models_on_cpu().classifier(str(tmp_path / 'model'))
+    model = load_here('classifier', str(tmp_path / 'model'))
     # "rare" has id 5, beyond num_words; "new" is no word of it
     rows = model.probabilities(['You, like tea!', 'well new rare', ''])
     expected = [keras_network(ids) for ids in ([1, 2, 3], [4], [])]
@@ -143,7 +143,7 @@ def test_settings_of_another_kind_are_named(files, tmp_path, key, value):
     file = tmp_path / 'model' / CONFIG
     file.write_text(json.dumps({**json.loads(file.read_text()), key: value}))
     with user_error(f'holds no network of words: {key}: '):
-        models_on_cpu().classifier(str(tmp_path / 'model'))
+        load_here('classifier', str(tmp_path / 'model'))
 
 
 def test_a_network_is_no_larger_than_its_weights(files, tmp_path, monkeypatch):
@@ -153,7 +153,7 @@ def test_a_network_is_no_larger_than_its_weights(files, tmp_path, monkeypatch):
     weights = load_file(file) | {'forward.kernel': torch.zeros(1, 40_000)}
     save_file(weights, file)
     with user_error('ask for more than .* weights'):
-        models_on_cpu().classifier(str(tmp_path / 'model'))
+        load_here('classifier', str(tmp_path / 'model'))
 
 
 def test_a_tokenizer_that_would_run_code_is_refused(files, tmp_path):

@@ -3,16 +3,24 @@ Models are computed on the CPU, also where there is a GPU, and in this process.
 """
 
 from functools import cache
+from importlib import import_module
 
 from parlai_ext.engines.machine import Machine
-from parlai_ext.models.handle import ModelHandle, Models
+from parlai_ext.models.handle import ModelHandle, Models, model_system
 
 CPU = Machine(no_cuda=True)
 
 
-@cache
-def _model(kind, name, machine):
-    return vars(Models)[kind].load(kind, name, machine)
+def load_here(kind, name, machine=CPU):
+    """
+    Load a model in this process, as the process of its own loads it.
+    """
+    module, function = vars(Models)[kind].loader
+    load = vars(import_module(module))[function]
+    return load(kind, name, model_system(kind, name), machine)
+
+
+_model = cache(load_here)
 
 
 class ModelsHere(ModelHandle):
@@ -30,3 +38,13 @@ def models_on_cpu(machine=CPU):
     Return the models that scorers ask for.
     """
     return ModelsHere(machine)
+
+
+def load_judge(name, *, double=False):
+    """
+    Load a judge in this process; with its weights in float64 if asked.
+    """
+    judge = load_here('likelihood', name)
+    if double:
+        judge.network.double()
+    return judge

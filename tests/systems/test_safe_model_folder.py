@@ -15,9 +15,9 @@ import safetensors.torch
 from parlai_ext.commands import plugin
 from parlai_ext.core.nouns import System
 from parlai_ext.models.handle import ModelHandle
-from parlai_ext.models.parlai_likelihood import load_judge
 from parlai_ext.systems import hub
 from parlai_ext.systems.parlai_agents import load_system
+from tests.support.on_cpu import load_judge
 from tests.support.user_error import user_error
 from tests.support.written import tar_of
 

@@ -274,7 +274,7 @@ class Causal(LikelihoodEngine):
                 'use_cache': cache is not None,
             }
             if cache is not None:
-                inputs['past_key_values'] = cache.before(part)
+                inputs['cache'] = cache.before(part)
             [asked] = ((part.first <= places) & (places < part.last)).nonzero().T
             at = rows[asked] * (part.last - part.first) + places[asked] - part.first
             logprobs[asked] = self._logprobs_at(inputs, at, ids[asked]).double().cpu()

@@ -313,7 +313,7 @@ class Continuation(torch.nn.Module):
         positions = (mask.cumsum(dim=1) - 1).clamp(min=0)
         if cache is not None:
             tokens, positions = tokens[:, -1:], positions[:, -1:]
-            arguments['past_key_values'] = cache
+            arguments['cache'] = cache
         if self.knows_positions:
             arguments['position_ids'] = positions
         if self.keeps_logits:
@@ -321,4 +321,4 @@ class Continuation(torch.nn.Module):
         with torch.autocast(tokens.device.type, torch.bfloat16, enabled=self.bf16):
             output = self.network(input_ids=tokens.clamp(min=0), **arguments)
         logits = output.logits[:, -last:].float()
-        return logits, output.past_key_values if use_cache else None
+        return logits, output.cache if use_cache else None

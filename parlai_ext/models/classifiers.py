@@ -1,32 +1,34 @@
 """
-A text classifier that reads words with an LSTM in both directions, as Keras has it.
-
-It is the network of the package toxic-comment-classifier: embedding, LSTM both ways,
-the maximum over all places, one hidden layer (ReLU), a sigmoid for each label.
+Text classifiers that are none of Hugging Face's: a network of words, and ParlAI's.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
+from parlai.core.agents import create_agent
+from parlai.core.params import ParlaiParser
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
+from parlai_ext.compat.parlai_setup import prepare_parlai
 from parlai_ext.core.errors import UserError, first_line
 from parlai_ext.core.json_text import parse_json
+from parlai_ext.core.nouns import System
 from parlai_ext.core.records import record_from_json
 from parlai_ext.core.signature import signature_line
+from parlai_ext.engines.machine import Machine
 from parlai_ext.models.watch import NO_WATCH, Watch
 from parlai_ext.systems import hub
-from parlai_ext.systems.catalogue.conversions import (
-    CONFIG,
-    MODEL_TYPE,
-    WEIGHTS,
-    WORDS,
-)
+from parlai_ext.systems.catalogue.conversions import CONFIG, WEIGHTS, WORDS
+from parlai_ext.systems.identity import identity
+from parlai_ext.systems.parlai_agents import cost_of_model
 from parlai_ext.systems.safe.cost import bounded_cost
+from parlai_ext.systems.safe.load import guarded
+from parlai_ext.systems.zoo import fetch_path
 
 BATCH = 256  # texts in one forward pass: all are padded to one length
 
@@ -120,13 +122,6 @@ class WordBiLSTM:
         return [self.ids[word] for word in words if word in self.ids]
 
 
-def is_word_bilstm(folder: Path) -> bool:
-    """
-    True if a folder holds such a network.
-    """
-    return hub.read_config(folder).get('model_type') == MODEL_TYPE
-
-
 def _lstm(weights: Mapping[str, torch.Tensor]) -> torch.nn.LSTM:
     """
     Return the LSTM. Keras and torch order its gates alike (input, forget, cell,
@@ -144,3 +139,55 @@ def _lstm(weights: Mapping[str, torch.Tensor]) -> torch.nn.LSTM:
         state[f'bias_hh_l0{end}'] = torch.zeros(gates)
     lstm.load_state_dict(state)
     return lstm
+
+
+class ParlaiClassifier:
+    """
+    Gives each text the probability of each label; they sum to 1.
+
+    :raises UserError: when the file holds another model.
+    """
+
+    watch: Watch = NO_WATCH
+
+    def __init__(self, system: System, machine: Machine):
+        prepare_parlai()
+        opt = {
+            **system.opt,
+            'model_file': str(fetch_path(system.opt['model_file'])),
+            'print_scores': True,
+            'datatype': 'valid',
+            'batchsize': 1,
+            'no_cuda': machine.no_cuda,
+        }
+        # not `load_system`: it has the options of a ranker, and would need candidates
+        with guarded(roster_opt=opt), cost_of_model(opt):  # the file is read as data
+            parsed = ParlaiParser(True, True).parse_kwargs(**opt)
+            self.agent: Any = create_agent(parsed, requireModelExists=True)
+        if not hasattr(self.agent, 'class_list'):
+            raise UserError(f'{type(self.agent).__name__} is no classifier')
+        self.labels = tuple(map(str, self.agent.class_list))
+        self.size = machine.batchsize
+        self.signature = f'system={identity(system)}'
+
+    def probabilities(
+        self, texts: Sequence[str], seconds: Sequence[str] | None = None
+    ) -> np.ndarray:
+        """
+        Return one row for each text, one column for each label.
+
+        :raises UserError: for pairs of texts, which it cannot read.
+        """
+        if seconds is not None:
+            raise UserError('a classifier of ParlAI reads single texts, not pairs')
+        clones = [self.agent.clone() for _ in texts[: self.size]]
+        rows: list[np.ndarray] = []
+        for start in range(0, len(texts), self.size):
+            seen = []
+            some = texts[start : start + self.size]
+            for clone, text in zip(clones, some, strict=False):
+                clone.reset()
+                seen.append(clone.observe({'text': text, 'episode_done': True}))
+            rows += [np.asarray(act['probs']) for act in self.agent.batch_act(seen)]
+            self.watch.tell(len(some), len(texts))
+        return np.array(rows, np.float32).reshape(-1, len(self.labels))
