@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.core.errors import UserError, nearest
+from parlai_ext.core.errors import UserError, require_known
 from parlai_ext.core.options import (
     flag_values,
     one_value,
@@ -122,8 +122,7 @@ def find_scorer(name: str, *, named_by_user: bool = False) -> type[Scorer]:
     """
     if is_outside(name):
         return outside_scorer(name, named_by_user=named_by_user)
-    if name not in SCORERS:
-        raise UserError(f'unknown scorer {name!r}; {nearest(name, SCORERS)}')
+    require_known(name, SCORERS, f'unknown scorer {name!r}')
     module, _, attribute = SCORERS[name].partition(':')
     scorer: type[Scorer] = getattr(import_module(module), attribute)
     return scorer
@@ -154,9 +153,7 @@ def outside_scorer(name: str, *, named_by_user: bool = True) -> type[Scorer]:
         for key, value in vars(module).items()
         if isinstance(value, type) and issubclass(value, Scorer) and value is not Scorer
     }
-    if attribute not in scorers:
-        hint = nearest(attribute, scorers)
-        raise UserError(f'scorer {name}: no scorer {attribute!r} in it; {hint}')
+    require_known(attribute, scorers, f'scorer {name}: no scorer {attribute!r} in it')
     scorer = scorers[attribute]
     if not scorer.name or '|' in scorer.name:
         raise UserError(f'scorer {name}: its class needs a name')
@@ -188,7 +185,9 @@ def scorer_section(
     for one in options_of(find_scorer(FLAGS_OF).options_class).values():
         key = one.dest(FLAGS_OF)
         if opt.get(key) is not None and key not in valid:
-            raise UserError(f'{one.flag(FLAGS_OF)}: scorer {name} has no such option')
+            raise UserError(
+                f'{one.flag_name(FLAGS_OF)}: scorer {name} has no such option'
+            )
     pairs = [pairs] if isinstance(pairs, str) else pairs
     return {
         **section,
