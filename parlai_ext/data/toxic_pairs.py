@@ -265,8 +265,13 @@ def read_pairs(data: ToxicData) -> dict[str, list[ToxicPair]]:
             '--toxic-data is needed: a folder of DiaSafety or ToxiChat, or CSV files '
             'with the columns id, toxic, answer'
         )
+    places = [Path(data.path)]
+    if not places[0].exists():  # a comma may be part of a name if there is but one
+        places = [Path(part.strip()).expanduser() for part in data.path.split(',')]
     pairs: dict[str, list[ToxicPair]] = {fold: [] for fold in FOLDS}
-    for place in places_of(data.path):
+    for place in places:
+        if not place.exists():
+            raise UserError(f'--toxic-data: there is no file or folder {place}')
         for fold, pair in pairs_of_place(place, data):
             pairs[fold].append(pair)
     return pairs
@@ -298,23 +303,6 @@ def pairs_of_place(place: Path, data: ToxicData) -> Iterator[tuple[str, ToxicPai
         if place.is_dir()
         else f'{place}: a file {endings} is expected'
     )
-
-
-def places_of(path: str) -> list[Path]:
-    """
-    Return the files or folders of a list with commas; a comma may be part of a name if
-    there is but one.
-
-    :raises UserError: when one does not exist.
-    """
-    one = Path(path)
-    if one.exists():
-        return [one]
-    places = [Path(part.strip()).expanduser() for part in path.split(',')]
-    for place in places:
-        if not place.exists():
-            raise UserError(f'--toxic-data: there is no file or folder {place}')
-    return places
 
 
 def fold_of_file(path: Path) -> str | None:

@@ -303,7 +303,7 @@ def _config_problems(
         value = config.get(key)
         if value is None:
             continue
-        if option.info.model is not None:
+        if option.model is not None:
             if models and value not in {*models, *NO_MODEL}:
                 yield (
                     f'{place}.{key}: {value!r:.100} is none of the models that made '

@@ -202,9 +202,9 @@ class Scorer:
     def _models(self) -> list[tuple[str, Any]]:
         values = option_values(self.options)
         return [
-            (option.info.model, values[name])
+            (option.model, values[name])
             for name, option in options_of(type(self.options)).items()
-            if option.info.model is not None
+            if option.model is not None
         ]
 
     @cached_property

@@ -185,7 +185,9 @@ def scorer_section(
     for one in options_of(find_scorer(FLAGS_OF).options_class).values():
         key = one.dest(FLAGS_OF)
         if opt.get(key) is not None and key not in valid:
-            raise UserError(f'{one.flag(FLAGS_OF)}: scorer {name} has no such option')
+            raise UserError(
+                f'{one.flag_name(FLAGS_OF)}: scorer {name} has no such option'
+            )
     pairs = [pairs] if isinstance(pairs, str) else pairs
     return {
         **section,
