@@ -112,7 +112,7 @@ def test_the_mean_of_a_string_is_hugging_faces_loss(kind):
     assert -sum(found) / len(found) == pytest.approx(loss, rel=1e-5)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8)
 @given(asked=some_questions)
 def test_whatever_is_asked_equals_one_by_one_and_contexts_on_request(
     model, judge, asked
@@ -124,7 +124,7 @@ def test_whatever_is_asked_equals_one_by_one_and_contexts_on_request(
         assert answer.context == pytest.approx(expected, rel=0, abs=1e-9)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     asked=some_questions,
     tokens=st.integers(1, 80),
