@@ -14,13 +14,6 @@ from parlai.core.opt import Opt
 from parlai.core.params import ParlaiParser
 
 
-def candidates_path(model_file: str) -> str:
-    """
-    Return the path of the replies that belong to ``model_file``.
-    """
-    return f'{model_file}.candidates'
-
-
 class MiniRetrieverAgent(PolyencoderAgent):
     """
     `transformer/polyencoder` over the candidates beside its model file.
@@ -34,12 +27,12 @@ class MiniRetrieverAgent(PolyencoderAgent):
         opt = partial_opt or {}
         if opt.get('model_file'):
             path = modelzoo_path(opt.get('datapath'), opt['model_file'])
-            parser.set_defaults(fixed_candidates_path=candidates_path(path))
+            parser.set_defaults(fixed_candidates_path=f'{path}.candidates')
         return parser
 
     def __init__(self, opt: Opt, shared: Any = None) -> None:
         if opt.get('model_file') and not opt.get('fixed_candidates_path'):
-            opt['fixed_candidates_path'] = candidates_path(opt['model_file'])
+            opt['fixed_candidates_path'] = f'{opt["model_file"]}.candidates'
         super().__init__(opt, shared)
 
     def _save_candidates(self, vecs: Any, path: str, cand_type: str = '') -> None:

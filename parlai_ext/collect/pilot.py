@@ -105,13 +105,7 @@ class TimedPlayer(Player):
         super().__init__(player.name, player.agent)
         self.player, self.measured, self.clock = player, measured, clock
         self.join = player.join  # type: ignore[method-assign]
-
-    @property
-    def n_bytes(self) -> int:
-        """
-        The memory that its weights take.
-        """
-        return self.player.n_bytes
+        self.n_bytes = player.n_bytes
 
     def respond(self, participants: Sequence[Participant]) -> list[Reply]:
         """

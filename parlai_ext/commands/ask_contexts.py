@@ -35,7 +35,7 @@ class AskContextsOptions(AskedSystems):
         None, low=1, help='only the last N turns of a context are asked'
     )
     limit: int | None = option(None, low=1, help='the first N dialogues only')
-    seed: int = option(0, help='of systems that sample')
+    seed: int = option(0, low=0, help='of systems that sample')
     out: str = option(
         metavar='FOLDER', path=True, help='answers, and dialogues.jsonl of them'
     )

@@ -46,7 +46,7 @@ class CompareOptions:
         low=1,
         help=f'behind each p-value ({PERMUTATIONS})',
     )
-    seed: int = option(0, help='draws the permutations (0)')
+    seed: int = option(0, low=0, help='draws the permutations (0)')
     figure: str | None = option(
         None,
         path=True,

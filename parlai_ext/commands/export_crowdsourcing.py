@@ -66,7 +66,7 @@ class ExportOptions:
     chat_turns: int = option(
         6, low=1, help='model_chat: turns of a person, at least (Sato et al. 2022: 6)'
     )
-    seed: int = option(0, help='draws the dialogues')
+    seed: int = option(0, low=0, help='draws the dialogues')
 
 
 class ExportCrowdsourcing(Command):

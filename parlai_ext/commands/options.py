@@ -85,7 +85,7 @@ class Resamples:
 
     bootstraps: int = resamples(1000)
     seed: int = option(
-        0, help='draws the resamples, and all else that is drawn by chance (0)'
+        0, low=0, help='draws the resamples, and all else that is drawn by chance (0)'
     )
 
 

@@ -51,7 +51,7 @@ class ProtocolOptions:
         choices=('target', 'both'),
         help="whose utterances are judged: the first speaker's (target) or both's",
     )
-    seed: int = option(0, help='chooses the openers, and sampled replies')
+    seed: int = option(0, low=0, help='chooses the openers, and sampled replies')
 
 
 @dataclass(frozen=True)

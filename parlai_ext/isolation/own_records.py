@@ -27,15 +27,16 @@ logger = logging.getLogger(__name__)
 SCORER = 'protocol.scorer'  # the part of a manifest that says how a run is scored
 CONFIG = 'config'  # the same part of the record beside scores
 LARGEST_NOTE = 2**20  # bytes
+TRUSTED = 'trusted'  # the folder with a note for each file
 # what this process noted, where the folder cannot be written or is another machine's
 _noted: dict[str, frozenset[str]] = {}
 _trusted_here: set[str] = set()  # hashes of files, likewise
 
 
-def configuration_folder() -> Path | None:
+def configuration_folder() -> Path:
     """
-    Return the user's configuration folder of this package, which need not exist; `None`
-    where the user has none.
+    Return the user's configuration folder of this package, which need not exist; one
+    that cannot be made where the user has none.
     """
     named = os.environ.get('XDG_CONFIG_HOME', '')
     # a relative one would lie in whatever folder a command is started from
@@ -43,7 +44,7 @@ def configuration_folder() -> Path | None:
         return Path(named) / 'parlai_ext'
     with suppress(RuntimeError):
         return Path.home() / '.config' / 'parlai_ext'
-    return None
+    return Path(os.devnull, 'parlai_ext')
 
 
 def named_parts(digest: str) -> frozenset[str]:
@@ -82,15 +83,13 @@ def note_parts(
         _write_note(_path(digest), dumps({'parts': sorted(parts | before)}), what)
 
 
-def _write_note(path: Path | None, text: str, what: str) -> None:
+def _write_note(path: Path, text: str, what: str) -> None:
     """
     Write a small file of the user's configuration folder; warn where that fails.
 
     :param what: what it notes.
     """
     try:
-        if path is None:
-            raise OSError('there is no home folder')
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         # whole or not at all, under a name that no other command uses meanwhile
         handle, unfinished = tempfile.mkstemp(dir=path.parent, suffix='.unfinished')
@@ -103,14 +102,12 @@ def _write_note(path: Path | None, text: str, what: str) -> None:
                 os.unlink(unfinished)
             raise
     except OSError as error:
-        place = path or 'your configuration folder'
         words = error.strerror or error
-        logger.warning('that %s cannot be noted in %s (%s)', what, place, words)
+        logger.warning('that %s cannot be noted in %s (%s)', what, path, words)
 
 
-def _path(digest: str) -> Path | None:
-    folder = configuration_folder()
-    return folder and folder / 'own_records' / f'{digest}.json'
+def _path(digest: str) -> Path:
+    return configuration_folder() / 'own_records' / f'{digest}.json'
 
 
 def _read_note(digest: str) -> frozenset[str]:
@@ -119,7 +116,7 @@ def _read_note(digest: str) -> frozenset[str]:
     """
     path = _path(digest)
     try:
-        if path is None or path.stat().st_size > LARGEST_NOTE:
+        if path.stat().st_size > LARGEST_NOTE:
             return frozenset()
         parts = parse_json(path.read_bytes())['parts']
         return frozenset(part for part in parts if isinstance(part, str))
@@ -134,10 +131,10 @@ def note_trust(files: Iterable[Path], *, on_disk: bool = True) -> None:
     :param on_disk: as of `note_parts`.
     """
     for file in files:
-        folder, digest = _trusted(), sha256(file)
+        digest = sha256(file)
         _trusted_here.add(digest)
         if on_disk:
-            path = folder and folder / digest
+            path = configuration_folder() / TRUSTED / digest
             _write_note(path, str(file.resolve()), f'{file} is trusted')
 
 
@@ -145,13 +142,8 @@ def is_trusted_file(path: str | Path) -> bool:
     """
     True if the user trusted this very file, in this command or an earlier one.
     """
-    folder = _trusted()
-    if not os.path.isfile(path) or not (_trusted_here or (folder and folder.is_dir())):
+    folder = configuration_folder() / TRUSTED
+    if not os.path.isfile(path) or not (_trusted_here or folder.is_dir()):
         return False
     digest = sha256(Path(path))
-    return digest in _trusted_here or bool(folder and (folder / digest).is_file())
-
-
-def _trusted() -> Path | None:
-    folder = configuration_folder()
-    return folder and folder / 'trusted'
+    return digest in _trusted_here or (folder / digest).is_file()

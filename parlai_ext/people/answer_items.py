@@ -65,7 +65,7 @@ class AnnotationOptions:
     systems: tuple[str, ...] = option(
         (), metavar='NAME,…', help='only these systems (default: all in the files)'
     )
-    seed: int = option(0, help='draws prompts, answers, sides and orders (0)')
+    seed: int = option(0, low=0, help='draws prompts, answers, sides and orders (0)')
 
 
 class _DrawnAnswers:

@@ -319,7 +319,7 @@ class RatingOptions:
         (), metavar='NAME,…', help='only these targets (default: all, floors too)'
     )
     name: str = option('rating', metavar='NAME', help='folder in RUN/people')
-    seed: int = option(0, help='draws the items and their sides')
+    seed: int = option(0, low=0, help='draws the items and their sides')
 
 
 @dataclass(frozen=True)

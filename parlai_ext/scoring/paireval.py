@@ -79,7 +79,7 @@ class PairEvalOptions(LabelOptions):
         help='the mean of so many runs, each with comparisons of its own; the paper '
         'averages 5',
     )
-    seed: int = option(0, help='by which comparisons are drawn')
+    seed: int = option(0, low=0, help='by which comparisons are drawn')
     exhaustive: bool = option(
         False,
         help='compare each response with all others that are scored with it, instead; '

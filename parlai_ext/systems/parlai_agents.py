@@ -176,15 +176,16 @@ def is_trusted(system: System) -> bool:
     return not folder or is_model_name(folder) or hub.truthy(opt.get('hf_trust_code'))
 
 
-def check_options(system: System) -> None:
+def check_options(system: System, given: Options | None = None) -> None:
     """
     Read the system's options as `load_system` does, without loading it.
 
+    :param given: these options alone, for which no file is looked for.
     :raises SystemFailed: naming the option that cannot be meant.
     """
     prepare_parlai()
     with _failing_by_name(system):
-        parsed_options(system, _options_to_build(system))
+        parsed_options(system, _options_to_build(system) if given is None else given)
 
 
 def samples(system: System) -> bool:
@@ -257,8 +258,6 @@ def parsed_options(system: System, given: Options) -> Opt:
             raise UserError(in_words(error)) from error
         key = spelled.split('/')[-1].lstrip('-').replace('-', '_')
         raise UserError(f'{key}: {problem}') from error
-    except UserError:
-        raise
     except BaseException as error:  # of an agent's own `add_cmdline_args`
         raise_unless_of_agent(error)
         problem = f'model: its options cannot be read: {in_words(error)}'

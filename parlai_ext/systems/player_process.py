@@ -28,7 +28,6 @@ from parlai_ext.systems.parlai_agents import (
     has_strange_code,
     is_trusted,
     load_system,
-    parsed_options,
 )
 from parlai_ext.systems.players import (
     Participant,
@@ -37,7 +36,6 @@ from parlai_ext.systems.players import (
     kept_fields,
     read_reply,
 )
-from parlai_ext.systems.safe.load import guarded
 from parlai_ext.systems.spending import spending_of
 
 SERVER = f'{__name__}:PlayersHere'
@@ -55,26 +53,19 @@ def load_on(machine: Machine, system: System) -> Player:
     try:
         if is_trusted(system):
             return load_system(system, **options)
-        return _load_apart(system, options, machine.reply_timeout)
+        fetch_system(system)
+        family, patience = family_of(system.opt), machine.reply_timeout
+        key = os.getpid(), family.weights_key(system.opt)
+        process = _living.get(key)
+        if process is None or process.worker.ended:
+            process = _process_for(system)
+        if key[1] is not None:
+            _living[key] = process
+        facts = process.load([system.name, dict(system.opt), options], patience)
+        with answers_of_a_kind():
+            return DistantPlayer(system.name, process, family, facts, patience)
     except UserError as error:
         raise SystemFailed(system.name, str(error)) from error.__cause__
-
-
-def _load_apart(
-    system: System, options: Mapping[str, Any], patience: float | None
-) -> Player:
-    fetch_system(system)
-    family = family_of(system.opt)
-    key = os.getpid(), family.weights_key(system.opt)
-    process = _living.get(key)
-    if process is None or process.worker.ended:
-        process = _process_for(system)
-    if key[1] is not None:
-        _living[key] = process
-    given = [system.name, dict(system.opt), options]
-    facts = process.load(given, patience)
-    with answers_of_a_kind():
-        return DistantPlayer(system.name, process, family, facts, patience)
 
 
 def check_options_apart(system: System, given: Mapping[str, Any] | None = None) -> None:
@@ -88,18 +79,7 @@ def check_options_apart(system: System, given: Mapping[str, Any] | None = None) 
         given = given and dict(given)
         _process_for(system).ask('check', [system.name, dict(system.opt), given], None)
     else:
-        _check_options(system, given)
-
-
-def _check_options(system: System, given: Mapping[str, Any] | None) -> None:
-    """
-    Check a system's options, or these of them, in this process.
-    """
-    with guarded(roster_opt=system.opt):
-        if given is None:
-            check_options(system)
-        else:
-            parsed_options(system, given)
+        check_options(system, given)
 
 
 def _process_for(system: System) -> OwnProcess:
@@ -153,23 +133,9 @@ class DistantPlayer(Player):
     ):
         super().__init__(name, _StandIn(process), family)
         self.process, self.patience = process, patience
-        self.batches, self._n_bytes = bool(facts['batches']), int(facts['n_bytes'])
+        self.batches, self.n_bytes = bool(facts['batches']), int(facts['n_bytes'])
         most = facts['longest_reply']
-        self._longest_reply = None if most is None else int(most)
-
-    @property
-    def n_bytes(self) -> int:
-        """
-        The memory that its weights take.
-        """
-        return self._n_bytes
-
-    @property
-    def longest_reply(self) -> int | None:
-        """
-        The most tokens of a reply.
-        """
-        return self._longest_reply
+        self.longest_reply = None if most is None else int(most)
 
     def count_tokens(self, texts: Sequence[str]) -> list[int] | None:
         """
@@ -313,7 +279,7 @@ class PlayersHere(Server):
         """
         Check a system's options, or these of them.
         """
-        _check_options(System(name, opt), given)
+        check_options(System(name, opt), given)
 
     def join(self, name: str, number: int) -> None:
         """

@@ -7,6 +7,7 @@ self-chat world (tasks/self_chat/worlds.py:146), so that a dialogue is the same 
 """
 
 import contextlib
+import functools
 import hashlib
 import io
 import logging
@@ -117,7 +118,7 @@ class Player:
     def __post_init__(self) -> None:
         self.batches = acts_in_batches(self.agent)
 
-    @property
+    @functools.cached_property
     def n_bytes(self) -> int:
         """
         The memory that its weights take.
@@ -180,7 +181,7 @@ class Player:
         with self._failing_by_name(), agents_code():
             return self._propose(participants)
 
-    @property
+    @functools.cached_property
     def longest_reply(self) -> int | None:
         """
         The most tokens of a reply, as the agent's options say; `None`: no such limit.
@@ -212,8 +213,6 @@ class Player:
         if self.batches and 1 < number <= (self.widest or number):
             try:
                 return list(map(read_reply, self._batch_act(participants)))
-            except UserError:
-                raise
             except BaseException as error:
                 raise_unless_of_agent(error)
                 reason = in_words(error)
@@ -254,8 +253,6 @@ class Player:
                 if self.batches
                 else participant.agent.act()
             )
-        except UserError:
-            raise
         except BaseException as error:
             raise_unless_of_agent(error)
             if not is_out_of_memory(error):
@@ -277,8 +274,6 @@ class Player:
                 act = Message({**act, 'text': reply.text})
             try:
                 participant.say(act)
-            except UserError:
-                raise
             except BaseException as error:
                 raise_unless_of_agent(error)
                 return Reply(None, in_words(error))
@@ -387,12 +382,15 @@ def agents_code() -> Iterator[None]:
 
 def raise_unless_of_agent(error: BaseException) -> None:
     """
-    Raise an exception again if it is not an agent's own but that of a signal.
+    Raise an exception again if it is not an agent's own but for the user, or that of a
+    signal.
 
     Our handlers of signals raise a class of their own; so where one of them is set, or
     Ctrl-C is ignored as in a background job, a plain `KeyboardInterrupt` can only be an
     agent's.
     """
+    if isinstance(error, UserError):
+        raise error
     if isinstance(error, KeyboardInterrupt):
         handler = signal.getsignal(signal.SIGINT)
         is_pythons = handler in (signal.default_int_handler, signal.SIG_DFL, None)

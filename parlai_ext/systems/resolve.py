@@ -44,8 +44,14 @@ class Resolution:
     where: str
     reason: str | None = None
     params: int | None = None
-    bytes: int | None = None
     besides: tuple[str, ...] = ()
+
+    @property
+    def bytes(self) -> int | None:
+        """
+        What the weights take in float32.
+        """
+        return None if self.params is None else self.params * BYTES_PER_PARAMETER
 
 
 def resolve(system: System) -> Resolution:
@@ -95,8 +101,7 @@ def resolve(system: System) -> Resolution:
             params = count_parameters(model)
         except Refused as e:
             status, reason = MISSING, reason or e.as_option
-    size = None if params is None else params * BYTES_PER_PARAMETER
-    return Resolution(system.name, status, where, reason, params, size, tuple(besides))
+    return Resolution(system.name, status, where, reason, params, tuple(besides))
 
 
 def _other_files(system: System, models_options: Options) -> Iterator[str]:

@@ -3,7 +3,6 @@ Recognises memory that has run out, and gives freed memory back to the system.
 """
 
 import ctypes
-import sys
 
 import torch
 
@@ -27,7 +26,6 @@ def give_back() -> None:
     glibc keeps it in pieces that later tensors fit into or not, so that a process
     grows by a fifth or by a quarter. Other C libraries have no such call.
     """
-    if sys.platform == 'linux':
-        trim = getattr(ctypes.CDLL(None), 'malloc_trim', None)
-        if trim is not None:
-            trim(0)
+    trim = getattr(ctypes.CDLL(None), 'malloc_trim', None)
+    if trim is not None:
+        trim(0)

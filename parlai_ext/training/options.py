@@ -78,7 +78,7 @@ class JudgeTrainingOptions:
         help='end after so many steps, and write the judge as it then is; 0: all',
         signed=False,
     )
-    seed: int = option(0, help='of the order of examples and of new weights')
+    seed: int = option(0, low=0, help='of the order of examples and of new weights')
 
 
 @dataclass(frozen=True)

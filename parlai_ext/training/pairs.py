@@ -87,7 +87,7 @@ class PairOptions:
     max_words: int = option(
         0, low=0, help='leave out pairs with more words in all; 0: none'
     )
-    seed: int = option(0, help='of all that is drawn')
+    seed: int = option(0, low=0, help='of all that is drawn')
 
 
 def build_pairs(

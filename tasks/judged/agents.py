@@ -54,7 +54,7 @@ class JudgedOptions:
         '(the last turn after all others), or auto: whole where a scorer can judge '
         'dialogues, else all',
     )
-    judged_seed: int = option(0, help='for the turns that are drawn')
+    judged_seed: int = option(0, low=0, help='for the turns that are drawn')
 
 
 class JudgedTeacher(ItemsTeacher):

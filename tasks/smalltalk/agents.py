@@ -22,7 +22,7 @@ class SmalltalkOptions:
     Which small talk, how much of it, and in which form.
     """
 
-    smalltalk_seed: int = option(0, help='which talk')
+    smalltalk_seed: int = option(0, low=0, help='which talk')
     smalltalk_dialogues: int = option(1000, help='number of dialogues in each fold')
     smalltalk_reactions: bool = option(
         False,

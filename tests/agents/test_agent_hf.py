@@ -175,10 +175,6 @@ def test_drawn_replies_follow_the_seed(inference, gpt2):
     assert len(set(found)) > 1
 
 
-def test_the_best_of_one_word_is_greedy(gpt2):
-    assert reply_to(gpt2, inference='topk', topk=1) == reply_to(gpt2)
-
-
 def test_a_model_that_would_sample_is_greedy_unless_asked(tmp_path):
     generation = {'do_sample': True, 'temperature': 5.0, 'top_k': 0}
     opt = {**OPT, 'hf_model': make_model(tmp_path, 'gpt2', generation=generation)}
@@ -515,7 +511,6 @@ def test_a_hub_out_of_reach_is_asked_once(cache, monkeypatch):
 @pytest.mark.parametrize(
     'name, line',
     [
-        ('', 'hf_model: not given'),
         ('./none', 'hf_model: there is no folder ./none'),
         ('{folder}/config.json', 'hf_model: {folder}/config.json is a file'),
         ('no such name', "hf_model: 'no such name' is neither a folder nor a hub"),
@@ -600,9 +595,9 @@ def test_a_package_that_is_missing_is_named_with_its_extra(chat_folder, monkeypa
     assert line.startswith('hf_quantisation: bitsandbytes is not installed; pip ')
 
 
-def test_a_chat_format_needs_a_template(tmp_path):
-    path = make_model(tmp_path, 'gpt2')
-    assert refused(path, hf_format='chat').startswith('hf_format: chat: the model has')
+def test_a_chat_format_needs_a_template(gpt2):
+    line = refused(gpt2['hf_model'], hf_format='chat')
+    assert line.startswith('hf_format: chat: the model has')
 
 
 def test_a_system_prompt_that_fills_the_context(chat_folder):

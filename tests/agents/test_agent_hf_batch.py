@@ -23,7 +23,6 @@ from parlai_ext.systems.hf.prompts import (
     ChatForm,
     PlainForm,
     fit_prompt,
-    merge_system_prompt,
 )
 from parlai_ext.systems.parlai_agents import load_system
 from tests.support.family_hf import CONFIGS, OPT, TEMPLATE, make_model, make_tokenizer
@@ -185,14 +184,6 @@ def test_a_system_role_can_be_declined():
 def test_nothing_is_refused_without_a_system_prompt_or_with_a_role_for_it():
     assert written(form(REFUSING, hf_system_role='system')) == 'u:tea'
     assert written(form(EACH, system_prompt='warm')) == 's:warm u:tea'
-
-
-def test_a_system_prompt_has_a_message_of_its_own_where_none_follows():
-    parts = [{'role': 'system', 'content': 's'}, {'role': 'assistant', 'content': 'a'}]
-    assert merge_system_prompt(parts) == [
-        {'role': 'user', 'content': 's'},
-        {'role': 'assistant', 'content': 'a'},
-    ]
 
 
 def test_a_template_is_told_the_same_day_whenever_it_runs():

@@ -17,7 +17,6 @@ from parlai_ext.systems.remote import plain
 from tests.support.family_remote import control, make_remote, received, running_server
 from tests.support.lockstep_play import play, row
 from tests.support.talk import heard
-from tests.support.user_error import user_error
 
 pytest_plugins = ['tests.support.remote_samples']
 KEY = 'sk-proj-Zq81xkT0rVbN5d'
@@ -120,19 +119,6 @@ def test_the_server_on_the_page_of_the_plain_format_works(tmp_path):
         [participant] = heard(load_system(System('mybot', opt)), ['Good morning.'])
         assert participant.agent.act()['text'] == 'You said: Good morning.'
         server.shutdown()
-
-
-@pytest.mark.parametrize(
-    'opt, line',
-    [
-        ({'remote_modell': 'x'}, 'remote_modell: unknown; did you mean'),
-        ({'first_turn': 'shout'}, 'first_turn: '),
-    ],
-)
-def test_a_mistake_in_the_roster_is_one_line(tmp_path, url, opt, line):
-    system = make_remote(tmp_path, url, 'chatty')
-    with user_error(f"^system 'chatty': {line}"):
-        load_system(System('chatty', {**system.opt, **opt}))
 
 
 def test_the_key_is_in_no_file_and_no_option(tmp_path, url, monkeypatch):

@@ -229,29 +229,6 @@ def test_a_run_names_no_scorer_from_outside_for_eval_model(tmp_path):
         EvalModel.main(model='ext:scorer', task='ext:dialogues', run_dir=run.root)
 
 
-def test_eval_model_counts_what_has_no_score(tmp_path, model_file, followups):
-    run = small_run(tmp_path / 'run')
-    report = EvalModel.main(
-        model='ext:fed',
-        task='ext:dialogues',
-        run_dir=run.root,
-        judge_model_file=model_file,
-        followups=followups,
-        fed_polarity='positive',
-    )
-    found = numbers(report)
-    # two whole dialogues with two judged utterances, one broken off after the first
-    assert (found['exs'], found['Sense_unscored']) == (5, 5)
-    assert 'Sense' not in found
-
-
-def test_act_has_scores_and_reasons():
-    agent = fed_agent(KnownJudge(lambda *_: (-2.0,)))
-    act = agent.batch_act([message_of_text('hi', ['hello'])])[0]
-    assert act['scores'] == {'Wit': 2.0, 'Joy': None}
-    assert act['reason'] == 'Joy: no negative follow-ups'
-
-
 def test_contexts_that_the_judge_cut_are_counted_and_padding_is_not_scored():
     agent = fed_agent(CuttingJudge(lambda *_: (-1.0,), 7, 1))
     seen = [message_of_text('a'), message_of_text('c', ['a', 'b'])]

@@ -24,7 +24,7 @@ from parlai_ext.core.nouns import (
 from parlai_ext.models import parlai_likelihood
 from parlai_ext.results.rank import rank_run
 from parlai_ext.store import RunFolder
-from tests.store.test_store_kill import at_step, in_child
+from tests.store.test_store_kill import before_steps, in_children
 from tests.support.small_run import files_of
 from tests.support.user_error import user_error
 
@@ -121,11 +121,15 @@ def test_killed_at_any_step_there_is_no_run_or_a_whole_one(games, tmp_path):
     number, ways = 0, set()
     while True:
 
-        def work(number=number):
-            at_step(number, lambda: os.kill(os.getpid(), signal.SIGKILL))
+        def die(step, number=number):
+            if step == number:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        def work(die=die):
+            before_steps(pytest.MonkeyPatch(), die)
             imported(games, tmp_path / 'run')
 
-        status = in_child(work)
+        [status] = in_children(work)
         there = (tmp_path / 'run').exists()
         ways.add(there)
         if there:

@@ -35,7 +35,7 @@ from parlai_ext.systems.safe.safetensors_file import (
     same_bits,
     write_states,
 )
-from tests.store.test_store_kill import in_child
+from tests.store.test_store_kill import in_children
 from tests.support.forked import command_in_child
 from tests.support.malicious_pickles import gadget, in_zip
 from tests.support.store_samples import files_under
@@ -305,7 +305,7 @@ def killed_conversion(source, output, step):
         sys.addaudithook(die)
         convert(source, output)
 
-    return in_child(work) == 0
+    return in_children(work) == [0]
 
 
 def test_a_conversion_killed_at_any_step_is_run_again(tmp_path):

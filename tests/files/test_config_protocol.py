@@ -105,6 +105,7 @@ def test_partners_take_no_part_outside_bipartite_play(write):
         ),
         ('num_turns: 8', 'num_turns: 2', 4, 'num_turns', 'from 3'),
         ('score: target', 'score: targets', 5, 'score', "'target'"),
+        ('seed: 3', 'seed: -3', 6, 'seed', 'from 0'),
         ('pairing: bipartite', 'pairing: bipartit', 1, 'pairing', "'bipartite'"),
         ('openers: ext:smalltalk', 'openers: 3', 2, 'openers', 'quotes'),
         ('share: 0.1', 'share: 5', 8, 'ranking.max_failed_share', 'from 0 to 1'),

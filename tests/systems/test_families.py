@@ -7,7 +7,6 @@ on the passages that they find.
 
 import re
 import shutil
-import socket
 from collections import Counter
 from functools import cache
 from pathlib import Path
@@ -25,6 +24,7 @@ from tests.support import family_fid, family_hf
 from tests.support.families import FAMILIES, SPEECH
 from tests.support.family_fid import RERANKER, write_passages
 from tests.support.lockstep_play import play, row
+from tests.support.no_network import refuse_sockets
 from tests.support.tiny_models import (
     WORDS,
     in_float64,
@@ -79,38 +79,12 @@ SPEAKERS = [
 ]
 
 
-CLASSES = {
-    'generator': 'TransformerGeneratorAgent',
-    'style_gen': 'StyleGenAgent',
-    'long_context': 'LongContextAgent',
-    'image_seq2seq': 'ImageSeq2seqAgent',
-    'bart': 'BartAgent',
-    'r2c2': 'BartAgent',
-    'polyencoder': 'PolyencoderAgent',
-    'dialogpt': 'DialogptAgent',
-    'unlikelihood_vocab': 'TransformerSequenceVocabUnlikelihoodAgent',
-    'unlikelihood_repetition': 'RepetitionUnlikelihoodAgent',
-    'seq2seq_lstm': 'Seq2seqAgent',
-    'fid': 'FidAgent',
-    'rag': 'RagAgent',
-    'sequence': 'RagAgent',
-    'turn': 'RagAgent',
-    'poly': 'FidAgent',
-    **dict.fromkeys(family_hf.FAMILIES, 'HfAgent'),
-    'causal_lm': 'CausalLmAgent',
-}
-
-
 @pytest.fixture(autouse=True)
 def no_network(monkeypatch):
     """
     Make a look at the hub, or a download, fail.
     """
-
-    def refuse(*args):
-        raise OSError(f'a connection was tried: {args[1:]}')
-
-    monkeypatch.setattr(socket.socket, 'connect', refuse)
+    refuse_sockets(monkeypatch)
 
 
 @pytest.fixture(scope='module', autouse=True)
@@ -123,8 +97,7 @@ def small_rerankers():
 @pytest.fixture(scope='module')
 def stage(tmp_path_factory):
     """
-    Return what makes a family's opt, a player of it (an agent of its true class), and
-    the dialogues it held.
+    Return what makes a family's opt, a player of it, and the dialogues it held.
     """
 
     @cache
@@ -135,7 +108,6 @@ def stage(tmp_path_factory):
         opt = {**opt_of(name), **DECODING[how], **more}
         player = load_system(System(name, opt))
         in_float64(player.agent)
-        assert type(player.agent).__name__ == CLASSES[name]
         return player
 
     @cache
@@ -207,8 +179,8 @@ def test_other_passages_give_other_replies(stage, name, tmp_path):
     moved = write_passages(tmp_path / 'moved.tsv', [*texts[1:], texts[0]])
     other = stage.player_of(name, how, path_to_dpr_passages=str(moved))
     replies = [
-        [text for dialogue in dialogues for text in said(dialogue, name)]
-        for dialogues in (played(name, other), stage.held(name, how))
+        [text for dialogue in dialogues for text in said(dialogue, name)[:2]]
+        for dialogues in (played(name, other, num_turns=6), stage.held(name, how))
     ]
     changed = sum(a != b for a, b in zip(*replies, strict=True))
     assert changed > len(replies[0]) / 2
@@ -312,18 +284,6 @@ def test_contexts_that_are_cut_are_batched_rightly(tmp_path, name):
     assert together == alone
 
 
-@pytest.mark.parametrize('special', [True, False])
-@pytest.mark.slow
-def test_a_fine_tuned_dialogpt_has_a_model_file(tmp_path, special):
-    opt = {**FAMILIES['dialogpt'](tmp_path), 'add_special_tokens': special}
-    path = make_model(tmp_path, 'tuned', 6, opt, words=False)
-    # which folder of tokenizers is read is for the roster to say
-    whence = {'model_name': opt['model_name']}
-    together, alone = dialogues({'model_file': path, **whence, **BEAM})
-    assert together == alone
-    assert [d.reason for d in together] == [None] * 4
-
-
 def test_a_ranker_with_too_few_candidates_says_so(tmp_path):
     path = make_ranker(tmp_path, candidates=['you like tea', 'we saw rain'])
     together, alone = dialogues({'model_file': path})
@@ -351,7 +311,6 @@ CHANGED = {
     'another class': ('generator', {'model': 'transformer/polyencoder'}),
     'an lstm as bart': ('seq2seq_lstm', {'model': 'bart', **SMALL_BART, 'n_heads': 2}),
     'bart as lstm': ('bart', {'model': 'seq2seq'}),
-    'more layers': ('generator', {'n_layers': 5}),
     'wider': ('generator', {'embedding_size': 32}),
 }
 

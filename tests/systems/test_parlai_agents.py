@@ -11,11 +11,8 @@ import torch
 from parlai_ext.core.nouns import System
 from parlai_ext.systems.parlai_agents import samples
 from parlai_ext.systems.players import acts_in_batches
-from tests.support.families import FAMILIES
-from tests.support.lockstep_play import play, row
 from tests.support.talk import loaded, replies_to
 from tests.support.tiny_models import (
-    in_float64,
     make_generator,
     make_ranker,
     sentences,
@@ -96,7 +93,6 @@ def test_a_ranker_scores_candidates_with_its_own_vectors(folder, ranker):
         ({'model_file': 'zoo:no/model'}, r'model_file: the zoo has no zoo:no/model'),
         ({'beam_sise': 3}, r"beam_sise: unknown; did you mean 'beam_size'\?"),
         ({'beam_size': 'three'}, r"beam_size: invalid int value: 'three'"),
-        ({'inference': 'gready'}, r"inference: invalid choice: 'gready'"),
         ({'n_layers': 7}, r'model_file: \S+ is no transformer/generator with'),
         ({'datatype': 'train'}, r'datatype: train builds an optimizer'),
     ],
@@ -146,21 +142,6 @@ def test_an_agent_with_its_own_act_speaks_alone(generator):
     assert acts_in_batches(agent)
     agent_class = type('Own', (type(agent),), {'act': lambda self: {'text': 'mine'}})
     assert not acts_in_batches(agent.clone().__class__.__new__(agent_class))
-
-
-def test_dialogpt_without_a_model_file_batches_its_clones(tmp_path, monkeypatch):
-    opt = FAMILIES['dialogpt'](tmp_path)
-    place = tmp_path / 'microsoft' / 'DialoGPT-small'  # where a relative path finds it
-    shutil.copytree(opt.pop('model_name'), place)
-    monkeypatch.chdir(tmp_path)
-    opt |= {'gpt2_size': 'small', 'inference': 'beam', 'beam_size': 3}
-    player = loaded('dialogpt', **opt)
-    in_float64(player.agent)
-    pairs = (('hi!', 'you'), ('so', 'a b c d'))
-    rows = [row('dialogpt', 'dialogpt', pair) for pair in pairs]
-    together = play(rows, {'dialogpt': player}, 6)
-    assert [d.ended_by for d in together] == [None, None]
-    assert together == [play([one], {'dialogpt': player}, 6)[0] for one in rows]
 
 
 def test_a_model_that_cannot_be_downloaded_is_one_line(tmp_path, monkeypatch):

@@ -168,7 +168,7 @@ def test_a_conversation_that_is_too_long_ends_alone(url, endpoint):
 
 @pytest.mark.parametrize('attempt, longest', [(1, 1), (2, 2), (3, 4), (6, 32), (9, 60)])
 def test_waits_double_up_to_a_minute(attempt, longest):
-    found = [delay(attempt) for _ in range(200)]
+    found = [delay(attempt, None) for _ in range(200)]
     assert longest / 2 <= min(found) <= max(found) <= longest
     assert len(set(found)) > 10  # so that many do not come back at once
 
@@ -176,13 +176,13 @@ def test_waits_double_up_to_a_minute(attempt, longest):
 def test_waiting_draws_no_number_of_those_that_are_seeded():
     random.seed(1)
     state = random.getstate()
-    delay(3)
+    delay(3, None)
     assert random.getstate() == state
 
 
 def test_what_the_endpoint_asks_for_is_the_least():
-    assert delay(1, retry_after=30.0) == 30.0
-    assert delay(9, retry_after=3.0) >= 30.0
+    assert delay(1, 30.0) == 30.0
+    assert delay(9, 3.0) >= 30.0
 
 
 def test_after_a_pause_there_is_nothing_to_wait_for():

@@ -40,19 +40,16 @@ def test_small_files_and_systems_without_any():
     [
         {'model': 'tests.support.trial_agents:Talker'},
         {'model': 'ext:remote', 'remote_url': 'http://127.0.0.1:9/v1'},
+        {'model_file': 'zoo:blender/blender_90M/model'},
     ],
 )
-def test_code_from_outside_and_servers_are_not(opt):
+def test_code_from_outside_servers_and_what_is_not_here_yet_are_not(opt):
     assert not small(MINI, opt)
 
 
 def test_a_large_file_is_not(monkeypatch):
     monkeypatch.setattr(model_cache, 'SMALL', 1000)
     assert not small(MINI, FLOOR)
-
-
-def test_a_model_that_is_not_here_yet_is_not():
-    assert not small({'model_file': 'zoo:blender/blender_90M/model'})
 
 
 def test_where_this_process_computes_with_more_threads_bytes_could_differ():

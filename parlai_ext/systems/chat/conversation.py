@@ -49,15 +49,6 @@ class Degradation:
         0.0, low=0, high=1, help='the share of the words of a reply that change places'
     )
 
-    @classmethod
-    def from_options(cls, opt: Options) -> Degradation:
-        """
-        Read the degradation from a system's options.
-
-        :raises UserError: ``option: what is wrong``.
-        """
-        return options_from_opt(cls, opt, DEGRADE)
-
     def shown_turns(self, turns: tuple[ChatTurn, ...]) -> tuple[ChatTurn, ...]:
         """
         Return what the model is shown of a conversation, whose last turn is the
@@ -127,7 +118,7 @@ def other_contexts_hash(opt: Options) -> dict[str, str]:
     Return the hash of the dialogues that a system is shown in place of its own; nothing
     where it is shown its own.
     """
-    if Degradation.from_options(opt).context == 'own':
+    if options_from_opt(Degradation, opt, DEGRADE).context == 'own':
         return {}
     return {f'{DEGRADE}_context': sha256(EVERYDAY)}
 
@@ -167,7 +158,7 @@ class ConversationAgent(Agent):
         self.turns: list[ChatTurn]
         self.over: bool
         self.reset()
-        self.degradation = Degradation.from_options(opt)
+        self.degradation = options_from_opt(Degradation, opt, DEGRADE)
 
     def load_engine(self, opt: Opt) -> Any:
         """

@@ -111,7 +111,7 @@ def generation_config(
     config.num_beams = size
     config.do_sample = options.inference not in ('greedy', 'beam')
     if config.do_sample:
-        config.update(**_sampling_settings(models_config, options))
+        config.update(**_sampling_settings(options))
     config.max_new_tokens = options.reply_max_tokens
     config.max_length, config.max_time = None, None
     config.num_return_sequences, config.return_dict_in_generate = 1, False
@@ -126,31 +126,22 @@ def generation_config(
     return config
 
 
-def _sampling_settings(
-    models_config: GenerationConfig, options: DecodingOptions
-) -> dict[str, Any]:
+def _sampling_settings(options: DecodingOptions) -> dict[str, Any]:
     """
     Return the config values that shape the distribution from which tokens are drawn.
 
     Inference ``sample`` leaves the model's own values alone where no option is given;
     ``topk`` and ``nucleus`` turn every other restriction of the model off.
-
-    :param models_config: the model's own generation config.
     """
     inference = options.inference
     values: dict[str, Any] = {}
     if inference != 'sample':
         names = ('min_p', 'typical_p', 'epsilon_cutoff', 'eta_cutoff', 'top_h')
-        values = {
-            name: None
-            for name in names
-            if getattr(models_config, name, None) is not None
-        }
-        values |= {'top_k': 0, 'top_p': 1.0, 'temperature': 1.0}
+        values = {**dict.fromkeys(names), 'top_k': 0, 'top_p': 1.0, 'temperature': 1.0}
     if inference == 'topk' or (inference == 'sample' and options.topk is not None):
-        values['top_k'] = TOPK if options.topk is None else options.topk
+        values['top_k'] = options.topk or TOPK
     if inference == 'nucleus' or (inference == 'sample' and options.topp is not None):
-        values['top_p'] = TOPP if options.topp is None else options.topp
+        values['top_p'] = options.topp or TOPP
     if options.temperature is not None:
         values['temperature'] = options.temperature
     return values
@@ -224,7 +215,7 @@ class AtStopString(StoppingCriteria):
 
 
 def reply_tokens(
-    tokenizer: Any, ids: Sequence[int], ends: set[int], stop: Sequence[str]
+    tokenizer: Any, ids: Sequence[int], ends: Sequence[int], stop: Sequence[str]
 ) -> list[int]:
     """
     Return the tokens of a reply: up to an end token, or to the token that completed a
@@ -389,8 +380,8 @@ class ReplyGenerator:
         if cut and not self.counts['cut_messages']:
             logger.warning('conversations are cut to the last %s tokens', self.limit)
         self.counts.update(requests=len(prompts), cut_messages=cut)
+        ends = self.config.eos_token_id
         for prompt, row in zip(prompts, rows, strict=True):
-            ends = end_tokens(self.config)
             ids = reply_tokens(tokenizer, row, ends, self.style.stop)
             text = tokenizer.decode(ids, skip_special_tokens=True)
             replies.append(ChatReply(reply_from(text, self.style)))
@@ -473,8 +464,9 @@ def make_generator(loaded: LoadedModel, opt: Mapping[str, Any]) -> ReplyGenerato
         style = replace(style, stop=(*style.stop, form.separator))
     config = generation_config(loaded.own_config, decoding)
     tokenizer = loaded.tokenizer
-    own_end = set() if tokenizer.eos_token_id is None else {tokenizer.eos_token_id}
-    config.eos_token_id = sorted(end_tokens(config) | own_end)
+    ends = config.eos_token_id
+    ends = ends if isinstance(ends, list) else [ends]
+    config.eos_token_id = sorted({*ends, tokenizer.eos_token_id} - {None})
     pads = [tokenizer.pad_token_id, config.pad_token_id, *config.eos_token_id, 0]
     config.pad_token_id = next(token for token in pads if token is not None)
     limit = prompt_limit(
@@ -484,14 +476,6 @@ def make_generator(loaded: LoadedModel, opt: Mapping[str, Any]) -> ReplyGenerato
         seq2seq=loaded.seq2seq,
     )
     return ReplyGenerator(loaded, form, style, config, limit)
-
-
-def end_tokens(config: GenerationConfig) -> set[int]:
-    """
-    Return the tokens at which a reply ends.
-    """
-    ends = config.eos_token_id
-    return set() if ends is None else {ends} if isinstance(ends, int) else set(ends)
 
 
 def prompt_limit(

@@ -18,7 +18,7 @@ import sqlite3
 import ssl
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from email.utils import parsedate_to_datetime
 from http.cookiejar import CookieJar, DefaultCookiePolicy
@@ -210,8 +210,6 @@ FIRST_DELAY = 1.0  # seconds
 LONGEST_DELAY = 60.0
 # numbers of its own: the common ones are seeded, and belong to systems that sample
 _rng = random.Random()
-# waits so many seconds; raises `Stopped` when the event is set before
-Wait = Callable[[float, asyncio.Event], Awaitable[None]]
 
 
 class Stopped(Exception):
@@ -283,15 +281,9 @@ class Endpoint:
     `run_in_loop`, so that nothing here needs a lock.
 
     :param style: how conversations are put to it.
-    :param wait: how to wait between tries.
     """
 
-    def __init__(
-        self,
-        settings: Settings,
-        style: ChatStyle = NO_STYLE,
-        wait: Wait = wait_unless_stopped,
-    ):
+    def __init__(self, settings: Settings, style: ChatStyle = NO_STYLE):
         self.settings = settings
         self.style = style
         self.format = FORMATS[settings.format]
@@ -309,7 +301,6 @@ class Endpoint:
         )
         self.meter = Meter(settings)
         self.cache = ReplyCache(settings.cache) if settings.cache else None
-        self._wait = wait
         self._requests = Pace(settings.rate)
         self._tokens = Pace(settings.token_rate)
         self._name = settings.dated_model
@@ -450,7 +441,7 @@ class Endpoint:
                 seconds = delay(attempt, failure.retry_after)
                 url = self.settings.endpoint
                 logger.info('%s: %s; again in %.1f s', url, failure, seconds)
-                await self._wait(seconds, stop)
+                await wait_unless_stopped(seconds, stop)
         failed = 'gives no answer' if failure.answered else 'cannot be reached'
         raise UserError(
             f'remote_url: {self.settings.endpoint} {failed} after {tries} '
@@ -464,7 +455,7 @@ class Endpoint:
         tokens = request.tokens + self.settings.reply_max_tokens
         for pace, amount in ((self._requests, 1), (self._tokens, tokens)):
             if (seconds := pace.reserve(amount)) > 0:
-                await self._wait(seconds, stop)
+                await wait_unless_stopped(seconds, stop)
         await self.meter.book(request.tokens)
         try:
             reply = await self._send(request.body)
@@ -592,7 +583,7 @@ class Pace:
         return start - now
 
 
-def delay(attempt: int, retry_after: float | None = None) -> float:
+def delay(attempt: int, retry_after: float | None) -> float:
     """
     Return how many seconds to wait after the failed ``attempt`` (from 1): twice as long
     each time, at random a little less, so that many do not come back at once.

@@ -10,6 +10,8 @@ import threading
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
+import httpx2
+
 T = TypeVar('T')
 
 
@@ -28,13 +30,20 @@ def run_in_loop(work: Coroutine[Any, Any, T]) -> T:
         raise
 
 
-def certificates() -> ssl.SSLContext | bool:
+def certificates() -> ssl.SSLContext:
     """
-    Return the certificates to trust: those that `REQUESTS_CA_BUNDLE` names, or `True`
-    for the library's own.
+    Return the certificates to trust: those that `REQUESTS_CA_BUNDLE` names, or the
+    library's own.
     """
-    bundle = os.environ.get('REQUESTS_CA_BUNDLE')
-    return ssl.create_default_context(cafile=bundle) if bundle else True
+    return _read_certificates(os.environ.get('REQUESTS_CA_BUNDLE'))
+
+
+@functools.cache
+def _read_certificates(bundle: str | None) -> ssl.SSLContext:
+    # to read them takes longer than most requests
+    if bundle:
+        return ssl.create_default_context(cafile=bundle)
+    return httpx2.create_ssl_context()
 
 
 @functools.cache

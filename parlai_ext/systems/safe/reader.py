@@ -51,7 +51,8 @@ def read_in_child(
     given = {'read': name, 'source': os.path.abspath(path), 'path': path, 'more': more}
     folder = os.path.dirname(more[0]) if more else None
     try:
-        task = ForkedTask(CHILD, given, memory, folder, seconds)
+        modules = (read.__module__,)  # imported once, not by each reader
+        task = ForkedTask(CHILD, given, memory, folder, seconds, modules=modules)
         kind, value = Worker(task).ask(None, None)
     except UserError:
         limits = f'{seconds:,} seconds or {memory / 2**30:,.1f} GiB'

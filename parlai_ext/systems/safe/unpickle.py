@@ -48,10 +48,6 @@ def refuse_hooks(hooks: Any, metadata: Any = None) -> None:
         raise ValueError('a tensor with hooks or metadata')
 
 
-def is_storage(value: Any) -> bool:
-    return isinstance(value, torch.storage.TypedStorage | torch.UntypedStorage)
-
-
 def untyped(storage: Any) -> Any:
     """
     Return the memory of a storage; torch warns of the same method of a `TypedStorage`.
@@ -64,7 +60,7 @@ def check_size(storage: Any, size: Any) -> None:
     Refuse a tensor of more numbers than its memory holds: of one number, at a stride of
     0, whoever copies it would make terabytes.
     """
-    if not is_storage(storage):
+    if not isinstance(storage, torch.storage.TypedStorage | torch.UntypedStorage):
         raise TypeError('a tensor without storage')
     if prod(size) > untyped(storage).nbytes():  # a number takes a byte at least
         raise ValueError('a tensor of more numbers than are stored')
@@ -271,19 +267,6 @@ def _allowed_globals() -> dict[tuple[str, str], Any]:
 
 
 ALLOWED = _allowed_globals()
-OLD_MODULES = {'__builtin__': 'builtins'}
-
-
-def allowed_global(module: str, name: str) -> Any:
-    """
-    Return what a pickle gets for a global; `None` when it may not name it.
-    """
-    if module.startswith('apex.') and '.' not in name:
-        # as ParlAI does where apex is not installed; apex itself is never imported
-        return AllowedCall(f'{module}.{name}', lambda: FakeAPEXClass())
-    return ALLOWED.get((OLD_MODULES.get(module, module), name))
-
-
 UNNAMED = '<in memory>'
 DICTS = {dict, OrderedDict, defaultdict, Counter, Opt}
 _InPython: Any = vars(pickle)['_Unpickler']
@@ -365,7 +348,11 @@ class SafeUnpickler(_InPython):
         return Refused(str(self.path), f'it wants to run {what} when read')
 
     def find_class(self, module: str, name: str) -> Any:
-        value = allowed_global(module, name)
+        if module.startswith('apex.') and '.' not in name:
+            # as ParlAI does where apex is not installed; apex itself is never imported
+            return AllowedCall(f'{module}.{name}', lambda: FakeAPEXClass())
+        of_python_3 = 'builtins' if module == '__builtin__' else module
+        value = ALLOWED.get((of_python_3, name))
         if value is None:
             raise self.refusal(f'{module}.{name}')
         return value
