@@ -36,7 +36,7 @@ from parlai_ext.audit.record import (
     outcome_of,
 )
 from parlai_ext.collect.plan import build_manifest, refuse_collecting, resolve_protocol
-from parlai_ext.core.errors import UserError, nearest
+from parlai_ext.core.errors import UserError, require_known
 from parlai_ext.core.nouns import Roster, System, content_id
 from parlai_ext.core.signature import signature_differences
 from parlai_ext.engines.machine import Machine
@@ -353,9 +353,7 @@ def cloned_targets(audited: Audited, wanted: Sequence[str]) -> list[int]:
     :raises UserError: for a name that is no ranked target's.
     """
     for name in wanted:
-        if name not in audited.systems:
-            hint = nearest(name, audited.systems)
-            raise UserError(f'--clone {name}: no ranked target; {hint}')
+        require_known(name, audited.systems, f'--clone {name}: no ranked target')
     if wanted:
         return [audited.systems.index(name) for name in dict.fromkeys(wanted)]
     return [k for k in audited.by_rank if k in audited.honest][:BY_DEFAULT]

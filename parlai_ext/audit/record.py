@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from functools import partial
 from typing import Any
 
 from parlai_ext.core.errors import UserError
@@ -17,7 +18,6 @@ from parlai_ext.core.records import record_from_json, record_to_json
 from parlai_ext.store import RunFolder, ScoreStore
 from parlai_ext.view.table import Column, Table
 
-SCHEMA = 2
 NAME, CSV = 'audit.json', 'audit.csv'
 HOLDS, NOT_SHOWN, FAILS = 'holds', 'not shown', 'does not hold'
 LEFT_OUT, REPORTS = 'left out', ''
@@ -137,12 +137,6 @@ class LeftOut(UserError):
     """
 
 
-class OldAudit(UserError):
-    """
-    An audit that another version of the package wrote, with other outcomes.
-    """
-
-
 def content_of_scores(store: ScoreStore) -> tuple[str, int]:
     """
     Return a hash of all collected dialogues and their scores, and how many dialogues
@@ -171,25 +165,17 @@ def write_audit(run: RunFolder, audit: Audit, folder: str = '') -> None:
     )
     columns = [Column(field.name) for field in fields(Row)]
     run.write_text(f'{folder}{CSV}', Table(columns, [*findings, *audit.rows]).csv())
-    run.write_json(f'{folder}{NAME}', {'schema': SCHEMA, **record_to_json(audit)})
+    run.write_json(f'{folder}{NAME}', record_to_json(audit))
 
 
 def read_audit(run: RunFolder, folder: str = '') -> Audit | None:
     """
     Return the audit in a folder of the run; `None` where there is none.
 
-    :raises OldAudit: when another version of the package wrote it.
     :raises UserError: when it is damaged.
     """
     remedy = f'parlai audit_run --run-dir {run.root} writes it again'
-
-    def read(data: Mapping[str, object]) -> Audit:
-        if data.get('schema') != SCHEMA:
-            path = run.root / f'{folder}{NAME}'
-            raise OldAudit(f'{path} is of another version of parlai_ext; {remedy}')
-        return record_from_json(Audit, data)
-
-    return run.read_record(f'{folder}{NAME}', read, remedy)
+    return run.read_record(f'{folder}{NAME}', partial(record_from_json, Audit), remedy)
 
 
 def is_current(run: RunFolder, audit: Audit) -> bool:

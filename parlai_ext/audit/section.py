@@ -16,7 +16,6 @@ from parlai_ext.audit.record import (
     NOT_SHOWN,
     OUTCOMES,
     Audit,
-    OldAudit,
     Row,
     is_current,
     read_audit,
@@ -73,10 +72,7 @@ def audit_doubts(run: RunFolder, ranking: Ranking, folder: str = '') -> Doubts:
     :param folder: of the ranking in the run folder.
     :raises UserError: when the audit's file is damaged.
     """
-    try:
-        audit = read_audit(run, folder)
-    except OldAudit:
-        return {}
+    audit = read_audit(run, folder)
     if audit is None or audit.basis.signature != ranking.scorer_signature:
         return {}
     doubt = audit_doubt(audit)
@@ -147,11 +143,7 @@ def audit_section(view: RankingView) -> Section | None:
     """
     if view.run is None or view.scorer is not None:
         return None
-    try:
-        audit = read_audit(view.run)
-    except OldAudit:
-        reason = f'{NAME} was written by another version of parlai_ext'
-        return Section('audit', 'Audit', {'reason': reason})
+    audit = read_audit(view.run)
     if audit is None:
         return None
     if audit.basis.signature != view.ranking.scorer_signature:

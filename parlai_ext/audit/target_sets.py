@@ -24,7 +24,7 @@ from parlai_ext.audit.record import (
     PartResult,
     outcome_of,
 )
-from parlai_ext.core.errors import UserError, nearest
+from parlai_ext.core.errors import UserError, require_known
 from parlai_ext.files.text_file import text_lines
 from parlai_ext.files.yaml_file import read_file
 from parlai_ext.ranking.intervals import FEWEST_OPENERS, Estimate, json_number
@@ -337,9 +337,8 @@ def _named_set(audited: Audited, options: AuditOptions) -> UnfairSets:
 
     def places(option: str, names: Sequence[str]) -> list[int]:
         for name in names:
-            if name not in audited.systems:
-                hint = nearest(name, audited.systems)
-                raise UserError(f'{option}: no audited system {name!r}; {hint}')
+            problem = f'{option}: no audited system {name!r}'
+            require_known(name, audited.systems, problem)
         return sorted(audited.systems.index(name) for name in {*names})
 
     similar = places('--similar', options.similar)

@@ -26,9 +26,9 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from math import fsum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from parlai_ext.bench.plan import ScorerAbout
+from parlai_ext.bench.plan import ScorerAbout, Variant
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.records import read_own_record, record_to_json
 from parlai_ext.data.judged.judged_set import JudgedSet
@@ -39,13 +39,55 @@ from parlai_ext.store.atomic import write_text
 from parlai_ext.store.lines import dumps
 from parlai_ext.view.table import Column, IntervalColumn, Table, number_column
 
-if TYPE_CHECKING:
-    from parlai_ext.bench.run_bench import ScorerResult, SetScores
-
 COEFFICIENTS = ('pearson', 'spearman', 'kendall')
 MAIN = 'main score'
 MOST_REASONS = 3  # for which items have no score, that a row tells
 FEWEST_SYSTEMS = 5  # fewer have too few orders to say anything
+
+
+@dataclass(frozen=True)
+class SetScores:
+    """
+    The scores of one scorer on one set, one mapping for each item of the set.
+
+    :param values: by dimension; `None` where an item has no score.
+    :param reasons: how often which reason stands for a missing score.
+    :param n_scored: scorings that were done now; the others were stored.
+    :param n_cut: items of which no model saw the whole.
+    :param n_left_out: items that this scorer was not to score; they have no score.
+    :param flips: in how many pairs a choice changes with the order, and of how many, of
+        a scorer that shows it.
+    """
+
+    values: Sequence[Mapping[str, float | None]]
+    reasons: Mapping[str, int] = field(default_factory=dict)
+    n_scored: int = 0
+    n_cut: int = 0
+    n_left_out: int = 0
+    flips: tuple[int, ...] = ()
+
+
+@dataclass
+class ScorerResult:
+    """
+    What became of one scorer: scores or a reason by set. `broke` is true if its code
+    failed in a way that its author did not foresee.
+    """
+
+    variant: Variant
+    about: ScorerAbout
+    broke: bool = False
+    sets: dict[str, SetScores | str] = field(default_factory=dict)
+
+    def of_sets(self, name: str) -> dict[str, Any]:
+        """
+        Return a field of the scores of each set where it holds something.
+        """
+        return {
+            set_name: value
+            for set_name, scores in self.sets.items()
+            if isinstance(scores, SetScores) and (value := getattr(scores, name))
+        }
 
 
 @dataclass(frozen=True)

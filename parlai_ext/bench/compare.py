@@ -23,7 +23,7 @@ import pandas as pd
 from parlai_ext.bench.bench_files import Bench, SetPoints, read_bench, read_points
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.records import record_to_json
-from parlai_ext.ranking.agreement import group_weights, pearson, weighted_spearman
+from parlai_ext.ranking.agreement import group_weights, weighted_spearman
 from parlai_ext.ranking.comparison import (
     LEVEL,
     PERMUTATIONS,
@@ -412,10 +412,8 @@ def _williams(one: QualityPoints, items: CommonItems) -> dict[str, Any]:
     """
     if one.unit != 'item':
         return {'williams_reason': NOT_INDEPENDENT.format(one.unit)}
-    rows = np.array([items.human, *items.columns])
-    first, second, between = (
-        float(pearson(rows[[i]], rows[[j]])[0]) for i, j in combinations(range(3), 2)
-    )
+    matrix = np.corrcoef([items.human, *items.columns])
+    first, second, between = matrix[np.triu_indices(3, 1)].tolist()
     t, p = williams_test(first, second, between, len(items.human))
     return {'williams_t': t, 'williams_p': p}
 

@@ -15,7 +15,7 @@ a bench file, under ``mean_ranks``, each has a label and its members:
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,9 @@ import numpy as np
 
 from parlai_ext.bench.bench_files import (
     Bench,
+    ScorerResult,
     SetAbout,
+    SetScores,
     agreement_rows,
     set_points,
     write_bench,
@@ -68,51 +70,6 @@ OTHERS_ONLY = 'the bench file has this set scored by other scorers only'
 OTHER_SETS_ONLY = 'the bench file has this scorer score other sets only'
 DIMENSION = OVERALL.capitalize()
 NOT_RANKED = 'a member of the mean rank has no score for it'
-
-
-@dataclass(frozen=True)
-class SetScores:
-    """
-    The scores of one scorer on one set, one mapping for each item of the set.
-
-    :param values: by dimension; `None` where an item has no score.
-    :param reasons: how often which reason stands for a missing score.
-    :param n_scored: scorings that were done now; the others were stored.
-    :param n_cut: items of which no model saw the whole.
-    :param n_left_out: items that this scorer was not to score; they have no score.
-    :param flips: in how many pairs a choice changes with the order, and of how many, of
-        a scorer that shows it.
-    """
-
-    values: Sequence[Mapping[str, float | None]]
-    reasons: Mapping[str, int] = field(default_factory=dict)
-    n_scored: int = 0
-    n_cut: int = 0
-    n_left_out: int = 0
-    flips: tuple[int, ...] = ()
-
-
-@dataclass
-class ScorerResult:
-    """
-    What became of one scorer: scores or a reason by set. `broke` is true if its code
-    failed in a way that its author did not foresee.
-    """
-
-    variant: Variant
-    about: ScorerAbout
-    broke: bool = False
-    sets: dict[str, SetScores | str] = field(default_factory=dict)
-
-    def of_sets(self, name: str) -> dict[str, Any]:
-        """
-        Return a field of the scores of each set where it holds something.
-        """
-        return {
-            set_name: value
-            for set_name, scores in self.sets.items()
-            if isinstance(scores, SetScores) and (value := getattr(scores, name))
-        }
 
 
 def run_bench(

@@ -11,8 +11,7 @@ from parlai_ext.commands.command import Command
 from parlai_ext.commands.verify_run import AT_HAND, checker_of
 from parlai_ext.core.errors import printable
 from parlai_ext.core.options import Flags, option
-from parlai_ext.packs.options import RegenerateOptions
-from parlai_ext.packs.pack import packs_in
+from parlai_ext.packs.pack import RegenerateOptions, packs_in
 
 
 @dataclass(frozen=True)

@@ -206,8 +206,8 @@ class Command:
         known = options_of(cls)
 
         def error(name: str, problem: str) -> UserError:
-            info, flag = known[name].info, known[name].flag()
-            shown = info.metavar if info.positional else flag
+            one = known[name]
+            shown = one.metavar if one.positional else one.flag_name()
             colon = '' if problem.startswith('is needed') else ':'
             return UserError(f'{shown}{colon} {problem}')
 

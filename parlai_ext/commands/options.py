@@ -113,7 +113,7 @@ JUDGE_MACHINE = (
 )
 # a command may declare single flags of these by their names
 SHARED = {
-    option.flag(): flags
+    option.flag_name(): flags
     for flags in (*PLAN, SCORER, *RANKING, Flags(Machine))
     for option in options_of(flags.cls).values()
 }

@@ -51,7 +51,6 @@ class RankSystems(Command):
             write_ranking,
         )
         from parlai_ext.stopping.planning import (
-            plan_from_pilot,
             plan_lines,
             wanted_difference,
         )
@@ -86,7 +85,7 @@ class RankSystems(Command):
             )
         if opt['plan']:
             print()
-            print('\n'.join(plan_lines(plan_from_pilot(scores, difference))))
+            print('\n'.join(plan_lines(scores, difference)))
         if opt['require_judge_check']:
             require_passed(ranking.leading_check)
         return ranking

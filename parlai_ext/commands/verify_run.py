@@ -11,8 +11,7 @@ from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import MACHINE
 from parlai_ext.core.errors import UserError, printable
 from parlai_ext.core.options import Flags, option
-from parlai_ext.packs.options import RegenerateOptions
-from parlai_ext.packs.pack import existing_pack
+from parlai_ext.packs.pack import RegenerateOptions, existing_pack
 
 if TYPE_CHECKING:
     from parlai_ext.packs.check_pack import Checker, Verification

@@ -69,6 +69,16 @@ def nearest(word: str, known: Iterable[str]) -> str:
     return f'known: {", ".join(names[:MAX_SHOWN]) or "none"}{more}'
 
 
+def require_known(name: str, known: Iterable[str], problem: str) -> None:
+    """
+    Refuse a name that is not among the known ones.
+
+    :param problem: with what the message begins; the nearest name follows.
+    """
+    if name not in known:
+        raise UserError(f'{problem}; {nearest(name, known)}')
+
+
 class SystemFailed(UserError):
     """
     One system cannot go on; the others can.

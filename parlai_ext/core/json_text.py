@@ -19,7 +19,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import accumulate
-from typing import Any, NoReturn
+from typing import Any
 
 HALF = re.compile('[\ud800-\udfff]')
 # how JSON in UTF-8 spells halves; pairs of them, which are whole characters, too
@@ -183,10 +183,6 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return made
 
 
-def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f'{constant} is no number of JSON')
-
-
 def _finite(text: str) -> float:
     value = float(text)
     if not math.isfinite(value):
@@ -202,7 +198,7 @@ def _whole_number(text: str) -> int:
 
 _STRICT = json.JSONDecoder(
     object_pairs_hook=_unique_keys,
-    parse_constant=_refuse,
+    parse_constant=_finite,
     parse_float=_finite,
     parse_int=_whole_number,
 )

@@ -44,10 +44,10 @@ KINDS: dict[type, str] = {
 METAVARS: dict[type, str] = {int: 'N', float: 'X'}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class OptionInfo:
     """
-    What `option` says of one field; `Option` joins it with the field's name and type.
+    What `option` says of one field; `Option` adds the field's name and type.
     """
 
     help: str
@@ -100,36 +100,35 @@ def option(default: Any = MISSING, *, help: str, **info: Any) -> Any:
         info.setdefault('signed', False)
     if info.get('nargs'):
         info.setdefault('read', one_value)
-    declared = OptionInfo(help, **info)
+    declared = OptionInfo(help=help, **info)
     return dataclasses.field(default=default, metadata={METADATA: declared})
 
 
-@dataclass(frozen=True)
-class Option:
+@dataclass(frozen=True, kw_only=True)
+class Option(OptionInfo):
     """
-    One declared option: name, type without ``| None``, default, and its `OptionInfo`.
+    One declared option, with its name, type without ``| None``, and default.
     """
 
     name: str
     type: type
     optional: bool
     default: Any
-    info: OptionInfo
 
-    def flag(self, prefix: str = '') -> str:
+    def flag_name(self, prefix: str = '') -> str:
         """
         Return the flag on the command line, or the name of a positional argument.
         """
-        if self.info.positional:
+        if self.positional:
             return self.name
         kebab = f'{prefix} {self.name}'.strip().replace('_', '-').replace(' ', '-')
-        return self.info.flag or f'--{kebab}'
+        return self.flag or f'--{kebab}'
 
     def dest(self, prefix: str = '') -> str:
         """
         Return the name under which argparse stores the value.
         """
-        return self.flag(prefix).lstrip('-').replace('-', '_')
+        return self.flag_name(prefix).lstrip('-').replace('-', '_')
 
     def problem(self, value: Any) -> str | None:
         """
@@ -139,17 +138,17 @@ class Option:
             return None if self.optional else f'{KINDS[self.type]} is expected'
         if (problem := type_problem(value, self.type)) is not None:
             return problem
-        if self.info.choices is not None and value not in self.info.choices:
-            return f'{value!r}; {nearest(str(value), map(str, self.info.choices))}'
+        if self.choices is not None and value not in self.choices:
+            return f'{value!r}; {nearest(str(value), map(str, self.choices))}'
         if isinstance(value, int | float):
             # a whole number may be too large for a float, and is compared as it is
             whole = isinstance(value, int)
             bounds = [
                 (word, bound, holds)
                 for word, bound, holds in (
-                    ('from', self.info.low, operator.ge),
-                    ('above', self.info.above, operator.gt),
-                    ('to', self.info.high, operator.le),
+                    ('from', self.low, operator.ge),
+                    ('above', self.above, operator.gt),
+                    ('to', self.high, operator.le),
                 )
                 if bound is not None
             ]
@@ -167,9 +166,9 @@ class Option:
 
         :raises argparse.ArgumentTypeError: when it spells none.
         """
-        if self.info.read is not None:
+        if self.read is not None:
             try:
-                return self.info.read(text)
+                return self.read(text)
             except ValueError as error:
                 raise argparse.ArgumentTypeError(str(error)) from None
         try:
@@ -178,7 +177,7 @@ class Option:
             raise argparse.ArgumentTypeError(
                 f'{KINDS[self.type]} is expected, not {text!r}'
             ) from None
-        if self.info.path:
+        if self.path:
             value = os.path.expanduser(value)
         if (problem := self.problem(value)) is not None:
             raise argparse.ArgumentTypeError(problem)
@@ -190,16 +189,18 @@ def options_of(cls: type) -> Mapping[str, Option]:
     Return the declared options of a dataclass by name, in order.
     """
     hints = typing.get_type_hints(cls)
-    return {
-        field.name: Option(
-            field.name,
-            *_plain_type(hints[field.name]),
-            field.default,
-            field.metadata[METADATA],
-        )
-        for field in dataclasses.fields(cls)
-        if METADATA in field.metadata
-    }
+    options = {}
+    for field in dataclasses.fields(cls):
+        if METADATA in field.metadata:
+            kind, optional = _plain_type(hints[field.name])
+            options[field.name] = Option(
+                name=field.name,
+                type=kind,
+                optional=optional,
+                default=field.default,
+                **vars(field.metadata[METADATA]),
+            )
+    return options
 
 
 def needed_options(cls: type) -> list[str]:
@@ -237,7 +238,7 @@ def read_options(
         missing = [name for name in needed_options(cls) if name not in values]
         if not missing:
             raise
-        raise error(missing[0], f'is needed: {known[missing[0]].info.help}') from None
+        raise error(missing[0], f'is needed: {known[missing[0]].help}') from None
 
 
 def given_options(
@@ -303,14 +304,14 @@ class Flags:
         """
         groups = {group.title: group for group in getattr(parser, '_action_groups', ())}
         for option in options_of(self.cls).values():
-            flag = option.flag(self.prefix)
+            flag = option.flag_name(self.prefix)
             if flag in self.skip or (self.only is not None and flag not in self.only):
                 continue
-            name = option.info.group or self.title or getattr(self.cls, 'title', None)
+            name = option.group or self.title or getattr(self.cls, 'title', None)
             if name is not None and name not in groups:
                 groups[name] = parser.add_argument_group(name)
             place = parser if name is None else groups[name]
-            names = [flag, option.info.also] if option.info.also else [flag]
+            names = [flag, option.also] if option.also else [flag]
             place.add_argument(
                 *names, **_argument(option, self.not_given, self.overrides)
             )
@@ -429,8 +430,8 @@ def signature_values(options: Any) -> dict[str, Any]:
     values = {}
     for name, option in options_of(type(options)).items():
         value = getattr(options, name)
-        changed = option.info.signed == 'if changed' and value != option.default
-        if option.info.signed is True or changed:
+        changed = option.signed == 'if changed' and value != option.default
+        if option.signed is True or changed:
             values[name] = value
     return values
 
@@ -554,9 +555,9 @@ def _argument(option: Option, not_given: bool, overrides: bool) -> dict[str, Any
     """
     Return what argparse's ``add_argument`` is told about an option.
     """
-    help = option.info.help
+    help = option.help
     if overrides:
-        metavar = option.info.metavar or METAVARS.get(option.type, 'NAME')
+        metavar = option.metavar or METAVARS.get(option.type, 'NAME')
         return {
             'help': help.replace('%', '%%'),
             'type': option.type,
@@ -566,19 +567,19 @@ def _argument(option: Option, not_given: bool, overrides: bool) -> dict[str, Any
     if not_given and option.default not in (None, MISSING, ()):
         help = f'{help} (default: {option.default})'
     told: dict[str, Any] = {'default': default, 'help': help.replace('%', '%%')}
-    if option.type is bool and option.info.read is None:
+    if option.type is bool and option.read is None:
         return {'action': Switch, **told}
-    if option.info.nargs or option.info.positional:
-        told['nargs'] = option.info.nargs or '?'
+    if option.nargs or option.positional:
+        told['nargs'] = option.nargs or '?'
     elif option.type is tuple:
         told['action'] = Extend
-    if option.info.nargs:
+    if option.nargs:
         told['type'] = str
-    elif option.info.choices is not None and option.type is str:
-        told['choices'] = option.info.choices
+    elif option.choices is not None and option.type is str:
+        told['choices'] = option.choices
     else:
         told['type'] = option.from_text
-    told['metavar'] = option.info.metavar or METAVARS.get(option.type)
+    told['metavar'] = option.metavar or METAVARS.get(option.type)
     return told
 
 

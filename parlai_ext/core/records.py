@@ -55,6 +55,8 @@ EXPECTED = {
     'dict_type': 'a mapping',
     'model_type': 'a mapping',
     'dataclass_type': 'a mapping',
+    'greater_than_equal': 'a larger number',
+    'less_than_equal': 'a smaller number',
 }
 
 

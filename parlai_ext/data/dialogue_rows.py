@@ -214,9 +214,10 @@ def _row(
         turn = _turn(source, record, line, place.rstrip(': ') or 'the row')
         number = record.get(source.column('turn'))
         if number is not None:
-            if not str(number).strip().isdecimal():
-                raise BadRecord(f"'turn' is a number, not {brief(str(number).strip())}")
-            number = int(str(number).strip())
+            digits = str(number).strip()
+            if not digits.isdecimal():
+                raise BadRecord(f"'turn' is a number, not {brief(digits)}")
+            number = int(digits)
         return DialogueRow(line, name, turn, number)
     except BadRecord as error:
         problem = f'{place if name is None else ""}{error}'

@@ -14,9 +14,10 @@ from parlai_ext.data import dialogue_rows as rows
 from parlai_ext.data.corpora import END, Turns, archived_texts, marked_utterances
 from parlai_ext.data.source_file import (
     ZIPPED_LOG,
+    BadRecord,
     SourceFile,
     brief,
-    first_json_problem,
+    numbered_records,
 )
 
 SUFFIXES = ('.csv', '.json', '.jsonl', '.log', '.txt', ZIPPED_LOG)
@@ -90,9 +91,11 @@ def detect_format(source: SourceFile, before: str | None = None) -> str:
         raise UserError(f'{source.file}: the file is empty')
     if source.file.endswith('.csv'):
         return 'csv'  # whose reader says what is wrong with the header
-    reason = (
-        first_json_problem(source) or f'its first line is {brief(source.first_line)}'
-    )
+    reason = f'its first line is {brief(source.first_line)}'
+    if source.first_line.lstrip().startswith(('{', '[')):
+        line, place, record = next(numbered_records(source))
+        if isinstance(record, BadRecord):
+            reason = f'line {line}: {place}{record}'
     likeness = SequenceMatcher(b=source.first_line[:80])
 
     def alike(name: str) -> float:

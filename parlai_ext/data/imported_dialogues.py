@@ -102,7 +102,6 @@ def read_imports(
     *,
     skip_bad_rows: bool | None = False,
     columns: Mapping[str, str] | None = None,
-    progress: bool = True,
 ) -> ImportedDialogues:
     """
     Return the dialogues of these files.
@@ -116,7 +115,7 @@ def read_imports(
     """
     imports = ImportedDialogues()
     self_chat_files: list[SourceFile] = []
-    with bar_of('read', None, progress, delay=1) as bar:
+    with bar_of('read', None, delay=1) as bar:
         for imports.format, source in read_sources(paths, wanted, columns):
             form = FORMATS[imports.format]
             file_rules = rules

@@ -276,7 +276,7 @@ def brief(value: Any) -> str:
     """
     Return a value as a short quotation on one line.
     """
-    text = value if isinstance(value, str) else str(value)
+    text = str(value)
     return ascii(text) if len(text) <= 40 else ascii(text[:40]) + '…'
 
 
@@ -378,17 +378,6 @@ def first_record(source: SourceFile) -> Mapping[str, Any]:
         if not isinstance(record, BadRecord):
             return record
     return {}
-
-
-def first_json_problem(source: SourceFile) -> str:
-    """
-    Return what is wrong with the first JSON record of a file that none can be read of,
-    with its line; '' for a file that is no JSON.
-    """
-    if not source.first_line.lstrip().startswith(('{', '[')):
-        return ''
-    line, place, record = next(numbered_records(source))
-    return f'line {line}: {place}{record}' if isinstance(record, BadRecord) else ''
 
 
 def text_value(record: Any, key: str, where: str) -> str:

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.core.errors import UserError, nearest
+from parlai_ext.core.errors import UserError, nearest, require_known
 from parlai_ext.core.options import option
 from parlai_ext.files.csv_file import read_csv
 from parlai_ext.files.json_file import is_texts, json_lines, read_json
@@ -249,9 +249,8 @@ def conditions_of(data: ToxicData, columns: set[str]) -> list[Condition]:
             text = f'{flag} {",".join(bound)}'
             conditions.append(Condition(f'{side}_emotion', sign, tuple(bound), text))
     for one in conditions:
-        if one.column not in columns:
-            hint = nearest(one.column, columns)
-            raise UserError(f'{one.text}: there is no column {one.column!r}; {hint}')
+        problem = f'{one.text}: there is no column {one.column!r}'
+        require_known(one.column, columns, problem)
     return conditions
 
 
@@ -266,8 +265,13 @@ def read_pairs(data: ToxicData) -> dict[str, list[ToxicPair]]:
             '--toxic-data is needed: a folder of DiaSafety or ToxiChat, or CSV files '
             'with the columns id, toxic, answer'
         )
+    places = [Path(data.path)]
+    if not places[0].exists():  # a comma may be part of a name if there is but one
+        places = [Path(part.strip()).expanduser() for part in data.path.split(',')]
     pairs: dict[str, list[ToxicPair]] = {fold: [] for fold in FOLDS}
-    for place in places_of(data.path):
+    for place in places:
+        if not place.exists():
+            raise UserError(f'--toxic-data: there is no file or folder {place}')
         for fold, pair in pairs_of_place(place, data):
             pairs[fold].append(pair)
     return pairs
@@ -299,23 +303,6 @@ def pairs_of_place(place: Path, data: ToxicData) -> Iterator[tuple[str, ToxicPai
         if place.is_dir()
         else f'{place}: a file {endings} is expected'
     )
-
-
-def places_of(path: str) -> list[Path]:
-    """
-    Return the files or folders of a list with commas; a comma may be part of a name if
-    there is but one.
-
-    :raises UserError: when one does not exist.
-    """
-    one = Path(path)
-    if one.exists():
-        return [one]
-    places = [Path(part.strip()).expanduser() for part in path.split(',')]
-    for place in places:
-        if not place.exists():
-            raise UserError(f'--toxic-data: there is no file or folder {place}')
-    return places
 
 
 def fold_of_file(path: Path) -> str | None:

@@ -78,7 +78,7 @@ def open_engine(
 
         for name, one in options_of(EngineOptions).items():
             if name.startswith(RAY) and getattr(options, name) is not None:
-                raise UserError(f'{one.flag()} needs --engine ray')
+                raise UserError(f'{one.flag_name()} needs --engine ray')
         yield LocalEngine(options.workers)
         return
     if options.workers is not None:

@@ -191,7 +191,7 @@ def read_model_card(doc: Document) -> ModelCard:
         parts[key] = tuple(doc.options(cls, entry, (key, i)) for i, entry in entries)
         for i, part in enumerate(parts[key]):
             if not SHA256.fullmatch(part.sha256):
-                problem = f'{options_of(cls)["sha256"].info.help} are expected'
+                problem = f'{options_of(cls)["sha256"].help} are expected'
                 raise doc.error((key, i, 'sha256'), problem)
     card = replace(card, **parts)
     for kind in card.kinds:

@@ -151,7 +151,7 @@ def _section(
     """
     raw = doc.typed(data.get(section) or {}, (section,), dict)
     values = given_options(cls, raw, '', doc.error_in((section,)))
-    paths = {key for key, option in options_of(cls).items() if option.info.path}
+    paths = {key for key, option in options_of(cls).items() if option.path}
     return values | {
         key: resolve_path(doc, value) for key, value in values.items() if key in paths
     }

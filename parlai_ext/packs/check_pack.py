@@ -37,10 +37,16 @@ from parlai_ext.core.signature import (
     signature_differences,
 )
 from parlai_ext.engines.machine import Machine
-from parlai_ext.judge_check.check_run import basis_of, make_check
+from parlai_ext.judge_check.check import basis_of, make_check
 from parlai_ext.judge_check.record import SAMPLE, JudgeCheck, check_basis, read_check
-from parlai_ext.packs.options import RegenerateOptions
-from parlai_ext.packs.pack import Pack, PackIndex, read_index, read_run, unpacked
+from parlai_ext.packs.pack import (
+    Pack,
+    PackIndex,
+    RegenerateOptions,
+    read_index,
+    read_run,
+    unpacked,
+)
 from parlai_ext.packs.publish import dialogue_digest
 from parlai_ext.packs.verify import (
     WRONG,

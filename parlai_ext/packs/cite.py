@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from parlai_ext.core.errors import UserError, nearest
+from parlai_ext.core.errors import require_known
 from parlai_ext.core.options import option
 from parlai_ext.judge_check.section import UNCHECKED, outcome_on
 from parlai_ext.packs.pack import Pack
@@ -67,17 +67,12 @@ def cite_pack(pack: Pack, options: CiteOptions) -> list[Citation]:
     for signature in pack.index.scores.values():
         ranking = rank_by_own_rule(pack.run, signature)
         dimension = options.dimension or ranking.dimensions[0]
-        if dimension not in ranking.standings:
-            hint = nearest(dimension, ranking.dimensions)
-            raise UserError(f'--dimension {dimension!r}: no scores; {hint}')
+        problem = f'--dimension {dimension!r}: no scores'
+        require_known(dimension, ranking.dimensions, problem)
         rows = best_first(ranking.standings[dimension])
         if options.system is not None:
-            names = [row.system for row in rows]
-            if options.system not in names:
-                hint = nearest(options.system, names)
-                raise UserError(
-                    f'--system {options.system!r}: no target of the pack; {hint}'
-                )
+            problem = f'--system {options.system!r}: no target of the pack'
+            require_known(options.system, [row.system for row in rows], problem)
             rows = [row for row in rows if row.system == options.system]
         # unlike all other numbers of a citation, the counts of a judge check cannot be
         # made again from the scores

@@ -5,6 +5,8 @@ Its members lie as in a run folder, so that an unpacked pack is one. `pack.json`
 them with their sha256 and says what the run rests on: protocol, partners, openers,
 scorers. The hash of `pack.json` is the pack's id: it depends on the content of all
 members, and on no clock, path or version of zlib.
+
+The help of commands imports this module.
 """
 
 import hashlib
@@ -22,6 +24,7 @@ from typing import Any
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.json_text import parse_own_json
 from parlai_ext.core.nouns import Dialogue, content_id
+from parlai_ext.core.options import option
 from parlai_ext.core.records import WrongType, record_from_json, record_to_json
 from parlai_ext.store import RunFolder
 from parlai_ext.store import manifest as manifests
@@ -58,6 +61,51 @@ MOST_BOOTSTRAPS = 20_000
 MOST_SHUFFLES = 1_000
 MOST_CELLS = 20_000_000  # of the array target × partner × opener
 MOST_OPENERS = 1_000_000  # or imported dialogues of a pair, each of which is an object
+
+
+@dataclass(frozen=True)
+class RegenerateOptions:
+    """
+    How much of a pack is made again, and how near it must come.
+    """
+
+    sample: int = option(0, low=0, help='utterances that are scored again (0)')
+    regenerate: int = option(
+        0,
+        low=0,
+        metavar='M',
+        help='dialogues that are played again, of as many targets as there are (0)',
+    )
+    judge_check: bool = option(
+        False,
+        help='make the judge check again, about a quarter of the scorings of the run',
+    )
+    tolerance: float = option(
+        0.001,
+        low=0,
+        help='by so much a score may differ from the one made again (0.001)',
+    )
+    max_different: float = option(
+        0.0,
+        low=0,
+        high=1,
+        metavar='SHARE',
+        help='share of the dialogues played again, or of the pairs of a judge check, '
+        'that may differ, as near ties may flip on another machine (0)',
+    )
+    draw: int | None = option(
+        None,
+        metavar='SEED',
+        help='draws what is made again (default: drawn afresh and printed, so that '
+        'nobody knows beforehand what will be checked)',
+    )
+
+    @property
+    def any(self) -> bool:
+        """
+        True if something is made again.
+        """
+        return bool(self.sample or self.regenerate or self.judge_check)
 
 
 @dataclass(frozen=True)
@@ -269,18 +317,12 @@ def read_index(folder: Path, path: Path) -> tuple[PackIndex, str]:
             raise ValueError(f'it has more than {LONGEST_INDEX:,} bytes')
         data = file.read_bytes()
         index = parse_own_json(data)
-        if not isinstance(index, dict) or index.get('format') != FORMAT:
-            raise ValueError(f'its format is not {FORMAT!r}')
-        if index.get('schema') != SCHEMA:
-            made = (index.get('environment') or {}).get('parlai_ext', 'another version')
-            raise ValueError(
-                f'it has schema {index.get("schema")!r}, this parlai_ext reads schema '
-                f'{SCHEMA}; it was made by parlai_ext {made}'
-            )
         record = record_from_json(PackIndex, index)
+        if (record.format, record.schema) != (FORMAT, SCHEMA):
+            raise ValueError(f'it is no {FORMAT!r} of schema {SCHEMA}')
     except OSError:
         raise UserError(f'{path} is no pack: it has no {INDEX}') from None
-    except (ValueError, WrongType, AttributeError) as error:
+    except (ValueError, WrongType) as error:
         raise UserError(f'{path} is no pack: {INDEX}: {error}') from None
     return record, hashlib.sha256(data).hexdigest()
 

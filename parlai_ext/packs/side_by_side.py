@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from functools import partial
 from itertools import zip_longest
 from operator import itemgetter
 from pathlib import Path
@@ -33,7 +32,7 @@ from parlai_ext.view.table import Column, IntervalColumn, Table, number_column
 from parlai_ext.view.text import DASH, one_line
 
 MOST_DIALOGUES = 8
-Row = tuple[str, Standing | None, Standing | None]  # of a system in both runs
+Row = tuple[Any, ...]  # a system, then its rank and its score in either run
 Parts = list[tuple[list[str], bool]]  # words, and whether the other text lacks them
 
 
@@ -105,12 +104,11 @@ def system_table(first: Side, other: Side, dimension: str) -> Table:
         for side in sides
     )
     columns = [Column('system', 'System', itemgetter(0))]
-    for place, name in enumerate((side.name for side in sides), 1):
+    for place, side in zip((1, 3), sides, strict=True):
+        score = itemgetter(place + 1)
         columns += [
-            number_column('rank', 'Rank', partial(_rank, place), under=name),
-            IntervalColumn(
-                'score', 'Score', partial(_score, place), digits=3, under=name
-            ),
+            number_column('rank', 'Rank', itemgetter(place), under=side.name),
+            IntervalColumn('score', 'Score', score, digits=3, under=side.name),
         ]
     if first.ranking.scorer_signature == other.ranking.scorer_signature:
         columns += [
@@ -120,45 +118,39 @@ def system_table(first: Side, other: Side, dimension: str) -> Table:
     names = sorted(
         {**ours, **theirs}, key=lambda name: name not in ours.keys() & theirs
     )
-    return Table(columns, [(name, ours.get(name), theirs.get(name)) for name in names])
+    rows = [
+        (name, *_rank_and_score(ours.get(name)), *_rank_and_score(theirs.get(name)))
+        for name in names
+    ]
+    return Table(columns, rows)
 
 
-def _rank(place: int, row: Row) -> int | None:
-    one = row[place]
-    return one.rank if isinstance(one, Standing) else None
-
-
-def _score(place: int, row: Row) -> Estimate | None:
+def _rank_and_score(one: Standing | None) -> tuple[int | None, Estimate]:
     """
-    Return the score in one run, with the interval for its partners only.
+    Return the rank and the score, with the interval for its partners only, in one run.
     """
-    one = row[place]
-    if not isinstance(one, Standing):
-        return None
-    return Estimate(one.score, one.low_fixed, one.high_fixed)
+    if one is None:
+        return None, Estimate(None, None, None)
+    return one.rank, Estimate(one.score, one.low_fixed, one.high_fixed)
 
 
 def _difference(row: Row) -> str:
     """
     Return the second score less the first.
     """
-    first, other = (
-        one.value if one else None for one in (_score(k, row) for k in (1, 2))
-    )
-    return DASH if first is None or other is None else signed(other - first, 3)
+    first, other = row[2].value, row[4].value
+    return DASH if None in (first, other) else signed(other - first, 3)
 
 
 def _intervals(row: Row) -> str:
     """
     Return whether the two intervals are apart or overlap.
     """
-    ends = [(one.low, one.high) for one in (_score(k, row) for k in (1, 2)) if one]
-    lows, highs = (
-        [end for end in side if end is not None] for side in zip(*ends, strict=True)
-    )
-    if len(lows) < 2:
+    one, other = row[2], row[4]
+    if None in (one.low, other.low):
         return DASH
-    return 'apart' if max(lows) > min(highs) else 'overlap'
+    is_apart = max(one.low, other.low) > min(one.high, other.high)
+    return 'apart' if is_apart else 'overlap'
 
 
 def chosen_dialogues(

@@ -12,7 +12,7 @@ its outcomes follow from them.
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -156,32 +156,28 @@ def _judge_finding(
     """
     Return what is known of the check of a judge, whose counts are taken as they are.
     """
-    about, name, outcomes = 'judge check', scorer_name(signature), list[str]()
-    checked = finding(about, '', judge_problems(run, signature, outcomes))
-    if not outcomes and not checked.problems:
+    about, name = 'judge check', scorer_name(signature)
+    if problems := finding(about, '', judge_problems(run, signature)).problems:
+        return finding_of(about, '', [f'{name}: {line}' for line in problems])
+    check = read_check(run.scores(signature))
+    if check is None:
         return PackFinding(about, f'{name}: none; this judge is unchecked')
-    text = f'{name}: {"".join(outcomes)}; follows from its counts'
-    return finding_of(about, text, [f'{name}: {line}' for line in checked.problems])
+    by_outcome: dict[str, list[str]] = {}
+    for dimension, own in check.dimensions.items():
+        by_outcome.setdefault(own.outcome, []).append(dimension)
+    outcomes = '; '.join(f'{o} on {", ".join(n)}' for o, n in by_outcome.items())
+    return finding_of(about, f'{name}: {outcomes}; follows from its counts', ())
 
 
-def judge_problems(
-    run: RunFolder, signature: str, outcomes: list[str]
-) -> Iterator[str]:
+def judge_problems(run: RunFolder, signature: str) -> Iterator[str]:
     """
     Yield where the check of a judge is not that of these scores, or its outcomes do not
     follow from its counts.
-
-    :param outcomes: takes the outcomes, ``fail on A; pass on B, C``, if there is a
-        check.
     """
     store = run.scores(signature)
     check = read_check(store)
     if check is None:
         return
-    by_outcome: dict[str, list[str]] = {}
-    for name, own in check.dimensions.items():
-        by_outcome.setdefault(own.outcome, []).append(name)
-    outcomes.append('; '.join(f'{o} on {", ".join(n)}' for o, n in by_outcome.items()))
     if check.signature != store.signature:
         yield (
             f'it is the check of other scores: {check.signature:.80}, not '
@@ -228,7 +224,11 @@ def manifest_problems(index: PackIndex, run: RunFolder) -> Iterator[str]:
     Yield what of the manifest does not follow from the rest of it, or from the index.
     """
     manifest = run.manifest
-    yield from _index_problems(index, run)
+    scores = {store.root.name: store.signature for store in run.score_stores()}
+    gives = make_index(manifest, scores, index.members, index.withheld_text)
+    sides = (record_to_json(replace(one, members={})) for one in (index, gives))
+    for place, a, b in differences(*sides):
+        yield f'{place}: {INDEX} says {a}, the files give {b}'
     if manifest.signature != (derived := manifest.dialogue_signature()):
         yield (
             f'signature: manifest.json says {manifest.signature}, its settings '
@@ -241,20 +241,6 @@ def manifest_problems(index: PackIndex, run: RunFolder) -> Iterator[str]:
         if not index.withheld_text and opener.id != own:
             yield f'opener {opener.id}: its text was changed (its hash is {own})'
     yield from _pairing_problems(run)
-
-
-def _index_problems(index: PackIndex, run: RunFolder) -> Iterator[str]:
-    """
-    Yield what the index says otherwise than the manifest and the scores.
-    """
-    scores = {store.root.name: store.signature for store in run.score_stores()}
-    derived = make_index(run.manifest, scores, index.members, index.withheld_text)
-    for field in fields(PackIndex):
-        says = record_to_json(getattr(index, field.name))
-        gives = record_to_json(getattr(derived, field.name))
-        if field.name not in ('members', 'format', 'schema'):
-            for place, a, b in differences(says, gives, field.name):
-                yield f'{place}: {INDEX} says {a}, the files give {b}'
 
 
 def scorer_problems(index: PackIndex, run: RunFolder) -> Iterator[str]:
@@ -317,7 +303,7 @@ def _config_problems(
         value = config.get(key)
         if value is None:
             continue
-        if option.info.model is not None:
+        if option.model is not None:
             if models and value not in {*models, *NO_MODEL}:
                 yield (
                     f'{place}.{key}: {value!r:.100} is none of the models that made '

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
-from parlai_ext.core.errors import UserError, nearest
+from parlai_ext.core.errors import UserError, require_known
 from parlai_ext.core.nouns import content_id
 from parlai_ext.core.options import option
 from parlai_ext.data.recorded_answers import RecordedAnswer
@@ -184,8 +184,8 @@ def _judged_systems(
     named = [('--human', options.human), ('--toxic', options.toxic)]
     named += [('--systems', name) for name in options.systems]
     for flag, name in named:
-        if name is not None and name not in known:
-            raise UserError(f'{flag} {name}: has no answers; {nearest(name, known)}')
+        if name is not None:
+            require_known(name, known, f'{flag} {name}: has no answers')
     if SHUFFLED in known:
         raise UserError(f'--answers: a system may not be called {SHUFFLED}')
     wanted = {*(options.systems or known)} - {options.human, options.toxic}

@@ -18,7 +18,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from parlai_ext.core.errors import UserError, nearest
+from parlai_ext.core.errors import require_known
 from parlai_ext.people.given_answers import GivenAnswer, side_notes
 from parlai_ext.people.questionnaire import PAIR, SIDES, TIED, UNRELATED
 from parlai_ext.people.ranking import known_text, sparse_tables
@@ -286,8 +286,7 @@ def agreed_items(
     :raises UserError: for an answer that there is not.
     """
     for name in filter(None, limits):
-        if name not in answer_names:
-            raise UserError(f'--min-agreeing {name}: {nearest(name, answer_names)}')
+        require_known(name, answer_names, f'--min-agreeing {name}: no answer')
     of_any = limits.get('', np.inf)
     return [one for one in items if one.votes >= limits.get(one.leading or '', of_any)]
 

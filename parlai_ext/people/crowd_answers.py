@@ -20,7 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.core.errors import UserError, nearest
+from parlai_ext.core.errors import UserError, require_known
 from parlai_ext.core.nouns import HumanJudgement
 from parlai_ext.data.judged.readers import FEATURES, DataFile, read_spot_the_bot
 from parlai_ext.data.parlai_logs import Chat
@@ -62,7 +62,6 @@ class CrowdFormat:
     read: Callable[[Sequence[Path], Questionnaire], Judgements]
     files: str
     questionnaire: str
-    recursive: bool = False
 
 
 # --------------------------------------------------------------------------- ACUTE-Eval
@@ -171,7 +170,7 @@ def own_chats(names: Sequence[str]) -> set[tuple[str, str | None]]:
     """
     Return, from logs of model_chat, each annotator with the ids of their own chats.
     """
-    paths = answer_files(names, FORMATS['model_chat'].files, deep=True)
+    paths = answer_files(names, FORMATS['model_chat'].files)
     chats = ((_read_chat(path), path.stem) for path in paths)
     return {(chat.worker, chat.id or stem) for chat, stem in chats}
 
@@ -326,9 +325,9 @@ def read_spotted_segments(paths: Sequence[Path], _: Questionnaire) -> Judgements
 
 FORMATS: Mapping[str, CrowdFormat] = {
     'acute_eval': CrowdFormat(read_acute, '*.full.csv', 'acute'),
-    'model_chat': CrowdFormat(read_model_chat, '*.json', 'likert_2022', True),
+    'model_chat': CrowdFormat(read_model_chat, '**/*.json', 'likert_2022'),
     'turn_annotations': CrowdFormat(
-        read_turn_annotations, 'agent_data.json', 'likert_2022', True
+        read_turn_annotations, '**/agent_data.json', 'likert_2022'
     ),
     'spot_the_bot': CrowdFormat(
         read_spotted_segments, 'annotated-*.jsonl', 'spot_the_bot'
@@ -353,7 +352,7 @@ def read_crowd_answers(
     """
     kind = FORMATS[format]
     asked = read_questionnaire(questionnaire or kind.questionnaire)
-    return kind.read(answer_files(names, kind.files, deep=kind.recursive), asked)
+    return kind.read(answer_files(names, kind.files), asked)
 
 
 def answers_of_judgements(
@@ -388,18 +387,15 @@ def answers_of_judgements(
         item, shown = items[frozenset(ids)]
         if isinstance(one, Comparison):
             answer = SIDES[shown.index(ids[not one.value])]
-        elif one.dimension in labels:
-            answer = labels[one.dimension]
         else:
-            hint = nearest(one.dimension, labels)
-            raise UserError(f'--answers: bucket {one.dimension}: {hint}')
+            problem = f'--answers: bucket {one.dimension}: no label'
+            require_known(one.dimension, labels, problem)
+            answer = labels[one.dimension]
         answers.append(GivenAnswer(item, '', answer, annotator=one.rater or ''))
     return answers
 
 
-def answer_files(
-    names: Sequence[str], *patterns: str, deep: bool = False
-) -> list[Path]:
+def answer_files(names: Sequence[str], *patterns: str) -> list[Path]:
     """
     Return the files that were named, and those of a folder that fit a pattern.
     """
@@ -407,8 +403,7 @@ def answer_files(
     for path in map(Path, names):
         inside = [path]
         if path.is_dir():
-            find = path.rglob if deep else path.glob
-            inside = [found for pattern in patterns for found in sorted(find(pattern))]
+            inside = [found for one in patterns for found in sorted(path.glob(one))]
         if not inside:
             raise UserError(f'--answers {path}: no {", ".join(patterns)} is in it')
         paths += inside

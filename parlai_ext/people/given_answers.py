@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.core.errors import UserError, nearest
+from parlai_ext.core.errors import UserError, require_known
 from parlai_ext.core.nouns import HumanJudgement
 from parlai_ext.core.options import option
 from parlai_ext.core.records import WrongType, record_from_json
@@ -268,9 +268,8 @@ def read_page_file(path: str | Path, keys: Mapping[str, RatingKey]) -> PageAnswe
             ('dimension', allowed),
             ('answer', allowed.get(answer.dimension, ())),
         ):
-            if (value := getattr(answer, name)) not in known:
-                hint = nearest(value, known)
-                raise UserError(f'{path}: answers[{place}].{name}: {value!r}; {hint}')
+            value = getattr(answer, name)
+            require_known(value, known, f'{path}: answers[{place}].{name}: {value!r}')
     name, rating_set = file.annotator.strip(), file.rating_set
     answers = (replace(a, annotator=name, rating_set=rating_set) for a in file.answers)
     return replace(file, answers=tuple(answers))

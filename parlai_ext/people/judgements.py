@@ -18,19 +18,23 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from itertools import compress
+from operator import attrgetter
 from typing import TypeVar
 
-from parlai_ext.core.errors import UserError, nearest
+from parlai_ext.core.errors import UserError, require_known
 from parlai_ext.core.nouns import HumanJudgement
 from parlai_ext.people.rating_set import ShownTurn
 from parlai_ext.ranking.annotator_agreement import near_median
 from parlai_ext.store.lines import json_lines_text
+from parlai_ext.view.table import Column, Table
 from parlai_ext.view.text import csv_text, spreadsheet_text
 
 JUDGEMENT_COLUMNS = ('system', 'dimension', 'value', 'rater', 'dialogue_id')
 COMPARISON_COLUMNS = (
-    *('rater', 'dimension', 'first', 'second', 'winner'),
-    *('first_dialogue_id', 'second_dialogue_id', 'item'),
+    *map(Column, ('rater', 'dimension', 'first', 'second', 'winner')),
+    Column('first_dialogue_id', of=attrgetter('first_dialogue')),
+    Column('second_dialogue_id', of=attrgetter('second_dialogue')),
+    Column('item'),
 )
 TIE = 0.5
 FILE, CARD = 'judged.jsonl', 'judged.yaml'
@@ -132,9 +136,7 @@ class Judgements:
             ('--rename', kept, renamed),
         ):
             for name in given:
-                if name not in known:
-                    hint = nearest(name, known)
-                    raise UserError(f'{option} {name}: not judged; {hint}')
+                require_known(name, known, f'{option} {name}: not judged')
         names = {name: renamed.get(name, name) for name in kept}
         if len(set(names.values())) < len(names):
             new = ', '.join(names.values())
@@ -238,14 +240,7 @@ def comparisons_csv(comparisons: Sequence[Comparison]) -> str:
     """
     Return comparisons as CSV; the winner of a tie is empty.
     """
-    rows = (
-        (
-            *(spreadsheet_text(c.rater), c.dimension, c.first, c.second, c.winner),
-            *(c.first_dialogue, c.second_dialogue, c.item),
-        )
-        for c in comparisons
-    )
-    return csv_text([COMPARISON_COLUMNS, *rows])
+    return Table(COMPARISON_COLUMNS, comparisons).csv()
 
 
 def judged_lines(

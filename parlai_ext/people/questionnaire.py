@@ -39,7 +39,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from parlai_ext import zoo_configs
-from parlai_ext.core.errors import UserError, nearest
+from parlai_ext.core.errors import UserError, require_known
 from parlai_ext.core.options import option
 from parlai_ext.files.yaml_file import Document, read_file
 
@@ -155,10 +155,7 @@ class Questionnaire:
         """
         known = [question.dimension for question in self.questions]
         for name in dimensions:
-            if name not in known:
-                raise UserError(
-                    f'--ask {name}: no question of {self.name}; {nearest(name, known)}'
-                )
+            require_known(name, known, f'--ask {name}: no question of {self.name}')
         asked = tuple(q for q in self.questions if q.dimension in dimensions)
         return replace(self, questions=asked)
 

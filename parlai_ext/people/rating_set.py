@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, combinations, islice, zip_longest
 from pathlib import Path
 
-from parlai_ext.core.errors import UserError, nearest
+from parlai_ext.core.errors import UserError, require_known
 from parlai_ext.core.nouns import content_id
 from parlai_ext.core.options import option
 from parlai_ext.core.records import record_from_json, record_to_json
@@ -283,7 +283,6 @@ def _draw(*parts: object) -> str:
 
 FOLDER = 'people'
 KEY = 'key.json'
-SCHEMA = 1
 FORMAT = 'parlai_ext ratings'  # of the files that pages save
 ANSWER_COLUMN = {PAIR: 'choice', LIKERT: 'label'}  # of a sheet, which is filled in
 LETTERS = {TIED: 'T', UNRELATED: 'U'}
@@ -346,7 +345,6 @@ class RatingKey(Questionnaire):
     :param human: the system of the human answers.
     """
 
-    schema: int
     rating_set: str
     items: Mapping[str, tuple[KeyDialogue, ...]]
     controls: tuple[str, ...] = ()
@@ -422,10 +420,9 @@ def check_targets(run: RunFolder, systems: Sequence[str]) -> None:
     """
     Refuse a system that is no target of the run.
     """
-    unknown = sorted(set(systems) - set(run.manifest.targets))
-    if unknown:
-        hint = nearest(unknown[0], run.manifest.targets)
-        raise UserError(f'--systems {unknown[0]}: no target of the run; {hint}')
+    for name in systems:
+        problem = f'--systems {name}: no target of the run'
+        require_known(name, run.manifest.targets, problem)
 
 
 def rating_key(
@@ -446,7 +443,6 @@ def rating_key(
     }
     return RatingKey(
         **vars(asked),
-        schema=SCHEMA,
         rating_set=content_id('rating set', [record_to_json(asked), sorted(by_item)]),
         items=by_item,
         controls=controls,

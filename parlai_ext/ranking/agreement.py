@@ -44,7 +44,6 @@ from parlai_ext.ranking.intervals import (
     FEWEST_OPENERS,
     Floats,
     Sampling,
-    check_table,
     draw_counts,
     draw_groups,
     draw_means,
@@ -444,9 +443,8 @@ def correlate_with_reference(
 
     :param values: ``[system, partner, opener]`` dialogue means, NaN for no score.
     """
-    table = check_table(values, systems)
-    chosen = _systems_with_both(table, systems, reference)
-    table, names = table[chosen], [systems[i] for i in chosen]
+    chosen = _systems_with_both(values, systems, reference)
+    table, names = values[chosen], [systems[i] for i in chosen]
     panel = None
     if isinstance(reference, Mapping):
         target = np.array([float(reference[name]) for name in names])
@@ -480,7 +478,7 @@ def correlate_with_reference(
 
 
 def _systems_with_both(
-    table: Floats, systems: Sequence[str], reference: Reference
+    values: Floats, systems: Sequence[str], reference: Reference
 ) -> list[int]:
     """
     Return the places of the systems with a score and a reference value, in the order of
@@ -490,7 +488,7 @@ def _systems_with_both(
         judged = {name for name, value in reference.items() if value is not None}
     else:
         judged = {judgement.system for judgement in reference}
-    scored = ~np.isnan(system_means(table))
+    scored = ~np.isnan(system_means(values))
     chosen = [i for i, name in enumerate(systems) if name in judged and scored[i]]
     return sorted(chosen, key=lambda i: systems[i])
 

@@ -51,25 +51,6 @@ Floats = NDArray[np.float64]
 DIGITS = 12
 
 
-def check_table(values: Floats, systems: Sequence[str]) -> Floats:
-    """
-    Return ``values`` as a float array that fits ``systems``.
-
-    :raises ValueError: on a wrong shape, an infinite score or a name given twice.
-    """
-    table = np.asarray(values, dtype=np.float64)
-    if table.ndim != 3 or len(table) != len(systems):
-        raise ValueError(
-            f'values has shape {table.shape}; ({len(systems)}, partners, openers) '
-            'would fit the systems'
-        )
-    if np.isinf(table).any():
-        raise ValueError('values holds an infinite score; NaN says "no score"')
-    if len(set(systems)) != len(systems):
-        raise ValueError('systems names one system twice')
-    return table
-
-
 def system_means(values: Floats) -> Floats:
     """
     Return each system's mean over its scored dialogues, NaN when it has none.

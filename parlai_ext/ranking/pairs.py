@@ -3,7 +3,7 @@ What lies behind a ranking: how the dialogue means of a system spread, how it do
 each partner, and every pair of systems compared: the difference of their scores, and
 whether the ranking tells them apart.
 
-Interval and claim are one: both come from `pair_claims`, which takes all pairs
+Interval and claim are one: both come from `pair_reaches`, which takes all pairs
 together, so that two systems are told apart exactly where the interval of their
 difference leaves out 0, and agree with rank ranges and tied groups. What an opener, or
 a partner, does to both systems cancels out, because all systems share their draws.
@@ -33,7 +33,7 @@ from parlai_ext.ranking.intervals import (
     json_number,
     round_off_noise,
 )
-from parlai_ext.ranking.standings import pair_claims, significantly_better
+from parlai_ext.ranking.standings import pair_reaches, significantly_better
 
 BINS = 24
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -90,7 +90,7 @@ def pair_differences(
     draws = draw_means(values, sampling)
     chosen = np.flatnonzero(np.array(ranked, bool) & ~np.isnan(draws.means))
     reach = np.full((len(systems), len(systems)), np.inf)
-    reach[np.ix_(chosen, chosen)] = pair_claims(draws.select(chosen)).reach
+    reach[np.ix_(chosen, chosen)] = pair_reaches(draws.select(chosen))
     pairs = []
     for i, j in combinations(range(len(systems)), 2):
         gaps = values[i] - values[j]

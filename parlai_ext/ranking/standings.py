@@ -35,7 +35,6 @@ from parlai_ext.ranking.intervals import (
     Draws,
     Floats,
     Sampling,
-    check_table,
     degrees_of_freedom,
     draw_means,
     intervals_for,
@@ -111,29 +110,18 @@ def significantly_better(
     A difference that is the same in every draw is significant. Nothing is claimed of a
     system with fewer than three distinct openers.
     """
-    claims = pair_claims(draws)
-    return claims.difference * (1 if higher_is_better else -1) > claims.reach
+    differences = draws.means[:, None] - draws.means[None, :]
+    return differences * (1 if higher_is_better else -1) > pair_reaches(draws)
 
 
-@dataclass(frozen=True)
-class PairClaims:
+def pair_reaches(draws: Draws) -> Floats:
     """
-    The differences of all pairs of systems, with intervals that hold together.
+    Return ``[i, j]``: how far the interval of the difference of the means of systems
+    ``i`` and ``j`` reaches to both sides; infinite where nothing is known. All hold
+    together with 95 % confidence.
 
-    ``[i, j]`` of `difference` is the mean of system ``i`` less that of ``j``; its
-    interval reaches `reach` to both sides (infinite where nothing is known). One of the
-    two systems is better as soon as this interval leaves out 0: interval and claim are
-    one.
-    """
-
-    difference: Floats
-    reach: Floats
-
-
-def pair_claims(draws: Draws) -> PairClaims:
-    """
-    Return the differences of all pairs; all their intervals hold together with 95 %
-    confidence.
+    One of the two systems is better as soon as this interval leaves out 0: interval and
+    claim are one.
     """
     deviations, num_partners = draws.fixed, np.ones_like(draws.num_partners)
     if draws.partners == 'sampled':
@@ -163,10 +151,7 @@ def pair_claims(draws: Draws) -> PairClaims:
     bounds = student_bound(quantile, freedom)
     seen = draws.has_interval[:, None] & draws.has_interval[None, :]
     reach = np.where(varies, bounds * errors, tiny)
-    return PairClaims(
-        draws.means[:, None] - draws.means[None, :],
-        np.where(seen & (freedom > 0), reach, np.inf),
-    )
+    return np.where(seen & (freedom > 0), reach, np.inf)
 
 
 @dataclass(frozen=True)
@@ -277,10 +262,9 @@ def rank_dimension(
         intervals, but no rank, and do not change the ranks of others.
     :param counts: of each system its dialogues, and those without a score.
     """
-    table = check_table(values, systems)
     # by name, so that the result does not depend on the order it came in
     order = np.array(sorted(range(len(systems)), key=lambda i: systems[i]), np.int64)
-    table, names = table[order], [systems[i] for i in order]
+    table, names = values[order], [systems[i] for i in order]
     rows, better = rank_draws(
         draw_means(table, sampling),
         names,

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from parlai_ext.core.errors import UserError, nearest
+from parlai_ext.core.errors import require_known
 from parlai_ext.ranking.standings import Standing, best_first
 from parlai_ext.results.ranking import Ranking
 from parlai_ext.view.text import number, one_line
@@ -104,10 +104,8 @@ def plot_ranking(ranking: Ranking, dimension: str | None = None) -> Figure:
     from matplotlib.figure import Figure
 
     names = ranking.dimensions
-    if not names or dimension not in (None, *names):
-        problem = f'no dimension {dimension!r}; {nearest(dimension or "", names)}'
-        raise UserError(f'plot: {problem}')
-    name = dimension or names[0]
+    name = dimension or next(iter(names), '')
+    require_known(name, names, f'plot: no dimension {name!r}')
     standings = best_first(ranking.standings[name])
     figure = Figure(figsize=(7, 1.2 + 0.35 * len(standings)), layout='constrained')
     axes = figure.add_subplot()

@@ -5,6 +5,7 @@ something trivial would have done as well, and what failed.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 from parlai_ext.judge_check import section as judge
@@ -54,13 +55,6 @@ class LeaderboardRow:
     of_baseline: bool = False
 
     @property
-    def floor(self) -> bool:
-        """
-        True if the system is a floor.
-        """
-        return self.standing.is_floor
-
-    @property
     def not_comparable(self) -> bool:
         """
         True if the judge read too many of the system's contexts in part only.
@@ -90,8 +84,7 @@ class LeaderboardRow:
 @dataclass(frozen=True)
 class LeaderboardColumn(Column):
     """
-    A column of the leaderboard; by default its value is the standing's field of its
-    name. In files its numbers have all their figures.
+    A column of the leaderboard. In files its numbers have all their figures.
 
     :param meaning: for the docs.
     :param places: where it is shown: in the `TERMINAL`, on a `PAGE`, or both.
@@ -107,12 +100,6 @@ class LeaderboardColumn(Column):
     rating_heading: str | None = None
     tournaments_only: bool = False
     exact: bool = True
-
-    def value(self, row: LeaderboardRow) -> Any:
-        """
-        Return the value of a row.
-        """
-        return getattr(row.standing, self.name) if self.of is None else self.of(row)
 
 
 def _rank_cell(row: LeaderboardRow) -> Cell:
@@ -131,12 +118,12 @@ def _rank_cell(row: LeaderboardRow) -> Cell:
 
 def _system_cell(row: LeaderboardRow) -> Cell:
     tags = (
-        ('floor', '', row.floor),
+        ('floor', '', row.standing.is_floor),
         ('guessed', '', row.standing.system in row.ranking.guessed),
         ('not comparable', 'warn', row.not_comparable),
         ('not ranked', 'warn', row.standing.rank is None),
     )
-    marks = (('*', row.floor), ('†', row.not_comparable))
+    marks = (('*', row.standing.is_floor), ('†', row.not_comparable))
     return Cell(
         row.standing.system,
         tags=tuple((text, style) for text, style, shown in tags if shown),
@@ -173,6 +160,10 @@ def _rating_sd(row: LeaderboardRow) -> float | None:
 
 
 def _column(name: str, meaning: str, dtype: str, **more: Any) -> LeaderboardColumn:
+    """
+    Return a column of files; by default its value is the standing's field of its name.
+    """
+    more.setdefault('of', attrgetter(f'standing.{name}'))
     return LeaderboardColumn(name, meaning=meaning, dtype=dtype, **more)
 
 

@@ -26,7 +26,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.core.errors import UserError, nearest
+from parlai_ext.core.errors import UserError, nearest, require_known
 from parlai_ext.core.nouns import content_id
 from parlai_ext.core.options import option
 from parlai_ext.files.yaml_file import Document
@@ -85,9 +85,8 @@ class FollowUps:
         :raises UserError: for a dimension that is not there, or if none is left.
         """
         for name in left_out:
-            if name not in self.dimensions:
-                hint = nearest(name, self.dimensions)
-                raise UserError(f'scorer: without: no dimension {name!r}; {hint}')
+            problem = f'scorer: without: no dimension {name!r}'
+            require_known(name, self.dimensions, problem)
         kept = {n: s for n, s in self.dimensions.items() if n not in left_out}
         if not kept:
             raise UserError('scorer: without: no dimension is left')

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from parlai_ext.core.errors import UserError, nearest
+from parlai_ext.core.errors import require_known
 from parlai_ext.core.nouns import Dialogue
 
 NO_KNOWLEDGE = 'the item has neither facts nor a persona'
@@ -80,6 +80,9 @@ class ScoringItem:
         return (*self.context, *(() if self.response is None else (self.response,)))
 
 
+Items = Sequence[ScoringItem]
+
+
 @dataclass(frozen=True)
 class ItemScore:
     """
@@ -107,9 +110,8 @@ class ItemScore:
         values: dict[str, float | None] = {}
         reasons: dict[str, str | None] = {}
         for name in self.values:
-            if name not in dimensions:
-                hint = nearest(name, dimensions)
-                raise UserError(f'a score in no dimension of it, {name!r}; {hint}')
+            problem = f'a score in no dimension of it, {name!r}'
+            require_known(name, dimensions, problem)
         for name in dimensions:
             value = self.values.get(name)
             if value is not None and math.isfinite(value):

@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.core.errors import UserError, nearest
+from parlai_ext.core.errors import UserError, require_known
 from parlai_ext.core.options import (
     flag_values,
     one_value,
@@ -40,7 +40,7 @@ SCORERS = {
     'likelihood': 'parlai_ext.scoring.likelihood:Likelihood',
     'relevance': 'parlai_ext.scoring.relevance:Relevance',
     'composite': 'parlai_ext.scoring.composite:Composite',
-    'crs': 'parlai_ext.scoring.crs:Crs',
+    'crs': 'parlai_ext.scoring.composite:Crs',
     'human_centered': 'parlai_ext.scoring.human_centered:HumanCentered',
     'learned': 'parlai_ext.scoring.learned:Learned',
     'learned_references': 'parlai_ext.scoring.learned:LearnedReferences',
@@ -81,7 +81,6 @@ SCORERS = {
 DEFAULT = 'learned'  # where none is named
 WITH_REFERENCES = 'learned_references'  # of imports whose judged turns all have some
 FLAGS_OF = 'fed'  # the scorer whose options are flags of commands
-OPTION = '--scorer-option'
 
 
 @dataclass(frozen=True)
@@ -113,19 +112,33 @@ def is_outside(name: str) -> bool:
 
 def find_scorer(name: str, *, named_by_user: bool = False) -> type[Scorer]:
     """
-    Return the scorer class called ``name``.
+    Return the scorer class called ``name``. One from outside the package knows its file
+    and its sha256.
 
     :param named_by_user: code from outside the package may be imported, since the user
         named it.
     :raises UserError: when there is none, with the nearest name, or when it is outside
         code that the user did not name.
     """
-    if is_outside(name):
-        return outside_scorer(name, named_by_user=named_by_user)
-    if name not in SCORERS:
-        raise UserError(f'unknown scorer {name!r}; {nearest(name, SCORERS)}')
-    module, _, attribute = SCORERS[name].partition(':')
-    scorer: type[Scorer] = getattr(import_module(module), attribute)
+    if not is_outside(name):
+        require_known(name, SCORERS, f'unknown scorer {name!r}')
+        module_name, _, attribute = SCORERS[name].partition(':')
+        shipped: type[Scorer] = getattr(import_module(module_name), attribute)
+        return shipped
+    module = outside_module(name, named_by_user=named_by_user)
+    attribute = name.rpartition(':')[2]
+    scorers = {
+        key: value
+        for key, value in vars(module).items()
+        if isinstance(value, type) and issubclass(value, Scorer) and value is not Scorer
+    }
+    require_known(attribute, scorers, f'scorer {name}: no scorer {attribute!r} in it')
+    scorer = scorers[attribute]
+    if not scorer.name or '|' in scorer.name:
+        raise UserError(f'scorer {name}: its class needs a name')
+    file = Path(str(module.__file__))
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    scorer.code = OutsideCode(file.name, digest)
     return scorer
 
 
@@ -139,31 +152,6 @@ def scorer_class(
     :raises UserError: as `find_scorer`.
     """
     return find_scorer(section.get('name') or DEFAULT, named_by_user=named_by_user)
-
-
-def outside_scorer(name: str, *, named_by_user: bool = True) -> type[Scorer]:
-    """
-    Import a scorer from outside the package. The class knows its file and its sha256.
-
-    :raises UserError: when there is no such module or class, or it is no scorer.
-    """
-    module = outside_module(name, named_by_user=named_by_user)
-    attribute = name.rpartition(':')[2]
-    scorers = {
-        key: value
-        for key, value in vars(module).items()
-        if isinstance(value, type) and issubclass(value, Scorer) and value is not Scorer
-    }
-    if attribute not in scorers:
-        hint = nearest(attribute, scorers)
-        raise UserError(f'scorer {name}: no scorer {attribute!r} in it; {hint}')
-    scorer = scorers[attribute]
-    if not scorer.name or '|' in scorer.name:
-        raise UserError(f'scorer {name}: its class needs a name')
-    file = Path(str(module.__file__))
-    digest = hashlib.sha256(file.read_bytes()).hexdigest()
-    scorer.code = OutsideCode(file.name, digest)
-    return scorer
 
 
 def scorer_section(
@@ -188,12 +176,14 @@ def scorer_section(
     for one in options_of(find_scorer(FLAGS_OF).options_class).values():
         key = one.dest(FLAGS_OF)
         if opt.get(key) is not None and key not in valid:
-            raise UserError(f'{one.flag(FLAGS_OF)}: scorer {name} has no such option')
+            raise UserError(
+                f'{one.flag_name(FLAGS_OF)}: scorer {name} has no such option'
+            )
     pairs = [pairs] if isinstance(pairs, str) else pairs
     return {
         **section,
         **flag_values(cls.options_class, opt, cls.name),
-        **read_key_values(cls.options_class, pairs, OPTION),
+        **read_key_values(cls.options_class, pairs, '--scorer-option'),
     }
 
 

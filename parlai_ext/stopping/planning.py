@@ -44,6 +44,7 @@ from parlai_ext.stopping.rule import (
     critical_values,
     pair_intervals,
 )
+from parlai_ext.store import RunFolder
 from parlai_ext.view.table import Column, Table, number_column
 from parlai_ext.view.text import digits_for, one_line, rough_count, wrap_lines
 
@@ -171,22 +172,6 @@ def variance_range(n_openers: int) -> tuple[float, float]:
     return float(low), float(high)
 
 
-@dataclass(frozen=True)
-class RunPlan:
-    """
-    How many openers each pair of targets needs, from a pilot of `n_openers`.
-
-    :param difference: the one to find; `None`: each pair's own.
-    :param n_pairings: dialogues over each opener.
-    """
-
-    dimension: str
-    difference: float | None
-    n_openers: int
-    n_pairings: int
-    pairs: tuple[PairPlan, ...]
-
-
 def wanted_difference(text: str) -> float | None:
     """
     Return the difference that ``--plan`` names; `None` for the observed ones.
@@ -207,9 +192,10 @@ def wanted_difference(text: str) -> float | None:
     return value
 
 
-def plan_from_pilot(scores: RunScores, difference: float | None) -> RunPlan:
+def plan_lines(scores: RunScores, difference: float | None) -> Iterator[str]:
     """
-    Return how many openers the ranked targets of a run need.
+    Yield the table of how many openers each pair of the ranked targets of a run needs,
+    and what it means for a whole run.
 
     :param difference: the one to find; `None`: each pair's own.
     :raises UserError: for a tournament, or a run with too few openers or targets.
@@ -224,28 +210,15 @@ def plan_from_pilot(scores: RunScores, difference: float | None) -> RunPlan:
             f'--plan needs two targets with scores over {FEWEST_OPENERS} openers; this '
             'run has fewer'
         )
-    return RunPlan(
-        dimension=dimension,
-        difference=difference,
-        n_openers=len(scores.run.openers),
-        n_pairings=len(scores.run.pairings),
-        pairs=pairs,
-    )
-
-
-def plan_lines(plan: RunPlan) -> Iterator[str]:
-    """
-    Yield the table of pairs and what it means for a whole run.
-    """
     wanted = 'the observed differences'
-    if plan.difference is not None:
-        wanted = f'a difference of {plan.difference:g}'
+    if difference is not None:
+        wanted = f'a difference of {difference:g}'
     yield from wrap_lines(
-        f'Openers for {wanted} on {one_line(plan.dimension)}, from the spread over '
-        f'{plan.n_openers} openers (all pairs together at 5 %, found in 4 of 5 runs; '
-        'with these partners):'
+        f'Openers for {wanted} on {one_line(dimension)}, from the spread over '
+        f'{len(scores.run.openers)} openers (all pairs together at 5 %, found in 4 of '
+        '5 runs; with these partners):'
     )
-    digits = digits_for([0.0, *(pair.spread for pair in plan.pairs)])
+    digits = digits_for([0.0, *(pair.spread for pair in pairs)])
     columns = (
         Column('first', 'pair'),
         Column('second', ''),
@@ -255,17 +228,24 @@ def plan_lines(plan: RunPlan) -> Iterator[str]:
         number_column('sequential', 'stop', show=lambda pair: _count(pair.sequential)),
         number_column('tie', 'tie', show=lambda pair: _count(pair.tie)),
     )
-    yield from Table(columns, plan.pairs).lines('  ')
+    yield from Table(columns, pairs).lines('  ')
+    yield from _whole_run_lines(scores.run, pairs)
+
+
+def _whole_run_lines(run: RunFolder, pairs: Sequence[PairPlan]) -> Iterator[str]:
+    """
+    Yield how many openers and dialogues all pairs need, and how rough that is.
+    """
     for name, field in (
         ('a fixed run', 'fixed'),
         ('a run with --stop, by then in 4 of 5 runs for each pair', 'sequential'),
         ('… in half of the runs', 'sequential_half'),
     ):
-        counts = [getattr(pair, field) for pair in plan.pairs]
+        counts = [getattr(pair, field) for pair in pairs]
         if None in counts:
             text = f'{counts.count(None)} pairs need more than {MOST_OPENERS:,}'
         else:
-            n_dialogues = rough_count(max(counts) * plan.n_pairings)
+            n_dialogues = rough_count(max(counts) * len(run.pairings))
             text = f'{rough_count(max(counts))} openers, {n_dialogues} dialogues'
         yield from wrap_lines(f'{name}: {text}', '  ')
     yield from wrap_lines(
@@ -273,9 +253,10 @@ def plan_lines(plan: RunPlan) -> Iterator[str]:
         'declared tied',
         '  ',
     )
-    low, high = variance_range(plan.n_openers)
+    n_openers = len(run.openers)
+    low, high = variance_range(n_openers)
     yield from wrap_lines(
-        f'These numbers follow the spread in {plan.n_openers} openers; as that may be '
+        f'These numbers follow the spread in {n_openers} openers; as that may be '
         f'off, {low:.2g} to {high:.2g} times as many may be needed (80 %).',
         '  ',
     )

@@ -34,6 +34,7 @@ differ by more than the margin.
 """
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
@@ -288,16 +289,10 @@ def settle_pairs(
         return tuple(Look(int(n), 0, 0, 0) for n in looks), ()
     intervals = pair_intervals(scores, looks, ERROR / (n_pairs or here))
     codes = outcome_codes(intervals, margin)
-    by_look = tuple(
-        Look(
-            int(n),
-            int((np.abs(column) == 1).sum()),
-            int((column == 2).sum()),
-            int((column == 0).sum()),
-            float(skewness),
-        )
-        for n, column, skewness in zip(looks, codes.T, intervals.skewness, strict=True)
-    )
+    by_look = []
+    for n, column, skewness in zip(looks, codes.T, intervals.skewness, strict=True):
+        counts = Counter(np.abs(column).tolist())
+        by_look.append(Look(int(n), counts[1], counts[2], counts[0], float(skewness)))
     outcomes = []
     for k, (i, j) in enumerate(intervals.pairs):
         code = int(codes[k, -1])
@@ -318,7 +313,7 @@ def settle_pairs(
                 high=json_number(high) if math.isfinite(high) else None,
             )
         )
-    return by_look, tuple(outcomes)
+    return tuple(by_look), tuple(outcomes)
 
 
 def settled_ranks(

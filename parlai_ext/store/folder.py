@@ -163,15 +163,13 @@ class RunFolder:
             already there with other content.
         """
         path = self.dialogues_path(shard)
-        where = f'{shard.pairing_id} shard {shard.index}'
-        if not dialogues:
-            raise ValueError(f'no dialogues for {where}')
-        if any(dialogue.pairing_id != shard.pairing_id for dialogue in dialogues):
-            raise ValueError(f'dialogues of another pairing for {where}')
-        if len({dialogue.id for dialogue in dialogues}) < len(dialogues):
-            raise ValueError(f'a dialogue occurs twice for {where}')
-        if not self._has_openers(shard, dialogues):
-            raise ValueError(f'dialogues over other openers for {where}')
+        if (
+            not dialogues
+            or any(dialogue.pairing_id != shard.pairing_id for dialogue in dialogues)
+            or len({dialogue.id for dialogue in dialogues}) < len(dialogues)
+            or not self._has_openers(shard, dialogues)
+        ):
+            raise ValueError(f'these are no dialogues of {shard}')
         records = [dialogue_record(dialogue, path.stem) for dialogue in dialogues]
         data = encode_shard(records, shard.index)
         if path.exists():
@@ -190,7 +188,12 @@ class RunFolder:
             self._write_metadata(shard)
 
     def _write_metadata(self, shard: ShardKey) -> None:
-        settings = self._settings_then(shard)
+        # the settings as they were before the run grew beyond a shard, so that its
+        # files do not depend on when it was written
+        settings = self.manifest.settings()
+        if later := [n for n in self.grown_from if n >= shard.stop]:
+            earlier = [n for n in self.grown_from if n < shard.stop]
+            settings = self.manifest.settings(self.openers[: later[0]], earlier)
         about = shard_metadata(self._by_id[shard.pairing_id], settings)
         dialogues = self.dialogues_path(shard)
         path = dialogues.with_suffix('.metadata')
@@ -421,17 +424,6 @@ class RunFolder:
         if not self.openers:
             return self._numbered.issuperset(ids)
         return ids == [one.id for one in self.openers[shard.start : shard.stop]]
-
-    def _settings_then(self, shard: ShardKey) -> dict[str, object]:
-        """
-        Return the settings of collecting as they were before the run grew beyond a
-        shard, so that its files do not depend on when it was written.
-        """
-        later = [n for n in self.grown_from if n >= shard.stop]
-        if not later:
-            return self.manifest.settings()
-        earlier = [n for n in self.grown_from if n < shard.stop]
-        return self.manifest.settings(self.openers[: later[0]], earlier)
 
 
 class ScoreStore:

@@ -15,9 +15,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import field_serializer, model_validator
+from pydantic import Field, field_serializer, model_validator
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.json_text import parse_own_json
@@ -57,6 +57,7 @@ SCORING_HINT = '; score_dialogues judges the dialogues that are there by another
 # the keys of a manifest that say what is loaded and asked, and of the record of scores
 ACTING_KEYS = ('protocol', 'systems', 'targets', 'partners', 'signature', 'config')
 _SAFE_ID = re.compile('[A-Za-z0-9_-]{1,120}')
+Count = Annotated[WholeNumber, Field(ge=1, le=MOST_DIALOGUES)]
 _SECTIONS = ('scorer', 'ranking', 'reference', 'reference_kind')
 
 
@@ -107,7 +108,7 @@ class ImportRecord(Record):
     dialogues: WholeNumber
     content: str
     files: dict[str, str]
-    dialogues_a_pair: WholeNumber
+    dialogues_a_pair: Count
     left_out: WholeNumber
     bad_rows: WholeNumber
     people_only: WholeNumber
@@ -200,9 +201,9 @@ class Manifest(Record):
     systems: dict[str, dict[str, Any]]
     pairings: tuple[Pairing, ...]
     openers: tuple[Opener, ...]
-    shard_size: WholeNumber
+    shard_size: Count
     grown_from: tuple[WholeNumber, ...] = ()
-    batchsize: WholeNumber = BATCHSIZE
+    batchsize: Count = BATCHSIZE
     fp16: bool | None = None
     guessed: tuple[str, ...] = ()
     asked: dict[str, Any] = {}
@@ -343,7 +344,11 @@ class Manifest(Record):
                 raise WrongType(f'partners.{name}: it is a target, too')
         self._check_pairings()
         _refuse_repeated('openers', [opener.id for opener in self.openers])
-        self._check_counts()
+        if self.imported is None and 'batchsize' not in self.model_fields_set:
+            raise WrongType('batchsize is missing')
+        stages = (0, *self.grown_from, max(1, len(self.openers)))
+        if any(late <= early for early, late in pairwise(stages)):
+            raise WrongType('grown_from: these are no numbers of openers that grew')
         for key in ('dialogues', 'add_target'):
             values = self.asked.get(key, [])
             if not (isinstance(values, list) and all(type(v) is str for v in values)):
@@ -391,25 +396,9 @@ class Manifest(Record):
                 raise WrongType(f'pairings[{i}].scheme: there is no {pairing.scheme!r}')
             for key in ('first', 'second'):
                 name = getattr(pairing, key)
-                if name not in self.targets and name not in self.partners:
+                if name not in self.everybody:
                     raise WrongType(f'pairings[{i}].{key}: there is no system {name!r}')
         _refuse_repeated('pairings', [pairing.id for pairing in self.pairings])
-
-    def _check_counts(self) -> None:
-        """
-        Refuse sizes that no run has.
-        """
-        if self.imported is None and 'batchsize' not in self.model_fields_set:
-            raise WrongType('batchsize is missing')
-        counts = {'shard_size': self.shard_size, 'batchsize': self.batchsize}
-        if self.imported is not None:
-            counts['imported.dialogues_a_pair'] = self.imported.dialogues_a_pair
-        for key, count in counts.items():
-            if not 1 <= count <= MOST_DIALOGUES:
-                raise WrongType(f'{key}: {count} is not from 1 to {MOST_DIALOGUES}')
-        stages = (0, *self.grown_from, max(1, len(self.openers)))
-        if any(late <= early for early, late in pairwise(stages)):
-            raise WrongType('grown_from: these are no numbers of openers that grew')
 
 
 def _refuse_repeated(key: str, ids: Sequence[str]) -> None:

@@ -8,7 +8,7 @@ so that a shard that was scored in two goes gets the scores of one go, byte for 
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -32,16 +32,13 @@ class PartialWork:
     :ivar batches: the answers that were in the file.
     """
 
-    def __init__(
-        self, path: Path, source: str, clock: Callable[[], float] = time.monotonic
-    ):
+    def __init__(self, path: Path, source: str):
         self.path = path
         self.source = source
-        self.clock = clock
         self.batches: dict[str, Any] = {}
         self._unsaved: list[str] = []
         self._end = self._read()
-        self._saved_at = clock()
+        self._saved_at = time.monotonic()
 
     def get(self, key: str) -> Any | None:
         """
@@ -57,7 +54,7 @@ class PartialWork:
             self._unsaved.append(encode({'batch': key, 'answers': answers}))
         except ValueError:  # NaN or infinity, which JSON does not have
             return
-        if self.clock() - self._saved_at >= SAVE_SECONDS:
+        if time.monotonic() - self._saved_at >= SAVE_SECONDS:
             self.save()
 
     def save(self) -> None:
@@ -72,7 +69,7 @@ class PartialWork:
         append_synced(self.path, self._end, data)
         self._end += len(data)
         self._unsaved = []
-        self._saved_at = self.clock()
+        self._saved_at = time.monotonic()
 
     @contextmanager
     def saved_at_exit(self) -> Iterator[None]:

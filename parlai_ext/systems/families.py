@@ -540,7 +540,7 @@ class Remote(Family):
     place_options = tuple(
         option.dest(PREFIX)
         for option in options_of(Settings).values()
-        if not option.info.signed
+        if not option.signed
     )
 
     def locate_weights(self, system: System) -> tuple[str, str]:

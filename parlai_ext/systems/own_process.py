@@ -38,8 +38,9 @@ from parlai_ext.view.text import VisibleOutput
 logger = logging.getLogger(__name__)
 
 WORKER = f'{__name__}:serve_requests'
-# what most agents, and what most models of Hugging Face, are made of
-SLOW_IMPORTS = 'parlai.agents.transformer.transformer', 'transformers.modeling_utils'
+# what most agents of ParlAI, and the models of Hugging Face's library, are made of
+PARLAI_IMPORT = 'parlai.agents.transformer.transformer'
+HUB_IMPORT = 'transformers.modeling_utils'
 SECONDS_TO_LOAD = 600  # at least
 SHARE_OF_MEMORY = 0.9  # of what is free when a process begins
 LONGEST_OUTPUT = 100_000  # characters that are shown of what code prints at a time
@@ -100,7 +101,8 @@ class OwnProcess:
         }
         memory = int(free_memory() * SHARE_OF_MEMORY)
         ports = tuple({port for _, port in servers if port})
-        modules = SLOW_IMPORTS['hf_model' in opt], server.partition(':')[0], *modules
+        slow_import = HUB_IMPORT if opt.get('hf_model') else PARLAI_IMPORT
+        modules = slow_import, server.partition(':')[0], *modules
         folder = self._folder.name
         self.worker = Worker(
             ForkedTask(WORKER, given, memory, folder, None, ports, modules)

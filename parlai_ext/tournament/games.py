@@ -72,7 +72,7 @@ class Match:
     """
 
     systems: tuple[str, str]
-    points: tuple[int, int]
+    points: tuple[int, ...]
     games: int
 
     @property
@@ -119,10 +119,7 @@ class Tournament:
         return tuple(
             Match(
                 (first, second),
-                (
-                    sum(r.totals[first] for r in pair_results),
-                    sum(r.totals[second] for r in pair_results),
-                ),
+                tuple(sum(r.totals[n] for r in pair_results) for n in (first, second)),
                 len(pair_results),
             )
             for (first, second), pair_results in sorted(games.items())

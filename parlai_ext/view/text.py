@@ -16,7 +16,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import IO, Any
 
 # joiners that emoji and several scripts need, and the two harmless blanks
-KEPT = frozenset('\n\t\u200c\u200d')
+# and Arabic number signs, format characters with a shape of their own
+KEPT = frozenset(
+    '\n\t\u200c\u200d\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u08e2'
+)
 HIDDEN = frozenset({'Cc', 'Cf', 'Cs', 'Zl', 'Zp'})
 DASH = '–'
 # no page has to carry more of one utterance than this
@@ -32,7 +35,7 @@ def visible(text: str, limit: int = MAX_CHARACTERS) -> str:
     """
     shown = text[:limit]
     if not shown.isascii() or not shown.isprintable():
-        shown = ''.join(c if _is_plain(c) else _stand_in(c) for c in shown)
+        shown = ''.join(map(_visible_character, shown))
     num_hidden = len(text) - limit
     return shown + (f' … ({num_hidden} more characters)' if num_hidden > 0 else '')
 
@@ -272,22 +275,12 @@ def money(dollars: float) -> str:
     return f'${dollars:.2g}' if 0 < dollars < 0.01 else f'${dollars:,.2f}'
 
 
-def _is_plain(char: str) -> bool:
+def _visible_character(char: str) -> str:
     """
-    True if a character can be shown as it is.
+    Return a character as it is if it can be shown, else a text in its place.
     """
-    if char in KEPT:
-        return True
-    # Arabic number signs are format characters with a shape of their own
-    if '\u0600' <= char <= '\u0605' or char in '\u06dd\u070f\u08e2':
-        return True
-    return unicodedata.category(char) not in HIDDEN
-
-
-def _stand_in(char: str) -> str:
-    """
-    Return the visible text in place of a hidden character.
-    """
+    if char in KEPT or unicodedata.category(char) not in HIDDEN:
+        return char
     code = ord(char)
     if code < 0x20:
         return chr(0x2400 + code)

@@ -16,7 +16,6 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from parlai_ext.commands import plugin
 from parlai_ext.core.nouns import System
-from parlai_ext.systems.identity import identity
 from parlai_ext.systems.parlai_agents import load_system
 from tests.support.family_hf import TEMPLATE, make_model
 from tests.support.talk import after_turns, heard, write_pairs
@@ -193,20 +192,6 @@ def test_only_the_last_layers_learn(bases, tmp_path):
 def test_more_layers_than_there_are_is_a_line_about_the_option(bases):
     with user_error('trained_layers: 9'):
         loaded({'hf_model': bases['llama'], 'trained_layers': 9})
-
-
-def test_the_identity_follows_the_weights_and_not_their_place(trained, tmp_path):
-    for path in Path(trained[0]).parent.glob('model*'):
-        shutil.copy(path, tmp_path / path.name)
-    first, second = (
-        identity(System('one', {'model_file': str(file)}))
-        for file in (trained[0], tmp_path / 'model')
-    )
-    assert first == second
-    tokens = tmp_path / 'model.dict'
-    tokens.write_text(tokens.read_text().replace('assistant', 'friend'))
-    changed = identity(System('one', {'model_file': str(tmp_path / 'model')}))
-    assert changed != first
 
 
 @pytest.mark.parametrize(

@@ -570,7 +570,6 @@ def test_a_model_that_is_not_whole(files, change, words, model):
         {'hf_quantisation': '4bit'},
         {'hf_device': 'gpu'},
         {'hf_device': 'cuda'},
-        {'hf_dtype': 'int3'},
         {'inference': 'beam', 'beam_size': None},
         {'inference': 'nucleus', 'topp': 1.5},
         {'reply_max_tokens': 256},

@@ -2,7 +2,6 @@
 `ext:remote` takes a seat: an agent like others, whatever is behind its URL.
 """
 
-import json
 import textwrap
 import threading
 
@@ -49,20 +48,6 @@ def test_twelve_utterances_together_are_those_one_by_one(tmp_path, url, form):
     assert len({tuple(u.text for u in d.utterances[2:]) for d in found}) == 4
     seated = pair(tmp_path, url, **opt)
     assert [play([one], seated, 12)[0] for one in LANES] == found
-
-
-def test_the_first_turn_reaches_the_server_as_the_policy_says(tmp_path, url):
-    opt = {'system_prompt': 'Be kind.', 'first_turn': 'ask', 'first_turn_ask': 'Well?'}
-    seated = player(tmp_path, url, **opt)
-    lane = row('a', 'b', ('I saw a boat.', 'A big one?'))
-    play([lane], {'a': seated, 'b': seated}, 3)
-    sent = json.loads(received(url)[-1]['body'])['messages']
-    assert [(message['role'], message['content']) for message in sent] == [
-        ('system', 'Be kind.'),
-        ('user', 'Well?'),
-        ('assistant', 'I saw a boat.'),
-        ('user', 'A big one?'),
-    ]
 
 
 def test_a_reply_ends_at_a_stop_string(tmp_path, url):

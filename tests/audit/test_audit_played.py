@@ -6,41 +6,29 @@ import json
 import shutil
 
 import pytest
-import yaml
 
 from parlai_ext.audit.record import FAILS, HOLDS, LEFT_OUT
 from parlai_ext.commands.audit_run import AuditRun
-from parlai_ext.commands.evaluate_systems import EvaluateSystems
 from parlai_ext.isolation.own_records import SCORER, note_parts
 from parlai_ext.store import RunFolder
 from parlai_ext.store import manifest as manifests
 from parlai_ext.store.manifest import system_part
+from tests.support.published_runs import make_run
 from tests.support.small_run import files_of
 
 TALKER = 'tests.support.trial_agents:Talker'
 
 
-def protocol(scorer, **keys):
-    def talkers(*names):
+def roster(targets, partners):
+    def talkers(names):
         return [{'name': name, 'opt': {'model': TALKER}} for name in names]
 
-    return {
-        'openers': 'ext:smalltalk',
-        'num_dialogues': 3,
-        'num_turns': 5,
-        'scorer': {'name': scorer},
-        'ranking': {'bootstraps': 50},
-        'roster': {'targets': talkers('one', 'two'), 'partners': talkers('p', 'q')},
-        **keys,
-    }
+    return {'targets': talkers(targets), 'partners': talkers(partners)}
 
 
 def evaluated(folder, scorer='length', **keys):
-    config = folder / 'protocol.yaml'
-    config.write_text(yaml.safe_dump(protocol(scorer, **keys)))
-    root = folder / 'run'
-    EvaluateSystems.main(config=str(config), run_dir=root, check_sample=0)
-    return root
+    keys = {'num_dialogues': 3, 'roster': roster(('one', 'two'), 'pq'), **keys}
+    return make_run(folder / 'run', (), scorer={'name': scorer}, **keys).root
 
 
 @pytest.fixture(scope='module')
@@ -166,14 +154,8 @@ def test_other_pairings_play_canaries_against_what_targets_meet(keys, tmp_path):
 
 def test_names_that_the_run_has_already_are_no_obstacle(tmp_path):
     # and one partner, beside which a clone has nothing to be compared with
-    roster = {
-        'targets': [
-            {'name': name, 'opt': {'model': TALKER}}
-            for name in ('canary-echo', 'clone-of-canary-echo')
-        ],
-        'partners': [{'name': 'p', 'opt': {'model': TALKER}}],
-    }
-    result = audit(evaluated(tmp_path, roster=roster), clone=('canary-echo',))
+    names = roster(('canary-echo', 'clone-of-canary-echo'), 'p')
+    result = audit(evaluated(tmp_path, roster=names), clone=('canary-echo',))
     for part in ('canaries', 'clone as target', 'clone as partner'):
         assert LEFT_OUT not in [finding.outcome for finding in result.part(part)]
     systems = {row.system for row in result.rows if row.part == 'canaries'}

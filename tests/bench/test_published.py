@@ -48,11 +48,6 @@ def test_the_printed_rows_of_the_teams_give_their_averages():
         assert ours > printed - 0.011
 
 
-def test_the_mean_of_set_means_would_be_another_number():
-    table = replace(TABLES['test'], qualities={})
-    assert table.averages()[0] == pytest.approx(18.19, abs=0.005)
-
-
 def test_the_sets_of_the_tables_have_cards_with_as_many_qualities():
     agreement = read_file(zoo_configs.path('published', 'dstc10')).data['agreement']
     for name, known in agreement.items():

@@ -3,9 +3,7 @@ An imported run folder: whole or absent, the same again, and fit for the other s
 """
 
 import json
-import os
 import shutil
-import signal
 from pathlib import Path
 
 import pytest
@@ -17,15 +15,11 @@ from parlai_ext.commands.rank_systems import RankSystems
 from parlai_ext.commands.report_run import ReportRun
 from parlai_ext.commands.score_dialogues import ScoreDialogues
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.nouns import (
-    Score,
-    ScoredDialogue,
-)
 from parlai_ext.models import parlai_likelihood
-from parlai_ext.results.rank import rank_run
 from parlai_ext.store import RunFolder
-from tests.store.test_store_kill import before_steps, in_children
+from tests.store.test_store_kill import before_steps
 from tests.support.small_run import files_of
+from tests.support.store_samples import files_under
 from tests.support.user_error import user_error
 
 GAMES = {
@@ -115,57 +109,48 @@ def test_a_folder_with_something_else_is_left_alone(games, tmp_path):
     assert files_of(tmp_path / 'run') == {'thesis.txt': b'mine'}
 
 
-def test_killed_at_any_step_there_is_no_run_or_a_whole_one(games, tmp_path):
+def test_killed_at_any_step_there_is_no_run_or_a_whole_one(
+    games, tmp_path, monkeypatch
+):
     imported(games, tmp_path / 'whole')
     whole = files_of(tmp_path / 'whole')
-    number, ways = 0, set()
-    while True:
+    states = []
 
-        def die(step, number=number):
-            if step == number:
-                os.kill(os.getpid(), signal.SIGKILL)
+    def note(step):
+        files = files_under(tmp_path / 'home')
+        if files not in states:
+            states.append(files)
 
-        def work(die=die):
-            before_steps(pytest.MonkeyPatch(), die)
-            imported(games, tmp_path / 'run')
-
-        [status] = in_children(work)
-        there = (tmp_path / 'run').exists()
+    with monkeypatch.context() as patch:
+        before_steps(patch, note)
+        imported(games, tmp_path / 'home' / 'run')
+    ways = set()
+    # what a kill leaves is what is on the disk before the next step
+    for number, files in enumerate(states):
+        home = tmp_path / str(number)
+        for name, data in files.items():
+            (home / name).parent.mkdir(parents=True, exist_ok=True)
+            (home / name).write_bytes(data)
+        there = (home / 'run').exists()
         ways.add(there)
-        if there:
-            assert files_of(tmp_path / 'run') == whole
-        if status == 0:
-            break
-        assert status == -signal.SIGKILL
-        imported(games, tmp_path / 'run')
-        assert files_of(tmp_path / 'run') == whole
-        shutil.rmtree(tmp_path / 'run')
-        number += 7
+        assert not there or files_of(home / 'run') == whole
+        imported(games, home / 'run')
+        assert files_of(home / 'run') == whole
+        assert [path.name for path in home.iterdir()] == ['run']
     assert ways == {False, True}
-    assert [p.name for p in tmp_path.iterdir() if p.name.startswith('.')] == []
 
 
-def lengths(run, signature='length'):
+def lengths(run):
     """
-    Score every utterance that a system said by its number of words.
+    Rank the systems of a run by the words of what they said.
     """
-    store = run.scores(signature)
-    for shard in run.dialogue_shards():
-        scored = []
-        for d in run.read_dialogues(shard):
-            scores = tuple(
-                Score(d.id, i, u.speaker, 'words', float(len(u.text.split())))
-                for i, u in enumerate(d.utterances)
-                if not u.given
-            )
-            scored.append(ScoredDialogue(d.id, scores))
-        store.write(shard, scored)
-    return rank_run(run, signature, bootstraps=20)
+    ScoreDialogues.main(run_dir=run.root, scorer='length', check_sample=0)
+    return RankSystems.main(run_dir=run.root, scores='length', bootstraps=20)
 
 
 def test_a_system_is_judged_whoever_began(games):
     ranking = lengths(run_of(games))
-    rows = {one.system: one for one in ranking.standings['words']}
+    rows = {one.system: one for one in ranking.standings['Overall']}
     # A: 3 words a turn with B ((2 + 4) / 2), 4 with B, 2 with C; dialogues count alike
     assert rows['A'].score == pytest.approx((3 + 4 + 2) / 3)
     assert rows['A'].n_dialogues == 3
@@ -183,7 +168,7 @@ def test_people_are_no_targets_and_have_no_scores(games):
     run = run_of(games, humans='A')
     assert set(run.manifest.partners) == {'A'}
     ranking = lengths(run)
-    assert {one.system for one in ranking.standings['words']} == {'B', 'C'}
+    assert {one.system for one in ranking.standings['Overall']} == {'B', 'C'}
     assert 'people, not judged: A' in ranking.notes
 
 
@@ -197,7 +182,7 @@ def test_what_is_not_known_is_said(games):
 def test_an_empty_turn_that_is_kept_is_told_and_not_judged(games, tmp_path):
     (games / 'A_B.txt').write_text('A: hi there\nB: \nA: how are you ?\nB: fine\n')
     ranking = lengths(run_of(games, empty_turns='keep'))
-    rows = {one.system: one for one in ranking.standings['words']}
+    rows = {one.system: one for one in ranking.standings['Overall']}
     # B: "fine" with A, "good day" with A
     assert rows['B'].score == pytest.approx((1 + 2) / 2)
     assert 'empty turns, which are not judged: B 1' in ranking.notes

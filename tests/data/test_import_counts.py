@@ -26,13 +26,12 @@ def imported(folder, path, **options):
     )
 
 
-def test_messages_under_two_keys_are_refused(tmp_path):
-    other = [{'from': 'human', 'value': 'a'}, {'from': 'gpt', 'value': 'b'}]
-    record = {'messages': chat('user', 'assistant'), 'conversations': other}
+@pytest.mark.parametrize('form', [None, 'sharegpt'])
+def test_messages_under_two_keys_are_refused(tmp_path, form):
+    record = dict.fromkeys(('messages', 'conversations'), chat('user', 'assistant'))
     path = written(tmp_path, 'c.jsonl', record)
-    for form in (None, 'openai', 'sharegpt'):
-        with user_error(r"c.jsonl:1: .*'messages'.*'conversations'"):
-            imported(tmp_path, path, format=form)
+    with user_error(r"c.jsonl:1: .*'messages'.*'conversations'"):
+        imported(tmp_path, path, format=form)
 
 
 def test_instructions_are_counted_those_in_the_middle_too(tmp_path, capsys):

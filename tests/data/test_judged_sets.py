@@ -243,8 +243,8 @@ def test_a_set_of_ones_own_in_csv(tmp_path):
     one, other = items('own', path)
     assert (one.context, one.response) == (('hi', 'you?'), 'yes')
     assert one.annotations == {
-        'Wit': (Annotation('ann', 3.0), Annotation('bea', None)),
-        'Joy': (Annotation('0', 2.0),),
+        'Wit': [Annotation('ann', 3.0), Annotation('bea', None)],
+        'Joy': [Annotation('0', 2.0)],
     }
     assert other.human('Wit') == 1
 

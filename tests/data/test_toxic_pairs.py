@@ -102,15 +102,6 @@ def test_one_file_is_split_by_prompt_and_every_pair_is_in_one_fold(tmp_path):
     assert all(80 < len(prompts[place]) < 160 for place in (1, 2))
 
 
-def test_several_sources_are_one(tmp_path):
-    (tmp_path / 'other').mkdir()
-    first = track(tmp_path)
-    second = track(tmp_path / 'other', rows='e,TOXIC5,ok,TOXIC5,ok,1.0,,NaN\n')
-    assert ids(f'{first},{second}') == 'abcde'
-    with user_error('nowhere'):
-        ids(f'{first},nowhere')
-
-
 def test_a_prompt_that_another_source_tests_is_not_trained_on(tmp_path):
     ending = ',,,1.0,,NaN\n'
     test = track(tmp_path, f'e,TOXIC5,ok{ending}')
@@ -118,6 +109,8 @@ def test_a_prompt_that_another_source_tests_is_not_trained_on(tmp_path):
     both = f'{track(tmp_path, rows, "twitter_train.csv")},{test}'
     assert ids(both, 'train') == 'g'
     assert ids(both, 'train', share_prompts=True) == 'fg'
+    with user_error('nowhere'):
+        ids(f'{test},nowhere')
 
 
 def test_a_folder_without_files_of_folds_is_one_line(tmp_path):

@@ -71,16 +71,6 @@ def test_parameters_agree_with_the_names_where_the_name_is_right():
         assert name in slips or off < (0.5 if size[-1] == 'B' else 0.01), name
 
 
-@pytest.mark.parametrize(
-    'roster, n_guesses', [('bipartite_2022', 9), ('chatmatch_2022', 1)]
-)
-def test_every_system_says_how_sure_it_is_and_guesses_are_not(roster, n_guesses):
-    info = load_roster(roster).info.values()
-    guesses = [i for i in info if i.guess]
-    assert len(guesses) == n_guesses
-    assert all((i.confidence == 'high') != bool(i.guess) for i in info)
-
-
 def test_the_seven_bots_of_chatmatch():
     # its Table 3
     names = [s.name for s in load_roster('chatmatch_2022').roster.targets]

@@ -2,17 +2,9 @@
 CSV rows with line numbers, checked headers, and both ways of quoting.
 """
 
-import csv
-
 import pytest
 
-from parlai_ext.files.csv_file import (
-    CsvProblem,
-    column_places,
-    quoted_cells,
-    read_csv,
-    split_rows,
-)
+from parlai_ext.files.csv_file import read_csv, split_rows
 from tests.support.user_error import user_error
 
 
@@ -23,23 +15,6 @@ def test_a_row_has_the_number_of_its_first_line():
         (3, ['1', 'x\ny']),
         (5, ['2', 'z']),
     ]
-
-
-def test_columns_are_found_in_any_order():
-    assert column_places([' b', 'a', ''], ['a']) == {'b': 0, 'a': 1}
-
-
-@pytest.mark.parametrize(
-    ('header', 'known', 'problem'),
-    [
-        (['a'], None, "'b' is missing"),
-        (['a', 'b', 'a'], None, "'a' is given twice"),
-        (['a', 'b', 'cc'], ['a', 'b', 'c'], "'cc'; did you mean 'c'"),
-    ],
-)
-def test_a_wrong_header_names_the_column(header, known, problem):
-    with pytest.raises(CsvProblem, match=problem):
-        column_places(header, ['a', 'b'], known)
 
 
 @pytest.mark.parametrize(
@@ -74,11 +49,3 @@ def test_a_mistake_names_file_and_line(tmp_path, data, problem):
     with user_error(problem) as caught:
         list(read_csv(path, ['a']))
     assert str(path) in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    'line', ['a,b', '"a","b"', 'a,"b, c"', '"a ""q"" b",', ',', '', '"",""', 'a,"x\ny"']
-)
-def test_quoted_cells_are_those_of_the_csv_module(line):
-    expected = next(csv.reader([line]), ['']) or ['']
-    assert quoted_cells(line) == expected

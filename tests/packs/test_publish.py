@@ -185,7 +185,6 @@ def test_the_table_has_a_row_for_each_system_best_first(pack):
     (citation,) = cite_pack(pack, CiteOptions())
     head, *rows = citation.latex
     assert head == r'System & Overall & 95 \% interval & Rank & n \\'
-    assert [row.count('&') for row in rows] == [4, 4]
     assert [row.split(' & ')[3][0] for row in rows] == ['1', '2']
     # what nobody gave is left out
     assert not [line for line in citation.bibtex if 'author' in line or 'year' in line]

@@ -10,8 +10,7 @@ import pytest
 
 from parlai_ext.commands.build_leaderboard import BuildLeaderboard
 from parlai_ext.packs.check_pack import Checker, check_pack
-from parlai_ext.packs.options import RegenerateOptions
-from parlai_ext.packs.pack import INDEX
+from parlai_ext.packs.pack import INDEX, RegenerateOptions
 from parlai_ext.packs.site import build_site, page_name
 from parlai_ext.scoring.registry import load_protocol_file
 from tests.support.on_cpu import CPU

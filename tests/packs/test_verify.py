@@ -15,15 +15,14 @@ import pytest
 
 from parlai_ext.collect.not_run import write_problems
 from parlai_ext.commands.verify_run import VerifyRun
-from parlai_ext.judge_check.check_run import check_run
+from parlai_ext.judge_check.check import check_run
 from parlai_ext.packs.check_pack import (
     Checker,
     check_pack,
     dialogue_places,
     spread_over_targets,
 )
-from parlai_ext.packs.options import RegenerateOptions
-from parlai_ext.packs.pack import INDEX, open_pack
+from parlai_ext.packs.pack import INDEX, RegenerateOptions, open_pack
 from parlai_ext.scoring.registry import load_protocol_file
 from parlai_ext.scoring.score_run import ChosenScorer, build_scorer, score_run
 from parlai_ext.store import RunFolder
@@ -52,8 +51,8 @@ def first(files, start):
     )
 
 
-def problems(path, **options):
-    return check_pack(path, RegenerateOptions(**options)).problems
+def problems(path):
+    return check_pack(path).problems
 
 
 @pytest.fixture

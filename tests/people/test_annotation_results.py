@@ -29,9 +29,7 @@ def key_of(kind, items):
         )
         for item, systems in items.items()
     }
-    return RatingKey(
-        **vars(asked), schema=1, rating_set='', items=shown, controls=('shuffled',)
-    )
+    return RatingKey(**vars(asked), rating_set='', items=shown, controls=('shuffled',))
 
 
 def answers(table):

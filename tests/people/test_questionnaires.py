@@ -3,7 +3,6 @@ Questionnaires: the shipped ones, and mistakes in a file of one's own. Spot The 
 segments of dialogues on pages, survival, and wins.
 """
 
-import json
 import re
 
 import pytest
@@ -17,7 +16,7 @@ from parlai_ext.people.spot_the_bot import survival, win_rates
 from tests.support.parlai_crowdsourcing import parlai_constant
 from tests.support.report_example import example_run
 from tests.support.shared_data import shared
-from tests.support.simulated_annotators import answers_file, read_key
+from tests.support.simulated_annotators import answers_file, page_data, read_key
 from tests.support.user_error import user_error
 
 SHORT = (
@@ -72,10 +71,7 @@ def test_both_speakers_of_a_segment_are_judged(page_run, tmp_path, capsys):
         num_pages=2,
         num_items=4,
     )
-    items = [
-        json.loads(re.search(r'id="data">(.*?)</script>', path.read_text())[1])['items']
-        for path in pages
-    ]
+    items = [page_data(path)['items'] for path in pages]
     # a dialogue has another length on the next page
     lengths = [[len(i['dialogues'][0]) for i in page] for page in items]
     assert lengths == [[2, 6, 2, 6], [6, 2, 6, 2]]

@@ -2,7 +2,6 @@
 The command `rate_dialogues`: what is drawn, what a page shows, what it may not show.
 """
 
-import json
 import re
 from collections import Counter
 
@@ -11,7 +10,7 @@ import pytest
 from parlai_ext.commands.command import run_directly
 from parlai_ext.commands.rate_dialogues import RateDialogues
 from tests.support.report_example import example_run
-from tests.support.simulated_annotators import read_key
+from tests.support.simulated_annotators import page_data, read_key
 from tests.support.user_error import user_error
 
 TARGETS = ('quill', 'raven', 'tern')
@@ -23,11 +22,6 @@ def run(tmp_path):
     folder = tmp_path / 'run'
     example_run(folder, TARGETS, openers=OPENERS)
     return folder
-
-
-def page_data(path):
-    text = path.read_text(encoding='utf-8')
-    return json.loads(re.search(r'id="data">(.*?)</script>', text)[1])
 
 
 def test_a_page_names_no_system_and_no_dialogue(run):

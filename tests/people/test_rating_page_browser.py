@@ -15,7 +15,12 @@ from tests.support.annotated_answers import answers_file
 from tests.support.browser import BROWSER, MISSING, Browser
 from tests.support.planted_run import rated_run
 from tests.support.report_example import example_run
-from tests.support.simulated_annotators import ranked_names, read_key, simulated_answer
+from tests.support.simulated_annotators import (
+    page_data,
+    ranked_names,
+    read_key,
+    simulated_answer,
+)
 
 pytest_plugins = ['tests.support.browser']
 pytestmark = pytest.mark.skipif(BROWSER is None, reason=MISSING)
@@ -72,9 +77,8 @@ def page_items(page):
     """
     Return the items of a page by the texts of their dialogues, sorted.
     """
-    data = page.read_text(encoding='utf-8').split('id="data">')[1].split('</script>')[0]
     items = {}
-    for item in json.loads(data)['items']:
+    for item in page_data(page)['items']:
         texts = [[turn['text'] for turn in d] for d in item['dialogues']]
         items[json.dumps(sorted(texts))] = (item['id'], texts)
     return items
@@ -217,25 +221,15 @@ def annotation_page(tmp_path):
     return tmp_path / 'set' / 'send' / 'annotate.html'
 
 
-def test_offensive_texts_are_shown_after_a_key_and_not_answered_before(
-    annotation_page, forgetful
-):
-    begin(forgetful, annotation_page, 'Ann')
-    assert 'Warning' in annotation_page.read_text()
-    assert forgetful.evaluate(STATE)['texts'] == []
-    forgetful.press('a')  # nothing is shown yet, so this answers nothing
-    assert forgetful.evaluate(STATE)['progress'].startswith('1 of')
-    forgetful.press('s')
-    assert len(forgetful.evaluate(STATE)['texts']) == 2
-    forgetful.press('a')
-    assert forgetful.evaluate(STATE)['progress'].startswith('2 of')
-    assert forgetful.evaluate(STATE)['texts'] == []  # the next one is hidden
-
-
 def test_an_annotation_page_from_export_to_table(annotation_page, tmp_path, forgetful):
     begin(forgetful, annotation_page, 'Ann')
+    assert 'Warning' in annotation_page.read_text()
     count = int(forgetful.evaluate(STATE)['progress'].split()[2])
     for place in range(count):
+        # offensive texts are shown after a key, and not answered before
+        forgetful.press('a')
+        state = forgetful.evaluate(STATE)
+        assert state['texts'] == [] and state['progress'].startswith(f'{place + 1} of')
         forgetful.press('s')
         first = [texts[1][0] for texts in forgetful.evaluate(STATE)['texts']]
         for key, letter in zip('fj', first, strict=True):

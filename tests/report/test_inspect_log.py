@@ -60,7 +60,7 @@ def test_the_same_run_gives_the_same_logs_and_they_are_imported(run, tmp_path):
     paths = sorted((tmp_path / 'logs').iterdir())
     names = [path.name for path in sorted((tmp_path / 'again').iterdir())]
     assert names == [path.name for path in paths]
-    imports = read_imports(paths, 'inspect', ImportRules(), progress=False)
+    imports = read_imports(paths, 'inspect', ImportRules())
     back = [tuple(turn.text for turn in one.turns) for one in imports.dialogues]
     assert sorted(back) == sorted(one.texts for one in run.iter_dialogues())
     assert {'alpha', 'beta'} <= set(imports.names)

@@ -88,20 +88,6 @@ def test_the_policy_alone_stops_what_escaping_would_let_through(
     assert not browser.evaluate('document.getElementById("browser").hidden')
 
 
-def test_the_leaderboard_is_in_the_first_screen(tmp_path, browser):
-    names = [f'system {k}' for k in range(5)]
-    check = example_check({'Overall': WEAK})
-    ranking = example_ranking(names, judge_check=check, judge=example_card())
-    browser.show(width=1280, height=800)
-    browser.open(write_report(example_run(tmp_path / 'run', targets=names), ranking))
-    rows = '"#leaderboard .panel:first-of-type .board tr"'
-    ends = browser.evaluate(
-        f'[...document.querySelectorAll({rows})]'
-        '.map((row) => row.getBoundingClientRect().bottom)'
-    )
-    assert len(ends) == 1 + len(names) and ends[-1] <= 800
-
-
 def test_the_pointer_on_a_row_tells_its_two_intervals(tmp_path, browser):
     browser.open(write_report(example_run(tmp_path / 'run'), example_ranking()))
     for width in (1280, 400):

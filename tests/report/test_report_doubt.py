@@ -203,20 +203,10 @@ def test_an_audit_of_other_scores_says_so(run):
     assert 'The run has changed' in page_of(run)
 
 
-@pytest.mark.parametrize(
-    'change, words',
-    [
-        (lambda data: data.update(schema=1), 'another version'),
-        (
-            lambda data: data['basis'].update(signature='scorer:another|v:1'),
-            'of other scores',
-        ),
-    ],
-)
-def test_another_audit_is_named_and_not_shown(run, change, words):
+def test_an_audit_of_other_scores_is_named_and_not_shown(run):
     audited(run)
     data = run.read_json('audit.json')
-    change(data)
+    data['basis']['signature'] = 'scorer:another|v:1'
     run.write_json('audit.json', data)
     page = page_of(run)
-    assert words in page and '<caption>Can it be gamed?' not in page
+    assert 'of other scores' in page and '<caption>Can it be gamed?' not in page

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parlai_ext.report.frames import dialogues_frame, scores_frame
-from parlai_ext.report.plot import axis_for, plot_ranking, round_step
+from parlai_ext.report.plot import axis_for, plot_ranking
 from tests.support.report_example import (
     DIMENSIONS,
     SCORER,
@@ -85,13 +85,6 @@ def test_axis_has_a_few_ticks_within_it(score, width):
     assert 1 <= len(axis.ticks) <= 6
     slack = 1e-9 * (1 + abs(score))  # of adding steps in floating point
     assert all(axis.low - slack <= t <= axis.high + slack for t in axis.ticks)
-
-
-@pytest.mark.parametrize(
-    'about, step', [(0.9, 1), (1.0, 1), (1.2, 2), (3, 5), (6, 10), (0.03, 0.05)]
-)
-def test_steps_are_one_two_or_five_times_a_power_of_ten(about, step):
-    assert round_step(about) == pytest.approx(step)
 
 
 def test_a_missing_value_has_no_place_on_the_plot():

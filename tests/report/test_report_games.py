@@ -102,11 +102,6 @@ def test_the_leader_sentence_names_the_system_whose_rating_is_near():
     assert 'over b is' in near
 
 
-def test_a_rating_without_deviations_says_nothing_of_them():
-    result = tournament_result({'a': 6.0, 'b': 1.0}, rating='3-1-0')
-    assert tournament_sentence(result, n_openers=3).endswith('(6.0).')
-
-
 # -------------------- Turns that brought a penalty or a bonus: said with the earli
 
 

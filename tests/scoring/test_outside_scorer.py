@@ -80,7 +80,7 @@ def test_the_registry_has_each_scorer_under_its_own_name_and_options_are_signed(
     scorer = find_scorer(name)
     assert scorer.name == name
     options = options_of(scorer.options_class).items()
-    unsigned = {key for key, one in options if not (one.info.signed or one.info.model)}
+    unsigned = {key for key, one in options if not (one.signed or one.model)}
     assert unsigned == SIGNED_BY_CONTENT.get(name, set())
 
 

@@ -131,9 +131,8 @@ def test_a_record_spelled_otherwise_is_no_line_of_ours():
 )
 def test_a_shard_from_elsewhere_is_found(root, shard, source, words):
     path, read = shard
-    kind, other = 'dialogues', 'scores'
-    if kind not in path.parts:
-        kind, other = other, kind
+    kinds = ['dialogues', 'scores']
+    kind, other = kinds if 'dialogues' in path.parts else kinds[::-1]
     first, second = (pair.id for pair in RunFolder.existing(root).pairings[:2])
     place = source.format(kind=kind, other=other, first=first, second=second)
     [elsewhere] = root.glob(place)
@@ -268,7 +267,7 @@ RELATED = ('targets', 'partners', 'protocol')
 @pytest.mark.parametrize(
     'key, value, place',
     [
-        ('shard_size', 0, 'shard_size: 0'),
+        ('shard_size', 0, 'shard_size: a larger number expected, not 0'),
         ('grown_from', [9], 'grown_from'),
         ('protocol', {'name': 'x', 'num_turns': 'x'}, 'protocol.num_turns: '),
         ('protocol', {'name': 'x', 'turns': 5}, r'protocol.turns: .* \'num_turns\'\?'),

@@ -7,6 +7,7 @@ Answers kept for a shard that is being scored: read back, or dropped where not s
 import errno
 import fcntl
 import os
+from types import SimpleNamespace
 
 import pytest
 
@@ -105,13 +106,6 @@ def test_a_folder_takes_its_name_when_all_is_in_it_and_one_process_writes(
     assert [path.name for path in tmp_path.iterdir()] == ['run'] * becomes_target
 
 
-class Clock:
-    now = 0.0
-
-    def __call__(self):
-        return self.now
-
-
 def kept(path, *keys, source='s'):
     partial = PartialWork(path, source)
     for key in keys:
@@ -168,13 +162,14 @@ def test_answers_for_other_dialogues_are_dropped(tmp_path):
     assert PartialWork(path, 's').get('a') is None
 
 
-def test_a_shard_of_less_than_the_interval_leaves_no_file(tmp_path):
-    path, clock = tmp_path / '00000.partial', Clock()
-    partial = PartialWork(path, 's', clock)
-    clock.now = SAVE_SECONDS - 1
+def test_a_shard_of_less_than_the_interval_leaves_no_file(tmp_path, monkeypatch):
+    path, clock = tmp_path / '00000.partial', SimpleNamespace(monotonic=lambda: 0.0)
+    monkeypatch.setattr('parlai_ext.store.partial.time', clock)
+    partial = PartialWork(path, 's')
+    clock.monotonic = lambda: SAVE_SECONDS - 1
     partial.put('a', [])
     assert not path.exists()
-    clock.now = SAVE_SECONDS
+    clock.monotonic = lambda: SAVE_SECONDS
     partial.put('b', [])
     assert PartialWork(path, 's').get('a') == []
     partial.remove()

@@ -70,19 +70,6 @@ def write(run, text='fine', **changes):
     return dialogues
 
 
-@pytest.mark.parametrize('text', HARD_TEXTS.values(), ids=HARD_TEXTS)
-def test_hard_texts_come_back_as_they_were(run, text):
-    dialogues = write(run, text, ended_by='a', reason=f'said {text}')
-    assert run.read_dialogues(first(run)) == dialogues
-
-
-@pytest.mark.parametrize('text', HARD_TEXTS.values(), ids=HARD_TEXTS)
-def test_every_reader_of_lines_sees_one_line_a_dialogue(run, text):
-    write(run, text)
-    [path] = run.root.rglob('00000.jsonl')
-    assert len(path.read_text('utf-8').splitlines()) == 2
-
-
 @given(st.text(st.characters(exclude_categories=())))
 def test_any_text_comes_back_surrogate_pairs_as_their_character(text):
     # two lone surrogates that form a pair are one character in JSON, as in UTF-16
@@ -140,10 +127,14 @@ def test_a_shard_that_is_there_is_never_changed(run):
 
 
 def test_records_of_another_place_are_refused(run):
-    with pytest.raises(ValueError, match='other openers'):
-        run.write_dialogues(first(run), said(run, 'fine')[::-1])
-    with pytest.raises(ValueError, match='another pairing'):
-        run.write_dialogues(run.shard(run.pairings[1].id, 0), said(run, 'fine'))
+    dialogues = said(run, 'fine')
+    for shard, wrong in (
+        (first(run), dialogues[::-1]),
+        (first(run), []),
+        (run.shard(run.pairings[1].id, 0), dialogues),
+    ):
+        with pytest.raises(ValueError, match='no dialogues of'):
+            run.write_dialogues(shard, wrong)
     write(run)
     with pytest.raises(ValueError, match='other dialogues'):
         run.scores(SIGNATURE).write(first(run), [ScoredDialogue('x', ())] * 2)
@@ -177,16 +168,16 @@ def test_text_of_the_run_is_utf8_even_with_lone_surrogates(run):
 # -- ParlAI's own readers
 
 
-def test_parlai_reads_our_conversations(run):
+@pytest.mark.parametrize('text', HARD_TEXTS.values(), ids=HARD_TEXTS)
+def test_we_and_parlai_read_hard_texts_as_they_were(run, text):
     conversations = pytest.importorskip('parlai.utils.conversations').Conversations
-    for text in HARD_TEXTS.values():
-        for path in run.root.rglob('00000.*'):
-            path.unlink()
-        dialogues = write(run, text)
-        found = conversations(str(next(run.root.rglob('00000.jsonl'))))
-        assert [[(turn.id, turn.text) for turn in one.turns] for one in found] == [
-            [(act.speaker, act.text) for act in one.utterances] for one in dialogues
-        ]
+    dialogues = write(run, text, ended_by='a', reason=f'said {text}')
+    assert run.read_dialogues(first(run)) == dialogues
+    # it sees one line a dialogue, wherever `str.splitlines` ends one
+    read = conversations(str(run.dialogues_path(first(run))))
+    assert [[(turn.id, turn.text) for turn in one.turns] for one in read] == [
+        [(act.speaker, act.text) for act in one.utterances] for one in dialogues
+    ]
 
 
 def test_parlai_reads_our_metadata(run):

@@ -17,4 +17,4 @@ def imported(*paths, **given):
     """
     options = {name: given.pop(name) for name in OPTIONS if name in given}
     files = find_files([*map(str, paths)])
-    return read_imports(files, None, ImportRules(**given), progress=False, **options)
+    return read_imports(files, None, ImportRules(**given), **options)

@@ -6,6 +6,7 @@ reader of a page can.
 import json
 import math
 import random
+import re
 
 
 def read_key(run, name='rating'):
@@ -13,6 +14,14 @@ def read_key(run, name='rating'):
     Return the key of a rating set as JSON data.
     """
     return json.loads((run / 'people' / name / 'key.json').read_bytes())
+
+
+def page_data(path):
+    """
+    Return what the script of a rating page reads.
+    """
+    text = path.read_text(encoding='utf-8')
+    return json.loads(re.search(r'id="data">(.*?)</script>', text)[1])
 
 
 def simulated_answer(key, item, strengths, rng):

@@ -7,7 +7,6 @@ on the passages that they find.
 
 import re
 import shutil
-from collections import Counter
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,8 +15,6 @@ import pytest
 from parlai.agents.rag import retrievers
 
 from parlai_ext.core.nouns import System
-from parlai_ext.systems import families
-from parlai_ext.systems.families import family_of
 from parlai_ext.systems.identity import candidates_hash, identity
 from parlai_ext.systems.parlai_agents import load_system, why_unfit
 from tests.support import family_fid, family_hf
@@ -393,11 +390,3 @@ def test_a_dictionary_that_is_not_there_is_named(built, tmp_path):
     line = misfit_line(opt)
     assert line.startswith(f'dict_file: there is no file {tmp_path}/gone.dict')
     assert '34 words' in line
-
-
-def test_no_agent_has_two_families():
-    agents = Counter(
-        agent for family in families.FAMILIES.values() for agent in family.agents
-    )
-    assert agents and max(agents.values()) == 1
-    assert all(family_of({'model': agent}).agents for agent in agents)

@@ -11,11 +11,10 @@ import torch
 from parlai_ext.core.nouns import System
 from parlai_ext.systems.parlai_agents import samples
 from parlai_ext.systems.players import acts_in_batches
-from tests.support.talk import loaded, replies_to
+from tests.support.talk import loaded
 from tests.support.tiny_models import (
     make_generator,
     make_ranker,
-    sentences,
     with_options,
 )
 from tests.support.user_error import user_error
@@ -61,16 +60,18 @@ def test_participants_share_the_weights(generator):
     assert player.n_bytes == 15840 * 4 + 8
 
 
-def test_a_ranker_reads_a_changed_candidate_file(folder, ranker):
-    path = folder / 'replies.txt'
-    said = []
-    for n in (1, 2):
-        path.write_text('\n'.join(sentences(20, seed=n)))
-        opt = {'model_file': ranker, 'fixed_candidates_path': str(path)}
-        player = loaded(**opt)
-        said += replies_to(player, [['you saw the rain']])
-    assert said[0] in sentences(20, seed=1)
-    assert said[1] in sentences(20, seed=2)
+@pytest.mark.parametrize(
+    'key, value, line',
+    [
+        ('fixed_candidates_path', '/no/file', 'there is no f'),
+        ('fixed_candidates_path', None, 'not given'),
+        ('fixed_candidate_vecs', '/no/file', 'no file of vec'),
+    ],
+)
+def test_a_wrong_candidate_option_is_one_line(folder, key, value, line):
+    path = with_options(make_ranker(folder, 'wrong'), **{key: value})
+    with user_error(f"^system 'mine': {key}: {line}"):
+        loaded('mine', model_file=path)
 
 
 def test_a_ranker_scores_candidates_with_its_own_vectors(folder, ranker):
@@ -102,25 +103,6 @@ def test_one_line_names_system_and_option(generator, opt, line):
         opt = {'model_file': generator, **opt}
     with user_error(f"^system 'mine': {line}"):
         loaded('mine', **opt)
-
-
-@pytest.mark.parametrize(
-    'opt, line',
-    [
-        ({'fixed_candidates_path': '/no/file'}, 'fixed_candidates_path: there is no f'),
-        ({'fixed_candidate_vecs': '/no/file'}, 'fixed_candidate_vecs: no file of vec'),
-    ],
-)
-def test_a_wrong_candidate_option_is_one_line(ranker, opt, line):
-    with user_error(f"^system 'mine': {line}"):
-        loaded('mine', model_file=ranker, **opt)
-
-
-def test_a_ranker_without_candidates_is_refused(folder):
-    path = make_ranker(folder, 'bare')
-    with_options(path, fixed_candidates_path=None)
-    with user_error('fixed_candidates_path: not given'):
-        loaded('mine', model_file=path)
 
 
 @pytest.mark.parametrize(

@@ -91,15 +91,9 @@ def test_intervals_draw_contexts_not_responses():
 
 def test_sets_are_averaged_not_pooled():
     other = points_of('other')
-    reports = {
-        name: metrics('Wit', points, 0)
-        for name, points in (('a', POINTS[:1]), ('b', other[:1]))
-    }
-    for name, points in (('a', POINTS[1:]), ('b', other[1:])):
-        for point in points:
-            for key, metric in metrics('Wit', [point], 0).items():
-                reports[name][key] = reports[name][key] + metric
-    report = aggregate_named_reports(reports)
+    report = aggregate_named_reports(
+        {'a': metrics('Wit', POINTS, 0), 'b': metrics('Wit', other, 0)}
+    )
     expected = [stats.spearmanr(*sides(points)).statistic for points in (POINTS, other)]
     found = [report[f'{name}/Wit/spearman'].value() for name in ('a', 'b')]
     assert found == pytest.approx(expected)

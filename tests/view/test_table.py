@@ -10,7 +10,6 @@ from parlai_ext.view.table import (
     number_column,
     plain_table,
 )
-from parlai_ext.view.text import terminal_width
 
 
 @dataclass(frozen=True)
@@ -88,12 +87,6 @@ def test_a_cell_of_the_terminal_is_one_safe_line(text):
     lines = list(Table([Column('name', 'row')], [Row(text, 1, None)]).lines())
     assert len(lines) == 2 and len(lines[1]) <= 44
     assert not set(lines[1]) & set('\x1b\u202e\n')
-
-
-def test_wide_characters_keep_the_columns_straight():
-    rows = [Row('東京の話', 1, None), Row('ab', 2, None)]
-    lines = list(Table(COLUMNS[:2], rows).lines())
-    assert {terminal_width(line) for line in lines} == {11}
 
 
 def test_marks_are_for_the_terminal_and_tags_for_the_page():

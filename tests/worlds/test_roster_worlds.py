@@ -14,17 +14,11 @@ from parlai.scripts.self_chat import SelfChat, setup_args
 from parlai_ext.commands import plugin
 from parlai_ext.commands.collect_dialogues import CollectDialogues
 from parlai_ext.worlds.pairings import PLAYED
+from tests.collect.test_preflight import ECHO, says
 from tests.support.user_error import user_error
 
 plugin.register()
 ZOO = 'zoo:mini/step-50/model'
-
-
-def says(name, text):
-    return {'name': name, 'opt': {'model': 'fixed_response', 'fixed_response': text}}
-
-
-ECHO = {'name': 'echo', 'opt': {'model': 'repeat_query'}}
 
 
 def roster_file(folder, targets, partners):

@@ -9,6 +9,7 @@ folder, `find_own_files` the user's own ones.
 
 import os
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -174,11 +175,16 @@ def find_sets(folder: str | Path) -> dict[str, Path]:
     """
     files = files_by_name(folder)
     sets = {}
-    for name in card_names():
-        names = [file for file in read_card(name).formats if file in files]
+    for name, card in _shipped_cards().items():
+        names = [file for file in card.formats if file in files]
         if names:
             sets[name] = files[names[0]]
     return sets
+
+
+@cache
+def _shipped_cards() -> dict[str, JudgedCard]:
+    return {name: read_card(name) for name in card_names()}
 
 
 def files_by_name(folder: str | Path) -> dict[str, Path]:
@@ -204,7 +210,7 @@ def find_own_files(folder: str | Path) -> list[Path]:
 
     :raises UserError: when there is no such folder.
     """
-    official = {file for name in card_names() for file in read_card(name).formats}
+    official = {file for card in _shipped_cards().values() for file in card.formats}
     return [
         path
         for name, path in sorted(files_by_name(folder).items())

@@ -51,7 +51,7 @@ class JudgedItem:
     context: tuple[str, ...]
     response: str | None
     system: str
-    annotations: Mapping[str, tuple[Annotation, ...]]
+    annotations: Mapping[str, Sequence[Annotation]]
     references: tuple[str, ...] = ()
     facts: str | None = None
     persona: tuple[str, ...] = ()
@@ -184,13 +184,10 @@ class JudgedSet:
             by_quality = annotations.setdefault(item.system, defaultdict(list))
             for quality, given in item.annotations.items():
                 by_quality[quality] += given
-        systems = (
-            JudgedItem(
-                name, (), None, name, {q: tuple(a) for q, a in by_quality.items()}
-            )
+        items = tuple(
+            JudgedItem(name, (), None, name, by_quality)
             for name, by_quality in annotations.items()
         )
-        items = tuple(systems)
         return replace(self, level='system', items=items, unit='item')
 
 

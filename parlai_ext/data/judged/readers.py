@@ -47,8 +47,6 @@ from parlai_ext.files.json_file import is_texts, json_lines, read_json
 from parlai_ext.files.text_file import text_lines
 from parlai_ext.files.zip_file import open_zip
 
-Annotations = dict[str, tuple[Annotation, ...]]
-
 
 @dataclass(frozen=True)
 class DataFile:
@@ -181,7 +179,7 @@ class RawItem:
         lines = (line.strip() for text in texts for line in text.split('\n'))
         return tuple(SPEAKER.sub('', line).strip() for line in lines if line)
 
-    def annotations(self) -> Annotations:
+    def annotations(self) -> dict[str, list[Annotation]]:
         """
         Return the annotations: by quality a list of answers, or a mean.
         """
@@ -194,9 +192,9 @@ class RawItem:
                 answers = [answers]
             if not isinstance(answers, list):
                 raise self.error(f'key annotations: {name}: a list is expected')
-            annotations[self.file.columns.get(name, name)] = tuple(
+            annotations[self.file.columns.get(name, name)] = [
                 annotation(i, answer) for i, answer in enumerate(answers)
-            )
+            ]
         return annotations
 
     def judged(self, **data: Any) -> JudgedItem:
@@ -371,9 +369,8 @@ def read_own(file: DataFile) -> Iterator[JudgedItem]:
             'response': row.get('response') or None,
             'annotations': {},
         }
-        own = {quality: tuple(given) for quality, given in annotations[key].items()}
         item = RawItem(file, item_number, cells).judged()
-        yield replace(item, annotations=own)
+        yield replace(item, annotations=annotations[key])
 
 
 def is_own_file(path: Path) -> bool:
@@ -432,16 +429,13 @@ def read_dstc9(file: DataFile) -> Iterator[JudgedItem]:
     for path in paths or [Path(file.path)]:
         for dialogue, ratings in rated_dialogues(SourceFile.from_path(path)):
             texts, speakers = _source_turns(dialogue)
-            qualities = dict.fromkeys(q for rating in ratings for q in rating)
-            annotations = {
-                file.columns.get(quality, quality): tuple(
-                    annotation(i, rating[quality])
-                    for i, rating in enumerate(ratings)
-                    if quality in rating
-                )
-                for quality in qualities
-                if quality != 'context'
-            }
+            annotations: dict[str, list[Annotation]] = {}
+            for i, rating in enumerate(ratings):
+                for key, answer in rating.items():
+                    if key != 'context':
+                        quality = file.columns.get(key, key)
+                        given = annotations.setdefault(quality, [])
+                        given.append(annotation(i, answer))
             name, system = str(dialogue.id), path.stem
             yield JudgedItem(
                 name,
@@ -496,7 +490,7 @@ def read_spot_the_bot(file: DataFile) -> Iterator[JudgedItem]:
                 tuple(MARKERS.sub('', text).strip() for text in texts[:turns]),
                 None,
                 system,
-                {q: tuple(given) for q, given in segment[side].items()},
+                segment[side],
                 speakers=speakers[:turns],
                 dialogue=dialogue_id,
             )
@@ -563,6 +557,7 @@ JUDGES = 'human-eval-per-judge'  # in the name of the file with the answers
 TURN_END = ' EOS '  # between the turns of a context of DSTC7
 # a column of votes -> what one vote is worth
 BREAKDOWN = {'num_O': 1.0, 'num_T': 0.5, 'num_X': 0.0}
+VOTED_SYSTEMS = {'YI': 'yura', 'CIC': 'cic'}  # in ids of DBDC3's dialogues
 VALID = {'valid': 1.0, 'acceptable': 0.5, 'invalid': 0.0}
 
 
@@ -597,14 +592,13 @@ def read_dstc7(file: DataFile) -> Iterator[JudgedItem]:
     for line, (system, instance, response, *_) in responses:
         if instance not in contexts:
             raise UserError(f'{file}: response {line}: no context {instance}')
-        given_answers = answers.get((system, instance), {})
-        if given_answers:
+        if given_answers := answers.get((system, instance)):
             yield JudgedItem(
                 f'{instance}-{system}',
                 tuple(turn.strip() for turn in contexts[instance].split(TURN_END)),
                 response.strip(),
                 system,
-                {quality: tuple(given) for quality, given in given_answers.items()},
+                given_answers,
                 tuple(text for text in references.get(instance, ()) if text),
             )
 
@@ -619,39 +613,17 @@ def _dstc7_rows(
     return file.neighbour(name).tab_rows(columns)
 
 
-def read_dbdc3(file: DataFile) -> Iterator[JudgedItem]:
-    """
-    Yield the systems' turns of the third Dialogue Breakdown Detection Challenge.
-
-    A vote is 1 for no breakdown, 0 for a breakdown and 0.5 for a possible one. The
-    ids of dialogues begin with the system's name.
-    """
-    systems = {'YI': 'yura', 'CIC': 'cic'}
-    for item in _voted_turns(file, 'S', BREAKDOWN, 'No breakdown'):
-        name = item.system
-        known = [system for start, system in systems.items() if name.startswith(start)]
-        yield replace(item, system=known[0] if known else name.partition('_')[0])
-
-
-def read_wochat(file: DataFile) -> Iterator[JudgedItem]:
-    """
-    Yield the systems' turns of the workshops on chatbots (WOCHAT).
-
-    A vote is 1 for a valid turn, 0.5 for an acceptable and 0 for an invalid one.
-    """
-    for item in _voted_turns(file, 'SYSTEM', VALID, 'Valid'):
-        yield replace(item, system=item.system.rpartition('_')[0])
-
-
-def _voted_turns(
+def read_votes(
     file: DataFile, judged_speaker: str, worth: Mapping[str, float], quality: str
 ) -> Iterator[JudgedItem]:
     """
-    Yield the judged turns with their votes; the system is called by the id of its
-    dialogue.
+    Yield the systems' turns of a corpus of CHANEL@JSALT2020 with their votes. The id
+    of a dialogue is a number behind the system's name, or a key of `VOTED_SYSTEMS`.
 
     The table of utterances lies beside that of the votes. The first utterance of a
     dialogue, an empty one and one without a vote are no items.
+
+    :param worth: what a vote in a column is worth.
     """
     name = Path(file.path).name.rpartition('_')[0]
     main = file.neighbour(f'{name}_main.csv').path
@@ -676,12 +648,13 @@ def _voted_turns(
                     raise UserError(f'{row["where"]}: {problem}')
                 values += [value] * int(votes)
             if values:  # nobody knows whose they are
-                given = tuple(Annotation(str(i), one) for i, one in enumerate(values))
+                given = [Annotation(str(i), one) for i, one in enumerate(values)]
+                system = re.sub(r'_?\d+$', '', row['dialogue_id'])
                 yield JudgedItem(
                     turn['UID'],
                     tuple(texts[:-1]),
                     texts[-1],
-                    row['dialogue_id'],
+                    VOTED_SYSTEMS.get(system, system),
                     {quality: given},
                     dialogue=dialogue,
                 )
@@ -699,6 +672,7 @@ READERS: Mapping[str, Callable[[DataFile], Iterator[JudgedItem]]] = {
     'spot_the_bot': read_spot_the_bot,
     'chitchat': read_chitchat,
     'dstc7': read_dstc7,
-    'dbdc3': read_dbdc3,
-    'wochat': read_wochat,
+    # 1 for no breakdown, 0.5 for a possible one; 1 for valid, 0.5 for acceptable
+    'dbdc3': lambda file: read_votes(file, 'S', BREAKDOWN, 'No breakdown'),
+    'wochat': lambda file: read_votes(file, 'SYSTEM', VALID, 'Valid'),
 }
