@@ -46,7 +46,7 @@ class EvaluateSystems(PlanCommand):
         from parlai_ext.audit.section import audit_doubts
         from parlai_ext.collect.forecast import forecast_comparison_lines
         from parlai_ext.collect.not_run import stop_if_incomplete
-        from parlai_ext.judge_check.check_run import check_run
+        from parlai_ext.judge_check.check import check_run
         from parlai_ext.report.page import write_report
         from parlai_ext.report.table import terminal_report
         from parlai_ext.results.rank import rank_scores, read_run_scores

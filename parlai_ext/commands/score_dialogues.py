@@ -46,7 +46,7 @@ class ScoreDialogues(ModelCommand):
         Return what was scored, and under which signature.
         """
         from parlai_ext.isolation.own_records import is_own_scorer
-        from parlai_ext.judge_check.check_run import check_run
+        from parlai_ext.judge_check.check import check_run
         from parlai_ext.judge_check.section import check_lines
         from parlai_ext.scoring.score_run import (
             choose_scorer,

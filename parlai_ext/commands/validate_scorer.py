@@ -123,7 +123,7 @@ class ValidateScorer(ModelCommand):
         """
         from parlai_ext.collect import collect, plan
         from parlai_ext.isolation.own_records import is_own_scorer
-        from parlai_ext.judge_check.check_run import check_run
+        from parlai_ext.judge_check.check import check_run
         from parlai_ext.scoring.score_run import score_run
 
         config, left_out = self.opt['config'], None

@@ -34,6 +34,7 @@ from parlai_ext.judge_check.sample import JudgedDialogues
 from parlai_ext.ranking.intervals import wilson_interval
 from parlai_ext.scoring.base import (
     OTHER,
+    Items,
     ItemScore,
     Scorer,
     ScoringItem,
@@ -42,13 +43,12 @@ from parlai_ext.scoring.base import (
     turn_items,
 )
 
-PARTNER = 'partner'
 REFERENCES = 'the references of the judged set'
 
 
 def check_items(
     scorer: Scorer,
-    items: Sequence[ScoringItem],
+    items: Items,
     scores: Sequence[ItemScore],
     *,
     sample: int = SAMPLE,
@@ -106,7 +106,7 @@ def item_dialogue(item: ScoringItem, number: int) -> Dialogue:
     texts = item.utterances
     last = len(texts) - 1
     names = item.extras.get('speakers') or [
-        (item.speaker or 'A', PARTNER)[(last - i) % 2] for i in range(len(texts))
+        (item.speaker or 'A', 'partner')[(last - i) % 2] for i in range(len(texts))
     ]
     turns = zip(names, texts, strict=False)  # `speakers` may know later utterances
     context = texts[:-1] if item.response is not None else texts
@@ -129,9 +129,7 @@ def judged_by_level(dialogue: Dialogue, level: str) -> tuple[int, ...]:
     return tuple(i for i, u in enumerate(dialogue.utterances) if u.speaker == speaker)
 
 
-def copied_item(
-    items: Sequence[ScoringItem], copy: Dialogue, level: str
-) -> ScoringItem:
+def copied_item(items: Items, copy: Dialogue, level: str) -> ScoringItem:
     """
     Return the item that asks to judge a copy, with all that its original knows.
     """
@@ -148,7 +146,7 @@ def copied_item(
     )
 
 
-def replied_openers(items: Sequence[ScoringItem]) -> tuple[Opener, ...]:
+def replied_openers(items: Items) -> tuple[Opener, ...]:
     """
     Return the contexts that have a reference, each once, with the first one as reply.
     """
@@ -168,7 +166,7 @@ Choice = Mapping[str, float]  # by dimension, above 0 where the original is pref
 
 def check_pairs(
     scorer: Scorer,
-    items: Sequence[ScoringItem],
+    items: Items,
     *,
     sample: int = SAMPLE,
 ) -> JudgeCheck | None:
@@ -218,7 +216,7 @@ def check_pairs(
     )
 
 
-def drawn_items(items: Sequence[ScoringItem], sample: int) -> list[ScoringItem]:
+def drawn_items(items: Items, sample: int) -> list[ScoringItem]:
     """
     Return up to so many items that have a response, drawn by their content alone.
     """
@@ -228,7 +226,7 @@ def drawn_items(items: Sequence[ScoringItem], sample: int) -> list[ScoringItem]:
 
 
 def copy_pairs(
-    items: Sequence[ScoringItem], kinds: Mapping[str, Perturbation]
+    items: Items, kinds: Mapping[str, Perturbation]
 ) -> Iterator[tuple[str, ScoringItem]]:
     """
     Yield each original with each of its copies as the other response, by kind.
@@ -257,15 +255,15 @@ def copy_pairs(
 
 def preferences(
     scorer: Scorer,
-    items: Sequence[ScoringItem],
-    again: Sequence[ScoringItem],
+    items: Items,
+    again: Items,
 ) -> list[dict[str, float]]:
     """
     Return the score of each pair less the score of a tie, by dimension, without missing
     ones; then of those that are asked for again, anew.
     """
 
-    def score(block: Sequence[ScoringItem]) -> list[dict[str, float]]:
+    def score(block: Items) -> list[dict[str, float]]:
         return [
             {
                 d: value - scorer.even

@@ -30,7 +30,6 @@ from parlai_ext.judge_check.sample import Values
 from parlai_ext.ranking.intervals import wilson_interval
 from parlai_ext.view.text import number
 
-PEOPLE = 'people'
 SAME = 1e-6  # relative difference below which two scores are one: noise of float32
 MIN_PAIRS = 10  # fewer pairs of a kind say nothing
 MAX_BIAS = 0.7  # |Spearman| of score and length or overlap: from here a judge is weak
@@ -107,7 +106,7 @@ def kind_result_of_counts(
         low=low,
         high=high,
         required=mark in (MUST_PASS, MUST_NOT_FAIL)
-        or (mark == NOT_OF_PEOPLE and source == PEOPLE),
+        or (mark == NOT_OF_PEOPLE and source == 'people'),
         outcome=outcome,
     )
 

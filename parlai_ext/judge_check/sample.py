@@ -57,33 +57,11 @@ class JudgedPart:
     is_whole: bool
 
     @property
-    def partner(self) -> str:
-        """
-        The other speaker; in self-play the system itself.
-        """
-        names = self.dialogue.speakers
-        return next((name for name in names if name != self.system), self.system)
-
-    @property
     def texts(self) -> list[str]:
         """
         The texts that were judged.
         """
         return [self.dialogue.texts[place] for place in self.places]
-
-    @property
-    def heard(self) -> list[list[str]]:
-        """
-        The other speaker's turns before each text that was judged.
-        """
-        return [
-            [
-                text
-                for j, text in enumerate(self.dialogue.texts[:place])
-                if not same_side(self.dialogue, j, place)
-            ]
-            for place in self.places
-        ]
 
 
 def judged_parts(dialogue: Dialogue, scored: ScoredDialogue) -> list[JudgedPart]:
@@ -212,11 +190,18 @@ class JudgedDialogues:
         self.n_dialogues += 1
         parts = judged_parts(dialogue, scored)
         self.sample.add([part for part in parts if not is_floor(part.system)])
+        names, texts = dialogue.speakers, dialogue.texts
         for part in parts:
-            overlap = mean_overlap(part.texts, part.heard)
+            # the other speaker's turns before each text that was judged
+            heard = [
+                [texts[j] for j in range(place) if not same_side(dialogue, j, place)]
+                for place in part.places
+            ]
+            overlap = mean_overlap(part.texts, heard)
             row = ScoreRow(
                 part.system,
-                part.partner,
+                # in self-play the system itself
+                next((name for name in names if name != part.system), part.system),
                 part.dialogue.opener_id,
                 fmean(len(text.split()) for text in part.texts),
                 math.nan if overlap is None else overlap,

@@ -47,7 +47,6 @@ READS = {
     'dtype': '{}',
 }
 UNCHECKED = 'unchecked'
-NOT_MEASURED = 'not measured for this judge'
 NOT_RECORDED = 'not recorded'
 LEVELS = {'turn': 'over turns', 'dialogue': 'over dialogues', 'system': 'over systems'}
 MANY = ((1e9, 'billion'), (1e6, 'million'), (1e3, 'thousand'))
@@ -201,7 +200,7 @@ def agreement_with_people(ranking: Ranking) -> str:
     far as either was measured.
     """
     texts = (agreement_in_run(ranking), agreement_on_sets(ranking.scorer_signature))
-    return '; '.join(text for text in texts if text) or NOT_MEASURED
+    return '; '.join(text for text in texts if text) or 'not measured for this judge'
 
 
 def agreement_in_run(ranking: Ranking) -> str | None:

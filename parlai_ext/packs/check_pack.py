@@ -37,7 +37,7 @@ from parlai_ext.core.signature import (
     signature_differences,
 )
 from parlai_ext.engines.machine import Machine
-from parlai_ext.judge_check.check_run import basis_of, make_check
+from parlai_ext.judge_check.check import basis_of, make_check
 from parlai_ext.judge_check.record import SAMPLE, JudgeCheck, check_basis, read_check
 from parlai_ext.packs.pack import (
     Pack,

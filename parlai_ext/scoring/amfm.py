@@ -38,7 +38,7 @@ import numpy as np
 from parlai_ext.core.nouns import LanguageModel
 from parlai_ext.core.options import option
 from parlai_ext.data.judged.qualities import mean
-from parlai_ext.scoring.base import ItemScore, ScoringItem, encoder_option, tied
+from parlai_ext.scoring.base import Items, ItemScore, ScoringItem, encoder_option, tied
 from parlai_ext.scoring.likelihood import (
     NO_PROBABILITY,
     JudgeScorer,
@@ -147,7 +147,7 @@ class AmFmScorer(JudgeScorer):
     no_text = NO_CONTEXT
 
     def cosines(
-        self, items: Sequence[ScoringItem], compared: Sequence[Sequence[str]]
+        self, items: Items, compared: Sequence[Sequence[str]]
     ) -> list[float | None]:
         """
         Return AM: the best cosine of each response with the texts that it is compared
@@ -203,7 +203,7 @@ class AmFm(AmFmScorer):
         if self.options.dialogues == 'whole':
             self.level, self.also_level = 'dialogue', 'turn'
 
-    def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
+    def score(self, items: Items) -> list[ItemScore]:
         """
         Return the scores of each response, or of each speaker's part of a dialogue.
         """
@@ -261,7 +261,7 @@ def spoken_turns(item: ScoringItem) -> list[ScoringItem]:
 
 
 def coherences(
-    judge: LanguageModel, items: Sequence[ScoringItem], fm_format: str
+    judge: LanguageModel, items: Items, fm_format: str
 ) -> tuple[list[float | None], list[int]]:
     """
     Return FM of each response, and how many tokens of its context were cut.
@@ -279,7 +279,7 @@ def coherences(
 
 
 def joined_coherences(
-    judge: LanguageModel, items: Sequence[ScoringItem]
+    judge: LanguageModel, items: Items
 ) -> tuple[list[float | None], list[int]]:
     """
     Return FM of each response as the baseline's program (compute_wor.py) works it out,
@@ -332,7 +332,7 @@ class AmFmReferences(AmFmScorer):
     options_class = AmFmReferencesOptions
     options: AmFmReferencesOptions
 
-    def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
+    def score(self, items: Items) -> list[ItemScore]:
         """
         Return the scores of each response.
         """

@@ -43,6 +43,7 @@ from parlai_ext.core.signature import signature_line
 from parlai_ext.models.handle import AskedModels, Models
 from parlai_ext.scoring.items import (  # noqa: F401 (scorers import them from here)
     OTHER,
+    Items,
     ItemScore,
     ScoringItem,
     dialogue_items,
@@ -54,7 +55,6 @@ from parlai_ext.scoring.items import (  # noqa: F401 (scorers import them from h
 )
 
 LEVELS = ('turn', 'dialogue', 'pair')
-LABELS = {'likelihood': 'judge'}  # of a kind of model, in signatures
 FROM = 'a folder, or hf:REPOSITORY[@REVISION]'
 NO_MODEL = (None, 'none')
 DIGITS = 6  # of a similarity; of float32 models, rounding changes the seventh
@@ -73,6 +73,15 @@ def model_option(default: str | None, kind: str, what: str, **info: Any) -> Any:
     return option(default, help=what, metavar='MODEL', model=kind, path=True, **info)
 
 
+def file_option(what: str, metavar: str = 'FILE') -> Any:
+    """
+    Return the option that names a file of the user's; what it holds is signed.
+
+    :param what: what is in it, for the help text.
+    """
+    return option(None, help=what, metavar=metavar, path=True, signed=False)
+
+
 def encoder_option(default: str = 'minilm') -> Any:
     """
     Return the option that names the sentence encoder inside a scorer.
@@ -89,10 +98,10 @@ class NoOptions:
     """
 
 
-class Scorer:
+class ScorerInterface:
     """
-    A method that judges utterances or dialogues. Subclasses set `name` and `dimensions`
-    and define `score`; everything else has a default.
+    What a scorer, a method that judges utterances or dialogues, declares and defines:
+    `name`, `dimensions` and `score`; everything else has a default.
 
     :cvar level: what an item is: a ``turn``, a whole ``dialogue`` of one speaker, or a
         ``pair`` of responses.
@@ -145,6 +154,36 @@ class Scorer:
     evidence_record: Mapping[str, Any] = {}
     options: Any
 
+    def score(self, items: Items) -> list[ItemScore]:
+        """
+        Return the scores of each item, in order.
+        """
+        raise NotImplementedError
+
+    def prepare(self) -> None:
+        """
+        Read files that the options name, and refuse options that do not go together.
+        Models are not loaded yet: a run is checked so before its first dialogue.
+        """
+
+    def score_of_evidence(self, score: ItemScore, variant: str = '') -> ItemScore:
+        """
+        Return the score of an item from its evidence by the scorer of `with_evidence`;
+        no model is asked.
+
+        :param variant: by which of the `variants`; by default with the scorer's own
+            options.
+        """
+        raise NotImplementedError
+
+
+class Scorer(ScorerInterface):
+    """
+    A scorer as the program uses it: its options are read, its signature is made,
+    dialogues are cut into items, and their scores are checked. Subclasses of it are
+    scorers.
+    """
+
     def __init__(
         self,
         options: Any = None,
@@ -169,18 +208,6 @@ class Scorer:
         :raises UserError: names the key that is wrong.
         """
         return cls({k: v for k, v in section.items() if k != 'name'}, models)
-
-    def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
-        """
-        Return the scores of each item, in order.
-        """
-        raise NotImplementedError
-
-    def prepare(self) -> None:
-        """
-        Read files that the options name, and refuse options that do not go together.
-        Models are not loaded yet: a run is checked so before its first dialogue.
-        """
 
     def load_models(self) -> None:
         """
@@ -231,7 +258,10 @@ class Scorer:
             for kind, name in self._models()
             if name in NO_MODEL and kind not in used
         ]
-        signed = [f'{LABELS.get(kind, kind)}:({one})' for kind, one in models]
+        signed = [
+            f'{"judge" if kind == "likelihood" else kind}:({one})'
+            for kind, one in models
+        ]
         return '|'.join([signature_line(fields), *signed])
 
     def score_dialogues(
@@ -269,7 +299,7 @@ class Scorer:
             for (dialogue, judged), own in zip(pairs, groups, strict=True)
         ]
 
-    def checked_scores(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
+    def checked_scores(self, items: Items) -> list[ItemScore]:
         """
         Return the scores of items, each with a value or a reason in every dimension.
 
@@ -338,16 +368,6 @@ class Scorer:
         all `variants`.
         """
         return {**section, **next(iter(cls.variants.values()), {})}
-
-    def score_of_evidence(self, score: ItemScore, variant: str = '') -> ItemScore:
-        """
-        Return the score of an item from its evidence by the scorer of `with_evidence`;
-        no model is asked.
-
-        :param variant: by which of the `variants`; by default with the scorer's own
-            options.
-        """
-        raise NotImplementedError
 
     def in_given_order(self) -> Scorer:
         """

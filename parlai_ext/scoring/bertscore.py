@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING
 from parlai_ext.core.options import option
 from parlai_ext.scoring.base import (
     FROM,
+    Items,
     ItemScore,
-    ScoringItem,
     encoder_option,
     model_option,
     tied,
@@ -64,7 +64,7 @@ class BertScore(ReferenceScorer):
         'are nowhere alike'
     )
 
-    def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
+    def score(self, items: Items) -> list[ItemScore]:
         """
         Return the best F1 of each response, and how many of its tokens were not read.
         """

@@ -20,7 +20,7 @@ from functools import cached_property
 from typing import Any
 
 from parlai_ext.core.options import option
-from parlai_ext.scoring.base import ItemScore, ScoringItem
+from parlai_ext.scoring.base import Items, ItemScore
 from parlai_ext.scoring.references import (
     OVERALL,
     Pair,
@@ -84,7 +84,7 @@ class Bleu2(ReferenceScorer):
         """
         return [self._sentence_bleu(response, [text]) for response, text in pairs]
 
-    def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
+    def score(self, items: Items) -> list[ItemScore]:
         """
         Return the BLEU of each response, as `references` says.
         """

@@ -21,7 +21,13 @@ from typing import Any
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
-from parlai_ext.scoring.base import FROM, ItemScore, Scorer, ScoringItem, model_option
+from parlai_ext.scoring.base import (
+    FROM,
+    Items,
+    ItemScore,
+    Scorer,
+    model_option,
+)
 from parlai_ext.scoring.english import LEFT_OUT
 from parlai_ext.scoring.items import NO_KNOWLEDGE
 from parlai_ext.view.text import single_spaced
@@ -29,12 +35,6 @@ from parlai_ext.view.text import single_spaced
 ENGAGING, KNOWLEDGE = 'Engaging', 'Uses Knowledge'  # as USR's annotators call them
 MOST_TOKENS = 256  # of a response, its begin token counted
 SUPPORTED = 0  # the label of a word that the context supports
-WHERE = (
-    'a folder with its weights, config.json and tokenizer would do '
-    '(docs/trained_metrics.md says where they are)'
-)
-NO_MODEL = 'no model is named for it'
-NO_WORD = 'the response has no word'
 QUOTES = str.maketrans('“”‘’', '""\'\'')
 
 
@@ -79,10 +79,11 @@ class Ctc(Scorer):
         if self.options.engaging_model is None and self.options.knowledge_model is None:
             raise UserError(
                 'scorer ctc: engaging_model, knowledge_model: the checkpoints of CTC '
-                f'are on no model hub; {WHERE}'
+                'are on no model hub; a folder with its weights, config.json and '
+                'tokenizer would do (docs/trained_metrics.md says where they are)'
             )
 
-    def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
+    def score(self, items: Items) -> list[ItemScore]:
         """
         Return the scores of each response.
         """
@@ -97,16 +98,14 @@ class Ctc(Scorer):
         )
         scores = []
         for item, one, other in zip(items, engaging, grounded, strict=True):
-            known = (
-                other
-                if item.has_knowledge
-                else ItemScore({}, {KNOWLEDGE: NO_KNOWLEDGE})
-            )
+            known = other
+            if not item.has_knowledge:
+                known = ItemScore({}, {KNOWLEDGE: NO_KNOWLEDGE}, {})
             scores.append(
                 ItemScore(
                     {**one.values, **known.values},
                     {**one.reasons, **known.reasons},
-                    {**(one.evidence or {}), **(known.evidence or {})},
+                    {**one.evidence, **known.evidence},
                     max(one.cut, known.cut),
                 )
             )
@@ -116,14 +115,15 @@ class Ctc(Scorer):
         self,
         dimension: str,
         name: str | None,
-        items: Sequence[ScoringItem],
+        items: Items,
         contexts: Sequence[str],
     ) -> list[ItemScore]:
         """
         Return the score of each response beside its context in one dimension.
         """
         if name is None:
-            return [ItemScore({}, {dimension: NO_MODEL})] * len(items)
+            nothing = ItemScore({}, {dimension: 'no model is named for it'}, {})
+            return [nothing] * len(items)
         model = self.models.token_classifier(name)
         responses = [single_spaced(clean_text(item.text)) for item in items]
         aligned = []
@@ -138,7 +138,10 @@ class Ctc(Scorer):
             evidence = {dimension: supported} if supported else {}
             aligned.append(
                 ItemScore(
-                    {dimension: value}, {dimension: NO_WORD}, evidence, labels.cut
+                    {dimension: value},
+                    {dimension: 'the response has no word'},
+                    evidence,
+                    labels.cut,
                 )
             )
         return aligned

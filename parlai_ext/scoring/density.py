@@ -21,7 +21,14 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import content_id
 from parlai_ext.core.options import option
 from parlai_ext.data.formats import FORMATS, find_files, read_sources
-from parlai_ext.scoring.base import FROM, ItemScore, Scorer, ScoringItem, model_option
+from parlai_ext.scoring.base import (
+    FROM,
+    Items,
+    ItemScore,
+    Scorer,
+    file_option,
+    model_option,
+)
 from parlai_ext.scoring.relevance import NO_CONTEXT
 from parlai_ext.view.progress import bar_of
 
@@ -30,11 +37,6 @@ MOST_TOKENS = 256
 # of the largest variance; features are in float32, whose rounding varies by less
 SMALLEST = 1e-10
 AT_ONCE = 512  # responses of people whose features are computed together
-WHERE = (
-    "the authors' bestmodel.pth is on no model hub; a folder with it as "
-    'pytorch_model.bin, its config.json and its tokenizer would do '
-    '(docs/trained_metrics.md)'
-)
 STATISTICS = (
     "mean and inverse covariance of the features of people's responses: a .npz file "
     'with the arrays mean and precision'
@@ -51,19 +53,11 @@ class DensityOptions:
     encoder: str | None = model_option(
         None, 'pair_encoder', f'the response selector: {FROM}'
     )
-    statistics: str | None = option(
-        None,
-        help=f'{STATISTICS}; where there is none yet, it is made from human_dialogues',
-        metavar='FILE',
-        path=True,
-        signed=False,
+    statistics: str | None = file_option(
+        f'{STATISTICS}; where there is none yet, it is made from human_dialogues'
     )
-    human_dialogues: str | None = option(
-        None,
-        help='dialogues between people, in a format of import_dialogues',
-        metavar='FILE',
-        path=True,
-        signed=False,
+    human_dialogues: str | None = file_option(
+        'dialogues between people, in a format of import_dialogues'
     )
     most_tokens: int = option(
         MOST_TOKENS, low=16, help='tokens of context and response that are read'
@@ -88,7 +82,11 @@ class Density(Scorer):
         Refuse to begin without a model or without a way to the statistics.
         """
         if self.options.encoder is None:
-            raise UserError(f'scorer density: encoder: {WHERE}')
+            raise UserError(
+                "scorer density: encoder: the authors' bestmodel.pth is on no model "
+                'hub; a folder with it as pytorch_model.bin, its config.json and its '
+                'tokenizer would do (docs/trained_metrics.md)'
+            )
         file = self.options.statistics
         if file is None or not (
             Path(file).exists() or self.options.human_dialogues is not None
@@ -107,7 +105,12 @@ class Density(Scorer):
         file = Path(str(self.options.statistics))
         if not file.exists():
             people = str(self.options.human_dialogues)
-            pairs = human_pairs(people)
+            pairs = [
+                pair
+                for name, source in read_sources(find_files([people]), None)
+                for dialogue in FORMATS[name].read(source)
+                for pair in _turn_pairs([turn.text for turn in dialogue.turns])
+            ]
             if len(pairs) < 2:
                 raise UserError(
                     f'scorer density: human_dialogues: {people}: too few turns'
@@ -123,7 +126,7 @@ class Density(Scorer):
         numbers = content_id(self.mean.tolist(), self.precision.tolist())
         self.signed = {'statistics': numbers}
 
-    def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
+    def score(self, items: Items) -> list[ItemScore]:
         """
         Return the score of each response, or of each whole dialogue.
         """
@@ -158,20 +161,6 @@ class Density(Scorer):
         except UserError as error:
             name = self.options.encoder
             raise UserError(f'scorer density: encoder {name}: {error}') from None
-
-
-def human_pairs(file: str) -> list[Pair]:
-    """
-    Return context and response of each utterance after the first of each dialogue.
-
-    :raises UserError: when the file has no dialogues that can be read.
-    """
-    return [
-        pair
-        for name, source in read_sources(find_files([file]), None)
-        for dialogue in FORMATS[name].read(source)
-        for pair in _turn_pairs([turn.text for turn in dialogue.turns])
-    ]
 
 
 def _turn_pairs(texts: Sequence[str], before: Sequence[str] = ()) -> list[Pair]:

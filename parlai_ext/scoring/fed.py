@@ -11,6 +11,7 @@ asks complaints, too.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 from parlai_ext.core.errors import UserError
@@ -31,13 +32,14 @@ from parlai_ext.models.questions import (
     gives_context,
     plain_ids,
 )
-from parlai_ext.scoring.base import ItemScore, ScoringItem
+from parlai_ext.scoring.base import Items, ItemScore
 from parlai_ext.scoring.followups import FollowUps, Sides, load_followups
 from parlai_ext.scoring.likelihood import (
     JudgeScorer,
     context_turns_option,
     difference,
     exponential,
+    finite_sum,
     judge_option,
     negated,
 )
@@ -210,7 +212,7 @@ class Fed(JudgeScorer):
         if self.options.scope == 'whole' and not gives_context(self.judge):
             raise UserError(NO_CONTEXT)
 
-    def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
+    def score(self, items: Items) -> list[ItemScore]:
         """
         Return the scores of each item, in one question to the judge.
         """
@@ -298,7 +300,7 @@ def followup_score(logprobs: Sequence[float], token_reduction: str) -> float | N
     Return the score D of one follow-up: the mean or the sum of the log-probabilities of
     its tokens. It is `None` when one of them is not finite.
     """
-    if not logprobs or not all(map(math.isfinite, logprobs)):
+    if finite_sum(logprobs) is None:
         return None
     return _reduced(logprobs, token_reduction)
 
@@ -378,19 +380,16 @@ class OriginalStrings:
         if not self.tokenizer.eos_token:
             raise UserError('fed: variant original needs a judge with an end token')
         self.mark = self.tokenizer.eos_token
-        self.followups: dict[str, tuple[int, ...]] = {}
+        self.followup_ids = cache(
+            lambda text: plain_ids(self.tokenizer, f'{self.mark} {text}')[1:]
+        )
 
     def question(self, utterances: Sequence[str], followups: Sequence[str]) -> Question:
         """
         Return the question of one context; the mark before the follow-up is its own.
         """
-        for text in followups:
-            if text not in self.followups:
-                self.followups[text] = plain_ids(self.tokenizer, f'{self.mark} {text}')[
-                    1:
-                ]
         turns = ''.join(f'{self.mark} {text} ' for text in utterances)
-        continuations = tuple(self.followups[text] for text in followups)
+        continuations = tuple(map(self.followup_ids, followups))
         return Question(plain_ids(self.tokenizer, turns + self.mark), continuations)
 
 
@@ -479,7 +478,7 @@ class Full(JudgeScorer):
         texts = (text for some in self.asked.values() for text in some)
         self.evidence_labels = tuple(dict.fromkeys(texts))
 
-    def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
+    def score(self, items: Items) -> list[ItemScore]:
         """
         Return the scores of each response, in one question to the judge.
         """

@@ -12,12 +12,12 @@ of one's own, found beforehand, does so here (`coherence_cutoff`, `fluency_cutof
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
-from parlai_ext.scoring.base import ItemScore, ScoringItem, model_option
+from parlai_ext.scoring.base import Items, ItemScore, ScoringItem, model_option
 from parlai_ext.scoring.likelihood import (
     NO_PROBABILITY,
     Ids,
@@ -29,10 +29,6 @@ from parlai_ext.scoring.likelihood import (
 from parlai_ext.scoring.relevance import NO_CONTEXT
 
 CONTRADICTION = 'contradiction'
-NO_CLASSIFIER = 'no classifier is named (classifier: of natural-language inference)'
-NO_EARLIER = 'the speaker said nothing before'
-NO_WORD = 'the response is empty'
-RESPONSES = 'responses'  # key of an item's extras
 
 
 @dataclass(frozen=True)
@@ -94,7 +90,7 @@ class Holistic(JudgeScorer):
                 )
             self.contradiction = names.index(CONTRADICTION)
 
-    def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
+    def score(self, items: Items) -> list[ItemScore]:
         """
         Return the scores of each response.
         """
@@ -109,7 +105,7 @@ class Holistic(JudgeScorer):
                 'Fluency': scaled(fluency, self.options.fluency_cutoff),
                 'Diversity': diversity(
                     # and the responses to rewordings of the context
-                    [item.text, *item.extras.get(RESPONSES, ())],
+                    [item.text, *item.extras.get('responses', ())],
                     self.options.ngram,
                 ),
                 'Consistency': consistency,
@@ -117,16 +113,18 @@ class Holistic(JudgeScorer):
             reasons = {
                 'Coherence': NO_PROBABILITY if item.context else NO_CONTEXT,
                 'Fluency': NO_PROBABILITY,
-                'Diversity': NO_WORD,
-                'Consistency': NO_EARLIER,
+                'Diversity': 'the response is empty',
+                'Consistency': 'the speaker said nothing before',
             }
             if self.contradiction is None:
-                reasons['Consistency'] = NO_CLASSIFIER
+                reasons['Consistency'] = (
+                    'no classifier is named (classifier: of natural-language inference)'
+                )
             scores.append(ItemScore(values, reasons, cut=cut))
         return scores
 
     def _likelihoods(
-        self, strings: Strings, items: Sequence[ScoringItem]
+        self, strings: Strings, items: Items
     ) -> list[tuple[float | None, float | None, int]]:
         """
         Return raw coherence and fluency of each response, and the tokens that were cut,
@@ -150,7 +148,7 @@ class Holistic(JudgeScorer):
             likelihoods.append((coherence if known else None, fluency, cut))
         return likelihoods
 
-    def _consistencies(self, items: Sequence[ScoringItem]) -> list[float | None]:
+    def _consistencies(self, items: Items) -> list[float | None]:
         """
         Return 1 - P(contradiction) of each speaker's last utterance and the response.
         """

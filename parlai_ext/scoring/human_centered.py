@@ -22,9 +22,9 @@ from parlai_ext.core.options import option
 from parlai_ext.ranking.agreement import spearman
 from parlai_ext.ranking.baselines import words_of
 from parlai_ext.scoring.base import (
+    Items,
     ItemScore,
     Scorer,
-    ScoringItem,
     encoder_option,
     unit_rows,
 )
@@ -100,7 +100,7 @@ class HumanCentered(Scorer):
     options_class = HumanCenteredOptions
     options: HumanCenteredOptions
 
-    def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
+    def score(self, items: Items) -> list[ItemScore]:
         """
         Return the scores of each response.
         """

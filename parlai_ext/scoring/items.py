@@ -80,6 +80,9 @@ class ScoringItem:
         return (*self.context, *(() if self.response is None else (self.response,)))
 
 
+Items = Sequence[ScoringItem]
+
+
 @dataclass(frozen=True)
 class ItemScore:
     """

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -57,12 +56,6 @@ class JudgedCorpora:
         cosines = self.points @ vector
         best = int(cosines.argmax())
         return float(cosines[best]), int(self.owners[best])
-
-    def record(self) -> dict[str, Any]:
-        """
-        Return what is recorded beside scores, to explain their evidence.
-        """
-        return {'names': list(self.names), THRESHOLD: self.threshold}
 
 
 def vector_in_dialogue(response: np.ndarray, turns: np.ndarray) -> np.ndarray:

@@ -9,7 +9,6 @@ from parlai_ext.data.judged.judged_set import JudgedItem
 from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
 
 AUTO, WHOLE, ALL = 'auto', 'whole', 'all'
-NO_TURN = 'the dialogue has no turn of the judged speaker'
 
 
 def judged_scoring_items(
@@ -57,7 +56,9 @@ def mean_score(scores: Sequence[ItemScore], dimensions: Sequence[str]) -> ItemSc
         values[name] = fsum(numbers) / len(numbers) if numbers else None
         if not numbers:
             told = (score.reasons.get(name) for score in scores)
-            reasons[name] = next(filter(None, told), NO_TURN)
+            reasons[name] = next(
+                filter(None, told), 'the dialogue has no turn of the judged speaker'
+            )
     return ItemScore(values, reasons, cut=sum(score.cut for score in scores))
 
 

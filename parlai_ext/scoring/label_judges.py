@@ -33,7 +33,6 @@ from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.items import lettered_turns
 from parlai_ext.scoring.likelihood import (
     AnswerScorer,
-    JudgeScorer,
     context_turns_option,
     first_continuation_share,
     judge_option,
@@ -237,14 +236,13 @@ class LabelOptions:
     context_turns: int = context_turns_option(CONTEXT_TURNS)
 
 
-class LabelScorer(JudgeScorer):
+class LabelScorer(AnswerScorer):
     """
-    Asks a judge prompts of two labels. Subclasses define `score`.
+    Asks a judge prompts of two labels.
     """
 
     prompted = True
     unit = 'a probability'
-    dimensions: tuple[str, ...] = ('Overall',)
     options: LabelOptions
 
     def load_models(self) -> None:
@@ -283,7 +281,7 @@ class LabelScorer(JudgeScorer):
         return JudgedResponse(context, item.text)
 
 
-class DirectEval(LabelScorer, AnswerScorer):
+class DirectEval(LabelScorer):
     """
     DirectEval: the probability that a trained judge answers "Yes", of "Yes" and "No",
     to "Is the above response a good response to the given conversation?".
@@ -321,7 +319,7 @@ class PromptedOptions:
     question: str = option(
         QUESTION, help='what is asked about the response; the answer is Yes or No'
     )
-    context_turns: int = context_turns_option(6, low=1)
+    context_turns: int = context_turns_option(6)
 
 
 class Prompted(AnswerScorer):

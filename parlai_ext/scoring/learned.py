@@ -31,7 +31,13 @@ from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.options import option
 from parlai_ext.files.yaml_file import read_file
 from parlai_ext.ranking.baselines import words_of
-from parlai_ext.scoring.base import ItemScore, ScoringItem, encoder_option, unit_rows
+from parlai_ext.scoring.base import (
+    Items,
+    ItemScore,
+    ScoringItem,
+    encoder_option,
+    unit_rows,
+)
 from parlai_ext.scoring.bertscore import BertScore
 from parlai_ext.scoring.composite import repeated_words_share
 from parlai_ext.scoring.english import LEFT_OUT
@@ -39,6 +45,7 @@ from parlai_ext.scoring.judged_corpora import (
     CORPORA,
     NEAREST_CORPUS,
     NEARNESS,
+    THRESHOLD,
     JudgedCorpora,
     vector_in_dialogue,
 )
@@ -88,7 +95,7 @@ class Reading:
 def read_responses(
     judge: Any,
     encoder: Any,
-    items: Sequence[ScoringItem],
+    items: Items,
     adapter: 'Adapter | None' = None,
 ) -> tuple[list[Reading], list[int]]:
     """
@@ -129,7 +136,7 @@ def read_responses(
     return readings, [answer.num_truncated for answer in answers]
 
 
-def unit_vectors(encoder: Any, items: Sequence[ScoringItem]) -> dict[str, np.ndarray]:
+def unit_vectors(encoder: Any, items: Items) -> dict[str, np.ndarray]:
     """
     Return the embeddings of the responses and of the turns that they are compared with.
     """
@@ -433,9 +440,10 @@ class Learned(JudgeScorer):
         self.evidence_labels = tuple(self.weights.blocks)
         if self.corpora is not None:
             self.evidence_labels += (NEARNESS, NEAREST_CORPUS)
-            self.evidence_record = {'corpora': self.corpora.record()}
+            names, threshold = list(self.corpora.names), self.corpora.threshold
+            self.evidence_record = {'corpora': {'names': names, THRESHOLD: threshold}}
 
-    def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
+    def score(self, items: Items) -> list[ItemScore]:
         """
         Return the score of each response.
         """
@@ -584,7 +592,7 @@ class LearnedReferences(Learned):
         super().prepare()
         self.evidence_labels = (*self.evidence_labels, 'bertscore')
 
-    def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
+    def score(self, items: Items) -> list[ItemScore]:
         """
         Return the score of each response.
         """

@@ -15,7 +15,7 @@ from typing import Any
 from parlai_ext.core.nouns import Answer, LanguageModel, Question
 from parlai_ext.core.options import option
 from parlai_ext.models.questions import decoder_tokenizer
-from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem, model_option
+from parlai_ext.scoring.base import Items, ItemScore, Scorer, ScoringItem, model_option
 
 LARGEST_EXPONENT = 700.0  # whose exponential is still a number
 NO_PROBABILITY = 'the judge gives the response no finite probability'
@@ -37,16 +37,12 @@ def judge_option(
     )
 
 
-def context_turns_option(default: int = 0, low: int = 0) -> Any:
+def context_turns_option(default: int = 0) -> Any:
     """
     Return the option that says how many utterances before a response are read.
     """
-    meaning = '; 0: all' if low == 0 else ''
-    return option(
-        default,
-        low=low,
-        help=f'utterances before the response that the judge reads{meaning}',
-    )
+    meaning = 'utterances before the response that the judge reads; 0: all'
+    return option(default, low=0, help=meaning)
 
 
 class JudgeScorer(Scorer):
@@ -95,7 +91,7 @@ class AnswerScorer(JudgeScorer):
         Return what is stored of an answer.
         """
 
-    def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
+    def score(self, items: Items) -> list[ItemScore]:
         """
         Return the score of each response; all questions go to the judge together.
         """
@@ -112,15 +108,22 @@ class AnswerScorer(JudgeScorer):
         ]
 
 
+def finite_sum(logprobs: Sequence[float]) -> float | None:
+    """
+    Return the sum of log-probabilities; `None` without any, or where one is not finite.
+    """
+    known = bool(logprobs) and all(map(math.isfinite, logprobs))
+    return math.fsum(logprobs) if known else None
+
+
 def mean_logprob(answer: Answer) -> float | None:
     """
     Return the mean over the tokens of an answer's only continuation; `None` when it has
     no finite probability.
     """
     logprobs = answer.continuations[0]
-    if not logprobs or not all(map(math.isfinite, logprobs)):
-        return None
-    return math.fsum(logprobs) / len(logprobs)
+    total = finite_sum(logprobs)
+    return None if total is None else total / len(logprobs)
 
 
 def token_count(answer: Answer) -> dict[str, int]:
@@ -173,7 +176,7 @@ class Likelihood(AnswerScorer):
     value = staticmethod(mean_logprob)
     evidence = staticmethod(token_count)
 
-    def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
+    def score(self, items: Items) -> list[ItemScore]:
         """
         Return the mean of each response, less that of it alone where asked for.
         """
@@ -235,7 +238,7 @@ def response_question(item: ScoringItem, context_turns: int = 0) -> Question:
 
 
 def response_answers(
-    judge: LanguageModel, items: Sequence[ScoringItem], context_turns: int = 0
+    judge: LanguageModel, items: Items, context_turns: int = 0
 ) -> list[Answer]:
     """
     Return the log-probabilities of each item's response after its context.
@@ -245,9 +248,7 @@ def response_answers(
     return judge.answer([response_question(item, context_turns) for item in items])
 
 
-def answers_without_context(
-    judge: LanguageModel, items: Sequence[ScoringItem]
-) -> list[Answer]:
+def answers_without_context(judge: LanguageModel, items: Items) -> list[Answer]:
     """
     Return the log-probabilities of each item's response as the first of a dialogue.
     """

@@ -41,13 +41,18 @@ from parlai_ext.models.questions import ChatQuestions
 from parlai_ext.scoring.base import (
     LEVELS,
     OTHER,
+    Items,
     ItemScore,
     Scorer,
     ScoringItem,
     swapped_item,
 )
 from parlai_ext.scoring.items import lettered_turns
-from parlai_ext.scoring.likelihood import context_turns_option, judge_option
+from parlai_ext.scoring.likelihood import (
+    context_turns_option,
+    difference,
+    judge_option,
+)
 from parlai_ext.scoring.shipped_file import read_shipped_file
 
 if TYPE_CHECKING:  # which imports parlai, and so torch
@@ -117,14 +122,6 @@ class RatingPrompt:
             self.highest,
             self.scale is not None,
         )
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """
-        The fields of an item, besides what is judged, that the prompt shows.
-        """
-        shown = PLACEHOLDER.findall(self.prompt)
-        return tuple(name for name in MAY_BE_SHOWN if name in shown)
 
     def filled(self, texts: Mapping[str, str]) -> str:
         """
@@ -496,7 +493,7 @@ class PromptedScorer(Scorer):
         """
         raise NotImplementedError
 
-    def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
+    def score(self, items: Items) -> list[ItemScore]:
         """
         Return the scores of each item; all prompts go to the model together.
         """
@@ -530,7 +527,8 @@ class PromptedScorer(Scorer):
         """
         Return why an item cannot be shown; `None` if it can.
         """
-        name = item.lacking(self.prompt.needs)
+        shown = PLACEHOLDER.findall(self.prompt.prompt)
+        name = item.lacking([name for name in MAY_BE_SHOWN if name in shown])
         return name and f'the prompt shows {name}, which the item does not have'
 
     def _asked(self, item: ScoringItem) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -722,7 +720,7 @@ class LlmPair(LlmJudge):
     def _lacks(self, item: ScoringItem) -> str | None:
         return NO_OTHER if OTHER not in item.extras else super()._lacks(item)
 
-    def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
+    def score(self, items: Items) -> list[ItemScore]:
         """
         Return the preference for each response; without one of two orders there is
         none.
@@ -735,8 +733,7 @@ class LlmPair(LlmJudge):
         for first, other in zip(given, swapped, strict=True):
             both: dict[str, dict[str, float | None]] = {}
             for name in self.dimensions:
-                theirs = other.values.get(name)
-                second = None if theirs is None else 1 - theirs
+                second = difference(1, other.values.get(name))
                 both[name] = {'first': first.values.get(name), 'second': second}
             scores.append(
                 ItemScore(

@@ -27,12 +27,12 @@ import nltk.data  # type: ignore[import-untyped]
 from nltk.tokenize import NLTKWordTokenizer  # type: ignore[import-untyped]
 
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.options import option
+from parlai_ext.scoring.base import file_option
 from parlai_ext.scoring.references import Pair, ReferenceScorer
 
 TREEBANK = NLTKWordTokenizer()
 NONE = 'none'
-INSTALLED = ('/usr/share/wordnet', '/opt/homebrew/opt/wordnet/dict')
+INSTALLED: tuple[str, ...] = ('/usr/share/wordnet', '/opt/homebrew/opt/wordnet/dict')
 PARTS = ('adj', 'adv', 'noun', 'verb')
 FILES = [f'{kind}.{part}' for kind in ('index', 'data') for part in PARTS]
 FILES += [f'{part}.exc' for part in PARTS]
@@ -45,13 +45,10 @@ class MeteorOptions:
     Where synonyms come from.
     """
 
-    wordnet: str | None = option(
-        None,
-        help='folder of the files of WordNet (default: that of nltk, of $WNSEARCHDIR, '
-        'or of the system); none: without synonyms',
-        metavar='FOLDER',
-        path=True,
-        signed=False,
+    wordnet: str | None = file_option(
+        'folder of the files of WordNet (default: that of nltk, of $WNSEARCHDIR, or of '
+        'the system); none: without synonyms',
+        'FOLDER',
     )
 
 
@@ -118,25 +115,30 @@ def wordnet_root(folder: str | None) -> Any:
     :param folder: the user's folder; `None` looks for one.
     :raises UserError: when it is not there, with where it can be had.
     """
-    if folder is None:
-        given = os.environ.get('WNSEARCHDIR')
-        for place in (*([given] if given else []), *INSTALLED):
-            if _has_wordnet(Path(place)):
-                return _pointer(Path(place))
-        try:
-            return nltk.data.find('corpora/wordnet.zip/wordnet/')
-        except LookupError:
-            raise UserError(
-                "scorer meteor: WordNet is not here; Debian's package wordnet-base or "
-                '`python -m nltk.downloader wordnet` has it, wordnet=FOLDER names it, '
-                'and wordnet=none leaves synonyms out'
-            ) from None
-    if not _has_wordnet(Path(folder)):
+    places = INSTALLED
+    if folder is not None:
+        places = (folder,)
+    elif given := os.environ.get('WNSEARCHDIR'):
+        places = (given, *INSTALLED)
+    for place in map(Path, places):
+        if all((place / name).is_file() for name in FILES):
+            resolved = str(place.resolve())
+            if resolved not in nltk.data.path:  # it reads only folders that are there
+                nltk.data.path.append(resolved)
+            return nltk.data.FileSystemPathPointer(resolved)
+    if folder is not None:
         raise UserError(
             f'scorer meteor: wordnet {folder}: no folder with the files of WordNet '
             f'({FILES[0]}, …)'
         )
-    return _pointer(Path(folder))
+    try:
+        return nltk.data.find('corpora/wordnet.zip/wordnet/')
+    except LookupError:
+        raise UserError(
+            "scorer meteor: WordNet is not here; Debian's package wordnet-base or "
+            '`python -m nltk.downloader wordnet` has it, wordnet=FOLDER names it, and '
+            'wordnet=none leaves synonyms out'
+        ) from None
 
 
 @cache
@@ -169,17 +171,3 @@ def read_wordnet(root: Any) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter('ignore')  # that there are no other languages
         return Synonyms(root, None)
-
-
-def _has_wordnet(folder: Path) -> bool:
-    return all((folder / name).is_file() for name in FILES)
-
-
-def _pointer(folder: Path) -> Any:
-    """
-    Return nltk's pointer to a folder; nltk reads only folders that it is told of.
-    """
-    resolved = str(folder.resolve())
-    if resolved not in nltk.data.path:
-        nltk.data.path.append(resolved)
-    return nltk.data.FileSystemPathPointer(resolved)

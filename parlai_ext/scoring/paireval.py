@@ -30,7 +30,7 @@ from parlai_ext.core.options import option
 from parlai_ext.data.corpora import CORPORA, Turns, read_corpus
 from parlai_ext.data.judged.cards import OWN_ENDINGS, own_card, read_card
 from parlai_ext.data.judged.qualities import mean
-from parlai_ext.scoring.base import ItemScore, ScoringItem
+from parlai_ext.scoring.base import Items, ItemScore, ScoringItem, file_option
 from parlai_ext.scoring.label_judges import (
     JudgedResponse,
     LabelOptions,
@@ -38,12 +38,12 @@ from parlai_ext.scoring.label_judges import (
     pair_prompt,
     pair_template,
 )
-from parlai_ext.scoring.likelihood import NO_PROBABILITY, first_continuation_share
-
-NEEDED = (
-    'comparisons: is needed: a folder or file of dialogues between people, such as '
-    'the official validation.zip of DailyDialog'
+from parlai_ext.scoring.likelihood import (
+    NO_PROBABILITY,
+    difference,
+    first_continuation_share,
 )
+
 Pair = tuple[JudgedResponse, JudgedResponse]
 
 
@@ -53,14 +53,11 @@ class PairEvalOptions(LabelOptions):
     The judge, and what responses are compared with.
     """
 
-    comparisons: str | None = option(
-        None,
-        path=True,
-        metavar='PATH',
-        signed=False,
-        help='dialogues between people with which responses are compared: the folder '
-        'or the validation.zip of DailyDialog, or JSON lines {"dialogue": […]}. The '
-        'signature holds those that are drawn',
+    comparisons: str | None = file_option(
+        'dialogues between people with which responses are compared: the folder or the '
+        'validation.zip of DailyDialog, or JSON lines {"dialogue": […]}. The signature '
+        'holds those that are drawn',
+        'PATH',
     )
     judged_set: str | None = option(
         None,
@@ -85,13 +82,9 @@ class PairEvalOptions(LabelOptions):
         help='compare each response with all others that are scored with it, instead; '
         'scores then depend on which those are',
     )
-    prompt: str | None = option(
-        None,
-        path=True,
-        metavar='FILE',
-        signed=False,
-        help='a file with the prompt, {history_1}, {response_1}, {history_2} and '
-        '{response_2} in it, that A or B goes on with; the signature holds its text',
+    prompt: str | None = file_option(
+        'a file with the prompt, {history_1}, {response_1}, {history_2} and '
+        '{response_2} in it, that A or B goes on with; the signature holds its text'
     )
     probability: str = option(
         'labels',
@@ -162,7 +155,11 @@ class PairEval(LabelScorer):
         """
         options = self.options
         if options.comparisons is None:
-            raise UserError(f'scorer {self.name}: {NEEDED}')
+            raise UserError(
+                f'scorer {self.name}: comparisons: is needed: a folder or file of '
+                'dialogues between people, such as the official validation.zip of '
+                'DailyDialog'
+            )
         path = Path(options.comparisons)
         try:
             if options.judged_set is None:
@@ -196,7 +193,7 @@ class PairEval(LabelScorer):
         known = self.options.facts and item.has_knowledge
         return replace(super().candidate(item), facts=item.knowledge if known else '')
 
-    def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
+    def score(self, items: Items) -> list[ItemScore]:
         """
         Return the score of each response, in one question to the judge.
         """
@@ -239,7 +236,7 @@ class PairEval(LabelScorer):
                 first, second = answers[candidate, one], answers[one, candidate]
                 cut += first.num_truncated
                 share, rest = map(first_continuation_share, (first, second))
-                shares = [share, None if rest is None else 1 - rest]
+                shares = [share, difference(1, rest)]
                 # a choice and a tie differ, too
                 choices = {(p > 0.5) - (p < 0.5) for p in shares if p is not None}
                 if None not in shares:

@@ -12,10 +12,9 @@ from importlib.metadata import version
 from typing import Any
 
 from parlai_ext.core.errors import UserError
-from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
+from parlai_ext.scoring.base import Items, ItemScore, Scorer, ScoringItem
 
 OVERALL = 'Overall'
-EMPTY = 'the response is empty'
 NO_REFERENCE = 'there is no reference'
 Pair = tuple[str, str]  # response and reference
 
@@ -52,7 +51,7 @@ class ReferenceScorer(Scorer):
         """
         raise NotImplementedError
 
-    def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
+    def score(self, items: Items) -> list[ItemScore]:
         """
         Return the best score of each response over its references.
         """
@@ -63,7 +62,7 @@ class ReferenceScorer(Scorer):
             of_item = response_pairs(item)
             reason = self.no_score if of_item else NO_REFERENCE
             if not (item.text).strip():
-                reason = EMPTY
+                reason = 'the response is empty'
             known = {p: score for p in of_item if (score := scores[p]) is not None}
             best = max(known, key=lambda pair: known[pair], default=None)
             best_scores.append(

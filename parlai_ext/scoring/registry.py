@@ -40,7 +40,7 @@ SCORERS = {
     'likelihood': 'parlai_ext.scoring.likelihood:Likelihood',
     'relevance': 'parlai_ext.scoring.relevance:Relevance',
     'composite': 'parlai_ext.scoring.composite:Composite',
-    'crs': 'parlai_ext.scoring.crs:Crs',
+    'crs': 'parlai_ext.scoring.composite:Crs',
     'human_centered': 'parlai_ext.scoring.human_centered:HumanCentered',
     'learned': 'parlai_ext.scoring.learned:Learned',
     'learned_references': 'parlai_ext.scoring.learned:LearnedReferences',
@@ -81,7 +81,6 @@ SCORERS = {
 DEFAULT = 'learned'  # where none is named
 WITH_REFERENCES = 'learned_references'  # of imports whose judged turns all have some
 FLAGS_OF = 'fed'  # the scorer whose options are flags of commands
-OPTION = '--scorer-option'
 
 
 @dataclass(frozen=True)
@@ -113,39 +112,19 @@ def is_outside(name: str) -> bool:
 
 def find_scorer(name: str, *, named_by_user: bool = False) -> type[Scorer]:
     """
-    Return the scorer class called ``name``.
+    Return the scorer class called ``name``. One from outside the package knows its file
+    and its sha256.
 
     :param named_by_user: code from outside the package may be imported, since the user
         named it.
     :raises UserError: when there is none, with the nearest name, or when it is outside
         code that the user did not name.
     """
-    if is_outside(name):
-        return outside_scorer(name, named_by_user=named_by_user)
-    require_known(name, SCORERS, f'unknown scorer {name!r}')
-    module, _, attribute = SCORERS[name].partition(':')
-    scorer: type[Scorer] = getattr(import_module(module), attribute)
-    return scorer
-
-
-def scorer_class(
-    section: Mapping[str, Any], *, named_by_user: bool = False
-) -> type[Scorer]:
-    """
-    Return the scorer class of a ``scorer:`` section; `DEFAULT` if it has no
-    name.
-
-    :raises UserError: as `find_scorer`.
-    """
-    return find_scorer(section.get('name') or DEFAULT, named_by_user=named_by_user)
-
-
-def outside_scorer(name: str, *, named_by_user: bool = True) -> type[Scorer]:
-    """
-    Import a scorer from outside the package. The class knows its file and its sha256.
-
-    :raises UserError: when there is no such module or class, or it is no scorer.
-    """
+    if not is_outside(name):
+        require_known(name, SCORERS, f'unknown scorer {name!r}')
+        module_name, _, attribute = SCORERS[name].partition(':')
+        shipped: type[Scorer] = getattr(import_module(module_name), attribute)
+        return shipped
     module = outside_module(name, named_by_user=named_by_user)
     attribute = name.rpartition(':')[2]
     scorers = {
@@ -161,6 +140,18 @@ def outside_scorer(name: str, *, named_by_user: bool = True) -> type[Scorer]:
     digest = hashlib.sha256(file.read_bytes()).hexdigest()
     scorer.code = OutsideCode(file.name, digest)
     return scorer
+
+
+def scorer_class(
+    section: Mapping[str, Any], *, named_by_user: bool = False
+) -> type[Scorer]:
+    """
+    Return the scorer class of a ``scorer:`` section; `DEFAULT` if it has no
+    name.
+
+    :raises UserError: as `find_scorer`.
+    """
+    return find_scorer(section.get('name') or DEFAULT, named_by_user=named_by_user)
 
 
 def scorer_section(
@@ -192,7 +183,7 @@ def scorer_section(
     return {
         **section,
         **flag_values(cls.options_class, opt, cls.name),
-        **read_key_values(cls.options_class, pairs, OPTION),
+        **read_key_values(cls.options_class, pairs, '--scorer-option'),
     }
 
 

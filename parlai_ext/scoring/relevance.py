@@ -16,9 +16,9 @@ import numpy as np
 
 from parlai_ext.core.options import option
 from parlai_ext.scoring.base import (
+    Items,
     ItemScore,
     Scorer,
-    ScoringItem,
     encoder_option,
     row_cosines,
     tied,
@@ -63,7 +63,7 @@ class Relevance(Scorer):
     options_class = RelevanceOptions
     options: RelevanceOptions
 
-    def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
+    def score(self, items: Items) -> list[ItemScore]:
         """
         Return the cosine of each response and its context.
         """
@@ -81,7 +81,7 @@ class Relevance(Scorer):
 
 
 def context_cosines(
-    encoder: MeanPooling, items: Sequence[ScoringItem], against: str
+    encoder: MeanPooling, items: Items, against: str
 ) -> list[float | None]:
     """
     Return the cosine between each response and the end of its context; `None` where
@@ -98,7 +98,7 @@ def context_cosines(
 
 def best_cosines(
     encode: Callable[[Sequence[str]], np.ndarray],
-    items: Sequence[ScoringItem],
+    items: Items,
     compared: Sequence[Sequence[str]],
 ) -> list[float | None]:
     """

@@ -15,7 +15,7 @@ from typing import Any
 from parlai_ext import zoo_configs
 from parlai_ext.core.nouns import content_id
 from parlai_ext.core.options import option
-from parlai_ext.scoring.base import FROM, ScoringItem, model_option
+from parlai_ext.scoring.base import FROM, Items, ScoringItem, file_option, model_option
 from parlai_ext.scoring.relevance import NO_CONTEXT
 from parlai_ext.scoring.toxicity import (
     LONGEST,
@@ -132,7 +132,7 @@ class Stance(Detector):
         given = self.options.threshold
         return float(usual if given is None else given)
 
-    def numbers(self, items: Sequence[ScoringItem]) -> Sequence[float | None]:
+    def numbers(self, items: Items) -> Sequence[float | None]:
         """
         Return how far each response agrees with the turn before it.
         """
@@ -158,12 +158,8 @@ class PhraseOptions:
     The phrases that are looked for.
     """
 
-    phrases: str | None = option(
-        None,
-        path=True,
-        metavar='FILE',
-        signed=False,
-        help='one a line, a JSON or a YAML list (default: the shipped ones)',
+    phrases: str | None = file_option(
+        'one a line, a JSON or a YAML list (default: the shipped ones)'
     )
 
 
@@ -187,7 +183,7 @@ class Deflection(Detector):
         self.list = PhraseList(read_phrases(file, self.longest))
         self.signed = {'phrases': content_id(sorted(self.list.phrases))}
 
-    def numbers(self, items: Sequence[ScoringItem]) -> Sequence[float | None]:
+    def numbers(self, items: Items) -> Sequence[float | None]:
         """
         Return 1 for each response that is what is looked for, else 0.
         """

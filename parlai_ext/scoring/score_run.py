@@ -74,21 +74,6 @@ class ScoreReport:
     n_truncated: int = 0
 
 
-def shard_counts(scored: Sequence[ScoredDialogue]) -> dict[str, int]:
-    """
-    Return what was scored of a shard, counted as `ScoreReport` counts.
-    """
-    scores = [score for dialogue in scored for score in dialogue.scores]
-    judged = {(s.dialogue_id, s.utterance_index) for s in scores}
-    return {
-        'n_shards_scored': 1,
-        'n_dialogues': len(scored),
-        'n_utterances': sum(index is not None for _, index in judged),
-        'n_unscored': sum(s.value is None for s in scores),
-        'n_truncated': sum(len(dialogue.truncated) for dialogue in scored),
-    }
-
-
 @dataclass(frozen=True)
 class ChosenScorer:
     """
@@ -388,7 +373,7 @@ class ShardScorer(Worker):
 
     def work(self, data: ShardKey, tell: Tell) -> dict[str, int]:
         """
-        Score a shard.
+        Score a shard; return what was scored, counted as `ScoreReport` counts.
         """
         dialogues = self.run.read_dialogues(data)
         partial = self.store.partial(data)
@@ -406,7 +391,15 @@ class ShardScorer(Worker):
             ]
         self.store.write(data, scored)
         partial.remove()
-        return shard_counts(scored)
+        scores = [score for dialogue in scored for score in dialogue.scores]
+        judged = {(s.dialogue_id, s.utterance_index) for s in scores}
+        return {
+            'n_shards_scored': 1,
+            'n_dialogues': len(scored),
+            'n_utterances': sum(index is not None for _, index in judged),
+            'n_unscored': sum(s.value is None for s in scores),
+            'n_truncated': sum(len(dialogue.truncated) for dialogue in scored),
+        }
 
 
 def shard_scorer(

@@ -8,7 +8,7 @@ one batch at most. No text of an item is in the file.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
@@ -26,7 +26,7 @@ from parlai_ext.engines.engine import (
 from parlai_ext.engines.local import LOCAL
 from parlai_ext.engines.machine import Machine
 from parlai_ext.models.watch import Watch
-from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
+from parlai_ext.scoring.base import Items, ItemScore, Scorer, ScoringItem
 from parlai_ext.store.atomic import locked
 from parlai_ext.store.partial import PartialWork
 from parlai_ext.view.progress import Bar
@@ -205,7 +205,7 @@ def score_batches(
 
 def score_items(
     scorer: Scorer,
-    items: Sequence[ScoringItem],
+    items: Items,
     folder: Path | None,
     bar: Bar,
     *,

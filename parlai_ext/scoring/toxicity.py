@@ -32,10 +32,12 @@ from parlai_ext.files.text_file import read_utf8
 from parlai_ext.files.yaml_file import read_file
 from parlai_ext.scoring.base import (
     FROM,
+    Items,
     ItemScore,
     Models,
     Scorer,
     ScoringItem,
+    file_option,
     model_option,
 )
 from parlai_ext.scoring.registry import DETECTORS, SCORERS, find_scorer
@@ -71,13 +73,13 @@ class Detector(Scorer):
         """
         return float(getattr(self.options, 'threshold', THRESHOLD))
 
-    def numbers(self, items: Sequence[ScoringItem]) -> Sequence[float | None]:
+    def numbers(self, items: Items) -> Sequence[float | None]:
         """
         Return a number for the response of each item; `None` where there is none.
         """
         raise NotImplementedError
 
-    def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
+    def score(self, items: Items) -> list[ItemScore]:
         """
         Return minus the number of each response.
         """
@@ -129,7 +131,7 @@ class ToxicityDetector(Detector):
         """
         raise NotImplementedError
 
-    def numbers(self, items: Sequence[ScoringItem]) -> Sequence[float]:
+    def numbers(self, items: Items) -> Sequence[float]:
         """
         Return the toxicity of each response; equal ones are computed once, and one
         without a letter or digit has 0.
@@ -179,12 +181,7 @@ class WordListOptions(DetectorOptions):
     The list of words.
     """
 
-    file: str | None = option(
-        None,
-        path=True,
-        signed=False,
-        help='a text file with an entry a line, or a JSON list',
-    )
+    file: str | None = file_option('a text file with an entry a line, or a JSON list')
 
 
 class Words(ToxicityDetector):

@@ -11,7 +11,6 @@ A whole dialogue (an item without a response) is scored over the utterances of i
 speaker, or over all of them where nobody says who spoke.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from parlai_ext.core.options import option
@@ -21,7 +20,7 @@ from parlai_ext.ranking.baselines import (
     mean_overlap,
     word_ngrams,
 )
-from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
+from parlai_ext.scoring.base import Items, ItemScore, Scorer, ScoringItem
 
 OVERALL = 'Overall'
 
@@ -45,7 +44,7 @@ class Trivial(Scorer):
     dimensions = (OVERALL,)
     no_score = 'there is no utterance to judge'
 
-    def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
+    def score(self, items: Items) -> list[ItemScore]:
         """
         Return the score of each item.
         """

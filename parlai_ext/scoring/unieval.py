@@ -20,7 +20,7 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
 from parlai_ext.data.judged.qualities import mean
 from parlai_ext.models.questions import SectionQuestions
-from parlai_ext.scoring.base import ItemScore, ScoringItem
+from parlai_ext.scoring.base import Items, ItemScore, ScoringItem
 from parlai_ext.scoring.items import NO_KNOWLEDGE
 from parlai_ext.scoring.likelihood import (
     NO_PROBABILITY,
@@ -30,9 +30,7 @@ from parlai_ext.scoring.likelihood import (
     judge_option,
 )
 
-MODEL = 'hf:MingZhong/unieval-dialog'
 LONGEST = 1024  # tokens of a question, as in the authors' evaluation
-ANSWERS = ('Yes', 'No')
 OVERALL = 'Overall'
 ENGAGING, KNOWLEDGE = 'Engaging', 'Uses Knowledge'
 # the qualities of USR's annotators, which the authors compare with; what they call
@@ -71,7 +69,8 @@ class UniEvalOptions:
     """
 
     judge_model_file: str = judge_option(
-        MODEL, "UniEval's T5 (MingZhong/unieval-dialog), or another encoder-decoder"
+        'hf:MingZhong/unieval-dialog',
+        "UniEval's T5 (MingZhong/unieval-dialog), or another encoder-decoder",
     )
     context_turns: int = context_turns_option()
     most_tokens: int = option(
@@ -108,13 +107,13 @@ class UniEval(JudgeScorer):
             model = self.options.judge_model_file
             raise UserError(f'scorer {self.name}: judge {model}: {error}') from None
 
-    def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
+    def score(self, items: Items) -> list[ItemScore]:
         """
         Return the scores of each response, in one call of the model.
         """
         asked = [self.sections(item) for item in items]
         made = [
-            self.questions.question(sections, ANSWERS, self.options.most_tokens)
+            self.questions.question(sections, ('Yes', 'No'), self.options.most_tokens)
             for questions in asked
             for _, sections in questions
         ]

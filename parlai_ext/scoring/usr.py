@@ -21,7 +21,13 @@ from nltk.tokenize.punkt import PunktSentenceTokenizer  # type: ignore[import-un
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
 from parlai_ext.data.judged.qualities import mean
-from parlai_ext.scoring.base import FROM, ItemScore, Scorer, ScoringItem, model_option
+from parlai_ext.scoring.base import (
+    FROM,
+    Items,
+    ItemScore,
+    Scorer,
+    model_option,
+)
 from parlai_ext.scoring.items import NO_KNOWLEDGE
 from parlai_ext.view.text import single_spaced
 
@@ -46,7 +52,6 @@ NORMS: Mapping[str, tuple[float, float]] = {
 MASKED_TOKENS = 100  # the end of context and response that the language model reads
 PAIR_TOKENS = 128
 RIGHT = 1  # the label of a pair whose response follows its context
-NO_TOKEN = 'there is no token to be hidden'
 PUNKT, TREEBANK = PunktSentenceTokenizer(), NLTKWordTokenizer()
 
 
@@ -108,7 +113,7 @@ class Usr(Scorer):
     options_class = UsrOptions
     options: UsrOptions
 
-    def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
+    def score(self, items: Items) -> list[ItemScore]:
         """
         Return the scores of each response.
         """
@@ -140,7 +145,7 @@ class Usr(Scorer):
             terms = dict(zip(TERMS, numbers, strict=True))
             values = {name: terms[term] for name, (term, _) in QUALITIES.items()}
             values[OVERALL] = None if None in numbers else overall(terms)
-            reasons = dict.fromkeys(values, NO_TOKEN)
+            reasons = dict.fromkeys(values, 'there is no token to be hidden')
             if not item.has_knowledge:
                 values[KNOWLEDGE], reasons[KNOWLEDGE] = None, NO_KNOWLEDGE
             scores.append(ItemScore(values, reasons, numbers, n_cut))

@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 
 from parlai_ext.core.nouns import Dialogue, Utterance
-from parlai_ext.judge_check.check import check_judge
-from parlai_ext.judge_check.check_run import with_kin
+from parlai_ext.judge_check.check import check_judge, with_kin
 from parlai_ext.judge_check.marks import MARKS, dimension_check, kind_result, repeats
 from parlai_ext.judge_check.perturbations import (
     ALL,

@@ -12,7 +12,7 @@ import pytest
 from parlai_ext.commands.compare_runs import CompareRuns
 from parlai_ext.commands.score_dialogues import ScoreDialogues
 from parlai_ext.core.nouns import Dialogue, Utterance
-from parlai_ext.judge_check.check_run import check_run
+from parlai_ext.judge_check.check import check_run
 from parlai_ext.judge_check.record import DimensionCheck, JudgeCheck
 from parlai_ext.packs.compare import (
     differing_settings,

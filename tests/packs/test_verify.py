@@ -15,7 +15,7 @@ import pytest
 
 from parlai_ext.collect.not_run import write_problems
 from parlai_ext.commands.verify_run import VerifyRun
-from parlai_ext.judge_check.check_run import check_run
+from parlai_ext.judge_check.check import check_run
 from parlai_ext.packs.check_pack import (
     Checker,
     check_pack,

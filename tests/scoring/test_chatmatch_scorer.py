@@ -105,15 +105,6 @@ def test_a_turn_stands_by_itself_before_the_model():
     assert {q.context for q in known.questions} == {()}
 
 
-def test_a_games_own_scores_are_its_raw_values():
-    one = scorer()
-    dialogue = game(QUIZ)
-    scored = one.score_dialogues([dialogue], [range(1, 10)])[0]
-    expected = raw_scores(dialogue, one.options, one.materials([dialogue])[0])
-    assert values(scored, None, 'ann') == expected['ann']
-    assert values(scored, None, 'bob') == expected['bob']
-
-
 def test_turns_add_up_to_the_counts_of_the_game():
     one = scored()
     for name in ('ann', 'bob'):
@@ -246,10 +237,7 @@ def test_a_response_has_the_values_that_its_turn_adds():
     assert score.values['diversity'] == 0
 
 
-def test_a_judged_dialogue_is_given_whole_and_a_judged_response_apart():
+def test_a_judged_response_is_given_apart():
     chatmatch = ChatMatchGame.from_section({'judge_model_file': 'none'})
-    dialogue = judged_dialogue(1, *TEXTS)
-    [whole] = judged_scoring_items(dialogue, chatmatch, most=1)
-    assert (whole.context, whole.response) == (TEXTS, None)
-    [turn] = judged_scoring_items(dialogue.turns()[0], chatmatch)
+    [turn] = judged_scoring_items(judged_dialogue(1, *TEXTS).turns()[0], chatmatch)
     assert (turn.context, turn.response) == (TEXTS[:1], TEXTS[1])

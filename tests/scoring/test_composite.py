@@ -17,16 +17,18 @@ from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.composite import (
     HIGHEST,
     LOWEST,
+    METRICS,
     TERMS,
     Composite,
     Term,
     new_words,
     overall_score,
+    read_terms,
     read_weights,
     repeated_words_share,
+    rescaled_weights,
     words_of,
 )
-from parlai_ext.scoring.crs import METRICS, read_terms, rescaled_weights
 from parlai_ext.scoring.registry import load_protocol_file
 from parlai_ext.scoring.score_run import build_scorer, check_scorer
 from tests.support.scoring_samples import KnownJudge
@@ -238,23 +240,24 @@ def test_where_its_models_are_absent_one_line_names_another_scorer():
 SCALE = {name: {'centre': 0.0, 'spread': 1.0} for name in METRICS}
 
 
-def test_correlations_below_zero_weigh_nothing():
-    # 0.3 : 0.1, and the larger is 3/4 of the sum: the first power is enough
-    weights = rescaled_weights({'a': 0.3, 'b': 0.1, 'c': -0.4})
-    assert weights == pytest.approx({'a': 0.75, 'b': 0.25, 'c': 0})
-
-
-def test_weights_that_are_alike_are_raised_to_a_power():
-    # 0.4 and three of 0.3: 0.4 / 1.3 < 1/3, 0.16 / 0.43 > 1/3
-    weights = rescaled_weights({'a': 0.4, 'b': 0.3, 'c': 0.3, 'd': 0.3})
-    assert weights == pytest.approx({'a': 16 / 43, **dict.fromkeys('bcd', 9 / 43)})
-
-
-def test_equal_correlations_weigh_the_same_and_none_nothing():
-    assert rescaled_weights(dict.fromkeys('abcd', 0.2)) == pytest.approx(
-        dict.fromkeys('abcd', 0.25)
-    )
-    assert rescaled_weights({'a': -0.1, 'b': 0.0}) == {'a': 0, 'b': 0}
+@pytest.mark.parametrize(
+    ('correlations', 'weights'),
+    [
+        # below zero nothing; 0.3 : 0.1, and the larger is 3/4 of the sum: the first
+        # power is enough
+        ({'a': 0.3, 'b': 0.1, 'c': -0.4}, {'a': 0.75, 'b': 0.25, 'c': 0}),
+        # what is alike is raised to a power: 0.4 / 1.3 < 1/3, 0.16 / 0.43 > 1/3
+        (
+            {'a': 0.4, **dict.fromkeys('bcd', 0.3)},
+            {'a': 16 / 43, **dict.fromkeys('bcd', 9 / 43)},
+        ),
+        # equal ones weigh the same, and none nothing
+        (dict.fromkeys('abcd', 0.2), dict.fromkeys('abcd', 0.25)),
+        ({'a': -0.1, 'b': 0.0}, {'a': 0, 'b': 0}),
+    ],
+)
+def test_rescaled_weights_by_pencil(correlations, weights):
+    assert rescaled_weights(correlations) == pytest.approx(weights)
 
 
 def test_weights_of_a_quality_are_the_mean_over_its_sets():

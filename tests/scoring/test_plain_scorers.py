@@ -15,7 +15,7 @@ from parlai_ext.scoring.human_centered import (
     EMPATHIC,
     style_matching,
 )
-from tests.support.scoring_samples import scores_of
+from tests.support.scoring_samples import KnownEncoder, scores_of
 
 
 def scored(scorer, context, response, speakers=None, models=None, **options):
@@ -100,23 +100,6 @@ KNOWN = {
 }
 
 
-class KnownEncoder:
-    """
-    Models with one `Embedder`, whose vectors are written down above.
-    """
-
-    signature = 'known'
-
-    def embedder(self, name):
-        return self
-
-    def encode(self, texts):
-        return np.array([KNOWN[text] for text in texts], np.float32)
-
-    def cut_tokens(self, texts):
-        return [0] * len(texts)
-
-
 @pytest.mark.parametrize(
     ('context', 'response', 'against', 'expected'),
     [
@@ -137,7 +120,7 @@ class KnownEncoder:
 )
 def test_cosines_by_pencil(context, response, against, expected):
     score = scored(
-        'relevance', context, response, models=KnownEncoder(), against=against
+        'relevance', context, response, models=KnownEncoder(KNOWN.get), against=against
     )
     assert score.values['Relevance'] == pytest.approx(expected, abs=5e-7)
 
@@ -146,7 +129,7 @@ def test_cosines_by_pencil(context, response, against, expected):
     ('context', 'why'), [((), 'no context'), (('nowhere',), 'zero')]
 )
 def test_no_context_or_a_zero_vector_gives_no_score(context, why):
-    score = scored('relevance', context, 'north', models=KnownEncoder())
+    score = scored('relevance', context, 'north', models=KnownEncoder(KNOWN.get))
     assert score.values == {'Relevance': None}
     assert why in score.reasons['Relevance']
 
@@ -154,33 +137,24 @@ def test_no_context_or_a_zero_vector_gives_no_score(context, why):
 # --- human-centred metrics ------------------------------------------------------------
 
 
-class Planted:
+def emotion(text):
     """
     Emotions are axes; kind sentences point along the first, unkind ones against it.
     """
-
-    signature = 'planted'
-
-    def embedder(self, name):
-        return self
-
-    def encode(self, texts):
-        kind = {*AGREEABLE[0], *EMPATHIC[0]}
-        rows = np.zeros((len(texts), len(EMOTIONS)))
-        for row, text in zip(rows, texts, strict=True):
-            if text in EMOTIONS:
-                row[EMOTIONS.index(text)] = 1
-            elif text in ('joyful', *kind):
-                row[0] = 1
-            elif text == 'torn':
-                row[:] = 1
-            elif text:
-                row[0] = -1
-        return rows
+    row = np.zeros(len(EMOTIONS))
+    if text in EMOTIONS:
+        row[EMOTIONS.index(text)] = 1
+    elif text == 'torn':
+        row[:] = 1
+    elif text:
+        row[0] = 1 if text in ('joyful', *AGREEABLE[0], *EMPATHIC[0]) else -1
+    return row
 
 
 def scores(context, response):
-    return scored('human_centered', context, response, models=Planted()).values
+    return scored(
+        'human_centered', context, response, models=KnownEncoder(emotion)
+    ).values
 
 
 def test_a_text_of_all_emotions_has_the_largest_entropy():

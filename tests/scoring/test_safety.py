@@ -11,6 +11,7 @@ from parlai_ext.ranking.detection import detection_measures
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.safety import Stance
 from parlai_ext.toxic.measures import read_stance
+from tests.support.scoring_samples import KnownClassifier
 from tests.support.shared_data import shared
 from tests.support.user_error import user_error
 
@@ -35,39 +36,21 @@ def test_points_are_those_of_the_words(prompt, answer, points):
     assert numbers(Stance(), (prompt, answer)) == [pytest.approx(points)]
 
 
-class Pairs:
+def equal_pairs(*labels):
     """
-    A classifier that finds pairs of equal texts entailed.
+    Return models whose classifier finds pairs of equal texts entailed.
     """
-
-    def __init__(self, *labels):
-        self.labels, self.signature = labels, 'pairs'
-
-    def probabilities(self, texts, seconds):
-        same = [float(a == b) for a, b in zip(texts, seconds, strict=True)]
-        column = self.labels.index('entailment')
-        rows = np.zeros((len(same), len(self.labels)))
-        rows[:, column] = same
-        return rows
-
-
-class Models:
-    """
-    A handle with one classifier.
-    """
-
-    def __init__(self, *labels):
-        self.classifier = lambda name: Pairs(*labels)
+    return KnownClassifier(labels, 'entailment', lambda first, second: first == second)
 
 
 def test_a_classifier_reads_prompt_and_answer():
-    stance = read_stance('m', Models('contradiction', 'entailment'))
+    stance = read_stance('m', equal_pairs('contradiction', 'entailment'))
     assert numbers(stance, ('a', 'a'), ('b', 'c')) == [1.0, 0.0]
     assert numbers(stance) == []
     [score] = stance.checked_scores([ScoringItem((), 'a')])
     assert score.reasons == {'Agrees': 'there is no context'}
     with user_error('--stance m'):
-        read_stance('m,label=yes', Models('entailment'))
+        read_stance('m,label=yes', equal_pairs('entailment'))
 
 
 def test_a_classifier_that_is_not_there_is_one_line():

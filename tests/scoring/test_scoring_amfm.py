@@ -14,7 +14,7 @@ from parlai_ext.models.encoders import MeanPooling
 from parlai_ext.scoring.amfm import AmFm, CutoffScale, measured_scale
 from parlai_ext.scoring.base import ScoringItem
 from tests.support.family_hf import make_model
-from tests.support.fed_samples import gpt2, huggingface_loss, make_gpt2, string_loss
+from tests.support.fed_samples import gpt2, make_gpt2, string_loss
 from tests.support.on_cpu import models_on_cpu
 from tests.support.scoring_samples import scores_of
 from tests.support.tiny_encoders import make_encoder
@@ -91,12 +91,11 @@ def test_fm_is_that_of_the_program(scored, folders):
     assert column(scores, 'FM') == pytest.approx(expected, rel=1e-4)
 
 
-def test_fm_of_turns_is_the_loss_of_transformers_after_the_last_turn(scored, folders):
-    folder = folders['judge_model_file']
+def test_fm_of_turns_is_the_likelihood_after_the_last_turn(scored, folders, handle):
+    given = {'judge_model_file': folders['judge_model_file'], 'context_turns': 1}
+    expected = scores_of('likelihood', ITEMS, handle, **given)
     scores = scored('amfm', ITEMS, fm_format='turns')
-    for item, score in zip(ITEMS, scores, strict=True):
-        loss = huggingface_loss(folder, item.context[-1:], item.response)
-        assert score.values['FM'] == pytest.approx(-loss, rel=1e-4)
+    assert column(scores, 'FM') == column(expected, 'Likelihood')
 
 
 @pytest.mark.parametrize('state', ['mean', 'pooler'])

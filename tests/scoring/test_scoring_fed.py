@@ -17,7 +17,7 @@ from parlai_ext.core.options import options_of, read_options
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.fed import Fed, FedOptions, followup_score
 from parlai_ext.scoring.followups import FollowUps, Sides, load_followups
-from tests.support.fed_samples import by_hand, judge, make_gpt2, string_loss
+from tests.support.fed_samples import by_hand, judge, string_loss
 from tests.support.on_cpu import models_on_cpu
 from tests.support.scoring_samples import (
     FIRST,
@@ -207,8 +207,8 @@ def test_a_mark_in_the_text_is_a_mark_as_in_the_program(gpt2_folder):
     assert_by_hand(gpt2_folder, ['a <|endoftext|> b', 'c'])
 
 
-def test_longer_contexts_than_the_model_reads_lose_their_beginning(tmp_path):
-    fed = original(make_gpt2(tmp_path, positions=96))
+def test_longer_contexts_than_the_model_reads_lose_their_beginning(gpt2_folder):
+    fed = original(gpt2_folder)
     fed.judge.positions = 96
     said = ('word ' * 30 + 'end').strip()
     [long] = judge_contexts(fed, [(said,) * 8])

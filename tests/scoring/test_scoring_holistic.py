@@ -5,14 +5,13 @@ HolisticEval's four metrics, against Hugging Face's own numbers and pencil.
 import math
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.holistic import Holistic, diversity, earlier_utterance, scaled
 from tests.support.fed_samples import gpt2, string_loss
 from tests.support.on_cpu import models_on_cpu
-from tests.support.scoring_samples import scores_of
+from tests.support.scoring_samples import KnownClassifier, scores_of
 from tests.support.tiny_models import sentences
 from tests.support.user_error import user_error
 
@@ -20,23 +19,7 @@ TEXTS = tuple(sentences(5))
 ITEMS = [ScoringItem(TEXTS[:k], TEXTS[k]) for k in range(1, 5)]
 
 
-class Contradictions:
-    """
-    A classifier that knows how much two texts contradict each other.
-    """
-
-    signature = 'contradictions'
-    labels = ('Entailment', 'NEUTRAL', 'Contradiction')
-
-    def __init__(self, tell):
-        self.tell = tell
-
-    def probabilities(self, texts, seconds=None):
-        rows = []
-        for first, second in zip(texts, seconds, strict=True):
-            p = self.tell(first, second)
-            rows.append([1 - p, 0.0, p])
-        return np.array(rows)
+LABELS = ('Entailment', 'NEUTRAL', 'Contradiction')
 
 
 def scored(folder, items, classifier=None, **options):
@@ -114,7 +97,7 @@ def test_consistency_is_with_the_speakers_last_utterance(gpt2_folder):
         asked.append((first, second))
         return 0.25
 
-    scores = scored(gpt2_folder, ITEMS, Contradictions(tell))
+    scores = scored(gpt2_folder, ITEMS, KnownClassifier(LABELS, 'Contradiction', tell))
     # TEXTS[k] follows the other speaker's TEXTS[k - 1] and its own TEXTS[k - 2]
     assert asked == [(TEXTS[k - 2], TEXTS[k]) for k in (2, 3, 4)]
     assert [score.values['Consistency'] for score in scores] == [None, 0.75, 0.75, 0.75]
@@ -136,8 +119,7 @@ def test_who_said_what(speakers, speaker, earlier):
 
 
 def test_a_classifier_without_the_label_is_refused(gpt2_folder):
-    classifier = Contradictions(lambda first, second: 0.0)
-    classifier.labels = ('LABEL_0', 'LABEL_1', 'LABEL_2')
+    classifier = KnownClassifier(('LABEL_0', 'LABEL_1'), 'LABEL_1', None)
     with user_error('classifier.*LABEL_0'):
         scored(gpt2_folder, ITEMS, classifier)
 

@@ -6,6 +6,8 @@ from dataclasses import replace
 from types import SimpleNamespace
 from unittest.mock import patch
 
+import numpy as np
+
 from parlai_ext.core.nouns import Answer, Dialogue, Opener, Roster, System
 from parlai_ext.scoring import fed as fed_module
 from parlai_ext.scoring.base import ScoringItem
@@ -39,6 +41,49 @@ class KnownJudge:
             Answer(tuple(tuple(self.tell(q.context, c)) for c in q.continuations))
             for q in questions
         ]
+
+
+class KnownEncoder:
+    """
+    An `Embedder` whose vectors come from a function of a text, and the `Models` that
+    give it.
+    """
+
+    signature = 'known'
+
+    def __init__(self, tell):
+        self.tell = tell
+
+    def embedder(self, name):
+        return self
+
+    def encode(self, texts):
+        return np.array([self.tell(text) for text in texts], np.float32)
+
+    def cut_tokens(self, texts):
+        return [0] * len(texts)
+
+
+class KnownClassifier:
+    """
+    A `Classifier` of pairs that gives a label the probability from a function, and the
+    `Models` that give it.
+    """
+
+    signature = 'known'
+
+    def __init__(self, labels, label, tell):
+        self.labels, self.column, self.tell = labels, labels.index(label), tell
+
+    def classifier(self, name):
+        return self
+
+    def probabilities(self, texts, seconds):
+        rows = np.zeros((len(texts), len(self.labels)))
+        rows[:, self.column] = [
+            self.tell(*pair) for pair in zip(texts, seconds, strict=True)
+        ]
+        return rows
 
 
 class CuttingJudge(KnownJudge):

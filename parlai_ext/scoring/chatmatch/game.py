@@ -25,7 +25,7 @@ import numpy as np
 from parlai_ext.core.nouns import Dialogue, LanguageModel, Question
 from parlai_ext.core.options import option
 from parlai_ext.scoring.chatmatch.concepts import distinct, stems, words
-from parlai_ext.scoring.likelihood import judge_option
+from parlai_ext.scoring.likelihood import finite_sum, judge_option
 
 DIMENSIONS = (
     'fluency',
@@ -209,11 +209,7 @@ def similarities(texts: Sequence[str]) -> np.ndarray:
     return product
 
 
-UNSEEN = 'no language model was asked'
-UNNAMED = 'no entity recogniser was asked'
-UNKNOWN = 'there is no dictionary of concepts'
 QUESTION = re.compile(r'\?[?!]*')  # the end of one question
-INFINITE = 'the language model gives the turn no finite perplexity'
 
 
 def find_recalls(
@@ -309,7 +305,9 @@ def turn_values(
         ],
         'consistency': [Value(0.0 - (j is not None)) for j in echoes.contradicts],
         'relevance': [
-            Value(float(j is not None)) if has_concepts else Value(None, UNKNOWN)
+            Value(float(j is not None))
+            if has_concepts
+            else Value(None, 'there is no dictionary of concepts')
             for j in recalls
         ],
     }
@@ -368,7 +366,7 @@ def fluency(
     of one character or none as the cap, where there is one.
     """
     if perplexities is None:
-        return [Value(None, UNSEEN)] * len(texts)
+        return [Value(None, 'no language model was asked')] * len(texts)
     cap = rules.perplexity_cap
     values = []
     for i, (text, perplexity) in enumerate(zip(texts, perplexities, strict=True)):
@@ -377,7 +375,9 @@ def fluency(
         if i < rules.first_judged:
             values.append(Value(0.0))
         elif perplexity is None or not math.isfinite(perplexity):
-            values.append(Value(None, INFINITE))
+            values.append(
+                Value(None, 'the language model gives the turn no finite perplexity')
+            )
         else:
             values.append(Value(-min(perplexity, cap or math.inf)))
     return values
@@ -390,7 +390,7 @@ def knowledge(
     Return how many entities each turn brings: all of them, or only new ones.
     """
     if names is None:
-        return [Value(None, UNNAMED)] * n
+        return [Value(None, 'no entity recogniser was asked')] * n
     if not rules.released:
         return [Value(float(len(turn_names))) for turn_names in names]
     counted: set[str] = set()
@@ -426,10 +426,11 @@ def perplexity(logprobs: Sequence[float], text: str, unit: str) -> float | None:
     Return the perplexity of one text; `None` where there is no finite one.
     """
     n = len(text) + 1 if unit == 'character' else len(logprobs)
-    if not logprobs or not all(map(math.isfinite, logprobs)):
+    total = finite_sum(logprobs)
+    if total is None:
         return None
     try:
-        return math.exp(-math.fsum(logprobs) / n)
+        return math.exp(-total / n)
     except OverflowError:
         return None
 

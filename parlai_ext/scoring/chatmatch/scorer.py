@@ -6,7 +6,13 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate, pairwise
 
 from parlai_ext.core.nouns import Dialogue, Score, ScoredDialogue, Utterance
-from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem, judged_speakers
+from parlai_ext.scoring.base import (
+    Items,
+    ItemScore,
+    Scorer,
+    ScoringItem,
+    judged_speakers,
+)
 from parlai_ext.scoring.chatmatch.concepts import load_dictionaries
 from parlai_ext.scoring.chatmatch.entities import load_recogniser
 from parlai_ext.scoring.chatmatch.game import (
@@ -70,7 +76,7 @@ class ChatMatch(Scorer):
         games = zip(dialogues, self.materials(dialogues), indices, strict=True)
         return [self._scored(*game) for game in games]
 
-    def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
+    def score(self, items: Items) -> list[ItemScore]:
         """
         Return what each item's turn adds to its game. The turns of a game are judged
         together, and a game that was judged lately is remembered.
@@ -196,7 +202,7 @@ class ChatMatchGame(Scorer):
         self.chatmatch = ChatMatch(self.options, self.models)
         self.signed = self.chatmatch.signed
 
-    def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
+    def score(self, items: Items) -> list[ItemScore]:
         """
         Return the score of each side; both sides of a dialogue are worked out at once.
         """
