@@ -134,7 +134,6 @@ OPENS_MODELS = {
     'agents.safety_layer.safety_layer': 'loads the system inside of it beside itself',
     'compat.rag': 'opens an index by what stands in the place of `torch.load`',
     'models.chat': LOADER,
-    'models.classifiers': LOADER,
     'models.encoder_kinds': LOADER,
     'models.parlai_likelihood': LOADER,
     'systems.parlai_agents': 'builds the agent of a system',

@@ -120,16 +120,16 @@ class RayEngine:
     def __init__(
         self,
         folder: Path,
-        address: str = 'auto',
-        cpus: int = 1,
-        patience: float = 60.0,
-        machine: Machine | None = None,
+        address: str,
+        cpus: int,
+        patience: float,
+        machine: Machine,
     ):
         self.folder = folder
         self.address = address
         self.cpus = cpus
         self.patience = patience
-        self.machine = machine or Machine()
+        self.machine = machine
         self._crew = _Crew(self)
         self._end = ExitStack()
 

@@ -1,20 +1,28 @@
 """
 The kinds of encoders that a scorer may ask for, and how the checkpoints of each are
-read: as transformers writes them, or as some authors published theirs.
+read: as transformers writes them, or as some authors published theirs. Two kinds of
+classifiers are none of its: a network of words, and ParlAI's.
 
 Checkpoints of BLEURT in the format of bleurt-pytorch have the architecture of BERT or,
 where word embeddings are narrower than the layers (BLEURT-20 and its distilled forms),
 of RemBERT; only the weights have other names.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+import torch
 import transformers
+from parlai.core.agents import create_agent
+from parlai.core.params import ParlaiParser
+from safetensors import SafetensorError
+from safetensors.torch import load_file
 from transformers import (
     AutoConfig,
     AutoModelForSequenceClassification,
@@ -27,16 +35,25 @@ from transformers import (
     RemBertForSequenceClassification,
 )
 
-from parlai_ext.core.errors import UserError
+from parlai_ext.compat.parlai_setup import prepare_parlai
+from parlai_ext.core.errors import UserError, first_line
+from parlai_ext.core.json_text import parse_json
 from parlai_ext.core.nouns import System
 from parlai_ext.core.options import options_from_opt
+from parlai_ext.core.records import record_from_json
+from parlai_ext.core.signature import signature_line
 from parlai_ext.engines.machine import Machine
 from parlai_ext.models import encoders
-from parlai_ext.models.classifiers import ParlaiClassifier, WordBiLSTM
+from parlai_ext.models.watch import NO_WATCH, Watch
 from parlai_ext.systems import hub
-from parlai_ext.systems.catalogue.conversions import MODEL_TYPE
+from parlai_ext.systems.catalogue.conversions import CONFIG, MODEL_TYPE, WEIGHTS, WORDS
 from parlai_ext.systems.hub import PREFIX, ModelOptions
+from parlai_ext.systems.identity import identity
+from parlai_ext.systems.parlai_agents import cost_of_model
 from parlai_ext.systems.pretrained import chosen_device, fetch_named_weights
+from parlai_ext.systems.safe.cost import bounded_cost
+from parlai_ext.systems.safe.load import guarded
+from parlai_ext.systems.zoo import fetch_path
 
 
 def _renamed(kind: Any, names: Mapping[str, str]) -> Any:
@@ -132,6 +149,173 @@ class SequenceRegression:
             kind = RemBertForSequenceClassification
         return kind.from_pretrained(folder, config=known, **arguments)
 
+
+# --- classifiers that are none of Hugging Face's -------------------------------------
+
+BATCH = 256  # texts in one forward pass: all are padded to one length
+
+
+@dataclass(frozen=True)
+class _Config:
+    """
+    The settings of a network, as its folder has them.
+    """
+
+    labels: tuple[str, ...]
+    length: int
+    lower: bool
+    filters: str
+
+
+class WordBiLSTM:
+    """
+    Gives each text the probability of each label; labels do not exclude each other.
+
+    Words that the network does not know are left out. Of a longer text, its last words
+    are read.
+    """
+
+    watch: Watch = NO_WATCH
+
+    def __init__(self, folder: Path, device: torch.device):
+        try:
+            config = record_from_json(
+                _Config, parse_json((folder / CONFIG).read_bytes())
+            )
+            words = (folder / WORDS).read_text('utf-8').removesuffix('\n').split('\n')
+            weights = load_file(folder / WEIGHTS)
+            with bounded_cost(folder):
+                self.lstm = _lstm(weights).to(device).eval()
+        except (OSError, KeyError, ValueError, RuntimeError, SafetensorError) as error:
+            raise UserError(
+                f'hf_model: {folder} holds no network of words: {first_line(error)}'
+            ) from None
+        self.labels = config.labels
+        self.length, self.lower = config.length, config.lower
+        self.blanks = str.maketrans(dict.fromkeys(config.filters, ' '))
+        self.ids = {word: i for i, word in enumerate(words, 1)}
+        self.num_parameters = sum(array.numel() for array in weights.values())
+        self.device = device
+        self.weights = {name: array.to(device) for name, array in weights.items()}
+        self.signature = signature_line(
+            {
+                'model': type(self).__name__,
+                'content': hub.files_hash(folder),
+                'text_truncate': self.length,
+                'dtype': 'float32',
+            }
+        )
+
+    @torch.inference_mode()
+    def probabilities(self, texts: Sequence[str]) -> np.ndarray:
+        """
+        Return one row for each text, one column for each label.
+        """
+        rows = [np.zeros((0, len(self.labels)), np.float32)]
+        for start in range(0, len(texts), BATCH):
+            batch = [self.word_ids(text) for text in texts[start : start + BATCH]]
+            ids = torch.zeros((len(batch), self.length), dtype=torch.long)
+            for row, known in enumerate(batch):
+                last = list(known[-self.length :])
+                ids[row, self.length - len(last) :] = torch.tensor(
+                    last, dtype=torch.long
+                )
+            w = self.weights
+            states, _ = self.lstm(w['embedding'][ids.to(self.device)])
+            hidden = torch.relu(states.amax(1) @ w['hidden.kernel'] + w['hidden.bias'])
+            logits = hidden @ w['output.kernel'] + w['output.bias']
+            values: np.ndarray = logits.sigmoid().float().cpu().numpy()
+            rows.append(values)
+            self.watch.tell(len(batch), len(texts))
+        return np.concatenate(rows)
+
+    def cut_tokens(self, texts: Sequence[str]) -> list[int]:
+        """
+        Return how many known words of each text are too many for the network.
+        """
+        return [max(0, len(self.word_ids(text)) - self.length) for text in texts]
+
+    def word_ids(self, text: str) -> list[int]:
+        """
+        Return the ids of the words of a text that the network knows.
+        """
+        lowered = text.lower() if self.lower else text
+        words = lowered.translate(self.blanks).split(' ')
+        return [self.ids[word] for word in words if word in self.ids]
+
+
+def _lstm(weights: Mapping[str, torch.Tensor]) -> torch.nn.LSTM:
+    """
+    Return the LSTM. Keras and torch order its gates alike (input, forget, cell,
+    output); Keras has one bias where torch adds two.
+    """
+    inputs, gates = weights['forward.kernel'].shape
+    lstm = torch.nn.LSTM(inputs, gates // 4, batch_first=True, bidirectional=True)
+    parts = {'weight_ih': 'kernel', 'weight_hh': 'recurrent', 'bias_ih': 'bias'}
+    state = {
+        f'{name}_l0{end}': weights[f'{way}.{part}'].transpose(0, -1)
+        for way, end in (('forward', ''), ('backward', '_reverse'))
+        for name, part in parts.items()
+    }
+    for end in ('', '_reverse'):
+        state[f'bias_hh_l0{end}'] = torch.zeros(gates)
+    lstm.load_state_dict(state)
+    return lstm
+
+
+class ParlaiClassifier:
+    """
+    Gives each text the probability of each label; they sum to 1.
+
+    :raises UserError: when the file holds another model.
+    """
+
+    watch: Watch = NO_WATCH
+
+    def __init__(self, system: System, machine: Machine):
+        prepare_parlai()
+        opt = {
+            **system.opt,
+            'model_file': str(fetch_path(system.opt['model_file'])),
+            'print_scores': True,
+            'datatype': 'valid',
+            'batchsize': 1,
+            'no_cuda': machine.no_cuda,
+        }
+        # not `load_system`: it has the options of a ranker, and would need candidates
+        with guarded(roster_opt=opt), cost_of_model(opt):  # the file is read as data
+            parsed = ParlaiParser(True, True).parse_kwargs(**opt)
+            self.agent: Any = create_agent(parsed, requireModelExists=True)
+        if not hasattr(self.agent, 'class_list'):
+            raise UserError(f'{type(self.agent).__name__} is no classifier')
+        self.labels = tuple(map(str, self.agent.class_list))
+        self.size = machine.batchsize
+        self.signature = f'system={identity(system)}'
+
+    def probabilities(
+        self, texts: Sequence[str], seconds: Sequence[str] | None = None
+    ) -> np.ndarray:
+        """
+        Return one row for each text, one column for each label.
+
+        :raises UserError: for pairs of texts, which it cannot read.
+        """
+        if seconds is not None:
+            raise UserError('a classifier of ParlAI reads single texts, not pairs')
+        clones = [self.agent.clone() for _ in texts[: self.size]]
+        rows: list[np.ndarray] = []
+        for start in range(0, len(texts), self.size):
+            seen = []
+            some = texts[start : start + self.size]
+            for clone, text in zip(clones, some, strict=False):
+                clone.reset()
+                seen.append(clone.observe({'text': text, 'episode_done': True}))
+            rows += [np.asarray(act['probs']) for act in self.agent.batch_act(seen)]
+            self.watch.tell(len(some), len(texts))
+        return np.array(rows, np.float32).reshape(-1, len(self.labels))
+
+
+# --- encoders by kind -----------------------------------------------------------------
 
 ENCODERS: Mapping[str, tuple[Any, Any]] = {
     'embedder': (encoders.MeanPooling, transformers.AutoModel),

@@ -605,9 +605,10 @@ class WordClassifier(TextModel):
             (cut_texts[text][0], context)
             for text, context in zip(texts, contexts, strict=True)
         ]
+        truncation = 'only_second' if self.limit else False
         rows = self.rows(
             pairs,
-            self._encoded_pair,
+            partial(self.ids, truncation=truncation, max_length=self.limit),
             lambda inputs: self.model(**inputs).logits,
             most_tokens,
         )
@@ -632,13 +633,6 @@ class WordClassifier(TextModel):
             return text, 0
         kept = self.tokenizer.decode(ids[:most_tokens], skip_special_tokens=True)
         return ' '.join(kept.split()), len(ids) - most_tokens
-
-    def _encoded_pair(self, pair: tuple[str, str]) -> Encoded:
-        return self.ids(
-            pair,
-            truncation='only_second' if self.limit else False,
-            max_length=self.limit,
-        )
 
     def _words(self, text: str) -> tuple[tuple[str, ...], list[tuple[int, int]]]:
         """

@@ -15,7 +15,7 @@ import torch
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.engines import local
-from parlai_ext.engines.engine import EngineFailed, Job, Task, Worker
+from parlai_ext.engines.engine import Job, Task, Worker
 from parlai_ext.engines.local import LocalEngine
 from parlai_ext.view.progress import bar_of
 from tests.support.user_error import user_error
@@ -98,16 +98,12 @@ def test_the_bar_moves_by_the_sizes_of_the_tasks_and_tells_of_steps():
     assert texts[-1] == '2 steps'  # one of each task
 
 
-def test_a_mistake_in_a_worker_is_the_line_that_it_is_here():
-    with user_error() as error:
-        results(job(), tasks('mistake', 'slow'))
-    assert str(error.value) == 'key: wrong'
-    assert multiprocessing.active_children() == []
-
-
-def test_a_worker_that_is_killed_names_its_task():
-    with pytest.raises(EngineFailed, match='task killed.*-9'):
-        results(job(), tasks('killed', 'slow'))
+@pytest.mark.parametrize(
+    'data, line', [('mistake', '^key: wrong$'), ('killed', 'task killed.*-9')]
+)
+def test_a_worker_that_fails_or_is_killed_ends_the_job_in_one_line(data, line):
+    with user_error(line):
+        results(job(), tasks(data, 'slow'))
     assert multiprocessing.active_children() == []
 
 

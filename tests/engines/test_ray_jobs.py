@@ -9,6 +9,7 @@ import pytest
 
 from parlai_ext.engines.engine import Job, Worker
 from parlai_ext.engines.host import Started
+from parlai_ext.engines.machine import Machine
 from parlai_ext.engines.ray_cluster import Place, RayEngine, _Crew, _Hand, _JobRun
 from parlai_ext.engines.shared_folder import Token
 from parlai_ext.view.progress import bar_of
@@ -28,6 +29,8 @@ def test_a_worker_that_began_the_job_before_is_no_worker_of_this_one(tmp_path):
     job = Job(Worker, lambda share: Worker(), 'steps', 'second')
     token = Token(str(tmp_path), '')
     with bar_of('test', 1, False) as bar:
-        run = _JobRun(_Crew(RayEngine(tmp_path)), job, token, bar)
+        run = _JobRun(
+            _Crew(RayEngine(tmp_path, 'auto', 1, 60.0, Machine())), job, token, bar
+        )
         run._take(hand, Started(None))
     assert hand.key == 'first'

@@ -79,7 +79,7 @@ def test_forked_workers(tmp_path):
         return {'name': name, 'opt': {'model_file': f'zoo:mini/{name}/model', **more}}
 
     targets = [mini('step-50'), mini('step-450', inference='topk', topk=20)]
-    options = protocol(tmp_path, targets, [mini('smaller')], num_turns=6)
+    options = protocol(tmp_path, targets, [mini('smaller')], num_turns=4)
     options |= {'bootstraps': 50, 'batchsize': 2, 'check_sample': 4}
     for workers in (1, 2):
         options['run_dir'] = str(tmp_path / str(workers))

@@ -19,7 +19,6 @@ from parlai_ext.models.likelihood.causal import (
     check_causal,
     max_positions,
     reserved_positions,
-    tree_difference,
 )
 from parlai_ext.models.likelihood.trees import TreeCosts, TreeSize
 from parlai_ext.models.watch import Watch
@@ -113,7 +112,7 @@ def test_the_mean_of_a_string_is_hugging_faces_loss(kind):
     assert -sum(found) / len(found) == pytest.approx(loss, rel=1e-5)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8)
 @given(asked=some_questions)
 def test_whatever_is_asked_equals_one_by_one_and_contexts_on_request(
     model, judge, asked
@@ -125,7 +124,7 @@ def test_whatever_is_asked_equals_one_by_one_and_contexts_on_request(
         assert answer.context == pytest.approx(expected, rel=0, abs=1e-9)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     asked=some_questions,
     tokens=st.integers(1, 80),
@@ -146,16 +145,15 @@ def test_company_changes_less_than_the_stated_tolerance_in_float32():
     assert flat(judge.answer(ASKED)) == pytest.approx(alone, rel=0, abs=1e-5)
 
 
-@pytest.mark.parametrize('dtype', [torch.bfloat16, torch.float16])
-def test_half_precision_is_normalised_in_float32_and_near_the_double(dtype):
+def test_half_precision_is_normalised_in_float32_and_near_the_double():
     model = make('Llama', KINDS['Llama'])
     expected = flat(Causal(model, None, '').answer(ASKED))
-    judge = Causal(model.to(dtype), None, '')
+    judge = Causal(model.to(torch.bfloat16), None, '')
     assert np.abs(np.subtract(flat(judge.answer(ASKED)), expected)).mean() < 0.1
     every = tuple((token,) for token in range(VOCABULARY))
     [answer] = judge.answer([Question(TURNS[2], every)])
     total = sum(torch.tensor(flat([answer]), dtype=torch.float64).exp())
-    # a softmax rounded to 8 or 11 bits would be off by some 1e-3
+    # a softmax rounded to 8 bits would be off by some 1e-3
     assert float(total) == pytest.approx(1, abs=1e-5)
 
 
@@ -170,15 +168,6 @@ def test_eager_attention_and_a_pass_of_one_token_are_the_same(attention, toleran
     for judge in (Causal(other, None, ''), in_passes(Causal(other, None, ''), 1)):
         found = flat(judge.answer(ASKED, True))
         assert found == pytest.approx(expected, rel=0, abs=tolerance)
-
-
-def test_a_cut_context_is_the_same_in_passes(model):
-    asked = [Question(tuple(range(3, 3 + n)), FOLLOWUPS) for n in (30, 40, 50)]
-    whole, parts = (Causal(model, None, '', positions=40) for _ in range(2))
-    expected, found = whole.answer(asked), in_passes(parts, 60).answer(asked)
-    assert [a.num_truncated for a in found] == [a.num_truncated for a in expected]
-    assert found[-1].num_truncated > 0
-    assert flat(found) == pytest.approx(flat(expected), rel=0, abs=1e-12)
 
 
 def test_logits_in_slices_are_the_same(judge, monkeypatch):
@@ -355,12 +344,6 @@ def test_a_model_that_changes_its_logits_unseen_is_found_out():
     model.forward = capped
     with user_error('in another way than plain text'):
         check_causal(judge)
-
-
-def test_a_model_that_changes_its_logits_in_the_open_is_followed():
-    model = make('Granite', KINDS['Granite'])
-    judge = Causal(model, None, '')
-    assert (judge.plain, tree_difference(judge) < 1e-9) == (False, True)
 
 
 def test_flash_attention_takes_no_mask_of_ours():

@@ -260,18 +260,12 @@ def expected():
     return flat(Causal(make('GPT2', GPT2), None, '').answer(ASKED, True))
 
 
-@pytest.mark.parametrize('room', [300, 120, 60, 40, 24])
+@pytest.mark.parametrize('room', [120, 24])
 def test_memory_that_runs_out_changes_no_number(monkeypatch, expected, room):
     one, full = full_judge(monkeypatch, room)
     found = flat(one.answer(ASKED, with_context=True))
     assert found == pytest.approx(expected, rel=0, abs=1e-12)
     assert full.failures > 0
-
-
-def test_one_tree_too_large_is_divided(monkeypatch):
-    one, full = full_judge(monkeypatch, 50)
-    one.answer(ASKED[:1])
-    assert full.failures > 0 and len(full.sizes) > 2
 
 
 def test_not_even_one_continuation_fits(monkeypatch):
@@ -280,8 +274,7 @@ def test_not_even_one_continuation_fits(monkeypatch):
         one.answer(ASKED)
 
 
-@pytest.mark.parametrize('tokens', [64, 200, 1000])
-def test_no_pass_is_larger_than_the_budget(monkeypatch, tokens):
-    one, full = full_judge(monkeypatch, 10**9, tokens)
+def test_no_pass_is_larger_than_the_budget(monkeypatch):
+    one, full = full_judge(monkeypatch, 10**9, 64)
     one.answer(ASKED * 3 + [Question((7, n), FOLLOWUPS) for n in range(3, 20)])
-    assert max(full.sizes) <= tokens
+    assert max(full.sizes) <= 64

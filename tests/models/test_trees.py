@@ -102,17 +102,6 @@ def test_passes_read_each_node_once_and_it_sees_the_same_as_in_the_whole(
         held = set(part.visible)
 
 
-def test_padding_is_seen_by_itself_alone():
-    ends, depths = torch.tensor([[2, 2, 3, 4]]), torch.tensor([[0, 1, 0, 0]])
-    [[mask]] = tree_mask(ends, depths, TreePass(0, 4, []))
-    assert mask.tolist() == [
-        [True, False, False, False],
-        [True, True, False, False],
-        [False, False, True, False],
-        [False, False, False, True],
-    ]
-
-
 @given(some=sequences)
 def test_a_trees_order_does_not_depend_on_who_came_first(some):
     one, other = tree_of(some)[0].preorder(), tree_of(some[::-1])[0].preorder()
@@ -139,7 +128,7 @@ def said(packs):
     return found
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50)
 @given(asked=asked_things, costs=costs, told=st.booleans())
 def test_every_wanted_number_is_there_once(asked, costs, told):
     expected = {}
@@ -171,7 +160,7 @@ def test_trees_after_start_tokens_hold_every_continuation_once(replies, start, l
         assert len(pack.rows) == 1 or len(pack.tree) <= limit + len(start)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50)
 @given(asked=asked_things, costs=costs)
 def test_together_costs_no_more_than_alone(asked, costs):
     alone = [pack for one in asked for pack in pack_questions([one], costs, False)]
@@ -183,7 +172,7 @@ def total(packs, costs):
     return sum(costs.tree_cost(pack.tree.size) for pack in packs)
 
 
-@settings(deadline=None)
+@settings(max_examples=50)
 @given(asked=asked_things, token=st.integers(1, 50), tokens=st.integers(14, 60))
 def test_trees_keep_to_the_budget(asked, token, tokens):
     # a context and a continuation have at most 8 + 4 nodes
@@ -266,11 +255,3 @@ def test_very_many_continuations_are_divided_at_the_best_size():
         -(-10_000 // n) * costs.tree_cost(TreeSize(50 + n)) for n in range(1, 10_000)
     )  # trees of n each
     assert total(packs, costs) <= 1.02 * best
-
-
-@pytest.mark.parametrize('with_context', [True, False])
-def test_a_divided_context_is_told_once(with_context):
-    asked = [TokenQuestion((1, 2, 3), tuple((100 + i, 2) for i in range(500)))]
-    packs = pack_questions(asked, TreeCosts(6, 64), with_context)
-    assert len(packs) > 1
-    assert sum((0, CONTEXT) in pack.rows for pack in packs) == with_context

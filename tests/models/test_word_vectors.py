@@ -82,20 +82,17 @@ def test_a_text_file_gives_the_same_vectors_and_signature(catalogue, data, tmp_p
 
 @pytest.mark.parametrize(
     ('array', 'words'),
-    [(ARRAY, WORDS[:3]), (ARRAY.astype(np.float64), WORDS)],
+    [
+        (ARRAY, WORDS[:3]),
+        (ARRAY.astype(np.float64), WORDS),
+        (np.array([[print], [print]], object), WORDS[:2]),  # is not unpickled
+    ],
 )
 def test_files_that_do_not_fit_together_are_refused(catalogue, data, array, words):
     add_card(catalogue, files_of(array, words))
     with user_error('vectors.npy'):
         fetch_model('tiny')
     assert not is_fetched('tiny')
-
-
-def test_an_array_of_objects_is_not_unpickled(catalogue, data):
-    objects = np.array([[print], [print]], object)
-    add_card(catalogue, files_of(objects, WORDS[:2]))
-    with user_error('vectors.npy'):
-        fetch_model('tiny')
 
 
 @pytest.mark.parametrize(

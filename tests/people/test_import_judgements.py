@@ -120,13 +120,6 @@ def test_flags_are_a_dimension_of_which_fewer_are_better(run, answers):
     assert [s.score for s in preferred.standings] == pytest.approx([0.5] * 3)
 
 
-def test_labels_are_worth_what_the_questionnaire_says(run, answers):
-    options = {'dimension': 'Answer', 'questionnaire': 'answer_label'}
-    give(run, answers, lambda number, _: {'answer': str(number)}, **options)
-    (ranking,) = import_all(run, answers)
-    assert sorted(s.score for s in ranking.standings) == [-1, 0, 1]
-
-
 def test_of_two_answers_the_one_that_was_saved_later_counts(run, answers, capsys):
     for saved, value in ((2.0, '5'), (1.0, '1')):
         changed = {'saved': saved}

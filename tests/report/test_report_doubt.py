@@ -60,10 +60,11 @@ def ranked(tmp_path_factory):
         {'made-up': lambda first, second, n: WORTH[first] + 0.01 * n},
         tuple(WORTH),
         ('p', 'q', 'r', 's'),
+        ranking={'bootstraps': 50},
     )
     check = replace(example_check({'Overall': PASSES}), signature=SIGNATURE)
     write_check(run.scores(SIGNATURE), check)
-    RankSystems.main(run_dir=folder, bootstraps=50)
+    RankSystems.main(run_dir=folder)
     return folder
 
 
@@ -169,7 +170,7 @@ def test_an_audit_of_other_scores_decides_nothing(run, capsys, about):
 
 def test_ranking_again_says_what_the_audit_found(run, capsys):
     store(run, beaten('echo', 'a', 1.0))
-    RankSystems.main(run_dir=run.root, bootstraps=50)
+    RankSystems.main(run_dir=run.root)
     assert 'pass, but 1 of 5 canaries fools this judge' in re.sub(
         r'\s+', ' ', capsys.readouterr().out
     )
@@ -181,6 +182,11 @@ def test_ranking_again_says_what_the_audit_found(run, capsys):
 def page_of(run):
     ReportRun.main(run_dir=run.root)
     return (run.root / 'report.html').read_text('utf-8')
+
+
+@pytest.fixture(autouse=True)
+def few_resamples(monkeypatch):
+    monkeypatch.setattr('parlai_ext.audit.dependence.RESAMPLES', 40)
 
 
 def audited(run):
