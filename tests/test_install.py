@@ -117,6 +117,11 @@ def test_every_line_of_the_lock_file_is_one_version_with_hashes_and_no_address()
         assert all(re.fullmatch(r'--hash=sha256:[0-9a-f]{64}', one) for one in hashes)
 
 
+def test_every_requirement_has_a_lower_end(required):
+    for one in required[0]:
+        assert '>=' in str(one.specifier), one
+
+
 def test_the_lock_file_takes_the_files_for_this_python_and_refuses_strange_ones(
     monkeypatch,
 ):

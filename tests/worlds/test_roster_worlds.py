@@ -35,7 +35,7 @@ def written(path):
     return [json.dumps(record['dialog'], sort_keys=True) for record in records]
 
 
-@pytest.mark.parametrize('scheme', ['bipartite', 'self_play'])
+@pytest.mark.parametrize('scheme', ['bipartite', 'self_play', 'all_play_all'])
 def test_self_chat_writes_the_dialogues_of_collect_dialogues(tmp_path, scheme):
     # the order of the dialogues and the keys beside `dialog` may differ, no byte of it
     # may; one system draws its replies at random, so that the seeds count
