@@ -38,7 +38,7 @@ def read_games(path: Path) -> list[Dialogue]:
     """
     rules = ImportRules(empty_turns='keep')
     files = find_files([str(path)])
-    gathered = read_imports(files, None, rules, skip_bad_rows=None, progress=False)
+    gathered = read_imports(files, None, rules, skip_bad_rows=None)
     return [_dialogue(one) for one in gathered.dialogues if not one.humans]
 
 
