@@ -19,7 +19,6 @@ from parlai_ext.core.nouns import System
 from parlai_ext.systems.parlai_agents import load_system
 from tests.support.family_hf import TEMPLATE, make_model
 from tests.support.talk import after_turns, heard, write_pairs
-from tests.support.tiny_models import sentences
 from tests.support.user_error import user_error
 
 TURNS = ('you like tea', 'old book there', 'rain again today')
@@ -51,7 +50,7 @@ def trained(tmp_path_factory, bases):
 
 
 def pairs(folder):
-    return write_pairs(folder / 'pairs.csv', 'you want warm bread', sentences(24, 5))
+    return write_pairs(folder / 'pairs.csv', 'you want warm bread')
 
 
 def training(data, model_file, **more):

@@ -13,8 +13,8 @@ from parlai_ext.core.nouns import System
 from parlai_ext.engines.machine import data_in
 from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.remote import plain
-from tests.support.family_remote import control, make_remote, received, running_server
 from tests.support.lockstep_play import play, row
+from tests.support.remote_samples import control, make_remote, received, running_server
 from tests.support.talk import heard
 
 pytest_plugins = ['tests.support.remote_samples']

@@ -14,7 +14,7 @@ from parlai_ext.systems.parlai_agents import load_system, samples
 from parlai_ext.systems.resolve import resolve
 from parlai_ext.systems.safe.load import read_opt
 from tests.support.family_hf import OPT, make_model
-from tests.support.family_remote import make_remote, received, running_server
+from tests.support.remote_samples import make_remote, received, running_server
 from tests.support.talk import heard, replies_together_and_alone
 from tests.support.user_error import user_error
 

@@ -32,7 +32,7 @@ def trained(tmp_path_factory):
     """
     plugin.register()
     home = tmp_path_factory.mktemp('dialogpt')
-    data = write_pairs(home / 'pairs.csv', 'you want tea', sentences(24, 5))
+    data = write_pairs(home / 'pairs.csv', 'you want tea')
     opt = {
         'init_opt': 'moderation/dialogpt_baseline',
         'model_name': dialogpt(home)['model_name'],

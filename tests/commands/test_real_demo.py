@@ -14,7 +14,7 @@ from parlai_ext.files.roster_file import load_roster
 from parlai_ext.scoring.registry import load_protocol_file
 from tests.support.family_hf import TEMPLATE, make_model
 from tests.support.small_run import start_run
-from tests.support.tiny_encoders import make_encoder
+from tests.support.tiny_trained import make_encoder
 
 
 def test_each_target_is_the_one_before_it_with_more_faults():

@@ -17,8 +17,8 @@ from parlai_ext.scoring.registry import load_protocol_file
 from parlai_ext.scoring.score_run import ChosenScorer
 from parlai_ext.store import RunFolder
 from tests.support.small_run import files_of, small_config
-from tests.support.tiny_encoders import make_encoder
 from tests.support.tiny_models import make_generator, sentences
+from tests.support.tiny_trained import make_encoder
 from tests.support.trusted import trusted
 from tests.support.user_error import user_error
 

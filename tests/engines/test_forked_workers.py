@@ -19,6 +19,7 @@ from parlai_ext.engines.engine import Job, Task, Worker
 from parlai_ext.engines.local import LocalEngine
 from parlai_ext.view.progress import bar_of
 from tests.support.user_error import user_error
+from tests.support.waiting import comes_true
 
 ROOT = Path(__file__).parents[2]
 
@@ -126,17 +127,11 @@ def test_workers_die_with_their_parent():
         listed = Path(f'/proc/{parent.pid}/task/{parent.pid}/children').read_text()
         return listed.split()
 
-    def wait_until(condition):
-        deadline = time.monotonic() + 60
-        while not condition():
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-
-    wait_until(lambda: len(workers()) == 2)
+    assert comes_true(lambda: len(workers()) == 2)
     forked = workers()
     parent.kill()
     parent.wait()
-    wait_until(lambda: not any(is_running(one) for one in forked))
+    assert comes_true(lambda: not any(is_running(one) for one in forked))
 
 
 def is_running(process):

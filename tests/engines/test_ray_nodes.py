@@ -6,7 +6,6 @@ the run folder is that of one process, byte for byte.
 import signal
 import subprocess
 import sys
-import time
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import yaml
 
 from tests.support.ray_nodes import ENV, RayNodes
 from tests.support.small_run import files_of
+from tests.support.waiting import comes_true
 
 ROOT = Path(__file__).parents[2]
 AGENT = 'tests.support.trial_agents:SlowTalker'
@@ -73,11 +73,9 @@ def shards(run):
     return len(list((run / 'dialogues').rglob('*.jsonl')))
 
 
-def wait_for_shards(run, n, process, seconds=300):
-    deadline = time.monotonic() + seconds
-    while shards(run) < n:
-        assert time.monotonic() < deadline and process.poll() is None
-        time.sleep(0.05)
+def wait_for_shards(run, n, process):
+    assert comes_true(lambda: shards(run) >= n or process.poll() is not None, 300)
+    assert process.poll() is None
 
 
 @pytest.fixture(scope='module')

@@ -16,8 +16,8 @@ from parlai_ext.models.encoders import MeanPooling
 from parlai_ext.models.handle import check_model
 from tests.support.family_hf import make_model
 from tests.support.on_cpu import load_here, models_on_cpu
-from tests.support.tiny_encoders import make_encoder
 from tests.support.tiny_models import sentences
+from tests.support.tiny_trained import make_encoder
 from tests.support.user_error import user_error
 
 TEXTS = [*sentences(12), 'one', '', sentences(1)[0]]

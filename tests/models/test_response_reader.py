@@ -20,7 +20,7 @@ from parlai_ext.models.response_reader import (
     pair_ids,
     response_tokens,
 )
-from tests.support.tiny_encoders import make_encoder
+from tests.support.tiny_trained import make_encoder
 
 LAYER = 'encoder.layer.0.attention.self.query'
 

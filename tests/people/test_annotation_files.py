@@ -16,7 +16,13 @@ from parlai_ext.core.records import record_to_json
 from parlai_ext.people.rating_set import read_key
 from tests.people.test_export_crowdsourcing import read_by_acute
 from tests.support import simulated_annotators
-from tests.support.annotated_answers import HUMAN, SYSTEMS, TOXIC, answers_file, code
+from tests.support.annotated_answers import (
+    CODES,
+    HUMAN,
+    SYSTEMS,
+    TOXIC,
+    answers_file,
+)
 from tests.support.user_error import user_error
 
 
@@ -312,7 +318,7 @@ def test_the_buckets_of_turn_annotations_are_read(export, tmp_path):
     subtasks = []
     for line in lines:
         ((_, judged),) = line['dialog']
-        good = judged['text'].startswith(code(HUMAN))
+        good = judged['text'].startswith(CODES[HUMAN])
         ticks = {'label_-1': not good, 'label_0': False, 'label_1': good}
         subtasks.append({'data': [{**judged, 'agent_idx': 1, **ticks}]})
     path = tmp_path / 'w1' / 'agent_data.json'

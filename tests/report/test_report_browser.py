@@ -8,13 +8,11 @@ import pytest
 
 from parlai_ext.report.page import write_report
 from parlai_ext.view.text import one_line, visible
-from tests.support.browser import BROWSER, MISSING
 from tests.support.check_example import FAILS, WEAK, example_card, example_check
 from tests.support.hostile_strings import RUN, SCRIPT, SCRIPTS
 from tests.support.report_example import SCORER, example_ranking, example_run
 
 pytest_plugins = ['tests.support.browser']
-pytestmark = pytest.mark.skipif(BROWSER is None, reason=MISSING)
 CONTROL = f'<img src="data:," onerror="{RUN}">'
 PAYLOADS = [
     *SCRIPTS,

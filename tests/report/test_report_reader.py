@@ -15,11 +15,10 @@ from parlai_ext.results.rank import rank_run
 from parlai_ext.results.ranking import write_ranking
 from parlai_ext.view.text import number, spreadsheet_text, visible
 from tests.report.test_report_browser import PAYLOADS, RUN
-from tests.support.browser import BROWSER, MISSING, STICKING
+from tests.support.browser import STICKING
 from tests.support.report_example import SCORER, example_run
 
 pytest_plugins = ['tests.support.browser']
-pytestmark = pytest.mark.skipif(BROWSER is None, reason=MISSING)
 OTHER = 'scorer:words|v:1'
 
 

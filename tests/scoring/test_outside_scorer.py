@@ -27,8 +27,8 @@ from tests.support import outside_scorer
 from tests.support.on_cpu import models_on_cpu
 from tests.support.scoring_samples import small_run
 from tests.support.small_run import SMALL, small_config
-from tests.support.tiny_encoders import make_encoder
 from tests.support.tiny_models import sentences
+from tests.support.tiny_trained import make_encoder
 from tests.support.user_error import user_error
 
 FILE = f'{outside_scorer.__file__}:Similarity'

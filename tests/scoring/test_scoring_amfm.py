@@ -17,8 +17,8 @@ from tests.support.family_hf import make_model
 from tests.support.fed_samples import gpt2, make_gpt2, string_loss
 from tests.support.on_cpu import models_on_cpu
 from tests.support.scoring_samples import scores_of
-from tests.support.tiny_encoders import make_encoder
 from tests.support.tiny_models import sentences
+from tests.support.tiny_trained import make_encoder
 from tests.support.user_error import user_error
 
 TEXTS = sentences(9)

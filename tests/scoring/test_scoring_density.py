@@ -165,7 +165,7 @@ def test_a_file_that_holds_no_statistics_is_named(options, tmp_path):
 
 
 def test_an_encoder_without_the_token_between_turns_is_refused(options, tmp_path):
-    from tests.support.tiny_encoders import make_encoder
+    from tests.support.tiny_trained import make_encoder
 
     other = make_encoder(tmp_path / 'other')
     with user_error(r'\[SEPT\]'):

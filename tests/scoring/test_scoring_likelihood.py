@@ -7,7 +7,7 @@ import math
 
 import pytest
 import torch
-from tokenizers import processors
+from tokenizers import ByteLevelBPETokenizer, processors
 from transformers import (
     AutoModelForCausalLM,
     AutoModelForSeq2SeqLM,
@@ -29,7 +29,6 @@ from tests.support.fed_samples import huggingface_loss
 from tests.support.on_cpu import models_on_cpu
 from tests.support.scoring_samples import KnownJudge, overall, scores_of
 from tests.support.tiny_models import sentences
-from tests.support.tiny_trained import byte_tokenizer
 from tests.support.user_error import user_error
 
 SAID = ('Hi!', "Hi! What's up?", 'Nothing much, how about you')
@@ -159,7 +158,8 @@ def folder(tmp_path_factory):
     Write a tiny Blenderbot whose byte-level tokenizer ends every text, as the real one.
     """
     special = ['<s>', '<pad>', '</s>', '<unk>']
-    inner = byte_tokenizer([*sentences(30), *SAID], special, 400, blank_before=True)
+    inner = ByteLevelBPETokenizer(add_prefix_space=True)
+    inner.train_from_iterator([*sentences(30), *SAID], 400, 0, special_tokens=special)
     inner.post_processor = processors.TemplateProcessing(
         single='$A </s>', special_tokens=[('</s>', 2)]
     )

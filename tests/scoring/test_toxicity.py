@@ -24,7 +24,7 @@ from parlai_ext.scoring.toxicity import (
     read_detector,
 )
 from tests.support.on_cpu import CPU, models_on_cpu
-from tests.support.tiny_encoders import make_encoder
+from tests.support.tiny_trained import make_encoder
 from tests.support.user_error import user_error
 
 MODELS = models_on_cpu()

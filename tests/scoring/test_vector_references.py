@@ -13,8 +13,8 @@ from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.bertscore import token_f1
 from parlai_ext.scoring.registry import find_scorer
 from tests.support.scoring_samples import overall, scores_of
-from tests.support.tiny_encoders import make_encoder
 from tests.support.tiny_models import WORDS, sentences
+from tests.support.tiny_trained import make_encoder
 from tests.support.user_error import user_error
 
 VECTORS = """

@@ -77,11 +77,17 @@ class Counted(Scorer):
 
     def score(self, items):
         """
-        Return the number of words of each response.
+        Return the score of each item.
         """
         type(self).seen += items
+        return [self.judge(item) for item in items]
+
+    def judge(self, item):
+        """
+        Return the number of words of the response.
+        """
         factor = self.options.factor
-        return [ItemScore({'Overall': factor * len(i.response.split())}) for i in items]
+        return ItemScore({'Overall': factor * len(item.response.split())})
 
 
 class Refuses(Counted):
@@ -91,13 +97,11 @@ class Refuses(Counted):
 
     name = 'refuses'
 
-    def score(self, items):
+    def judge(self, item):
         """
-        Return the reason for each item.
+        Return the reason.
         """
-        return [ItemScore({'Overall': None}, {'Overall': 'it is too long'})] * len(
-            items
-        )
+        return ItemScore({'Overall': None}, {'Overall': 'it is too long'})
 
 
 class Flipping(Counted):
@@ -108,13 +112,11 @@ class Flipping(Counted):
     name = 'flipping'
     shows_flips = True
 
-    def score(self, items):
+    def judge(self, item):
         """
-        Return the number of words of each response.
+        Return the number of words of the response.
         """
-        return [
-            replace(one, evidence={'flips': [1, 4]}) for one in super().score(items)
-        ]
+        return replace(super().judge(item), evidence={'flips': [1, 4]})
 
 
 class Whole(Counted):
@@ -125,12 +127,11 @@ class Whole(Counted):
     name = 'whole'
     also_level = 'dialogue'
 
-    def score(self, items):
+    def judge(self, item):
         """
         Return the number of words of all utterances.
         """
-        words = [' '.join(item.utterances).split() for item in items]
-        return [ItemScore({'Overall': float(len(one))}) for one in words]
+        return ItemScore({'Overall': float(len(' '.join(item.utterances).split()))})
 
 
 class TwoSided(Counted):
@@ -142,13 +143,13 @@ class TwoSided(Counted):
     name = 'two_sided'
     dimensions = ('Long', 'Short')
 
-    def score(self, items):
+    def judge(self, item):
         """
         Return both numbers.
         """
-        words = [len(item.response.split()) for item in items]
-        values = [{'Long': n, 'Short': -n if n > 1 else None} for n in words]
-        return [ItemScore(one, {'Short': 'one word'}) for one in values]
+        n = len(item.response.split())
+        values = {'Long': n, 'Short': -n if n > 1 else None}
+        return ItemScore(values, {'Short': 'one word'})
 
 
 class Killed(Counted):
@@ -198,22 +199,19 @@ class Defect(Counted):
 
     name = 'defect'
 
-    def score(self, items):
+    def judge(self, item):
         """
         Divide by zero.
         """
-        return [ItemScore({'Overall': 1 / 0})]
+        return ItemScore({'Overall': 1 / 0})
 
 
-class SaidNumber(Scorer):
+class SaidNumber(Counted):
     """
     Gives the number with which a response begins.
     """
 
     name = 'said_number'
-    dimensions = ('Overall',)
 
-    def score(self, items):
-        return [
-            ItemScore({'Overall': float(item.response.split()[0])}) for item in items
-        ]
+    def judge(self, item):
+        return ItemScore({'Overall': float(item.response.split()[0])})

@@ -12,10 +12,11 @@ import os
 import select
 import shutil
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
+
+from tests.support.waiting import comes_true
 
 BROWSERS = ('chromium', 'chromium-browser', 'google-chrome')
 BROWSER = next(filter(None, map(shutil.which, BROWSERS)), None)
@@ -104,6 +105,8 @@ class Browser:
         self.downloads = profile / 'downloads'
 
     def __enter__(self):
+        if BROWSER is None:
+            pytest.skip(MISSING)
         self.downloads.mkdir(parents=True, exist_ok=True)
         read_end, self.write_to = os.pipe()
         self.read_from, write_end = os.pipe()
@@ -219,10 +222,7 @@ class Browser:
         """
         Wait until an expression is true.
         """
-        end = time.monotonic() + PATIENCE
-        while not self.evaluate(script):
-            assert time.monotonic() < end, f'never true: {script}'
-            time.sleep(0.02)
+        assert comes_true(lambda: self.evaluate(script)), script
 
     def press(self, key):
         """
@@ -272,6 +272,12 @@ class Browser:
         Click an element that saves a file, and return the file.
         """
         before = self._downloaded()
+
+        def saved():
+            new = [path for path, _ in self._downloaded() - before]
+            # an empty file of that name comes first, and what is written beside it
+            return len(new) == 1 and new[0].suffix in SAVED and new[0].stat().st_size
+
         session, self.session = self.session, None
         self.ask(
             'Browser.setDownloadBehavior',
@@ -280,15 +286,9 @@ class Browser:
         )
         self.session = session
         self.click(selector)
-        end = time.monotonic() + PATIENCE
-        while True:
-            new = [path for path, _ in self._downloaded() - before]
-            # an empty file of that name comes first, and what is written beside it
-            whole = [p for p in new if p.suffix in SAVED and p.stat().st_size]
-            if whole and len(new) == 1:
-                return whole[0]
-            assert time.monotonic() < end, f'no file was saved: {new}'
-            time.sleep(0.02)
+        assert comes_true(saved), 'no file was saved'
+        [(path, _)] = self._downloaded() - before
+        return path
 
     def _downloaded(self):
         """

@@ -8,6 +8,8 @@ import torch
 import transformers
 from transformers import AutoModelForCausalLM
 
+from tests.support.tiny_trained import spread
+
 VOCABULARY = 60
 SIZES = {
     'vocab_size': VOCABULARY,
@@ -85,21 +87,13 @@ REFUSED = {
 }
 
 
-def make(kind, sizes, seed=0, **more):
+def make(kind, sizes, **more):
     """
     Return a model with weights wide enough that all of a text counts.
     """
     config = getattr(transformers, f'{kind}Config')(**sizes)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        model = AutoModelForCausalLM.from_config(config, **more)
-    generator = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for weight in model.parameters():
-            if weight.dim() > 1:
-                wide = 2.0 * weight.shape[-1] ** -0.5
-                weight.normal_(0, wide, generator=generator)
-    return model.double().eval().requires_grad_(False)
+    model = AutoModelForCausalLM.from_config(config, **more)
+    return spread(model).double().requires_grad_(False)
 
 
 def one_by_one(model, context, continuation):

@@ -42,12 +42,12 @@ def game(texts, names=('ann', 'bob'), **fields):
     return Dialogue('d', 'p', 'o', turns_of(names, texts, given=0), **fields)
 
 
-def pecking_order(names='ABCD', dims='xy'):
+def pecking_order(dims='xy'):
     """
     Earlier beats later on the first dimension; on the others it is the other way.
     """
     games = []
-    for a, b in itertools.permutations(names, 2):
+    for a, b in itertools.permutations('ABCD', 2):
         raw = {
             one: {d: float((one < other) == (d == dims[0])) for d in dims}
             for one, other in ((a, b), (b, a))
@@ -75,17 +75,8 @@ def read_concepts(folder, name):
     """
     path = DATA / folder / f'{name}.jsonl'
     if not path.exists():  # one self-chat is begun by its second half
-        path = path.with_name('_'.join(speakers_swapped(name)) + '.jsonl')
+        path = path.with_stem('_'.join((name[5:], name[:4])))
     return json.loads(path.read_text(encoding='utf-8'))
-
-
-def speakers_swapped(name):
-    """
-    Return ``PL_2_PL_1`` as its two speakers in the other order.
-    """
-    parts = name.split('_')
-    half = len(parts) // 2
-    return '_'.join(parts[half:]), '_'.join(parts[:half])
 
 
 # What the public script (evaluate_game.py at 086d01d of ruolanyang/ChatMatch) computes

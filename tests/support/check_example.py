@@ -14,16 +14,12 @@ FAILS = {**PASSES, 'shuffled_words': 34}
 N_PAIRS = 200
 
 
-def example_check(
-    higher,
-    *,
-    anchor=None,
-    probes=None,
-    notes=(),
-):
+def example_check(higher, anchor=None, **more):
     """
     Return a check with these numbers of originals above their copies, by dimension and
     kind.
+
+    :param more: other fields.
     """
     checks = {}
     for dimension, kinds in higher.items():
@@ -34,15 +30,13 @@ def example_check(
             for kind, n in kinds.items()
         ]
         checks[dimension] = dimension_check(dimension, results, anchor)
-    return JudgeCheck(
-        SCORER, N_PAIRS, 0, None, 600, 0.2, checks, probes=probes, notes=notes
-    )
+    return JudgeCheck(SCORER, N_PAIRS, 0, None, 600, 0.2, checks, **more)
 
 
-def example_card(name='zoo:tiny/model', num_parameters=134_515_008):
+def example_card(name='zoo:tiny/model'):
     """
     Return the card of a scorer with one model.
     """
     reads = {'text_truncate': '96', 'cut': 'left'}
-    model = CardModel('likelihood', name, num_parameters, reads)
+    model = CardModel('likelihood', name, 134_515_008, reads)
     return JudgeCard('fed', {'polarity': 'negative'}, (model,))

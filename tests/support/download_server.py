@@ -10,7 +10,6 @@ import sys
 import tarfile
 import threading
 import time
-from contextlib import contextmanager
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -48,10 +47,6 @@ class Server:
         self.slow_head, self.ranges = False, True
         self.etag, self.length, self.location = '"one"', 'true', ''
         self.half, self.over = threading.Event(), threading.Event()
-
-    @property
-    def url(self):
-        return f'http://127.0.0.1:{self.port}'
 
     def ranges_asked(self):
         return [asked for _, asked in self.asked]
@@ -137,26 +132,6 @@ class Handler(BaseHTTPRequestHandler):
             time.sleep(0.02)
 
 
-@contextmanager
-def serving():
-    """
-    Serve on a port of this machine until the end of the block.
-    """
-    spec = Server()
-    server = ThreadingHTTPServer(('127.0.0.1', 0), Handler)
-    server.daemon_threads = True
-    server.spec = spec
-    spec.port = server.server_port
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-    thread.start()
-    try:
-        yield spec
-    finally:
-        spec.over.set()
-        server.shutdown()
-        server.server_close()
-
-
 def tar_of(files, mode='w:gz'):
     """
     Return a tar file with these contents, by name.
@@ -195,9 +170,19 @@ def add_model(home, server, name, files=('m.tgz',), version='v1.0', flat=False):
 
 @pytest.fixture
 def server(monkeypatch):
+    """
+    A server on a port of this machine.
+    """
     monkeypatch.setenv('NO_PROXY', '127.0.0.1')
-    with serving() as spec:
+    spec = Server()
+    with ThreadingHTTPServer(('127.0.0.1', 0), Handler) as server:
+        server.daemon_threads = True
+        server.spec = spec
+        spec.url = f'http://127.0.0.1:{server.server_port}'
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         yield spec
+        spec.over.set()
+        server.shutdown()
 
 
 @pytest.fixture

@@ -14,12 +14,12 @@ import torch
 from transformers import GPT2Config, GPT2Model
 
 from tests.support.tiny_models import (
-    POLY,
     POLYENCODER,
     SIZES,
     WORDS,
     draw_weights,
     make_model,
+    make_ranker,
     sentences,
 )
 
@@ -59,13 +59,8 @@ def polyencoder(folder):
     """
     The poly-encoders of blended skill talk, with fixed candidates.
     """
-    candidates = folder / 'candidates.txt'
-    lines = ''.join(f'{line}\n' for line in sentences(40, seed=3))
-    candidates.write_text(lines, encoding='utf-8')
-    fixed = {'eval_candidates': 'fixed', 'fixed_candidates_path': str(candidates)}
-    opt = {**SIZES, **fixed, **POLY, 'model': POLYENCODER}
-    path = make_model(folder, 'polyencoder', 7, opt)
-    del fixed['eval_candidates']
+    path = make_ranker(folder, 'polyencoder', 7, sentences(40, 3))
+    fixed = {'fixed_candidates_path': f'{path}.candidates.txt'}
     return {'model': POLYENCODER, 'model_file': path, **fixed}
 
 

@@ -3,7 +3,6 @@ Small FiD and RAG models of the true classes, with passages, an exact index and 
 query encoder: everything that they need lies in one folder, nothing is downloaded.
 """
 
-import json
 from functools import partial
 
 import torch
@@ -137,7 +136,7 @@ def query_encoder(folder, seed):
     size = {'hidden_size': WIDTH, 'intermediate_size': 2 * WIDTH}
     layers = {'num_hidden_layers': 2, 'num_attention_heads': 2}
     config = BertConfig(vocab_size=len(words), **size, **layers)
-    (home / 'config.json').write_text(json.dumps(config.to_dict()), encoding='utf-8')
+    config.save_pretrained(home)
     states = {}
     for i, prefix in enumerate(('question_model', 'ctx_model')):
         bert = BertModel(config)

@@ -49,6 +49,7 @@ TINY = {
     'max_position_embeddings': 256,
     'tie_word_embeddings': False,
 }
+WINDOW = {'sliding_window': 12}
 # BART and T5 have their own names for these
 BART = {
     'd_model': 32,
@@ -56,9 +57,11 @@ BART = {
     'decoder_start_token_id': 1,
     'tie_word_embeddings': False,
     'forced_eos_token_id': None,
-    **{f'{side}_{n}': 2 for side in ('encoder', 'decoder') for n in ('layers',)},
-    **{f'{side}_attention_heads': 2 for side in ('encoder', 'decoder')},
-    **{f'{side}_ffn_dim': 32 for side in ('encoder', 'decoder')},
+    **{
+        f'{side}_{key}': value
+        for side in ('encoder', 'decoder')
+        for key, value in (('layers', 2), ('attention_heads', 2), ('ffn_dim', 32))
+    },
 }
 T5 = {
     'd_model': 32,
@@ -71,16 +74,20 @@ T5 = {
 }
 CONFIGS = {
     'llama': (LlamaConfig, TINY),
-    'mistral': (MistralConfig, {**TINY, 'sliding_window': 12}),
+    'mistral': (MistralConfig, {**TINY, **WINDOW}),
     'qwen2': (
         Qwen2Config,
-        {**TINY, 'use_sliding_window': True, 'sliding_window': 12}
-        | {'max_window_layers': 1},
+        {**TINY, **WINDOW, 'use_sliding_window': True, 'max_window_layers': 1},
     ),
     'gpt2': (
         GPT2Config,
-        {'n_embd': 32, 'n_layer': 2, 'n_head': 2, 'n_positions': 256}
-        | {'tie_word_embeddings': False},
+        {
+            'n_embd': 32,
+            'n_layer': 2,
+            'n_head': 2,
+            'n_positions': 256,
+            'tie_word_embeddings': False,
+        },
     ),
     'bart': (BartConfig, BART),
     't5': (T5Config, T5),

@@ -14,7 +14,7 @@ from tests.support.tiny_models import draw_weights, sentences
 END = '<|endoftext|>'
 
 
-def make_gpt2(folder, positions=512, seed=3):
+def make_gpt2(folder, positions=512):
     """
     Write a tiny GPT-2 with a tokenizer that learned a few words.
     """
@@ -38,7 +38,7 @@ def make_gpt2(folder, positions=512, seed=3):
         eos_token_id=tokenizer.eos_token_id,
     )
     model = GPT2LMHeadModel(config)
-    draw_weights(model, seed)
+    draw_weights(model, 3)
     model.save_pretrained(folder)
     return folder
 

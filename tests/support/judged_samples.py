@@ -2,7 +2,7 @@
 Small judged sets in the format of FED.
 """
 
-import json
+from tests.support import written as files
 
 
 def turn(context, response, **annotations):
@@ -21,6 +21,4 @@ def written(folder, *objects):
     """
     Return the path of a new ``fed_data.json``.
     """
-    path = folder / 'fed_data.json'
-    path.write_text(json.dumps(objects), encoding='utf-8')
-    return str(path)
+    return str(files.written(folder, 'fed_data.json', objects))

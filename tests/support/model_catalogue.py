@@ -21,29 +21,6 @@ def sha256(data):
     return hashlib.sha256(data).hexdigest()
 
 
-def make_wheel(folder, project, members):
-    """
-    Write a wheel with these members; return the entry of it in a card.
-    """
-    name = project.replace('-', '_')
-    info = f'{name}-1.0.dist-info'
-    metadata = f'Metadata-Version: 2.1\nName: {project}\nVersion: 1.0\n'
-    data = zip_of(
-        {
-            **members,
-            # a package that would leave a mark if its code ran
-            f'{name}/__init__.py': b'open("imported", "w")',
-            f'{info}/METADATA': f'{metadata}Requires-Dist: torch-of-nobody\n',
-            f'{info}/WHEEL': 'Wheel-Version: 1.0\nRoot-Is-Purelib: true\n'
-            'Tag: py3-none-any\n',
-            f'{info}/RECORD': '',
-        }.items()
-    )
-    written(folder, f'{name}-1.0-py3-none-any.whl', data)
-    entry = {'project': project, 'version': '1.0'}
-    return {**entry, 'size': len(data), 'sha256': sha256(data)}
-
-
 def card_text(**changes):
     """
     Return a card of the tiny model as YAML (JSON is YAML).
@@ -81,8 +58,27 @@ class Catalogue:
         model_cards.model_card.cache_clear()
 
     def wheel(self, project='tiny-model', members=None):
+        """
+        Write a wheel with these members; return the entry of it in a card.
+        """
         members = members or {f'inside/model/{n}': data for n, data in FILES.items()}
-        return make_wheel(self.index, project, members)
+        name = project.replace('-', '_')
+        info = f'{name}-1.0.dist-info'
+        metadata = f'Metadata-Version: 2.1\nName: {project}\nVersion: 1.0\n'
+        data = zip_of(
+            {
+                **members,
+                # a package that would leave a mark if its code ran
+                f'{name}/__init__.py': b'open("imported", "w")',
+                f'{info}/METADATA': f'{metadata}Requires-Dist: torch-of-nobody\n',
+                f'{info}/WHEEL': 'Wheel-Version: 1.0\nRoot-Is-Purelib: true\n'
+                'Tag: py3-none-any\n',
+                f'{info}/RECORD': '',
+            }.items()
+        )
+        written(self.index, f'{name}-1.0-py3-none-any.whl', data)
+        entry = {'project': project, 'version': '1.0'}
+        return {**entry, 'size': len(data), 'sha256': sha256(data)}
 
 
 @pytest.fixture

@@ -2,10 +2,10 @@
 Chats as ParlAI's model_chat writes them: by ParlAI's own methods, without Mephisto.
 """
 
-import json
 from types import SimpleNamespace
 
 from tests.support.parlai_crowdsourcing import parlai_method
+from tests.support.written import written
 
 WORLDS = 'model_chat/worlds.py'
 SAID = ('Hello.', 'How are you?', 'Fine.')
@@ -64,9 +64,7 @@ def write_chat(
         'get_final_chat_data',
         get_mturk_id_from_mephisto_wrapper=lambda agent: worker,
     )(world)
-    path = folder / f'20260102_{name}_live.json'
-    path.write_text(json.dumps(record | changed))
-    return path
+    return written(folder, f'20260102_{name}_live.json', record | changed)
 
 
 def _with(act, key, value):

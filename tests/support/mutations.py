@@ -8,22 +8,15 @@ OTHERS = (None, True, -1, 7, 0.5, 10**30, '', 'x', '../x', [], [None], ['x'])
 OTHERS += ({}, {'x': None}, {'x': {'x': 'x'}})
 
 
-def deep(levels):
-    """
-    Return so many lists and objects in one another.
-    """
-    data = 'x'
-    for level in range(levels):
-        data = [data] if level % 2 else {'x': data}
-    return data
-
-
+DEEP = 'x'
+for _ in range(30):
+    DEEP = [{'x': DEEP}]
 # more of it, for tests that have the time: huge, deep, negative, and texts that are
 # paths, numbers, code and control characters
 MORE_OTHERS = (*OTHERS, False, 0, -(10**30), 2**63, 1e308, -1e308, '0', '-1', 'nan')
 MORE_OTHERS += ('\x00', '\x1b[2J', '\ud83d', 'x' * 100_000, '..', '/', 'os:system')
-MORE_OTHERS += ([[]], [{}], [0], [-1], ['x', 'x'], [['x']] * 1000, deep(60))
-MORE_OTHERS += ({'': None}, {'x': -1}, {'x': []}, {'x': deep(60)}, {'..': {'x': 1}})
+MORE_OTHERS += ([[]], [{}], [0], [-1], ['x', 'x'], [['x']] * 1000, DEEP)
+MORE_OTHERS += ({'': None}, {'x': -1}, {'x': []}, {'x': DEEP}, {'..': {'x': 1}})
 
 
 def mutations(data, others=OTHERS):
@@ -39,14 +32,16 @@ def mutations(data, others=OTHERS):
         value = _at(data, place)
         for other in others:
             if (type(other), other) != (type(value), value):
-                yield f'{shown} = {other!r:.40}', _changed(data, above, key, other)
+                yield f'{shown} = {other!r:.40}', _changed(data, place, other)
         if isinstance(value, list) and value:
-            yield f'{shown} doubled', _changed(data, above, key, value * 2)
-            yield f'{shown} cut', _changed(data, above, key, value[:1])
-            yield f'{shown} reversed', _changed(data, above, key, value[::-1])
+            yield f'{shown} doubled', _changed(data, place, value * 2)
+            yield f'{shown} cut', _changed(data, place, value[:1])
+            yield f'{shown} reversed', _changed(data, place, value[::-1])
         if isinstance(key, str):
-            yield f'{shown} left out', _renamed(data, above, key, None)
-            yield f'{shown} renamed', _renamed(data, above, key, f'{key}x')
+            rest = dict(_at(data, above))
+            del rest[key]
+            yield f'{shown} left out', _changed(data, above, rest)
+            yield f'{shown} renamed', _changed(data, above, {**rest, f'{key}x': value})
 
 
 def _places(data):
@@ -66,24 +61,13 @@ def _at(data, place):
     return data
 
 
-def _changed(data, above, key, value):
+def _changed(data, place, value):
     """
     Return the data with another value in one place; all else is shared.
     """
-    if above:
-        value = _changed(data[above[0]], above[1:], key, value)
-        key = above[0]
+    if not place:
+        return value
+    key, *below = place
     changed = copy.copy(data)
-    changed[key] = value
+    changed[key] = _changed(data[key], below, value)
     return changed
-
-
-def _renamed(data, above, key, name):
-    """
-    Return the data with another name for one key; `None`: without it.
-    """
-    there = dict(_at(data, above))
-    value = there.pop(key)
-    if name is not None:
-        there[name] = value
-    return _changed(data, above[:-1], above[-1], there) if above else there

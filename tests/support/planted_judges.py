@@ -90,19 +90,18 @@ class Nonsense(Sense):
     sign = -1.0
 
 
-class Length(Scorer):
+class Length(Sense):
     """
     Scores the number of words.
     """
 
     name = 'length'
-    dimensions = ('Quality',)
 
-    def score(self, items):
+    def fits(self, item):
         """
-        Return the number of words of each response.
+        Return the number of words of the response.
         """
-        return [ItemScore({'Quality': len(i.response.split())}) for i in items]
+        return len(item.response.split())
 
 
 class Overlap(Sense):

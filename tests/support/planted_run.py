@@ -76,7 +76,7 @@ def planted_run(root, worth, targets, partners=(), num_openers=6, **protocol):
     return run
 
 
-def rated_run(folder, targets, partners=('mary', 'hugo'), num_openers=8, num_turns=6):
+def rated_run(folder, targets):
     """
     Make a run of whole dialogues in which no two utterances are the same, but for the
     openers.
@@ -85,20 +85,12 @@ def rated_run(folder, targets, partners=('mary', 'hugo'), num_openers=8, num_tur
 
     def play(pair, opener, n):
         pairs.extend([pair.id] * (n == 0))
-        own = [f'turn {t} of {len(pairs) - 1}-{n}' for t in range(2, num_turns)]
+        own = [f'turn {t} of {len(pairs) - 1}-{n}' for t in range(2, 6)]
         return spoken(pair, opener, [*opener.utterances, *own])
 
     openers = [
         Opener.from_utterances([f'opener {k}', f'reply {k}'], 'made up')
-        for k in range(num_openers)
+        for k in range(8)
     ]
-    return played_run(
-        folder,
-        openers,
-        targets,
-        partners,
-        play,
-        {},
-        lambda name: {},
-        num_turns=num_turns,
-    )
+    sides = targets, ('mary', 'hugo')
+    return played_run(folder, openers, *sides, play, {}, lambda name: {}, num_turns=6)

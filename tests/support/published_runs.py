@@ -2,18 +2,19 @@
 Small runs without a model, and packs of them that somebody tampers with.
 """
 
-import hashlib
 import json
 import zipfile
+from dataclasses import asdict
 from pathlib import Path
 
 import yaml
 
 from parlai_ext.commands.evaluate_systems import EvaluateSystems
-from parlai_ext.packs.pack import INDEX, zip_bytes
+from parlai_ext.packs.pack import INDEX, describe_member, zip_bytes
 from parlai_ext.packs.publish import publish_run
 from parlai_ext.store import RunFolder
 from parlai_ext.store.lines import checksum, decode_shard, dumps, encode_shard
+from tests.support.written import written
 
 FLOOR = 'parlai_ext.agents.mini_floor.mini_floor:MiniFloorAgent'
 SYSTEMS = {
@@ -46,9 +47,7 @@ def protocol_file(folder, targets, systems=None, **changed):
         **changed,
     }
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / 'tiny.yaml'
-    path.write_text(yaml.safe_dump(protocol))
-    return str(path)
+    return str(written(folder, 'tiny.yaml', yaml.safe_dump(protocol)))
 
 
 def make_run(root, targets, batchsize=2, flags=None, **changed):
@@ -97,7 +96,7 @@ def write_forged(path, files, honest=False):
     if not honest:
         index = json.loads(files[INDEX])
         index['members'] = {
-            name: {'bytes': len(data), 'sha256': hashlib.sha256(data).hexdigest()}
+            name: asdict(describe_member(data))
             for name, data in files.items()
             if name != INDEX
         }

@@ -5,12 +5,18 @@ allowed, else as processes with ports of their own.
 
 import os
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+import psutil
+
+from tests.support.waiting import comes_true
 
 NET = '10.213.7'
 PORT = 6391
@@ -60,18 +66,15 @@ class RayNode:
                 ['ip', 'netns', 'pids', self.space], capture_output=True, check=False
             )
             return [int(pid) for pid in out.stdout.split()]
-        return descendants(self.process.pid)
+        mine = psutil.Process(self.process.pid)
+        return [one.pid for one in (mine, *mine.children(recursive=True))]
 
     def wait_for_raylet(self):
         """
         Wait until the process that makes it a node is there; nodes of one folder that
         start at the same time would take each other's names.
         """
-        deadline = time.monotonic() + 120
-        while not any(map(is_raylet, self.pids())):
-            assert time.monotonic() < deadline, 'the node does not start'
-            assert self.process.poll() is None, 'the node ended'
-            time.sleep(0.3)
+        assert comes_true(lambda: any(map(is_raylet, self.pids())), 120)
         time.sleep(1)
 
     def signal(self, number):
@@ -102,8 +105,6 @@ class RayNode:
         """
         Let the node's processes run half of the time.
         """
-        import threading
-
         end = threading.Event()
 
         def alternate():
@@ -132,20 +133,6 @@ def is_raylet(pid):
     return False
 
 
-def descendants(pid):
-    """
-    Return a process and those that it has started, and they.
-    """
-    try:
-        children = Path(f'/proc/{pid}/task/{pid}/children').read_text().split()
-    except OSError:
-        return []
-    for thread in Path(f'/proc/{pid}/task').glob('*/children'):
-        with suppress(OSError):
-            children += thread.read_text().split()
-    return [pid, *(p for c in dict.fromkeys(children) for p in descendants(int(c)))]
-
-
 class RayNodes:
     """
     A cluster on this machine: a head without cores, and nodes that are added.
@@ -165,10 +152,7 @@ class RayNodes:
         self.host = f'{NET}.1' if self.spaces else '127.0.0.1'
         self.address = f'{self.host}:{PORT}'
         self.head = self._start(None, '--head', f'--port={PORT}', cpus=0, ip=self.host)
-        deadline = time.monotonic() + 120
-        while not self._listens():
-            assert time.monotonic() < deadline, 'the head does not start'
-            time.sleep(0.3)
+        assert comes_true(self._listens, 120), 'the head does not start'
         return self
 
     def __exit__(self, *error):
@@ -230,8 +214,6 @@ class RayNodes:
         return RayNode(process, space)
 
     def _listens(self):
-        import socket
-
         with suppress(OSError):
             socket.create_connection((self.host, PORT), 1).close()
             return True

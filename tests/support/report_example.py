@@ -162,12 +162,12 @@ def example_ranking(
     return replace(ranking, **changed)
 
 
-def tournament_result(values, spreads=None, rating='openskill'):
+def tournament_result(values, spreads=None):
     """
     Return the result of six games with these ratings, on no dimension.
     """
     names = tuple(values)
-    one = Rating(values=values, spreads=spreads or {}, signature=f'rating:{rating}')
+    one = Rating(values=values, spreads=spreads or {}, signature='rating:openskill')
     return TournamentResult(
         systems=names,
         dimensions=(),
@@ -175,10 +175,10 @@ def tournament_result(values, spreads=None, rating='openskill'):
         cross_table={a: dict.fromkeys(names) for a in names},
         dimension_points={name: {} for name in names},
         records={},
-        ratings={rating: one},
+        ratings={'openskill': one},
         incomplete=None,
         notes=(),
-        rating=rating,
+        rating='openskill',
         shuffles=3,
         seed=0,
         name='Overall',

@@ -140,18 +140,13 @@ def judge_contexts(scorer, contexts):
     return scorer.score([ScoringItem(tuple(one[:-1]), one[-1]) for one in contexts])
 
 
-def dialogue(texts, given=2, name='d', ended_by=None, reason=None, **fields):
+def dialogue(texts, given=2, name='d', **fields):
     """
     Return a dialogue in which the target speaks first.
     """
-    ids = {'pairing_id': 'p', 'opener_id': 'o', **fields}
-    return Dialogue(
-        name,
-        **ids,
-        utterances=turns_of((FIRST, SECOND), texts, given),
-        ended_by=ended_by,
-        reason=reason,
-    )
+    turns = turns_of((FIRST, SECOND), texts, given)
+    fields = {'pairing_id': 'p', 'opener_id': 'o', **fields}
+    return Dialogue(name, utterances=turns, **fields)
 
 
 def small_run(root, n_dialogues=4, n_turns=6, score='target', scorer='fed', **options):

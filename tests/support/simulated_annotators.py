@@ -8,6 +8,8 @@ import math
 import random
 import re
 
+from tests.support.written import written
+
 
 def read_key(run, name='rating'):
     """
@@ -58,9 +60,7 @@ def answers_file(folder, key, name, strengths, **changed):
         'saved': 1.0,
         'answers': answers,
     }
-    path = folder / f'{name}.json'
-    path.write_text(json.dumps({**data, **changed}))
-    return path
+    return written(folder, f'{name}.json', {**data, **changed})
 
 
 def ranked_names(ranking):

@@ -2,8 +2,6 @@
 A small run without models: what each system says is a function of the opener.
 """
 
-from dataclasses import asdict
-
 from parlai_ext.core.nouns import (
     Opener,
     Roster,
@@ -42,8 +40,8 @@ def sample_manifest(targets=('a', 'b'), partners=PARTNERS, **changed):
         'protocol': {k: v for k, v in protocol.items() if k not in of_partner},
         'targets': {name: {'identity': identities[name]} for name in targets},
         'partners': {name: {'identity': identities[name]} for name in partners},
-        'pairings': [asdict(one) for one in pairings(roster, 'bipartite', identities)],
-        'openers': [asdict(one) for one in OPENERS],
+        'pairings': pairings(roster, 'bipartite', identities),
+        'openers': OPENERS,
         'systems': {name: {} for name in (*targets, *partners)},
         'shard_size': SHARD_SIZE,
         'batchsize': 64,

@@ -4,6 +4,7 @@ What a player says, and the data of a small training.
 
 from parlai_ext.core.nouns import System
 from parlai_ext.systems.parlai_agents import load_system
+from tests.support.tiny_models import sentences
 
 
 def loaded(name='a', /, **opt):
@@ -49,14 +50,13 @@ def replies_together_and_alone(player, texts):
     return together, [player.respond([one])[0] for one in heard(player, texts)]
 
 
-def write_pairs(path, answer, texts):
+def write_pairs(path, answer):
     """
     Write toxic prompts with one answer to all: two thirds to train, others to validate
     and to test, a sixth each.
     """
-    sixth = len(texts) // 6
-    folds = ['train'] * 4 * sixth + ['valid'] * sixth + ['test'] * sixth
-    rows = zip(range(len(texts)), texts, folds, strict=True)
-    lines = [f'{i},{text},{answer},{fold}\n' for i, text, fold in rows]
+    folds = ['train'] * 16 + ['valid'] * 4 + ['test'] * 4
+    rows = zip(sentences(24, 5), folds, strict=True)
+    lines = [f'{i},{text},{answer},{fold}\n' for i, (text, fold) in enumerate(rows)]
     path.write_text('id,toxic,answer,split\n' + ''.join(lines))
     return path

@@ -1,13 +1,18 @@
 """
 Tiny models of the classes behind trained metrics, with random weights: RoBERTa with its
-byte-level tokenizer, T5 with a unigram tokenizer, BERT with a token between turns.
+byte-level tokenizer, T5 with a unigram tokenizer, BERT with a token between turns, or
+as an encoder or classifier of the words of the tiny chat models.
 """
+
+import json
 
 import torch
 import transformers
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from tokenizers import ByteLevelBPETokenizer
 
 from parlai_ext.scoring.base import ScoringItem
+from tests.support.family_hf import make_tokenizer
+from tests.support.tiny_models import WORDS
 
 TEXTS = (
     'i like jazz music , do you ? yes i do !',
@@ -20,6 +25,12 @@ SIZES = {
     'num_hidden_layers': 2,
     'num_attention_heads': 2,
     'intermediate_size': 24,
+}
+ENCODER = {
+    **SIZES,
+    'num_hidden_layers': 1,
+    'intermediate_size': 16,
+    'max_position_embeddings': 24,
 }
 ROBERTA_SPECIAL = ['<s>', '<pad>', '</s>', '<unk>', '<mask>']
 ITEMS = (
@@ -48,42 +59,15 @@ def spread(model, seed=0):
     return model.eval()
 
 
-def byte_tokenizer(texts, special, size, blank_before):
-    """
-    Return a byte-level tokenizer that is trained on texts and adds no tokens.
-
-    :param size: of its vocabulary.
-    :param blank_before: a text is read as if a blank stood before it.
-    """
-    inner = Tokenizer(models.BPE())
-    inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=blank_before)
-    inner.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=size,
-        special_tokens=list(special),
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-    )
-    inner.train_from_iterator(texts, trainer)
-    return inner
-
-
 def roberta_tokenizer():
     """
     Return a byte-level tokenizer that writes texts and pairs as RoBERTa's does.
     """
-    inner = byte_tokenizer(TEXTS, ROBERTA_SPECIAL, 330, blank_before=False)
-    inner.post_processor = processors.RobertaProcessing(
-        ('</s>', 2), ('<s>', 0), trim_offsets=True, add_prefix_space=False
-    )
-    names = dict(
-        zip(('bos', 'pad', 'eos', 'unk', 'mask'), ROBERTA_SPECIAL, strict=True)
-    )
-    return transformers.PreTrainedTokenizerFast(
-        tokenizer_object=inner,
-        cls_token='<s>',
-        sep_token='</s>',
-        model_input_names=['input_ids', 'attention_mask'],
-        **{f'{name}_token': token for name, token in names.items()},
+    learner = ByteLevelBPETokenizer()
+    learner.train_from_iterator(TEXTS, 330, 0, special_tokens=ROBERTA_SPECIAL)
+    merges = json.loads(learner.to_str())['model']['merges']
+    return transformers.RobertaTokenizer(
+        vocab=learner.get_vocab(), merges=[*map(tuple, merges)]
     )
 
 
@@ -134,11 +118,11 @@ def bert_tokenizer():
     return tokenizer
 
 
-def make_bert(folder, kind=transformers.BertModel, **config):
+def make_bert(folder, kind=transformers.BertModel, tokenizer=None, **config):
     """
     Write a BERT of a class of transformers, and return its folder.
     """
-    tokenizer = bert_tokenizer()
+    tokenizer = tokenizer or bert_tokenizer()
     settings = transformers.BertConfig(
         **{**SIZES, 'max_position_embeddings': 64, **config},
         vocab_size=len(tokenizer),
@@ -146,3 +130,15 @@ def make_bert(folder, kind=transformers.BertModel, **config):
     spread(kind(settings)).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return str(folder)
+
+
+def make_encoder(folder, n_labels=None, n_layers=1):
+    """
+    Write an encoder, or with labels a classifier, and return its folder.
+    """
+    kind, labels = transformers.BertModel, {}
+    if n_labels is not None:
+        kind = transformers.BertForSequenceClassification
+        labels = {'num_labels': n_labels}
+    sizes = {**ENCODER, 'num_hidden_layers': n_layers}
+    return make_bert(folder, kind, make_tokenizer(WORDS), **sizes, **labels)

@@ -140,8 +140,10 @@ class Silent(Agent):
     Replies an empty text.
     """
 
+    text = ''
+
     def act(self):
-        return Message(id='Silent', text='', episode_done=False)
+        return Message(id='Silent', text=self.text, episode_done=False)
 
 
 class Absent(Agent):
@@ -153,13 +155,12 @@ class Absent(Agent):
         return None
 
 
-class Dots(Agent):
+class Dots(Silent):
     """
     Replies with nothing to read.
     """
 
-    def act(self):
-        return Message(id='Dots', text='...', episode_done=False)
+    text = '...'
 
 
 class Unbuildable(Agent):

@@ -10,7 +10,6 @@ import os
 import random
 import shutil
 import signal
-import time
 from multiprocessing import get_context
 
 import pytest
@@ -25,6 +24,7 @@ from parlai_ext.systems.parlai_agents import load_system
 from tests.support.download_server import add_model, forget, seen, tar_of
 from tests.support.tiny_models import make_generator
 from tests.support.user_error import user_error
+from tests.support.waiting import comes_true
 
 pytestmark = pytest.mark.usefixtures('data')
 
@@ -241,13 +241,12 @@ def test_killed_in_the_middle_of_a_file(server, zoo_home, data, fetch_model):
     process = start(data)
     try:
         assert server.half.wait(60)
-        deadline = time.monotonic() + 30
-        while not any(  # until what was sent is on the disk
-            path.stat().st_size > 10**6
-            for path in downloads_folder().glob('*/file.part')
-        ):
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        assert comes_true(  # what was sent is on the disk
+            lambda: any(
+                path.stat().st_size > 10**6
+                for path in downloads_folder().glob('*/file.part')
+            )
+        )
     finally:
         process.kill()
         process.join()

@@ -14,7 +14,7 @@ import yaml
 
 from parlai_ext.commands import plugin
 from parlai_ext.store import RunFolder
-from tests.support import families, family_fid, family_hf, family_remote
+from tests.support import families, family_fid, family_hf, remote_samples
 
 PARLAI = Path(sys.executable).parent / 'parlai'
 BUILDERS = families.FAMILIES | family_fid.FAMILIES | family_hf.FAMILIES
@@ -31,14 +31,14 @@ def options_by_name(folder, url):
         (folder / name).mkdir()
         systems[name] = build(folder / name)
     for form in ('openai', 'plain'):
-        remote = family_remote.make_remote(folder, url, remote_format=form)
+        remote = remote_samples.make_remote(folder, url, remote_format=form)
         systems[f'remote_{form}'] = dict(remote.opt)
     return systems
 
 
 @pytest.mark.slow
 def test_all_families_play_as_targets_and_as_partners(tmp_path):
-    with family_remote.running_server() as url:
+    with remote_samples.running_server() as url:
         systems = options_by_name(tmp_path, url)
         sides = [
             [{'name': f'{side}{name}', 'opt': opt} for name, opt in systems.items()]

@@ -9,7 +9,6 @@ import random
 import signal
 import socket
 import sys
-import time
 from dataclasses import replace
 
 import numpy
@@ -27,6 +26,7 @@ from parlai_ext.worlds.lockstep import BatchRow, play_on
 from tests.support.strange_agents import strange_system
 from tests.support.tiny_models import make_generator
 from tests.support.user_error import user_error
+from tests.support.waiting import comes_true
 
 HERE = Machine(no_cuda=True, reply_timeout=60)
 
@@ -137,10 +137,7 @@ def test_it_ends_with_a_program_that_is_killed(strange):
 
 
 def has_ended(pid):
-    end = time.monotonic() + 20
-    while is_running(pid) and time.monotonic() < end:
-        time.sleep(0.05)
-    return not is_running(pid)
+    return comes_true(lambda: not is_running(pid), 20)
 
 
 def is_running(pid):

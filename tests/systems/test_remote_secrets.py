@@ -17,8 +17,14 @@ from parlai_ext.store import RunFolder
 from parlai_ext.systems.families import FAMILIES
 from parlai_ext.systems.remote.endpoint import Endpoint
 from parlai_ext.systems.remote.settings import Settings
-from tests.support.family_remote import control, make_remote, received
-from tests.support.remote_samples import PINNED, hellos, replies_of
+from tests.support.remote_samples import (
+    PINNED,
+    control,
+    hellos,
+    make_remote,
+    received,
+    replies_of,
+)
 from tests.support.store_samples import sample_dialogue, sample_manifest
 from tests.support.user_error import user_error
 

@@ -22,11 +22,13 @@ from parlai_ext.systems.remote.endpoint import (
 )
 from parlai_ext.systems.remote.replies import RemoteReply
 from parlai_ext.systems.remote.settings import Settings
-from tests.support.family_remote import control, make_remote, received
 from tests.support.remote_samples import (
     PINNED,
     chat_reply,
+    control,
     hellos,
+    make_remote,
+    received,
     replies_of,
 )
 from tests.support.user_error import user_error

@@ -9,7 +9,6 @@ import json
 import pickle
 import tarfile
 import threading
-import time
 from collections import Counter, OrderedDict, defaultdict
 from pathlib import Path
 
@@ -52,6 +51,7 @@ from tests.support.malicious_pickles import (
 from tests.support.tiny_models import SIZES, make_generator, make_ranker, sentences
 from tests.support.trusted import trusted
 from tests.support.user_error import user_error
+from tests.support.waiting import comes_true
 from tests.support.written import tar_of
 
 
@@ -69,10 +69,7 @@ def appears(marker):
     """
     True if a marker is made, perhaps a little later by another process.
     """
-    deadline = time.monotonic() + 20
-    while not marker.exists() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    return marker.exists()
+    return comes_true(marker.exists, 20)
 
 
 def tried(reader, path):

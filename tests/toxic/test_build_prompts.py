@@ -14,7 +14,7 @@ from parlai_ext.commands.build_toxic_prompts import BuildToxicPrompts
 from parlai_ext.data.turn_pairs import PairSource
 from parlai_ext.toxic import build_prompts as building
 from parlai_ext.toxic.build_prompts import load_masker, masked
-from tests.support.tiny_encoders import make_encoder
+from tests.support.tiny_trained import make_encoder
 from tests.support.user_error import user_error
 
 ROWS = [

@@ -18,8 +18,8 @@ from parlai_ext.training.options import TrainingOptions
 from tests.support.family_hf import make_model, make_tokenizer
 from tests.support.fed_samples import END, gpt2
 from tests.support.on_cpu import models_on_cpu
-from tests.support.tiny_encoders import SIZES
 from tests.support.tiny_models import WORDS, sentences
+from tests.support.tiny_trained import ENCODER
 from tests.support.user_error import user_error
 
 CPU = torch.device('cpu')
@@ -36,7 +36,7 @@ def make_masked_encoder(folder):
     tokenizer = make_tokenizer(WORDS)
     tokenizer.add_special_tokens({'mask_token': '<mask>'})
     tokenizer.save_pretrained(folder)
-    config = transformers.BertConfig(vocab_size=len(tokenizer), **SIZES)
+    config = transformers.BertConfig(vocab_size=len(tokenizer), **ENCODER)
     torch.manual_seed(0)
     transformers.BertModel(config).save_pretrained(folder)
     return folder
@@ -187,7 +187,7 @@ def test_too_few_dialogues_are_refused(bases, tmp_path):
 
 def make_maskless(folder):
     make_tokenizer(WORDS).save_pretrained(folder)
-    config = transformers.BertConfig(vocab_size=len(WORDS) + 5, **SIZES)
+    config = transformers.BertConfig(vocab_size=len(WORDS) + 5, **ENCODER)
     transformers.BertModel(config).save_pretrained(folder)
     return folder
 
