@@ -84,7 +84,7 @@ def test_with_the_fix_it_works(folder, trial, _, works):
 
 @pytest.mark.slow  # one of these failing means that a fix can go
 def test_parlai_needs_the_fixes(tmp_path):
-    command = [sys.executable, compat_trials.__file__, str(tmp_path)]
+    command = [sys.executable, '-m', compat_trials.__name__, str(tmp_path)]
     names = [name for name, *_ in TRIALS]
     subprocess.run([*command, *names], capture_output=True, check=True)
     results = json.loads((tmp_path / 'results.json').read_text())

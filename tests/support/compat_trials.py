@@ -12,8 +12,8 @@ from contextlib import redirect_stderr
 from pathlib import Path
 
 import torch
-from tokenizers import ByteLevelBPETokenizer
-from transformers import GPT2Config, GPT2Model
+
+from tests.support.fed_samples import make_gpt2
 
 GPT2 = 'parlai.agents.hugging_face.gpt2:Gpt2Agent'
 LINES = ['hello there how are you', 'i am fine thank you', 'what do you like to eat']
@@ -38,22 +38,12 @@ def decay_by_the_default_scheduler(folder):
 
 def tiny_gpt2(folder):
     """
-    Write a random two-layer GPT-2 with its own byte-level BPE; return the folder.
+    Write a tiny GPT-2 with a byte-level BPE; return its folder.
     """
     home = folder / 'gpt2'
     if not home.exists():
         home.mkdir()
-        bpe = ByteLevelBPETokenizer()
-        bpe.train_from_iterator(LINES, 300, special_tokens=['<|endoftext|>'])
-        bpe.save_model(str(home))
-        torch.manual_seed(0)
-        size = {'n_embd': 16, 'n_layer': 2, 'n_head': 2, 'initializer_range': 0.3}
-        vocabulary = bpe.get_vocab_size()
-        end = bpe.token_to_id('<|endoftext|>')
-        ends = {'bos_token_id': end, 'eos_token_id': end}
-        GPT2Model(GPT2Config(vocab_size=vocabulary, **size, **ends)).save_pretrained(
-            home
-        )
+        make_gpt2(home)
     return str(home)
 
 
@@ -208,21 +198,22 @@ def talk_without_the_word_counts_of_the_training(folder):
     return agent_of(**options).truebins
 
 
-def bars_while_gpt2_is_read(folder):
-    tiny_gpt2(folder)  # which shows one when it is written
+def shown_by(work):
     shown = io.StringIO()
     with redirect_stderr(shown):
-        gpt2_agent(folder)
+        work()
     return shown.getvalue()
+
+
+def bars_while_gpt2_is_read(folder):
+    tiny_gpt2(folder)  # which shows one when it is written
+    return shown_by(lambda: gpt2_agent(folder))
 
 
 def bars_of_a_ranker_that_is_done_at_once(folder):
     from parlai.core import torch_ranker_agent
 
-    shown = io.StringIO()
-    with redirect_stderr(shown):
-        list(torch_ranker_agent.tqdm([1, 2]))
-    return shown.getvalue()
+    return shown_by(lambda: list(torch_ranker_agent.tqdm([1, 2])))
 
 
 def main(folder, *trials):

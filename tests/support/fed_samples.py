@@ -25,6 +25,7 @@ def make_gpt2(folder, positions=512):
         special_tokens=[END],
         show_progress=False,
     )
+    learner.save_model(str(folder))
     learner.save(str(folder / 'tokenizer.json'))
     tokenizer = GPT2TokenizerFast(tokenizer_file=str(folder / 'tokenizer.json'))
     tokenizer.save_pretrained(folder)
