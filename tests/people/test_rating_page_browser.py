@@ -43,9 +43,7 @@ STATE = """(() => {
 
 @pytest.fixture
 def run(tmp_path):
-    folder = tmp_path / 'run'
-    rated_run(folder, tuple(STRENGTHS))
-    return folder
+    return rated_run(tmp_path / 'run', tuple(STRENGTHS)).root
 
 
 @pytest.fixture
