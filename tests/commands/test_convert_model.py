@@ -13,8 +13,6 @@ from pathlib import Path
 import pytest
 import safetensors.torch
 import torch
-from parlai.core.agents import create_agent
-from parlai.core.params import ParlaiParser
 from parlai.core.script import superscript_main
 
 from parlai_ext.__main__ import main
@@ -39,6 +37,7 @@ from tests.support.store_samples import files_under
 from tests.support.tiny_models import make_generator, make_ranker, sentences
 from tests.support.user_error import user_error
 from tests.support.written import safetensors_of
+from tests.systems.test_safe_load import agent_of
 
 
 @pytest.fixture
@@ -48,11 +47,6 @@ def old(tmp_path):
     """
     (tmp_path / 'old').mkdir()
     return tmp_path / 'old'
-
-
-def agent_of(path):
-    given = {'model_file': str(path), 'no_cuda': True, 'datatype': 'valid'}
-    return create_agent(ParlaiParser(True, True).parse_kwargs(**given))
 
 
 def replies(path, **opt):
@@ -151,8 +145,7 @@ def test_nothing_is_overwritten(tmp_path):
 
 
 def test_a_conversion_that_fails_leaves_nothing(tmp_path):
-    states = {'model': {'w': torch.ones(2)}}
-    torch.save(states, tmp_path / 'm')
+    torch.save({'model': {'w': torch.ones(2)}}, tmp_path / 'm')
     (tmp_path / 'm.opt').write_text('{"model": ')
     (tmp_path / 'm.codecs').write_text('')
     with user_error(r'm\.opt: it cannot be read'):

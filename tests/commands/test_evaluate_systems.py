@@ -201,8 +201,7 @@ def test_an_interrupted_run_decides_the_same(tmp_path, stopped, monkeypatch):
         patch.setattr(blocks, 'write_stopping', killed)
         with pytest.raises(Killed):
             EvaluateSystems.main(**options(tmp_path), **STOP)
-    lost = sorted(tmp_path.glob('run/dialogues/*/*.jsonl'))[-1]
-    lost.unlink()
+    sorted(tmp_path.glob('run/dialogues/*/*.jsonl'))[-1].unlink()
     EvaluateSystems.main(**options(tmp_path), **STOP)
     files, before = files_of(tmp_path / 'run'), files_of(stopped[0])
     assert files.keys() == before.keys()

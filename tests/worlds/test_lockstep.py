@@ -16,6 +16,7 @@ from parlai_ext.systems.players import Player
 from parlai_ext.worlds.lockstep import BatchRow, LockstepWorld
 from parlai_ext.worlds.schedule import sample_openers
 from tests.support.lockstep_play import play
+from tests.support.plans import says
 from tests.support.tiny_models import in_float64, make_generator, make_ranker, sentences
 
 # what each player of `cast` adds to a tiny model
@@ -166,12 +167,6 @@ def test_one_batch_for_each_system_and_step(cast, monkeypatch):
     assert Counter(sizes) == {('greedy', 8): 3, ('ranker5', 4): 3}
 
 
-def echo_and_yes():
-    yes = System('yes', {'model': 'fixed_response', 'fixed_response': 'yes'})
-    echo = System('echo', {'model': 'repeat_query'})
-    return {system.name: load_system(system) for system in (echo, yes)}
-
-
 def test_openers_of_any_length_play_side_by_side():
     # echo says what it heard last; it speaks first, so at even places
     expected = {
@@ -181,7 +176,9 @@ def test_openers_of_any_length_play_side_by_side():
         'abcd': ['a', 'b', 'c', 'd', 'd'],
     }
     openers = [Opener.from_utterances(given, 'test') for given in expected]
-    dialogues = play(rows_of([('echo', 'yes')], openers), echo_and_yes(), 5)
+    systems = (System('echo', {'model': 'repeat_query'}), says('yes'))
+    players = {system.name: load_system(system) for system in systems}
+    dialogues = play(rows_of([('echo', 'yes')], openers), players, 5)
     assert [[*dialogue.texts] for dialogue in dialogues] == [*expected.values()]
     for dialogue, given in zip(dialogues, expected, strict=True):
         flags = [utterance.given for utterance in dialogue.utterances]
