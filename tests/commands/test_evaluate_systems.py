@@ -148,8 +148,7 @@ def options(folder, **keys):
 @pytest.fixture(scope='module')
 def stopped(tmp_path_factory):
     folder = tmp_path_factory.mktemp('stopped')
-    ranking = EvaluateSystems.main(**options(folder), **STOP)
-    return folder / 'run', ranking
+    return folder / 'run', EvaluateSystems.main(**options(folder), **STOP)
 
 
 def test_it_stops_as_soon_as_every_pair_is_settled(stopped):

@@ -117,9 +117,7 @@ def test_the_judge_finds_unseen_corruptions_worse(kind, judge):
     # twins: the same context with its good last turn and with a spoilt one. A judge
     # that cannot tell prefers the good one in half of them; 60 coin tosses give 42 or
     # more heads once in a thousand times
-    negative = tuple(
-        shipped('followups', 'default')['dimensions']['Overall']['negative']
-    )
+    followups = shipped('followups', 'default')['dimensions']['Overall']
     contexts = []
     for i in range(60):
         turns = make_dialogue('test', 5, i)[:4]

@@ -128,8 +128,7 @@ def test_long_contexts_are_cut_at_their_beginning(folder):
     ids, _ = everything.context(turns)
     sizes = [len(everything.continuation(text)) for text in turns]
     kept = sum(sizes[3:])
-    limit = kept + sizes[2] - 1
-    cut_turns = reader(folder, limit=limit).context(turns)
+    cut_turns = reader(folder, limit=kept + sizes[2] - 1).context(turns)
     assert cut_turns == (ids[-kept:], len(ids) - kept)
     cut_tokens = reader(folder, limit=9, whole_turns=False).context(turns)
     assert cut_tokens == (ids[-9:], len(ids) - 9)

@@ -20,7 +20,7 @@ from parlai_ext.systems.parlai_agents import load_system, why_unfit
 from tests.support import family_fid, family_hf
 from tests.support.families import FAMILIES, SPEECH
 from tests.support.family_fid import RERANKER, write_passages
-from tests.support.lockstep_play import play, row
+from tests.support.lockstep_play import DECODING, play, row
 from tests.support.no_network import refuse_sockets
 from tests.support.tiny_models import (
     WORDS,
@@ -31,16 +31,9 @@ from tests.support.tiny_models import (
 )
 from tests.support.user_error import user_error
 
-DECODING = {
-    'greedy': {'inference': 'greedy'},
-    'beam': {'inference': 'beam', 'beam_size': 3, 'beam_min_length': 3},
+WAYS = {
+    **DECODING,
     'topk': {'inference': 'topk', 'topk': 3},
-    'blocking': {
-        'inference': 'beam',
-        'beam_size': 2,
-        'beam_context_block_ngram': 2,
-        'beam_block_full_context': True,
-    },
     'own': {},  # a ranker has one way to speak
 }
 
@@ -102,7 +95,7 @@ def stage(tmp_path_factory):
         return ALL[name](tmp_path_factory.mktemp(name))
 
     def player_of(name, how, **more):
-        opt = {**opt_of(name), **DECODING[how], **more}
+        opt = {**opt_of(name), **WAYS[how], **more}
         player = load_system(System(name, opt))
         in_float64(player.agent)
         return player
@@ -213,9 +206,6 @@ def said(dialogue, name):
 LENGTHS = [(1, 2), (30, 4), (3, 60), (1, 1)]
 
 
-BEAM = {'inference': 'beam', 'beam_size': 3, 'beam_min_length': 3}
-
-
 RECURRENT = {'hiddensize': 16, 'embeddingsize': 16, 'numlayers': 2, 'truncate': 128}
 
 
@@ -239,7 +229,7 @@ def batched_rightly(opt):
 @pytest.mark.slow
 def test_blocking_ngrams_of_the_context_is_batched_rightly(tmp_path, name, full, n):
     block = {'beam_context_block_ngram': n, 'beam_block_full_context': full}
-    batched_rightly({**FAMILIES[name](tmp_path), **BEAM, **block})
+    batched_rightly({**FAMILIES[name](tmp_path), **DECODING['beam'], **block})
 
 
 @pytest.mark.parametrize('time', ['pre', 'post'])

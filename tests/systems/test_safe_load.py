@@ -98,10 +98,14 @@ def marker(tmp_path):
     return tmp_path / 'marker'
 
 
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / 'model'
+
+
 @pytest.mark.parametrize('form', FORMATS)
 @pytest.mark.parametrize('name', GADGETS)
-def test_a_malicious_model_file_runs_unguarded_only(name, form, tmp_path, marker):
-    path = tmp_path / 'model'
+def test_a_malicious_model_file_runs_unguarded_only(name, form, path, marker):
     path.write_bytes(FORMATS[form](gadget(name, marker)))
     with pytest.raises(Refused) as caught, guarded():
         read(path)
@@ -188,8 +192,7 @@ def test_arrays_of_objects_are_read_as_data(tmp_path, marker):
     assert appears(marker)
 
 
-def test_a_torchscript_program_is_refused(tmp_path):
-    path = tmp_path / 'model'
+def test_a_torchscript_program_is_refused(path):
 
     class Doubled(torch.nn.Module):
         def forward(self, x):
@@ -229,8 +232,7 @@ def test_trusted_files_are_recorded_by_their_hash(tmp_path):
         trusted_hashes([str(tmp_path / 'c')])
 
 
-def test_a_refusal_that_was_hidden_comes_out(tmp_path, marker):
-    path = tmp_path / 'model'
+def test_a_refusal_that_was_hidden_comes_out(path, marker):
     path.write_bytes(in_zip(gadget('exec', marker)))
     with pytest.raises(Refused), guarded():
         tried(read, path)
@@ -243,10 +245,7 @@ def test_a_refusal_that_was_hidden_comes_out(tmp_path, marker):
         raise SystemFailed('x', str(tried(read, path)))  # which says it all
 
 
-def test_in_a_process_of_its_own_nothing_is_read_otherwise(
-    tmp_path, marker, monkeypatch
-):
-    path = tmp_path / 'model'
+def test_in_a_process_of_its_own_nothing_is_read_otherwise(path, marker, monkeypatch):
     path.write_bytes(in_zip(gadget('exec', marker)))
     with guarded():
         pass
@@ -318,8 +317,7 @@ DOTTED = b'\x80\x04\x8c\x0bcollections\x8c'
         (b'P1\n.', 'persistent id'),
     ],
 )
-def test_what_the_unpickler_refuses(pickled, what, tmp_path):
-    path = tmp_path / 'model'
+def test_what_the_unpickler_refuses(pickled, what, path):
     path.write_bytes(pickled)
     with open(path, 'rb') as file, pytest.raises(Refused) as caught:
         SafeUnpickler(file).load()
@@ -336,8 +334,7 @@ def test_what_the_unpickler_refuses(pickled, what, tmp_path):
         'x',
     ],
 )
-def test_a_persistent_id_is_a_tensors_or_refused(pid, tmp_path):
-    path = tmp_path / 'model'
+def test_a_persistent_id_is_a_tensors_or_refused(pid, path):
     path.write_bytes(in_zip(pickle.dumps(pid, 2)[:-1] + b'Q.'))
     with pytest.raises(Refused, match='persistent id'), guarded():
         torch.load(path)
@@ -357,8 +354,7 @@ def test_a_persistent_id_is_a_tensors_or_refused(pid, tmp_path):
         (b'cbuiltins\nset\n(cargparse\nNamespace\n)\x81tR', 'not plain'),
     ],
 )
-def test_what_cannot_be_read_is_one_line(code, words, tmp_path):
-    path = tmp_path / 'model'
+def test_what_cannot_be_read_is_one_line(code, words, path):
     path.write_bytes(in_zip(code + b'.'))
     with pytest.raises(Exception, match=words) as caught, guarded():
         torch.load(path)
@@ -494,8 +490,7 @@ def test_every_kind_of_data_is_read(protocol, new, tmp_path):
     assert same(found, states)
 
 
-def test_what_python_2_wrote_is_read(tmp_path):
-    path = tmp_path / 'model'
+def test_what_python_2_wrote_is_read(path):
     words = b"c__builtin__\nset\n((lp0\nS'a'\naS'b'\natR"
     path.write_bytes(in_zip(b'(dS"model"\n(dsS"words"\n' + words + b's.'))
     assert read_states(path)['words'] == {'a', 'b'}
@@ -537,8 +532,7 @@ def test_damaged_options_are_one_line(text, tmp_path):
 
 
 @pytest.mark.parametrize('form', FORMATS)
-def test_a_damaged_model_is_one_line(form, tmp_path):
-    path = tmp_path / 'model'
+def test_a_damaged_model_is_one_line(form, path):
     path.write_bytes(FORMATS[form](b'\x80\x02}X\x05\x00\x00')[:-3])
     with user_error('cannot be read') as caught:
         read_states(path)

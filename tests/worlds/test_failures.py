@@ -99,8 +99,7 @@ def test_only_the_failing_dialogue_ends(kind, base):
     rows = [row('stub', name, ['hi', 'hello']) for name in ('soon', 'late')]
     failed, other = play(rows, players, 12)
     # the partner has heard 'hi', 'fine', 'fine' when it says 'now', and the stub fails
-    texts = ['hi', 'hello', 'fine', 'wait', 'fine', 'now']
-    assert [*failed.texts] == texts
+    assert [*failed.texts] == ['hi', 'hello', 'fine', 'wait', 'fine', 'now']
     assert (failed.ended_by, failed.reason) == ('stub', ANSWERS[kind][1])
     assert len(other.utterances) == 12
     assert (other.ended_by, other.reason) == (None, None)

@@ -22,8 +22,6 @@ from parlai_ext.worlds import kept_replies
 from tests.support.plans import collected, open_run, some_openers
 from tests.support.store_samples import files_under
 
-OPENERS = some_openers(3)
-
 
 class Counting(Agent):
     """
@@ -99,7 +97,7 @@ def run_of(root, kind, **opt):
     model = opt or {'model': f'{__name__}:{kind.__name__}'}
     targets = (System('target', model),)
     roster = Roster(targets, (System('echo', {'model': 'repeat_query'}),))
-    return open_run(root, roster, OPENERS, 4, batchsize=4, num_turns=10)
+    return open_run(root, roster, some_openers(3), 4, batchsize=4, num_turns=10)
 
 
 def interrupt():

@@ -15,21 +15,9 @@ from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.players import Player
 from parlai_ext.worlds.lockstep import BatchRow, LockstepWorld
 from parlai_ext.worlds.schedule import sample_openers
-from tests.support.lockstep_play import play
+from tests.support.lockstep_play import DECODING, play
 from tests.support.plans import says
 from tests.support.tiny_models import in_float64, make_generator, make_ranker, sentences
-
-# what each player of `cast` adds to a tiny model
-DECODING = {
-    'greedy': {'inference': 'greedy'},
-    'beam': {'inference': 'beam', 'beam_size': 3, 'beam_min_length': 3},
-    'blocking': {
-        'inference': 'beam',
-        'beam_size': 2,
-        'beam_context_block_ngram': 2,
-        'beam_block_full_context': True,
-    },
-}
 
 
 def rows_of(pairs, openers):
