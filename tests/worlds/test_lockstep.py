@@ -43,19 +43,14 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope='module')
 def cast(folder):
-    files = {
-        name: make_generator(folder, name, seed)
-        for seed, name in enumerate(DECODING, start=1)
-    }
-    found = {
-        name: load_system(System(name, {'model_file': path, **DECODING[name]}))
-        for name, path in files.items()
+    opts = {
+        name: {'model_file': make_generator(folder, name, seed), **way}
+        for seed, (name, way) in enumerate(DECODING.items(), start=1)
     }
     for seed in (5, 6):
-        path = make_ranker(folder, f'ranker{seed}', seed)
-        found[f'ranker{seed}'] = load_system(
-            System(f'ranker{seed}', {'model_file': path})
-        )
+        name = f'ranker{seed}'
+        opts[name] = {'model_file': make_ranker(folder, name, seed)}
+    found = {name: load_system(System(name, opt)) for name, opt in opts.items()}
     for player in found.values():
         in_float64(player.agent)
     return found
