@@ -12,8 +12,8 @@ from pathlib import Path
 from parlai_ext.collect.forecast import (
     Forecast,
     bytes_on_disk,
-    forecast_settings,
     read_forecast,
+    refuse_other_settings,
     save_forecast,
 )
 from parlai_ext.collect.options import PlanOptions, TrialOptions
@@ -27,7 +27,6 @@ from parlai_ext.collect.plan import (
 )
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.protocol import Protocol
-from parlai_ext.core.signature import change_lines
 from parlai_ext.engines.machine import Machine
 from parlai_ext.scoring.score_run import ChosenScorer, check_scorer, model_systems
 from parlai_ext.store import RunFolder
@@ -137,7 +136,7 @@ def dry_run(
     from parlai_ext.systems.resolve import DOWNLOAD, MISSING, resolve
 
     protocol = asked.protocol
-    _refuse_other_settings(protocol, run_dir)
+    refuse_other_settings(protocol, run_dir)
     refuse_missing_openers(asked)
     models = []
     if scorer is not None:
@@ -170,16 +169,6 @@ def dry_run(
         },
         pilot=read_forecast(run_dir) if run_dir else None,
     )
-
-
-def _refuse_other_settings(protocol: Protocol, run_dir: str | None) -> None:
-    if run := RunFolder.existing_or_none(run_dir):
-        old = forecast_settings(run.manifest.protocol)
-        if protocol.num_dialogues > len(run.openers):  # a run may grow
-            old['num_dialogues'] = protocol.num_dialogues
-        if changes := change_lines(old, forecast_settings(protocol)):
-            other = f'was made with other settings: {"; ".join(changes)}'
-            raise UserError(f'{run_dir} {other}')
 
 
 def _preflight(

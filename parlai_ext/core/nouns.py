@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -341,3 +342,13 @@ def is_floor(system: str) -> bool:
     True if a system's name marks it as a floor.
     """
     return system.startswith(FLOOR_PREFIX)
+
+
+def mean(values: Sequence[float | None]) -> float | None:
+    """
+    Return the mean; `None` when there is nothing, or something has no value.
+    """
+    numbers = [value for value in values if value is not None]
+    if not numbers or len(numbers) < len(values):
+        return None
+    return math.fsum(numbers) / len(numbers)

@@ -15,8 +15,8 @@ Protocol files: one published method as one YAML file, every key checked.
     roster: bipartite_2022              # a name, a path, or targets: and partners:
     reference: {kind: human, Overall: {some-system: 4.2}}
 
-The plain keys are declared in `core/protocol.py`, those of ``ranking:`` in
-`core/protocol.py`, those of ``scorer:`` by each scorer.
+The plain keys and those of ``ranking:`` are declared in `core/protocol.py`, those of
+``scorer:`` by each scorer.
 """
 
 from collections.abc import Callable, Mapping

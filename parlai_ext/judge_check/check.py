@@ -108,10 +108,8 @@ def check_judge(
     """
     if not judged.n_scorings:
         return None
-    people = [] if judged.is_whole else people_parts(judged.openers)
     kinds = perturbations_for(scorer)
-    n, n_people = sample_sizes(judged, kinds, len(people))
-    originals = {'systems': judged.sample.draw(n), 'people': people[:n_people]}
+    originals = _drawn_originals(judged, kinds)
     scored = score_copies(scorer, originals, kinds, Watch(kept=kept), score_dialogues)
     for copy, own in scored:
         if copy.kind is None and not copy.is_repeat:
@@ -146,6 +144,17 @@ def check_judge(
         probes=repeats(again, own_scores) if is_prompted(scorer) else None,
         notes=tuple(_notes(judged, originals, people_source)),
     )
+
+
+def _drawn_originals(
+    judged: JudgedDialogues, kinds: Mapping[str, Perturbation]
+) -> dict[str, list[JudgedPart]]:
+    """
+    Return the responses of systems and of people of which copies are made.
+    """
+    people = [] if judged.is_whole else people_parts(judged.openers)
+    n, n_people = sample_sizes(judged, kinds, len(people))
+    return {'systems': judged.sample.draw(n), 'people': people[:n_people]}
 
 
 def score_copies(

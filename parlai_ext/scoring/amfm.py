@@ -35,10 +35,15 @@ from typing import Any
 
 import numpy as np
 
-from parlai_ext.core.nouns import LanguageModel
+from parlai_ext.core.nouns import LanguageModel, mean
 from parlai_ext.core.options import option
-from parlai_ext.data.judged.qualities import mean
-from parlai_ext.scoring.base import Items, ItemScore, ScoringItem, encoder_option, tied
+from parlai_ext.scoring.base import (
+    Items,
+    ItemScore,
+    ScoringItem,
+    encoder_option,
+    tied,
+)
 from parlai_ext.scoring.likelihood import (
     NO_PROBABILITY,
     JudgeScorer,

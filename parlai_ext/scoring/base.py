@@ -42,6 +42,7 @@ from parlai_ext.core.options import (
 from parlai_ext.core.signature import signature_line
 from parlai_ext.models.handle import AskedModels, Models
 from parlai_ext.scoring.items import (  # noqa: F401 (scorers import them from here)
+    NO_KNOWLEDGE,
     OTHER,
     Items,
     ItemScore,
@@ -49,6 +50,7 @@ from parlai_ext.scoring.items import (  # noqa: F401 (scorers import them from h
     dialogue_items,
     judged_indices,
     judged_speakers,
+    lettered_turns,
     swapped_item,
     turn_items,
     unscored_systems,

@@ -21,9 +21,9 @@ from parlai_ext.core.nouns import (
     LanguageModel,
     Question,
     ScoredDialogue,
+    mean,
 )
 from parlai_ext.core.options import option
-from parlai_ext.data.judged.qualities import mean
 from parlai_ext.models.questions import (
     PLAIN_FORMAT,
     ChatQuestions,

@@ -29,8 +29,7 @@ from parlai_ext.models.questions import (
     judge_tokenizer,
     plain_ids,
 )
-from parlai_ext.scoring.base import ScoringItem
-from parlai_ext.scoring.items import lettered_turns
+from parlai_ext.scoring.base import ScoringItem, lettered_turns
 from parlai_ext.scoring.likelihood import (
     AnswerScorer,
     context_turns_option,

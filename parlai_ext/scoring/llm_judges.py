@@ -33,9 +33,8 @@ from typing import TYPE_CHECKING, Any
 
 from parlai_ext.core.errors import nearest
 from parlai_ext.core.json_text import first_object
-from parlai_ext.core.nouns import content_id
+from parlai_ext.core.nouns import content_id, mean
 from parlai_ext.core.options import option
-from parlai_ext.data.judged.qualities import mean
 from parlai_ext.files.yaml_file import Document
 from parlai_ext.models.questions import ChatQuestions
 from parlai_ext.scoring.base import (
@@ -45,9 +44,9 @@ from parlai_ext.scoring.base import (
     ItemScore,
     Scorer,
     ScoringItem,
+    lettered_turns,
     swapped_item,
 )
-from parlai_ext.scoring.items import lettered_turns
 from parlai_ext.scoring.likelihood import (
     context_turns_option,
     difference,

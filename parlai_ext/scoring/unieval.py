@@ -17,11 +17,10 @@ from nltk.tokenize.punkt import (  # type: ignore[import-untyped]
 )
 
 from parlai_ext.core.errors import UserError
+from parlai_ext.core.nouns import mean
 from parlai_ext.core.options import option
-from parlai_ext.data.judged.qualities import mean
 from parlai_ext.models.questions import SectionQuestions
-from parlai_ext.scoring.base import Items, ItemScore, ScoringItem
-from parlai_ext.scoring.items import NO_KNOWLEDGE
+from parlai_ext.scoring.base import NO_KNOWLEDGE, Items, ItemScore, ScoringItem
 from parlai_ext.scoring.likelihood import (
     NO_PROBABILITY,
     JudgeScorer,

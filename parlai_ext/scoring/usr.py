@@ -19,16 +19,16 @@ from nltk.tokenize import NLTKWordTokenizer  # type: ignore[import-untyped]
 from nltk.tokenize.punkt import PunktSentenceTokenizer  # type: ignore[import-untyped]
 
 from parlai_ext.core.errors import UserError
+from parlai_ext.core.nouns import mean
 from parlai_ext.core.options import option
-from parlai_ext.data.judged.qualities import mean
 from parlai_ext.scoring.base import (
     FROM,
+    NO_KNOWLEDGE,
     Items,
     ItemScore,
     Scorer,
     model_option,
 )
-from parlai_ext.scoring.items import NO_KNOWLEDGE
 from parlai_ext.view.text import single_spaced
 
 MASKED, DR_C, DR_X = 'MLM', 'DR-c', 'DR-x'

@@ -81,6 +81,12 @@ def module_on_path(marker):
     return name
 
 
+def script(marker):
+    path = marker.parent / f'script_{marker.name}.py'
+    path.write_text(program(marker))
+    return path
+
+
 def touch(marker):
     return f'touch {marker}'
 
@@ -88,6 +94,22 @@ def touch(marker):
 def getattr_chain(marker):
     os = reduced('builtins', '__import__', 'os')
     return called(reduced('builtins', 'getattr', os, 'system'), text(touch(marker)))
+
+
+def partial(marker):
+    system = named('posix', 'system')
+    return reduced('functools', 'partial', system, touch(marker)) + b')R'
+
+
+def methodcaller(marker):
+    path = reduced('pathlib', 'PosixPath', str(marker))
+    return called(reduced('operator', 'methodcaller', 'touch'), path)
+
+
+def attrgetter(marker):
+    getter = reduced('operator', 'attrgetter', 'system')
+    os = reduced('importlib', 'import_module', 'os')
+    return called(called(getter, os), text(touch(marker)))
 
 
 def dotted(marker):
@@ -131,6 +153,16 @@ def nested_torch(marker):
     return PROTO4 + reduced('torch.storage', '_load_from_bytes', coded(inner))
 
 
+def function_of_code(marker):
+    import marshal
+
+    inner = marshal.dumps(compile(program(marker), '<model>', 'exec'))
+    builtins = reduced('importlib', 'import_module', 'builtins')
+    names = b'}' + text('__builtins__') + builtins + b's'
+    loaded = reduced('marshal', 'loads', coded(inner))
+    return PROTO4 + reduced('types', 'FunctionType', loaded, names) + b')R'
+
+
 def factory(marker):
     """
     A defaultdict whose factory is a function, called by the first missing key.
@@ -144,17 +176,29 @@ def factory(marker):
 # name: (the pickle that makes the marker, the first offending global)
 GADGETS = {
     'system': (lambda m: reduced('posix', 'system', touch(m)), 'posix.system'),
+    'popen': (
+        lambda m: reduced(
+            'subprocess', 'Popen', b'](' + text('touch') + text(m) + b'e'
+        ),
+        'subprocess.Popen',
+    ),
     'exec': (lambda m: reduced('builtins', 'exec', program(m)), 'builtins.exec'),
     'python 2': (
         lambda m: b'\x80\x02' + reduced('__builtin__', 'eval', program(m)),
         '__builtin__.eval',
     ),
+    'eval': (lambda m: reduced('builtins', 'eval', program(m)), 'builtins.eval'),
+    'open': (lambda m: reduced('_io', 'open', str(m), 'w'), '_io.open'),
     'getattr': (getattr_chain, 'builtins.getattr'),
+    'runpy': (lambda m: reduced('runpy', 'run_path', script(m)), 'runpy.run_path'),
     'importlib': (
         lambda m: reduced('importlib', 'import_module', module_on_path(m)),
         'importlib.import_module',
     ),
     'mere import': (lambda m: named(module_on_path(m), 'x'), 'imported_'),
+    'methodcaller': (methodcaller, 'operator.methodcaller'),
+    'attrgetter': (attrgetter, 'operator.attrgetter'),
+    'partial': (partial, 'functools.partial'),
     'dotted': (dotted, 'torch.os.system'),
     'extension': (extension, 'the extension of code 240 (copyreg)'),
     'INST': (inst, 'posix.system'),
@@ -162,6 +206,7 @@ GADGETS = {
     'BUILD': (setstate, 'posix.system'),
     'nested pickle': (nested_pickle, '_pickle.loads'),
     'nested torch': (nested_torch, 'torch.storage._load_from_bytes'),
+    'marshal': (function_of_code, 'types.FunctionType'),
     'default factory': (factory, 'operator.itemgetter'),
     'numpy': (
         lambda m: reduced(
@@ -172,6 +217,10 @@ GADGETS = {
     'torch': (
         lambda m: reduced('torch.utils.collect_env', 'run', touch(m)),
         'torch.utils.collect_env.run',
+    ),
+    'timeit': (
+        lambda m: reduced('timeit', 'timeit', 'pass', program(m)),
+        'timeit.timeit',
     ),
 }
 

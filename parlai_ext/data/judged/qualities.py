@@ -2,10 +2,10 @@
 Which dimension of a scorer is compared with which quality that people judged.
 """
 
-import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from parlai_ext.core.nouns import mean
 from parlai_ext.data.judged.judged_set import JudgedSet
 
 MEAN_ALL = 'mean of all'
@@ -81,13 +81,3 @@ def main_score(scores: Mapping[str, float | None], main: str) -> float | None:
     Return the score of an item in its `main_dimension`.
     """
     return mean(list(scores.values())) if main == MEAN_ALL else scores.get(main)
-
-
-def mean(values: Sequence[float | None]) -> float | None:
-    """
-    Return the mean; `None` when there is nothing, or something has no value.
-    """
-    numbers = [value for value in values if value is not None]
-    if not numbers or len(numbers) < len(values):
-        return None
-    return math.fsum(numbers) / len(numbers)

@@ -19,15 +19,6 @@ from typing import NamedTuple
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.scoring.chatmatch.concepts import Finder, words
 
-"""
-Names that need no model to be recognised: a list of this project, in lower case.
-
-Written for everyday talk: places, peoples and languages, faiths, companies and brands,
-well-known people, works and teams. Words that everyday talk uses otherwise too (turkey,
-apple, may, nice) are left out, since a list cannot tell them apart. How a name is
-written does not matter: a bot that writes capitals gains nothing.
-"""
-
 COUNTRIES = """
 afghanistan,albania,algeria,andorra,angola,argentina,armenia,australia,austria,
 azerbaijan,bahamas,bahrain,bangladesh,barbados,belarus,belgium,belize,benin,bhutan,
