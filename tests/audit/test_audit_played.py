@@ -36,10 +36,17 @@ def fresh(tmp_path_factory):
     return evaluated(tmp_path_factory.mktemp('fresh'))
 
 
+@pytest.fixture
+def root(fresh, tmp_path):
+    """
+    A copy of the run, for a test that changes it.
+    """
+    return shutil.copytree(fresh, tmp_path / 'run')
+
+
 @pytest.fixture(scope='module')
 def audited(fresh, tmp_path_factory):
-    root = tmp_path_factory.mktemp('audited') / 'run'
-    shutil.copytree(fresh, root)
+    root = shutil.copytree(fresh, tmp_path_factory.mktemp('audited') / 'run')
     return root, audit(root)
 
 
@@ -89,10 +96,8 @@ def test_the_ranking_of_the_run_stays_as_it_was(fresh, audited):
 
 
 def test_interrupted_anywhere_and_audited_again_ends_the_same(
-    fresh, audited, tmp_path, monkeypatch
+    root, audited, monkeypatch
 ):
-    root = tmp_path / 'run'
-    shutil.copytree(fresh, root)
     write = RunFolder.write_dialogues
     calls = {'n': 0, 'until': 0}
 
@@ -113,9 +118,7 @@ def test_interrupted_anywhere_and_audited_again_ends_the_same(
     assert files_of(root) == files_of(audited[0])
 
 
-def test_a_partner_that_has_changed_is_left_out_by_name(fresh, tmp_path):
-    root = tmp_path / 'run'
-    shutil.copytree(fresh, root)
+def test_a_partner_that_has_changed_is_left_out_by_name(root):
     manifest = json.loads((root / 'manifest.json').read_text())
     del manifest['checksum']
     manifest['partners']['q']['identity'] = 'another'
@@ -129,9 +132,7 @@ def test_a_partner_that_has_changed_is_left_out_by_name(fresh, tmp_path):
     assert result.part('partner families')[0].outcome != LEFT_OUT
 
 
-def test_with_tables_only_nothing_is_played(fresh, tmp_path):
-    root = tmp_path / 'run'
-    shutil.copytree(fresh, root)
+def test_with_tables_only_nothing_is_played(root):
     result = audit(root, tables_only=True)
     for part in ('canaries', 'clone as target', 'clone as partner'):
         assert [finding.outcome for finding in result.part(part)] == [LEFT_OUT]

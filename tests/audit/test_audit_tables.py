@@ -2,7 +2,6 @@
 The checks that play nothing, on runs with planted scores.
 """
 
-import csv
 import json
 import re
 
@@ -25,8 +24,11 @@ from parlai_ext.commands.audit_run import AuditRun
 from parlai_ext.ranking.intervals import Estimate
 from parlai_ext.ranking.pairs import Placing
 from parlai_ext.store import RunFolder
+from parlai_ext.store import manifest as manifests
 from tests.support.planted_run import planted_run
+from tests.support.small_run import files_of
 from tests.support.user_error import user_error
+from tests.support.written import csv_rows
 
 ALL = ('a', 'b', 'c', 'd', 'e')
 FEW = {'ranking': {'bootstraps': 200}}
@@ -164,8 +166,6 @@ def test_sets_that_table_six_cannot_be_made_of_are_refused(planted, options, wor
 
 
 def declare_families(run, families):
-    from parlai_ext.store import manifest as manifests
-
     data = json.loads((run.root / 'manifest.json').read_text())
     del data['checksum']
     manifests.save(run.root, {**data, 'families': families})
@@ -178,11 +178,13 @@ def within_chance(first, second, n):
     return moody(first, second, n) + (3 * (-1) ** n if first == 'a' else 0)
 
 
-def almost_silent(first, second, n):
+def silent(*pairs):
     """
-    a has scores with e only.
+    Some pairs have no scores.
     """
-    return None if first == 'a' and second != 'e' else plain(first, second, n)
+    return lambda first, second, n: (
+        None if first + second in pairs else plain(first, second, n)
+    )
 
 
 def partial_to_a(first, second, n):
@@ -206,14 +208,6 @@ def unsteady(first, second, n):
     a leads b by 1, give or take 2.
     """
     return WORTH[first] + (2 * (-1) ** n if first == 'a' else 0)
-
-
-def without_b_and_p(first, second, n):
-    return None if (first, second) == ('b', 'p') else plain(first, second, n)
-
-
-def without_b(first, second, n):
-    return None if first == 'b' else plain(first, second, n)
 
 
 def reverse(first, second, n):
@@ -251,7 +245,8 @@ SAME_ORDER = 'both tell 0 of 10 pairs apart in the same order'
             [', 0 of them beyond chance'],
         ),
         (
-            almost_silent,
+            # a has scores with e only
+            silent('ab', 'ac', 'ad'),
             ALL_PLAY_ALL,
             {'set_size': 3},
             'target sets',
@@ -273,7 +268,7 @@ SAME_ORDER = 'both tell 0 of 10 pairs apart in the same order'
             for part in ('partner families', 'opener blocks')
         ),
         (
-            without_b_and_p,
+            silent('bp'),
             {},
             {},
             'partner families',
@@ -288,7 +283,7 @@ SAME_ORDER = 'both tell 0 of 10 pairs apart in the same order'
             LEFT_OUT,
             [],
         ),
-        (without_b, {}, {}, 'target sets', REPORTS, ['not audited: b.']),
+        (silent('bp', 'bq'), {}, {}, 'target sets', REPORTS, ['not audited: b.']),
         (
             plain,
             {**ALL_PLAY_ALL, 'score': 'both', 'ranking': TOURNAMENT},
@@ -418,21 +413,17 @@ def test_a_difference_is_none_within_the_least_claim(ladder, low, high, expected
 
 def test_the_csv_names_every_finding_with_its_outcome(planted, tmp_path):
     result = audit(planted())
-    with (tmp_path / 'audit.csv').open(encoding='utf-8-sig', newline='') as file:
-        rows = [row for row in csv.DictReader(file) if row['quantity'] == 'finding']
-    assert [(row['case'], row['outcome']) for row in rows] == [
-        (one.sentence, one.outcome) for one in result.findings
-    ]
+    rows = csv_rows(tmp_path / 'audit.csv')
+    found = [(r['case'], r['outcome']) for r in rows if r['quantity'] == 'finding']
+    assert found == [(one.sentence, one.outcome) for one in result.findings]
 
 
 def test_audited_twice_is_the_same_and_read_back(planted, tmp_path):
     run = planted()
     first = audit(run)
-    data = [(tmp_path / name).read_bytes() for name in ('audit.json', 'audit.csv')]
+    files = files_of(tmp_path)
     audit(run)
-    assert data == [
-        (tmp_path / name).read_bytes() for name in ('audit.json', 'audit.csv')
-    ]
+    assert files_of(tmp_path) == files
     again = RunFolder.existing(tmp_path)
     assert read_audit(again) == first
     assert is_current(again, first)

@@ -85,18 +85,15 @@ WORTH = dict(zip('abcde', (5.0, 4.0, 3.0, 2.0, 1.0), strict=True))
 
 
 def test_each_scheme_stands_above_its_published_row(tmp_path, capsys):
-    def self_play(system, _, n):
-        return WORTH['b' if system == 'e' else system] + 0.04 * n
-
     def plain(system, _, n):
         return WORTH[system] + 0.04 * n
 
-    schemes = {
-        'self_play': (self_play, ()),
-        'all_play_all': (plain, ()),
-        'bipartite': (plain, ('p', 'q')),
-    }
-    for scheme, (worth, partners) in schemes.items():
+    def self_play(system, *rest):
+        return plain('b' if system == 'e' else system, *rest)
+
+    schemes = {'self_play': self_play, 'all_play_all': plain, 'bipartite': plain}
+    for scheme, worth in schemes.items():
+        partners = ('p', 'q') if scheme == 'bipartite' else ()
         about = {'partners': partners, 'pairing': scheme, 'scorer': {'name': 'fed'}}
         planted_run(tmp_path / scheme, {'fed': worth}, tuple(WORTH), **about)
     people = tmp_path / 'people.csv'

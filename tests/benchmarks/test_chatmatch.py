@@ -70,121 +70,91 @@ def raw(dialogue, reading='released_fixed', material=MATERIAL, **thresholds):
     return raw_scores(dialogue, chatmatch_options(reading, thresholds), material)
 
 
-# what is on paper: turns, reading, material, thresholds, raw values by side
-ON_PAPER = {
-    # bob repeats at 5 and 7; ann contradicts herself at 8; of bob's three questions two
-    # are in repeated turns. bob: turn 1 is before turn 3 and counts 0, turn 3 is 6, the
-    # worst: 0 is left; ann: turn 2 counts 0, then 2, 6, 3; without the 6: 5 / 3.
-    # Rome at 0 is ann's, Oslo at 3 bob's, Bonn at 8 ann's, X at 9 bob's: a name counts
-    # once a game
-    'the script': (
+# what is on paper: turns, raw values by reading and side, material and thresholds
+ON_PAPER = [
+    (
         QUIZ,
-        'released_fixed',
-        MATERIAL,
-        {},
         {
-            'ann': {'diversity': 0, 'consistency': -1, 'proactivity': 0}
-            | {'fluency': -5 / 3, 'knowledge': 2},
-            'bob': {'diversity': -2, 'consistency': 0, 'proactivity': 1}
-            | {'fluency': 0, 'knowledge': 2},
+            # bob repeats at 5 and 7; ann contradicts herself at 8; of bob's three
+            # questions two are in repeated turns. bob: turn 1 is before turn 3 and
+            # counts 0, turn 3 is 6, the worst: 0 is left; ann: turn 2 counts 0, then 2,
+            # 6, 3; without the 6: 5 / 3. Rome at 0 is ann's, Oslo at 3 bob's, Bonn at 8
+            # ann's, X at 9 bob's: a name counts once a game
+            'released_fixed': {
+                'ann': {'diversity': 0, 'consistency': -1, 'proactivity': 0}
+                | {'fluency': -5 / 3, 'knowledge': 2},
+                'bob': {'diversity': -2, 'consistency': 0, 'proactivity': 1}
+                | {'fluency': 0, 'knowledge': 2},
+            },
+            # every turn but the given one: bob 8 6 1 1 5, ann 4 2 6 3; names per
+            # hundred exchanges: ann Rome at 2, Oslo at 6, Bonn at 8 in five turns; bob
+            # Oslo twice at 3, X at 9
+            'paper': {
+                'ann': {'proactivity': 0, 'fluency': -15 / 4, 'knowledge': 60},
+                'bob': {'diversity': -2, 'consistency': 0, 'proactivity': 3}
+                | {'fluency': -21 / 5, 'knowledge': 60},
+            },
         },
-    ),
-    # every turn but the given one: bob 8 6 1 1 5, ann 4 2 6 3; names per hundred
-    # exchanges: ann Rome at 2, Oslo at 6, Bonn at 8 in five turns; bob Oslo twice at 3,
-    # X at 9
-    'the paper': (
-        QUIZ,
-        'paper',
-        MATERIAL,
         {},
+    ),
+    # a contradiction in a repeated turn: turn 6 is ann's answer to the repeated turn 5,
+    # other than turn 2, and her own question of turn 4 again
+    (
+        [*QUIZ[:4], 'why ask me ?', QUIZ[5], 'why ask me ?', 'bye then', 'so long'],
         {
-            'ann': {'proactivity': 0, 'fluency': -15 / 4, 'knowledge': 60},
-            'bob': {'diversity': -2, 'consistency': 0, 'proactivity': 3}
-            | {'fluency': -21 / 5, 'knowledge': 60},
+            'released': {'ann': {'consistency': 0}},
+            'paper': {'ann': {'consistency': -1}},
         },
+        {'material': Material()},
     ),
-    # turn 6 is ann's answer to the repeated turn 5, other than turn 2, and her own
-    # question of turn 4 again
-    **{
-        f'a contradiction in a repeated turn, {reading}': (
-            [*QUIZ[:4], 'why ask me ?', QUIZ[5], 'why ask me ?', 'bye then', 'so long'],
-            reading,
-            Material(),
-            {},
-            {'ann': {'consistency': penalty}},
-        )
-        for reading, penalty in (('released', 0), ('paper', -1))
-    },
-    # bob's turn 3 recalls the cats of turn 1 by saying turn 1 again
-    **{
-        f'a bonus of a repeated turn, {reading}': (
-            ['hm', 'blue cats', 'so', 'blue cats', 'well', 'bye'],
-            reading,
-            Material({'cats': 'cat'}),
-            {'concept_share': 1},
-            {'bob': {'relevance': bonus}},
-        )
-        for reading, bonus in (('released', 0), ('paper', 1))
-    },
-    # ann: 0, 2, min(6, 2.5), min(3, 2.5); one 2.5 is dropped: (0 + 2 + 2.5) / 3
-    'a cap': (
-        QUIZ,
-        'released_fixed',
-        MATERIAL,
-        {'perplexity_cap': 2.5},
-        {'ann': {'fluency': -1.5}},
+    # a bonus of a repeated turn: bob's turn 3 recalls the cats of turn 1 by saying turn
+    # 1 again
+    (
+        ['hm', 'blue cats', 'so', 'blue cats', 'well', 'bye'],
+        {'released': {'bob': {'relevance': 0}}, 'paper': {'bob': {'relevance': 1}}},
+        {'material': Material({'cats': 'cat'}), 'concept_share': 1},
     ),
+    # a cap; ann: 0, 2, min(6, 2.5), min(3, 2.5); one 2.5 is dropped: (0 + 2 + 2.5) / 3
+    (QUIZ, {'released_fixed': {'ann': {'fluency': -1.5}}}, {'perplexity_cap': 2.5}),
     # bob's "b b": 1 of 2 words, 1 of 1 pairs, so 3/4; "e f": 1; turn 5 repeats turn 1,
     # which the script leaves out
-    **{
-        f'distinct, {reading}': (
-            ['x', 'b b', 'c', 'e f', 'd', 'b b', 'g'],
-            reading,
-            Material(),
-            {'distinct_unit': 'token'},
-            {'bob': {'specificity': specificity}},
-        )
-        for reading, specificity in (
-            ('released_fixed', (3 / 4 + 1) / 2),
-            ('paper', 5 / 6),
-        )
-    },
+    (
+        ['x', 'b b', 'c', 'e f', 'd', 'b b', 'g'],
+        {
+            'released_fixed': {'bob': {'specificity': (3 / 4 + 1) / 2}},
+            'paper': {'bob': {'specificity': 5 / 6}},
+        },
+        {'material': Material(), 'distinct_unit': 'token'},
+    ),
     # an empty turn is a repetition for the script alone
-    **{
-        f'an empty turn, {reading}': (
-            ['hi', 'one', 'two', '', 'three'],
-            reading,
-            Material(),
-            {},
-            {'bob': {'diversity': diversity}},
-        )
-        for reading, diversity in (('released_fixed', -1), ('paper', 0))
-    },
+    (
+        ['hi', 'one', 'two', '', 'three'],
+        {
+            'released_fixed': {'bob': {'diversity': -1}},
+            'paper': {'bob': {'diversity': 0}},
+        },
+        {'material': Material()},
+    ),
     # ann's turns 4 and 6 repeat turn 2, so only turn 2 is left, counted as 0; bob's are
     # 1, 3 and 5: 0, 6 and 1 without the 6; the script swaps the two
-    **{
-        f'one unrepeated turn, {reading}': (
-            ['hi', 'blue', 'red', 'green', 'red', 'black', 'red'],
-            reading,
-            Material({}, None, PERPLEXITIES[:7]),
-            {},
-            fluency,
-        )
-        for reading, fluency in (
-            ('released_fixed', {'ann': {'fluency': 0}}),
-            ('released', {'ann': {'fluency': -0.5}, 'bob': {'fluency': 0}}),
-        )
-    },
-}
+    (
+        ['hi', 'blue', 'red', 'green', 'red', 'black', 'red'],
+        {
+            'released_fixed': {'ann': {'fluency': 0}},
+            'released': {'ann': {'fluency': -0.5}, 'bob': {'fluency': 0}},
+        },
+        {'material': Material({}, None, PERPLEXITIES[:7])},
+    ),
+]
 
 
-@pytest.mark.parametrize('name', ON_PAPER)
-def test_raw_values_are_those_on_paper(name):
-    texts, reading, material, thresholds, expected = ON_PAPER[name]
-    values = raw(game(texts), reading, material, **thresholds)
-    for side, by_dimension in expected.items():
-        found = {dimension: values[side][dimension] for dimension in by_dimension}
-        assert found == pytest.approx(by_dimension)
+@pytest.mark.parametrize('texts, expected, about', ON_PAPER)
+def test_raw_values_are_those_on_paper(texts, expected, about):
+    for reading, sides in expected.items():
+        values = raw(game(texts), reading, **about)
+        for side, by_dimension in sides.items():
+            found = {dimension: values[side][dimension] for dimension in by_dimension}
+            assert found == pytest.approx(by_dimension), reading
 
 
 def test_a_turn_of_one_character_has_the_capped_perplexity():
@@ -313,6 +283,9 @@ def asked(table):
 
 
 def rows_of(table):
+    """
+    Return the cells of each row behind its first one, by that one.
+    """
     return {row[0]: row[1:] for row in table.rows}
 
 
@@ -359,12 +332,10 @@ def test_missing_pipelines_are_rows_that_say_why(monkeypatch):
         sources = {'entities': entities, 'judge_model_file': 'none'}
         return ChatMatch(chatmatch_options(reading, sources), ModelHandle())
 
-    judges = {'1': {'A': 1.0, 'B': 2.0}}
-    texts = ('hi', 'ok', 'what is it ?', 'ok', 'a cat', 'ok')
-    turns = tuple(Utterance('AB'[i % 2], text) for i, text in enumerate(texts))
+    said = dialogue('A', 'B', 'hi', 'ok', 'what is it ?', 'ok', 'a cat', 'ok')
     table = readings_table(
-        [Dialogue('d', '', '', turns)],
-        Rated(judges),
+        [said],
+        Rated({'1': of(1.0, 2.0)}),
         build,
         readings=['paper'],
         recognisers=['none', 'spacy'],
@@ -430,37 +401,27 @@ def test_judgements_are_read_from_csv(tmp_path):
     assert read_judgements(path) == {'overall': {'x': {'A': 1.0, 'B': 2.0}}}
 
 
-JUDGES = {
-    '1': {'A': 1.0, 'B': 2.0, 'C': 3.0, 'D': 4.0},
-    '2': {'A': 1.0, 'B': 2.0, 'C': 4.0, 'D': 3.0},
-}
-
-
 def of(*values):
     return dict(zip('ABCDEFG', values, strict=False))
 
 
-def dialogue(first, second, *texts, id=None):
+JUDGES = {'1': of(1.0, 2.0, 3.0, 4.0), '2': of(1.0, 2.0, 4.0, 3.0)}
+
+
+def dialogue(first, second, *texts):
     names = itertools.cycle((first, second))
-    turns = tuple(
-        Utterance(name, text) for name, text in zip(names, texts, strict=False)
-    )
-    return Dialogue(id or first + second, '', '', turns)
+    turns = tuple(map(Utterance, names, texts))
+    return Dialogue(first + second, '', '', turns)
 
 
 def longest(one):
     """
     Raw value: words of the longest turn.
     """
-    names = {turn.speaker for turn in one.utterances}
-    return {
-        name: {
-            'x': float(
-                max(len(t.text.split()) for t in one.utterances if t.speaker == name)
-            )
-        }
-        for name in names
-    }
+    lengths = {}
+    for turn in one.utterances:
+        lengths.setdefault(turn.speaker, []).append(float(len(turn.text.split())))
+    return {name: {'x': max(own)} for name, own in lengths.items()}
 
 
 def test_the_transcription_of_table_6_has_the_papers_own_mean_and_count():
@@ -495,7 +456,7 @@ def test_who_is_compared_with_whom(judges, systems, found):
 
 
 def test_table_4_has_the_mean_pair_and_the_papers_column():
-    rows = {row[0]: row[1:] for row in judges_table({'overall': JUDGES}).rows}
+    rows = rows_of(judges_table({'overall': JUDGES}))
     # one pair; of six pairs of systems five agree: 4/6
     assert rows['overall'] == (0.63, pytest.approx(4 / 6), 1)
     assert rows['fluency'] == (0.6, 'undefined: nobody judged it', None)
@@ -514,32 +475,30 @@ def test_table_6_has_every_group():
 def test_table_6_of_a_group_with_one_human_rank_is_undefined():
     judges = {'1': {'C': 1.0, 'D': 1.0}}
     table = groups_table(pecking_order(dims='x'), Rated(judges, '3-1-0'), 2)
-    cells = {row[0]: row[2] for row in table.rows}
-    assert cells['C D'] == 'undefined: all systems have the same human rank'
-    assert cells['A B'].startswith('undefined: 0 systems have a rating')
+    rows = rows_of(table)
+    assert rows['C D'][1] == 'undefined: all systems have the same human rank'
+    assert rows['A B'][1].startswith('undefined: 0 systems have a rating')
     assert table.notes[0] == '0 of 6 groups have a tau'
 
 
 def test_table_7_ranks_self_chats_by_sums_of_ranks():
-    alone = {n: {'x': v} for n, v in zip('ABCD', [1.0, 2.0, 3.0, 4.0], strict=False)}
-    judges = {'1': {'A': 1.0, 'B': 2.0, 'C': 3.0, 'D': 4.0}}
+    judges = {'1': JUDGES['1']}
+    alone = {name: {'x': value} for name, value in JUDGES['1'].items()}
     counts = {'bot-bot': {'inconsistency': 2.0, 'relevance': None}}
     results = pecking_order(dims='x')
     table = setups_table(results, alone, counts, Rated(judges, '2-1-0'))
-    rows = {row[0]: row for row in table.rows}
-    assert rows['bot-bot'][2] == 1
-    assert rows['self-chat'][2] == -1
-    assert rows['bot-bot'][4:] == (2.0, 12.6, 'undefined: no count')
+    rows = rows_of(table)
+    assert (rows['bot-bot'][1], rows['self-chat'][1]) == (1, -1)
+    assert rows['bot-bot'][3:] == (2.0, 12.6, 'undefined: no count')
 
 
 def test_table_8_leaves_each_out_and_keeps_each_alone():
     # x follows the judge, y is its reverse, together every game is a draw
     judges = {'1': JUDGES['1']}
     table = ablation_table(pecking_order(), Rated(judges, '3-1-0'))
-    rows = {row[0]: row for row in table.rows}
-    assert rows['x'][2:] == (-1, 1)
-    assert rows['y'][2:] == (1, -1)
-    assert rows['(none)'][2] == 'undefined: all systems have the same rating'
+    rows = rows_of(table)
+    assert (rows['x'][1:], rows['y'][1:]) == ((-1, 1), (1, -1))
+    assert rows['(none)'][1] == 'undefined: all systems have the same rating'
 
 
 def test_figure_4_ranks_the_cut_games():
@@ -548,8 +507,8 @@ def test_figure_4_ranks_the_cut_games():
         dialogue('A', 'B', 'a', 'b b', 'a a a', 'b'),
         dialogue('B', 'A', 'b b', 'a', 'b', 'a a a'),
     ]
-    judges = {'1': {'A': 1.0, 'B': 2.0}}
-    table = lengths_table(games, longest, Rated(judges), exchanges=(1, 2, 3))
+    rated = Rated({'1': of(1.0, 2.0)})
+    table = lengths_table(games, longest, rated, exchanges=(1, 2, 3))
     assert table.rows == ((1, -1), (2, 1), (3, 'not here: no game has 3 exchanges'))
 
 

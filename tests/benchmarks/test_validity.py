@@ -100,14 +100,8 @@ def test_the_rules(one, begins):
 
 
 def test_a_scorer_without_any_score_says_why():
-    one = TrustFacts(
-        measured('mine', check=CheckOutcome('', 'no classifier is named')),
-        (),
-        (),
-        None,
-        None,
-    )
-    sentence = trust_sentence(one)
+    one = measured('mine', check=CheckOutcome('', 'no classifier is named'))
+    sentence = trust_sentence(TrustFacts(one, (), (), None, None))
     assert sentence.startswith('not measured') and 'no classifier' in sentence
 
 
@@ -159,10 +153,8 @@ def test_spoilt_replies_are_held_against_their_own_original():
     result = ScorerResult(Variant('mine', {}), MINE)
     result.sets[SPOILT] = SetScores(values)
     check = spoilt_check(result, JudgedSet(SPOILT, '', '', '', 'turn', tuple(items)))
-    assert {one.kind: one.share for one in check.kinds} == {
-        'shuffled_words': 1.0,
-        'generic': 0.0,
-    }
+    shares = {one.kind: one.share for one in check.kinds}
+    assert shares == {'shuffled_words': 1.0, 'generic': 0.0}
 
 
 def test_a_scorer_of_dialogues_is_not_checked_on_replies_and_says_why():

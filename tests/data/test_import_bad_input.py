@@ -24,125 +24,126 @@ def line_for(folder, name, data, **rules):
     return said.replace(f'{folder}/', '')
 
 
-LOGS = {
-    'one speaker': ('A: hi\nA: you?\n', "x.txt:1: one speaker only, 'A'"),
-    'three speakers': ('A: a\nB: b\nC: c\n', "x.txt:3: a third speaker, 'C' after 'A'"),
-    'empty turn': ('A: a\nB:\nA: c\n', "x.txt:2: an empty turn of 'B'"),
-    'one turn': ('A: hi\n', 'x.txt:1: one turn only'),
-    'nothing': ('', 'x.txt: the file is empty'),
-    'twice in a row': ('A: a\nB: b\nB: c\n', "x.txt:3: 'B' speaks twice in a row"),
-    'no name': ('A: a\nno name here\nA: c\n', "x.txt:2: a turn is a line 'NAME: text'"),
-    'not UTF-8': (b'A: a\nB: \xff\xfe\n', 'x.txt:2: not UTF-8 text'),
-    'no dialogue': ('just some text\n', 'x.txt: no dialogues in a known format'),
-}
+LOGS = [
+    ('A: hi\nA: you?\n', "x.txt:1: one speaker only, 'A'"),
+    ('A: a\nB: b\nC: c\n', "x.txt:3: a third speaker, 'C' after 'A'"),
+    ('A: a\nB:\nA: c\n', "x.txt:2: an empty turn of 'B'"),
+    ('A: hi\n', 'x.txt:1: one turn only'),
+    ('', 'x.txt: the file is empty'),
+    ('A: a\nB: b\nB: c\n', "x.txt:3: 'B' speaks twice in a row"),
+    ('A: a\nno name here\nA: c\n', "x.txt:2: a turn is a line 'NAME: text'"),
+    (b'A: a\nB: \xff\xfe\n', 'x.txt:2: not UTF-8 text'),
+    ('just some text\n', 'x.txt: no dialogues in a known format'),
+]
 
 
 HEAD = 'dialogue_id,speaker,text\n'
-CSVS = {
-    'a column of another name': (
+CSVS = [
+    (
         'dialogue_id,spkr,text\n1,A,hi\n',
         "x.csv:1: column 'speaker' is missing; did you mean 'spkr'",
     ),
-    'cells by semicolons': (
+    (
         'dialogue_id;speaker;text\n1;A;hi\n1;B;yes;no\n',
         'x.csv:3: 4 cells where the header has 3; a cell with semicolons',
     ),
-    'no column': ('speaker,text\nA,hi\n', "x.csv:1: column 'dialogue_id' is missing"),
-    'column twice': (
+    ('speaker,text\nA,hi\n', "x.csv:1: column 'dialogue_id' is missing"),
+    (
         'dialogue_id,text,speaker,text\n1,a,A,b\n',
         "x.csv:1: column 'text' is given twice",
     ),
-    'cells': (HEAD + '1,A,hi\n1,B,yes,no\n', 'x.csv:3: 4 cells where the header has 3'),
-    'no id': (HEAD + '1,A,hi\n,B,yes\n', "x.csv:3: 'dialogue_id' is missing"),
-    'no speaker': (HEAD + '1,A,hi\n1,,yes\n', "x.csv:3: the row: 'speaker' is missing"),
-    'apart': (
+    (HEAD + '1,A,hi\n1,B,yes,no\n', 'x.csv:3: 4 cells where the header has 3'),
+    (HEAD + '1,A,hi\n,B,yes\n', "x.csv:3: 'dialogue_id' is missing"),
+    (HEAD + '1,A,hi\n1,,yes\n', "x.csv:3: the row: 'speaker' is missing"),
+    (
         HEAD + '1,A,a\n1,B,b\n2,A,a\n2,B,b\n1,A,c\n1,B,d\n',
         "x.csv:6: dialogue_id '1' began in line 2 already",
     ),
-    'turns': (
+    (
         'dialogue_id,turn,speaker,text\n1,1,A,a\n1,1,B,b\n',
         'x.csv:3: turn 1 follows turn 1',
     ),
-    'given': (
+    (
         'dialogue_id,given,speaker,text\n1,maybe,A,a\n1,,B,b\n',
         "x.csv:2: the row: 'given' is true or false, not 'maybe'",
     ),
-    'quotes': (HEAD + '1,A,"hi\n1,B,yes\n', 'x.csv:2: not a CSV row'),
-    'not UTF-8': (HEAD.encode() + b'1,A,a\n1,B,\xe9\n', 'x.csv:3: not UTF-8 text'),
-    'no rows': (HEAD, 'no dialogues to import: none is there'),
-}
+    (HEAD + '1,A,"hi\n1,B,yes\n', 'x.csv:2: not a CSV row'),
+    (HEAD.encode() + b'1,A,a\n1,B,\xe9\n', 'x.csv:3: not UTF-8 text'),
+    (HEAD, 'no dialogues to import: none is there'),
+]
 
 
 TURN = '{"id": "A", "text": "a"}'
-JSONS = {
-    'cut off': ('{"dialog": [', 'x.jsonl: no dialogues in a known format'),
-    'cut off later': (
+JSONS = [
+    ('{"dialog": [', 'x.jsonl: no dialogues in a known format'),
+    (
         f'{{"dialog": [[{TURN}, {TURN.replace("A", "B")}]]}}\n{{"dialog": [',
         'x.jsonl:2: not JSON',
     ),
-    'first line': ('{"turns": [\n{"turns": []}\n', 'x.jsonl:1: not JSON'),
-    'no text': ('{"dialog": [[{"id": "A"}]]}', "x.jsonl:1: act 1: 'text' is missing"),
-    'no list': ('{"dialog": {}}', "x.jsonl:1: 'dialog' is a list"),
-    'not an exchange': (f'{{"dialog": [{TURN}]}}', "x.jsonl:1: 'dialog' is a list of"),
-    'types': ('{"convo": []}', "x.jsonl:1: the record: 'system_type0' is missing"),
-    'turns': ('{"turns": "A: a"}', "x.jsonl:1: 'turns' is a list, not 'A: a'"),
-    'no id': ('{"speaker": "A", "text": "a"}', "x.jsonl:1: 'dialogue_id' is missing"),
-    'no context': ('[{"a": 1}]', "x.jsonl:1: object 1: 'context' is a text"),
-    'no speaker': ('[{"context": "hi"}]', 'x.jsonl:1: object 1: a context begins with'),
-    'silent': (
+    ('{"turns": [\n{"turns": []}\n', 'x.jsonl:1: not JSON'),
+    ('{"dialog": [[{"id": "A"}]]}', "x.jsonl:1: act 1: 'text' is missing"),
+    ('{"dialog": {}}', "x.jsonl:1: 'dialog' is a list"),
+    (f'{{"dialog": [{TURN}]}}', "x.jsonl:1: 'dialog' is a list of"),
+    ('{"convo": []}', "x.jsonl:1: the record: 'system_type0' is missing"),
+    ('{"turns": "A: a"}', "x.jsonl:1: 'turns' is a list, not 'A: a'"),
+    ('{"speaker": "A", "text": "a"}', "x.jsonl:1: 'dialogue_id' is missing"),
+    ('[{"a": 1}]', "x.jsonl:1: object 1: 'context' is a text"),
+    ('[{"context": "hi"}]', 'x.jsonl:1: object 1: a context begins with'),
+    (
         '[{"context": "User: hi\\nSystem: \\n"}]',
         "x.jsonl:1: object 1: an empty turn of 'x'",
     ),
-    'a message without a role': (
+    (
         '{"messages": [{"role": "user", "content": "a"}, {"content": "b"}]}',
         "x.jsonl:1: message 2: 'role' is missing",
     ),
-    'a tool': (
+    (
         '{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", '
         '"content": "b"}, {"role": "tool", "content": "c"}]}',
         "x.jsonl:1: a third speaker, 'tool'",
     ),
-    'a call of a tool': (
+    (
         '{"messages": [{"role": "assistant", "content": null}]}',
         "x.jsonl:1: message 1: 'content' is missing",
     ),
-    'a picture': (
+    (
         '[{"role": "user", "content": [{"type": "image_url"}]}]',
         "x.jsonl:1: message 1: 'content' has a part that is no text",
     ),
-    'an object of a list': (
+    (
         '[{"conversations": [{"from": "gpt", "value": "a"}]}, 7]',
         'x.jsonl:1: object 1: one turn only',
     ),
-    'a list cut off': (
+    (
         '[{"conversations": [\n{"from": "gpt", "value": "a"}',
         'x.jsonl:2: not JSON',
     ),
-    'half a character': (
+    (
         '{"dialog": [[{"id": "A", "text": "a \\ud83d"}]]}',
         "x.jsonl:1: act 1: 'text' holds half a character ('a \\ud83d')",
     ),
-    'messages twice': (
+    (
         '{"messages": [], "messages": [{"role": "user", "content": "a"}]}',
         'x.jsonl: no dialogues in a known format; line 1: not JSON (the key '
         "'messages' is there twice)",
     ),
-    'text twice': (
+    (
         f'{{"dialog": [[{TURN}, {TURN.replace("A", "B")}]]}}\n'
         '{"dialog": [[{"id": "A", "text": "a", "text": "b"}]]}',
         "x.jsonl:2: not JSON (the key 'text' is there twice)",
     ),
-    'no turns': ('{"turns": []}', 'x.jsonl:1: no turns: the dialogue is empty'),
-    'deep': ('{"dialog": ' + '[' * 9999, 'x.jsonl: no dialogues in a known format'),
-}
+    ('{"turns": []}', 'x.jsonl:1: no turns: the dialogue is empty'),
+    ('{"dialog": ' + '[' * 9999, 'x.jsonl: no dialogues in a known format'),
+]
 
 
 FILES = {'x.txt': LOGS, 'x.csv': CSVS, 'x.jsonl': JSONS}
 
 
-@pytest.mark.parametrize('name, case', [(n, case) for n in FILES for case in FILES[n]])
-def test_a_file_that_holds_no_dialogue(tmp_path, name, case):
-    data, said = FILES[name][case]
+@pytest.mark.parametrize(
+    'name, data, said', [(name, *case) for name in FILES for case in FILES[name]]
+)
+def test_a_file_that_holds_no_dialogue(tmp_path, name, data, said):
     assert line_for(tmp_path, name, data).startswith(said)
 
 

@@ -18,12 +18,12 @@ from tests.support.written import written, zip_of
 
 def told(path, **options):
     """
-    Return who begins, who answers and what is said, for each dialogue of a file.
+    Return who says what, for each dialogue of a file; it is of those who begin it.
     """
-    return [
-        (*d.names, [(t.speaker, t.text) for t in d.turns])
-        for d in imported(path, **options).dialogues
-    ]
+    dialogues = imported(path, **options).dialogues
+    said = [[(turn.speaker, turn.text) for turn in one.turns] for one in dialogues]
+    assert [one.names for one in dialogues] == [(a[0], b[0]) for a, b, *_ in said]
+    return said
 
 
 def json_lines(records):
@@ -77,41 +77,40 @@ ROW_KEYS = ('dialogue_id', 'speaker', 'text', 'turn')
 ROWS = [dict(zip(ROW_KEYS, (7, *t, n), strict=True)) for n, t in enumerate(TALK)]
 SELF = [('PL_2', 'hi'), ('PL_1', 'hello'), ('PL_2', 'bye')]
 SELF_LOG = ''.join(f'{who}: {text}\n' for who, text in SELF)
-ONE_TALK = [('B', 'A', TALK)]
 BLANKS = [('B', ' hi '), ('A', 'yes')]
 # file, content, options, and what is told of its dialogues
 CASES = {
     # who begins is said by the lines, whatever the file is called
-    'a log': ('A_B.txt', LOG, {}, ONE_TALK),
-    'a byte order mark': ('x.txt', '\ufeff' + LOG, {}, ONE_TALK),
-    'CRLF': ('x.txt', LOG.replace('\n', '\r\n'), {}, ONE_TALK),
-    'empty lines': ('x.txt', '\n' + LOG.replace('\n', '\n\n'), {}, ONE_TALK),
+    'a log': ('A_B.txt', LOG, {}, [TALK]),
+    'a byte order mark': ('x.txt', '\ufeff' + LOG, {}, [TALK]),
+    'CRLF': ('x.txt', LOG.replace('\n', '\r\n'), {}, [TALK]),
+    'empty lines': ('x.txt', '\n' + LOG.replace('\n', '\n\n'), {}, [TALK]),
     # but for the one after the colon
-    'blanks of a turn stay': ('x.txt', 'B:  hi \nA:yes\n', {}, [('B', 'A', BLANKS)]),
+    'blanks of a turn stay': ('x.txt', 'B:  hi \nA:yes\n', {}, [BLANKS]),
     'the two sides of a self-chat are one system': (
         'x.txt',
         SELF_LOG,
         {},
-        [('PL', 'PL', [('PL', text) for _, text in SELF])],
+        [[('PL', text) for _, text in SELF]],
     ),
     'sides of no self-chat': (
         'x.txt',
         SELF_LOG,
         {'self_chats': False},
-        [('PL_2', 'PL_1', SELF)],
+        [SELF],
     ),
     'a conversation of ParlAI has no persona': (
         'x.jsonl',
         conversation(PERSONA, TALK[:2], TALK[2:]),
         {},
-        ONE_TALK,
+        [TALK],
     ),
-    'Spot The Bot is verbatim': ('x.jsonl', spot(NOISY), {}, [('B', 'A', NOISY)]),
+    'Spot The Bot is verbatim': ('x.jsonl', spot(NOISY), {}, [NOISY]),
     'markers of generation go when asked': (
         'x.jsonl',
         spot(NOISY),
         {'strip_markers': True},
-        [('B', 'A', [('B', 'hi .'), ('A', 'i <3 you'), ('B', 'ok')])],
+        [[('B', 'hi .'), ('A', 'i <3 you'), ('B', 'ok')]],
     ),
     # an unmarked line goes on with the turn
     'neighbouring ratings of one context are one dialogue': (
@@ -119,12 +118,8 @@ CASES = {
         ratings(HI, HI, HI, SO, SO),
         {},
         [
-            ('User', 'bot7', [('User', 'hi'), ('bot7', 'yes')]),
-            (
-                'User',
-                'bot7',
-                [('User', 'so'), ('bot7', 'well: i\n think'), ('User', 'oh')],
-            ),
+            [('User', 'hi'), ('bot7', 'yes')],
+            [('User', 'so'), ('bot7', 'well: i\n think'), ('User', 'oh')],
         ],
     ),
     'rows of a CSV file': (
@@ -132,29 +127,29 @@ CASES = {
         CSV,
         {},
         [
-            ('B', 'A', [('B', 'hi: there'), ('A', 'hello, "you"\nthere')]),
-            ('A', 'B', [('A', 'so'), ('B', 'no')]),
+            [('B', 'hi: there'), ('A', 'hello, "you"\nthere')],
+            [('A', 'so'), ('B', 'no')],
         ],
     ),
-    'rows as JSON lines': ('x.jsonl', ROWS, {}, ONE_TALK),
-    'whole dialogues': ('x.jsonl', turns_with(), {}, ONE_TALK),
+    'rows as JSON lines': ('x.jsonl', ROWS, {}, [TALK]),
+    'whole dialogues': ('x.jsonl', turns_with(), {}, [TALK]),
     'turns in a row are joined when asked': (
         'x.txt',
         'B: a\nB: b\nA: c\n',
         {'join_turns': True},
-        [('B', 'A', [('B', 'a\nb'), ('A', 'c')])],
+        [[('B', 'a\nb'), ('A', 'c')]],
     ),
     'an empty turn is kept when asked': (
         'x.txt',
         'B: a\nA: \nB: c\n',
         {'empty_turns': 'keep'},
-        [('B', 'A', [('B', 'a'), ('A', ''), ('B', 'c')])],
+        [[('B', 'a'), ('A', ''), ('B', 'c')]],
     ),
     'names by file and new names': (
         'x.txt',
         LOG,
         {'name_by_file': True, 'rename': ('A@x=Ada',), 'humans': 'B'},
-        [('B', 'Ada', [(who.replace('A', 'Ada'), text) for who, text in TALK])],
+        [[(who.replace('A', 'Ada'), text) for who, text in TALK]],
     ),
     **{
         # only the line feed ends a line
@@ -162,7 +157,7 @@ CASES = {
             'x.txt',
             f'B: one{mark}two\nA: ok\n',
             {},
-            [('B', 'A', [('B', f'one{mark}two'), ('A', 'ok')])],
+            [[('B', f'one{mark}two'), ('A', 'ok')]],
         )
         for mark in ('\u2028', '\u0085', '\x0b')
     },
@@ -179,18 +174,15 @@ def test_metadata_tells_a_self_chat_under_one_name(tmp_path):
     said = [('A', 'hi'), ('A', 'yes')]
     path = written(tmp_path, 'x.jsonl', conversation(said))
     written(tmp_path, 'x.metadata', {'self_chat': True})
-    assert told(path) == [('A', 'A', said)]
+    assert told(path) == [said]
 
 
 def test_a_file_of_parlai_ext_itself_comes_back(tmp_path):
     utterances = (Utterance('B', 'hi\u2028', True), Utterance('A', 'yes'))
     record = dialogue_record(Dialogue('d', 'p', 'o', utterances), 'x')
     [one] = imported(written(tmp_path, 'x.jsonl', encode_shard([record], 0))).dialogues
-    assert one.id == 'd'
-    assert [(t.text, t.given) for t in one.turns] == [
-        ('hi\u2028', True),
-        ('yes', False),
-    ]
+    said = [(turn.text, turn.given) for turn in one.turns]
+    assert (one.id, said) == ('d', [('hi\u2028', True), ('yes', False)])
 
 
 def test_people_who_talk_with_people_are_counted_and_left_out(tmp_path):
@@ -264,8 +256,7 @@ FORMS = {
 
 
 def by(person, system):
-    said = [(person if name == 'B' else system, text) for name, text in TALK]
-    return person, system, said
+    return [(person if name == 'B' else system, text) for name, text in TALK]
 
 
 @pytest.mark.parametrize(
@@ -302,7 +293,7 @@ def test_what_parts_the_columns_is_recognised(separator, tmp_path):
     rows = [ROW_KEYS[:3], *CELLS, ('7', 'A', f'"a{separator}b"')]
     text = '\n'.join(map(separator.join, rows))
     turns = [*TALK, ('A', f'a{separator}b')]
-    assert told(written(tmp_path, 'x.csv', text)) == [('B', 'A', turns)]
+    assert told(written(tmp_path, 'x.csv', text)) == [turns]
 
 
 THEIRS = {'dialogue_id': 'conversation_id', 'speaker': 'role', 'text': 'content'}
@@ -315,7 +306,7 @@ def test_columns_may_have_other_names(form, tmp_path):
         rows = [dict(zip(THEIRS.values(), row, strict=True)) for row in CELLS]
         data = FORMS[form](rows)
     path = written(tmp_path, 'x.csv' if form == 'csv' else 'x.json', data)
-    assert told(path, columns=THEIRS) == ONE_TALK
+    assert told(path, columns=THEIRS) == [TALK]
 
 
 def test_errors_name_the_columns_of_the_file(tmp_path):
@@ -331,7 +322,7 @@ def test_errors_name_the_columns_of_the_file(tmp_path):
 )
 def test_an_encoding_is_recognised_by_its_byte_order_mark(encoding, tmp_path):
     log = '\ufeff' + LOG.replace('hello', 'grüß\u2028dich')
-    [(_, _, turns)] = told(written(tmp_path, 'x.txt', log.encode(encoding)))
+    [turns] = told(written(tmp_path, 'x.txt', log.encode(encoding)))
     assert [text for _, text in turns] == ['hi: there', 'grüß\u2028dich', 'bye']
 
 
@@ -350,11 +341,11 @@ def test_another_or_a_damaged_encoding_is_named(data, words, tmp_path):
 # ---- exports of other programs
 
 SAID = [('user', 'hi'), ('m', 'hello'), ('user', 'bye'), ('m', 'see you')]
-BEGIN = [SAID[0], ('m', 'hello')]
-ASKED = [{'role': 'system', 'content': 'be kind'}, {'role': 'user', 'content': 'hi'}]
-ASKED += [{'role': 'assistant', 'content': 'hello'}, {'role': 'user', 'content': 'bye'}]
-ANSWER = {'role': 'assistant', 'content': 'see you'}
-CHAT = [*ASKED, ANSWER]
+HEADER = {'version': 2, 'eval': {'model': 'm'}}
+ROLES = ('system', 'user', 'assistant', 'user', 'assistant')
+TEXTS = ('be kind', 'hi', 'hello', 'bye', 'see you')
+CHAT = [{'role': r, 'content': t} for r, t in zip(ROLES, TEXTS, strict=True)]
+*ASKED, ANSWER = CHAT
 PEOPLE_SAID = [('Ann', 'hi'), ('Bo', 'hello\nyou'), ('Ann', 'bye')]
 
 
@@ -368,11 +359,7 @@ def whatsapp(stamp):
 EXPORTS = [
     (
         'inspect',
-        {
-            'version': 2,
-            'eval': {'model': 'm'},
-            'samples': [{'id': 1, 'epoch': 1, 'messages': CHAT}],
-        },
+        {**HEADER, 'samples': [{'id': 1, 'epoch': 1, 'messages': CHAT}]},
         [SAID],
     ),
     (
@@ -398,13 +385,14 @@ EXPORTS = [
             'id': 7,
             'messages': [
                 {'type': 'service', 'action': 'phone_call', 'text': ''},
-                {'type': 'message', 'from': 'Ann', 'text': 'hi'},
-                {
-                    'type': 'message',
-                    'from': 'Bo',
-                    'text': ['hello\n', {'type': 'bold', 'text': 'you'}],
-                },
-                {'type': 'message', 'from': 'Ann', 'text': 'bye'},
+                *(
+                    {'type': 'message', 'from': name, 'text': text}
+                    for name, text in (
+                        ('Ann', 'hi'),
+                        ('Bo', ['hello\n', {'type': 'bold', 'text': 'you'}]),
+                        ('Ann', 'bye'),
+                    )
+                ),
             ],
         },
         [PEOPLE_SAID],
@@ -436,7 +424,7 @@ EXPORTS = [
 def test_chats_that_other_programs_export_are_recognised(tmp_path, name, data, said):
     path = written(tmp_path, 'export.txt', data)
     assert imported(path).format == name
-    assert [turns for _, _, turns in told(path)] == said
+    assert told(path) == said
 
 
 def zipped_log(folder, members, compression=zipfile.ZIP_DEFLATED):
@@ -445,7 +433,6 @@ def zipped_log(folder, members, compression=zipfile.ZIP_DEFLATED):
 
 
 SAMPLE = {'id': 1, 'epoch': 1, 'messages': CHAT, 'scores': {'f': {'value': math.nan}}}
-HEADER = {'version': 2, 'eval': {'model': 'm'}}
 
 
 @pytest.mark.parametrize('header', ['header.json', '_journal/start.json'])
@@ -458,14 +445,14 @@ def test_a_zipped_log_is_read_as_its_json(tmp_path, header):
     }
     path = zipped_log(tmp_path, members)
     assert imported(path).format == 'inspect'
-    assert [turns for _, _, turns in told(path)] == [SAID, BEGIN]
+    assert told(path) == [SAID, SAID[:2]]
 
 
 def test_a_zipped_log_as_inspect_ai_compresses_it(tmp_path):
     zstd = pytest.importorskip('zipfile_zstd')
     members = {'samples/1_epoch_1.json': SAMPLE, 'header.json': HEADER}
     path = zipped_log(tmp_path, members, zstd.ZIP_ZSTANDARD)
-    assert [turns for _, _, turns in told(path)] == [SAID]
+    assert told(path) == [SAID]
 
 
 @pytest.mark.parametrize(

@@ -21,15 +21,10 @@ def values(item, quality):
     return [annotation.value for annotation in item.annotations[quality]]
 
 
-def usr_response(model, text):
-    return {'model': model, 'response': text, 'Natural': [1, 3, 3], 'Overall': [5]}
-
-
 def test_usr_has_the_original_response_as_the_reference(tmp_path):
-    responses = [
-        usr_response('Seq2Seq', 'no\n'),
-        usr_response('Original Ground Truth', 'yes\n'),
-    ]
+    said = {'Seq2Seq': 'no\n', 'Original Ground Truth': 'yes\n'}
+    about = {'Natural': [1, 3, 3], 'Overall': [5]}
+    responses = [{'model': m, 'response': text, **about} for m, text in said.items()]
     context = {'context': 'hi\nyou ?\n', 'fact': 'your persona: i ski.\n'}
     raw = [{**context, 'annotators': ['a', 'b', 'c'], 'responses': responses}]
     path = written(tmp_path, 'pc_usr_data.json', raw)
@@ -60,7 +55,7 @@ def test_a_set_of_grade_is_a_part_of_its_file(tmp_path):
 def test_scores_of_grade_that_are_no_list_are_one_line(tmp_path):
     path = written(tmp_path, 'human_judgement.json', [grade_object('convai2', 'x')])
     with user_error('object 1: key HumanScores'):
-        read_card('grade_convai2').read(path)
+        items('grade_convai2', path)
 
 
 def test_the_organisers_dialogues_know_their_speakers(tmp_path):
@@ -126,13 +121,8 @@ def test_dstc9_has_a_dialogue_for_each_context_of_each_bot(tmp_path):
 
 
 def side(is_human, fluent, turns=4):
-    features = dict.fromkeys(('sensitivenessValue', 'specificityValue'), True)
-    return {
-        'is_human': is_human,
-        'fluencyValue': fluent,
-        'decision_turn': turns,
-        **features,
-    }
+    about = {'is_human': is_human, 'fluencyValue': fluent, 'decision_turn': turns}
+    return about | dict.fromkeys(('sensitivenessValue', 'specificityValue'), True)
 
 
 def spot_the_bot(folder):
@@ -144,31 +134,17 @@ def spot_the_bot(folder):
     about = {'convo': convo, 'is_human0': False, 'is_human1': False}
     dialogue = {**about, 'system_type0': 'a', 'system_type1': 'b'}
     people = {**dialogue, 'is_human0': True, 'is_human1': True}
-    keys = [{'_id': {'$oid': 'x'}}, {'_id': {'$oid': 'y'}}]
-    written(
-        folder,
-        'sampled-dialogues-full-convai2.jsonl',
-        [{**keys[0], **dialogue}, {**keys[1], **people}],
-    )
+    both = [{'_id': {'$oid': 'x'}, **dialogue}, {'_id': {'$oid': 'y'}, **people}]
+    written(folder, 'sampled-dialogues-full-convai2.jsonl', both)
     sides = [
         ('x', 'ann', side(True, True), side(None, False)),
         ('x', 'bob', side(False, True), side(False, True)),
         ('x', 'ann', side(None, True, 6), side(True, True, 6)),
         ('y', 'ann', side(True, True), side(True, True)),
     ]
-    return written(
-        folder,
-        'annotated-dialogues-full-convai2.jsonl',
-        [
-            {
-                'convo_id': key,
-                'user_name': name,
-                'entity0_annotation': first,
-                'entity1_annotation': second,
-            }
-            for key, name, first, second in sides
-        ],
-    )
+    keys = ('convo_id', 'user_name', 'entity0_annotation', 'entity1_annotation')
+    rows = [dict(zip(keys, one, strict=True)) for one in sides]
+    return written(folder, 'annotated-dialogues-full-convai2.jsonl', rows)
 
 
 def test_spot_the_bot_judges_both_sides_of_segments(tmp_path):
@@ -188,7 +164,7 @@ def test_a_file_that_must_lie_beside_is_named(tmp_path):
     path = spot_the_bot(tmp_path)
     (tmp_path / 'sampled-dialogues-full-convai2.jsonl').unlink()
     with user_error('sampled-dialogues-full-convai2.jsonl'):
-        read_card('spot_the_bot').read(path)
+        items('spot_the_bot', path)
 
 
 def test_a_wrong_line_of_annotations_is_refused(tmp_path):
@@ -196,7 +172,7 @@ def test_a_wrong_line_of_annotations_is_refused(tmp_path):
     line = '{"convo_id": "x", "entity0_annotation": {"decision_turn": 4}}'
     path.write_text(path.read_text() + line)
     with user_error('object 5'):
-        read_card('spot_the_bot').read(path)
+        items('spot_the_bot', path)
 
 
 def chat(texts, **ratings):
@@ -260,7 +236,7 @@ def test_a_wrong_table_of_dstc7_is_one_line(tmp_path):
     path = tmp_path / 'dstc7-task2-system_responses.tsv'
     path.write_text(path.read_text().replace('bot\ti1\tyes', 'bot yes'))
     with user_error('system_responses.tsv:2: 3 cells'):
-        read_card('dstc7_human_eval').read(tmp_path)
+        items('dstc7_human_eval', tmp_path)
 
 
 def votes(folder, name, votes, dialogue='iris_0', speakers='US'):
@@ -312,13 +288,13 @@ def test_a_system_of_dbdc3_is_told_by_its_dialogue(tmp_path, dialogue, system):
 def test_votes_that_are_no_number_are_refused_by_line_and_column(tmp_path, cell):
     votes(tmp_path, JSALT, (VOTES, f'1,{cell},0'))
     with user_error(r'0DBDC3_dialoginfo\.csv:3: num_X'):
-        read_card('chanel_jsalt').read(tmp_path)
+        items('chanel_jsalt', tmp_path)
 
 
 def test_a_folder_without_a_set_names_its_file(tmp_path):
     assert find_sets(tmp_path) == {}
     with user_error('pc_usr_data.json, of .*shikib.com'):
-        read_card('usr_persona').read(tmp_path)
+        items('usr_persona', tmp_path)
     with user_error('no such folder'):
         find_sets(tmp_path / 'none')
 

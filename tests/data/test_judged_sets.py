@@ -41,8 +41,14 @@ def read(name, path):
     return read_card(name).read(path)
 
 
-def card_text(name):
-    return (zoo_configs.HOME / 'judged' / f'{name}.yaml').read_text()
+def changed_card(folder, name, old, new):
+    """
+    Return the path of a shipped card in which a text is another one.
+    """
+    text = (zoo_configs.HOME / 'judged' / f'{name}.yaml').read_text()
+    path = folder / 'mine.yaml'
+    path.write_text(text.replace(old, new))
+    return str(path)
 
 
 def items(name, path):
@@ -134,9 +140,8 @@ def test_people_won_the_human_evaluation_of_dstc7():
 @pytest.mark.parametrize('level', ['turn', 'dialogue'])
 def test_the_organisers_copy_of_fed_has_the_authors_means(tmp_path, level):
     short = {'turn': 'turn', 'dialogue': 'dial'}[level]
-    card = tmp_path / 'copy.yaml'
-    card.write_text(card_text(f'fed_{level}').replace('format: fed', 'format: dstc10'))
-    other = read(str(card), shared(f'fed/dstc10_format/fed-{short}_eval.json'))
+    card = changed_card(tmp_path, f'fed_{level}', 'format: fed', 'format: dstc10')
+    other = read(card, shared(f'fed/dstc10_format/fed-{short}_eval.json'))
     authors = read(f'fed_{level}', shared('fed/fed_data.json'))
     for one, copy in zip(authors.items, other.items, strict=True):
         assert [u.strip() for u in one.utterances] == list(copy.utterances)
@@ -160,12 +165,8 @@ def test_answers_in_words_are_dropped_and_counted(tmp_path):
     [one] = judged_set.items
     assert [one.human(q) for q in answers] == [1.5, None, None]
     assert [one.num_texts(q) for q in answers] == [2, 1, 0]
-    assert judged_set.counts() == {
-        'items': 1,
-        'systems': 1,
-        'annotations': 2,
-        'texts': 3,
-    }
+    counts = {'items': 1, 'systems': 1, 'annotations': 2, 'texts': 3}
+    assert judged_set.counts() == counts
 
 
 def test_an_object_without_a_response_is_a_dialogue(tmp_path):
@@ -197,11 +198,11 @@ def test_an_object_without_a_response_is_a_dialogue(tmp_path):
 )
 @pytest.mark.parametrize('form', ['fed', 'dstc10'])
 def test_a_file_of_another_shape_is_one_line(tmp_path, form, text, problem):
-    card, path = tmp_path / 'card.yaml', tmp_path / 'data.json'
-    card.write_text(card_text('fed_turn').replace('format: fed', f'format: {form}'))
+    card = changed_card(tmp_path, 'fed_turn', 'format: fed', f'format: {form}')
+    path = tmp_path / 'data.json'
     path.write_text(text)
     with user_error(f'{path}.*{problem}'):
-        read(str(card), path)
+        read(card, path)
 
 
 def test_a_missing_file_names_the_official_one(tmp_path):
@@ -284,11 +285,10 @@ def test_a_wrong_table_of_ones_own_is_one_line(tmp_path, text, problem):
     ],
 )
 def test_a_mistake_in_a_card_names_file_line_and_key(tmp_path, old, new, problem):
-    path = tmp_path / 'mine.yaml'
-    path.write_text(card_text('fed_turn').replace(old, new))
+    path = changed_card(tmp_path, 'fed_turn', old, new)
     with user_error(problem) as e:
-        read_card(str(path))
-    assert str(path) in str(e.value)
+        read_card(path)
+    assert path in str(e.value)
 
 
 def test_the_published_turns_are_three_to_a_dialogue():

@@ -15,8 +15,7 @@ def pairs(form, path, **more):
 
 
 def test_a_csv_file_keeps_its_other_columns(tmp_path):
-    path = tmp_path / 'a.csv'
-    path.write_text('id,q,a,mood\n7,"one, two",three,calm\n')
+    path = written(tmp_path, 'a.csv', 'id,q,a,mood\n7,"one, two",three,calm\n')
     source = PairSource('csv', path, prompt_column='q', answer_column='a')
     [pair] = source.pairs()
     assert (pair.id, pair.prompt, pair.answer) == ('7', 'one, two', 'three')
@@ -37,8 +36,7 @@ def test_cornells_conversations_are_looked_up_in_its_lines(tmp_path):
 
 
 def test_twitters_odd_lines_are_prompts(tmp_path):
-    path = tmp_path / 'twitter_en_big.txt'
-    path.write_text('p1\na1\np2\na2\nleft over\n')
+    path = written(tmp_path, 'twitter_en_big.txt', 'p1\na1\np2\na2\nleft over\n')
     assert pairs('twitter', path) == [('p1', 'a1'), ('p2', 'a2')]
 
 

@@ -68,9 +68,8 @@ def test_a_system_may_be_a_file_whose_paths_are_beside_it(ending, tmp_path):
     folder = tmp_path / 'systems'
     folder.mkdir()
     (folder / 'model').touch()
-    mine = written(
-        folder, f'mine.{ending}', {'name': 'x', 'opt': {'model_file': 'model'}}
-    )
+    one = {'name': 'x', 'opt': {'model_file': 'model'}}
+    mine = written(folder, f'mine.{ending}', one)
     roster = written(tmp_path, 'r.yaml', f'targets: [systems/mine.{ending}]')
     system = System('x', {'model_file': str(folder / 'model')})
     assert load_roster(str(roster)).roster.targets == (system,)

@@ -50,35 +50,41 @@ def test_commas_and_pipes_come_back(read):
     assert found.openers == {'c': ('Well, yes|no', 'ok')}
 
 
-ROWS = {
-    'quoted cells': (
+ROWS = [
+    # quoted cells
+    (
         'c,1,"He said ""hi"", then left"\n"c","2","ok"\n',
         {'c': ('He said "hi", then left', 'ok')},
     ),
-    'a bare quotation mark is a character': (
+    # a bare quotation mark is a character
+    (
         'c,1,He said "hi" to me\nc,2,"Hi" is short\n',
         {'c': ('He said "hi" to me', '"Hi" is short')},
     ),
-    'a quotation mark that is never closed swallows nothing': (
+    # a quotation mark that is never closed swallows nothing
+    (
         'c,1,"Oh\nc,2,no\nd,1,a\nd,2,b\n',
         {'c': ('"Oh', 'no'), 'd': ('a', 'b')},
     ),
-    'a quoted cell goes over lines': (
+    # a quoted cell goes over lines
+    (
         'c,1,"one, and\ntwo"\nc,2,ok\nd,1,"one\ntwo"\nd,2,ok\n',
         {'c': ('one, and two', 'ok'), 'd': ('one two', 'ok')},
     ),
-    'unicode line separators end no row': (
+    # unicode line separators end no row
+    (
         'c,1,a\u2028b\nc,2,d\u0085e\n',
         {'c': ('a\u2028b', 'd\u0085e')},
     ),
-    'dialogues are interleaved': (
+    # dialogues are interleaved
+    (
         'c,1,a\nd,1,b\nc,2,x\nd,2,y\n',
         {'c': ('a', 'x'), 'd': ('b', 'y')},
     ),
-}
+]
 
 
-@pytest.mark.parametrize('rows, openers', ROWS.values(), ids=ROWS)
+@pytest.mark.parametrize('rows, openers', ROWS)
 def test_rows_are_read_as_they_are_written(read, rows, openers):
     assert read(HEADER + rows).openers == openers
 

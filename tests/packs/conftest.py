@@ -60,6 +60,14 @@ def copy_of(runs, tmp_path):
 
 
 @pytest.fixture
+def published(tmp_path):
+    """
+    Return a function that publishes a run and returns the path of the pack.
+    """
+    return lambda run, **about: publish(run, tmp_path / 'p.zip', **about).path
+
+
+@pytest.fixture
 def forged(packs, tmp_path):
     """
     Return a function that writes a pack with a change in the first file that fits a

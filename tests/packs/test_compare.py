@@ -68,17 +68,17 @@ def join(tmp_path):
 
 
 @pytest.fixture
-def published(tmp_path):
+def pack_of(tmp_path):
     """
     Return a function that publishes a run and opens the pack.
     """
     with ExitStack() as stack:
 
-        def published(run, name='other', **options):
+        def pack_of(run, name='other', **options):
             path = publish(run, tmp_path / f'{name}.zip', **options).path
             return stack.enter_context(open_pack(path))
 
-        yield published
+        yield pack_of
 
 
 def test_two_runs_made_apart_rank_as_one_run_of_both_targets(runs, opened, join):
@@ -87,18 +87,18 @@ def test_two_runs_made_apart_rank_as_one_run_of_both_targets(runs, opened, join)
     assert replace(joined.rank(signature), notes=()) == replace(together, notes=())
 
 
-def test_the_scorer_of_the_protocol_comes_first(tmp_path):
+def test_the_scorer_of_the_protocol_comes_first(tmp_path, pack_of):
     run = make_run(tmp_path / 'run', ['talker'], scorer={'name': 'repetition'})
     ScoreDialogues.main(run_dir=run.root, scorer='length', check_sample=0)
-    with open_pack(publish(run, tmp_path / 'pack.zip').path) as pack:
-        # by the names of their folders the other one is first
-        assert 'length' in next(iter(pack.index.scores.values()))
-        joined = join_packs([pack], tmp_path / 'joined')
-        assert ['repetition' in one for one in joined.signatures] == [True, False]
+    pack = pack_of(run)
+    # by the names of their folders the other one is first
+    assert 'length' in next(iter(pack.index.scores.values()))
+    joined = join_packs([pack], tmp_path / 'joined')
+    assert ['repetition' in one for one in joined.signatures] == [True, False]
 
 
-def test_so_do_withheld_texts_but_for_trivial_baselines(runs, published, join):
-    packs = [published(runs[n], n, withhold_text=True) for n in ('generic', 'talker')]
+def test_so_do_withheld_texts_but_for_trivial_baselines(runs, pack_of, join):
+    packs = [pack_of(runs[n], n, withhold_text=True) for n in ('generic', 'talker')]
     joined, signature = join(*packs)
     ranking = joined.rank(signature)
     assert ranking.standings == rank_run(runs['both'], signature).standings
@@ -106,10 +106,10 @@ def test_so_do_withheld_texts_but_for_trivial_baselines(runs, published, join):
 
 
 @pytest.mark.slow
-def test_a_run_in_other_files_is_the_same_run(runs, opened, published, join, tmp_path):
+def test_a_run_in_other_files_is_the_same_run(runs, opened, pack_of, join, tmp_path):
     wide = make_run(tmp_path / 'wide', ['talker'], batchsize=64)
     assert wide.shard_size != runs['talker'].shard_size
-    pack = published(wide)
+    pack = pack_of(wide)
     assert pack_differences(opened['generic'], pack) == []
     joined, signature = join(opened['generic'], pack)
     together = rank_run(runs['both'], signature)
@@ -126,11 +126,11 @@ def test_a_target_in_two_packs_counts_once_and_a_note_says_that_they_agree(
     )
 
 
-def test_a_target_whose_scores_differ_is_named(copy_of, opened, published, join):
+def test_a_target_whose_scores_differ_is_named(copy_of, opened, pack_of, join):
     def raise_score(records):
         records[0]['scores'][0]['value'] += 1
 
-    other = published(copy_of('talker', raise_score))
+    other = pack_of(copy_of('talker', raise_score))
     joined, signature = join(opened['both'], other)
     assert any('in other, 1 of its 10 dialogues' in one for one in joined.notes)
     first = rank_run(opened['both'].run, signature)
@@ -158,11 +158,11 @@ def test_a_target_whose_scores_differ_is_named(copy_of, opened, published, join)
     ],
 )
 def test_names_and_systems_that_do_not_fit_are_noted(
-    opened, published, join, tmp_path, name, model, names, note
+    opened, pack_of, join, tmp_path, name, model, names, note
 ):
     systems = {name: {'model': f'tests.support.trial_agents:{model}'}}
     run = make_run(tmp_path / 'run', [name], systems=systems)
-    joined, signature = join(opened['talker'], published(run))
+    joined, signature = join(opened['talker'], pack_of(run))
     (rows,) = joined.rank(signature).standings.values()
     assert {row.system for row in rows} == names
     assert {row.n_dialogues for row in rows} == {10}
@@ -203,13 +203,12 @@ def test_another_scorer_and_another_version_are_named(opened, forged):
 
 
 @pytest.mark.slow
-def test_targets_that_never_met_cannot_be_joined(tmp_path):
-    paths = []
-    for k, targets in enumerate((['generic', 'salad'], ['generic', 'talker'])):
-        run = make_run(tmp_path / f'run{k}', targets, pairing='all_play_all')
-        paths.append(publish(run, tmp_path / f'{k}.zip').path)
-    with open_pack(paths[0]) as first, open_pack(paths[1]) as other:
-        (line,) = pack_differences(first, other)
+def test_targets_that_never_met_cannot_be_joined(tmp_path, pack_of):
+    packs = []
+    for name in ('salad', 'talker'):
+        run = make_run(tmp_path / name, ['generic', name], pairing='all_play_all')
+        packs.append(pack_of(run, name))
+    (line,) = pack_differences(*packs)
     assert "'salad' and 'talker' never talked" in line
 
 
@@ -233,11 +232,11 @@ def test_each_dimension_takes_the_worst_of_its_outcomes():
 
 
 def test_a_pack_without_a_check_leaves_the_judge_of_all_unchecked(
-    copy_of, opened, published, join
+    copy_of, opened, pack_of, join
 ):
     run = copy_of('talker')
     check_run(run, build_scorer(run.manifest.protocol.scorer))
-    joined, signature = join(published(run, 'checked'), opened['generic'])
+    joined, signature = join(pack_of(run, 'checked'), opened['generic'])
     assert joined.rank(signature).judge_check is None
     note = 'judge check of length: unchecked, since there is none in generic (2)'
     assert note in joined.notes
@@ -292,32 +291,27 @@ def side(folder, *standings, signature=SCORER, **about):
     return Side(folder.name, run, ranking)
 
 
-@pytest.fixture
-def compared(tmp_path):
+def compared(folder, *sides, signature=SCORER):
     """
-    Return a function that compares two runs and returns, for each system, what is shown
-    of it.
+    Compare two runs; return, for each system, what is shown of it.
+
+    :param sides: system, rank and score of each standing of a run.
     """
-
-    def compared(first, other, signature=SCORER):
-        sides = (
-            side(tmp_path / 'a', *first),
-            side(tmp_path / 'b', *other, signature=signature),
-        )
-        table = system_table(*sides, 'Overall')
-        return [
-            [column.cell(row).in_terminal() for column in table.columns]
-            for row in table.rows
-        ]
-
-    return compared
+    first, other = ([standing(*one) for one in some] for some in sides)
+    both = (side(folder / 'a', *first), side(folder / 'b', *other, signature=signature))
+    table = system_table(*both, 'Overall')
+    return [
+        [column.cell(row).in_terminal() for column in table.columns]
+        for row in table.rows
+    ]
 
 
-def test_differences_are_the_second_score_less_the_first(compared):
+def test_differences_are_the_second_score_less_the_first(tmp_path):
     # intervals for these partners reach 0.2 to each side: they meet up to 0.4
     beta, alpha = compared(
-        [standing('alpha', 2, 1.0), standing('beta', 1, 3.0)],
-        [standing('alpha', 1, 2.5), standing('beta', 2, 2.75)],
+        tmp_path,
+        [('alpha', 2, 1.0), ('beta', 1, 3.0)],
+        [('alpha', 1, 2.5), ('beta', 2, 2.75)],
     )
     assert beta[0::2] == [
         'beta',
@@ -349,10 +343,9 @@ def test_differences_are_the_second_score_less_the_first(compared):
     ],
 )
 def test_what_cannot_be_subtracted_has_no_difference(
-    compared, first, other, signature, shown
+    tmp_path, first, other, signature, shown
 ):
-    sides = [[standing(*one) for one in some] for some in (first, other)]
-    rows = compared(*sides, signature)
+    rows = compared(tmp_path, first, other, signature=signature)
     assert [row[0] for row in rows] == ['alpha', 'beta'][: len(shown)]
     for row, cells in zip(rows, shown, strict=True):
         assert cells in (..., row[1:])
@@ -360,9 +353,8 @@ def test_what_cannot_be_subtracted_has_no_difference(
 
 def settings_of(*sides):
     manifests = [one.run.manifest for one in sides]
-    return differing_settings(
-        manifests, [one.ranking.scorer_signature for one in sides]
-    )
+    signatures = [one.ranking.scorer_signature for one in sides]
+    return differing_settings(manifests, signatures)
 
 
 def test_settings_are_those_that_differ_and_other_systems_of_one_name(tmp_path):
@@ -415,10 +407,7 @@ def test_of_each_system_the_first_dialogue_that_differs_is_shown(tmp_path):
     same.write_dialogues(shard, changed)
     ((system, partner, shown),) = chosen_dialogues(first, same)
     assert (system, partner) == (pairing.first, pairing.second)
-    assert shown[-1] == (
-        dialogues[1].utterances[-1],
-        turns[-1],
-    )
+    assert shown[-1] == (dialogues[1].utterances[-1], turns[-1])
     assert [one for one, _ in shown] == [*dialogues[1].utterances]
 
 

@@ -23,13 +23,12 @@ from tests.support.user_error import user_error
 
 
 def test_the_same_run_gives_the_same_bytes_from_another_folder_at_another_time(
-    copy_of, packs, tmp_path
+    copy_of, packs, published
 ):
     copy = copy_of('both')
     for path in copy.root.rglob('*'):
         os.utime(path, (1, 1))
-    again = publish(copy, tmp_path / 'other name.zip').path
-    assert again.read_bytes() == packs['both'].read_bytes()
+    assert published(copy).read_bytes() == packs['both'].read_bytes()
 
 
 def test_an_unpacked_pack_is_the_same_run_and_gives_the_same_pack(
@@ -43,9 +42,9 @@ def test_an_unpacked_pack_is_the_same_run_and_gives_the_same_pack(
         assert publish(pack.run, tmp_path / 'again.zip').id == pack.id
 
 
-def test_withheld_text_is_nowhere_in_the_pack(runs, tmp_path):
+def test_withheld_text_is_nowhere_in_the_pack(runs, published):
     run = runs['both']
-    path = publish(run, tmp_path / 'quiet.zip', withhold_text=True).path
+    path = published(run, withhold_text=True)
     data = b'\n'.join(files_in(path).values()).decode()
     texts = {u.text for d in run.iter_dialogues() for u in d.utterances}
     assert not [text for text in texts if text in data]
@@ -53,36 +52,35 @@ def test_withheld_text_is_nowhere_in_the_pack(runs, tmp_path):
     assert dialogue_digest(first) in data
 
 
-def test_an_error_that_quotes_the_partner_is_withheld_with_the_text(tmp_path):
+def test_an_error_that_quotes_the_partner_is_withheld_with_the_text(
+    tmp_path, published
+):
     systems = {'quotes': {'model': 'tests.support.trial_agents:Quotes'}}
     with pytest.raises(SystemFailed, match='cannot tokenize'):
         make_run(tmp_path / 'run', ['talker', 'quotes'], systems=systems)
     run = RunFolder.existing(tmp_path / 'run')
     heard = {d.reason for d in run.iter_dialogues() if d.ended_by == 'quotes'}
     assert all('cannot tokenize' in reason for reason in heard)
-    path = publish(run, tmp_path / 'quiet.zip', withhold_text=True).path
+    path = published(run, withhold_text=True)
     assert b'cannot tokenize' not in b''.join(files_in(path).values())
     assert check_pack(path).problems == []
 
 
 def test_a_key_that_a_system_names_is_nowhere_in_the_pack(
-    copy_of, tmp_path, monkeypatch
+    copy_of, published, monkeypatch
 ):
     run = copy_of('generic')
     run.manifest.systems['generic']['remote_key_env'] = 'PACK_TEST_KEY'
     run.manifest.systems['generic']['note'] = 'a-secret-of-19-chars'
     monkeypatch.setenv('PACK_TEST_KEY', 'a-secret-of-19-chars')
-    data = b''.join(files_in(publish(run, tmp_path / 'p.zip').path).values())
+    data = b''.join(files_in(published(run)).values())
     assert b'a-secret-of-19-chars' not in data
     assert b'$PACK_TEST_KEY' in data
 
 
 def test_folders_of_this_machine_are_not_published():
     manifest = sample_manifest()
-    manifest.systems['a'] |= {
-        'model_file': '/home/me/models/a',
-        'prompt': '/think hard',
-    }
+    manifest.systems['a'].update(model_file='/home/me/models/a', prompt='/think hard')
     manifest.protocol.scorer['judge_model_file'] = '/home/me/judge'
     manifest = manifest.changed(asked={'config': '/home/me/my.yaml'})
     public = public_manifest(manifest)
@@ -103,18 +101,18 @@ def test_texts_name_files_without_their_folders(text, shown):
     assert without_paths(text) == (shown or text)
 
 
-def test_a_run_without_all_scores_is_refused(copy_of, tmp_path):
+def test_a_run_without_all_scores_is_refused(copy_of, published, tmp_path):
     run = copy_of('generic')
     next(run.root.glob('scores/*/*/00000.jsonl')).unlink()
     with user_error('no complete scores'):
-        publish(run, tmp_path / 'p.zip')
+        published(run)
     assert not (tmp_path / 'p.zip').exists()
 
 
 def test_a_killed_publication_leaves_the_old_pack_and_can_be_run_again(
-    runs, tmp_path, monkeypatch
+    runs, published, monkeypatch
 ):
-    path = publish(runs['generic'], tmp_path / 'p.zip').path
+    path = published(runs['generic'])
     before = path.read_bytes()
 
     def killed(*_):
@@ -123,10 +121,10 @@ def test_a_killed_publication_leaves_the_old_pack_and_can_be_run_again(
     with monkeypatch.context() as patch:
         patch.setattr(os, 'replace', killed)
         with pytest.raises(KeyboardInterrupt):
-            publish(runs['both'], path)
+            published(runs['both'])
     assert path.read_bytes() == before
-    assert [one.name for one in tmp_path.iterdir()] == ['p.zip']
-    assert publish(runs['both'], path).path.read_bytes() != before
+    assert [one.name for one in path.parent.iterdir()] == ['p.zip']
+    assert published(runs['both']).read_bytes() != before
 
 
 def test_the_command_prints_the_id_of_the_pack_and_wants_a_zip_file(

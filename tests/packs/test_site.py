@@ -9,15 +9,13 @@ from html.parser import HTMLParser
 import pytest
 
 from parlai_ext.commands.build_leaderboard import BuildLeaderboard
-from parlai_ext.packs.check_pack import Checker, check_pack
+from parlai_ext.packs.check_pack import check_pack
 from parlai_ext.packs.pack import INDEX, RegenerateOptions
 from parlai_ext.packs.site import build_site, page_name
-from parlai_ext.scoring.registry import load_protocol_file
-from tests.support.on_cpu import CPU
 from tests.support.published_runs import (
+    checker_of,
     files_in,
     make_run,
-    protocol_file,
     publish,
     write_forged,
 )
@@ -75,8 +73,7 @@ def test_packs_that_compare_are_one_ranking_on_one_page(folder, tmp_path):
 
 
 def test_a_system_that_was_played_again_is_marked(folder, tmp_path):
-    config = protocol_file(tmp_path / 'mine', ['talker'])
-    mine = Checker(CPU, load_protocol_file(config).protocol)
+    mine = checker_of(tmp_path, ['talker'])
     (folder / 'generic.zip').unlink()
     options = RegenerateOptions(regenerate=100, sample=1)
     site = build_site(

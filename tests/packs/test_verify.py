@@ -9,6 +9,7 @@ import json
 import re
 import shutil
 from dataclasses import replace
+from functools import partial
 from statistics import NormalDist
 
 import pytest
@@ -23,16 +24,15 @@ from parlai_ext.packs.check_pack import (
     spread_over_targets,
 )
 from parlai_ext.packs.pack import INDEX, RegenerateOptions, open_pack
-from parlai_ext.scoring.registry import load_protocol_file
 from parlai_ext.scoring.score_run import ChosenScorer, build_scorer, score_run
 from parlai_ext.store import RunFolder
 from parlai_ext.worlds.block_player import BlockPlayer
 from tests.support.on_cpu import CPU
 from tests.support.published_runs import (
+    checker_of,
     files_in,
     forge_json,
     forge_shard,
-    protocol_file,
     publish,
     write_forged,
 )
@@ -61,43 +61,44 @@ def files(packs):
 
 
 @pytest.fixture
+def tampered(tmp_path):
+    """
+    Return a function that writes files as a pack and leaves the index as it is.
+    """
+    return partial(write_forged, tmp_path / 'p.zip', honest=True)
+
+
+@pytest.fixture
 def checker(tmp_path):
     """
     Somebody who has the systems and the scorer of the runs.
     """
-    config = protocol_file(tmp_path / 'mine', ['generic', 'talker'])
-    return Checker(CPU, load_protocol_file(config).protocol)
+    return checker_of(tmp_path, ['generic', 'talker'])
 
 
 def test_an_honest_pack_is_proven_but_for_what_was_not_made_again(packs):
-    assert states(check_pack(packs['both'])) == {
-        'files': 'proven',
-        'partners': 'proven',
-        'scorer': 'proven',
-        'dialogues': 'proven',
-        'scores': 'proven',
-        'ranking': 'proven',
-        'played again': 'self-reported',
-        'scored again': 'self-reported',
-        'checked again': 'self-reported',
-        'judge check': 'self-reported',
+    found = states(check_pack(packs['both']))
+    told = ('played again', 'scored again', 'checked again', 'judge check')
+    proven = ('files', 'partners', 'scorer', 'dialogues', 'scores', 'ranking')
+    assert found == {
+        **dict.fromkeys(proven, 'proven'),
+        **dict.fromkeys(told, 'self-reported'),
     }
 
 
 @pytest.mark.parametrize('start', ['manifest', 'dialogues/', 'scores/', 'rankings/'])
-def test_a_changed_byte_names_its_file(files, tmp_path, start):
+def test_a_changed_byte_names_its_file(files, tampered, start):
     name = next(one for one in sorted(files) if one.startswith(start))
     data = files[name]
     files[name] = data[:-20] + bytes([data[-20] ^ 1]) + data[-19:]
-    path = write_forged(tmp_path / 'p.zip', files, honest=True)
-    assert any(name in line for line in problems(path))
+    assert any(name in line for line in problems(tampered(files)))
 
 
-def test_a_missing_file_and_one_too_many_are_named(files, tmp_path):
+def test_a_missing_file_and_one_too_many_are_named(files, tampered):
     name = first(files, 'dialogues/')
     del files[name]
     files['extra.txt'] = b'?'
-    lines = problems(write_forged(tmp_path / 'p.zip', files, honest=True))
+    lines = problems(tampered(files))
     assert any(line == f'files: {name} is missing' for line in lines)
     assert any("'extra.txt'" in line for line in lines)
 
@@ -111,10 +112,10 @@ def test_a_missing_file_and_one_too_many_are_named(files, tmp_path):
     ],
     ids=['a key more', 'a line more', 'a key twice'],
 )
-def test_an_index_has_no_second_spelling(files, tmp_path, old, new):
+def test_an_index_has_no_second_spelling(files, tampered, old, new):
     assert files[INDEX].count(old) == 1
     files[INDEX] = files[INDEX].replace(old, new)
-    path = write_forged(tmp_path / 'p.zip', files, honest=True)
+    path = tampered(files)
     if new.count(b'schema') > 1:
         with user_error(f"{INDEX}: the key 'schema' is there twice"):
             problems(path)
@@ -152,11 +153,11 @@ def other_dimension(scores):
     ],
 )
 def test_scores_chosen_to_please_are_caught_though_the_ranking_follows_from_them(
-    copy_of, tmp_path, target, change
+    copy_of, published, target, change
 ):
     shard = f'scores/*/{target}*/00000.jsonl'
     run = copy_of('both', lambda records: change(records[0]['scores']), shard)
-    lines = problems(publish(run, tmp_path / 'p.zip').path)
+    lines = problems(published(run))
     assert lines
     assert all(line.startswith('scores: scores/') for line in lines)
 
@@ -217,10 +218,10 @@ def test_what_has_new_checksums_is_caught_by_what_rests_on_it(
         assert any(re.search(words, line) for line in lines), words
 
 
-def test_a_signature_of_the_scorer_is_caught_by_its_hash(files, tmp_path):
+def test_a_signature_of_the_scorer_is_caught_by_its_hash(files, tampered):
     name = next(one for one in files if one.endswith('signature.txt'))
     files[name] = files[name].replace(b'length', b'wisdom')
-    lines = problems(write_forged(tmp_path / 'p.zip', files))
+    lines = problems(tampered(files, honest=False))
     assert any('is not its hash' in line and name in line for line in lines)
 
 
@@ -277,18 +278,17 @@ def test_what_is_at_hand_is_made_again(packs, checker):
     options = RegenerateOptions(sample=6, regenerate=30)
     checked = check_pack(packs['both'], options, checker)
     assert checked.is_right
-    assert (
-        states(checked)['played again'] == states(checked)['scored again'] == 'proven'
-    )
+    found = states(checked)
+    assert found['played again'] == found['scored again'] == 'proven'
     # two targets, two partners, five openers
     assert checked.again.played == {'generic': 10, 'talker': 10}
     assert checked.again.n_scored >= 6
 
 
 def test_a_score_and_its_ranking_made_anew_are_caught_by_scoring_again(
-    copy_of, tmp_path, checker
+    copy_of, published, checker
 ):
-    path = publish(copy_of('both', raise_score), tmp_path / 'p.zip').path
+    path = published(copy_of('both', raise_score))
     assert check_pack(path).is_right
     checked = check_pack(path, RegenerateOptions(sample=1000), checker)
     (problem,) = checked.problems
@@ -297,13 +297,13 @@ def test_a_score_and_its_ranking_made_anew_are_caught_by_scoring_again(
 
 
 def test_a_dialogue_and_all_that_follows_made_anew_are_caught_by_playing_again(
-    copy_of, tmp_path, checker
+    copy_of, published, checker
 ):
     run = copy_of('both', better_answer, 'dialogues/talker*/00000.jsonl')
     shutil.rmtree(run.root / 'scores')
     chosen = ChosenScorer(run.manifest.protocol.scorer, named_by_user=False)
     score_run(run, chosen.build(), chosen)
-    path = publish(run, tmp_path / 'p.zip').path
+    path = published(run)
     assert check_pack(path).is_right
     checked = check_pack(path, RegenerateOptions(regenerate=100), checker)
     (problem,) = checked.problems
@@ -314,9 +314,9 @@ def test_a_dialogue_and_all_that_follows_made_anew_are_caught_by_playing_again(
 
 
 def test_withheld_dialogues_are_played_again_and_compared_by_digest(
-    runs, tmp_path, checker
+    runs, published, checker, tmp_path
 ):
-    path = publish(runs['both'], tmp_path / 'quiet.zip', withhold_text=True).path
+    path = published(runs['both'], withhold_text=True)
     options = RegenerateOptions(sample=4, regenerate=100)
     checked = check_pack(path, options, checker)
     assert checked.is_right
@@ -335,7 +335,7 @@ def test_withheld_dialogues_are_played_again_and_compared_by_digest(
             record['dialogues'] = source
 
     files[scores] = forge_shard(files[scores], follow)
-    forged = write_forged(tmp_path / 'p.zip', files)
+    forged = write_forged(tmp_path / 'forged.zip', files)
     assert check_pack(forged).is_right
     (problem,) = check_pack(forged, options, checker).problems
     assert 'its digest is another one' in problem
@@ -368,8 +368,8 @@ def forge_check(pack, path, change):
 
 
 def test_a_judge_check_follows_from_its_counts_and_is_made_again(judged, checker):
-    assert states(check_pack(judged))['judge check'] == 'proven'
-    assert states(check_pack(judged))['checked again'] == 'self-reported'
+    found = states(check_pack(judged))
+    assert (found['judge check'], found['checked again']) == ('proven', 'self-reported')
     options = RegenerateOptions(judge_check=True)
     assert states(check_pack(judged, options, checker))['checked again'] == 'proven'
 
@@ -445,8 +445,7 @@ def test_counts_made_up_are_caught_by_checking_again_only(judged, tmp_path, chec
 def test_another_system_or_scorer_is_not_at_hand_and_named(
     packs, tmp_path, target, mine, options, about, words
 ):
-    config = protocol_file(tmp_path / 'mine', [target], **mine)
-    checker = Checker(CPU, load_protocol_file(config).protocol)
+    checker = checker_of(tmp_path, [target], **mine)
     checked = check_pack(packs[target], RegenerateOptions(**options), checker)
     finding = next(f for f in checked.findings if f.about == about)
     assert finding.state == 'self-reported'
@@ -462,11 +461,11 @@ def test_nothing_that_a_pack_names_is_imported(forged):
 
 
 def test_the_command_ends_with_an_error_where_something_is_wrong(
-    files, tmp_path, capsys
+    files, tampered, capsys
 ):
     name = first(files, 'scores/')
     files[name] += b'\n'
-    path = write_forged(tmp_path / 'p.zip', files, honest=True)
+    path = tampered(files)
     with user_error(name):
         VerifyRun.main(str(path))
     out = capsys.readouterr().out
@@ -474,7 +473,7 @@ def test_the_command_ends_with_an_error_where_something_is_wrong(
     assert name in out
 
 
-def test_a_run_in_which_a_system_did_not_run_is_consistent(copy_of, tmp_path):
+def test_a_run_in_which_a_system_did_not_run_is_consistent(copy_of, published):
     run = copy_of('both')
     for path in [
         *run.root.glob('dialogues/talker*/*.jsonl'),
@@ -482,6 +481,6 @@ def test_a_run_in_which_a_system_did_not_run_is_consistent(copy_of, tmp_path):
     ]:
         path.unlink()
     write_problems(run, {'talker': 'system talker: no file /home/me/m/model'})
-    path = publish(run, tmp_path / 'p.zip').path
+    path = published(run)
     assert check_pack(path).problems == []
     assert b'/home/me' not in b''.join(files_in(path).values())

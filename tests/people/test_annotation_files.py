@@ -18,6 +18,7 @@ from tests.people.test_export_crowdsourcing import read_by_acute
 from tests.support import simulated_annotators
 from tests.support.annotated_answers import HUMAN, SYSTEMS, TOXIC, answers_file, code
 from tests.support.user_error import user_error
+from tests.support.written import csv_rows, written
 
 
 @pytest.fixture
@@ -35,22 +36,12 @@ def export(tmp_path):
     return export
 
 
-def read_rows(path):
-    with path.open(newline='', encoding='utf-8-sig') as lines:
-        return list(csv.DictReader(lines))
-
-
 def read_lines(path):
     return [json.loads(line) for line in path.read_text().strip().split('\n')]
 
 
-def write_lines(path, rows):
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(''.join(json.dumps(row) + '\n' for row in rows))
-
-
-def write_rows(path, rows):
-    path.parent.mkdir(exist_ok=True)
+def write_rows(folder, name, rows):
+    path = folder / name
     with path.open('w', newline='', encoding='utf-8') as out:
         writer = csv.DictWriter(out, list(rows[0]))
         writer.writeheader()
@@ -58,24 +49,25 @@ def write_rows(path, rows):
     return path
 
 
-def fill(folder, answer, annotators=('ann', 'bob')):
+def fill(folder, answer):
     """
     Fill the sheets of a set by a function of (row, annotator); return the new folder.
     """
-    for number, name in enumerate(annotators, 1):
+    back = folder / 'back'
+    back.mkdir()
+    for number, name in enumerate(('ann', 'bob'), 1):
         (sheet,) = folder.glob(f'send/sheet-{number}.*')
         is_csv = sheet.suffix == '.csv'
-        rows = (read_rows if is_csv else read_lines)(sheet)
-        write = write_rows if is_csv else write_lines
-        write(
-            folder / 'back' / f'{name}{sheet.suffix}', [answer(r, name) for r in rows]
-        )
-    return folder / 'back'
+        read, write = (csv_rows, write_rows) if is_csv else (read_lines, written)
+        rows = [answer(row, name) for row in read(sheet)]
+        write(back, f'{name}{sheet.suffix}', rows)
+    return back
 
 
-def imported(folder, back, **options):
+def imported(folder, back=None, **options):
+    answers = [str(back or folder / 'back')]
     return ImportAnnotation.main(
-        key=str(folder), answers=[str(back)], bootstraps=50, **options
+        key=str(folder), answers=answers, bootstraps=50, **options
     )
 
 
@@ -120,7 +112,7 @@ def test_sheets_differ_in_order_and_sides_and_name_no_system(export):
         text = path.read_text(encoding='utf-8')
         assert [n for n in (*SYSTEMS, HUMAN, TOXIC, 'shuffled') if n in text] == []
     one, other = (
-        [row['row'].split('-') for row in read_rows(folder / 'send' / f'sheet-{k}.csv')]
+        [row['row'].split('-') for row in csv_rows(folder / 'send' / f'sheet-{k}.csv')]
         for k in (1, 2)
     )
     assert [item for item, _ in one] != [item for item, _ in other]
@@ -203,7 +195,7 @@ def test_the_side_does_not_matter_to_what_is_counted(export, format):
         assert ' to ' not in path.read_text()
         assert 'prompt ' not in path.read_text()
     with user_error('0 of 24 items have enough equal'):
-        imported(folder, folder / 'back', min_agreeing=('3',))
+        imported(folder, min_agreeing=('3',))
 
 
 def test_how_often_the_first_answer_was_preferred_is_a_note(export):
@@ -227,13 +219,9 @@ def test_flags_are_counted_for_the_answer_that_was_flagged(export):
 def test_labels_come_back_as_what_they_are_worth(export):
     folder = export(items='labels')
     label = {'Q': '-1', 'R': '\u22121', 'T': '0', 'M': '1', 'X': '-1'}
-    back = fill(folder, lambda row, _: {**row, 'label': label[row['answer'][0]]})
-    assert shares(imported(folder, back), 'mean') == {
-        'mary': 1,
-        'quill': -1,
-        'raven': -1,
-        'tern': 0,
-    }
+    results = answered(folder, lambda row, _: {**row, 'label': label[row['answer'][0]]})
+    worth = {'mary': 1, 'quill': -1, 'raven': -1, 'tern': 0}
+    assert shares(results, 'mean') == worth
 
 
 def test_who_guesses_is_listed_and_can_be_left_out(export):
@@ -247,27 +235,24 @@ def test_who_guesses_is_listed_and_can_be_left_out(export):
             good = 'AB'[row['answer_b'].endswith(f'to {number}')]
         return {**row, 'choice': good if name == 'ann' else rng.choice('AB')}
 
-    back = fill(folder, answer)
-    ann, bob = imported(folder, back).annotators
+    ann, bob = answered(folder, answer).annotators
     assert (ann.failed, ann.decided, ann.fails) == (0, 12, False)
     assert bob.fails
-    kept = imported(folder, back, drop_failed=True)
+    kept = imported(folder, drop_failed=True)
     assert kept.kappa.value is None  # of one annotator
-    rows = read_rows(folder / 'results' / 'annotators.csv')
+    rows = csv_rows(folder / 'results' / 'annotators.csv')
     assert [row['fails'] for row in rows] == ['no', 'yes']
 
 
 def test_only_items_with_enough_equal_answers_are_counted(export):
     folder = export()
-    back = fill(
-        folder,
-        lambda row, name: {
-            **row,
-            'choice': 'T' if name == 'ann' or row['prompt'] == 'prompt 0' else 'U',
-        },
-    )
-    everything = imported(folder, back)
-    agreed = imported(folder, back, min_agreeing=('2',))
+
+    def answer(row, name):
+        is_tie = name == 'ann' or row['prompt'] == 'prompt 0'
+        return {**row, 'choice': 'T' if is_tie else 'U'}
+
+    everything = answered(folder, answer)
+    agreed = imported(folder, min_agreeing=('2',))
     assert len(agreed.items) < len(everything.items)
     assert {*shares(agreed, 'tied').values()} == {1}
 
@@ -284,18 +269,10 @@ def test_acutes_own_table_is_read(export, tmp_path):
         order = [HUMAN, 'tern', 'raven', 'quill', TOXIC, 'shuffled']
         winner, loser = sorted(names, key=order.index)
         shown = dict(zip(names, pairing.pop('dialogue_dicts'), strict=True))
-        rows.append(
-            {
-                'worker': 'w',
-                'question': 'Which?',
-                'correct': -1,
-                'winner': winner,
-                'loser': loser,
-                'is_onboarding': False,
-                'pairs_to_eval': {**pairing, **shown},
-            }
-        )
-    path = write_rows(tmp_path / 'x.full.csv', rows)
+        row = {'worker': 'w', 'question': 'Which?', 'correct': -1, 'winner': winner}
+        row |= {'loser': loser, 'is_onboarding': False}
+        rows.append(row | {'pairs_to_eval': {**pairing, **shown}})
+    path = write_rows(tmp_path, 'x.full.csv', rows)
     results = imported(folder, path, format='acute_eval')
     wins = shares(results, 'wins')
     assert wins[HUMAN] == 1
@@ -315,10 +292,8 @@ def test_the_buckets_of_turn_annotations_are_read(export, tmp_path):
         good = judged['text'].startswith(code(HUMAN))
         ticks = {'label_-1': not good, 'label_0': False, 'label_1': good}
         subtasks.append({'data': [{**judged, 'agent_idx': 1, **ticks}]})
-    path = tmp_path / 'w1' / 'agent_data.json'
-    path.parent.mkdir()
-    path.write_text(json.dumps({'outputs': {'final_data': subtasks}}))
-    results = imported(folder, path.parent, format='turn_annotations')
+    written(tmp_path, 'agent_data.json', {'outputs': {'final_data': subtasks}})
+    results = imported(folder, tmp_path, format='turn_annotations')
     assert shares(results, 'mean') == {'mary': 1, 'quill': -1, 'raven': -1, 'tern': -1}
 
 
@@ -339,20 +314,22 @@ def test_a_mistake_in_a_sheet_is_refused_by_line_and_column(
         answered(folder, lambda row, _: {**row, **change})
 
 
-def test_two_answers_about_an_item_no_answers_and_a_wrong_key_are_refused(export):
+def test_two_answers_about_an_item_no_answers_and_a_wrong_key_are_refused(
+    export, tmp_path
+):
     folder = export()
-    (folder / 'back').mkdir()
+    (tmp_path / 'empty').mkdir()
     with user_error('--answers'):
-        imported(folder, folder / 'back')
+        imported(folder, tmp_path / 'empty')
     with user_error('--answers'):
         answered(folder, lambda row, _: row)
-    rows = read_rows(folder / 'send' / 'sheet-1.csv')
-    write_rows(folder / 'back' / 'ann.csv', [{**rows[0], 'choice': 'A'}] * 2)
+    rows = csv_rows(folder / 'send' / 'sheet-1.csv')
+    write_rows(folder / 'back', 'ann.csv', [{**rows[0], 'choice': 'A'}] * 2)
     with user_error(r'ann\.csv:3: ann'):
-        imported(folder, folder / 'back')
-    (folder / 'key.json').write_text('{"schema": 1}')
+        imported(folder)
+    written(folder, 'key.json', {'schema': 1})
     with user_error(r'--key .*key\.json'):
-        imported(folder, folder / 'back')
+        imported(folder)
 
 
 def test_pages_about_recorded_answers_are_checked_in_the_same_way(

@@ -45,19 +45,14 @@ def answers(table):
 
 def test_an_answer_about_a_pair_counts_for_both_systems():
     key = key_of('pair', {1: 'xy', 2: 'yz', 3: 'zx'})
-    given = answers(
-        {
-            'ann': {1: 'a', 2: 'tie', 3: 'unrelated'},
-            'bob': {1: 'a', 2: 'b', 3: 'unrelated'},
-        }
-    )
+    ann = {1: 'a', 2: 'tie', 3: 'unrelated'}
+    given = answers({'ann': ann, 'bob': {**ann, 2: 'b'}})
     results = annotation_results(given, key, bootstraps=20)
-    counts = {(s.system, s.name): (s.count, s.total) for s in results.shares}
-    assert counts['x', 'wins'] == (2, 4)
-    assert counts['x', 'unrelated'] == (2, 4)
-    assert counts['y', 'loses'] == (3, 4)
-    assert counts['y', 'tied'] == (1, 4)
-    assert counts['z', 'wins'] == (1, 4)
+    counts = {(s.system, s.name): s.count for s in results.shares}
+    expected = {('x', 'wins'): 2, ('x', 'unrelated'): 2, ('y', 'loses'): 3}
+    expected |= {('y', 'tied'): 1, ('z', 'wins'): 1}
+    assert expected.items() <= counts.items()
+    assert {share.total for share in results.shares} == {4}
     table = head_to_head(given, key)
     assert table['y', 'z'] == {'tied': 1, 'loses': 1}
     assert table['z', 'y'] == {'tied': 1, 'wins': 1}

@@ -38,16 +38,10 @@ def import_chats(tmp_path, chats, **options):
 def test_a_chat_becomes_a_dialogue_of_a_person_with_the_system(tmp_path, chats):
     run = RunFolder.existing(import_chats(tmp_path, chats))
     assert set(run.manifest.targets) == set(SYSTEMS)
-    (pairing,) = [p for p in run.pairings if 'good' in (p.first, p.second)]
-    dialogue = run.read_dialogues(run.shard(pairing.id, 0))[0]
-    assert dialogue.id == 'good0'
-    turns = [(u.speaker, u.text, u.given) for u in dialogue.utterances]
-    assert turns == [
-        ('human', 'Hi!', True),
-        ('good', SAID[0], False),
-        ('human', SAID[1], True),
-        ('good', SAID[2], False),
-    ]
+    (dialogue,) = [one for one in run.iter_dialogues() if one.id == 'good0']
+    assert dialogue.speakers == ('human', 'good') * 2
+    assert dialogue.texts == ('Hi!', *SAID)
+    assert [u.given for u in dialogue.utterances] == [True, False] * 2
 
 
 def test_an_opening_that_parlai_put_into_the_systems_mouth_is_not_judged(tmp_path):
@@ -62,7 +56,7 @@ def test_an_opening_that_parlai_put_into_the_systems_mouth_is_not_judged(tmp_pat
     personas = [['I like tea.'], ['I like dogs.']]
     write_chat(chats, '7', dialog=seeds + said, personas=personas)
     run = RunFolder.existing(import_chats(tmp_path, chats))
-    (dialogue,) = run.read_dialogues(run.shard(run.pairings[0].id, 0))
+    (dialogue,) = run.iter_dialogues()
     assert [u.given for u in dialogue.utterances] == [True, True, True, False]
 
 

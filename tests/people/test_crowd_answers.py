@@ -3,7 +3,6 @@ Readers of what crowdsourcing tasks record.
 """
 
 import csv
-import json
 
 import pytest
 
@@ -12,20 +11,20 @@ from parlai_ext.people.crowd_answers import read_crowd_answers
 from tests.support.model_chats import write_chat
 from tests.support.shared_data import shared
 from tests.support.user_error import user_error
+from tests.support.written import csv_rows, written
 
 LONG = 'Who would you prefer to talk to for a long conversation?'
 HEADER = ['worker', 'question', 'correct', 'winner', 'loser', 'is_onboarding']
 
 
-def read(format, *paths, questionnaire=None):
-    return read_crowd_answers(format, list(map(str, paths)), questionnaire)
+def read(format, path):
+    return read_crowd_answers(format, [str(path)], None)
 
 
 def test_acutes_own_output_gives_its_own_grid():
     folder = shared('parlai_acute_eval') / 'expected_test_outputs'
     judgements = read('acute_eval', folder / 'test_full_csv.csv')
-    with (folder / 'test_significance_csv.csv').open() as lines:
-        (row,) = csv.DictReader(lines)
+    (row,) = csv_rows(folder / 'test_significance_csv.csv')
     wins = [c.winner for c in judgements.comparisons]
     for k in '12':
         assert wins.count(row[f'model{k}']) == int(row[f'numwins{k}'])
@@ -77,10 +76,8 @@ def test_ratings_of_a_chat_answer_the_questions_in_order(tmp_path):
     ratings = read('model_chat', tmp_path).ratings
     values = {(r.system, r.rater, r.dialogue_id, r.dimension): r.value for r in ratings}
     names = ('Fluency', 'Specificity', 'Sensibleness', 'Overall')
-    assert values == {
-        ('sysA', 'w1', '7', name): value
-        for name, value in zip(names, (4, 5, 3, 4), strict=True)
-    }
+    keys = [('sysA', 'w1', '7', name) for name in names]
+    assert values == dict(zip(keys, (4, 5, 3, 4), strict=True))
 
 
 def test_a_chat_that_failed_quality_control_is_dropped(tmp_path):
@@ -118,15 +115,15 @@ def test_problems_of_turns_are_better_the_fewer_they_are(tmp_path):
 
 
 def agent_data(folder, annotator, known, marks):
-    path = folder / 'run' / 'hit' / annotator / 'agent_data.json'
-    path.parent.mkdir(parents=True)
+    folder = folder / 'run' / 'hit' / annotator
+    folder.mkdir(parents=True)
     turns = [
         {'text': 'Hi', 'agent_idx': 0, 'do_annotate': False},
         {'text': 'Yes', 'agent_idx': 1, 'do_annotate': True, 'other_metadata': known},
     ]
     turns[1] |= marks
     data = {'outputs': {'final_data': [{'subtask_index': 0, 'data': turns}]}}
-    path.write_text(json.dumps(data))
+    written(folder, 'agent_data.json', data)
 
 
 def test_annotated_turns_are_those_of_the_exported_dialogue(tmp_path):
@@ -144,7 +141,6 @@ def test_annotated_turns_are_those_of_the_exported_dialogue(tmp_path):
 
 
 def test_plain_csv_is_read_as_human_scores_are(tmp_path):
-    path = tmp_path / 'people.csv'
-    path.write_text('system,dimension,value,rater,dialogue_id\na,Overall,4,w,d\n')
-    (row,) = read('csv', path).ratings
+    text = 'system,dimension,value,rater,dialogue_id\na,Overall,4,w,d\n'
+    (row,) = read('csv', written(tmp_path, 'people.csv', text)).ratings
     assert (row.system, row.value, row.rater, row.dialogue_id) == ('a', 4.0, 'w', 'd')

@@ -24,8 +24,7 @@ TARGETS = ('quill', 'raven', 'tern')
 
 @pytest.fixture
 def run(tmp_path):
-    rated_run(tmp_path / 'run', TARGETS)
-    return tmp_path / 'run'
+    return rated_run(tmp_path / 'run', TARGETS).root
 
 
 def export(run, format, **options):

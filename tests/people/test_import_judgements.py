@@ -2,7 +2,6 @@
 The command `import_judgements`: answers become judgements and a ranking.
 """
 
-import csv
 import json
 import random
 
@@ -16,6 +15,7 @@ from parlai_ext.files.human_scores import read_human_scores
 from tests.support.report_example import example_run
 from tests.support.simulated_annotators import answers_file, ranked_names, read_key
 from tests.support.user_error import user_error
+from tests.support.written import csv_rows
 
 # the example run scores its second target above its first, and so on
 STRENGTHS = {'quill': 1.0, 'raven': 2.5, 'tern': 4.0}
@@ -24,9 +24,7 @@ OPENERS = [f'opener {k}' for k in range(8)]
 
 @pytest.fixture
 def run(tmp_path):
-    folder = tmp_path / 'run'
-    example_run(folder, tuple(STRENGTHS), openers=OPENERS)
-    return folder
+    return example_run(tmp_path / 'run', tuple(STRENGTHS), openers=OPENERS).root
 
 
 @pytest.fixture
@@ -144,7 +142,7 @@ def test_the_judged_set_is_one_that_the_bench_reads(run, answers):
     import_all(run, answers)
     folder = run / 'people' / 'judgements'
     judged = read_card(str(folder / 'judged.yaml')).read(folder / 'judged.jsonl')
-    rows = list(csv.DictReader((folder / 'judgements.csv').open()))
+    rows = csv_rows(folder / 'judgements.csv')
     counts = judged.counts()
     assert (counts['items'], counts['annotations']) == (6, len(rows))
     item = judged.items[0]

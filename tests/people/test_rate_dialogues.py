@@ -19,9 +19,7 @@ OPENERS = ('hello there', 'good morning', 'nice day', 'how are you', 'what is ne
 
 @pytest.fixture
 def run(tmp_path):
-    folder = tmp_path / 'run'
-    example_run(folder, TARGETS, openers=OPENERS)
-    return folder
+    return example_run(tmp_path / 'run', TARGETS, openers=OPENERS).root
 
 
 def test_a_page_names_no_system_and_no_dialogue(run):

@@ -12,7 +12,7 @@ from parlai_ext.commands.import_annotation import ImportAnnotation
 from parlai_ext.commands.import_judgements import ImportJudgements
 from parlai_ext.commands.rate_dialogues import RateDialogues
 from tests.support.annotated_answers import answers_file
-from tests.support.browser import BROWSER, MISSING, Browser
+from tests.support.browser import Browser
 from tests.support.planted_run import rated_run
 from tests.support.report_example import example_run
 from tests.support.simulated_annotators import (
@@ -23,7 +23,6 @@ from tests.support.simulated_annotators import (
 )
 
 pytest_plugins = ['tests.support.browser']
-pytestmark = pytest.mark.skipif(BROWSER is None, reason=MISSING)
 STRENGTHS = {'quill': 1.0, 'raven': 2.5, 'tern': 4.0}
 HOSTILE = (
     '<img src=x onerror="document.title=1"></script><script>document.title=1</script>'
@@ -44,9 +43,7 @@ STATE = """(() => {
 
 @pytest.fixture
 def run(tmp_path):
-    folder = tmp_path / 'run'
-    rated_run(folder, tuple(STRENGTHS))
-    return folder
+    return rated_run(tmp_path / 'run', tuple(STRENGTHS)).root
 
 
 @pytest.fixture

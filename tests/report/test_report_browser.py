@@ -8,13 +8,11 @@ import pytest
 
 from parlai_ext.report.page import write_report
 from parlai_ext.view.text import one_line, visible
-from tests.support.browser import BROWSER, MISSING
 from tests.support.check_example import FAILS, WEAK, example_card, example_check
 from tests.support.hostile_strings import RUN, SCRIPT, SCRIPTS
 from tests.support.report_example import SCORER, example_ranking, example_run
 
 pytest_plugins = ['tests.support.browser']
-pytestmark = pytest.mark.skipif(BROWSER is None, reason=MISSING)
 CONTROL = f'<img src="data:," onerror="{RUN}">'
 PAYLOADS = [
     *SCRIPTS,
@@ -88,8 +86,20 @@ def test_the_policy_alone_stops_what_escaping_would_let_through(
     assert not browser.evaluate('document.getElementById("browser").hidden')
 
 
-def test_the_pointer_on_a_row_tells_its_two_intervals(tmp_path, browser):
-    browser.open(write_report(example_run(tmp_path / 'run'), example_ranking()))
+def test_the_first_screen_has_the_leaderboard_and_its_rows_tell_two_intervals(
+    tmp_path, browser
+):
+    names = [f'system {k}' for k in range(5)]
+    check = example_check({'Overall': WEAK})
+    ranking = example_ranking(names, judge_check=check, judge=example_card())
+    browser.show(width=1280, height=800)
+    browser.open(write_report(example_run(tmp_path / 'run', targets=names), ranking))
+    rows = '"#leaderboard .panel:first-of-type .board tr"'
+    ends = browser.evaluate(
+        f'[...document.querySelectorAll({rows})]'
+        '.map((row) => row.getBoundingClientRect().bottom)'
+    )
+    assert len(ends) == 1 + len(names) and ends[-1] <= 800
     for width in (1280, 400):
         browser.show(width=width, height=800)
         tooltip = browser.evaluate("""(() => {
@@ -99,8 +109,8 @@ def test_the_pointer_on_a_row_tells_its_two_intervals(tmp_path, browser):
       const [x, y] = [box.x + box.width / 2, box.y + box.height / 2];
       return document.elementFromPoint(x, y).closest('svg').textContent;
     })()""")
-        assert 'any partners like these: −1.500 to −0.500' in tooltip
-        assert 'these partners only: −1.200 to −0.800' in tooltip
+        assert 'any partners like these: −1.50 to −0.50' in tooltip
+        assert 'these partners only: −1.20 to −0.80' in tooltip
 
 
 def test_reader_sees_why_there_is_no_score(tmp_path, browser):

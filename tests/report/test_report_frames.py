@@ -48,11 +48,7 @@ def test_the_figure_has_each_system_with_its_score_and_intervals():
     assert axes.get_ylim()[0] > axes.get_ylim()[1]
     ends = [list(line.get_xdata()) for line in axes.get_lines()]
     # of a, whose score is -1.4: partners like these, these partners, the score
-    assert ends[3:6] == [
-        pytest.approx([-1.9, -0.9]),
-        pytest.approx([-1.6, -1.2]),
-        pytest.approx([-1.4]),
-    ]
+    assert sum(ends[3:6], []) == pytest.approx([-1.9, -0.9, -1.6, -1.2, -1.4])
 
 
 def test_a_dimension_that_is_not_there_is_refused_with_the_nearest():

@@ -24,12 +24,10 @@ from parlai_ext.results.rank import rank_run
 from parlai_ext.results.tables import read_tables
 from parlai_ext.tournament.section import tournament_sentence
 from tests.report.test_report_browser import PAYLOADS
-from tests.support.browser import BROWSER, MISSING
 from tests.support.report_example import tournament_result
 from tests.tournament.test_rank import SCORER, WORTH, played
 
 pytest_plugins = ['tests.support.browser']
-needs_browser = pytest.mark.skipif(BROWSER is None, reason=MISSING)
 
 
 def shelf_of(run, ranking):
@@ -78,7 +76,6 @@ def test_without_a_tournament_nobody_wins(tmp_path):
     assert shelf_of(run, ranking)['a', 'b']['won'] is None
 
 
-@needs_browser
 def test_a_dialogue_is_found_under_its_second_speaker_too(tmp_path, browser):
     browser.open(write_report(*ranked(tmp_path)))
     browser.choose('#filter-target', 'c')
@@ -160,7 +157,6 @@ def test_both_sides_of_a_game_have_a_value_of_their_own():
     assert (data['whole'], data['whole_partner']) == ([-1.0], [-4.0])
 
 
-@needs_browser
 def test_reader_sees_tournament_and_marks(tmp_path, browser):
     run = played(tmp_path / 'run', worth={'diversity': WORTH['wit']})
     name = run.scores(SCORER).root.name
@@ -173,7 +169,6 @@ def test_reader_sees_tournament_and_marks(tmp_path, browser):
     assert 'NaN' not in seen and 'undefined' not in seen
 
 
-@needs_browser
 def test_names_in_a_tournament_are_shown_and_never_run(tmp_path, browser):
     names = PAYLOADS[5:8]
     worth = {PAYLOADS[8]: dict(zip(names, (1.0, 2.0, 3.0), strict=True))}

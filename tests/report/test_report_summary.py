@@ -230,21 +230,20 @@ def ranked(tmp_path_factory):
     return ranking, dimension_details(run, ranking, read_tables(run, SCORER))
 
 
-def by_question(ranking, details=None):
+def by_question(ranking, details=None, dimension='Overall', remarks=()):
     view = RankingView(ranking, {}, details or {})
-    return {one.question: one for one in answers(view, 'Overall')}
+    return {one.question: one for one in answers(view, dimension, remarks)}
 
 
 def test_the_lead_is_the_paired_difference_to_the_second_system(ranked):
     # floors lead in these made-up scores, and are no part of the claim
     ranking, details = ranked
     found = by_question(*ranked)
+    lead, leader = found['By how much'], found['Who leads']
     pair = details['Overall'].by_names['beta', 'alpha']
-    assert found['By how much'].text.endswith(' over alpha')
-    assert found['By how much'].text.startswith(signed(pair.difference, 2))
-    assert f'of {pair.n} dialogues' in found['By how much'].more
-    assert found['Who leads'].text == 'beta'
-    assert 'below the floor floor-x' in found['Who leads'].more
+    assert lead.text == f'{signed(pair.difference, 2)} over alpha'
+    assert f'of {pair.n} dialogues' in lead.more
+    assert leader.text == 'beta' and 'below the floor floor-x' in leader.more
 
 
 @pytest.mark.parametrize(
@@ -261,22 +260,22 @@ def test_whether_to_believe_it_is_what_the_check_says(outcome, believed):
 def test_each_dimension_has_answers_of_its_own():
     check = example_check({'Overall': PASSES, 'Fluency': FAILS})
     ranking = example_ranking(judge_check=check)
-    leader, lead, _, trust = answers(RankingView(ranking, {}), 'Fluency')
+    found = by_question(ranking, dimension='Fluency')
+    leader = found['Who leads']
     assert leader.text == 'Nobody' and 'Fluency' in leader.more
-    assert lead.text == 'Not known'
-    assert trust.text.startswith('No:')
-    assert answers(RankingView(ranking, {}), 'Overall')[0].text == 'beta'
+    assert found['By how much'].text == 'Not known'
+    assert found['Believe it?'].text.startswith('No:')
+    assert by_question(ranking)['Who leads'].text == 'beta'
     # the lead in a tournament is its rating; on a dimension of its scores it is not
     games = replace(ranking, tournament=tournament_result({'alpha': 1.0, 'beta': 2.0}))
-    assert answers(RankingView(games, {}), 'Overall')[1].text == 'Rating 2.0'
-    assert 'Rating' not in answers(RankingView(games, {}), 'Fluency')[1].text
+    assert by_question(games)['By how much'].text == 'Rating 2.0'
+    found = by_question(games, dimension='Fluency')
+    assert 'Rating' not in found['By how much'].text
 
 
 def test_remarks_are_among_the_reasons_to_believe():
-    trust = answers(RankingView(example_ranking(), {}), 'Overall', ['its audit fails'])[
-        -1
-    ]
-    assert 'its audit fails' in trust.more
+    found = by_question(example_ranking(), remarks=['its audit fails'])
+    assert 'its audit fails' in found['Believe it?'].more
 
 
 def test_tables_that_would_say_nothing_are_empty():

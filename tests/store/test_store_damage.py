@@ -22,6 +22,7 @@ from tests.support.mutations import mutations
 from tests.support.store_samples import (
     SIGNATURE,
     files_under,
+    first_shard,
     sample_manifest,
     sample_run,
     whole_run,
@@ -44,14 +45,11 @@ def shard(request, root):
     A shard's path and how it is read; it is mended afterwards.
     """
     run = RunFolder.existing(root)
-    name = run.pairings[0].id
-    [path] = (root / request.param).rglob(f'{name}/00000.jsonl')
+    [path] = (root / request.param).rglob(f'{run.pairings[0].id}/00000.jsonl')
     intact = path.read_bytes()
-    reader = {
-        'dialogues': run.read_dialogues,
-        'scores': run.scores(SIGNATURE).read,
-    }[request.param]
-    yield path, lambda: reader(run.shard(name, 0))
+    is_scores = request.param == 'scores'
+    read = run.scores(SIGNATURE).read if is_scores else run.read_dialogues
+    yield path, lambda: read(first_shard(run))
     path.write_bytes(intact)
 
 
@@ -179,13 +177,13 @@ def test_a_record_of_a_scorer_of_another_kind_is_refused(root):
 def test_a_missing_shard_is_named(tmp_path):
     run = sample_run(tmp_path)
     with user_error(r'00000\.jsonl is missing'):
-        run.read_dialogues(run.shard(run.pairings[0].id, 0))
+        run.read_dialogues(first_shard(run))
 
 
 def test_scores_of_changed_dialogues_are_refused(tmp_path):
     whole_run(tmp_path)
     run = RunFolder.existing(tmp_path)
-    shard = run.shard(run.pairings[0].id, 1)
+    shard = first_shard(run, 1)
     path = run.dialogues_path(shard)
     record = json.loads(path.read_bytes())
     del record['checksum']
@@ -293,7 +291,7 @@ def test_dialogues_over_other_openers_than_the_manifests_are_refused(tmp_path):
     save(tmp_path, manifest)
     run = RunFolder.existing(tmp_path)
     with user_error('00000.jsonl: these are dialogues over other'):
-        run.read_dialogues(run.shard(run.pairings[0].id, 0))
+        run.read_dialogues(first_shard(run))
 
 
 def test_a_ranking_may_not_ask_for_all_memory(tmp_path):

@@ -17,6 +17,7 @@ from parlai_ext.store.lines import decode, encode
 from tests.support.store_samples import (
     SIGNATURE,
     files_under,
+    first_shard,
     sample_dialogue,
     sample_manifest,
     sample_run,
@@ -57,16 +58,12 @@ def said(run, text, **changes):
     ]
 
 
-def first(run):
-    return run.shard(run.pairings[0].id, 0)
-
-
 def write(run, text='fine', **changes):
     """
     Write the first shard's dialogues, and return them.
     """
     dialogues = said(run, text, **changes)
-    run.write_dialogues(first(run), dialogues)
+    run.write_dialogues(first_shard(run), dialogues)
     return dialogues
 
 
@@ -99,14 +96,14 @@ def test_a_score_that_is_no_number_is_refused_and_nothing_is_written(run):
     score = replace(scored[1].scores[0], value=math.inf)
     scored[1] = replace(scored[1], scores=(score,))
     with pytest.raises(ValueError):
-        run.scores(SIGNATURE).write(first(run), scored)
+        run.scores(SIGNATURE).write(first_shard(run), scored)
     assert files_under(run.root) == before
 
 
 def test_scores_come_back_as_they_were(run):
     scored = [sample_scores(one) for one in write(run)]
-    run.scores(SIGNATURE).write(first(run), scored)
-    assert run.scores(SIGNATURE).read(first(run)) == scored
+    run.scores(SIGNATURE).write(first_shard(run), scored)
+    assert run.scores(SIGNATURE).read(first_shard(run)) == scored
 
 
 def test_the_same_run_makes_the_same_bytes(tmp_path):
@@ -129,15 +126,15 @@ def test_a_shard_that_is_there_is_never_changed(run):
 def test_records_of_another_place_are_refused(run):
     dialogues = said(run, 'fine')
     for shard, wrong in (
-        (first(run), dialogues[::-1]),
-        (first(run), []),
+        (first_shard(run), dialogues[::-1]),
+        (first_shard(run), []),
         (run.shard(run.pairings[1].id, 0), dialogues),
     ):
         with pytest.raises(ValueError, match='no dialogues of'):
             run.write_dialogues(shard, wrong)
     write(run)
     with pytest.raises(ValueError, match='other dialogues'):
-        run.scores(SIGNATURE).write(first(run), [ScoredDialogue('x', ())] * 2)
+        run.scores(SIGNATURE).write(first_shard(run), [ScoredDialogue('x', ())] * 2)
 
 
 @pytest.mark.parametrize('name', ['../outside', '/tmp/outside', 'a/../../b', ''])
@@ -172,9 +169,9 @@ def test_text_of_the_run_is_utf8_even_with_lone_surrogates(run):
 def test_we_and_parlai_read_hard_texts_as_they_were(run, text):
     conversations = pytest.importorskip('parlai.utils.conversations').Conversations
     dialogues = write(run, text, ended_by='a', reason=f'said {text}')
-    assert run.read_dialogues(first(run)) == dialogues
+    assert run.read_dialogues(first_shard(run)) == dialogues
     # it sees one line a dialogue, wherever `str.splitlines` ends one
-    read = conversations(str(run.dialogues_path(first(run))))
+    read = conversations(str(run.dialogues_path(first_shard(run))))
     assert [[(turn.id, turn.text) for turn in one.turns] for one in read] == [
         [(act.speaker, act.text) for act in one.utterances] for one in dialogues
     ]

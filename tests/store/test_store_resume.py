@@ -109,13 +109,8 @@ def test_changed_partners_openers_and_shard_size_are_refused(tmp_path):
         'shard_size': 5,
     }
     message = refused(tmp_path, other.changed(**changes))
-    for words in (
-        'partners.p2: ',
-        'partners.p3: (absent)',
-        'openers.content: ',
-        '2 → 5',
-    ):
-        assert words in message
+    named = ('partners.p2: ', 'partners.p3: (absent)', 'openers.content: ', '2 → 5')
+    assert all(words in message for words in named)
 
 
 def test_a_target_that_is_something_else_now_is_refused_with_its_options(tmp_path):

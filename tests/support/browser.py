@@ -104,6 +104,8 @@ class Browser:
         self.downloads = profile / 'downloads'
 
     def __enter__(self):
+        if BROWSER is None:
+            pytest.skip(MISSING)
         self.downloads.mkdir(parents=True, exist_ok=True)
         read_end, self.write_to = os.pipe()
         self.read_from, write_end = os.pipe()

@@ -10,10 +10,13 @@ from pathlib import Path
 import yaml
 
 from parlai_ext.commands.evaluate_systems import EvaluateSystems
+from parlai_ext.packs.check_pack import Checker
 from parlai_ext.packs.pack import INDEX, zip_bytes
 from parlai_ext.packs.publish import publish_run
+from parlai_ext.scoring.registry import load_protocol_file
 from parlai_ext.store import RunFolder
 from parlai_ext.store.lines import checksum, decode_shard, dumps, encode_shard
+from tests.support.on_cpu import CPU
 
 FLOOR = 'parlai_ext.agents.mini_floor.mini_floor:MiniFloorAgent'
 SYSTEMS = {
@@ -68,6 +71,14 @@ def make_run(root, targets, batchsize=2, flags=None, **changed):
         **(flags or {}),
     )
     return RunFolder.existing(root)
+
+
+def checker_of(folder, targets, **changed):
+    """
+    Return somebody who has these targets, the partners and the scorer.
+    """
+    config = protocol_file(folder / 'mine', targets, **changed)
+    return Checker(CPU, load_protocol_file(config).protocol)
 
 
 def publish(run, path, **options):

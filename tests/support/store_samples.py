@@ -62,6 +62,13 @@ def sample_run(folder, *targets, **changed):
     return RunFolder.open(folder, sample_manifest(*targets, **changed))
 
 
+def first_shard(run, place=0):
+    """
+    Return a shard of the first pairing.
+    """
+    return run.shard(run.pairings[0].id, place)
+
+
 def sample_dialogue(pairing, opener):
     """
     Return a dialogue of five utterances.

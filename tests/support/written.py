@@ -2,6 +2,7 @@
 Small files for tests.
 """
 
+import csv
 import io
 import json
 import struct
@@ -23,6 +24,14 @@ def written(folder, name, data):
         data = (data if isinstance(data, str) else json.dumps(data)).encode()
     path.write_bytes(data)
     return path
+
+
+def csv_rows(path):
+    """
+    Return the rows of a CSV file by the names of its columns.
+    """
+    with open(path, newline='', encoding='utf-8-sig') as lines:
+        return list(csv.DictReader(lines))
 
 
 def changed_json(path, **more):

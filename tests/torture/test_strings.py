@@ -6,7 +6,6 @@ import html
 
 import pytest
 
-from tests.support.browser import BROWSER, MISSING
 from torture import strings
 from torture.strings import (
     STRINGS,
@@ -34,7 +33,6 @@ def test_stand_ins_are_read_back():
     assert without_stand_ins('␡␀⟨U+10FFFF⟩') == '\x7f\0\U0010ffff'
 
 
-@pytest.mark.skipif(BROWSER is None, reason=MISSING)
 def test_a_page_that_does_not_escape_is_noticed(tmp_path):
     def page(name, content):
         path = tmp_path / f'{name}.html'

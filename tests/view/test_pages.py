@@ -7,7 +7,7 @@ import re
 import pytest
 
 from parlai_ext.view.page import TEMPLATES
-from tests.support.browser import BROWSER, MISSING, STICKING
+from tests.support.browser import STICKING
 from tests.support.pages import example_pages
 
 pytest_plugins = ['tests.support.browser']
@@ -49,7 +49,6 @@ def test_tables_and_frames_are_written_in_one_template_each():
         assert [name for name, text in texts.items() if mark in text] == [home]
 
 
-@pytest.mark.skipif(BROWSER is None, reason=MISSING)
 @pytest.mark.parametrize('kind', KINDS)
 def test_nothing_sticks_out_and_an_accessibility_engine_finds_nothing(
     browser, pages, kind

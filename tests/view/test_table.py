@@ -56,11 +56,8 @@ def test_a_file_has_six_figures_both_ends_and_no_formula():
 def test_the_data_frame_has_the_columns_of_the_file():
     frame = Table(COLUMNS, ROWS).frame()
     assert list(frame.columns) == ['name', 'n', 'score', 'score_low', 'score_high']
-    assert frame['score'][0] == 0.612346 and frame['score'].isna().tolist() == [
-        False,
-        False,
-        True,
-    ]
+    assert frame['score'][0] == 0.612346
+    assert frame['score'].isna().tolist() == [False, False, True]
 
 
 def test_a_column_may_be_shown_only_or_in_files_only():
