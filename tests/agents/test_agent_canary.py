@@ -62,7 +62,6 @@ def test_in_a_dialogue_a_parrot_knows_its_given_utterance():
         kind: load_system(System(kind, {'model': 'ext:canary', 'canary_kind': kind}))
         for kind in ('opener_parrot', 'echo')
     }
-    lane = row(*players, ['I am sad.', 'Oh no.'])
-    (dialogue,) = play([lane], players, 5)
+    (dialogue,) = play([row(*players, ['I am sad.', 'Oh no.'])], players, 5)
     texts = [utterance.text for utterance in dialogue.utterances]
     assert texts == ['I am sad.', 'Oh no.', 'I am sad.', 'I am sad.', 'I am sad.']

@@ -43,7 +43,8 @@ def trained(tmp_path_factory, bases):
     base = shutil.copytree(bases['llama'], home / 'base')
     data = pairs(home)
     opt = training(data, home / 'model', hf_model=str(base))
-    before = EvalModel.main(**evaluation(data), model='ext:causal_lm', **only_base(opt))
+    untrained = {k: v for k, v in opt.items() if k not in ('model_file', 'optimizer')}
+    before = EvalModel.main(**untrained, datatype='test')
     valid, test = TrainModel.main(**opt, num_epochs=8)
     shutil.rmtree(base)
     return home / 'model', data, before, test
@@ -68,16 +69,6 @@ def training(data, model_file, **more):
         'no_cuda': True,
         **more,
     }
-
-
-def evaluation(data):
-    names = ('task', 'toxic_data', 'skip_generation', 'no_cuda', 'batchsize')
-    opt = training(data, '')
-    return {name: opt[name] for name in names} | {'datatype': 'test'}
-
-
-def only_base(opt):
-    return {name: opt[name] for name in ('hf_model', 'text_truncate', 'label_truncate')}
 
 
 def loaded(opt):
@@ -108,8 +99,7 @@ def test_the_loss_is_that_of_transformers_over_the_label_alone(bases):
         clone.observe(Message(text=a, eval_labels=[b], episode_done=True))
         for clone, (a, b) in zip(clones, texts, strict=True)
     ]
-    batch = agent.batchify(seen)
-    ours = float(agent.compute_loss(batch))
+    ours = float(agent.compute_loss(agent.batchify(seen)))
     network = AutoModelForCausalLM.from_pretrained(bases['llama'])
     total, n = 0.0, 0
     for one in seen:

@@ -176,25 +176,22 @@ def test_a_system_role_that_is_insisted_on_is_refused(template, why):
         form(template, system_prompt='warm', hf_system_role='system')
 
 
-def test_a_system_role_can_be_declined():
-    made = form(EACH, system_prompt='warm', hf_system_role='user')
-    assert written(made) == 'u:warm\n\ntea'
-
-
-def test_nothing_is_refused_without_a_system_prompt_or_with_a_role_for_it():
-    assert written(form(REFUSING, hf_system_role='system')) == 'u:tea'
-    assert written(form(EACH, system_prompt='warm')) == 's:warm u:tea'
-
-
-def test_a_template_is_told_the_same_day_whenever_it_runs():
-    assert written(form(DATED)) == '26 Jul 2024 u:tea'
-    assert written(form(DATED, hf_date='2025-01-02')) == '02 Jan 2025 u:tea'
-
-
-def test_template_arguments_reach_the_template():
-    assert written(form(THINKING, hf_template_args={'enable_thinking': True})) == (
-        'think u:tea'
-    )
+@pytest.mark.parametrize(
+    'template, opt, text',
+    [
+        # a system role can be declined
+        (EACH, {'system_prompt': 'warm', 'hf_system_role': 'user'}, 'u:warm\n\ntea'),
+        # nothing is refused without a system prompt, or with a role for it
+        (REFUSING, {'hf_system_role': 'system'}, 'u:tea'),
+        (EACH, {'system_prompt': 'warm'}, 's:warm u:tea'),
+        # the same day whenever it runs
+        (DATED, {}, '26 Jul 2024 u:tea'),
+        (DATED, {'hf_date': '2025-01-02'}, '02 Jan 2025 u:tea'),
+        (THINKING, {'hf_template_args': {'enable_thinking': True}}, 'think u:tea'),
+    ],
+)
+def test_what_a_template_is_told(template, opt, text):
+    assert written(form(template, **opt)) == text
 
 
 def numbered(n):
@@ -210,22 +207,6 @@ def plain(separator=' </s> ', prompt='', seq2seq=False):
     return PlainForm(tokenizer, style, separator, seq2seq)
 
 
-@pytest.mark.parametrize(
-    'limit, cut, words',
-    [
-        # five turns of a word and an end token are 10
-        (10, 0, 'i you we they tea'),
-        (9, 1, 'you we they tea'),
-        (5, 3, 'they tea'),
-    ],
-)
-def test_the_oldest_turns_are_cut(limit, cut, words):
-    made = plain()
-    found = fit_prompt(made, numbered(5), limit)
-    text = made.tokenizer.decode(found.ids, skip_special_tokens=True)
-    assert (text, found.cut) == (words, cut)
-
-
 def chat(prompt=''):
     tokenizer = make_tokenizer(WORDS)
     tokenizer.chat_template = TEMPLATE
@@ -233,20 +214,24 @@ def chat(prompt=''):
 
 
 @pytest.mark.parametrize(
-    'limit, start',
+    'make, limit, cut',
     [
+        # five turns of a word and an end token are 10
+        (plain, 10, 0),
+        (plain, 9, 1),
+        (plain, 5, 3),
         # <s>, three tokens a message, <|assistant|>: 17 for five
-        (17, 0),
-        (16, 2),
-        (10, 4),
+        (chat, 17, 0),
+        (chat, 16, 2),
+        (chat, 10, 4),
     ],
 )
-def test_a_chat_that_is_cut_begins_with_the_user(limit, start):
-    made = chat()
+def test_the_oldest_turns_are_cut_and_a_chat_begins_with_the_user(make, limit, cut):
+    made = make()
     found = fit_prompt(made, numbered(5), limit)
-    left = ' '.join(WORDS[start:5])
+    left = ' '.join(WORDS[cut:5])
     assert made.tokenizer.decode(found.ids, skip_special_tokens=True) == left
-    assert found.cut == start
+    assert found.cut == cut
 
 
 @pytest.mark.parametrize(

@@ -101,30 +101,27 @@ def reply(player, participant, text):
     return act['text'], act['safety']
 
 
-def test_a_toxic_prompt_is_deflected_and_the_system_is_told(layer):
-    player = loaded(layer('Notes'))
+@pytest.mark.parametrize(
+    'agent, first, check, second, answer',
+    [
+        ('Notes', f'a {BAD} thing', 'prompt', 'tea', 'so tea'),
+        ('Rude', 'tea', 'answer', 'please', 'fine'),
+    ],
+)
+def test_what_is_toxic_is_replaced_and_the_system_is_told_what_was_said(
+    layer, agent, first, check, second, answer
+):
+    player = loaded(layer(agent))
     participant = player.join()
-    text, check = reply(player, participant, f'a {BAD} thing')
-    assert (text in SAID, check) == (True, 'prompt')
-    assert reply(player, participant, 'tea') == ('so tea', 'none')
+    text, fired = reply(player, participant, first)
+    assert (text in SAID, fired) == (True, check)
+    assert reply(player, participant, second) == (answer, 'none')
     assert participant.agent.participant.agent.notes == [
-        ('heard', f'a {BAD} thing'),
+        ('heard', first),
         ('said', text),
-        ('heard', 'tea'),
-        ('said', 'so tea'),
+        ('heard', second),
+        ('said', answer),
     ]
-
-
-def test_a_toxic_answer_is_replaced_and_never_heard_of_again(layer):
-    player = loaded(layer('Rude'))
-    participant = player.join()
-    text, check = reply(player, participant, 'tea')
-    assert (text in SAID, check) == (True, 'answer')
-    assert reply(player, participant, 'please') == ('fine', 'none')
-    said = [
-        t for what, t in participant.agent.participant.agent.notes if what == 'said'
-    ]
-    assert said == [text, 'fine']
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ from statistics import mean
 import pytest
 from parlai.core.loader import load_agent_module
 from parlai.core.message import Message
-from parlai.core.metrics import Metric
 from parlai.core.params import ParlaiParser
 from parlai.scripts.eval_model import EvalModel
 
@@ -34,8 +33,6 @@ from tests.support.scoring_samples import (
 from tests.support.shared_data import shared
 from tests.support.tiny_models import make_generator, sentences
 from tests.support.user_error import user_error
-
-SEEN = Message(text='b', context=['a'], later=['c'], speaker='x', episode_done=True)
 
 
 class Recorder(Scorer):
@@ -65,7 +62,8 @@ class WholeRecorder(Recorder):
 )
 def test_a_whole_dialogue_is_an_item_without_a_response(kind, context, response):
     agent = ScorerAgent({}, shared={'opt': {}, 'scorer': kind()})
-    (act,) = agent.batch_act([SEEN])
+    seen = Message(text='b', context=['a'], later=['c'], speaker='x', episode_done=True)
+    (act,) = agent.batch_act([seen])
     assert [(i.context, i.response) for i in agent.scorer.items] == [
         (context, response)
     ]
@@ -173,18 +171,6 @@ def followups(tmp_path_factory):
     return str(path)
 
 
-def fed_agent(judge):
-    return FedAgent({}, {'scorer': known_fed(judge, SETS), 'opt': {}})
-
-
-def message_of_text(text, context=()):
-    return Message(text=text, context=list(context), episode_done=True)
-
-
-def numbers(report):
-    return {k: v.value() if isinstance(v, Metric) else v for k, v in report.items()}
-
-
 def stage_means(run, signature):
     found = {}
     for shard in run.dialogue_shards():
@@ -217,8 +203,9 @@ def test_eval_model_gives_the_averages_of_the_stage(
     score_run(run, scorer)
     expected = stage_means(run, scorer.signature)
     given = {'model': agent, 'task': 'ext:dialogues', 'run_dir': str(run.root)}
-    found = numbers(EvalModel.main(**given, batchsize=3, **by_user))
-    assert {name: found[name] for name in expected} == pytest.approx(expected, rel=1e-5)
+    report = EvalModel.main(**given, batchsize=3, **by_user)
+    found = {name: report[name].value() for name in expected}
+    assert found == pytest.approx(expected, rel=1e-5)
     polarity = flags.get('fed_polarity', (own or {}).get('polarity', 'negative'))
     assert scorer.options.polarity == polarity
 
@@ -230,8 +217,12 @@ def test_a_run_names_no_scorer_from_outside_for_eval_model(tmp_path):
 
 
 def test_contexts_that_the_judge_cut_are_counted_and_padding_is_not_scored():
-    agent = fed_agent(CuttingJudge(lambda *_: (-1.0,), 7, 1))
-    seen = [message_of_text('a'), message_of_text('c', ['a', 'b'])]
+    scorer = known_fed(CuttingJudge(lambda *_: (-1.0,), 7, 1), SETS)
+    agent = FedAgent({}, {'scorer': scorer, 'opt': {}})
+    seen = [
+        Message(text=text, context=context, episode_done=True)
+        for text, context in (('a', []), ('c', ['a', 'b']))
+    ]
     *acts, padding = agent.batch_act([*seen, Message.padding_example()])
     assert 'scores' not in padding
     assert [act['num_truncated'] for act in acts] == [0, 7]

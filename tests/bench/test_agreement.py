@@ -44,25 +44,31 @@ def tell(context, followup):
     return (LIKELY[context[-1]][ORDER.index(followup)],)
 
 
-def scores_of(chats, followups=SETS):
-    fed = known_fed(KnownJudge(tell), followups, polarity='both')
+def scores_of(chats, scorer=None):
+    scorer = scorer or known_fed(KnownJudge(tell), SETS, polarity='both')
     indices = [range(1, len(one.utterances), 2) for one in chats]
-    return mean_scores(
-        zip(chats, fed.score_dialogues(chats, indices), strict=True), fed
-    )
+    scored = scorer.score_dialogues(chats, indices)
+    return mean_scores(zip(chats, scored, strict=True), scorer)
 
 
 def said(values, dimension='Wit', bot='bot', rater=None):
     return [HumanJudgement(bot, dimension, v, rater, d) for d, v in values.items()]
 
 
-def found(chats, human, level='dialogue', **options):
-    rows = agreement(
-        scores_of(chats), human, source='people.csv', bootstraps=200, **options
-    )['rows']
-    return {
-        (row['dimension'], row['variant']): row for row in rows if row['level'] == level
-    }
+def agreed(human, chats=None, scorer=None):
+    """
+    Return how the scores of chats agree with people.
+    """
+    scores = scores_of(chats or CHATS, scorer)
+    return agreement(scores, human, source='people.csv', bootstraps=50)
+
+
+def by_variant(rows, level='dialogue'):
+    return {(r['dimension'], r['variant']): r for r in rows if r['level'] == level}
+
+
+def found(chats, human, level='dialogue'):
+    return by_variant(agreed(human, chats)['rows'], level)
 
 
 CHATS = [chat('1', 'ab'), chat('2', 'c'), chat('3', 'd'), chat('4', 'b')]
@@ -82,12 +88,12 @@ def test_coefficients_are_those_of_scipy(variant):
     row = found(CHATS, said(human))['Wit', variant]
     means = [scores_of(CHATS).means[variant, 'Wit']['bot', d] for d in human]
     people = list(human.values())
-    assert row['spearman']['value'] == pytest.approx(
-        stats.spearmanr(means, people).statistic
-    )
-    assert row['pearson']['value'] == pytest.approx(
-        stats.pearsonr(means, people).statistic
-    )
+    for name, coefficient in (
+        ('spearman', stats.spearmanr),
+        ('pearson', stats.pearsonr),
+    ):
+        expected = coefficient(means, people).statistic
+        assert row[name]['value'] == pytest.approx(expected)
 
 
 def test_without_praise_there_is_no_value_and_fed_is_the_complaints():
@@ -137,14 +143,10 @@ class Length(Scorer):
 
 def test_a_scorer_without_variants_has_one_row_for_each_dimension():
     chats = [chat(str(n), ['w ' * n]) for n in (1, 2, 3, 4)]
-    scored = Length().score_dialogues(chats, [[1]] * 4)
-    scores = mean_scores(zip(chats, scored, strict=True), Length())
     human = said({'1': 1, '2': 2, '3': 4, '4': 3}, 'Words')
-    rows = agreement(scores, human, source='', bootstraps=9)['rows']
-    assert [(r['level'], r['variant']) for r in rows] == [
-        ('dialogue', 'length'),
-        ('system', 'length'),
-    ]
+    rows = agreed(human, chats, Length())['rows']
+    assert [row['level'] for row in rows] == ['dialogue', 'system']
+    assert {row['variant'] for row in rows} == {'length'}
     # 1, 2, 3, 4 words against 1, 2, 4, 3: sum d^2 = 2, so 1 - 6 * 2 / 60
     assert rows[0]['spearman']['value'] == pytest.approx(0.8)
 
@@ -187,27 +189,22 @@ def test_judgements_that_fit_nothing_are_one_line(human, problem):
 
 def test_some_judgements_that_fit_nothing_are_counted():
     human = said({'1': 1, '2': 2, '3': 3, '9': 3, '8': 3})
-    result = agreement(scores_of(CHATS), human, source='', bootstraps=9)
+    result = agreed(human)
     assert '2 judgements are of no scored dialogue or system' in result['notes']
     assert 'nobody judged: Sense' in result['notes']
 
 
 def test_contexts_that_the_judge_cut_are_told():
     fed = known_fed(CuttingJudge(tell, 3, 2), SETS, polarity='both')
-    indices = [range(1, len(one.utterances), 2) for one in CHATS]
-    pairs = zip(CHATS, fed.score_dialogues(CHATS, indices), strict=True)
-    scores = mean_scores(pairs, fed)
     # dialogue 1 alone has a second turn
-    [note] = agreement(scores, said({'1': 1, '2': 2}), source='', bootstraps=9)[
-        'notes'
-    ][:1]
+    note = agreed(said({'1': 1, '2': 2}), scorer=fed)['notes'][0]
     assert note.startswith('1 of 5 contexts were too long')
 
 
 def example():
     human = said({'1': 3, '2': 1, '3': 2, '4': 5})
     human += said({'1': 1, '2': 2, '3': 4}, 'Sense')
-    return agreement(scores_of(CHATS), human, source='', bootstraps=50)
+    return agreed(human)
 
 
 def test_table_is_narrow_and_says_what_is_missing():
@@ -219,8 +216,6 @@ def test_table_is_narrow_and_says_what_is_missing():
 
 def test_the_csv_has_a_row_for_each_variant():
     rows = list(csv.DictReader(agreement_table(example()['rows']).csv().split('\n')))
-    by_variant = {
-        (r['dimension'], r['variant']): r for r in rows if r['level'] == 'dialogue'
-    }
-    assert len(by_variant) == 6
-    assert by_variant['Sense', 'w/o neg']['spearman'] == ''
+    found = by_variant(rows)
+    assert len(found) == 6
+    assert found['Sense', 'w/o neg']['spearman'] == ''

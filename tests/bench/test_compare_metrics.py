@@ -88,6 +88,14 @@ def compared(tmp_path):
     return compare
 
 
+def of_set(result, name, field):
+    """
+    Return a field of each scorer's place on a set.
+    """
+    places = [place for place in result.places if place.set_name == name]
+    return {place.scorer: getattr(place, field) for place in places}
+
+
 def difference(result, first, second, set_name, quality=None):
     [row] = [
         row
@@ -110,8 +118,8 @@ def with_quality(one, name, seed=9):
 def test_planted_scorers_are_told_apart_or_not(compared):
     result = compared(set_points('one'), set_points('two'))
     for set_name in ('one', 'two', ALL_SETS):
-        of_set = {p.scorer: p.cluster for p in result.places if p.set_name == set_name}
-        assert of_set == {'good': 1, 'twin': 1, 'bad': 2}
+        clusters = of_set(result, set_name, 'cluster')
+        assert clusters == {'good': 1, 'twin': 1, 'bad': 2}
 
 
 def test_williams_test_is_for_independent_items_only(compared):
@@ -142,7 +150,7 @@ def test_a_quality_by_its_name_leaves_out_sets_without_it(compared):
     points = [with_quality(set_points('one'), 'Fluent'), set_points('two')]
     result = compared(*points, quality='fluent')
     assert {row.set_name for row in result.differences} == {'one', ALL_SETS}
-    clusters = {p.scorer: p.cluster for p in result.places if p.set_name == 'one'}
+    clusters = of_set(result, 'one', 'cluster')
     assert clusters['bad'] == 1 and clusters['good'] > 1
     with user_error(r"--quality Fluet.*'Fluent'"):
         compared(*points, quality='Fluet')
@@ -169,16 +177,9 @@ def test_a_copy_of_a_quality_changes_no_p_value_over_all_sets(compared):
     # contexts are swapped in all qualities together, so a copy is no new evidence
     one = set_points('one')
     twice = replace(one, human={**one.human, 'Copy': one.human['Overall']})
-    p_values = [
-        difference(
-            compared(points, quality=EACH),
-            'good',
-            'twin',
-            ALL_SETS,
-        ).p
-        for points in (one, twice)
-    ]
-    assert p_values[0] == pytest.approx(p_values[1])
+    results = (compared(points, quality=EACH) for points in (one, twice))
+    first, other = (difference(r, 'good', 'twin', ALL_SETS).p for r in results)
+    assert first == pytest.approx(other)
 
 
 def test_p_values_are_adjusted_over_sets_and_qualities(compared):
@@ -208,8 +209,7 @@ def test_a_set_that_few_scorers_judge_is_in_no_mean_over_sets(compared):
     one, two = set_points('one'), set_points('two', seed=1)
     scores = {'good': two.scores['good']}
     result = compared(one, replace(two, scores=scores))
-    of_all = {p.scorer: p.spearman for p in result.places if p.set_name == ALL_SETS}
-    of_one = {p.scorer: p.spearman for p in result.places if p.set_name == 'one'}
+    of_all, of_one = (of_set(result, name, 'spearman') for name in (ALL_SETS, 'one'))
     assert of_all == pytest.approx(of_one) and len(of_one) == 3
 
 

@@ -2,7 +2,6 @@
 A user's own judged set, CSV or JSON lines, from `run_bench` to `compare_metrics`.
 """
 
-import json
 import re
 
 import pytest
@@ -13,6 +12,7 @@ from parlai_ext.bench.tables import best_sentence
 from parlai_ext.commands.compare_metrics import CompareMetrics
 from parlai_ext.commands.run_bench import RunBench, read_judged_sets
 from tests.support.user_error import user_error
+from tests.support.written import written
 
 SAID = 'tests.support.bench_samples:SaidNumber'
 N = 24
@@ -49,7 +49,7 @@ def write_csv(folder, name='mine.csv', lengths=LENGTHS):
     (folder / name).write_text('\n'.join(lines) + '\n')
 
 
-def write_jsonl(folder, name='mine.jsonl', lengths=LENGTHS):
+def write_jsonl(folder):
     rows = [
         {
             'context': [f'question {k}'],
@@ -57,9 +57,9 @@ def write_jsonl(folder, name='mine.jsonl', lengths=LENGTHS):
             'system': 'bot',
             'annotations': {'Overall': [value]},
         }
-        for k, (text, value) in enumerate(zip(responses(lengths), HUMAN, strict=True))
+        for k, (text, value) in enumerate(zip(responses(), HUMAN, strict=True))
     ]
-    (folder / name).write_text(''.join(json.dumps(row) + '\n' for row in rows))
+    written(folder, 'mine.jsonl', rows)
 
 
 @pytest.fixture

@@ -128,23 +128,15 @@ def test_the_agreement_of_the_paper_stands_beside_ours():
 def test_a_bench_s_paper_stands_below_the_scorers_of_its_kind():
     made = bench({'fed_turn': {'Overall': 0.5}, 'usr_topical': {'Overall': -0.25}})
     [scorer] = made.scorers
-    rows = [
-        replace(
-            row,
-            scorer='FED, small',
-            is_overall=True,
-            correlations={**row.correlations, 'pearson': Correlation(0.1, 10)},
-        )
-        for row in made.rows
-    ]
-    [one] = figure_tables(
-        replace(
-            made,
-            scorers=(replace(scorer, label='FED, small'),),
-            rows=tuple(rows),
-            published='Park et al. 2024, Table 1',
-        )
-    )
+    rows = []
+    for row in made.rows:
+        both = {**row.correlations, 'pearson': Correlation(0.1, 10)}
+        about = {'scorer': 'FED, small', 'is_overall': True, 'correlations': both}
+        rows.append(replace(row, **about))
+    scorers = (replace(scorer, label='FED, small'),)
+    paper = 'Park et al. 2024, Table 1'
+    whole = replace(made, scorers=scorers, rows=tuple(rows), published=paper)
+    [one] = figure_tables(whole)
     # Table 1 of the paper, and means by pencil
     rows = one.table.rows
     assert rows[:2] == [

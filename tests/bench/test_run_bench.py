@@ -48,6 +48,19 @@ def bench_of(folder, *variants, sets=None, plan=None, **more):
     return run_bench(plan, sets or {'small': judged_set()}, folder, **more)[0]
 
 
+def row_of(bench, label, level='turn'):
+    return bench.row(label, 'small', level)
+
+
+def plan_of(folder, text, sets=(), **more):
+    """
+    Return the plan that a bench file with this text says.
+    """
+    path = folder / 'mine.yaml'
+    path.write_text(text)
+    return bench_plan([], sets, str(path), **more)
+
+
 @pytest.fixture(autouse=True)
 def nothing_seen():
     Counted.seen = []
@@ -56,20 +69,12 @@ def nothing_seen():
 
 def test_annotations_far_from_the_others_of_their_item_are_left_out(tmp_path):
     plain = judged_set()
-    far = Annotation('far', 100.0)
-    spoilt = replace(
-        plain,
-        items=tuple(
-            replace(
-                item,
-                annotations={
-                    **item.annotations,
-                    'Overall': (*item.annotations['Overall'], far),
-                },
-            )
-            for item in plain.items
-        ),
-    )
+    items = []
+    for item in plain.items:
+        overall = (*item.annotations['Overall'], Annotation('far', 100.0))
+        annotations = {**item.annotations, 'Overall': overall}
+        items.append(replace(item, annotations=annotations))
+    spoilt = replace(plain, items=tuple(items))
     left = bench_of(tmp_path, sets={'small': spoilt}, outlier_deviations=1)
     assert left.rows == bench_of(tmp_path / 'plain', sets={'small': plain}).rows
     assert left.sets[0].n_outliers == 100
@@ -118,19 +123,18 @@ def test_a_killed_bench_loses_one_batch_at_most(tmp_path):
 )
 def test_a_missing_score_is_a_reason_and_does_not_stop_the_rest(tmp_path, name, reason):
     bench = bench_of(tmp_path, variant(name), variant())
-    row = bench.row(name, 'small', 'turn')
+    row = row_of(bench, name)
     assert re.search(reason, row.reason)
     assert (row.n, row.value()) == (0, None)
-    assert bench.row('Counted', 'small', 'turn').value() is not None
+    assert row_of(bench, 'Counted').value() is not None
 
 
 def test_an_item_without_a_reference_is_dropped_and_counted(tmp_path):
     whole = judged_set()
     items = [replace(i, references=('well',)) for i in whole.items[:90]]
     some = replace(whole, items=(*items, *whole.items[90:]))
-    row = bench_of(tmp_path, variant('NeedsReferences'), sets={'small': some}).row(
-        'NeedsReferences', 'small', 'turn'
-    )
+    bench = bench_of(tmp_path, variant('NeedsReferences'), sets={'small': some})
+    row = row_of(bench, 'NeedsReferences')
     assert (row.n, row.dropped) == (90, 10)
 
 
@@ -149,10 +153,7 @@ def test_trivial_scorers_stand_beside_and_the_main_score_meets_every_quality(tmp
     trivial = [scorer.label for scorer in bench.scorers if scorer.is_trivial]
     assert trivial == ['length', 'distinct', 'repetition', 'overlap']
     # the number of words is what `Counted` counts
-    length, counted = (
-        bench.row(label, 'small', 'turn').value() for label in ('length', 'Counted')
-    )
-    assert length == counted
+    assert row_of(bench, 'length').value() == row_of(bench, 'Counted').value()
     rows = bench.main_rows('Counted', 'small', 'turn')
     assert [row.quality for row in rows] == ['Overall', 'Relevant']
 
@@ -165,11 +166,9 @@ def test_items_of_a_context_are_drawn_together():
 
 
 def test_systems_with_their_own_contexts_get_equal_shares():
-    items = [
-        replace(item, context=(item.id,))
-        for item in judged_set(systems=tuple('ab')).items
-    ]
-    drawn = drawn_set(replace(judged_set(), items=tuple(items)), 10, seed=0)
+    both = judged_set(systems=tuple('ab'))
+    items = [replace(item, context=(item.id,)) for item in both.items]
+    drawn = drawn_set(replace(both, items=tuple(items)), 10, seed=0)
     assert sorted(item.system for item in drawn.items) == [*'aaaaabbbbb']
 
 
@@ -263,20 +262,15 @@ mean_ranks:
     ],
 )
 def test_a_bench_file_names_its_mistakes(tmp_path, text, place):
-    path = tmp_path / 'mine.yaml'
-    path.write_text(text)
     with user_error(rf'mine\.yaml.*{place}'):
-        bench_plan([], [], str(path))
+        plan_of(tmp_path, text)
 
 
 def test_the_command_line_replaces_only_what_it_says_of_a_set(tmp_path):
-    path = tmp_path / 'bench.yaml'
-    path.write_text(
-        'scorers: {length: {name: length}}\nsets: {some: {max_items: 9, turns: 1}}\n'
-    )
-    fewer = bench_plan([], [], str(path), max_items=5).choice('some')
+    text = 'scorers: {length: {name: length}}\nsets: {some: {max_items: 9, turns: 1}}\n'
+    fewer = plan_of(tmp_path, text, max_items=5).choice('some')
     assert (fewer.max_items, fewer.turns) == (5, 1)
-    more = bench_plan([], ['some'], str(path), turns=3).choice('some')
+    more = plan_of(tmp_path, text, ['some'], turns=3).choice('some')
     assert (more.max_items, more.turns) == (9, 3)
 
 
@@ -296,11 +290,11 @@ def test_follow_ups_are_asked_once_for_all_polarities(tmp_path, monkeypatch):
     assert sum(asked) == 10
     alone = bench_of(tmp_path / 'alone', three[2], sets=sets)
     assert alone.scorers[0] == together.scorers[2]
-    scores = [
+    first, other = (
         read_points(tmp_path / folder, 'small').scores['both']
         for folder in ('together', 'alone')
-    ]
-    assert scores[0] == pytest.approx(scores[1], abs=1e-5)
+    )
+    assert first == pytest.approx(other, abs=1e-5)
 
 
 def test_scores_of_turns_do_not_pass_for_those_of_whole_dialogues(tmp_path):
@@ -370,11 +364,8 @@ def test_the_item_of_the_page_is_that_with_the_most_different_ranks():
     place, table = disputed_item(one)
     assert place == 0
     # of three, three and two
-    assert [(label, rank) for label, _, rank in table.rows] == [
-        ('people', '3 of 3'),
-        ('same', '3 of 3'),
-        ('other', '1 of 2'),
-    ]
+    ranks = {label: rank for label, _, rank in table.rows}
+    assert ranks == {'people': '3 of 3', 'same': '3 of 3', 'other': '1 of 2'}
 
 
 def test_the_page_has_dots_and_texts_of_items_and_escapes_them(tmp_path):
@@ -414,8 +405,8 @@ def test_a_scorer_that_another_process_has_is_a_reason(tmp_path):
     )
     with locked(lock):
         bench = bench_of(tmp_path)
-    assert 'in use' in bench.row('Counted', 'small', 'turn').reason
-    assert bench.row('length', 'small', 'turn').value() is not None
+    assert 'in use' in row_of(bench, 'Counted').reason
+    assert row_of(bench, 'length').value() is not None
 
 
 def test_a_slow_scorer_scores_fewer_items_and_its_cell_says_so(tmp_path):
@@ -423,13 +414,9 @@ def test_a_slow_scorer_scores_fewer_items_and_its_cell_says_so(tmp_path):
     plan = BenchPlan((variant(), slow), max_items=50)
     bench = bench_of(tmp_path, plan=plan)
     assert len(Counted.seen) == 50 + 20
-    rows = {
-        (label, level): bench.row(label, 'small', level)
-        for label in ('Counted', 'slow')
-        for level in ('turn', 'system')
-    }
-    assert (rows['slow', 'turn'].n, rows['slow', 'turn'].dropped) == (20, 0)
-    assert (rows['slow', 'system'].n, rows['slow', 'system'].n_items) == (5, 20)
+    turns, systems = (row_of(bench, 'slow', level) for level in ('turn', 'system'))
+    assert (turns.n, turns.dropped) == (20, 0)
+    assert (systems.n, systems.n_items) == (5, 20)
     assert not bench.reasons['slow']
     lines = [line for line in bench_lines(bench) if line.startswith('slow')]
     assert [line.endswith(' n 20') for line in lines] == [True, False]
@@ -441,23 +428,21 @@ def test_a_slow_scorer_scores_fewer_items_and_its_cell_says_so(tmp_path):
 
 
 def test_a_bench_file_says_what_each_scorer_scores(tmp_path):
-    path = tmp_path / 'mine.yaml'
-    path.write_text(
+    text = (
         'scorers:\n'
         '  few: {name: relevance, max_items: 7}\n'
         'sets:\n'
         '  fed_turn: {scorers: [few, length]}\n'
     )
-    plan = bench_plan([], [], str(path))
+    plan = plan_of(tmp_path, text)
     assert plan.variants[0].section == {'name': 'relevance'}
     assert plan.variants[0].max_items == 7
     assert plan.choice('fed_turn').scorers == ('few', 'length')
-    path.write_text(MEMBERS.replace('MEMBER', 'repetition'))
-    ranks = bench_plan([], [], str(path)).mean_ranks
+    ranks = plan_of(tmp_path, MEMBERS.replace('MEMBER', 'repetition')).mean_ranks
     assert ranks == {'both': ('long', 'repetition')}
     section = '{name: holistic, dimension: Fluency, sets: [esl]}'
-    path.write_text(f'scorers:\n  fluency: {section}\nsets:\n  esl: {{}}\n')
-    [one] = bench_plan([], [], str(path)).variants
+    text = f'scorers:\n  fluency: {section}\nsets:\n  esl: {{}}\n'
+    [one] = plan_of(tmp_path, text).variants
     assert (one.section, one.dimension) == ({'name': 'holistic'}, 'Fluency')
     assert one.sets == ('esl',)
 
@@ -468,8 +453,8 @@ def test_a_set_may_be_for_some_scorers_only_and_a_scorer_for_some_sets(tmp_path)
     choice = SetChoice('small', scorers=('Counted', 'of_other'))
     plan = BenchPlan((variant(), of_other), (choice,))
     bench = bench_of(tmp_path, plan=plan, sets=sets)
-    assert 'other sets only' in bench.row('of_other', 'small', 'turn').reason
-    assert 'other scorers only' in bench.row('distinct', 'small', 'turn').reason
+    assert 'other sets only' in row_of(bench, 'of_other').reason
+    assert 'other scorers only' in row_of(bench, 'distinct').reason
 
 
 def test_a_row_may_be_about_one_dimension_of_a_scorer(tmp_path):
@@ -479,10 +464,9 @@ def test_a_row_may_be_about_one_dimension_of_a_scorer(tmp_path):
     )
     bench = bench_of(tmp_path, long, short)
     n_short = sum(len(item.response.split()) == 1 for item in judged_set().items)
-    rows = {name: bench.row(name, 'small', 'turn') for name in ('Long', 'Short')}
-    assert (rows['Long'].n, rows['Short'].n) == (100, 100 - n_short)
-    assert rows['Long'].dimension == 'Long' and rows['Long'].value() > 0
-    assert rows['Short'].value() < 0
+    long, short = (row_of(bench, name) for name in ('Long', 'Short'))
+    assert (long.n, short.n) == (100, 100 - n_short)
+    assert long.dimension == 'Long' and long.value() > 0 > short.value()
     assert bench.reasons['Long'] == {}
     assert bench.reasons['Short'] == {'small': {'one word': n_short}}
     assert len(list((tmp_path / 'scores').glob('*.jsonl'))) == 1 + len(TRIVIAL)
@@ -516,4 +500,4 @@ def test_its_row_is_the_correlation_of_the_mean_of_ranks(tmp_path):
 def test_a_member_that_cannot_be_scored_is_the_reason(tmp_path):
     plan = together(('NoModel', 'length'), variant('NoModel'), variant())
     bench = bench_of(tmp_path, plan=plan)
-    assert 'NoModel' in bench.row('together', 'small', 'turn').reason
+    assert 'NoModel' in row_of(bench, 'together').reason

@@ -67,8 +67,7 @@ def test_everything_is_collected_once(tmp_path, roster):
     said = [d for d in run.iter_dialogues() if d.pairing_id.startswith('echo--no-')]
     assert [d.opener_id for d in said] == [o.id for o in OPENERS]
     first = OPENERS[0].utterances
-    texts = [*first, first[1], 'no', 'no', 'no']
-    assert [*said[0].texts] == texts
+    assert [*said[0].texts] == [*first, first[1], 'no', 'no', 'no']
 
 
 @pytest.fixture(scope='module')

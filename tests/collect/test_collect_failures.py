@@ -15,9 +15,6 @@ from parlai_ext.systems import parlai_agents as agents
 from parlai_ext.worlds import block_player
 from tests.support.plans import collected, open_run, says, some_openers
 
-OPENERS = some_openers(4)
-TARGETS = ('a', 'b')
-
 
 class Line(Agent):
     """
@@ -37,8 +34,8 @@ def run_of(root, partners):
     """
     Open a bipartite run of two targets: shards of 2, 4 dialogues a pair.
     """
-    roster = Roster(tuple(says(name) for name in TARGETS), tuple(partners))
-    return open_run(root, roster, OPENERS, 2, batchsize=2, num_turns=4)
+    roster = Roster((says('a'), says('b')), tuple(partners))
+    return open_run(root, roster, some_openers(4), 2, batchsize=2, num_turns=4)
 
 
 LINE = System('line', {'model': f'{__name__}:Line'})
@@ -49,8 +46,7 @@ def test_a_line_cut_in_mid_run_stops_its_own_pairs_only(tmp_path, monkeypatch):
     # of a's 4 dialogues with it, 1 reply each: the first shard of 2 comes through
     monkeypatch.setattr(Line, 'left', 3)
     run = run_of(tmp_path, [LINE, says('yes', 'yes!')])
-    report = collected(run)
-    assert report.problems == (CUT,)
+    assert collected(run).problems == (CUT,)
     assert not_run.missing_by_pair(run) == {('a', 'line'): 2, ('b', 'line'): 4}
     assert not_run.missing_by_target(run, run.plan) == {'a': 2, 'b': 4}
     assert not_run.not_run_notes(run) == [

@@ -45,6 +45,15 @@ def imported(games, run, **options):
     )
 
 
+@pytest.fixture
+def run(games):
+    """
+    The folder of a run of the games.
+    """
+    imported(games, games.parent / 'run')
+    return games.parent / 'run'
+
+
 def run_of(games, **options):
     """
     Import the games into the folder beside them, and return the run.
@@ -68,37 +77,33 @@ def test_the_folder_holds_what_the_files_hold(games, tmp_path):
     assert found['C', 'C'] == ['C: i like tea', 'C: me too']
 
 
-def test_the_same_again_changes_nothing(games, tmp_path):
-    assert imported(games, tmp_path / 'run').written
-    before = files_of(tmp_path / 'run')
-    times = {p: p.stat().st_mtime_ns for p in (tmp_path / 'run').rglob('*.jsonl')}
-    assert not imported(games, tmp_path / 'run').written
-    assert files_of(tmp_path / 'run') == before
+def test_the_same_again_changes_nothing(games, run):
+    before = files_of(run)
+    times = {p: p.stat().st_mtime_ns for p in run.rglob('*.jsonl')}
+    assert not imported(games, run).written
+    assert files_of(run) == before
     assert {p: p.stat().st_mtime_ns for p in times} == times
 
 
-def test_where_the_files_lie_and_who_imports_them_changes_no_byte(games, tmp_path):
-    imported(games, tmp_path / 'one')
+def test_where_the_files_lie_changes_no_byte(games, run, tmp_path):
     moved = shutil.copytree(games, tmp_path / 'elsewhere' / 'games')
-    imported(moved, tmp_path / 'two')
-    assert files_of(tmp_path / 'one') == files_of(tmp_path / 'two')
+    imported(moved, tmp_path / 'other')
+    assert files_of(run) == files_of(tmp_path / 'other')
 
 
-def test_other_content_is_refused_and_nothing_touched(games, tmp_path):
-    imported(games, tmp_path / 'run')
-    before = files_of(tmp_path / 'run')
+def test_other_content_is_refused_and_nothing_touched(games, run):
+    before = files_of(run)
     (games / 'A_B.txt').write_text('A: hi\nB: other\n')
     with user_error('content: '):
-        imported(games, tmp_path / 'run')
-    assert files_of(tmp_path / 'run') == before
+        imported(games, run)
+    assert files_of(run) == before
 
 
-def test_a_deleted_shard_comes_back(games, tmp_path):
-    imported(games, tmp_path / 'run')
-    before = files_of(tmp_path / 'run')
-    next((tmp_path / 'run' / 'dialogues').rglob('*.jsonl')).unlink()
-    assert imported(games, tmp_path / 'run').written
-    assert files_of(tmp_path / 'run') == before
+def test_a_deleted_shard_comes_back(games, run):
+    before = files_of(run)
+    next((run / 'dialogues').rglob('*.jsonl')).unlink()
+    assert imported(games, run).written
+    assert files_of(run) == before
 
 
 def test_a_folder_with_something_else_is_left_alone(games, tmp_path):
@@ -194,10 +199,9 @@ def test_left_out_rows_are_said_in_the_ranking(games, tmp_path):
     assert any('1 dialogues were left out at the import' in note for note in notes)
 
 
-def test_systems_cannot_talk_on_in_an_imported_run(games, tmp_path):
-    imported(games, tmp_path / 'run')
+def test_systems_cannot_talk_on_in_an_imported_run(run):
     with user_error('holds imported dialogues'):
-        CollectDialogues.main(run_dir=tmp_path / 'run')
+        CollectDialogues.main(run_dir=run)
 
 
 def test_scored_by_the_shipped_judge_ranked_and_shown(games, tmp_path):

@@ -35,8 +35,7 @@ from tests.support.user_error import user_error
 
 def forecast_of(opt):
     run, machine = RunFolder.existing_or_none(opt['run_dir']), Machine.from_options(opt)
-    plan = plan_to_try(opt)
-    forecast = pilot(plan, machine, run, clock=CLOCK)
+    forecast = pilot(plan_to_try(opt), machine, run, clock=CLOCK)
     save_forecast(opt['run_dir'], forecast)
     return forecast
 
@@ -115,8 +114,7 @@ def test_a_pilot_leaves_its_forecast_and_the_run_may_still_be_another_one(
     opt = protocol(tmp_path, *TALKERS, num_dialogues=3)
     CollectDialogues.main(**opt, pilot=True)
     assert set(files_of(tmp_path / 'run')) == {'timing/forecast.json'}
-    report = CollectDialogues.main(**opt, num_turns=6, seed=5)
-    assert report.n_played == 6
+    assert CollectDialogues.main(**opt, num_turns=6, seed=5).n_played == 6
     lines = [x for x in capsys.readouterr().out.split('\n') if 'forecast ' in x]
     assert lines[-1] == (
         'forecast   not compared: it was made with other settings: '
@@ -160,8 +158,7 @@ def test_systems_that_do_not_fit_together_are_a_caution(tmp_path, monkeypatch):
 
 
 def test_a_run_without_a_pilot_has_no_times(tmp_path):
-    opt = protocol(tmp_path, *TALKERS)
-    run = play(opt)
+    run = play(protocol(tmp_path, *TALKERS))
     assert not (run.root / 'timing').exists()
     assert forecast_comparison_lines(run) == []
 

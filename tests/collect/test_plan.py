@@ -11,6 +11,7 @@ import yaml
 
 from parlai_ext.store import RunFolder
 from parlai_ext.worlds import pairings
+from tests.collect.test_preflight import protocol
 from tests.support.plans import make_plan, prepare
 from tests.support.user_error import user_error
 
@@ -29,27 +30,16 @@ def absent(name, **more):
     return {'name': name, 'opt': {'model_file': f'nowhere/{name}'}, **more}
 
 
-PLANNED = {
-    'pairing': 'bipartite',
-    'openers': 'ext:smalltalk',
-    'num_dialogues': 2,
-    'num_turns': 4,
-    'scorer': {'name': 'fed', 'judge_model_file': 'zoo:mini/judge/model'},
-}
-
-
 @pytest.fixture
 def config(tmp_path, monkeypatch):
     """
-    Return a writer of the protocol `mine` with these targets and partners.
+    Return a writer of the options of a run with these targets and partners.
     """
     monkeypatch.delenv('PARLAI_DATAPATH', raising=False)
 
     def write(targets, partners, **more):
-        roster = {'targets': targets, 'partners': partners}
-        path = tmp_path / 'mine.yaml'
-        path.write_text(yaml.safe_dump({**PLANNED, **more, 'roster': roster}))
-        return {'config': str(path), 'datapath': str(tmp_path / 'data')}
+        opt = protocol(tmp_path, targets, partners, **more)
+        return {**opt, 'datapath': str(tmp_path / 'data')}
 
     return write
 
@@ -74,7 +64,7 @@ def protocol_in(signature):
 
 def test_without_a_partner_the_protocol_has_another_name(config):
     plan = plan_without(config([says('t')], [says('p'), absent('q'), absent('r')]))
-    name = 'mine-without-2-of-3-partners'
+    name = 'protocol-without-2-of-3-partners'
     assert protocol_in(plan.manifest.signature) == f'protocol:{name}'
     # what ranking.json and the page show as the protocol's name
     assert plan.manifest.protocol.name == plan.protocol.name == name
@@ -85,44 +75,42 @@ def test_a_whole_run_and_one_without_a_target_have_the_protocols_name(config):
     whole = make_plan(config([says('t')], [says('p')]))
     plan = plan_without(config([says('t'), absent('u')], [says('p')]))
     assert plan.manifest.signature == whole.manifest.signature
-    assert protocol_in(whole.manifest.signature) == 'protocol:mine'
+    assert protocol_in(whole.manifest.signature) == 'protocol:protocol'
     assert plan.left_out == (
         'u: model_file: there is no file nowhere/u: no folder nowhere',
     )
 
 
-def test_a_target_that_would_part_a_pair_is_refused(config, tmp_path, monkeypatch):
+def test_a_target_that_would_part_a_pair_is_refused(config, monkeypatch):
     def ring(targets, partners):
         return zip(targets, [*targets[1:], targets[0]], strict=True)
 
     for schemes in (pairings.PLAYED, pairings.SCHEMES):
         monkeypatch.setitem(schemes, 'ring', pairings.PairingScheme('', ring))
-    run = str(tmp_path / 'run')
-    opt = {**config([says('t'), says('u')], [], pairing='ring'), 'run_dir': run}
+    opt = config([says('t'), says('u')], [], pairing='ring')
     prepare(opt)
     prepare(opt)
     with user_error("'u' would no longer talk with 't'"):
         prepare({**opt, 'add_target': ['v=agent:fixed_response,fixed_response=v']})
 
 
-def test_the_run_goes_on_under_that_name(config, tmp_path):
+def test_the_run_goes_on_under_that_name(config):
     opt = config([says('t')], [says('p'), absent('q')])
-    opt |= {'skip_missing': True, 'run_dir': str(tmp_path / 'run')}
+    opt['skip_missing'] = True
     first, _ = prepare(opt)
     again, _ = prepare(opt)
     alone, _ = prepare({k: v for k, v in opt.items() if k != 'config'})
     assert first.manifest == again.manifest == alone.manifest
 
 
-def test_a_partner_that_turns_up_later_is_refused_by_name(config, tmp_path):
-    run = str(tmp_path / 'run')
+def test_a_partner_that_turns_up_later_is_refused_by_name(config):
     opt = config([says('t')], [says('p'), absent('q')])
-    prepare({**opt, 'skip_missing': True, 'run_dir': run})
-    before = RunFolder.existing(run).manifest
+    prepare({**opt, 'skip_missing': True})
+    before = RunFolder.existing(opt['run_dir']).manifest
     opt = config([says('t')], [says('p'), says('q')])
     with user_error(r'partners\.q'):
-        prepare({**opt, 'skip_missing': True, 'run_dir': run})
-    assert RunFolder.existing(run).manifest == before
+        prepare({**opt, 'skip_missing': True})
+    assert RunFolder.existing(opt['run_dir']).manifest == before
 
 
 @pytest.mark.parametrize('side', ['targets', 'partners'])
@@ -175,7 +163,7 @@ def test_partners_that_take_no_part_are_no_guesses_of_the_run(config):
 
 
 def test_a_guess_that_is_added_later_is_one(config, tmp_path):
-    opt = {**config([says('t')], [says('p')]), 'run_dir': str(tmp_path / 'run')}
+    opt = config([says('t')], [says('p')])
     prepare(opt)
     later = tmp_path / 'later.yaml'
     later.write_text(yaml.safe_dump(says('u', guess=True)))
@@ -183,20 +171,16 @@ def test_a_guess_that_is_added_later_is_one(config, tmp_path):
     assert run.manifest.guessed == ('u',)
 
 
-def test_replies_that_changed_are_refused_by_name(config, tmp_path, replies):
+def test_replies_that_changed_are_refused_by_name(config, replies):
     opt = config([says('t')], [retriever('p', str(replies))])
-    opt['run_dir'] = str(tmp_path / 'run')
     prepare(opt)
     replies.write_text('no\n')
     with user_error(r'partners\.p\.candidates'):
         prepare(opt)
 
 
-def test_a_target_whose_replies_are_gone_does_not_stop_its_run(
-    config, tmp_path, replies
-):
+def test_a_target_whose_replies_are_gone_does_not_stop_its_run(config, replies):
     opt = config([retriever('t', str(replies))], [says('p')])
-    opt['run_dir'] = str(tmp_path / 'run')
     before = prepare(opt)[0].manifest.targets
     replies.unlink()
     again, _ = prepare({k: v for k, v in opt.items() if k != 'config'})

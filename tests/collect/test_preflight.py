@@ -153,10 +153,8 @@ def test_what_cannot_be_loaded_may_be_left_out(tmp_path):
 
 
 def test_only_systems_with_work_left_are_tried(tmp_path):
-    opt = protocol(tmp_path, [FINE])
-    CollectDialogues.main(**opt)
-    added = protocol(tmp_path, [FINE, stub('Talker', 'new')])
-    found = preflighted(added)
+    CollectDialogues.main(**protocol(tmp_path, [FINE]))
+    found = preflighted(protocol(tmp_path, [FINE, stub('Talker', 'new')]))
     assert [one.system for one in found] == ['new', 'good']
 
 

@@ -13,8 +13,6 @@ from pathlib import Path
 import pytest
 import safetensors.torch
 import torch
-from parlai.core.agents import create_agent
-from parlai.core.params import ParlaiParser
 from parlai.core.script import superscript_main
 
 from parlai_ext.__main__ import main
@@ -39,6 +37,7 @@ from tests.support.store_samples import files_under
 from tests.support.tiny_models import make_generator, make_ranker, sentences
 from tests.support.user_error import user_error
 from tests.support.written import safetensors_of
+from tests.systems.test_safe_load import agent_of
 
 
 @pytest.fixture
@@ -50,9 +49,9 @@ def old(tmp_path):
     return tmp_path / 'old'
 
 
-def agent_of(path):
-    given = {'model_file': str(path), 'no_cuda': True, 'datatype': 'valid'}
-    return create_agent(ParlaiParser(True, True).parse_kwargs(**given))
+@pytest.fixture
+def output(tmp_path):
+    return tmp_path / 'new.safetensors'
 
 
 def replies(path, **opt):
@@ -74,8 +73,8 @@ def converted(source, output, **options):
 
 
 @pytest.mark.parametrize('make', [make_generator, make_ranker])
-def test_a_converted_model_says_the_same_with_the_first_gone(make, old, tmp_path):
-    source, output = make(old), tmp_path / 'new.safetensors'
+def test_a_converted_model_says_the_same_with_the_first_gone(make, old, output):
+    source = make(old)
     before, weights = replies(source), agent_of(source).model.state_dict()
     converted(source, output)
     for path in old.iterdir():
@@ -87,9 +86,8 @@ def test_a_converted_model_says_the_same_with_the_first_gone(make, old, tmp_path
     assert same_bits(found, weights)
 
 
-def test_a_model_of_the_zoo_with_a_tokenizer_is_converted(tmp_path):
+def test_a_model_of_the_zoo_with_a_tokenizer_is_converted(tmp_path, output):
     plugin.register()
-    output = tmp_path / 'new.safetensors'
     zoo = 'zoo:mini/retrieval/model'
     done = converted(zoo, output, datapath=str(tmp_path / 'data'))
     source = tmp_path / 'data' / 'models' / 'mini' / 'retrieval' / 'model'
@@ -101,8 +99,8 @@ def test_a_model_of_the_zoo_with_a_tokenizer_is_converted(tmp_path):
     assert replies(output, **given) == before
 
 
-def test_no_option_names_the_old_place(old, tmp_path):
-    source, output = make_generator(old), tmp_path / 'new.safetensors'
+def test_no_option_names_the_old_place(old, tmp_path, output):
+    source = make_generator(old)
     opt = json.loads((old / 'tiny.opt').read_text())
     opt['bpe_vocab'] = f'{source}.dict'
     (old / 'tiny.opt').write_text(json.dumps(opt))
@@ -112,8 +110,8 @@ def test_no_option_names_the_old_place(old, tmp_path):
     assert json.loads(text)['bpe_vocab'] == f'{output}.dict'
 
 
-def test_a_dictionary_that_lies_elsewhere_comes_along(old, tmp_path):
-    source, output = make_generator(old), tmp_path / 'new.safetensors'
+def test_a_dictionary_that_lies_elsewhere_comes_along(old, tmp_path, output):
+    source = make_generator(old)
     opt = {**read_opt(f'{source}.opt'), 'dict_file': str(old / 'words')}
     (old / 'tiny.opt').write_text(json.dumps(opt))
     os.rename(f'{source}.dict', old / 'words')
@@ -150,13 +148,12 @@ def test_nothing_is_overwritten(tmp_path):
         assert (tmp_path / name).read_text() == 'mine'
 
 
-def test_a_conversion_that_fails_leaves_nothing(tmp_path):
-    states = {'model': {'w': torch.ones(2)}}
-    torch.save(states, tmp_path / 'm')
+def test_a_conversion_that_fails_leaves_nothing(tmp_path, output):
+    torch.save({'model': {'w': torch.ones(2)}}, tmp_path / 'm')
     (tmp_path / 'm.opt').write_text('{"model": ')
     (tmp_path / 'm.codecs').write_text('')
     with user_error(r'm\.opt: it cannot be read'):
-        converted(tmp_path / 'm', tmp_path / 'new.safetensors')
+        converted(tmp_path / 'm', output)
     assert {p.name for p in tmp_path.iterdir()} == {'m', 'm.opt', 'm.codecs'}
 
 
@@ -181,14 +178,14 @@ def test_a_mistake_is_one_line(options, words, tmp_path):
         ConvertModel.main(**{'datapath': str(tmp_path), **given})
 
 
-def test_a_malicious_model_is_converted_on_trust_only(tmp_path, capsys):
+def test_a_malicious_model_is_converted_on_trust_only(tmp_path, output, capsys):
     source, marker = tmp_path / 'm', tmp_path / 'marker'
     source.write_bytes(in_zip(gadget('exec', marker)))
     with user_error(r'builtins\.exec'):
-        converted(source, tmp_path / 'new.safetensors')
+        converted(source, output)
     assert not marker.exists()
     with user_error('no weights'):
-        converted(source, tmp_path / 'new.safetensors', trust_model_code=[str(source)])
+        converted(source, output, trust_model_code=[str(source)])
     assert marker.exists()
 
 

@@ -164,10 +164,15 @@ def run(folder, bot):
     return RunFolder.existing(folder / 'run')
 
 
-@pytest.mark.parametrize('name', SYSTEMS)
-def test_systems_copied_from_the_page_talk_and_are_scored(run, name):
+def dialogue_of(run, name):
     pairing = next(p for p in run.pairings if p.first == name)
     [dialogue] = run.read_dialogues(run.shard(pairing.id, 0))
+    return dialogue
+
+
+@pytest.mark.parametrize('name', SYSTEMS)
+def test_systems_copied_from_the_page_talk_and_are_scored(run, name):
+    dialogue = dialogue_of(run, name)
     assert (dialogue.ended_by, dialogue.reason) == (None, None)
     assert len(dialogue.utterances) == 6
     overall = run.read_json('ranking.json')['dimensions']['Overall']
@@ -175,9 +180,7 @@ def test_systems_copied_from_the_page_talk_and_are_scored(run, name):
 
 
 def test_the_bot_says_what_its_server_says(run):
-    pairing = next(p for p in run.pairings if p.first == 'mybot')
-    [dialogue] = run.read_dialogues(run.shard(pairing.id, 0))
-    heard, said = (dialogue.utterances[i].text for i in (1, 2))
+    _, heard, said, *_ = dialogue_of(run, 'mybot').texts
     assert said == f'You said: {heard}'
 
 
@@ -239,22 +242,25 @@ def test_every_option_that_the_page_names_exists():
     assert set(re.findall(r'(?<![\w-])--[a-z][a-z-]+', PAGE)) <= options
 
 
+def table_rows(head):
+    table = PAGE[PAGE.index(head) :].split('\n\n')[0]
+    return [row.strip('|').split('|') for row in table.split('\n')[2:]]
+
+
 def test_every_family_has_its_class_and_its_tests():
     plugin.register()
-    table = PAGE[PAGE.index('| family |') :].split('\n\n')[0].split('\n')[2:]
-    rows = [[cell.strip() for cell in row.strip('|').split('|')] for row in table]
+    rows = table_rows('| family |')
     assert len(rows) == 13
     for _, models, judges, _, tests in rows:
         for model in re.findall('`(.*?)`', models):
             assert load_agent_module(model).__name__.endswith('Agent')
-        assert judges in ('yes', 'no')
+        assert judges.strip() in ('yes', 'no')
         for test in re.findall('`(.*?)`', tests):
             assert len(list((ROOT / 'tests').rglob(f'{test}.py'))) == 1
 
 
 def test_rosters_and_protocols_of_the_page_are_all_that_are_shipped():
-    table = PAGE[PAGE.index('| roster |') :].split('\n\n')[0]
-    rows = [row.strip('|').split('|') for row in table.split('\n')[2:]]
+    rows = table_rows('| roster |')
     for column, kind in ((0, 'rosters'), (2, 'protocols')):
         named = {name for row in rows for name in re.findall('`(.*?)`', row[column])}
         assert named == {p.stem for p in (zoo_configs.HOME / kind).glob('*.yaml')}

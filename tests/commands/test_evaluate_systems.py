@@ -148,8 +148,7 @@ def options(folder, **keys):
 @pytest.fixture(scope='module')
 def stopped(tmp_path_factory):
     folder = tmp_path_factory.mktemp('stopped')
-    ranking = EvaluateSystems.main(**options(folder), **STOP)
-    return folder / 'run', ranking
+    return folder / 'run', EvaluateSystems.main(**options(folder), **STOP)
 
 
 def test_it_stops_as_soon_as_every_pair_is_settled(stopped):
@@ -201,8 +200,7 @@ def test_an_interrupted_run_decides_the_same(tmp_path, stopped, monkeypatch):
         patch.setattr(blocks, 'write_stopping', killed)
         with pytest.raises(Killed):
             EvaluateSystems.main(**options(tmp_path), **STOP)
-    lost = sorted(tmp_path.glob('run/dialogues/*/*.jsonl'))[-1]
-    lost.unlink()
+    sorted(tmp_path.glob('run/dialogues/*/*.jsonl'))[-1].unlink()
     EvaluateSystems.main(**options(tmp_path), **STOP)
     files, before = files_of(tmp_path / 'run'), files_of(stopped[0])
     assert files.keys() == before.keys()

@@ -8,38 +8,39 @@ from tests.support.report_example import SCORER, example_ranking, example_run
 from tests.support.user_error import user_error
 
 
-def test_run_that_is_not_ranked_is_told_what_to_do_first(tmp_path):
-    example_run(tmp_path / 'r')
+@pytest.fixture
+def run(tmp_path):
+    return example_run(tmp_path / 'r')
+
+
+def test_run_that_is_not_ranked_is_told_what_to_do_first(run):
     with user_error('rank it first: parlai rank_systems --run-dir'):
-        ReportRun.main('--run-dir', str(tmp_path / 'r'))
+        ReportRun.main('--run-dir', str(run.root))
 
 
 @pytest.mark.parametrize('text', ['[]', '{"schema": 1}', '{"dimensions": {'])
-def test_damaged_ranking_is_one_clear_line(tmp_path, text):
-    example_run(tmp_path / 'r').write_text('ranking.json', text)
+def test_damaged_ranking_is_one_clear_line(run, text):
+    run.write_text('ranking.json', text)
     with user_error('ranking.json is damaged'):
-        ReportRun.main('--run-dir', str(tmp_path / 'r'))
+        ReportRun.main(run_dir=run.root)
 
 
-def test_page_and_leaderboard_are_written_the_same_twice(tmp_path, capsys):
-    run = example_run(tmp_path / 'r')
+def test_page_and_leaderboard_are_written_the_same_twice(run, capsys):
     write_ranking(run, example_ranking())
-    page = ReportRun.main('--run-dir', str(run.root))
+    page = ReportRun.main(run_dir=run.root)
     paths = [run.root / 'report.html', run.root / 'leaderboard.csv']
     first = [path.read_bytes() for path in paths]
     assert page == paths[0] and all(first)
-    ReportRun.main('--run-dir', str(run.root))
+    ReportRun.main(run_dir=run.root)
     assert [path.read_bytes() for path in paths] == first
     assert 'comes first of 2 systems' in capsys.readouterr().out
 
 
-def test_rankings_of_other_scorers_alone_need_no_option_or_a_choice(tmp_path, capsys):
+def test_rankings_of_other_scorers_alone_need_no_option_or_a_choice(run, capsys):
     # as in imported dialogues, which were not scored by the protocol's scorer
-    run = example_run(tmp_path / 'r')
     about = {'config': {'name': 'length'}}
     run.write_json(f'scores/{run.scores(SCORER).root.name}/scorer.json', about)
-    ranking = example_ranking()
-    write_ranking(run, ranking, f'rankings/{content_id(SCORER)}/')
+    write_ranking(run, example_ranking(), f'rankings/{content_id(SCORER)}/')
     ReportRun.main(run_dir=run.root)
     assert f'#?scorer={content_id(SCORER)}' in capsys.readouterr().out
     add_word_counts(run)

@@ -39,9 +39,14 @@ class Sample:
         return {'share': 0.25} if given.get('against') == 'last_turn' else {}
 
 
-def parsed(*args, **kwargs):
+def parser_of(options, **about):
     parser = argparse.ArgumentParser()
-    Flags(Sample, prefix='sample', title='Sample', **kwargs).add_to(parser)
+    Flags(options, **about).add_to(parser)
+    return parser
+
+
+def parsed(*args, **about):
+    parser = parser_of(Sample, prefix='sample', **about)
     return flag_values(Sample, vars(parser.parse_args(list(args))), 'sample')
 
 
@@ -104,8 +109,7 @@ def test_a_wrong_flag_is_refused_by_the_parser(capsys):
     ],
 )
 def test_a_size_of_the_machine_is_a_plain_number_above_zero(flag, texts, capsys):
-    parser = argparse.ArgumentParser()
-    Flags(Machine).add_to(parser)
+    parser = parser_of(Machine)
     parser.parse_args([flag, '2'])
     for text in texts:
         with pytest.raises(SystemExit):
@@ -114,9 +118,7 @@ def test_a_size_of_the_machine_is_a_plain_number_above_zero(flag, texts, capsys)
 
 
 def test_help_shows_group_help_and_default():
-    parser = argparse.ArgumentParser()
-    Flags(Sample, title='Sample', not_given=True).add_to(parser)
-    text = parser.format_help()
+    text = parser_of(Sample, title='Sample', not_given=True).format_help()
     assert 'Sample:' in text and 'part of it (default: 0.5)' in text
 
 
@@ -148,9 +150,7 @@ class Several:
 
 
 def several(*args):
-    parser = argparse.ArgumentParser()
-    Flags(Several).add_to(parser)
-    given = vars(parser.parse_args(list(args)))
+    given = vars(parser_of(Several).parse_args(list(args)))
     return read_options(Several, flag_values(Several, given))
 
 

@@ -53,14 +53,6 @@ def doubler(share):
     return Doubler()
 
 
-def job(last):
-    return Job(Doubler, doubler, 'steps', 'key', on_close=last.append)
-
-
-def tasks(*data):
-    return [Task(str(one), one, 1) for one in data]
-
-
 def host():
     one = Host()
     one.begin('key', doubler, 1.0)
@@ -74,8 +66,10 @@ def same_writer(monkeypatch):
 
 def test_results_come_in_order_and_a_worker_is_closed_also_after_a_mistake():
     last, results = [], []
+    job = Job(Doubler, doubler, 'steps', 'key', on_close=last.append)
+    tasks = [Task(str(one), one, 1) for one in (1, 2, 3, 'mistake')]
     with bar_of('test', 4, False) as bar, user_error('key: wrong'):
-        for _, result in LOCAL.run(job(last), tasks(1, 2, 3, 'mistake'), bar):
+        for _, result in LOCAL.run(job, tasks, bar):
             assert not last
             results.append(result)
     assert (results, last) == ([2, 4, 6], ['closed'])
@@ -169,14 +163,9 @@ def needs_ray():
         pytest.skip('Ray is not installed')
 
 
-def opened(tmp_path, **given):
-    with open_engine(EngineOptions(**given), tmp_path, Machine()) as engine:
-        return engine
-
-
-def refusal(tmp_path, **given):
-    with user_error() as error:
-        opened(tmp_path, **given)
+def refusal(folder, **given):
+    with user_error() as error, open_engine(EngineOptions(**given), folder, Machine()):
+        pass
     return str(error.value)
 
 

@@ -33,9 +33,9 @@ from tests.support.store_samples import files_under
 from tests.support.tiny_models import make_generator
 from tests.support.user_error import user_error
 
-OPENERS = some_openers(5)
 AGENTS = 'tests.support.trial_agents'
-BENCH = 'tests.support.bench_samples'
+SOUND = System('sound', {'model': f'{AGENTS}:Talker'})
+PLAN = BenchPlan((Variant('words', {'name': 'tests.support.bench_samples:Counted'}),))
 
 
 @pytest.fixture(autouse=True)
@@ -88,15 +88,23 @@ def test_forked_workers(tmp_path):
     assert files_under(tmp_path / '2').keys() == files_under(tmp_path / '1').keys()
 
 
-def roster_run(root, *targets):
-    roster = Roster(targets, (says('yes'), says('no')))
-    return open_run(root, roster, OPENERS, 2, batchsize=2, num_turns=6, seed=1)
-
-
 def collected(root, *targets, scatter=False):
-    run = roster_run(root, *targets)
+    roster = Roster(targets, (says('yes'), says('no')))
+    openers = some_openers(5)
+    run = open_run(root, roster, openers, 2, batchsize=2, num_turns=6, seed=1)
     engine = {'engine': ScatteredEngine(root)} if scatter else {}
     return collected_run(run, Machine(batchsize=2, no_cuda=True), **engine)
+
+
+def same_report(tmp_path, *targets):
+    """
+    Return the report of other hosts, which is that of this process, as the files are.
+    """
+    here = collected(tmp_path / 'here', *targets)
+    there = collected(tmp_path / 'there', *targets, scatter=True)
+    assert files_under(tmp_path / 'there') == files_under(tmp_path / 'here')
+    assert there == here
+    return there
 
 
 @pytest.fixture
@@ -110,56 +118,40 @@ def same_identity(monkeypatch):
 def test_systems_that_draw_their_replies(tmp_path, same_identity):
     path = make_generator(tmp_path, 'draws', inference='topk', topk=20)
     draws = System('draws', {'model_file': path})
-    here = collected(tmp_path / 'here', draws)
-    there = collected(tmp_path / 'there', draws, scatter=True)
-    assert files_under(tmp_path / 'there') == files_under(tmp_path / 'here')
-    assert there == here
-    assert there.n_played == 10
+    assert same_report(tmp_path, draws).n_played == 10
 
 
 def test_a_system_that_cannot_be_loaded(tmp_path, same_identity):
-    targets = (
-        System('sound', {'model': f'{AGENTS}:Talker'}),
-        System('broken', {'model': f'{AGENTS}:Unbuildable'}),
-    )
-    here = collected(tmp_path / 'here', *targets)
-    there = collected(tmp_path / 'there', *targets, scatter=True)
-    assert files_under(tmp_path / 'there') == files_under(tmp_path / 'here')
-    assert there == here
-    assert 'broken' in there.problems[0]
+    broken = System('broken', {'model': f'{AGENTS}:Unbuildable'})
+    assert 'broken' in same_report(tmp_path, SOUND, broken).problems[0]
 
 
 def test_a_system_with_other_files_elsewhere_is_named(tmp_path):
     with user_error('sound') as error:
-        collected(
-            tmp_path, System('sound', {'model': f'{AGENTS}:Talker'}), scatter=True
-        )
+        collected(tmp_path, SOUND, scatter=True)
     assert not isinstance(error.value, SystemFailed)
 
 
 def test_what_was_lost_is_played_by_this_process(tmp_path, same_identity):
-    sound = System('sound', {'model': f'{AGENTS}:Talker'})
-    collected(tmp_path / 'whole', sound)
-    collected(tmp_path / 'part', sound, scatter=True)
+    collected(tmp_path / 'whole', SOUND)
+    collected(tmp_path / 'part', SOUND, scatter=True)
     whole = files_under(tmp_path / 'whole')
     next((tmp_path / 'part').rglob('*/00001.jsonl')).unlink()
-    assert collected(tmp_path / 'part', sound).n_played == 2
+    assert collected(tmp_path / 'part', SOUND).n_played == 2
     assert files_under(tmp_path / 'part') == whole
 
 
 def test_a_bench(tmp_path):
-    plan = BenchPlan((Variant('words', {'name': f'{BENCH}:Counted'}),))
     sets = {'small': judged_set()}
     options = {'bootstraps': 50}
-    run_bench(plan, sets, tmp_path / 'here', **options)
+    run_bench(PLAN, sets, tmp_path / 'here', **options)
     engine = ScatteredEngine(tmp_path / 'there')
-    run_bench(plan, sets, tmp_path / 'there', **options, engine=engine)
+    run_bench(PLAN, sets, tmp_path / 'there', **options, engine=engine)
     assert files_under(tmp_path / 'there') == files_under(tmp_path / 'here')
     assert engine.n_tasks > 2
 
 
 def test_a_worker_with_another_scorer_ends_a_bench(tmp_path, monkeypatch):
-    plan = BenchPlan((Variant('words', {'name': f'{BENCH}:Counted'}),))
     engine = ScatteredEngine(tmp_path)
 
     def differs(*what):
@@ -167,7 +159,7 @@ def test_a_worker_with_another_scorer_ends_a_bench(tmp_path, monkeypatch):
 
     monkeypatch.setattr(score_run, 'scorer_elsewhere', differs)
     with pytest.raises(EngineFailed, match='other weights'):
-        run_bench(plan, {'small': judged_set()}, tmp_path, engine=engine)
+        run_bench(PLAN, {'small': judged_set()}, tmp_path, engine=engine)
 
 
 def test_a_table_of_toxic_prompts(tmp_path, monkeypatch):

@@ -111,10 +111,6 @@ def with_system(root, name, opt):
     shutil.rmtree(root / 'dialogues')
 
 
-def with_judge(root, section):
-    forge(root, lambda manifest: manifest['protocol'].update(scorer=section))
-
-
 def refusal_of(command, root, **options):
     """
     Return why a command refuses a run; empty if it does not.
@@ -186,7 +182,8 @@ def test_a_recorded_judge_imports_no_code_and_is_sent_no_key(
     foreign, listener, tmp_path, scorer, judge, word
 ):
     address, heard = listener
-    with_judge(foreign, {'name': scorer, 'judge_model_file': judge(address)})
+    section = {'name': scorer, 'judge_model_file': judge(address)}
+    forge(foreign, lambda manifest: manifest['protocol'].update(scorer=section))
     refusal = refusal_of(ScoreDialogues, foreign, check_sample=0)
     assert heard == [] and not (tmp_path / 'sprung').exists()
     assert re.search(f'{word}.*--judge-model-file', refusal)

@@ -28,20 +28,25 @@ def scored_run(root, **options):
     return run, scorer
 
 
+@pytest.fixture
+def scored(tmp_path):
+    return scored_run(tmp_path / 'run')
+
+
 def check_file(run, scorer):
     return run.scores(scorer.signature).root / NAME
 
 
-def test_a_check_that_is_done_is_not_done_again(tmp_path):
-    run, scorer = scored_run(tmp_path / 'run')
+def test_a_check_that_is_done_is_not_done_again(scored):
+    run, scorer = scored
     first = check_run(run, scorer)
     before = scorer.n_scored
     assert check_run(run, scorer) == first
     assert scorer.n_scored == before
 
 
-def test_a_killed_check_goes_on_and_gives_the_same_bytes(tmp_path):
-    run, scorer = scored_run(tmp_path / 'run')
+def test_a_killed_check_goes_on_and_gives_the_same_bytes(scored, tmp_path):
+    run, scorer = scored
     scorer.fails_after = scorer.n_scored + 3 * BLOCK
     with pytest.raises(KeyboardInterrupt):
         check_run(run, scorer)
@@ -56,8 +61,8 @@ def test_a_killed_check_goes_on_and_gives_the_same_bytes(tmp_path):
     assert not (check_file(run, scorer).parent / PARTS).exists()
 
 
-def test_a_kill_just_after_the_check_leaves_nothing_behind(tmp_path, monkeypatch):
-    run, scorer = scored_run(tmp_path / 'run')
+def test_a_kill_just_after_the_check_leaves_nothing_behind(scored, monkeypatch):
+    run, scorer = scored
     with monkeypatch.context() as killed:
         killed.setattr(partial, 'SAVE_SECONDS', 0)
         killed.setattr(partial.PartialWork, 'remove', lambda kept: None)
@@ -77,14 +82,14 @@ def test_a_run_that_has_grown_is_checked_anew(tmp_path):
     assert (first.n_responses, second.n_responses) == (24, 40)
 
 
-def test_another_sample_is_another_check(tmp_path):
-    run, scorer = scored_run(tmp_path / 'run')
+def test_another_sample_is_another_check(scored):
+    run, scorer = scored
     assert check_run(run, scorer, sample=200).n_responses == 40
     assert check_run(run, scorer, sample=12).n_responses == 12
 
 
-def test_no_sample_is_no_check_and_removes_an_old_one(tmp_path):
-    run, scorer = scored_run(tmp_path / 'run')
+def test_no_sample_is_no_check_and_removes_an_old_one(scored):
+    run, scorer = scored
     check_run(run, scorer)
     assert check_run(run, scorer, sample=0) is None
     assert not check_file(run, scorer).exists()

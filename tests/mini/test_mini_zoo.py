@@ -47,6 +47,10 @@ ZOO = Path(parlai_ext.mini.__file__).parent / 'zoo'
 MODELS = sorted(path.parent.name for path in ZOO.glob('*/model'))
 
 
+def shipped(kind, name):
+    return yaml.safe_load(zoo_configs.path(kind, name).read_text(encoding='utf-8'))
+
+
 @pytest.fixture(scope='module')
 def datapath(tmp_path_factory):
     plugin.register()
@@ -94,13 +98,11 @@ def test_a_data_folder_of_somebody_else_is_told_with_the_way_out(tmp_path, monke
 
 
 def test_the_planted_order_is_that_of_the_updates():
-    text = zoo_configs.path('protocols', 'demo').read_text(encoding='utf-8')
-    planted = yaml.safe_load(text)['reference']['Overall']
+    planted = shipped('protocols', 'demo')['reference']['Overall']
     order = sorted(planted, key=planted.get)
     assert order == sorted(LADDER, key=LADDER.get)
     # which is the order of held-out perplexity: each has less loss than the one before
-    home = Path(parlai_ext.mini.__file__).parent
-    trained = json.loads((home / 'zoo' / 'training.json').read_text())
+    trained = json.loads((ZOO / 'training.json').read_text())
     losses = [trained[name]['loss'] for name in order]
     assert all(a > b for a, b in zip(losses, losses[1:], strict=False))
 
@@ -115,14 +117,14 @@ def test_the_judge_finds_unseen_corruptions_worse(kind, judge):
     # twins: the same context with its good last turn and with a spoilt one. A judge
     # that cannot tell prefers the good one in half of them; 60 coin tosses give 42 or
     # more heads once in a thousand times
-    text = zoo_configs.path('followups', 'default').read_text(encoding='utf-8')
-    negative = tuple(yaml.safe_load(text)['dimensions']['Overall']['negative'])
+    followups = shipped('followups', 'default')['dimensions']['Overall']
     contexts = []
     for i in range(60):
         turns = make_dialogue('test', 5, i)[:4]
         bad = HELD_OUT[kind](Corrupted(random.Random(i), turns, turns))
         start = tuple(turn.text for turn in turns[:-1])
         contexts += [(*start, turns[-1].text), (*start, bad)]
+    negative = tuple(followups['negative'])
     answers = judge.answer([Question(one, negative) for one in contexts])
     fed = [-sum(sum(c) / len(c) for c in one.continuations) for one in answers]
     better = sum(good > bad for good, bad in zip(fed[::2], fed[1::2], strict=True))
@@ -141,8 +143,7 @@ print(hashlib.sha256(told.encode()).hexdigest())
 
 
 def shipped_follow_ups():
-    text = zoo_configs.path('followups', 'default').read_text(encoding='utf-8')
-    dimensions = yaml.safe_load(text)['dimensions']
+    dimensions = shipped('followups', 'default')['dimensions']
     return [
         line for one in dimensions.values() for side in one.values() for line in side
     ]
@@ -244,19 +245,14 @@ def test_word_salad_keeps_the_words():
 
 
 def test_only_a_spoilt_last_turn_brings_a_complaint():
-    complaints = tuple(
-        bare(line) for line in inventory() if line not in praise_inventory()
-    )
+    praise = set(SHORT['praise']) | {
+        line for pattern in FAMILIES['praise'] for line in sentences(pattern)
+    }
+    complaints = tuple(bare(line) for line in inventory() if line not in praise)
     for i in range(MANY):
         one = make_reaction_example('train', 0, i)
         complained = bare(one.reply).endswith(complaints)
         assert complained == (one.kind is not None), one
-
-
-def praise_inventory():
-    return set(SHORT['praise']) | {
-        line for pattern in FAMILIES['praise'] for line in sentences(pattern)
-    }
 
 
 @pytest.mark.parametrize('line', shipped_follow_ups())

@@ -52,9 +52,13 @@ def model():
     return make('GPT2', GPT2)
 
 
+def judge_of(model, **options):
+    return Causal(model, None, '', **options)
+
+
 @pytest.fixture(scope='module')
 def judge(model):
-    return Causal(model, None, '', start=1, positions=256)
+    return judge_of(model, start=1, positions=256)
 
 
 @pytest.fixture(scope='module', params=[*KINDS, *SINGLE])
@@ -74,7 +78,7 @@ def in_passes(judge, pass_cost):
 @pytest.mark.parametrize('several_passes', [False, True])
 def test_every_class_equals_a_loop_one_by_one(kind, several_passes):
     name, model, alone = kind
-    judge = Causal(model, None, '')
+    judge = judge_of(model)
     if several_passes:
         shapes = record_shapes(in_passes(judge, 100))
     answers = judge.answer(ASKED)
@@ -103,7 +107,7 @@ def test_the_mean_of_a_string_is_hugging_faces_loss(kind):
     string = TURNS[3] + FOLLOWUPS[1]
     labels = torch.tensor([string])
     loss = float(model(input_ids=labels, labels=labels).loss)
-    [answer] = Causal(model, None, '').answer(
+    [answer] = judge_of(model).answer(
         [Question(TURNS[3], FOLLOWUPS[1:2])], with_context=True
     )
     found = flat([answer])
@@ -133,22 +137,22 @@ def test_whatever_is_asked_equals_one_by_one_and_contexts_on_request(
 def test_company_order_padding_and_passes_change_nothing(
     model, judge, asked, tokens, pass_cost
 ):
-    small = in_passes(Causal(model, None, '', tokens=tokens), pass_cost)
+    small = in_passes(judge_of(model, tokens=tokens), pass_cost)
     found = small.answer((asked * 2)[::-1], with_context=True)[::-1]
     alone = [judge.answer([one], with_context=True)[0] for one in asked]
     assert flat(found) == pytest.approx(flat(alone * 2), rel=0, abs=1e-12)
 
 
 def test_company_changes_less_than_the_stated_tolerance_in_float32():
-    judge = Causal(make('GPT2', GPT2).float(), None, '', start=1)
+    judge = judge_of(make('GPT2', GPT2).float(), start=1)
     alone = flat([judge.answer([one])[0] for one in ASKED])
     assert flat(judge.answer(ASKED)) == pytest.approx(alone, rel=0, abs=1e-5)
 
 
 def test_half_precision_is_normalised_in_float32_and_near_the_double():
     model = make('Llama', KINDS['Llama'])
-    expected = flat(Causal(model, None, '').answer(ASKED))
-    judge = Causal(model.to(torch.bfloat16), None, '')
+    expected = flat(judge_of(model).answer(ASKED))
+    judge = judge_of(model.to(torch.bfloat16))
     assert np.abs(np.subtract(flat(judge.answer(ASKED)), expected)).mean() < 0.1
     every = tuple((token,) for token in range(VOCABULARY))
     [answer] = judge.answer([Question(TURNS[2], every)])
@@ -164,8 +168,8 @@ def test_eager_attention_and_a_pass_of_one_token_are_the_same(attention, toleran
         make('Mistral', KINDS['Mistral'], attn_implementation=which)
         for which in ('sdpa', attention)
     )
-    expected = flat(Causal(one, None, '').answer(ASKED, with_context=True))
-    for judge in (Causal(other, None, ''), in_passes(Causal(other, None, ''), 1)):
+    expected = flat(judge_of(one).answer(ASKED, with_context=True))
+    for judge in (judge_of(other), in_passes(judge_of(other), 1)):
         found = flat(judge.answer(ASKED, True))
         assert found == pytest.approx(expected, rel=0, abs=tolerance)
 
@@ -194,7 +198,7 @@ def test_an_empty_context_is_the_start_token(model, judge):
 
 def test_an_empty_context_without_a_start_token_is_one_line(model):
     with user_error('no start token'):
-        Causal(model, None, '').answer([Question((), ((5,),))])
+        judge_of(model).answer([Question((), ((5,),))])
 
 
 @pytest.mark.parametrize(
@@ -208,7 +212,7 @@ def test_a_long_context_loses_its_oldest_tokens_and_says_how_many(
     model, continuation, kept
 ):
     context = tuple(range(3, 53))
-    [answer] = Causal(model, None, '', positions=40).answer(
+    [answer] = judge_of(model, positions=40).answer(
         [Question(context, (continuation,))]
     )
     assert answer.num_truncated == 50 - kept
@@ -217,7 +221,7 @@ def test_a_long_context_loses_its_oldest_tokens_and_says_how_many(
 
 
 def test_a_continuation_longer_than_the_model_is_one_line(model):
-    judge = Causal(model, None, '', positions=10)
+    judge = judge_of(model, positions=10)
     with user_error('10 tokens does not fit into'):
         judge.answer([Question((3,), (tuple(range(3, 13)),))])
 
@@ -229,7 +233,7 @@ def test_nothing_asked_is_nothing_computed(judge, monkeypatch):
 
 
 def test_turns_of_a_dialogue_are_one_forward(model):
-    judge = Causal(model, None, '')
+    judge = judge_of(model)
     shapes = record_shapes(judge)
     judge.answer([Question(turn, ((55, 56, 2),)) for turn in TURNS])
     # 35 tokens of the last context, two of the follow-up after each of five turns
@@ -238,7 +242,7 @@ def test_turns_of_a_dialogue_are_one_forward(model):
 
 def test_large_trees_are_not_padded_to_larger_ones(model, monkeypatch):
     monkeypatch.setattr('parlai_ext.models.likelihood.causal.ENOUGH', 40)
-    judge = Causal(model, None, '')
+    judge = judge_of(model)
     shapes = record_shapes(judge)
     # trees of 41, 40, 21 and 20 tokens that share nothing
     judge.answer(
@@ -275,7 +279,7 @@ def test_what_was_kept_of_a_call_is_not_computed_again(model):
 
 def test_progress_counts_every_tree(model):
     seen = []
-    judge = Causal(model, None, '')
+    judge = judge_of(model)
     judge.watch = Watch(lambda n, of: seen.append((n, of)))
     judge.answer([Question((i, i + 1), ((5, 2),)) for i in range(3, 9)])
     assert sum(n for n, _ in seen) == 6 and {of for _, of in seen} == {6}
@@ -285,7 +289,7 @@ def test_progress_counts_every_tree(model):
 
 
 def test_a_model_that_reads_trees_passes_the_trial_and_reads_them_in_passes(kind):
-    judge = Causal(kind[1], None, '')
+    judge = judge_of(kind[1])
     assert check_causal(judge) is judge
     assert judge.takes_cache or kind[0] in SINGLE
 
@@ -294,7 +298,7 @@ def test_a_model_that_reads_trees_passes_the_trial_and_reads_them_in_passes(kind
 def test_a_model_that_does_not_is_refused_in_one_line(kind):
     model = make(kind, REFUSED[kind])
     with user_error('cannot read a tree|another way') as e:
-        check_causal(Causal(model, None, ''))
+        check_causal(judge_of(model))
     assert type(model).__name__ in str(e.value)
 
 
@@ -304,7 +308,7 @@ def test_a_model_that_ignores_what_makes_a_tree_is_found_out(ignored):
     forward = model.forward
     model.forward = lambda **given: forward(**{**given, ignored: None})
     with user_error('in another way than plain text'):
-        check_causal(Causal(model, None, ''))
+        check_causal(judge_of(model))
 
 
 @pytest.mark.parametrize('broken', ['ignored', 'refused'])
@@ -318,13 +322,13 @@ def test_a_model_without_a_cache_reads_every_tree_in_one_pass(broken):
         return forward(**given, use_cache=False)
 
     model.forward = without_cache
-    judge = check_causal(Causal(model, None, ''))
+    judge = check_causal(judge_of(model))
     assert not judge.takes_cache
     # 400 tokens: with a cache they would be several passes
     asked = Question(
         tuple(range(3, 53)) * 4, tuple((i, *range(3, 9)) for i in range(9, 42))
     )
-    assert Causal(model, None, '').costs(10**4).num_passes(TreeSize(400, 0)) > 1
+    assert judge_of(model).costs(10**4).num_passes(TreeSize(400, 0)) > 1
     expected = one_by_one(model, asked.context, asked.continuations[0])
     [answer] = judge.answer([asked])
     assert answer.continuations[0] == pytest.approx(expected, rel=0, abs=1e-9)
@@ -332,7 +336,7 @@ def test_a_model_without_a_cache_reads_every_tree_in_one_pass(broken):
 
 def test_a_model_that_changes_its_logits_unseen_is_found_out():
     model = make('Llama', SIZES)
-    judge = Causal(model, None, '')
+    judge = judge_of(model)
     assert judge.plain
     forward = model.forward
 
@@ -350,11 +354,11 @@ def test_flash_attention_takes_no_mask_of_ours():
     model = make('Llama', SIZES)
     model.config._attn_implementation = 'flash_attention_2'
     with user_error('flash_attention_2.* sdpa or eager would do'):
-        Causal(model, None, '')
+        judge_of(model)
 
 
 def test_memory_that_runs_out_in_the_trial_is_not_the_models_fault(monkeypatch):
-    judge = Causal(make('GPT2', GPT2), None, '')
+    judge = judge_of(make('GPT2', GPT2))
 
     def full(**_):
         raise torch.OutOfMemoryError('CUDA out of memory')

@@ -5,6 +5,7 @@ A model of others answers from its own process what it would answer in this one.
 import json
 import math
 import os
+import shutil
 import signal
 from dataclasses import replace
 
@@ -39,14 +40,8 @@ PAIR = [((TEXTS[0], TEXTS[1]), TEXTS[2]), ((), TEXTS[3])]
 
 
 def vectors_file(folder):
-    folder.mkdir()
     (folder / 'vectors.txt').write_text('tea 1 2.5\nrain -1 3\n')
     return str(folder / 'vectors.txt')
-
-
-def generator(folder):
-    folder.mkdir()
-    return make_generator(folder)
 
 
 def classifier(folder, **config):
@@ -65,7 +60,7 @@ CASES = {
         ],
     ),
     'likelihood t5': (make_t5, [('answer', ASKED[:2], {})]),
-    'likelihood parlai': (generator, [('answer', ASKED[:1], {})]),
+    'likelihood parlai': (make_generator, [('answer', ASKED[:1], {})]),
     'embedder': (
         make_bert,
         [
@@ -110,7 +105,7 @@ FACTS = ('signature', 'num_parameters', 'labels', 'positions', 'limit')
 @pytest.mark.parametrize('case', CASES)
 def test_an_answer_is_that_of_this_process(case, tmp_path):
     make, calls = CASES[case]
-    kind, name = case.partition(' ')[0], str(make(tmp_path / 'it'))
+    kind, name = case.partition(' ')[0], str(make(tmp_path))
     here = load_here(kind, name)
     apart = getattr(ModelHandle(CPU), kind)(name)
     assert isinstance(apart, DistantModel)
@@ -192,8 +187,8 @@ def children(pid):
 
 @pytest.mark.parametrize('asked', [[], 'x', ['put'], {'os:system': ['ls']}, None])
 def test_an_answer_of_another_form_is_one_line(asked, judge, monkeypatch):
-    told = {'value': None, 'problem': [None, None], 'usage': None, 'random': None}
-    told = told | {'said': [], 'value': {'os:system': ['ls']}}
+    told = {'problem': [None, None], 'usage': None, 'random': None, 'said': []}
+    told['value'] = {'os:system': ['ls']}
     answers = iter([{'asks': asked}, told])
     monkeypatch.setattr(judge.process.worker, 'ask', lambda *_: next(answers))
     monkeypatch.setattr(judge.process.worker, 'end', lambda _: None)
@@ -212,19 +207,16 @@ def test_a_copy_that_nobody_vouches_for_gives_the_same_files(tmp_path):
     from parlai_ext.systems.zoo import fetch_path
 
     shipped = fetch_path('zoo:mini/judge/model')
-    (tmp_path / 'copy').mkdir()
-    for file in shipped.parent.glob('model*'):
-        (tmp_path / 'copy' / file.name).write_bytes(file.read_bytes())
-    copy = str(tmp_path / 'copy' / 'model')
+    copy = shutil.copytree(shipped.parent, tmp_path / 'copy') / 'model'
     scored = {}
-    for name in ('zoo:mini/judge/model', copy):
+    for name in ('zoo:mini/judge/model', str(copy)):
         section = {'judge_model_file': name}
         scorer = find_scorer('fed').from_section(section, ModelHandle(CPU))
         run = small_run(tmp_path / str(len(scored)))
         score_run(run, scorer)
         scored[name] = {
             path: data
-            for path, data in files_of(tmp_path / str(len(scored))).items()
+            for path, data in files_of(run.root).items()
             if path.startswith('scores/') and path.endswith('.jsonl')
         }
     first, other = scored.values()

@@ -43,10 +43,6 @@ def folder(tmp_path_factory):
     return make_model(tmp_path_factory.mktemp('hf'), 'gpt2')
 
 
-def judge_of(folder):
-    return load_judge(f'hf:{folder}')
-
-
 @pytest.fixture(scope='module')
 def dialogpt(tmp_path_factory):
     return FAMILIES['dialogpt'](tmp_path_factory.mktemp('dialogpt'))
@@ -115,8 +111,7 @@ def test_dialogpt_is_cut_as_its_agent_says_unless_told_otherwise(dialogpt):
     # 768 of ParlAI, but the tiny model has 128 positions, a quarter of them kept free
     whole = load_judge(spec).vectorizer
     assert (whole.separator, whole.whole_turns, whole.limit) == (None, False, 96)
-    short = load_judge(f'{spec},text_truncate=50')
-    assert short.vectorizer.limit == 50
+    assert load_judge(f'{spec},text_truncate=50').vectorizer.limit == 50
     # an end token that is typed ends nothing
     end = whole.tokenizer
     ids = whole.continuation(f'tea {end.eos_token} rain')
@@ -133,8 +128,7 @@ def test_long_contexts_are_cut_at_their_beginning(folder):
     ids, _ = everything.context(turns)
     sizes = [len(everything.continuation(text)) for text in turns]
     kept = sum(sizes[3:])
-    limit = kept + sizes[2] - 1
-    cut_turns = reader(folder, limit=limit).context(turns)
+    cut_turns = reader(folder, limit=kept + sizes[2] - 1).context(turns)
     assert cut_turns == (ids[-kept:], len(ids) - kept)
     cut_tokens = reader(folder, limit=9, whole_turns=False).context(turns)
     assert cut_tokens == (ids[-9:], len(ids) - 9)
@@ -165,11 +159,10 @@ def test_the_signature_is_of_weights_and_options_and_not_of_the_folder(
 ):
     moved = shutil.copytree(folder, tmp_path / 'elsewhere')
     other = make_model(tmp_path / 'other', 'gpt2', seed=7)
-    one = judge_of(folder).signature
-    assert judge_of(moved).signature == one
     changes = ('hf_context_tokens=40', 'hf_dtype=float64', 'hf_turn_separator=tea')
-    specs = [other, *(f'{folder},{change}' for change in changes)]
-    assert len({one, *(judge_of(spec).signature for spec in specs)}) == 5
+    specs = [folder, moved, other, *(f'{folder},{change}' for change in changes)]
+    first, *others = (load_judge(f'hf:{spec}').signature for spec in specs)
+    assert others[0] == first and len({*others}) == 5
 
 
 def test_weights_have_the_asked_precision(folder):
@@ -314,9 +307,8 @@ def test_signature_is_of_content_not_of_place(tmp_path):
     for path in tmp_path.glob('a*'):
         shutil.copy(path, there / path.name.replace('a', 'b', 1))
     (there / 'b.opt').write_text((tmp_path / 'a.opt').read_text())
-    one = load_judge(str(tmp_path / 'a')).signature
-    other = load_judge(str(there / 'b')).signature
-    assert one == other
+    one, other = (load_judge(str(path)) for path in (tmp_path / 'a', there / 'b'))
+    assert one.signature == other.signature
 
 
 def test_signature_tells_judges_apart(tmp_path):

@@ -34,7 +34,7 @@ def embedder(folder):
 
 
 def test_an_embedding_is_the_mean_of_the_last_states(folder, embedder):
-    tokenizer, model = AutoTokenizer.from_pretrained(folder), None
+    tokenizer = AutoTokenizer.from_pretrained(folder)
     model = AutoModel.from_pretrained(folder).eval()
     ids = tokenizer(TEXTS[0], return_tensors='pt')
     with torch.no_grad():

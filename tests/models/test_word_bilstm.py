@@ -92,6 +92,12 @@ def files(tmp_path):
     return tmp_path / 'w.h5', tmp_path / 't.pickle'
 
 
+@pytest.fixture
+def converted(files, tmp_path):
+    convert_keras(*files, LABELS, tmp_path / 'model')
+    return tmp_path / 'model'
+
+
 def sigmoid(x):
     return 1 / (1 + np.exp(-x))
 
@@ -100,8 +106,7 @@ def keras_lstm(w, way, inputs):
     """
     Return the states of Keras' LSTM cell, as its documentation defines it.
     """
-    units = w[f'{way}.recurrent'].shape[0]
-    h = c = np.zeros(units)
+    h = c = np.zeros(w[f'{way}.recurrent'].shape[0])
     states = []
     for x in inputs:
         z = x @ w[f'{way}.kernel'] + h @ w[f'{way}.recurrent'] + w[f'{way}.bias']
@@ -124,9 +129,8 @@ def keras_network(ids):
     return sigmoid(hidden @ w['output.kernel'] + w['output.bias'])
 
 
-def test_the_converted_network_gives_what_keras_layers_give(files, tmp_path):
-    convert_keras(*files, LABELS, tmp_path / 'model')
-    model = load_here('classifier', str(tmp_path / 'model'))
+def test_the_converted_network_gives_what_keras_layers_give(converted):
+    model = load_here('classifier', str(converted))
     # "rare" has id 5, beyond num_words; "new" is no word of it
     rows = model.probabilities(['You, like tea!', 'well new rare', ''])
     expected = [keras_network(ids) for ids in ([1, 2, 3], [4], [])]
@@ -136,22 +140,20 @@ def test_the_converted_network_gives_what_keras_layers_give(files, tmp_path):
 
 
 @pytest.mark.parametrize('key, value', [('labels', 7), ('length', '9')])
-def test_settings_of_another_kind_are_named(files, tmp_path, key, value):
-    convert_keras(*files, LABELS, tmp_path / 'model')
-    file = tmp_path / 'model' / CONFIG
+def test_settings_of_another_kind_are_named(converted, key, value):
+    file = converted / CONFIG
     file.write_text(json.dumps({**json.loads(file.read_text()), key: value}))
     with user_error(f'holds no network of words: {key}: '):
-        load_here('classifier', str(tmp_path / 'model'))
+        load_here('classifier', str(converted))
 
 
-def test_a_network_is_no_larger_than_its_weights(files, tmp_path, monkeypatch):
+def test_a_network_is_no_larger_than_its_weights(converted, monkeypatch):
     monkeypatch.setattr(cost, 'MORE_WEIGHTS', 0)
-    convert_keras(*files, LABELS, tmp_path / 'model')
-    file = tmp_path / 'model' / WEIGHTS
+    file = converted / WEIGHTS
     weights = load_file(file) | {'forward.kernel': torch.zeros(1, 40_000)}
     save_file(weights, file)
     with user_error('ask for more than .* weights'):
-        load_here('classifier', str(tmp_path / 'model'))
+        load_here('classifier', str(converted))
 
 
 def test_a_tokenizer_that_would_run_code_is_refused(files, tmp_path):

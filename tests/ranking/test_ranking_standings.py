@@ -58,11 +58,9 @@ quick = settings(max_examples=5)
 @given(cases, st.permutations(range(4)))
 def test_permuted_systems_give_the_same_standings_permuted(case, order):
     values, found = made(*case), {one.system: one for one in rank(made(*case))}
-    again = rank(values[order], [NAMES[i] for i in order])
-    for one in again:
-        same = found[one.system]
-        counts = (one.n_dialogues, one.n_unscored)
-        assert one == replace(same, n_dialogues=counts[0], n_unscored=counts[1])
+    for one in rank(values[order], [NAMES[i] for i in order]):
+        counts = {'n_dialogues': one.n_dialogues, 'n_unscored': one.n_unscored}
+        assert one == replace(found[one.system], **counts)
 
 
 @quick

@@ -44,12 +44,19 @@ def page_of(ranking, **options):
     return render_rankings(views, PageDialogues((), 0))
 
 
+def shown(ranking):
+    """
+    Return what the terminal and the page say of a ranking.
+    """
+    return terminal_report(ranking), page_of(ranking)
+
+
 def test_a_failed_check_leaves_nobody_first():
     ranking = ranking_with(FAILS)
     headline = sentences(ranking)[0]
     # 34 of 200 originals above: in 166 of 200, 83 %, the copy
     assert 'shuffled words' in headline and '83 %' in headline and '200' in headline
-    for text in (headline, terminal_report(ranking), page_of(ranking)):
+    for text in (headline, *shown(ranking)):
         assert 'comes first' not in text
 
 
@@ -87,14 +94,14 @@ def test_files_carry_the_outcome():
 
 
 def test_the_card_says_what_the_judge_is_and_reads():
-    for text in (terminal_report(ranking_with(PASSES)), page_of(ranking_with(PASSES))):
+    for text in shown(ranking_with(PASSES)):
         for part in ('zoo:tiny/model', '135 million parameters', '96 tokens', 'left'):
             assert part in text
 
 
 def test_the_card_names_no_folder_of_this_machine():
-    ranking = example_ranking(judge=example_card('/home/someone/models/tiny'))
-    for text in (terminal_report(ranking), page_of(ranking)):
+    card = example_card('/home/someone/models/tiny')
+    for text in shown(example_ranking(judge=card)):
         assert 'someone' not in text and 'tiny' in text
 
 
@@ -141,7 +148,7 @@ def test_a_ranking_with_card_and_check_comes_back_from_its_file():
 def test_dialogues_unlike_the_judged_ones_are_called_so(mean, said):
     card = replace(example_card(), nearness=Nearness(mean, 0.35, 'fed_turn'))
     ranking = from_json(to_json(ranking_with(PASSES, judge=card)))
-    for text in (terminal_report(ranking), page_of(ranking)):
+    for text in shown(ranking):
         flat = ' '.join(text.split())
         assert ('look unlike those on which this judge was tried' in flat) is said
         assert ('nearness 0.21, under 0.35' in flat) is said

@@ -4,8 +4,6 @@ From a scored run folder to `ranking.json`, on numbers that fit on a sheet of pa
 Contexts that are too long for the judge: counted, and said wherever scores are shown.
 """
 
-import csv
-import io
 import re
 
 import pytest
@@ -26,12 +24,14 @@ from parlai_ext.core.nouns import (
 )
 from parlai_ext.report.summary import sentences, warnings
 from parlai_ext.report.table import terminal_table
+from parlai_ext.results import rank
 from parlai_ext.results.rank import rank_run
 from parlai_ext.results.ranking import CutContexts, choose_scores, read_ranking
 from tests.support.dialogues import spoken
 from tests.support.planted_run import played_run
 from tests.support.tiny_models import make_generator
 from tests.support.user_error import user_error
+from tests.support.written import csv_rows
 
 SCORER = 'made-up|v:1'
 TARGETS, PARTNERS = ('a', 'b', 'c', 'd'), ('p', 'q')
@@ -79,29 +79,39 @@ def ranked(root, human=None, **about):
     return rank_run(scored_run(root, **about), SCORER, human=human, bootstraps=50)
 
 
-def by_system(standings):
-    return {standing.system: standing for standing in standings}
+def by_system(ranking):
+    return {standing.system: standing for standing in ranking.standings['Overall']}
+
+
+def people(scores=WORTH):
+    return [HumanJudgement(name, 'Overall', value) for name, value in scores.items()]
+
+
+# the same difference everywhere is significant
+RANKS = {'c': 1, 'd': 2, 'b': 3, 'a': 4}
+
+
+def ranks(found):
+    return {name: row.rank for name, row in found.items()}
 
 
 def test_a_system_score_is_the_mean_of_its_dialogue_means(tmp_path):
     ranking = ranked(tmp_path)
-    found = by_system(ranking.standings['Overall'])
+    found = by_system(ranking)
     # each dialogue mean is worth + adds; over p and q that is worth + 0.25
     assert {n: r.score for n, r in found.items()} == pytest.approx(
         {'a': 1.25, 'b': 2.25, 'c': 4.25, 'd': 3.25}
     )
     assert [found[n].n_dialogues for n in TARGETS] == [8, 8, 8, 8]
-    # the same difference everywhere is significant
-    assert {n: r.rank for n, r in found.items()} == {'c': 1, 'd': 2, 'b': 3, 'a': 4}
+    assert ranks(found) == RANKS
     assert ranking.missing_scores is None
 
 
 def test_one_opener_proves_nothing_however_far_apart_the_scores_are(tmp_path):
     # the reported failure: one judged reply for each partner, which all score the same
-    human = [HumanJudgement(n, 'Overall', v) for n, v in WORTH.items()]
-    ranking = ranked(tmp_path, human=human, openers=OPENERS[:1])
-    rows = by_system(ranking.standings['Overall'])
-    assert {n: r.rank for n, r in rows.items()} == {'c': 1, 'd': 2, 'b': 3, 'a': 4}
+    ranking = ranked(tmp_path, human=people(), openers=OPENERS[:1])
+    rows = by_system(ranking)
+    assert ranks(rows) == RANKS
     for row in rows.values():
         assert (row.rank_low, row.rank_high, row.group) == (None, None, None)
         assert (row.low, row.high, row.low_fixed, row.high_fixed) == (None,) * 4
@@ -116,7 +126,7 @@ def test_one_opener_proves_nothing_however_far_apart_the_scores_are(tmp_path):
 def test_a_dialogue_that_a_target_broke_off_has_no_score(tmp_path):
     run = scored_run(tmp_path, silent='a', silences=1)
     ranking = rank_run(run, SCORER, bootstraps=50, max_failed_share=0.5)
-    row = by_system(ranking.standings['Overall'])['a']
+    row = by_system(ranking)['a']
     assert (row.n_dialogues, row.n_unscored) == (8, 2)
     assert row.score == pytest.approx(1.25)  # not the half-told dialogues' 0.25
     bound = ranking.bounds['Overall']['a']
@@ -128,9 +138,8 @@ def test_a_dialogue_that_a_target_broke_off_has_no_score(tmp_path):
 
 def test_a_target_that_fails_too_often_is_listed_and_not_ranked(tmp_path):
     ranking = ranked(tmp_path, silent='a', silences=1)
-    found = by_system(ranking.standings['Overall'])
-    assert found['a'].rank is None and found['a'].score is not None
-    assert {n: found[n].rank for n in 'bcd'} == {'c': 1, 'd': 2, 'b': 3}
+    found = by_system(ranking)
+    assert ranks(found) == {**RANKS, 'a': None} and found['a'].score is not None
     failed = ranking.failures['a']
     assert (failed.n_failed, failed.n_dialogues) == (2, 8)
     assert failed.ranked is False and failed.reasons == {'empty reply': 2}
@@ -154,13 +163,7 @@ def test_a_target_whose_scores_are_deleted_is_listed_and_not_ranked(tmp_path, ca
     # p adds nothing, so that without the scores with q both would seem worse
     [file_of_c, file_of_d] = without_scores(run, ('c', 'q'), ('d', 'q'))
     ranking = RankSystems.main(run_dir=tmp_path, bootstraps=20)
-    standings = by_system(ranking.standings['Overall'])
-    assert {n: row.rank for n, row in standings.items()} == {
-        'b': 1,
-        'a': 2,
-        'c': None,
-        'd': None,
-    }
+    assert ranks(by_system(ranking)) == {'b': 1, 'a': 2, 'c': None, 'd': None}
     missing = ranking.missing_scores
     assert missing.files == (file_of_c, file_of_d)
     assert missing.n_dialogues == {'c': 4, 'd': 4}
@@ -176,7 +179,7 @@ def test_few_missing_scores_are_counted_and_the_target_is_ranked(tmp_path):
     run = scored_run(tmp_path)
     without_scores(run, ('c', 'q'))
     ranking = rank_run(run, SCORER, bootstraps=20, max_failed_share=0.5)
-    row = by_system(ranking.standings['Overall'])['c']
+    row = by_system(ranking)['c']
     assert (row.rank, row.n_dialogues, row.n_unscored) == (1, 8, 4)
     assert ranking.missing_scores.not_ranked == ()
     assert any('1 files of scores are missing' in note for note in ranking.notes)
@@ -197,8 +200,7 @@ def test_a_new_ranking_replaces_the_leaderboard_and_removes_the_page(tmp_path):
 
 
 def test_human_scores_replace_the_reference(tmp_path):
-    people = {'a': 1.0, 'b': 3.0, 'c': 4.0, 'd': 2.0, 'z': 9.0}
-    human = [HumanJudgement(n, 'Overall', v) for n, v in people.items()]
+    human = people({'a': 1.0, 'b': 3.0, 'c': 4.0, 'd': 2.0, 'z': 9.0})
     ranking = ranked(tmp_path, human=human)
     found = ranking.reference['Overall']
     expected = stats.spearmanr([1, 2, 4, 3], [1, 3, 4, 2]).statistic
@@ -254,15 +256,13 @@ def test_human_scores_that_fit_nothing_are_refused(tmp_path):
         with user_error(f'{wrong}.*{hint}'):
             rank_run(run, SCORER, human=human, bootstraps=50)
     with user_error("no target 'A'"):
-        rank_run(run, SCORER, human=[HumanJudgement('A', 'Overall', 1.0)])
+        rank_run(run, SCORER, human=people({'A': 1.0}))
 
 
 def test_a_baseline_is_correlated_the_way_round_it_is_ranked(tmp_path, monkeypatch):
     run = scored_run(tmp_path)
     # a repeats itself most and is the worst: lower is better, so they agree fully
     share = {'a': 0.9, 'b': 0.5, 'c': 0.1, 'd': 0.3}
-    from parlai_ext.results import rank
-
     read = rank.read_tables
 
     def read_tables(*args):
@@ -272,8 +272,7 @@ def test_a_baseline_is_correlated_the_way_round_it_is_ranked(tmp_path, monkeypat
         return tables
 
     monkeypatch.setattr(rank, 'read_tables', read_tables)
-    human = [HumanJudgement(n, 'Overall', v) for n, v in WORTH.items()]
-    ranking = rank_run(run, SCORER, human=human, bootstraps=50)
+    ranking = rank_run(run, SCORER, human=people(), bootstraps=50)
     found = ranking.baseline_reference['repeated_share']['Overall']
     assert found.spearman.value == pytest.approx(1.0)
 
@@ -295,14 +294,10 @@ def test_overlap_with_the_partner_stands_beside_length(tmp_path):
 def test_a_floor_is_correlated_only_where_a_planted_order_names_it(
     tmp_path, monkeypatch, is_planted, n
 ):
-    from parlai_ext.results import rank
-
     monkeypatch.setattr(rank, 'is_floor', lambda name: name == 'a')
-    human = [HumanJudgement(n, 'Overall', v) for n, v in WORTH.items()]
     order = {'reference_kind': 'planted', 'reference': {'Overall': WORTH}}
-    run = scored_run(tmp_path, **(order if is_planted else {}))
-    given = {} if is_planted else {'human': human}
-    ranking = rank_run(run, SCORER, bootstraps=50, **given)
+    about = order if is_planted else {'human': people()}
+    ranking = ranked(tmp_path, **about)
     assert ranking.reference['Overall'].n == n
     assert len(ranking.standings['Overall']) == 4
     assert any('floors' in note for note in ranking.notes) != is_planted
@@ -344,19 +339,16 @@ def evaluate(folder, **opt):
     rows = [f'{c},{i},{w}' for c, words in said.items() for i, w in enumerate(words, 1)]
     openers.write_text('\n'.join(['conv_id,utterance_idx,utterance', *rows]) + '\n')
     here = 'tests.results.test_rank_stage'
+    short = {'name': 'short', 'opt': {'model': f'{here}:Short'}}
+    long = {'name': 'long-winded', 'opt': {'model': f'{here}:LongWinded'}}
+    judge = make_generator(folder, text_truncate=20)
     protocol = {
         'num_turns': 6,
         'num_dialogues': 2,
-        'scorer': {
-            'name': 'fed',
-            'judge_model_file': make_generator(folder, text_truncate=20),
-        },
+        'scorer': {'name': 'fed', 'judge_model_file': judge},
         'roster': {
-            'targets': [
-                {'name': 'short', 'opt': {'model': f'{here}:Short'}},
-                {'name': 'long-winded', 'opt': {'model': f'{here}:LongWinded'}},
-            ],
-            'partners': [{'name': 'partner', 'opt': {'model': f'{here}:Short'}}],
+            'targets': [short, long],
+            'partners': [{**short, 'name': 'partner'}],
         },
     }
     config = folder / 'protocol.yaml'
@@ -386,7 +378,7 @@ def test_ranking_counts_the_contexts_that_were_cut(finished):
 
 def test_leaderboard_csv_marks_the_system(finished):
     run, _ = finished
-    rows = csv.DictReader(io.StringIO((run / 'leaderboard.csv').read_text()))
+    rows = csv_rows(run / 'leaderboard.csv')
     marks = {(r['system'], r['truncated_share'], r['not_comparable']) for r in rows}
     assert marks == {('short', '0.0', 'False'), ('long-winded', '0.5', 'True')}
 

@@ -33,6 +33,7 @@ from parlai_ext.scoring.registry import load_protocol_file
 from parlai_ext.scoring.score_run import build_scorer, check_scorer
 from tests.support.scoring_samples import KnownJudge
 from tests.support.user_error import user_error
+from tests.support.written import written
 
 SAID = ('I bought a red car today.', 'Which one did you buy?', 'The small one.')
 GOOD = 'A Fiat, it was cheap and it drives well.'
@@ -63,12 +64,6 @@ def overall(response, context=SAID, models=None, **options):
     return score.values['Overall']
 
 
-def share(response, *earlier):
-    return repeated_words_share(
-        words_of(response), [words_of(text) for text in earlier]
-    )
-
-
 # --- what is repeated -----------------------------------------------------------------
 
 
@@ -91,7 +86,8 @@ def share(response, *earlier):
     ],
 )
 def test_repeated_words_share_by_pencil(response, earlier, expected):
-    assert share(response, *earlier) == pytest.approx(expected)
+    share = repeated_words_share(words_of(response), [*map(words_of, earlier)])
+    assert share == pytest.approx(expected)
 
 
 # --- what is new ----------------------------------------------------------------------
@@ -197,11 +193,10 @@ def test_the_name_of_the_weights_is_not_signed_but_their_numbers_are(tmp_path):
         return Composite.from_section(section, KnownModels()).signature
 
     text = 'terms: {likelihood: {centre: -3, spread: 1, weight: 1}}\n'
-    for name in ('one', 'same'):
-        (tmp_path / f'{name}.yaml').write_text(text)
-    (tmp_path / 'other.yaml').write_text(text.replace('-3', '-4'))
+    texts = {'one': text, 'same': text, 'other': text.replace('-3', '-4')}
     one, same, other = (
-        signature(str(tmp_path / f'{name}.yaml')) for name in ('one', 'same', 'other')
+        signature(str(written(tmp_path, f'{name}.yaml', data)))
+        for name, data in texts.items()
     )
     assert one == same != other
 
@@ -216,8 +211,7 @@ def test_the_name_of_the_weights_is_not_signed_but_their_numbers_are(tmp_path):
     ],
 )
 def test_mistakes_in_a_file_of_weights_are_named(tmp_path, term, key):
-    path = tmp_path / 'mine.yaml'
-    path.write_text(f'terms:\n  {term}\n')
+    path = written(tmp_path, 'mine.yaml', f'terms:\n  {term}\n')
     with user_error(f'mine.yaml:[12].*{key}'):
         read_weights(read_file(path))
 

@@ -136,9 +136,8 @@ def test_the_terms_are_those_of_the_authors_code(folders, scored):
         right_share(usr['knowledge_classifier'], f'{FACT} _eos'),
     ]
     assert score.evidence == pytest.approx(expected, abs=1e-5)
-    assert score.values['Natural'] == pytest.approx(expected[0], abs=1e-5)
-    assert score.values['Engaging'] == pytest.approx(expected[1], abs=1e-5)
-    assert score.values['Uses Knowledge'] == pytest.approx(expected[2], abs=1e-5)
+    named = [score.values[d] for d in ('Natural', 'Engaging', 'Uses Knowledge')]
+    assert named == pytest.approx(expected, abs=1e-5)
 
 
 def test_only_the_response_is_hidden_on_request(folders, scored):

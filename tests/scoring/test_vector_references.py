@@ -4,6 +4,7 @@ numbers, and against BERTScore's library on a tiny encoder; ties of all similari
 """
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -28,10 +29,13 @@ HALF = 0.5**0.5  # the cosine of 45 degrees
 
 
 @pytest.fixture
-def vectors(tmp_path):
+def by_vectors(tmp_path):
+    """
+    Return a function that scores a response by these vectors.
+    """
     path = tmp_path / 'vectors.txt'
     path.write_text(VECTORS)
-    return {'vectors': str(path)}
+    return partial(overall, vectors=str(path))
 
 
 AVERAGE, EXTREMA, GREEDY = 'embedding_average', 'embedding_extrema', 'embedding_greedy'
@@ -48,31 +52,29 @@ AVERAGE, EXTREMA, GREEDY = 'embedding_average', 'embedding_extrema', 'embedding_
         (GREEDY, 3 / 4),
     ],
 )
-def test_two_words_against_one_of_them(vectors, scorer, expected):
-    assert overall(scorer, 'East North', 'east', **vectors) == pytest.approx(expected)
-    assert overall(scorer, 'east', 'East North', **vectors) == pytest.approx(expected)
+def test_two_words_against_one_of_them(by_vectors, scorer, expected):
+    assert by_vectors(scorer, 'East North', 'east') == pytest.approx(expected)
+    assert by_vectors(scorer, 'east', 'East North') == pytest.approx(expected)
 
 
-def test_extrema_takes_what_is_farthest_from_zero(vectors):
+def test_extrema_takes_what_is_farthest_from_zero(by_vectors):
     # north 1 and south -2: -2, that of south
-    assert overall(EXTREMA, 'north south', 'south', **vectors) == pytest.approx(1)
+    assert by_vectors(EXTREMA, 'north south', 'south') == pytest.approx(1)
     # the means are (0, -1/2) and (0, -2)
-    assert overall(AVERAGE, 'north south', 'south', **vectors) == pytest.approx(1)
+    assert by_vectors(AVERAGE, 'north south', 'south') == pytest.approx(1)
     # of 1 and -1 the positive one
-    assert overall(EXTREMA, 'east west', 'east', **vectors) == pytest.approx(1)
+    assert by_vectors(EXTREMA, 'east west', 'east') == pytest.approx(1)
     # whose mean is zero, which has no direction
-    assert overall(AVERAGE, 'east west', 'east', **vectors) is None
+    assert by_vectors(AVERAGE, 'east west', 'east') is None
 
 
 @pytest.mark.parametrize('scorer', [AVERAGE, EXTREMA, GREEDY])
-def test_words_without_a_vector_are_left_out(vectors, scorer):
-    assert overall(scorer, 'xyzzy east!', 'east', **vectors) == pytest.approx(1)
-    assert overall(scorer, 'xyzzy', 'east', **vectors) is None
-    assert overall(scorer, 'east', 'xyzzy', **vectors) is None
-    assert overall(scorer, 'nothing', 'east', **vectors) is None
-    assert overall(scorer, 'east', 'xyzzy', 'north', 'east', **vectors) == (
-        pytest.approx(1)
-    )
+def test_words_without_a_vector_are_left_out(by_vectors, scorer):
+    assert by_vectors(scorer, 'xyzzy east!', 'east') == pytest.approx(1)
+    assert by_vectors(scorer, 'xyzzy', 'east') is None
+    assert by_vectors(scorer, 'east', 'xyzzy') is None
+    assert by_vectors(scorer, 'nothing', 'east') is None
+    assert by_vectors(scorer, 'east', 'xyzzy', 'north', 'east') == (pytest.approx(1))
 
 
 EAST, NORTH, WEST = (1, 0), (0, 1), (-1, 0)

@@ -5,6 +5,18 @@ Dialogues that are played side by side, without a run.
 from parlai_ext.core.nouns import Opener, Pairing
 from parlai_ext.worlds.lockstep import BatchRow, play_on
 
+# what a player may add to a tiny model
+DECODING = {
+    'greedy': {'inference': 'greedy'},
+    'beam': {'inference': 'beam', 'beam_size': 3, 'beam_min_length': 3},
+    'blocking': {
+        'inference': 'beam',
+        'beam_size': 2,
+        'beam_context_block_ngram': 2,
+        'beam_block_full_context': True,
+    },
+}
+
 
 def play(rows, players, num_turns, batchsize=None):
     """

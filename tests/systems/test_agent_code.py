@@ -52,13 +52,6 @@ def doing(deed):
     return type('Doing', (Bad,), {'deed': staticmethod(deed)})({})
 
 
-def raising(error):
-    def deed(self):
-        raise error
-
-    return doing(deed)
-
-
 def played(agent):
     """
     Play a dialogue of an agent, and one of others beside it.
@@ -80,10 +73,13 @@ class Mute(Exception):
 @pytest.mark.parametrize('is_ignored', [False, True])
 @pytest.mark.parametrize('error', [KeyboardInterrupt(), SystemExit(0), Mute()])
 def test_whatever_an_agent_raises_ends_its_dialogue_only(error, is_ignored):
+    def deed(self):
+        raise error
+
     if is_ignored:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # as `nohup` and `&` of scripts do
     with signals_as_interrupt():
-        dialogues, failed = played(raising(error))
+        dialogues, failed = played(doing(deed))
     assert not failed and dialogues[0].ended_by == 'bad'
     assert dialogues[0].reason == f'raised {type(error).__name__}' + (
         ': 0' if isinstance(error, SystemExit) else ''

@@ -52,8 +52,7 @@ def zip_link():
 
 
 def zip_nul():
-    data = zip_of([('model_a', 'x')])
-    return data.replace(b'model_a', b'mod\0l_a')
+    return zip_of([('model_a', 'x')]).replace(b'model_a', b'mod\0l_a')
 
 
 def tree(folder):
@@ -235,8 +234,7 @@ def test_leftovers_of_a_killed_unpacking_are_no_part_of_the_next(target):
     left = target / '.x.tgz.unpacked'
     left.mkdir()
     (left / 'half').write_text('half')
-    archive = put(target, 'x.tgz', tar_of(GOOD))
-    unpack(archive, target)
+    unpack(put(target, 'x.tgz', tar_of(GOOD)), target)
     assert not left.exists() and not (target / 'half').exists()
 
 

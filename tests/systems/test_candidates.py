@@ -70,8 +70,7 @@ def test_candidates_are_the_labels_that_parlais_own_script_finds(tmp_path):
     ],
 )
 def test_a_label_is_one_line(talk, tmp_path, label, line):
-    spec = talk('hi', label)
-    assert lines_of(candidates_file(spec)) == [line]
+    assert lines_of(candidates_file(talk('hi', label))) == [line]
 
 
 @pytest.mark.parametrize(

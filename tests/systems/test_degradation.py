@@ -66,8 +66,7 @@ def test_a_batch_changes_no_degraded_reply(way, model):
     dialogues = [tuple(sentences(2, seed)) for seed in range(6)]
     alone = [replies_to(player, [one])[0] for one in dialogues]
     assert replies_to(player, dialogues) == alone
-    whole = loaded(**model)
-    assert replies_to(whole, dialogues) != alone
+    assert replies_to(loaded(**model), dialogues) != alone
 
 
 def test_the_degradation_is_part_of_the_identity(model):

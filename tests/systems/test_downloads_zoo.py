@@ -79,8 +79,7 @@ def test_its_hash_is_recorded(model, fetch_model, data, server):
 
 
 def test_what_is_there_is_not_touched(model, fetch_model, data, server):
-    file = fetch_model('m')
-    file.write_bytes(b'mine')
+    fetch_model('m').write_bytes(b'mine')
     assert fetch_model('m').read_bytes() == b'mine'
     assert len(server.asked) == 1
 

@@ -20,7 +20,7 @@ from parlai_ext.systems.parlai_agents import load_system, why_unfit
 from tests.support import family_fid, family_hf
 from tests.support.families import FAMILIES, SPEECH
 from tests.support.family_fid import RERANKER, write_passages
-from tests.support.lockstep_play import play, row
+from tests.support.lockstep_play import DECODING, play, row
 from tests.support.no_network import refuse_sockets
 from tests.support.tiny_models import (
     WORDS,
@@ -31,16 +31,9 @@ from tests.support.tiny_models import (
 )
 from tests.support.user_error import user_error
 
-DECODING = {
-    'greedy': {'inference': 'greedy'},
-    'beam': {'inference': 'beam', 'beam_size': 3, 'beam_min_length': 3},
+WAYS = {
+    **DECODING,
     'topk': {'inference': 'topk', 'topk': 3},
-    'blocking': {
-        'inference': 'beam',
-        'beam_size': 2,
-        'beam_context_block_ngram': 2,
-        'beam_block_full_context': True,
-    },
     'own': {},  # a ranker has one way to speak
 }
 
@@ -102,7 +95,7 @@ def stage(tmp_path_factory):
         return ALL[name](tmp_path_factory.mktemp(name))
 
     def player_of(name, how, **more):
-        opt = {**opt_of(name), **DECODING[how], **more}
+        opt = {**opt_of(name), **WAYS[how], **more}
         player = load_system(System(name, opt))
         in_float64(player.agent)
         return player
@@ -213,23 +206,21 @@ def said(dialogue, name):
 LENGTHS = [(1, 2), (30, 4), (3, 60), (1, 1)]
 
 
-BEAM = {'inference': 'beam', 'beam_size': 3, 'beam_min_length': 3}
-
-
 RECURRENT = {'hiddensize': 16, 'embeddingsize': 16, 'numlayers': 2, 'truncate': 128}
 
 
-def dialogues(opt):
+def batched_rightly(opt):
     """
-    Return what a system says to itself over openers of many lengths: in one batch,
-    and dialogue by dialogue.
+    Let a system talk to itself over openers of many lengths: dialogue by dialogue it
+    says what it says in one batch, which is returned.
     """
     player = load_system(System('a', opt))
     in_float64(player.agent)
     words = WORDS * 3
     rows = [row('a', 'a', [' '.join(words[k : 2 * k]) for k in n]) for n in LENGTHS]
     together = play(rows, {'a': player}, 8)
-    return together, [play([one], {'a': player}, 8)[0] for one in rows]
+    assert together == [play([one], {'a': player}, 8)[0] for one in rows]
+    return together
 
 
 @pytest.mark.parametrize('n', [1, 2, 3])
@@ -238,8 +229,7 @@ def dialogues(opt):
 @pytest.mark.slow
 def test_blocking_ngrams_of_the_context_is_batched_rightly(tmp_path, name, full, n):
     block = {'beam_context_block_ngram': n, 'beam_block_full_context': full}
-    together, alone = dialogues({**FAMILIES[name](tmp_path), **BEAM, **block})
-    assert together == alone
+    batched_rightly({**FAMILIES[name](tmp_path), **DECODING['beam'], **block})
 
 
 @pytest.mark.parametrize('time', ['pre', 'post'])
@@ -252,8 +242,7 @@ def test_every_attention_of_the_lstm_is_batched_rightly(
     attention = {'attention': kind, 'attention_time': time, 'attention_length': 20}
     opt = {**RECURRENT, **SPEECH, **attention, 'bidirectional': bidirectional}
     path = make_model(tmp_path, 'lstm', 5, {'model': 'seq2seq', **opt})
-    together, alone = dialogues({'model_file': path})
-    assert together == alone
+    batched_rightly({'model_file': path})
 
 
 @pytest.mark.parametrize('kind', ['codes', 'n_first'])
@@ -269,25 +258,21 @@ def test_every_attention_of_the_polyencoder_is_batched_rightly(
         poly_attention_type=attention,
         codes_attention_type=codes,
     )
-    together, alone = dialogues({'model_file': path})
-    assert together == alone
+    batched_rightly({'model_file': path})
 
 
 @pytest.mark.parametrize('name', ['generator', 'bart', 'dialogpt', 'seq2seq_lstm'])
 @pytest.mark.slow
 def test_contexts_that_are_cut_are_batched_rightly(tmp_path, name):
     opt = FAMILIES[name](tmp_path)
-    together, alone = dialogues({**opt, 'truncate': 12, 'text_truncate': 12})
-    assert together == alone
+    batched_rightly({**opt, 'truncate': 12, 'text_truncate': 12})
 
 
 def test_a_ranker_with_too_few_candidates_says_so(tmp_path):
     path = make_ranker(tmp_path, candidates=['you like tea', 'we saw rain'])
-    together, alone = dialogues({'model_file': path})
-    assert {d.reason for d in together} == {
+    assert {d.reason for d in batched_rightly({'model_file': path})} == {
         'raised LookupError: every candidate has been said; the file needs more'
     }
-    assert together == alone
 
 
 def test_candidates_that_only_the_models_options_name_are_part_of_what_it_is(tmp_path):
@@ -362,31 +347,25 @@ def test_without_a_model_in_the_roster_its_own_is_named(built):
     assert ' is no transformer/generator with these options: its weights' in line
 
 
-def copy_of(opt, folder):
-    for path in Path(opt['model_file']).parent.glob('generator*'):
-        shutil.copy(path, folder / path.name)
-    return {**opt, 'model_file': str(folder / 'generator')}
-
-
 @pytest.mark.parametrize(
-    'name, words, n',
-    [('generator.dict', ['one', 'word'], 6), ('other.dict', [], 4)],
+    'name, text, start, rest',
+    [
+        # 30 words and ParlAI's four are in the tiny models' dictionary
+        ('generator.dict', 'a\t1\nb\t1\n', '{} makes 6 words', '{} are for 34'),
+        ('other.dict', '', '{} makes 4 words', '{} are for 34'),
+        ('gone.dict', None, 'there is no file {}', '34 words'),
+    ],
 )
-def test_a_dictionary_of_another_size_is_named(built, tmp_path, name, words, n):
-    opt = copy_of(built['generator'], tmp_path)
+def test_a_dictionary_that_does_not_fit_is_named(
+    built, tmp_path, name, text, start, rest
+):
+    opt, words = built['generator'], tmp_path / name
+    for path in Path(opt['model_file']).parent.glob('generator*'):
+        shutil.copy(path, tmp_path / path.name)
     (tmp_path / 'generator.dict').unlink()
-    (tmp_path / name).write_text(''.join(f'{word}\t1\n' for word in words))
-    opt['dict_file'] = str(tmp_path / name)
-    line = misfit_line(opt)
-    # 30 words and ParlAI's four are in the tiny models' dictionary
-    assert line.startswith(f'dict_file: {tmp_path / name} makes {n} words')
-    assert line.endswith(f'{opt["model_file"]} are for 34')
-
-
-def test_a_dictionary_that_is_not_there_is_named(built, tmp_path):
-    opt = copy_of(built['generator'], tmp_path)
-    (tmp_path / 'generator.dict').unlink()
-    opt['dict_file'] = str(tmp_path / 'gone.dict')
-    line = misfit_line(opt)
-    assert line.startswith(f'dict_file: there is no file {tmp_path}/gone.dict')
-    assert '34 words' in line
+    if text is not None:
+        words.write_text(text)
+    model = str(tmp_path / 'generator')
+    line = misfit_line({**opt, 'model_file': model, 'dict_file': str(words)})
+    assert line.startswith(f'dict_file: {start.format(words)}')
+    assert rest.format(model) in line

@@ -10,10 +10,10 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-import yaml
 
 from parlai_ext.commands import plugin
 from parlai_ext.store import RunFolder
+from tests.collect.test_preflight import protocol
 from tests.support import families, family_fid, family_hf, remote_samples
 
 PARLAI = Path(sys.executable).parent / 'parlai'
@@ -44,21 +44,12 @@ def test_all_families_play_as_targets_and_as_partners(tmp_path):
             [{'name': f'{side}{name}', 'opt': opt} for name, opt in systems.items()]
             for side in ('', 'with ')
         ]
-        protocol = {
-            'pairing': 'bipartite',
-            'openers': 'ext:smalltalk',
-            'num_dialogues': 1,
-            'num_turns': 12,
-            'scorer': {'name': 'fed', 'judge_model_file': 'zoo:mini/judge/model'},
-            'ranking': {'bootstraps': 200},
-            'roster': dict(zip(('targets', 'partners'), sides, strict=True)),
-        }
-        config, run = tmp_path / 'families.yaml', tmp_path / 'run'
-        config.write_text(yaml.safe_dump(protocol, sort_keys=False))
+        ranking = {'bootstraps': 200}
+        opt = protocol(tmp_path, *sides, num_dialogues=1, ranking=ranking)
         command = [PARLAI, 'evaluate_systems', '--preflight']
-        places = ['--config', config, '--run-dir', run]
+        places = ['--config', opt['config'], '--run-dir', opt['run_dir']]
         subprocess.run([*command, *places], check=True)
-    folder = RunFolder.existing(run)
+    folder = RunFolder.existing(opt['run_dir'])
     whole = [d for d in folder.iter_dialogues() if len(d.utterances) == 12]
     scores = folder.scores(
         folder.read_json('ranking.json')['signature'].split(' || ')[1]

@@ -38,8 +38,7 @@ def ranker(folder):
 
 
 def test_a_systems_options_win_over_the_models_own(generator):
-    opt = {'model_file': generator, 'beam_size': 2}
-    agent = loaded(**opt).agent
+    agent = loaded(**{'model_file': generator, 'beam_size': 2}).agent
     assert (agent.opt['inference'], agent.beam_size) == ('beam', 2)
 
 

@@ -95,10 +95,14 @@ def marker(tmp_path):
     return tmp_path / 'marker'
 
 
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / 'model'
+
+
 @pytest.mark.parametrize('form', FORMATS)
 @pytest.mark.parametrize('name', GADGETS)
-def test_a_malicious_model_file_runs_unguarded_only(name, form, tmp_path, marker):
-    path = tmp_path / 'model'
+def test_a_malicious_model_file_runs_unguarded_only(name, form, path, marker):
     path.write_bytes(FORMATS[form](gadget(name, marker)))
     with pytest.raises(Refused) as caught, guarded():
         read(path)
@@ -185,8 +189,7 @@ def test_arrays_of_objects_are_read_as_data(tmp_path, marker):
     assert appears(marker)
 
 
-def test_a_torchscript_program_is_refused(tmp_path):
-    path = tmp_path / 'model'
+def test_a_torchscript_program_is_refused(path):
 
     class Doubled(torch.nn.Module):
         def forward(self, x):
@@ -226,8 +229,7 @@ def test_trusted_files_are_recorded_by_their_hash(tmp_path):
         trusted_hashes([str(tmp_path / 'c')])
 
 
-def test_a_refusal_that_was_hidden_comes_out(tmp_path, marker):
-    path = tmp_path / 'model'
+def test_a_refusal_that_was_hidden_comes_out(path, marker):
     path.write_bytes(in_zip(gadget('exec', marker)))
     with pytest.raises(Refused), guarded():
         tried(read, path)
@@ -240,10 +242,7 @@ def test_a_refusal_that_was_hidden_comes_out(tmp_path, marker):
         raise SystemFailed('x', str(tried(read, path)))  # which says it all
 
 
-def test_in_a_process_of_its_own_nothing_is_read_otherwise(
-    tmp_path, marker, monkeypatch
-):
-    path = tmp_path / 'model'
+def test_in_a_process_of_its_own_nothing_is_read_otherwise(path, marker, monkeypatch):
     path.write_bytes(in_zip(gadget('exec', marker)))
     with guarded():
         pass
@@ -271,13 +270,6 @@ def test_pickles_that_parlai_reads_are_guarded(tmp_path):
     opt = {'standalone_api_file': str(path), 'exact_api_call': True, 'datatype': 'x'}
     with pytest.raises(Refused, match=r'threading\.Thread'), guarded():
         agent(opt)
-
-
-def refusal(pickled, tmp_path):
-    path = tmp_path / 'model'
-    path.write_bytes(pickled)
-    with open(path, 'rb') as file:
-        return pytest.raises(Refused, SafeUnpickler(file).load).value.why
 
 
 DOTTED = b'\x80\x04\x8c\x0bcollections\x8c'
@@ -322,8 +314,11 @@ DOTTED = b'\x80\x04\x8c\x0bcollections\x8c'
         (b'P1\n.', 'persistent id'),
     ],
 )
-def test_what_the_unpickler_refuses(pickled, what, tmp_path):
-    assert what in refusal(pickled, tmp_path)
+def test_what_the_unpickler_refuses(pickled, what, path):
+    path.write_bytes(pickled)
+    with open(path, 'rb') as file, pytest.raises(Refused) as caught:
+        SafeUnpickler(file).load()
+    assert what in caught.value.why
 
 
 @pytest.mark.parametrize(
@@ -336,8 +331,7 @@ def test_what_the_unpickler_refuses(pickled, what, tmp_path):
         'x',
     ],
 )
-def test_a_persistent_id_is_a_tensors_or_refused(pid, tmp_path):
-    path = tmp_path / 'model'
+def test_a_persistent_id_is_a_tensors_or_refused(pid, path):
     path.write_bytes(in_zip(pickle.dumps(pid, 2)[:-1] + b'Q.'))
     with pytest.raises(Refused, match='persistent id'), guarded():
         torch.load(path)
@@ -357,8 +351,7 @@ def test_a_persistent_id_is_a_tensors_or_refused(pid, tmp_path):
         (b'cbuiltins\nset\n(cargparse\nNamespace\n)\x81tR', 'not plain'),
     ],
 )
-def test_what_cannot_be_read_is_one_line(code, words, tmp_path):
-    path = tmp_path / 'model'
+def test_what_cannot_be_read_is_one_line(code, words, path):
     path.write_bytes(in_zip(code + b'.'))
     with pytest.raises(Exception, match=words) as caught, guarded():
         torch.load(path)
@@ -463,8 +456,18 @@ def test_new_and_old_torch_formats_keep_what_is_shared(new, tmp_path):
     assert found['model']['b'][2, 3] == found['model']['c'][1, 3] == 99
 
 
-def every_kind():
-    return {
+def test_new_types_and_foreign_byte_orders_are_read(tmp_path):
+    states = {'model': {'a': torch.arange(3).to(torch.uint16)}}
+    swapped = {**states, 'swapped': np.arange(4, dtype='>i4')}
+    found = read_states(saved(swapped, tmp_path / 'm'))
+    assert found.pop('swapped').tolist() == [0, 1, 2, 3]
+    assert same(found, states)
+
+
+@pytest.mark.parametrize('protocol', [2, 4])
+@pytest.mark.parametrize('new', [True, False])
+def test_every_kind_of_data_is_read(protocol, new, tmp_path):
+    states = {
         'model': {f'{d}': torch.ones(2).to(d) for d in (torch.half, torch.int64)},
         'parameter': torch.nn.Parameter(torch.eye(2), requires_grad=False),
         'about torch': [torch.Size([2, 3]), torch.device('cuda:1'), torch.bfloat16],
@@ -478,28 +481,13 @@ def every_kind():
         'args': argparse.Namespace(arch='bart_large', lr=[0.1]),
         'opt': Opt({'model': 'x', 'n': [1, None, 2.5]}),
     }
-
-
-def test_new_types_and_foreign_byte_orders_are_read(tmp_path):
-    states = {'model': {'a': torch.arange(3).to(torch.uint16)}}
-    swapped = {**states, 'swapped': np.arange(4, dtype='>i4')}
-    found = read_states(saved(swapped, tmp_path / 'm'))
-    assert found.pop('swapped').tolist() == [0, 1, 2, 3]
-    assert same(found, states)
-
-
-@pytest.mark.parametrize('protocol', [2, 4])
-@pytest.mark.parametrize('new', [True, False])
-def test_every_kind_of_data_is_read(protocol, new, tmp_path):
-    states = every_kind()
     options = {'pickle_protocol': protocol, '_use_new_zipfile_serialization': new}
     found = read_states(saved(states, tmp_path / 'm', **options))
     assert same(found, read(tmp_path / 'm'))
     assert same(found, states)
 
 
-def test_what_python_2_wrote_is_read(tmp_path):
-    path = tmp_path / 'model'
+def test_what_python_2_wrote_is_read(path):
     words = b"c__builtin__\nset\n((lp0\nS'a'\naS'b'\natR"
     path.write_bytes(in_zip(b'(dS"model"\n(dsS"words"\n' + words + b's.'))
     assert read_states(path)['words'] == {'a', 'b'}
@@ -541,8 +529,7 @@ def test_damaged_options_are_one_line(text, tmp_path):
 
 
 @pytest.mark.parametrize('form', FORMATS)
-def test_a_damaged_model_is_one_line(form, tmp_path):
-    path = tmp_path / 'model'
+def test_a_damaged_model_is_one_line(form, path):
     path.write_bytes(FORMATS[form](b'\x80\x02}X\x05\x00\x00')[:-3])
     with user_error('cannot be read') as caught:
         read_states(path)
@@ -570,17 +557,6 @@ def test_parameters_are_counted_in_either_format(new, tmp_path):
     states['model']['tied'] = states['model']['a']
     path = saved(states, tmp_path / 'm', _use_new_zipfile_serialization=new)
     assert count_parameters(path) == 3 * 4 + 5
-
-
-def test_hugging_face_weights_in_a_pickle_are_read(tmp_path):
-    from transformers import GPT2Config, GPT2Model
-
-    model = GPT2Model(GPT2Config(vocab_size=9, n_embd=4, n_layer=1, n_head=1))
-    model.config.save_pretrained(tmp_path)
-    torch.save(model.state_dict(), tmp_path / 'pytorch_model.bin')
-    with guarded():
-        found = GPT2Model.from_pretrained(tmp_path)
-    assert same(dict(found.state_dict()), dict(model.state_dict()))
 
 
 DATA = st.recursive(

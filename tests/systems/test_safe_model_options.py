@@ -70,6 +70,10 @@ def loaded(path, **opt):
     return load_system(System('x', {'model_file': path, **opt}), no_cuda=True)
 
 
+def resolved(path, **opt):
+    return resolve(System('x', {'model_file': path, **opt}))
+
+
 @pytest.mark.parametrize(
     'agent, words',
     [
@@ -229,16 +233,16 @@ def test_options_that_no_memory_holds_are_one_line(data, tmp_path):
 
 def test_a_roster_shows_a_model_that_will_be_refused_as_missing(tmp_path, marker):
     path = make_generator(tmp_path)
-    before = resolve(System('x', {'model_file': path}))
+    before = resolved(path)
     assert (before.status, before.reason) == ('present', None)
     with open(path, 'wb') as file:
         file.write(in_zip(gadget('exec', marker)))
-    found = resolve(System('x', {'model_file': path}))
+    found = resolved(path)
     assert found.status == 'missing' and not marker.exists()
     assert found.reason.startswith('model_file: refused: ')
     assert 'builtins.exec' in found.reason
     with trusted(path):  # what the user trusts will play
-        assert resolve(System('x', {'model_file': path})).status == 'present'
+        assert resolved(path).status == 'present'
     assert not marker.exists()
 
 
@@ -247,15 +251,14 @@ def test_an_agent_that_the_roster_names_is_looked_at_where_it_harms_nobody(
 ):
     agent = 'strange_one:MineAgent'
     path = with_options(make_generator(tmp_path), model=agent)
-    found = resolve(System('x', {'model_file': path}))
+    found = resolved(path)
     assert found.status == 'missing' and not marker.exists()
     assert '`model: strange_one:MineAgent` in the roster entry' in found.reason
-    named = System('x', {'model_file': path, 'model': agent})
-    reason = resolve(named).reason  # its module makes the marker
+    reason = resolved(path, model=agent).reason  # its module makes the marker
     assert 'PermissionError' in reason and not marker.exists()
     monkeypatch.setenv('XDG_CONFIG_HOME', str(tmp_path / 'configuration'))
     note_trust([source_file('strange_one')])
-    assert resolve(named).reason is None and marker.exists()
+    assert resolved(path, model=agent).reason is None and marker.exists()
 
 
 def test_a_file_that_torch_refuses_for_good_is_not_said_to_be_trustable(tmp_path):
@@ -286,6 +289,7 @@ def secret(tmp_path):
     return path
 
 
+@pytest.fixture
 def home(tmp_path):
     folder = tmp_path / 'home'
     folder.mkdir()
@@ -293,7 +297,7 @@ def home(tmp_path):
 
 
 def said(path, **opt):
-    agent = load_system(System('x', {'model_file': path, **opt}), no_cuda=True).agent
+    agent = loaded(path, **opt).agent
     agent.observe({'id': 'you', 'text': 'tea', 'episode_done': False})
     return agent.act()['text']
 
@@ -306,9 +310,9 @@ def said(path, **opt):
     ],
 )
 def test_no_reply_is_a_line_of_a_file_that_only_the_model_names(
-    agent, key, tmp_path, secret
+    agent, key, home, secret
 ):
-    path = make_ranker(home(tmp_path))
+    path = make_ranker(home)
     with_options(path, model=agent, **{key: str(secret)})
     with user_error(f'refused: its own {key} is ') as caught:
         said(path)
@@ -320,11 +324,9 @@ def test_no_reply_is_a_line_of_a_file_that_only_the_model_names(
 
 
 @pytest.mark.parametrize('name', ['lines.txt', '.ssh/key'])
-def test_neither_a_link_nor_what_is_hidden_beside_the_model_is_read(
-    name, tmp_path, secret
-):
-    path = make_ranker(home(tmp_path))
-    own = tmp_path / 'home' / name
+def test_neither_a_link_nor_what_is_hidden_beside_the_model_is_read(name, home, secret):
+    path = make_ranker(home)
+    own = home / name
     own.parent.mkdir(exist_ok=True)
     if name.startswith('.'):
         own.write_text(SECRET)
@@ -335,19 +337,19 @@ def test_neither_a_link_nor_what_is_hidden_beside_the_model_is_read(
         said(path)
 
 
-def test_files_beside_the_model_and_of_the_data_folder_are_read(tmp_path, secret):
-    path = make_ranker(home(tmp_path), candidates=['warm rain', 'old book'])
+def test_files_beside_the_model_and_of_the_data_folder_are_read(home, secret):
+    path = make_ranker(home, candidates=['warm rain', 'old book'])
     assert said(path) in ('warm rain', 'old book')
     with_options(path, fixed_candidates_path=str(secret))
     assert said(path, datapath=str(secret.parent)).startswith(SECRET)
 
 
-def test_a_dictionary_elsewhere_gives_way_to_the_models_own(tmp_path, secret):
-    path = make_generator(home(tmp_path))
+def test_a_dictionary_elsewhere_gives_way_to_the_models_own(home, secret):
+    path = make_generator(home)
     before = said(path)
     with_options(path, dict_file=str(secret))
     assert said(path) == before
-    (tmp_path / 'home' / 'tiny.dict').unlink()
+    (home / 'tiny.dict').unlink()
     with user_error('refused: its own dict_file is '):
         said(path)
 
@@ -409,8 +411,8 @@ def test_options_that_name_no_server_and_no_strange_file_stay(
 
 @pytest.mark.parametrize('key', ['fixed_cands_path', 'anything', 'memory_model_file'])
 @pytest.mark.parametrize('nested', [False, True])
-def test_a_file_elsewhere_is_refused_under_any_key(key, nested, tmp_path, secret):
-    path = home(tmp_path) / 'model.opt'
+def test_a_file_elsewhere_is_refused_under_any_key(key, nested, home, secret):
+    path = home / 'model.opt'
     own = {key: str(secret)}
     path.write_text(json.dumps({'model': 'rag', 'deep': [own]} if nested else own))
     with pytest.raises(Refused, match=f'its own {key} is {secret}'):
@@ -419,8 +421,8 @@ def test_a_file_elsewhere_is_refused_under_any_key(key, nested, tmp_path, secret
 
 
 @pytest.mark.parametrize('ending', ['candidates', 'dict', 'opt'])
-def test_a_link_beside_a_model_to_a_file_elsewhere_is_refused(ending, tmp_path, secret):
-    path = Path(make_ranker(home(tmp_path)))
+def test_a_link_beside_a_model_to_a_file_elsewhere_is_refused(ending, home, secret):
+    path = Path(make_ranker(home))
     link = Path(f'{path}.{ending}')
     moved = secret.parent / link.name
     if link.exists():
@@ -432,8 +434,8 @@ def test_a_link_beside_a_model_to_a_file_elsewhere_is_refused(ending, tmp_path, 
         loaded(str(path))
 
 
-def test_a_model_that_is_linked_with_all_its_files_is_read(tmp_path):
-    path = Path(make_generator(home(tmp_path)))
+def test_a_model_that_is_linked_with_all_its_files_is_read(tmp_path, home):
+    path = Path(make_generator(home))
     elsewhere = tmp_path / 'links'
     elsewhere.mkdir()
     for file in path.parent.glob(f'{path.name}*'):

@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 
 from parlai_ext.commands.collect_dialogues import CollectDialogues
-from parlai_ext.core.nouns import System
 from parlai_ext.isolation import own_records
-from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.safe.load import note_trusted
 from tests.support.malicious_pickles import reduced
 from tests.support.small_run import small_config
+from tests.support.talk import loaded
 from tests.support.tiny_models import make_generator
 from tests.support.user_error import user_error
 
@@ -24,11 +23,17 @@ def own_configuration(tmp_path, monkeypatch):
     monkeypatch.setattr(own_records, '_trusted_here', set(own_records._trusted_here))
 
 
-def with_code(folder: Path, marker: Path) -> str:
+@pytest.fixture
+def marker(tmp_path):
+    return tmp_path / 'marker'
+
+
+@pytest.fixture
+def path(tmp_path, marker):
     """
     Write a generator whose old pickled `.opt` touches a file when it is read.
     """
-    path = make_generator(folder, 'knows')
+    path = make_generator(tmp_path, 'knows')
     stored = json.loads(Path(f'{path}.opt').read_text())
     code = f'open({str(marker)!r}, "w").close() or {stored!r}'
     Path(f'{path}.opt').write_bytes(reduced('builtins', 'eval', code) + b'.')
@@ -46,18 +51,14 @@ def collected(tmp_path, model_file, **more):
     )
 
 
-def test_nothing_is_trusted_unless_it_is_named(tmp_path):
-    marker = tmp_path / 'marker'
-    path = with_code(tmp_path, marker)
+def test_nothing_is_trusted_unless_it_is_named(tmp_path, path, marker):
     with user_error(r"^system 'mine': .*refused.*builtins\.eval"):
         collected(tmp_path, path)
     assert not marker.exists()
     assert not (tmp_path / 'run' / 'dialogues').exists()
 
 
-def test_a_trusted_file_runs_and_is_in_the_manifest(tmp_path):
-    marker = tmp_path / 'marker'
-    path = with_code(tmp_path, marker)
+def test_a_trusted_file_runs_and_is_in_the_manifest(tmp_path, path, marker):
     report = collected(tmp_path, path, trust_model_code=[path])
     assert (report.n_played, report.problems) == (2, ())
     assert marker.exists()
@@ -65,16 +66,14 @@ def test_a_trusted_file_runs_and_is_in_the_manifest(tmp_path):
     assert list(manifest['trusted']) == ['knows']
 
 
-def test_trust_is_remembered_for_this_very_file(tmp_path):
-    marker = tmp_path / 'marker'
-    path = with_code(tmp_path, marker)
+def test_trust_is_remembered_for_this_very_file(path, marker):
     note_trusted([path])
-    load_system(System('mine', {'model_file': path}), no_cuda=True)
+    loaded(model_file=path)
     assert marker.exists()
     with open(f'{path}.opt', 'ab') as file:
         file.write(b' ')
     with user_error('refused'):
-        load_system(System('mine', {'model_file': path}), no_cuda=True)
+        loaded(model_file=path)
 
 
 def test_a_trusted_file_must_be_there(tmp_path):

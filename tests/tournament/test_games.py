@@ -96,10 +96,7 @@ def test_mean_raw_is_over_the_games_that_have_one():
 
 
 def test_wins_draws_and_losses_are_those_on_paper():
-    games = [
-        Game('A', 'B', {'A': {'x': 1.0}, 'B': {'x': 0.0}}),
-        Game('B', 'A', {'A': {'x': 1.0}, 'B': {'x': 1.0}}),
-    ]
+    games = [game('A', 'B', [1], [0], 'x'), game('B', 'A', [1], [1], 'x')]
     assert award_points(games).records()['A'] == {
         'games_won': 1,
         'games_drawn': 1,

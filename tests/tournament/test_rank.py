@@ -2,6 +2,7 @@
 A tournament as the ranking rule: games, points and ratings that fit on paper.
 """
 
+import csv
 import json
 from dataclasses import replace
 
@@ -222,12 +223,7 @@ def test_ties_everywhere_are_a_shared_first_place(tmp_path):
 
 def test_leaderboard_has_points_and_uncertainty(tmp_path):
     ranking = ranked(tmp_path, rule={**RULE, 'rating': 'openskill'})
-    head, *lines = leaderboard_csv(ranking).split('\n')
-    rows = [
-        dict(zip(head.split(','), line.split(','), strict=True))
-        for line in lines
-        if line
-    ]
+    rows = list(csv.DictReader(leaderboard_csv(ranking).splitlines()))
     points = {(r['dimension'], r['system']): r['points'] for r in rows}
     # a: 4 points against b, 2 against c
     assert points['Overall', 'a'] == '6' and points['wit', 'a'] == '4'

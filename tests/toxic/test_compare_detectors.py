@@ -43,8 +43,7 @@ def compare(files, **more):
 def test_the_numbers_are_those_of_pencil_and_no_text_is_printed_or_written(
     files, capsys
 ):
-    table = compare(files, out=str(files / 'out'))
-    [row] = table.rows
+    [row] = compare(files, out=str(files / 'out')).rows
     # 3 flagged, 2 of them toxic; 3 toxic in all; areas by pairs: (2*4 + 2*.5 + 4*.5)/15
     assert row.measures['precision'].value == pytest.approx(2 / 3)
     assert row.measures['recall'].value == pytest.approx(2 / 3)

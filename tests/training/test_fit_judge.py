@@ -19,10 +19,6 @@ from parlai_ext.training.fit_judge import (
 SIZES = dict(zip(BLOCKS, (len(NUMBERS), 5, 6), strict=True))
 
 
-def inputs(rng, n):
-    return {name: rng.normal(size=(n, size)) for name, size in SIZES.items()}
-
-
 def table(planted, noise, n=200, seed=0):
     """
     Return a table whose labels are ``planted`` of one input beside the score before.
@@ -73,7 +69,7 @@ def test_fitted_weights_give_the_fitted_scores():
         for name, size in SIZES.items()
     }
     judge = JudgeWeights(blocks, 0.3, '', {})
-    found = {name: rows * 0.5 for name, rows in inputs(rng, 60).items()}
+    found = {name: rng.normal(size=(60, n)) * 0.5 for name, n in SIZES.items()}
     scaled = [found[name] / np.sqrt(SIZES[name]) for name in BLOCKS]
     rows = np.concatenate(scaled, axis=1)
     values = judge.parts(found).sum(1) + 3 * rows[:, 0]

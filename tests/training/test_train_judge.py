@@ -173,8 +173,7 @@ def test_a_prompt_of_a_file_is_learnt(base, tmp_path):
 
 
 def test_the_merged_judge_answers_as_the_trained_one(base, tmp_path):
-    pairs = make_pairs(64)
-    result = train(base, tmp_path / 'out', pairs)
+    result = train(base, tmp_path / 'out', make_pairs(64))
     from peft import PeftModel
 
     ids = torch.tensor([[5, 6, 7, 8]])

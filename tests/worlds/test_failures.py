@@ -88,27 +88,18 @@ ANSWERS = {
 }
 
 
-def game(kind, base, num_turns=12, patience=(3, 99)):
-    """
-    Let a failing stub speak first with a partner that provokes it, and with one that
-    does not; return both dialogues.
-    """
-    stub = type('Failing', (base,), {'answer': ANSWERS[kind][0]})
-    players = {'stub': Player('stub', stub(OPT))}
-    for n in patience:
-        players[f'now{n}'] = Player(f'now{n}', Now({**OPT, 'patience': n}))
-    names = [name for name in players if name != 'stub']
-    rows = [row('stub', name, ['hi', 'hello']) for name in names]
-    return play(rows, players, num_turns)
-
-
 @pytest.mark.parametrize('base', [Stub, Batched])
 @pytest.mark.parametrize('kind', ANSWERS)
 def test_only_the_failing_dialogue_ends(kind, base):
-    failed, other = game(kind, base)
+    # a partner that provokes it, and one that does not
+    stub = type('Failing', (base,), {'answer': ANSWERS[kind][0]})
+    players = {'stub': Player('stub', stub(OPT))}
+    for name, patience in ('soon', 3), ('late', 99):
+        players[name] = Player(name, Now({**OPT, 'patience': patience}))
+    rows = [row('stub', name, ['hi', 'hello']) for name in ('soon', 'late')]
+    failed, other = play(rows, players, 12)
     # the partner has heard 'hi', 'fine', 'fine' when it says 'now', and the stub fails
-    texts = ['hi', 'hello', 'fine', 'wait', 'fine', 'now']
-    assert [*failed.texts] == texts
+    assert [*failed.texts] == ['hi', 'hello', 'fine', 'wait', 'fine', 'now']
     assert (failed.ended_by, failed.reason) == ('stub', ANSWERS[kind][1])
     assert len(other.utterances) == 12
     assert (other.ended_by, other.reason) == (None, None)
@@ -116,18 +107,18 @@ def test_only_the_failing_dialogue_ends(kind, base):
 
 def test_a_reason_is_short():
     error = type('LongError', (Exception,), {'__str__': lambda self: 'x' * 5000})
-    stub = type('Failing', (Stub,), {'answer': lambda self: raise_(error())})
-    assert len(lonely(stub).reason) == 200
+    assert len(lonely(answer=lambda self: raise_(error())).reason) == 200
 
 
 def raise_(error):
     raise error
 
 
-def lonely(stub):
+def lonely(**methods):
     """
-    Let a stub speak with itself, its opener provoking it at once.
+    Let a stub with these methods speak with itself, its opener provoking it at once.
     """
+    stub = type('Failing', (Stub,), methods)
     alone = row('stub', 'stub', ['now'])
     [dialogue] = play([alone], {'stub': Player('stub', stub(OPT))}, 12)
     return dialogue
@@ -158,27 +149,25 @@ def lonely(stub):
     ],
 )
 def test_whatever_else_fails_ends_the_dialogue(method, does, reason):
-    dialogue = lonely(type('Failing', (Stub,), {method: does}))
+    dialogue = lonely(**{method: does})
     assert (dialogue.ended_by, dialogue.reason) == ('stub', reason)
     assert [*dialogue.texts] == ['now']
 
 
 def test_an_interrupt_is_not_a_failed_reply():
-    stub = type('Failing', (Stub,), {'answer': lambda self: raise_(KeyboardInterrupt)})
     # jobs that a script starts with `&` ignore it
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.raises(KeyboardInterrupt):
-            lonely(stub)
+            lonely(answer=lambda self: raise_(KeyboardInterrupt))
     finally:
         signal.signal(signal.SIGINT, before)
 
 
 def test_too_little_memory_is_not_the_systems_failure():
     error = torch.OutOfMemoryError('CUDA out of memory')
-    stub = type('Failing', (Stub,), {'answer': lambda self: raise_(error)})
     with user_error("system 'stub': model: out of memory"):
-        lonely(stub)
+        lonely(answer=lambda self: raise_(error))
 
 
 def test_a_batch_that_memory_does_not_hold_is_halved_and_stays_so():
@@ -261,6 +250,5 @@ def test_the_others_go_on_without_a_system_that_cannot(cannot, why, batchsize):
 
 
 def test_playing_everything_or_nothing_names_the_system():
-    stub = type('Failing', (Stub,), {'answer': lambda self: raise_(UserError('k: w'))})
     with pytest.raises(SystemFailed, match="^system 'stub': k: w$"):
-        lonely(stub)
+        lonely(answer=lambda self: raise_(UserError('k: w')))

@@ -22,8 +22,6 @@ from parlai_ext.worlds import kept_replies
 from tests.support.plans import collected, open_run, some_openers
 from tests.support.store_samples import files_under
 
-OPENERS = some_openers(3)
-
 
 class Counting(Agent):
     """
@@ -99,12 +97,24 @@ def run_of(root, kind, **opt):
     model = opt or {'model': f'{__name__}:{kind.__name__}'}
     targets = (System('target', model),)
     roster = Roster(targets, (System('echo', {'model': 'repeat_query'}),))
-    return open_run(root, roster, OPENERS, 4, batchsize=4, num_turns=10)
+    return open_run(root, roster, some_openers(3), 4, batchsize=4, num_turns=10)
 
 
 def interrupt():
     Counting.at.pop(Counting.n_replies)  # once
     raise Interrupted
+
+
+def interrupted(root, kind, *places):
+    """
+    Return a run that was interrupted at each of these replies.
+    """
+    run = run_of(root, kind)
+    Counting.at = dict.fromkeys(places, interrupt)
+    for _ in places:
+        with pytest.raises(KeyboardInterrupt):
+            collected(run)
+    return run
 
 
 # of 3 dialogues with 4 replies each
@@ -114,11 +124,8 @@ def test_replies_before_ctrl_c_are_not_asked_for_again(tmp_path, kind, cut):
     whole = run_of(tmp_path / 'whole', kind)
     collected(whole)
     assert Counting.n_replies == 12
-    run = run_of(tmp_path / 'cut', kind)
     cut = 3 * (cut // 3) if kind is Batched else cut  # whose batches have three replies
-    Counting.at = {12 + cut: interrupt}
-    with pytest.raises(KeyboardInterrupt):
-        collected(run)
+    run = interrupted(tmp_path / 'cut', kind, 12 + cut)
     assert run.dialogue_shards() == []
     collected(run)
     assert Counting.n_replies == 24
@@ -127,26 +134,9 @@ def test_replies_before_ctrl_c_are_not_asked_for_again(tmp_path, kind, cut):
 
 def test_ctrl_c_twice(tmp_path):
     collected(run_of(tmp_path / 'whole', Draws))
-    run = run_of(tmp_path / 'cut', Draws)
-    Counting.at = {12 + 4: interrupt, 12 + 5: interrupt, 12 + 9: interrupt}
-    for _ in range(3):
-        with pytest.raises(KeyboardInterrupt):
-            collected(run)
+    run = interrupted(tmp_path / 'cut', Draws, 12 + 4, 12 + 5, 12 + 9)
     collected(run)
     assert files_under(run.root) == files_under(tmp_path / 'whole')
-
-
-def whole_and_interrupted(tmp_path, system):
-    """
-    Return the files of a run that was not disturbed, and one that ended at its seventh
-    reply.
-    """
-    collected(run_of(tmp_path / 'whole', system))
-    run = run_of(tmp_path / 'cut', system)
-    Counting.at = {12 + 7: interrupt}
-    with pytest.raises(KeyboardInterrupt):
-        collected(run)
-    return files_under(tmp_path / 'whole'), run
 
 
 @pytest.mark.parametrize('kind, free_seconds', [(Script, 1e9), (Counting, -1e9)])
@@ -154,10 +144,11 @@ def test_a_system_with_a_state_or_whose_state_takes_long_to_look_at_is_asked_aga
     tmp_path, monkeypatch, kind, free_seconds
 ):
     monkeypatch.setattr(kept_replies, 'FREE_SECONDS', free_seconds)
-    whole, run = whole_and_interrupted(tmp_path, kind)
+    collected(run_of(tmp_path / 'whole', kind))
+    run = interrupted(tmp_path / 'cut', kind, 12 + 7)
     collected(run)
     assert Counting.n_replies == 12 + 7 + 12
-    assert files_under(run.root) == whole
+    assert files_under(run.root) == files_under(tmp_path / 'whole')
 
 
 def test_kill_9_loses_what_was_not_yet_written(tmp_path, monkeypatch):
@@ -167,17 +158,13 @@ def test_kill_9_loses_what_was_not_yet_written(tmp_path, monkeypatch):
     Counting.at = {7: lambda: shutil.copytree(tmp_path / 'whole', tmp_path / 'killed')}
     collected(run)
     (tmp_path / 'killed' / 'at_work.txt').unlink(missing_ok=True)
-    killed = run_of(tmp_path / 'killed', Draws)
-    collected(killed)
+    collected(run_of(tmp_path / 'killed', Draws))
     assert Counting.n_replies == 12 + 5
     assert files_under(tmp_path / 'killed') == files_under(tmp_path / 'whole')
 
 
 def test_replies_of_other_systems_are_not_used(tmp_path):
-    run = run_of(tmp_path / 'cut', Counting)
-    Counting.at = {7: interrupt}
-    with pytest.raises(KeyboardInterrupt):
-        collected(run)
+    run = interrupted(tmp_path / 'cut', Counting, 7)
     [kept] = run.root.glob('replies/*')
     run.manifest.targets['target'] = SystemRecord(identity='f' * 16)
     note_parts(run.manifest, [system_part('target'), system_part('echo')])
@@ -208,10 +195,7 @@ def test_a_model_goes_on_in_the_middle_of_a_block(tmp_path, monkeypatch):
 
 
 def test_the_counter_counts_what_is_stored(tmp_path, capsys):
-    run = run_of(tmp_path / 'cut', Counting)
-    Counting.at = {7: interrupt}
-    with pytest.raises(KeyboardInterrupt):
-        collected(run)
+    run = interrupted(tmp_path / 'cut', Counting, 7)
     said = capsys.readouterr().err
     last_bar = [line for line in said.split('\n') if '/3 ' in line][-1]
     assert ' 0/3 ' in last_bar

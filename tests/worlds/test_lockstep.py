@@ -15,20 +15,9 @@ from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.players import Player
 from parlai_ext.worlds.lockstep import BatchRow, LockstepWorld
 from parlai_ext.worlds.schedule import sample_openers
-from tests.support.lockstep_play import play
+from tests.support.lockstep_play import DECODING, play
+from tests.support.plans import says
 from tests.support.tiny_models import in_float64, make_generator, make_ranker, sentences
-
-# what each player of `cast` adds to a tiny model
-DECODING = {
-    'greedy': {'inference': 'greedy'},
-    'beam': {'inference': 'beam', 'beam_size': 3, 'beam_min_length': 3},
-    'blocking': {
-        'inference': 'beam',
-        'beam_size': 2,
-        'beam_context_block_ngram': 2,
-        'beam_block_full_context': True,
-    },
-}
 
 
 def rows_of(pairs, openers):
@@ -54,19 +43,14 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope='module')
 def cast(folder):
-    files = {
-        name: make_generator(folder, name, seed)
-        for seed, name in enumerate(DECODING, start=1)
-    }
-    found = {
-        name: load_system(System(name, {'model_file': path, **DECODING[name]}))
-        for name, path in files.items()
+    opts = {
+        name: {'model_file': make_generator(folder, name, seed), **way}
+        for seed, (name, way) in enumerate(DECODING.items(), start=1)
     }
     for seed in (5, 6):
-        path = make_ranker(folder, f'ranker{seed}', seed)
-        found[f'ranker{seed}'] = load_system(
-            System(f'ranker{seed}', {'model_file': path})
-        )
+        name = f'ranker{seed}'
+        opts[name] = {'model_file': make_ranker(folder, name, seed)}
+    found = {name: load_system(System(name, opt)) for name, opt in opts.items()}
     for player in found.values():
         in_float64(player.agent)
     return found
@@ -166,12 +150,6 @@ def test_one_batch_for_each_system_and_step(cast, monkeypatch):
     assert Counter(sizes) == {('greedy', 8): 3, ('ranker5', 4): 3}
 
 
-def echo_and_yes():
-    yes = System('yes', {'model': 'fixed_response', 'fixed_response': 'yes'})
-    echo = System('echo', {'model': 'repeat_query'})
-    return {system.name: load_system(system) for system in (echo, yes)}
-
-
 def test_openers_of_any_length_play_side_by_side():
     # echo says what it heard last; it speaks first, so at even places
     expected = {
@@ -181,7 +159,9 @@ def test_openers_of_any_length_play_side_by_side():
         'abcd': ['a', 'b', 'c', 'd', 'd'],
     }
     openers = [Opener.from_utterances(given, 'test') for given in expected]
-    dialogues = play(rows_of([('echo', 'yes')], openers), echo_and_yes(), 5)
+    systems = (System('echo', {'model': 'repeat_query'}), says('yes'))
+    players = {system.name: load_system(system) for system in systems}
+    dialogues = play(rows_of([('echo', 'yes')], openers), players, 5)
     assert [[*dialogue.texts] for dialogue in dialogues] == [*expected.values()]
     for dialogue, given in zip(dialogues, expected, strict=True):
         flags = [utterance.given for utterance in dialogue.utterances]
