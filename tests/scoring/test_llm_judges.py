@@ -255,7 +255,12 @@ def test_llm_eval_reads_four_numbers_from_one_reply(url, judge_name):
     control(url, script=[answered(f'Here: {words}')])
     [score] = scored('llm_eval', judge_name)
     # 9 is no rating from 0 to 5
-    assert list(score.values.values()) == [4.0, 3.5, None, 0.0]
+    assert dict(score.values) == {
+        'Appropriateness': 4.0,
+        'Content': 3.5,
+        'Grammar': None,
+        'Relevance': 0.0,
+    }
     [body] = sent(url)
     assert 'number from\n0 (worst) to 5 (best)' in body['messages'][0]['content']
 
