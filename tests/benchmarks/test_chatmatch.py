@@ -6,6 +6,7 @@ import hashlib
 import itertools
 import json
 import math
+import sys
 
 import pytest
 
@@ -326,7 +327,7 @@ def test_a_cut_game_knows_no_words_of_later_turns():
 
 
 def test_missing_pipelines_are_rows_that_say_why(monkeypatch):
-    monkeypatch.setitem(__import__('sys').modules, 'spacy', None)
+    monkeypatch.setitem(sys.modules, 'spacy', None)
 
     def build(reading, entities):
         sources = {'entities': entities, 'judge_model_file': 'none'}

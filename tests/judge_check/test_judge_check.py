@@ -484,7 +484,7 @@ def test_parrots_hear_the_last_turn_of_the_partner_and_the_one_before():
     assert 'hi to you' in text.text and 'why' not in text.text
 
 
-# -------------------- Parrots, by pencil: what each kind makes of a turn, and what
+# ---- parrots, by pencil: what each kind makes of a turn
 
 
 HEARD = ('We have a big garden.', 'I like my dog.')

@@ -100,7 +100,7 @@ def test_an_empty_run_has_no_check(tmp_path):
     assert check_run(run, Sense()) is None
 
 
-# -------------------- A check beside its scores, in the ranking that is made of th
+# ---- beside its scores, in the ranking that is made of them
 
 
 CHECK = JudgeCheck('s', 40, 0, None, 120, 0.25, {'D': dimension_check('D', [])})

@@ -119,7 +119,7 @@ def test_python_users_check_a_scorer_of_pairs_on_dialogues():
     assert check.probes.order.first_share == 1.0
 
 
-# -------------------- The judge check on a judged set's items: copies keep what th
+# ---- the judge check on a judged set's items: what copies keep
 
 
 WORDS = ('apples', 'bread', 'cheese', 'dates', 'eggs', 'figs', 'grapes', 'honey')

@@ -99,7 +99,7 @@ def test_the_leader_sentence_names_the_system_whose_rating_is_near():
     assert 'over b is' in near
 
 
-# -------------------- Turns that brought a penalty or a bonus: said with the earli
+# ---- turns that brought a penalty or a bonus, with the earlier turn
 
 
 LABELS = ('repeats_turn', 'contradicts_turn', 'recalls_turn', 'perplexity')

@@ -114,7 +114,7 @@ def test_the_terminal_says_what_agrees_and_what_is_noted(about, words):
     assert words in text
 
 
-# -------------------- Columns are declared once: the docs' table is made from the
+# ---- the table in the docs is made from the declared columns
 
 
 DOCS = Path(__file__).parents[2] / 'docs' / 'run_folder.md'

@@ -4,6 +4,7 @@ A tournament as the ranking rule: games, points and ratings that fit on paper.
 
 import csv
 import json
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -282,7 +283,7 @@ def test_a_result_is_json_without_nan_whatever_is_missing(raw, systems):
 
 
 def test_a_result_names_the_package_that_a_rating_needs(monkeypatch):
-    monkeypatch.setitem(__import__('sys').modules, 'trueskill', None)
+    monkeypatch.setitem(sys.modules, 'trueskill', None)
     game = Game('A', 'B', {'A': {'x': 1.0}, 'B': {'x': 0.0}})
     result = result_of([game], 'AB', rating='trueskill')
     reason = result.ratings['trueskill'].reason
