@@ -66,8 +66,10 @@ class RayNode:
                 ['ip', 'netns', 'pids', self.space], capture_output=True, check=False
             )
             return [int(pid) for pid in out.stdout.split()]
-        mine = psutil.Process(self.process.pid)
-        return [one.pid for one in (mine, *mine.children(recursive=True))]
+        with suppress(psutil.NoSuchProcess):  # it may have been killed
+            mine = psutil.Process(self.process.pid)
+            return [one.pid for one in (mine, *mine.children(recursive=True))]
+        return []
 
     def wait_for_raylet(self):
         """
