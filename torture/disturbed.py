@@ -171,7 +171,7 @@ class Trees(Trials):
             str(path): (path.stat().st_ino, path.stat().st_mtime_ns)
             for path in self.work.rglob('*.jsonl')
             if path.parts[-3] == 'dialogues' or path.parts[-4] == 'scores'
-            if 'joined' not in path.parts
+            if not any('joined' in part for part in path.parts)
         }
 
 

@@ -28,7 +28,11 @@ from parlai_ext.files.yaml_file import read_file
 from parlai_ext.scoring.composite import TERMS, Term, overall_score, read_weights
 from parlai_ext.scoring.learned import JudgeWeights
 from parlai_ext.training.fit_judge import rank_labels
-from tests.training.test_fit_judge import inputs
+from tests.training.test_fit_judge import SIZES
+
+
+def inputs(rng, n):
+    return {name: rng.normal(size=(n, size)) for name, size in SIZES.items()}
 
 
 def made_up(human=None, kinds=(), n=60, seed=0):
