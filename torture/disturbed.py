@@ -264,17 +264,17 @@ class FullDisks(Trees):
         Leave a share of the bytes, or names, that the command's files will need.
         """
         ends, there = self.ends[name], files_of(self.work)
-        disk = os.statvfs(self.disk)
         if with_names:
             left = int(share * max(1, len(ends) - len(there)))
             (self.disk / 'many').mkdir()
-            for k in range(disk.f_favail - left):
+            for k in range(os.statvfs(self.disk).f_favail - left):
                 (self.disk / 'many' / str(k)).touch()
         else:
             blocks = [
                 sum(-(-len(d) // BLOCK) for d in f.values()) for f in (ends, there)
             ]
             left = int(share * max(1, blocks[0] - blocks[1]))
+            disk = os.statvfs(self.disk)
             with (self.disk / 'ballast').open('wb') as file:
                 os.posix_fallocate(file.fileno(), 0, (disk.f_bavail - left) * BLOCK)
 
