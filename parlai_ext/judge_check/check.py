@@ -119,8 +119,7 @@ def check_judge(
         for copy, own in scored
         if copy.kind is not None
     ]
-    # what a prompted judge says of the same response twice
-    again = [(copy.part.values, own) for copy, own in scored if copy.is_repeat]
+    scored_twice = [(copy.part.values, own) for copy, own in scored if copy.is_repeat]
     own_scores = [part.values for part in originals['systems']]
     replies = {part.dialogue.opener_id: part.values for part in originals['people']}
     return JudgeCheck(
@@ -141,7 +140,7 @@ def check_judge(
             for name in scorer.dimensions
         },
         tournament=_games_check(pairs, kinds) if len(scorer.dimensions) > 1 else None,
-        probes=repeats(again, own_scores) if is_prompted(scorer) else None,
+        probes=repeats(scored_twice, own_scores) if is_prompted(scorer) else None,
         notes=tuple(_notes(judged, originals, people_source)),
     )
 
