@@ -46,7 +46,6 @@ class ScoreDialogues(ModelCommand):
         Return what was scored, and under which signature.
         """
         from parlai_ext.isolation.own_records import is_own_scorer
-        from parlai_ext.judge_check.check import check_run
         from parlai_ext.judge_check.section import check_lines
         from parlai_ext.scoring.score_run import (
             choose_scorer,
@@ -60,6 +59,9 @@ class ScoreDialogues(ModelCommand):
             recorded = run.manifest.protocol.scorer
             own = is_own_scorer(run.manifest)
             chosen = choose_scorer(recorded, self.opt, named_by_user=own)
+            # imports torch, for which who mistyped a scorer need not wait
+            from parlai_ext.judge_check.check import check_run
+
             scorer = chosen.build(machine)
             where = self.options(EngineOptions)
             with open_engine(where, run.root, machine) as engine:
