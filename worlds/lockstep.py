@@ -57,17 +57,17 @@ def play_on(
         replies if no dialogue ends early.
     :param respond: asks a system for the replies of some participants.
     """
-    world = LockstepWorld(rows, players, num_turns, batchsize)
-    world.on_replies = on_replies or world.on_replies
-    world.respond = respond
-    while not world.epoch_done():
-        world.parley()
-    return world.dialogues(), world.failed
+    engine = LockstepEngine(rows, players, num_turns, batchsize)
+    engine.on_replies = on_replies or engine.on_replies
+    engine.respond = respond
+    while not engine.epoch_done():
+        engine.parley()
+    return engine.dialogues(), engine.failed
 
 
-class LockstepWorld:
+class LockstepEngine:
     """
-    A parley is one utterance in every open dialogue.
+    Plays dialogues side by side: a parley is one utterance in every open dialogue.
 
     A dialogue whose system replies nothing usable, or raises, ends there, and the
     others go on. A system that cannot go on at all is in `failed`, and its dialogues
@@ -110,7 +110,7 @@ class LockstepWorld:
 
     def epoch_done(self) -> bool:
         """
-        True if every dialogue is over; a world plays its rows once.
+        True if every dialogue is over; its rows are played once.
         """
         return not any(map(self._goes_on, self.begun))
 

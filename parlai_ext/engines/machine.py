@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from parlai_ext.core.options import flag_values, one_value, option
 
 DATA_FOLDER = 'PARLAI_DATAPATH'  # the variable; ParlAI's own parser sets it, too
-CONTEXT = 256  # tokens of a context, for how many go through a model together
+TOKENS_A_ROW = 256  # that a row of a batch is taken to have
 SHARE_FOR_WEIGHTS = 0.6  # of memory; the rest is for what the models compute
 
 
@@ -75,7 +75,7 @@ class Machine:
         """
         How many tokens go through a model together, padding counted.
         """
-        return self.batchsize * CONTEXT
+        return self.batchsize * TOKENS_A_ROW
 
 
 def use_data_folder(folder: str | None) -> None:

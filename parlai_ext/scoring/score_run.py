@@ -197,8 +197,8 @@ def build_scorer(
     """
     Return the scorer of a ``scorer:`` section, its models loaded.
 
-    :param machine: its `batchsize` counts contexts of `engines.machine.CONTEXT` tokens;
-        of shorter ones, more go through a model together.
+    :param machine: its `batchsize` counts rows of `engines.machine.TOKENS_A_ROW`
+        tokens; of shorter ones, more go through a model together.
     :param named_by_user: as for `prepared_scorer`.
     :raises UserError: names the key that is wrong.
     """

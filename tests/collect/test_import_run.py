@@ -17,9 +17,8 @@ from parlai_ext.commands.score_dialogues import ScoreDialogues
 from parlai_ext.core.errors import UserError
 from parlai_ext.models import parlai_likelihood
 from parlai_ext.store import RunFolder
-from tests.store.test_store_kill import before_steps
+from tests.store.test_store_kill import states_left
 from tests.support.small_run import files_of
-from tests.support.store_samples import files_under
 from tests.support.user_error import user_error
 
 GAMES = {
@@ -119,23 +118,9 @@ def test_killed_at_any_step_there_is_no_run_or_a_whole_one(
 ):
     imported(games, tmp_path / 'whole')
     whole = files_of(tmp_path / 'whole')
-    states = []
-
-    def note(step):
-        files = files_under(tmp_path / 'home')
-        if files not in states:
-            states.append(files)
-
-    with monkeypatch.context() as patch:
-        before_steps(patch, note)
-        imported(games, tmp_path / 'home' / 'run')
+    first = tmp_path / 'home'
     ways = set()
-    # what a kill leaves is what is on the disk before the next step
-    for number, files in enumerate(states):
-        home = tmp_path / str(number)
-        for name, data in files.items():
-            (home / name).parent.mkdir(parents=True, exist_ok=True)
-            (home / name).write_bytes(data)
+    for home in states_left(first, lambda: imported(games, first / 'run'), monkeypatch):
         there = (home / 'run').exists()
         ways.add(there)
         assert not there or files_of(home / 'run') == whole

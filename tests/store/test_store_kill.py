@@ -68,6 +68,29 @@ def before_steps(patch, happens):
         patch.setattr(os, name, spoilt(name, getattr(os, name)))
 
 
+def states_left(folder, work, monkeypatch):
+    """
+    Do some work; return copies of a folder, one for each state in which a kill before a
+    disk step of the work leaves it.
+    """
+    states = []
+
+    def note(number):
+        files = files_under(folder)
+        if files not in states:
+            states.append(files)
+
+    with monkeypatch.context() as patch:
+        before_steps(patch, note)
+        work()
+    copies = [folder.parent / str(number) for number in range(len(states))]
+    for copy, files in zip(copies, states, strict=True):
+        for name, data in files.items():
+            (copy / name).parent.mkdir(parents=True, exist_ok=True)
+            (copy / name).write_bytes(data)
+    return copies
+
+
 def results(root):
     """
     Return inode and content of the shards that can be seen.
@@ -112,23 +135,11 @@ def resumed(root):
 
 
 def test_killed_at_every_single_step_and_run_again(fast_path, expected, monkeypatch):
-    states = []
-
-    def note(number):
-        files = files_under(fast_path / 'run')
-        if files not in states:
-            states.append(files)
-
-    with monkeypatch.context() as patch:
-        before_steps(patch, note)
-        short_run(fast_path / 'run')
+    run = fast_path / 'run'
+    states = states_left(run, lambda: short_run(run), monkeypatch)
     # each of 12 shard and metadata files is absent, half written, whole, and named
     assert len(states) > 12 * 3
-    for number, files in enumerate(states):
-        root = fast_path / str(number)
-        for name, data in files.items():
-            (root / name).parent.mkdir(parents=True, exist_ok=True)
-            (root / name).write_bytes(data)
+    for root in states:
         assert resumed(root) == expected
 
 

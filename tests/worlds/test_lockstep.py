@@ -13,7 +13,7 @@ from parlai_ext.core.nouns import Opener, Pairing, System
 from parlai_ext.systems.openers import load_openers
 from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.players import Player
-from parlai_ext.worlds.lockstep import BatchRow, LockstepWorld
+from parlai_ext.worlds.lockstep import BatchRow, LockstepEngine
 from parlai_ext.worlds.schedule import sample_openers
 from tests.support.lockstep_play import DECODING, play
 from tests.support.plans import says
@@ -122,7 +122,7 @@ def test_a_ranker_may_say_what_was_said_in_another_dialogue(cast):
 
 
 def test_each_voice_remembers_the_whole_dialogue(cast):
-    world = LockstepWorld(rows_of([('greedy', 'beam')], openers_of(3)), cast, 12)
+    world = LockstepEngine(rows_of([('greedy', 'beam')], openers_of(3)), cast, 12)
     while not world.epoch_done():
         world.parley()
     for begun, dialogue in zip(world.begun, world.dialogues(), strict=True):
