@@ -43,6 +43,7 @@ def problems(run, work, changes, readers=READERS):
     Return what commands raise, but for `UserError`, over each change of the manifest.
     """
     found = {}
+    readers = {'open': RunFolder.existing, **readers}
     for change, manifest in changes:
         shutil.rmtree(work, ignore_errors=True)
         shutil.copytree(run, work)
@@ -50,20 +51,14 @@ def problems(run, work, changes, readers=READERS):
             save(work, manifest)
         except ValueError:  # nothing that JSON could hold
             continue
-        try:
-            RunFolder.existing(work)
-        except UserError as error:
-            assert '\n' not in str(error), change
-            continue  # as each command does, with the same line
-        except Exception as error:
-            found[change] = f'{type(error).__name__}: {error!s:.200}'
-            continue
         for name, read in readers.items():
             try:
                 with contextlib.redirect_stdout(io.StringIO()):
                     read(str(work))
             except UserError as error:
                 assert '\n' not in str(error), change
+                if name == 'open':
+                    break  # as each command does, with the same line
             except Exception as error:
                 found[f'{name}: {change}'] = f'{type(error).__name__}: {error!s:.200}'
     return found

@@ -9,12 +9,13 @@ import pytest
 import torch
 
 from parlai_ext.commands.check_roster import CheckRoster
+from parlai_ext.commands.command import run_directly
 from parlai_ext.engines.machine import data_in
 from parlai_ext.files.roster_file import load_roster, parse_target
 from parlai_ext.systems.resolve import resolve
 from parlai_ext.systems.safe.load import Refused, count_parameters
 from tests.support.no_network import refuse_sockets
-from tests.support.user_error import user_error
+from tests.support.user_error import exit_line
 
 MODELS = 'http://parl.ai/downloads/_models/'
 
@@ -170,20 +171,12 @@ def test_the_paper_has_35_systems_and_a_judge(tmp_path, capsys):
     assert 'rep_wiki_label' in printed  # an alternative of a guess
 
 
-def test_the_exit_code_tells_whether_a_run_could_start(model, tmp_path, capsys):
-    options = {'roster': None, 'add_target': [f'A={model}'], 'datapath': str(tmp_path)}
-    rest = {'config': None, 'pairing': None, 'judge_model_file': None}
-    assert CheckRoster.execute({**options, **rest})[0].status == 'present'
-    options['add_target'] = [f'A={model}', f'B={model}x']
-    with pytest.raises(SystemExit) as caught:
-        CheckRoster.execute({**options, **rest})
-    assert caught.value.code == 1
-    assert '1 missing, 0 to download' in capsys.readouterr().err
-
-
-def test_something_to_check_is_needed():
-    with user_error('--config, --roster or --add-target'):
-        CheckRoster.main()
+def test_the_exit_code_tells_whether_a_run_could_start(model, capsys):
+    targets = ['--add-target', f'A={model}']
+    run_directly('check_roster', targets)
+    targets += ['--add-target', f'B={model}x']
+    line = exit_line(capsys, run_directly, 'check_roster', targets)
+    assert '1 missing, 0 to download' in line
 
 
 def test_a_judge_of_the_hub_is_a_system_of_the_hub(tmp_path, capsys):

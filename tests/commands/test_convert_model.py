@@ -33,7 +33,7 @@ from parlai_ext.systems.safe.safetensors_file import (
 )
 from tests.support.forked import command_in_child
 from tests.support.malicious_pickles import gadget, in_zip
-from tests.support.store_samples import files_under
+from tests.support.store_samples import files_under, write_files
 from tests.support.tiny_models import make_generator, make_ranker, sentences
 from tests.support.user_error import user_error
 from tests.support.written import safetensors_of
@@ -267,11 +267,6 @@ def test_other_files_are_not_taken_for_safetensors(data, tmp_path):
     assert not is_safetensors(tmp_path / 'm.safetensors')
 
 
-def test_a_pickle_called_safetensors_is_read_by_its_content(tmp_path):
-    torch.save({'model': {'w': torch.ones(1)}}, tmp_path / 'm.safetensors')
-    assert read_states(tmp_path / 'm.safetensors')['model']['w'] == 1
-
-
 def test_the_same_model_gives_the_same_bytes(tmp_path):
     # of two orders safetensors takes either: eight alike by chance once in 128 times
     states = {'model': {'w': torch.ones(2)}, 'longest_label': 3}
@@ -303,9 +298,7 @@ def test_a_conversion_killed_between_its_files_is_run_again(tmp_path, monkeypatc
     assert [len(files.keys() & whole.keys()) for files in states] == [0, 1, 2]
     for files in states:
         shutil.rmtree(new)
-        for name, data in files.items():
-            (new / name).parent.mkdir(parents=True, exist_ok=True)
-            (new / name).write_bytes(data)
+        write_files(new, files)
         convert(source, output)
         assert files_under(new) == whole
 

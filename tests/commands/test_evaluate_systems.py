@@ -25,6 +25,7 @@ from parlai_ext.stopping import run as blocks
 from parlai_ext.stopping.rule import Stopping
 from parlai_ext.store import RunFolder
 from tests.collect.test_preflight import protocol
+from tests.support.interrupted import interrupted
 from tests.support.published_runs import files_in
 from tests.support.small_run import SMALL, files_of, results_of, small_config, start_run
 from tests.support.user_error import user_error
@@ -188,18 +189,9 @@ def test_the_same_command_again_plays_nothing(stopped):
     assert files_of(root) == before
 
 
-class Killed(Exception):
-    pass
-
-
-def test_an_interrupted_run_decides_the_same(tmp_path, stopped, monkeypatch):
-    def killed(*args, **kwargs):
-        raise Killed
-
-    with monkeypatch.context() as patch:
-        patch.setattr(blocks, 'write_stopping', killed)
-        with pytest.raises(Killed):
-            EvaluateSystems.main(**options(tmp_path), **STOP)
+def test_an_interrupted_run_decides_the_same(tmp_path, stopped):
+    with interrupted(blocks, 'write_stopping'):
+        EvaluateSystems.main(**options(tmp_path), **STOP)
     sorted(tmp_path.glob('run/dialogues/*/*.jsonl'))[-1].unlink()
     EvaluateSystems.main(**options(tmp_path), **STOP)
     files, before = files_of(tmp_path / 'run'), files_of(stopped[0])

@@ -11,7 +11,7 @@ from parlai_ext.commands.command import run_directly
 from parlai_ext.commands.rate_dialogues import RateDialogues
 from tests.support.report_example import example_run
 from tests.support.simulated_annotators import page_data, read_key
-from tests.support.user_error import user_error
+from tests.support.user_error import exit_line, user_error
 
 TARGETS = ('quill', 'raven', 'tern')
 OPENERS = ('hello there', 'good morning', 'nice day', 'how are you', 'what is new')
@@ -87,8 +87,6 @@ def test_the_same_command_writes_the_same_bytes_and_other_items_no_key(run):
     ],
 )
 def test_a_mistake_is_one_line_that_names_the_option(run, flags, place, capsys):
-    with pytest.raises(SystemExit):
-        run_directly('rate_dialogues', ['--run-dir', str(run), *flags])
-    error = capsys.readouterr().err
+    words = ['--run-dir', str(run), *flags]
+    error = exit_line(capsys, run_directly, 'rate_dialogues', words)
     assert error.startswith(f'error: {place}')
-    assert error.count('\n') == 1

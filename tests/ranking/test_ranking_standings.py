@@ -168,12 +168,6 @@ def far_apart(levels, partners=3, openers=12):
     return noise(len(levels), partners, openers) * 0.1 + 100 * shift
 
 
-def two_ahead_of_two():
-    values = far_apart([1, 1, 0, 0])
-    values[1], values[3] = values[0], values[2]
-    return values
-
-
 def one_constant_gap():
     values = far_apart([0, 0, 5])
     values[1] = values[0] + 1e-3
@@ -207,7 +201,7 @@ def paired():
     [
         (far_apart([0, 2, 1]), [(3, 3), (1, 1), (2, 2)]),
         # 1 and 2 share ranks 1-2; 3 and 4 have two better: rank 3, range 3-4
-        (two_ahead_of_two(), [(1, 2), (1, 2), (3, 4), (3, 4)]),
+        (far_apart([1, 0]).repeat(2, axis=0), [(1, 2), (1, 2), (3, 4), (3, 4)]),
         (constant(0.1, 0.2), [(2, 2), (1, 1)]),
         (constant(0.3, 0.1 + 0.2), [(1, 2), (1, 2)]),  # equal but for rounding
         (with_one_dialogue(), [(1, 2), (1, 2)]),

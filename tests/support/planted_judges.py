@@ -56,15 +56,12 @@ class Sense(Scorer):
         Begin to count the items.
         """
         self.n_scored = 0
-        self.fails_after = None
 
     def score(self, items):
         """
-        Return 1 or 0 for each item; break off after so many items, if asked to.
+        Return 1 or 0 for each item.
         """
         self.n_scored += len(items)
-        if self.fails_after is not None and self.n_scored > self.fails_after:
-            raise KeyboardInterrupt
         return [ItemScore({'Quality': self.sign * self.fits(item)}) for item in items]
 
     def fits(self, item):
