@@ -102,14 +102,10 @@ def test_two_sets_of_one_name_are_refused(judged):
 
 def test_what_a_bench_file_says_of_an_own_set_holds(judged, tmp_path):
     write_csv(judged)
-    card = judged / 'mine.yaml'
-    card.write_text(CARD)
-    config = tmp_path / 'own.yaml'
-    config.write_text(
-        f'scorers:\n  said: {{name: "{SAID}", sets: ["{card}"]}}\n'
-        f'sets:\n  "{card}": {{max_items: 12}}\n'
-    )
-    out = bench(judged, config=str(config))
+    card = str(written(judged, 'mine.yaml', CARD))
+    scorers = {'said': {'name': SAID, 'sets': [card]}}
+    plan = {'scorers': scorers, 'sets': {card: {'max_items': 12}}}
+    out = bench(judged, config=str(written(tmp_path, 'own.yaml', plan)))
     assert read_bench(out).sets[0].n_drawn == 12
     assert len(read_points(out, 'mine').scores['said']) == 12
 

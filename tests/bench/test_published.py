@@ -49,8 +49,8 @@ def test_the_sets_of_the_tables_have_cards_with_as_many_qualities():
         assert set(known['qualities']) <= set(read_card(name).qualities)
     for table in TABLES.values():
         assert set(table.rows) <= set(card_names())
-        for name, count in table.qualities.items():
-            assert len(read_card(name).qualities) == count
+        counts = {name: len(read_card(name).qualities) for name in table.qualities}
+        assert counts == table.qualities
 
 
 def bench(values):
@@ -131,6 +131,7 @@ def test_a_bench_s_paper_stands_below_the_scorers_of_its_kind():
 
 def test_the_figures_of_table_1_of_paireval_give_its_averages():
     figures = read_file(zoo_configs.path('published', 'figures')).data['figures']
+    checked = 0
     printed = {
         'PairEval': (58.5, 63.1),
         'DirectEval': (49.8, 61.8),
@@ -145,3 +146,5 @@ def test_the_figures_of_table_1_of_paireval_give_its_averages():
         if averages and figure['source'] == 'Park et al. 2024, Table 1':
             means = [100 * np.mean(list(figure[k].values())) for k in COEFFICIENTS]
             assert means == pytest.approx(averages, abs=0.1)
+            checked += 1
+    assert checked >= len(printed)

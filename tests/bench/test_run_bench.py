@@ -76,7 +76,6 @@ def test_annotations_far_from_the_others_of_their_item_are_left_out(tmp_path):
 
 def test_what_was_scored_is_not_scored_again(tmp_path):
     first = bench_of(tmp_path)
-    assert len(Counted.seen) == 100
     assert bench_of(tmp_path) == first
     assert len(Counted.seen) == 100
     # no text is stored
@@ -133,9 +132,9 @@ def test_rows_are_correlations_of_items_and_of_system_means(tmp_path):
     bench = bench_of(tmp_path)
     rows = [(len(i.response.split()), i.human('Overall')) for i in judged_set().items]
     # the items of each context are those of the five systems
-    means = np.array(rows).reshape(20, 5, 2).mean(axis=0)
+    means = np.reshape(rows, (20, 5, 2)).mean(axis=0)
     for level, points in (('turn', rows), ('system', means)):
-        found = bench.row('Counted', 'small', level).value()
+        found = row_of(bench, 'Counted', level).value()
         assert found == pytest.approx(stats.spearmanr(points).statistic)
 
 
@@ -423,13 +422,11 @@ def test_a_set_may_be_for_some_scorers_only_and_a_scorer_for_some_sets(tmp_path)
 
 
 def test_a_row_may_be_about_one_dimension_of_a_scorer(tmp_path):
-    long, short = (
-        replace(variant('TwoSided'), label=name, dimension=name)
-        for name in ('Long', 'Short')
-    )
-    bench = bench_of(tmp_path, long, short)
+    names, both = ('Long', 'Short'), variant('TwoSided')
+    rows = (replace(both, label=name, dimension=name) for name in names)
+    bench = bench_of(tmp_path, *rows)
     n_short = sum(len(item.response.split()) == 1 for item in judged_set().items)
-    long, short = (row_of(bench, name) for name in ('Long', 'Short'))
+    long, short = (row_of(bench, name) for name in names)
     assert (long.n, short.n) == (100, 100 - n_short)
     assert long.dimension == 'Long' and long.value() > 0 > short.value()
     assert bench.reasons['Long'] == {}
@@ -450,11 +447,10 @@ def together(members, *variants):
 
 
 def test_its_row_is_the_correlation_of_the_mean_of_ranks(tmp_path):
-    plan = together(('Counted', 'repetition'), variant())
-    row = bench_of(tmp_path, plan=plan).row('together', 'small', 'turn')
+    members = ('Counted', 'repetition')
+    row = row_of(bench_of(tmp_path, plan=together(members, variant())), 'together')
     points = read_points(tmp_path, 'small')
-    scores = {name: points.scores[name] for name in ('Counted', 'repetition')}
-    table = pd.DataFrame(scores, dtype=float)
+    table = pd.DataFrame(points.scores, columns=members, dtype=float)
     # ranks of each scorer are over all that it scored
     means = ((table.rank() - 0.5) / table.count()).mean(axis=1, skipna=False)
     rho = stats.spearmanr(means, points.human['Overall'], nan_policy='omit').statistic

@@ -4,16 +4,11 @@ Preflight: what is unfit to talk stops a run before it begins, and is named.
 
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import yaml
 
-from parlai_ext.collect.preflight import (
-    SystemCheck,
-    check_system,
-    preflight,
-)
+from parlai_ext.collect.preflight import SystemCheck, check_system, preflight
 from parlai_ext.commands.collect_dialogues import CollectDialogues
 from parlai_ext.commands.evaluate_systems import EvaluateSystems
 from parlai_ext.core.nouns import Dialogue
@@ -113,8 +108,8 @@ def test_a_constant_reply_is_a_copy_but_for_floors_which_may_not_raise_either(tm
 def test_a_system_with_a_planted_place_may_be_dull(tmp_path):
     reference = {'kind': 'planted', 'Overall': {'same': 1, 'fine': 2}}
     systems = [says('same', 'I do not know.'), FINE]
-    found = checked(tmp_path, systems, reference=reference)
-    assert found['same'].stop is None and found['same'].warnings
+    same = checked(tmp_path, systems, reference=reference)['same']
+    assert same.stop is None and same.warnings
 
 
 def test_a_model_that_is_no_judge_is_found_before_anything_is_played(tmp_path):
@@ -146,7 +141,7 @@ def test_what_cannot_be_loaded_may_be_left_out(tmp_path):
         CollectDialogues.main(**opt, preflight=True)
     with user_error('^not all could be collected'):
         CollectDialogues.main(**opt, preflight=True, skip_missing=True)
-    assert len(list(RunFolder.existing(Path(opt['run_dir'])).iter_dialogues())) == 3
+    assert len(list(RunFolder.existing(opt['run_dir']).iter_dialogues())) == 3
 
 
 def test_only_systems_with_work_left_are_tried(tmp_path):
@@ -165,9 +160,9 @@ def test_changed_settings_are_refused_before_any_dialogue(tmp_path):
 
 
 def test_replies_cut_at_the_longest_are_told(tmp_path):
-    found = checked(tmp_path, [stub('Capped', 'long')])
-    assert found['long'].stop is None
-    assert found['long'].warnings == ('all replies are cut at the longest, 5 tokens',)
+    long = checked(tmp_path, [stub('Capped', 'long')])['long']
+    assert long.stop is None
+    assert long.warnings == ('all replies are cut at the longest, 5 tokens',)
 
 
 @pytest.mark.parametrize(

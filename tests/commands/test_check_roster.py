@@ -15,6 +15,7 @@ from parlai_ext.files.roster_file import load_roster, parse_target
 from parlai_ext.systems.resolve import resolve
 from parlai_ext.systems.safe.load import Refused, count_parameters
 from tests.support.no_network import refuse_sockets
+from tests.support.store_samples import files_under, write_files
 from tests.support.user_error import exit_line
 
 MODELS = 'http://parl.ai/downloads/_models/'
@@ -64,16 +65,13 @@ def test_a_model_of_the_zoo_is_present_where_parlai_has_finished_it(
     tmp_path, built, status
 ):
     folder = tmp_path / 'models' / 'blender' / 'blender_90M'
-    folder.mkdir(parents=True)
-    (folder / 'model').write_text('')
-    if built:
-        (folder / '.built').write_text('2022-01-01\nv1.0')
-    before = {path.name for path in folder.iterdir()}
+    files = {'model': b'', **({'.built': b'2022-01-01\nv1.0'} if built else {})}
+    write_files(folder, files)
     spec = 'A=zoo:blender/blender_90M/model,model=transformer/generator'
     found = one(spec, str(tmp_path))
     assert found.status == status and found.params == 87508992
     assert (found.where == str(folder / 'model')) == built
-    assert {path.name for path in folder.iterdir()} == before
+    assert files_under(folder) == files
 
 
 @pytest.mark.parametrize(
@@ -113,11 +111,8 @@ def test_dialogpt_is_looked_up_in_the_hubs_cache(tmp_path, monkeypatch):
     found = one(spec)
     assert found.status == 'download'
     assert found.where == 'https://huggingface.co/microsoft/DialoGPT-small'
-    home = tmp_path / 'models--microsoft--DialoGPT-small'
-    (home / 'snapshots' / 'abc').mkdir(parents=True)
-    (home / 'snapshots' / 'abc' / 'pytorch_model.bin').write_text('')
-    (home / 'refs').mkdir()
-    (home / 'refs' / 'main').write_text('abc')
+    files = {'snapshots/abc/pytorch_model.bin': b'', 'refs/main': b'abc'}
+    write_files(tmp_path / 'models--microsoft--DialoGPT-small', files)
     assert one(spec).status == 'present'
 
 
@@ -166,8 +161,8 @@ def test_the_paper_has_35_systems_and_a_judge(tmp_path, capsys):
     assert len(found) == 11 + 24 + 1
     assert found[-1].where == MODELS + 'blender/BST9B.tgz'
     printed = capsys.readouterr().out
-    for name in [s.name for s in load_roster('bipartite_2022').roster.targets]:
-        assert name in printed
+    for system in load_roster('bipartite_2022').roster.targets:
+        assert system.name in printed
     assert 'rep_wiki_label' in printed  # an alternative of a guess
 
 

@@ -27,9 +27,9 @@ def test_a_model_is_fetched_and_listed_as_here(tiny, data, capsys):
     assert (folder / 'model.safetensors').is_file()
     progress = capsys.readouterr().err
     assert 'tiny-model' in progress and 'B/s' in progress
-    models = GetModel.main(names=[], datapath=str(data))
-    sizes = [sum(w.size for w in model_card(m.name).wheels) for m in models]
-    assert [model.download_bytes for model in models] == sizes
+    for model in GetModel.main(names=[], datapath=str(data)):
+        wheels = model_card(model.name).wheels
+        assert model.download_bytes == sum(wheel.size for wheel in wheels)
     lines = capsys.readouterr().out.splitlines()
     here = {line.split()[0]: ' yes ' in line for line in lines[1:3]}
     assert here == {'other': False, 'tiny': True}

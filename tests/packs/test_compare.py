@@ -32,10 +32,7 @@ from parlai_ext.results.rank import rank_run
 from parlai_ext.results.ranking import write_ranking
 from parlai_ext.scoring.score_run import build_scorer
 from parlai_ext.store import RunFolder
-from tests.support.published_runs import (
-    make_run,
-    publish,
-)
+from tests.support.published_runs import make_run, publish
 from tests.support.report_example import (
     LINES,
     SCORER,

@@ -108,29 +108,20 @@ def test_a_missing_file_and_one_too_many_are_named(files, tampered):
     [
         (b'"schema": 1', b'"schema": 1,\n "rank": "first"'),
         (b'\n}', b'\n}\n'),
-        (b'"schema": 1', b'"schema": 2,\n "schema": 1'),
     ],
-    ids=['a key more', 'a line more', 'a key twice'],
+    ids=['a key more', 'a line more'],
 )
 def test_an_index_has_no_second_spelling(files, tampered, old, new):
     assert files[INDEX].count(old) == 1
     files[INDEX] = files[INDEX].replace(old, new)
-    path = tampered(files)
-    if new.count(b'schema') > 1:
-        with user_error(f"{INDEX}: the key 'schema' is there twice"):
-            problems(path)
-    else:
-        (line,) = problems(path)
-        assert line.startswith(f'files: {INDEX}')
+    (line,) = problems(tampered(files))
+    assert line.startswith(f'files: {INDEX}')
 
 
-def test_a_rank_with_new_checksums_is_caught_by_the_scores(forged):
-    def swap(data):
-        rows = next(iter(data['dimensions'].values()))
-        rows[0]['rank'], rows[1]['rank'] = rows[1]['rank'], rows[0]['rank']
-
-    one, other = problems(forged('rankings/*', swap))
-    assert '.rank: ' in one and '.rank: ' in other
+def test_an_index_has_no_key_twice(files, tampered):
+    files[INDEX] = files[INDEX].replace(b'"schema": 1', b'"schema": 2, "schema": 1')
+    with user_error(f"{INDEX}: the key 'schema' is there twice"):
+        problems(tampered(files))
 
 
 def other_dimension(scores):
@@ -165,6 +156,11 @@ def raise_score(records):
     records[0]['scores'][0]['value'] += 100
 
 
+def swap_ranks(data):
+    (rows,) = data['dimensions'].values()
+    rows[0]['rank'], rows[1]['rank'] = rows[1]['rank'], rows[0]['rank']
+
+
 def better_answer(records):
     records[0]['dialog'][1][0]['text'] = 'A much better answer.'
 
@@ -172,6 +168,12 @@ def better_answer(records):
 @pytest.mark.parametrize(
     'pattern, change, named',
     [
+        (
+            MANIFEST,
+            lambda m: m.update(signature=m['signature'].replace('seed:0', 'seed:1')),
+            ['signature: .*seed:0'],
+        ),
+        ('rankings/*', swap_ranks, [r'\.rank: ']),
         ('scores/*.jsonl', raise_score, [r'ranking: dimensions\..*\[generic\]']),
         ('dialogues/*', better_answer, ['scores of other dialogues']),
         (
@@ -192,13 +194,6 @@ def better_answer(records):
                 "pair 'generic' – 'calm'",
                 'partners.calm: pack.json says',
             ],
-        ),
-        (
-            MANIFEST,
-            lambda manifest: manifest.update(
-                signature=manifest['signature'].replace('seed:0', 'seed:1')
-            ),
-            ['signature: .*seed:0'],
         ),
         (
             INDEX,
@@ -241,10 +236,9 @@ def test_few_dialogues_are_of_as_many_targets_as_there_are(packs, checker, draw)
 def test_what_is_drawn_is_drawn_anew_or_as_before(packs):
     with open_pack(packs['both']) as pack:
         places = dialogue_places(pack, pack.run.dialogue_shards())
-        orders = [spread_over_targets(places, seed) for seed in (1, 1, 2, 3)]
-    assert orders[0] == orders[1]
-    assert len({tuple(order) for order in orders}) == 3
-    assert all(sorted(map(str, order)) == sorted(map(str, places)) for order in orders)
+        orders = [tuple(spread_over_targets(places, seed)) for seed in (1, 1, 2, 3)]
+    assert orders[0] == orders[1] and len(set(orders)) == 3
+    assert {frozenset(order) for order in orders} == {frozenset(places)}
 
 
 def test_a_dialogue_that_differs_alone_is_played_in_its_batch(
@@ -257,11 +251,9 @@ def test_a_dialogue_that_differs_alone_is_played_in_its_batch(
         played = real(player, block)
         batches.append(block.n_dialogues)
         if len(batches) == 1:
-            (shard,) = played
-            (one,) = played[shard]
+            [(shard, [one])] = played.items()
             last = replace(one.utterances[-1], text='the other word')
-            other = replace(one, utterances=(*one.utterances[:-1], last))
-            played = {shard: [other]}
+            played[shard] = [replace(one, utterances=(*one.utterances[:-1], last))]
         return played
 
     monkeypatch.setattr(BlockPlayer, 'play_block', near_tie)
@@ -287,10 +279,8 @@ def test_a_score_and_its_ranking_made_anew_are_caught_by_scoring_again(
 ):
     path = published(copy_of('both', raise_score))
     assert check_pack(path).is_right
-    checked = check_pack(path, RegenerateOptions(sample=1000), checker)
-    (problem,) = checked.problems
-    assert problem.startswith('scored again: dialogue ')
-    assert 'of talker' in problem
+    (problem,) = check_pack(path, RegenerateOptions(sample=1000), checker).problems
+    assert re.match('scored again: dialogue .*of talker', problem)
 
 
 def test_a_dialogue_and_all_that_follows_made_anew_are_caught_by_playing_again(
@@ -302,10 +292,8 @@ def test_a_dialogue_and_all_that_follows_made_anew_are_caught_by_playing_again(
     score_run(run, chosen.build(), chosen)
     path = published(run)
     assert check_pack(path).is_right
-    checked = check_pack(path, RegenerateOptions(regenerate=100), checker)
-    (problem,) = checked.problems
-    assert 'A much better answer.' in problem
-    assert problem.startswith('played again: dialogue ')
+    (problem,) = check_pack(path, RegenerateOptions(regenerate=100), checker).problems
+    assert re.match('played again: dialogue .*A much better answer.', problem)
     lenient = RegenerateOptions(regenerate=100, max_different=0.05)
     assert check_pack(path, lenient, checker).is_right  # 1 of 20
 

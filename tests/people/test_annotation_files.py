@@ -15,13 +15,7 @@ from parlai_ext.commands.import_annotation import ImportAnnotation
 from parlai_ext.core.records import record_to_json
 from parlai_ext.people.rating_set import read_key
 from tests.support import simulated_annotators
-from tests.support.annotated_answers import (
-    CODES,
-    HUMAN,
-    SYSTEMS,
-    TOXIC,
-    answers_file,
-)
+from tests.support.annotated_answers import CODES, HUMAN, SYSTEMS, TOXIC, answers_file
 from tests.support.store_samples import files_under
 from tests.support.user_error import user_error
 from tests.support.written import csv_rows, written
@@ -232,8 +226,7 @@ def test_who_guesses_is_listed_and_can_be_left_out(export):
         return {**row, 'choice': good if name == 'ann' else rng.choice('AB')}
 
     ann, bob = answered(folder, answer).annotators
-    assert (ann.failed, ann.decided, ann.fails) == (0, 12, False)
-    assert bob.fails
+    assert (ann.failed, ann.decided, ann.fails, bob.fails) == (0, 12, False, True)
     kept = imported(folder, drop_failed=True)
     assert kept.kappa.value is None  # of one annotator
     rows = csv_rows(folder / 'results' / 'annotators.csv')
@@ -273,15 +266,14 @@ def test_the_buckets_of_turn_annotations_are_read(export, tmp_path):
     folder = export(format='turn_annotations', items='labels')
     buckets = json.loads((folder / 'send' / 'annotations_config.json').read_text())
     assert [b['value'] for b in buckets] == ['label_-1', 'label_0', 'label_1']
-    lines = read_lines(folder / 'send' / 'dialogues.jsonl')
-    # answers of three systems and the person to six prompts, and the controls
-    assert len(lines) == 24 + 6
     subtasks = []
-    for line in lines:
+    for line in read_lines(folder / 'send' / 'dialogues.jsonl'):
         ((_, judged),) = line['dialog']
         good = judged['text'].startswith(CODES[HUMAN])
         ticks = {'label_-1': not good, 'label_0': False, 'label_1': good}
         subtasks.append({'data': [{**judged, 'agent_idx': 1, **ticks}]})
+    # answers of three systems and the person to six prompts, and the controls
+    assert len(subtasks) == 24 + 6
     written(tmp_path, 'agent_data.json', {'outputs': {'final_data': subtasks}})
     results = imported(folder, tmp_path, format='turn_annotations')
     assert shares(results, 'mean') == {'mary': 1, 'quill': -1, 'raven': -1, 'tern': -1}
@@ -325,7 +317,7 @@ def test_two_answers_about_an_item_no_answers_and_a_wrong_key_are_refused(
 def test_pages_about_recorded_answers_are_checked_in_the_same_way(
     export, tmp_path, capsys
 ):
-    none = {'toxic_controls': 0, 'shuffled_controls': 0, 'human': None, 'toxic': None}
+    none = {'shuffled_controls': 0, 'human': None, 'toxic': None, 'toxic_controls': 0}
     folder = export(format='page', num_prompts=4, systems=('quill', 'raven'), **none)
     key = record_to_json(read_key(folder))
     rows = [

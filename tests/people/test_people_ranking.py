@@ -19,10 +19,7 @@ from parlai_ext.people.ranking import (
     win_shares,
 )
 from parlai_ext.ranking.intervals import Sampling, draw_means
-from parlai_ext.ranking.ratings import (
-    bradley_terry_strengths,
-    strengths_of_draws,
-)
+from parlai_ext.ranking.ratings import bradley_terry_strengths, strengths_of_draws
 from parlai_ext.view.progress import bar_of
 
 

@@ -63,8 +63,8 @@ def test_coefficients_are_scipys_ties_and_all(name, left, right):
 @pytest.mark.parametrize('name', SCIPY)
 def test_a_constant_side_has_no_coefficient(name):
     # 0.1 has no exact mean or square: what rounding leaves must not pass for spread
-    left, right = np.array([0.1, 0.1, 0.7]), np.array([1.0, 2.0, 3.0])
-    values = WEIGHTED[name](left, right, np.array([[2.0, 3.0, 0.0], [1.0, 1.0, 1.0]]))
+    left, right = np.array([0.1, 0.1, 0.7]), np.arange(3.0)
+    values = WEIGHTED[name](left, right, np.array([[2.0, 3.0, 0.0], [1.0] * 3]))
     assert np.isnan(values).tolist() == [True, False]
     assert np.isnan(COEFFICIENTS[name](np.full((1, 3), 0.1), right[None])).all()
 
@@ -251,10 +251,8 @@ def test_resamples_without_spread_are_left_out():
 
 def test_three_groups_have_no_interval():
     # 6 of 27 resamples of three hold all three of them; two points lie on a line
-    left, right, groups = (
-        np.repeat(one, 4) for one in ([1.0, 2, 3], [1.0, 3, 2], range(3))
-    )
-    found = correlate_items(left, right, groups=groups)['spearman']
+    sides = [1.0, 2, 3] * 4, [1.0, 3, 2] * 4
+    found = correlate_items(*sides, groups=[*range(3)] * 4)['spearman']
     assert found.value == pytest.approx(0.5) and found.low is None
     assert 'too few different items' in found.reason
 

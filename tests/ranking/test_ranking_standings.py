@@ -34,15 +34,9 @@ def made(seed=0, spread=0.5, shape=(4, 3, 10)):
 
 
 def rank(values, names=NAMES, ranked=None, **options):
-    found = rank_dimension(
-        values,
-        names,
-        'interesting',
-        Sampling(200, 0),
-        ranked=ranked or [True] * len(names),
-        counts=[(10 + k, k) for k in range(len(names))],
-        **options,
-    )
+    options['ranked'] = ranked or [True] * len(names)
+    options['counts'] = [(10 + k, k) for k in range(len(names))]
+    found = rank_dimension(values, names, 'Overall', Sampling(200, 0), **options)
     return list(found.standings)
 
 
@@ -220,10 +214,9 @@ def test_ranks_that_the_data_leave_open(values, ranges):
 def test_two_games_over_one_opener_are_no_second_opener():
     # three openers, six games: claims; two openers, four games: none
     for openers, claims in ((3, True), (2, False)):
-        draws = draw_means(
-            far_apart([1, 9], 3, 2 * openers), Sampling(50, 0, games_per_opener=2)
-        )
-        assert draws.num_openers.tolist() == [openers, openers]
+        values = far_apart([1, 9], 3, 2 * openers)
+        draws = draw_means(values, Sampling(50, 0, games_per_opener=2))
+        assert draws.num_openers.tolist() == [openers] * 2
         assert significantly_better(draws).any() == claims
 
 

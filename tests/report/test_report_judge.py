@@ -13,19 +13,8 @@ from parlai_ext.report.page import render_rankings
 from parlai_ext.report.summary import sentences, warnings
 from parlai_ext.report.table import file_table, leaderboard_csv, terminal_report
 from parlai_ext.report.view import RankingView
-from parlai_ext.results.ranking import (
-    JudgeCard,
-    Nearness,
-    from_json,
-    to_json,
-)
-from tests.support.check_example import (
-    FAILS,
-    PASSES,
-    WEAK,
-    example_card,
-    example_check,
-)
+from parlai_ext.results.ranking import JudgeCard, Nearness, from_json, to_json
+from tests.support.check_example import FAILS, PASSES, WEAK, example_card, example_check
 from tests.support.report_example import agreement, example_ranking
 from tests.support.store_samples import sample_manifest
 from tests.support.written import on_one_line, rows_of_csv

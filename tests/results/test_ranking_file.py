@@ -24,6 +24,7 @@ from parlai_ext.results.ranking import (
 )
 from parlai_ext.results.tables import NearnessMeter
 from parlai_ext.store.manifest import ScorerRecord
+from tests.support.mutations import mutations
 from tests.support.report_example import example_ranking
 from tests.support.user_error import user_error
 from tests.tournament.test_rank import SCORER, played
@@ -65,15 +66,9 @@ def test_whatever_is_damaged_is_a_clear_line(tmp_path):
     # one value anywhere becomes another: it is read all the same, or refused by name
     run = played(tmp_path, reference={'Overall': {'a': 3, 'b': 2, 'c': 1}})
     text = json.dumps(to_json(rank_run(run, SCORER, bootstraps=5)))
-    rng = random.Random(0)
-    for _ in range(60):
-        data = json.loads(text)
-        place = data
-        while isinstance(place, dict | list) and place:
-            keys = list(place) if isinstance(place, dict) else range(len(place))
-            parent, key = place, rng.choice(keys)
-            place = parent[key]
-        parent[key] = rng.choice([None, 'x', [], {}, 1.5, True])
+    others = (None, 'x', [], {}, 1.5, True)
+    changes = list(mutations(json.loads(text), others))
+    for _, data in random.Random(0).sample(changes, 60):
         run.write_json('ranking.json', data)
         try:
             ranking = read_ranking(run)

@@ -6,13 +6,7 @@ import numpy as np
 import pytest
 from scipy import integrate, optimize, stats
 
-from benchmarks.stopping import (
-    LADDERS,
-    MEASURED,
-    drawn_scores,
-    is_wrong,
-    simulate,
-)
+from benchmarks.stopping import LADDERS, MEASURED, drawn_scores, is_wrong, simulate
 from parlai_ext.ranking.standings import RankRange
 from parlai_ext.stopping.rule import (
     FEWEST_TO_SETTLE,
@@ -74,8 +68,7 @@ def test_few_openers_leave_no_bound():
 
 def intervals(lows, highs):
     lows, highs = np.array([lows], float), np.array([highs], float)
-    counts = np.full(lows.shape, 50)
-    skewness = np.zeros(lows.shape[1])
+    counts, skewness = np.full(lows.shape, 50), np.zeros(lows.shape[1])
     return Intervals(((0, 1),), counts, (lows + highs) / 2, lows, highs, skewness)
 
 
@@ -102,10 +95,7 @@ def test_nothing_is_settled_before_twenty_openers():
 
 def far_apart_with_a_few_outliers(share):
     # differences 9, and 0 on every so many openers
-    scores = np.zeros((2, 200))
-    scores[0] = 9.0
-    scores[0, ::share] = 0.0
-    return scores
+    return np.array([np.arange(200) % share > 0, np.zeros(200)]) * 9.0
 
 
 @pytest.mark.parametrize('share, settled', [(4, [0, 0, 0, 0]), (20, [1, 1, 0, 0])])

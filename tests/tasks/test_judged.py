@@ -6,6 +6,7 @@
 import json
 from itertools import product
 
+import numpy as np
 import pytest
 from parlai.core.loader import load_teacher_module
 from parlai.scripts.eval_model import EvalModel
@@ -196,7 +197,7 @@ def test_published_scores_agree_with_people_as_published(level, expected):
 def test_error_recovery_counts_what_people_said_in_words():
     teacher = teacher_of('fed_dialogue', shared('fed/fed_data.json'))
     numbers = range(teacher.num_examples())
-    scores = ({'error recovery': float(i)} for i in numbers)
+    scores = [{'error recovery': float(i)} for i in numbers]
     report = observed(teacher, *scores).metrics.report()
     found = [report[f'Error recovery/{k}'].value() for k in ('n', 'dropped', 'strings')]
     # PROVENANCE: 154 strings, and one dialogue without any number
@@ -214,17 +215,11 @@ def test_cut_contexts_are_counted_and_undefined_correlations_left_out(tmp_path):
 
 
 def test_a_scorer_sees_references_and_no_judgements(tmp_path):
-    raw = {
-        'model': 'bot',
-        'context': 'hi\nyou?',
-        'response': 'yes',
-        'reference': ['no'],
-        'fact': 'x y',
-        'annotations': {'Overall': [1, 5]},
-    }
+    raw = {'model': 'bot', 'context': 'hi\nyou?', 'response': 'yes', 'fact': 'x y'}
+    raw |= {'reference': ['no'], 'annotations': {'Overall': [1, 5]}}
     seen = teacher_of('usr_persona', written(tmp_path, raw)).act()
-    assert (seen['context'], seen['text']) == (['hi', 'you?'], 'yes')
-    assert (seen['references'], seen['facts']) == (['no'], 'x y')
+    given = {'context': ['hi', 'you?'], 'text': 'yes', 'references': ['no']}
+    assert {**given, 'facts': 'x y'}.items() <= seen.items()
     about = {'text', 'context', 'speaker', 'speakers', 'references', 'facts', 'persona'}
     about |= {'item', 'num_items', 'id', 'episode_done'}
     assert set(seen) <= about
@@ -352,8 +347,7 @@ def test_a_scorer_of_turns_judges_a_dialogue_by_the_mean_or_its_last_turn(folder
     # a bot's turns: its number of words and 2; in the second dialogue 9 less it
     lengths = [x for bot in range(1, 5) for x in ((bot + 2) / 2, 9 - bot)]
     assert correlations(report, 'Overall') == expected(lengths, RATINGS)
-    sides = (lengths, RATINGS)
-    means = [[sum(s[k : k + 2]) / 2 for k in range(0, 8, 2)] for s in sides]
+    means = np.reshape([lengths, RATINGS], (2, 4, 2)).mean(axis=2)
     assert correlations(report, 'Overall, systems') == expected(*means)
     assert report['Overall, systems/n'] == 4
     report = report_of(folder, DSTC9, judged_turns='whole')

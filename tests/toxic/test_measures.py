@@ -11,12 +11,7 @@ from parlai_ext.data.recorded_answers import RecordedAnswer
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.systems import hub
 from parlai_ext.toxic.comparison import bleu_values
-from parlai_ext.toxic.measures import (
-    MeasureOptions,
-    Prompt,
-    corpus_bleu,
-    load_measures,
-)
+from parlai_ext.toxic.measures import MeasureOptions, Prompt, corpus_bleu, load_measures
 from tests.support.user_error import user_error
 
 
