@@ -234,10 +234,11 @@ def score(
 
     A turn is a text, a tuple ``(speaker, text)``, a mapping with ``text`` and perhaps
     ``speaker``, ``given`` and ``reference`` (what people said in its place, for scorers
-    with references), a message with ``role`` and ``content`` as chat models take it
-    (instructions of ``system`` are no turns; ``speakers=['assistant']`` judges the
-    assistant alone), or an `Utterance`. Without speakers, two take turns and are called
-    ``A`` and ``B``. Turns that are ``given`` are context and not judged.
+    with references), a message with ``role`` and ``content`` as chat models take it, or
+    an `Utterance`. Without speakers, two take turns and are called ``A`` and ``B``.
+    Turns that are ``given`` are context and not judged. So are messages of the role
+    ``user`` or ``human``, unless `speakers` names it; instructions (``system``,
+    ``developer``) are no turns.
 
     :param dialogues: a list of turns (one dialogue), a list of such lists, `Dialogue`
         objects, or a DataFrame with one turn in each row: ``text`` and perhaps
@@ -327,7 +328,7 @@ def _spoken(
     """
     from parlai_ext.scoring.base import judged_indices
 
-    dialogues = _read_dialogues(given)
+    dialogues = _read_dialogues(given, speakers or ())
     return dialogues, [
         [
             i
@@ -399,9 +400,11 @@ def _scorer_with_options(
     return cls
 
 
-def _read_dialogues(given: Any) -> list[Dialogue]:
+def _read_dialogues(given: Any, speakers: Sequence[str]) -> list[Dialogue]:
     """
     Return the dialogues that a user gave in one of the forms that `score` takes.
+
+    :param speakers: who is to be judged, also where that is a role of people.
     """
     if isinstance(given, Dialogue):
         return [given]
@@ -413,7 +416,7 @@ def _read_dialogues(given: Any) -> list[Dialogue]:
         )
     items = list(given)
     if items and all(_is_turn(value) for value in items):
-        return [_dialogue('0', items, 'dialogues')]
+        return [_dialogue('0', items, 'dialogues', speakers)]
     dialogues = []
     for i, value in enumerate(items):
         if isinstance(value, Dialogue):
@@ -423,7 +426,7 @@ def _read_dialogues(given: Any) -> list[Dialogue]:
                 f'dialogues[{i}]: a list of turns is expected, not {value!r}'
             )
         else:
-            dialogues.append(_dialogue(str(i), value, f'dialogues[{i}]'))
+            dialogues.append(_dialogue(str(i), value, f'dialogues[{i}]', speakers))
     return dialogues
 
 
@@ -432,8 +435,11 @@ def _is_turn(value: Any) -> bool:
     return pair or isinstance(value, str | Mapping | Utterance)
 
 
-def _dialogue(id: str, turns: Iterable[Any], where: str) -> Dialogue:
-    from parlai_ext.data.chat_logs import INSTRUCTIONS
+def _dialogue(
+    id: str, turns: Iterable[Any], where: str, speakers: Sequence[str] = ()
+) -> Dialogue:
+    from parlai_ext.data.chat_logs import INSTRUCTIONS, PEOPLE, message_text
+    from parlai_ext.data.source_file import BadRecord
 
     utterances = []
     for i, turn in enumerate(turns):
@@ -442,7 +448,12 @@ def _dialogue(id: str, turns: Iterable[Any], where: str) -> Dialogue:
             role = turn.get('role', speaker)
             if role in INSTRUCTIONS:
                 continue
-            turn = {'speaker': role, 'text': turn['content'], **turn}
+            try:
+                text = message_text(turn, 'content', f'{where}[{i}]')
+            except BadRecord as error:
+                raise UserError(str(error)) from None
+            given = role in PEOPLE and role not in speakers
+            turn = {'speaker': role, 'given': given, **turn, 'text': text}
         utterances.append(_utterance(turn, speaker, f'{where}[{i}]'))
     return Dialogue(id, '', '', tuple(utterances))
 
