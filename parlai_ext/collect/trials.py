@@ -21,6 +21,7 @@ from parlai_ext.collect.plan import (
     RequestedProtocol,
     missing_error,
     plan_to_try,
+    refuse_collecting,
     refuse_missing_openers,
     requested_protocol,
     without_systems,
@@ -136,6 +137,8 @@ def dry_run(
     from parlai_ext.systems.resolve import DOWNLOAD, MISSING, resolve
 
     protocol = asked.protocol
+    if run := RunFolder.existing_or_none(run_dir):
+        refuse_collecting(run)
     refuse_other_settings(protocol, run_dir)
     refuse_missing_openers(asked)
     models = []

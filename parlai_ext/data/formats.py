@@ -128,7 +128,7 @@ def _unknown_format(source: SourceFile) -> UserError:
         f'{source.file}: no dialogues in a known format; {reason}; the nearest are:',
         [
             *(f'  {name:{width}}  {FORMATS[name].example}' for name in nearest_three),
-            '(--columns: other names of columns or keys; --help has all formats)',
+            '--columns gives other names of columns or keys, --help lists all formats',
         ],
     )
 
