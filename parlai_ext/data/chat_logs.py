@@ -247,7 +247,7 @@ def _messages(value: Any, role: str, where: str) -> list[Record]:
             if key in value:
                 return _messages(value[key], role, where)
         if len(value) == 1:
-            return _messages(*value.values(), role, where)
+            return _messages(next(iter(value.values())), role, where)
     raise BadRecord(f'{where!r}: no messages in {brief(value)}')
 
 
