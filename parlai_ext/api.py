@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
 
-from parlai_ext.core.errors import UserError, nearest
+from parlai_ext.core.errors import UserError, nearest, require_known
 from parlai_ext.core.json_text import half_character
 from parlai_ext.core.nouns import (
     Dialogue,
@@ -256,7 +256,8 @@ def score(
         no score), ``reason`` (why a score is missing) and ``cut_tokens`` (tokens of the
         context that the model did not see). The score of a whole dialogue has no index
         and no text.
-    :raises UserError: for a turn that cannot be read or a wrong value of an option.
+    :raises UserError: for a turn that cannot be read, a speaker who is not there, or a
+        wrong value of an option.
     :raises TypeError: for an unknown argument or option; it names the nearest one.
     """
     from parlai_ext.report.frames import score_frame
@@ -329,6 +330,9 @@ def _spoken(
     from parlai_ext.scoring.base import judged_indices
 
     dialogues = _read_dialogues(given, speakers or ())
+    known = {turn.speaker for one in dialogues for turn in one.utterances}
+    for name in speakers if speakers and known else ():
+        require_known(name, known, f'speakers: nobody is called {name!r}')
     return dialogues, [
         [
             i
@@ -412,7 +416,7 @@ def _read_dialogues(given: Any, speakers: Sequence[str]) -> list[Dialogue]:
         return _dialogues_from_frame(given)
     if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
         raise UserError(
-            f'dialogues: a list of turns or of dialogues is expected, not {given!r}'
+            f'dialogues: a list of turns or of dialogues is expected, not {given!r:.80}'
         )
     items = list(given)
     if items and all(_is_turn(value) for value in items):
@@ -423,7 +427,7 @@ def _read_dialogues(given: Any, speakers: Sequence[str]) -> list[Dialogue]:
             dialogues.append(value)
         elif _is_turn(value) or not isinstance(value, Sequence):
             raise UserError(
-                f'dialogues[{i}]: a list of turns is expected, not {value!r}'
+                f'dialogues[{i}]: a list of turns is expected, not {value!r:.80}'
             )
         else:
             dialogues.append(_dialogue(str(i), value, f'dialogues[{i}]', speakers))
@@ -468,7 +472,7 @@ def _utterance(turn: Any, speaker: str, where: str) -> Utterance:
     if not isinstance(turn, Mapping) or not isinstance(turn.get('text'), str):
         raise UserError(
             f'{where}: a text, (speaker, text) or a mapping with `text`, or `role` and '
-            f'`content`, is expected, not {turn!r}'
+            f'`content`, is expected, not {turn!r:.80}'
         )
     if half_character(turn['text']):
         raise UserError(f'{where}: half a character in {ascii(turn["text"][:40])}')

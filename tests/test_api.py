@@ -134,6 +134,12 @@ def test_a_chat_is_judged_as_its_import_is(tmp_path):
     assert [list(frame.text) for frame in frames] == [['c d e']] * 2
 
 
+def test_a_speaker_who_is_not_there_is_named():
+    with user_error("speakers: .*'asistant'; did you mean 'assistant'"):
+        parlai_ext.score(CHAT, WordCount, speakers=['asistant'])
+    assert len(parlai_ext.score([], WordCount, speakers=['assistant'])) == 0
+
+
 def test_a_message_without_a_text_is_named():
     with pytest.raises(parlai_ext.UserError, match=r"dialogues\[0\]: 'content'"):
         parlai_ext.score([{'role': 'user', 'content': None}], WordCount)

@@ -215,6 +215,9 @@ def _call(record: Record, asked: str, answered: str) -> Iterator[Record]:
     """
     Yield one call of a model: what was asked, under one key, and answered.
     """
+    kind = record.get('run_type', 'llm')
+    if kind not in ('llm', 'chain'):
+        raise BadRecord(f"'run_type' is 'llm' or 'chain', not {brief(kind)}")
     about = (record.get('extra') or record).get('metadata')
     model = record.get('model')
     if not model and isinstance(about, Mapping):

@@ -113,7 +113,7 @@ def _unknown_format(source: SourceFile) -> UserError:
                     reason = f'its messages have the keys {brief(", ".join(message))}'
                 case _:
                     reason = f'its objects have the keys {brief(", ".join(record))}'
-    start = single_spaced(' '.join(source.lines[:20]))[:200]
+    start = single_spaced(' '.join(line[:200] for line in source.lines[:20]))[:200]
     keys = {*JSON_KEY.findall(start)}
 
     def likeness(name: str) -> tuple[int, float]:

@@ -8,6 +8,7 @@ Nothing is mended here; `import_rules` makes dialogues of two speakers from them
 from __future__ import annotations
 
 import json
+import re
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -24,6 +25,7 @@ from parlai_ext.files.zip_file import open_zip, read_member
 
 NOT_UTF8 = 'not UTF-8 text'
 ZIPPED_LOG = '.eval'  # how the zips of inspect_ai end
+LOG_START = re.compile(r'"eval":\s*{')  # in the beginning of its logs as JSON
 RECORDS_TO_TRY = 20  # from which the format of a file is told
 MEDIA = 'media or deleted'  # messages of a chat without a text of somebody
 
@@ -198,7 +200,11 @@ class SourceFile:
             if bad:
                 problem, line = NOT_UTF8, bad[0]
             else:
-                value = parse_own_json('\n'.join(self.lines))
+                text = '\n'.join(self.lines)
+                if LOG_START.search(text[:2000]):  # may hold NaN as a value of a metric
+                    value = parse_json(text, any_number=True)
+                else:
+                    value = parse_own_json(text)
                 return value if isinstance(value, list) else [value]
         except json.JSONDecodeError as error:
             if error.msg == 'Extra data' and '\n' not in error.doc[: error.pos].strip():
@@ -418,7 +424,8 @@ def list_value(record: Any, key: str) -> list[Any]:
     """
     value = record.get(key)
     if not isinstance(value, list):
-        raise BadRecord(f'{key!r} is a list, not {brief(value)}')
+        problem = 'is missing' if value is None else f'is a list, not {brief(value)}'
+        raise BadRecord(f'{key!r} {problem}')
     return value
 
 

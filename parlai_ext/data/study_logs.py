@@ -43,12 +43,13 @@ from parlai_ext.files.text_file import is_utf8
 FORM = 'NAME: text'
 TURN = re.compile('(?P<name>[^:]*): ?(?P<text>.*)')
 # [31.12.23, 21:15:02] or 12/31/23, 9:15 PM - or 31.12.2023 klo 21.15 - , and marks of
-# the direction of text before it
+# the direction of text before it; a title in quotation marks, which may have a colon,
+# is in a line of the program
 DATED_TURN = re.compile(
     r'[\u200e\u200f]*\[?\d{1,4}[./-] ?\d{1,2}[./-] ?\d{2,4}\.?[,،]? '
     r'(?:[^\W\d]+ ?)?\d{1,2}[:.]\d{2}(?:[:.]\d{2})?'
     r'(?:\s?(?:[AaPp]\.?\s?[Mm]\.?|[^\W\d]{1,2}))?(?:\]| -) '
-    r'(?:(?P<name>.*?): (?P<text>.*))?'
+    r'(?:(?P<name>[^"“„«]*?): (?P<text>.*))?'
 )
 # what WhatsApp puts in the place of a photo, a call or a deleted text: behind a mark of
 # direction or in angle brackets (not <html>), or else in words of the phone's language
@@ -69,7 +70,7 @@ NO_TEXT = re.compile(
 )
 # what it puts behind a text: that it was edited, or the file that it was sent with
 NOTE = re.compile(
-    r'\s*(?:\u200e(?:<[^<>\n]*>|\w+ \w+)|<(?:This message was edited'
+    r' ?(?:\u200e(?:<[^<>\n]*>|\w+ \w+)|<(?:This message was edited'
     r'|Diese Nachricht wurde bearbeitet|Ce message a été modifié|Se editó este mensaje'
     r'|Questo messaggio è stato modificato|Mensagem editada)\.?>)$'
 )

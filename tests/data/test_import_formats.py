@@ -373,7 +373,7 @@ KINDS = ('System', 'Human', 'AI', 'Human', 'AI')
 
 
 def whatsapp(stamp):
-    lines = ['Messages and calls are end-to-end encrypted.', 'Ann: hi', 'Bo: hello']
+    lines = ['Ann created group "Trip: Rome"', 'Ann: hi', 'Bo: hello']
     lines[2] += '\nyou'
     return ''.join(f'{stamp}{line}\n' for line in [*lines, 'Ann: bye'])
 
@@ -382,7 +382,11 @@ def whatsapp(stamp):
 EXPORTS = [
     (
         'inspect',
-        {**HEADER, 'samples': [{'id': 1, 'epoch': 1, 'messages': CHAT}]},
+        {
+            **HEADER,
+            'results': {'scores': [{'metrics': {'stderr': {'value': math.nan}}}]},
+            'samples': [{'id': 1, 'epoch': 1, 'messages': CHAT}],
+        },
         [SAID],
     ),
     (
@@ -567,6 +571,7 @@ def test_thoughts_of_a_model_are_no_text(tmp_path):
         ({'inputs': 'hi', 'outputs': 'yes', 'extra': 'x'}, 'laid out otherwise'),
         ({'inputs': {'kwargs': 7}, 'outputs': 'yes'}, 'laid out otherwise'),
         ({'inputs': 'hi', 'outputs': None}, "'outputs': no messages in 'None'"),
+        ({'inputs': 'hi', 'outputs': 'hi', 'run_type': 'tool'}, "'run_type' is 'llm'"),
         ({'inputs': [['user', 'hi']], 'outputs': 'yes'}, "'inputs': no messages"),
         ({'eval': 'x', 'samples': []}, 'laid out otherwise'),
         ({'name': 'x', 'type': 'y', 'messages': [7]}, 'laid out otherwise'),
