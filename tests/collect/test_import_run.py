@@ -168,7 +168,7 @@ def test_an_empty_turn_that_is_kept_is_told_and_not_judged(games, tmp_path):
 def test_left_out_rows_are_said_in_the_ranking(games, tmp_path):
     (games / 'D_A.txt').write_text('D: hi\n')
     notes = lengths(run_of(games, skip_bad_rows=True)).notes
-    assert any('1 dialogues were left out at the import' in note for note in notes)
+    assert any('left out at the import: 1 dialogue,' in note for note in notes)
 
 
 def test_systems_cannot_talk_on_in_an_imported_run(run):
