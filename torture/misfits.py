@@ -1,12 +1,8 @@
 """
-Systems and endpoints that misbehave, one in a run of systems that do not.
-
-Held: the command ends in time, without a traceback and without an exit of its own; the
-other systems' dialogues are complete and have the bytes of a run without it; it is
-named in one line or its words are stored exactly; nothing outside of the run folder is
+Systems and endpoints that misbehave, one in a run of systems that do not. Held: the
+command ends in time; the others' dialogues have the bytes of a run without it; it is
+named in one line, or its words are stored exactly; nothing outside of the run folder is
 written; memory stays bounded; nobody is asked but the endpoint.
-
-An endpoint is a path of one server; what each sends is in `ACTS`.
 """
 
 import contextlib
@@ -24,29 +20,18 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from parlai_ext.core.json_text import without_half_characters
 from parlai_ext.store import RunFolder
 from tests.support.forked import Forked
-from torture import Trials, misbehaving_agents
-from torture.commands import Command
-from torture.inputs import AGENTS, GUEST, RUN, load_libraries, protocol_of
+from tests.support.small_run import files_of
+from torture import misbehaving_agents
+from torture.inputs import TABLE, filled, put
+from torture.trials import Command, Trials, run_here
 
 DEADLINE = 60.0  # seconds for a run; one without a misfit takes about one
 MEMORY = 1_500_000_000  # bytes that a run may have, its libraries among them
-OURS = {'run', 'protocol.yaml', 'manifest.json'}
-REMOTE = yaml.safe_load("""
-model: ext:remote
-remote_model: tiny
-remote_dated_model: tiny
-remote_cache: none
-remote_timeout: 1.0
-remote_retries: 1
-remote_price_prompt: 1.0
-remote_price_completion: 1.0
-remote_concurrency: 2
-""")
+GUEST = 'misfit'  # its name in cases.yaml
+OURS = {'run', 'guest.yaml', 'manifest.json'}
 
 # ---- endpoints
 
@@ -211,16 +196,15 @@ class Misfits(Trials):
 
     def __init__(self, folder: Path):
         super().__init__(folder)
-        load_libraries(folder / 'first')
         self.asked = folder / 'asked.txt'
         handler = type('Handler', (Handler,), {'log': self.asked})
         server = ThreadingHTTPServer(('127.0.0.1', 0), handler)
         self.url = f'http://127.0.0.1:{server.server_address[1]}'
         self.server = Forked(server.serve_forever, folder / 'server.err')
         server.socket.close()
-        ended = self.evaluate('without', None)
-        assert ended.code == 0, ended.output
-        self.expected = self.dialogues_of_others('without')
+        self.lay_out(TABLE['without'], {})
+        run_here(TABLE['misbehaving'], self.work)
+        self.expected = self.dialogues_of_others()
 
     def close(self) -> None:
         self.server.send(signal.SIGKILL)
@@ -228,26 +212,34 @@ class Misfits(Trials):
 
     def trial(self, number: int, rng: random.Random) -> str:
         name = self.names[number]
-        self.asked.unlink(missing_ok=True)
-        problem = self.play_with(name)
-        asked = {*self.asked.read_text().split()} if self.asked.exists() else set()
+        self.asked.write_text('')
+        opt: Any = {'model': f'{misbehaving_agents.__name__}:{name}'}
+        if name in ACTS:
+            opt = filled(TABLE['endpoint'], {'URL': f'{self.url}/{name}/v1'})
+        self.lay_out(TABLE['guest'], {'OPTIONS': opt})
+        problem = self.problem(self.start(TABLE['misbehaving']), name)
+        asked = {*self.asked.read_text().split()}
         if not problem and asked != {name} & ACTS.keys():
             problem = f'asked was {asked}'
         return problem and f'{name}: {problem}'
 
-    def play_with(self, name: str) -> str:
+    def lay_out(self, protocol: Mapping[str, Any], words: Mapping[str, Any]) -> None:
+        """
+        Make ``work`` a folder with nothing but a protocol.
+        """
+        self.clear()
+        put(self.work / 'guest.yaml', protocol, words)
+
+    def problem(self, ended: Command, name: str) -> str:
         """
         Return what did not hold in a run with a misfit; '' if all did.
         """
-        opt = {'model': f'{AGENTS}:{name}'}
-        if name in ACTS:
-            opt = {**REMOTE, 'remote_url': f'{self.url}/{name}/v1'}
-        ended, run = self.evaluate(name, opt), self.folder / name / RUN
-        if problem := ended.problem(DEADLINE, MEMORY):
+        run = self.work / 'run'
+        if problem := ended.problem(0, 1, seconds=DEADLINE, memory=MEMORY):
             return problem
-        if more := set(os.listdir(run.parent)) - OURS:
+        if more := {*os.listdir(self.work)} - OURS:
             return f'written beside the run: {sorted(more)}'
-        if self.dialogues_of_others(name) != self.expected:
+        if self.dialogues_of_others() != self.expected:
             return 'the other systems have other dialogues'
         if not (run / 'ranking.json').exists() or not (run / 'report.html').exists():
             return f'no ranking or no report: {ended.output[-300:]}'
@@ -262,34 +254,13 @@ class Misfits(Trials):
         stored = without_half_characters(self.texts[name])
         return '' if said == {stored} else f'stored: {[t[:60] for t in said]}'
 
-    def evaluate(self, name: str, opt: Mapping[str, Any] | None) -> Command:
-        """
-        Run `evaluate_systems` in a folder that is the working folder, with a misfit
-        among its targets.
-        """
-        folder = self.folder / name
-        folder.mkdir()
-        targets = {'ann': None, **({GUEST: opt} if opt else {}), 'bob': None}
-        protocol = yaml.safe_dump(protocol_of(targets))
-        (folder / 'protocol.yaml').write_text(protocol)
-        words = '--config protocol.yaml --run-dir run --batchsize=2 --reply-timeout=2'
-        args = ['evaluate_systems', *words.split(), '--check-sample=0']
-        ended = Command(args, folder, self.folder / f'{name}.err')
-        ended.wait_or_kill(DEADLINE)
-        return ended
-
-    def dialogues_of_others(self, name: str) -> dict[str, bytes]:
+    def dialogues_of_others(self) -> dict[str, bytes]:
         """
         Return the dialogue files of all pairs without the misfit.
         """
-        run = RunFolder.existing(self.folder / name / RUN)
-        theirs = {p.id for p in run.pairings if GUEST not in (p.first, p.second)}
-        root = run.root / 'dialogues'
-        return {
-            str(path.relative_to(root)): path.read_bytes()
-            for path in sorted(root.rglob('*.jsonl'))
-            if path.parent.name in theirs
-        }
+        files = files_of(self.work / 'run' / 'dialogues')
+        names = (name for name in files if name.endswith('.jsonl'))
+        return {name: files[name] for name in names if GUEST not in name}
 
 
 def named_problem(output: str) -> str:

@@ -8,8 +8,8 @@ from contextlib import closing
 
 import pytest
 
-from torture.commands import Command
 from torture.models import Models
+from torture.trials import Command
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ class Ended(Command):
     A command that has ended.
     """
 
-    output = ''
+    output, ended = '', True
 
     def __init__(self, code, output, memory):
         self.code, self.output, self.memory = code, output, memory
@@ -34,8 +34,8 @@ def ended(code=0, output='', memory=0):
     return Ended(code, output, memory)
 
 
-def test_there_are_more_than_sixty_models():
-    assert Models.count == 79
+def test_there_are_79_models(models):
+    assert models.count == 79
 
 
 def test_a_command_that_ends_well_is_held(models):
@@ -87,8 +87,6 @@ def test_code_that_runs_and_a_server_that_is_asked_are_noticed(models):
 def test_the_same_file_runs_code_when_it_is_trusted(tmp_path, models, monkeypatch):
     monkeypatch.setenv('XDG_CONFIG_HOME', str(tmp_path / 'configuration'))
     name = 'system (zip)'
-    assert models.try_model(tmp_path / 'held', name) == ''
-    trusted = tmp_path / 'not' / 'home' / models.harmless['generator'].name
-    more = ['--trust-model-code', str(trusted)]
-    problem = models.try_model(tmp_path / 'not', name, more)
+    assert models.try_model(name) == ''
+    problem = models.try_model(name, '--trust-model-code MODEL')
     assert problem == 'as a system: its code ran'
