@@ -27,6 +27,7 @@ ROOT = Path(__file__).parents[1]
 BLOCK = 4096  # bytes, of a disk
 CUT_SHARE = 0.25  # of the damaged files; the others have a byte flipped
 ATTEMPTS = 8  # to disturb a command before it has ended
+Ended = tuple[Command, str]  # a command, and what is wrong with its end
 
 
 class Disturbed(Trials):
@@ -35,8 +36,7 @@ class Disturbed(Trials):
     if the command ended as it should, no finished file of dialogues or scores is
     touched again, and the second command ends with the files of an undisturbed run.
 
-    :ivar ends: by case, the files with which it ends.
-    :ivar seconds: that it takes.
+    :ivar ends: the files with which a case ends.
     :ivar steps: the number of its changes of files.
     """
 
@@ -59,9 +59,7 @@ class Disturbed(Trials):
         problem = problem or self.wrong_end(name)
         return problem and f'{name}, first ended with {child.code}: {problem}'
 
-    def disturb(
-        self, name: str, rng: random.Random, attempt: int
-    ) -> tuple[Command, str]:
+    def disturb(self, name: str, rng: random.Random, attempt: int) -> Ended:
         """
         Run a case, disturbed; return its command and what is wrong with its end.
         """
@@ -121,9 +119,7 @@ class Kills(Disturbed):
     count = 200
     signals = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 
-    def disturb(
-        self, name: str, rng: random.Random, attempt: int
-    ) -> tuple[Command, str]:
+    def disturb(self, name: str, rng: random.Random, attempt: int) -> Ended:
         number = rng.choice(self.signals)
         step = rng.randrange(self.steps[name]) if rng.random() < 0.5 else None
         child = self.start(CASES[name].run, step=step, number=number)
@@ -157,9 +153,7 @@ class FullDisks(Disturbed):
         if self.count:
             subprocess.run(['umount', '-l', str(self.disk)], check=True)
 
-    def disturb(
-        self, name: str, rng: random.Random, attempt: int
-    ) -> tuple[Command, str]:
+    def disturb(self, name: str, rng: random.Random, attempt: int) -> Ended:
         self.fill(name, rng.random() / 2**attempt, with_names=rng.random() < 0.2)
         child = self.start(CASES[name].run)
         problem = child.problem(1)
@@ -285,14 +279,11 @@ class Flips(Trials):
             changed = {*differences(self.intact, files_of(self.run))} - {path}
             if changed:
                 return f'{name} wrote something else: {", ".join(sorted(changed))}'
-        same = content((self.run / path).read_bytes()) == content(self.intact[path])
-        return '' if same else 'nobody noticed'
+        now = _json_or_bytes((self.run / path).read_bytes())
+        return '' if now == _json_or_bytes(self.intact[path]) else 'nobody noticed'
 
 
-def content(data: bytes) -> object:
-    """
-    Return what a file of JSON holds; of another file its bytes.
-    """
+def _json_or_bytes(data: bytes) -> object:
     try:
         return json.loads(data)
     except ValueError:

@@ -84,29 +84,18 @@ class WithoutWords(Exception):
 Methods = dict[str, Callable[..., Any]]
 
 
-def says(text: Any) -> Methods:
-    """
-    Return the method of agents that say one text.
-    """
+def _says(text: Any) -> Methods:
     return {'act': lambda self: Message(id=self.id, text=text, episode_done=False)}
 
 
-def raises(error: BaseException, *names: str) -> Methods:
-    """
-    Return methods, by default `act`, that raise.
-    """
-
+def _raises(error: BaseException, *names: str) -> Methods:
     def method(*args: Any, **kwargs: Any) -> NoReturn:
         raise error
 
     return dict.fromkeys(names or ('act',), method)
 
 
-def does(*deeds: Callable[[], object]) -> Methods:
-    """
-    Return the method of agents that do something before each reply.
-    """
-
+def _does(*deeds: Callable[[], object]) -> Methods:
     def act(self: Talker) -> Message:
         for deed in deeds:
             deed()
@@ -115,60 +104,57 @@ def does(*deeds: Callable[[], object]) -> Methods:
     return {'act': act}
 
 
-def change_what_was_heard(self: Talker, observation: Any) -> Any:
-    """
-    Change the observation that was given, in the place of `observe`.
-    """
+def _change_what_was_heard(self: Talker, observation: Any) -> Any:
     for key in ('text', 'id') if 'text' in observation else ():
         observation.force_set(key, 'changed')
     return Talker.observe(self, observation)
 
 
 AGENTS: dict[str, Methods] = {
-    **{name: says(text) for name, text in {**NO_TEXTS, **TEXTS}.items()},
+    **{name: _says(text) for name, text in {**NO_TEXTS, **TEXTS}.items()},
     'NoText': {'act': lambda self: Message(id=self.id, episode_done=False)},
     'NoReply': {'act': lambda self: None},
     'ListReply': {'act': lambda self: ['tea']},
     'FewerReplies': {'batch_act': lambda self, observations: [self.act()]},
-    'HangsAtAct': does(lambda: time.sleep(10**6)),
+    'HangsAtAct': _does(lambda: time.sleep(10**6)),
     # in C code, which looks at no signal
-    'LoopsAtAct': does(lambda: all(itertools.repeat(True))),
-    'CrashesAtLoad': raises(RuntimeError('no\nsuch \x1b[31mdevice'), '__init__'),
-    'CrashesAtAct': raises(RuntimeError('the tokenizer\nis \x1b[31mgone')),
-    'CrashesAtObserve': raises(KeyError('text'), 'observe'),
+    'LoopsAtAct': _does(lambda: all(itertools.repeat(True))),
+    'CrashesAtLoad': _raises(RuntimeError('no\nsuch \x1b[31mdevice'), '__init__'),
+    'CrashesAtAct': _raises(RuntimeError('the tokenizer\nis \x1b[31mgone')),
+    'CrashesAtObserve': _raises(KeyError('text'), 'observe'),
     # it cannot be cloned for another dialogue, nor be reset
-    'CrashesAtReset': raises(RuntimeError('there is one'), 'reset', 'clone'),
-    'RaisesWithBadWords': raises(WithoutWords()),
-    'OutOfMemory': does(lambda: 'x' * 10**13),
+    'CrashesAtReset': _raises(RuntimeError('there is one'), 'reset', 'clone'),
+    'RaisesWithBadWords': _raises(WithoutWords()),
+    'OutOfMemory': _does(lambda: 'x' * 10**13),
     'OutOfMemoryAtLoad': {
         '__init__': lambda *args, **more: [b'x' * 2**26 for _ in itertools.count()]
     },
     'RaisesRecursion': {'act': lambda self: self.act()},
-    'RaisesSystemExit': raises(SystemExit(0)),
-    'RaisesKeyboardInterrupt': raises(KeyboardInterrupt()),
-    'RaisesGeneratorExit': raises(GeneratorExit()),
-    'EndsTheProcess': does(lambda: os._exit(0)),
+    'RaisesSystemExit': _raises(SystemExit(0)),
+    'RaisesKeyboardInterrupt': _raises(KeyboardInterrupt()),
+    'RaisesGeneratorExit': _raises(GeneratorExit()),
+    'EndsTheProcess': _does(lambda: os._exit(0)),
     # as a fault in native code does
-    'KillsTheProcess': does(lambda: os.kill(os.getpid(), signal.SIGSEGV)),
-    'ChangesWhatItHeard': {'observe': change_what_was_heard},
-    'PrintsRubbish': does(
+    'KillsTheProcess': _does(lambda: os.kill(os.getpid(), signal.SIGSEGV)),
+    'ChangesWhatItHeard': {'observe': _change_what_was_heard},
+    'PrintsRubbish': _does(
         lambda: print('\x1b]0;owned\x07' + 'x' * 1000),
         lambda: print('error: everything is lost', file=sys.stderr),
     ),
-    'ClosesOutput': does(lambda: sys.stdout.close()),
-    'WritesFiles': does(lambda: Path('manifest.json').write_text('{}')),
-    'ChangesFolder': does(lambda: os.chdir('..')),
-    'SeedsRandomNumbers': does(
+    'ClosesOutput': _does(lambda: sys.stdout.close()),
+    'WritesFiles': _does(lambda: Path('manifest.json').write_text('{}')),
+    'ChangesFolder': _does(lambda: os.chdir('..')),
+    'SeedsRandomNumbers': _does(
         lambda: random.seed(1),
         lambda: np.random.seed(1),
         lambda: torch.manual_seed(1),
         lambda: torch.set_default_dtype(torch.float64),
         lambda: torch.set_grad_enabled(False),
     ),
-    'StartsThreads': does(
+    'StartsThreads': _does(
         lambda: threading.Thread(target=threading.Event().wait).start()
     ),
-    'TakesSignals': does(
+    'TakesSignals': _does(
         lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
         lambda: signal.signal(signal.SIGTERM, signal.SIG_IGN),
     ),

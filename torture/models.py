@@ -47,10 +47,7 @@ LARGE = torch.zeros(1).expand(10**12)  # one number that says to be terabytes
 DEEP = b'{"a":' * 100_000 + b'1' + b'}' * 100_000
 
 
-def saved(save: Callable[[BinaryIO], object]) -> bytes:
-    """
-    Return the bytes that a function writes into a file.
-    """
+def _saved(save: Callable[[BinaryIO], object]) -> bytes:
     file = io.BytesIO()
     save(file)
     return file.getvalue()
@@ -75,14 +72,14 @@ def models_of(marker: Path, secret: Path) -> dict[str, tuple[str, dict[str, Any]
             f'{name} ({form})': f'{form} {name}'
             for name, form in zip(GADGETS, cycle(FORMATS), strict=False)
         },
-        'arrays_pickled': saved(lambda file: np.savez(file, np.array([call], object))),
+        'arrays_pickled': _saved(lambda file: np.savez(file, np.array([call], object))),
         'joblib_pickled': zip_of([('model.joblib', pickle.dumps(call))]),
         'tar with a hard link': tar_of(tarfile.LNKTYPE, secret),
         'tar with a symbolic link': tar_of(tarfile.SYMTYPE, secret),
         'tar with a pipe': tar_of(tarfile.FIFOTYPE, secret),
         'tar with a device': tar_of(tarfile.CHRTYPE, secret),
-        'torchscript': saved(lambda file: torch.jit.save(script, file)),
-        'tensor_without_stride': saved(
+        'torchscript': _saved(lambda file: torch.jit.save(script, file)),
+        'tensor_without_stride': _saved(
             lambda file: torch.save({'model': {'w': LARGE}}, file)
         ),
         'packed_zeros': zip_of(zeros, zipfile.ZIP_DEFLATED),
@@ -111,10 +108,7 @@ def models_of(marker: Path, secret: Path) -> dict[str, tuple[str, dict[str, Any]
 
 class Models(Trials):
     """
-    Tries every model.
-
-    :ivar secret: a file of the user's, in a folder that is watched.
-    :ivar words: what words of cases.yaml stand for.
+    Tries every model; the secret is a file of the user's, in a folder that is watched.
     """
 
     def __init__(self, folder: Path):
@@ -190,7 +184,7 @@ class Models(Trials):
 
     def problem(self, ended: Command) -> str:
         """
-        Return what did not hold in a command; '' if all did.
+        Return what did not hold when a command met a model; '' if all did.
         """
         problem = ended.problem(0, 1, seconds=DEADLINE, memory=MEMORY)
         time.sleep(0.02)  # a program that was started may come a little later

@@ -18,7 +18,7 @@ from typing import Any
 from parlai_ext.core.errors import UserError
 from tests.support.browser import BROWSER, MISSING, READER, Browser
 from tests.support.hostile_strings import CANARY, RUN, SCRIPTS, TEXTS
-from torture.inputs import TABLE, put
+from torture.inputs import TABLE
 from torture.trials import Trials, run_here
 
 STRINGS = (*SCRIPTS, *TEXTS)
@@ -48,7 +48,7 @@ class Strings(Trials):
             raise RuntimeError(MISSING)
         self.browser = WatchedBrowser(folder / 'profile')
         self.browser.__enter__()
-        self.lay_out('tea')
+        self.lay_out(TABLE['string_files'], _words('tea'))
         with contextlib.suppress(UserError):  # some of the systems fail
             run_here(TABLE['strings'][0], self.work)
 
@@ -57,7 +57,7 @@ class Strings(Trials):
 
     def trial(self, number: int, rng: random.Random) -> str:
         text, problem = STRINGS[number], ''
-        self.lay_out(text)
+        self.lay_out(TABLE['string_files'], _words(text))
         for line in TABLE['strings']:
             # no argument of a program holds a null byte
             if not problem and ('TEXT' not in line or '\0' not in text):
@@ -67,17 +67,6 @@ class Strings(Trials):
         for page in sorted(self.work.rglob('*.html')):
             problem = problem or self.browser.problem(page, text)
         return problem and f'{text[:60]!r}: {problem}'
-
-    def lay_out(self, text: str) -> None:
-        """
-        Make ``work`` a folder of the files that the commands read.
-        """
-        self.clear()
-        # ParlAI's parser takes a value that begins with a dash for an option
-        value = f' {text}' if text.startswith('-') else text
-        for name, content in TABLE['string_files'].items():
-            words = {'WORDS': value, 'NAME': text[:40], 'TEXT': text}
-            put(self.work / name, content, words)
 
     def printed_problem(self, line: str, text: str) -> str:
         """
@@ -101,6 +90,12 @@ class Strings(Trials):
             place = child.output[max(0, match.start() - 60) : match.end() + 20]
             return f'it reached the terminal: {place!r}'
         return child.problem(0, 1, 2)
+
+
+def _words(text: str) -> dict[str, str]:
+    # ParlAI's parser takes a value that begins with a dash for an option
+    value = f' {text}' if text.startswith('-') else text
+    return {'WORDS': value, 'NAME': text[:40], 'TEXT': text}
 
 
 # ---- on pages

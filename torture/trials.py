@@ -21,7 +21,7 @@ from typing import Any
 from parlai_ext.commands.command import find_command
 from parlai_ext.systems import own_process
 from tests.support.forked import Forked, run_main
-from torture.inputs import CASES, filled, write_inputs
+from torture.inputs import CASES, filled, put, write_inputs
 
 LINE = re.compile(r'(?:^|[\r\n])error: ')
 # what changes files, before it is done
@@ -174,6 +174,16 @@ class Trials:
             shutil.copytree(self.work, start)
         self.clear()
         shutil.copytree(start, self.work, dirs_exist_ok=True)
+
+    def lay_out(self, files: Mapping[str, Any], words: Mapping[str, Any]) -> None:
+        """
+        Put nothing but these files of cases.yaml into ``work``.
+
+        :param words: what words in capitals stand for there.
+        """
+        self.clear()
+        for name, content in files.items():
+            put(self.work / name, content, words)
 
     def clear(self) -> None:
         """
