@@ -127,6 +127,10 @@ def prepare(options: PlanOptions, machine: Machine) -> tuple[RunFolder, Plan]:
     """
     if not options.run_dir:
         raise UserError('--run-dir is needed: the folder that the run goes to')
+    old = requested_protocol(options).old
+    if old and not old.scheme.is_played:  # all of its dialogues are there
+        run = RunFolder.existing(options.run_dir)
+        return run, run.plan
     plan = make_plan(options, machine)
     by_user = requested_protocol(options).scorer_is_named
     run = RunFolder.open(options.run_dir, plan.manifest)
@@ -140,8 +144,11 @@ def plan_to_try(options: PlanOptions, machine: Machine) -> Plan:
 
     :raises UserError: when the run folder holds a run with other settings.
     """
+    run = RunFolder.existing_or_none(options.run_dir)
+    if run:
+        refuse_collecting(run)
     plan = make_plan(options, machine)
-    if run := RunFolder.existing_or_none(options.run_dir):
+    if run:
         merge_manifests(run.manifest, plan.manifest, run.root)
     return plan
 
@@ -156,13 +163,12 @@ def named_systems(plan: Plan) -> list[str]:
 
 def refuse_collecting(run: RunFolder) -> None:
     """
-    Refuse to collect dialogues in a run whose dialogues were imported.
+    Refuse to collect further dialogues in a run whose dialogues were imported.
     """
     if not run.manifest.scheme.is_played:
         raise UserError(
-            f'{run.root} holds imported dialogues: nothing can be collected there; '
-            'score_dialogues, rank_systems, report_run and, without --config, '
-            'validate_scorer take it as it is'
+            f'{run.root} holds imported dialogues: none can be added; '
+            '--run-dir alone takes them as they are'
         )
 
 
@@ -172,7 +178,8 @@ def requested_protocol(options: PlanOptions) -> RequestedProtocol:
     """
     old = None
     if run := RunFolder.existing_or_none(options.run_dir):
-        refuse_collecting(run)
+        if options.config or options.add_target:
+            refuse_collecting(run)
         old = run.manifest
     added = [parse_target(spec) for spec in options.add_target]
     more = [system for system, _ in added]
@@ -410,7 +417,7 @@ def missing_error(missing: Mapping[str, str]) -> UserError:
     """
     name, reason = next(iter(missing.items()))
     others = ', '.join(list(missing)[1:])
-    more = f' (and {len(missing) - 1} more systems: {others})' if others else ''
+    more = f' (and {len(missing) - 1} more: {others})' if others else ''
     named = SystemFailed(name, reason)
     if not more and 'did you mean' in reason:
         return UserError(str(named))  # a slip, which nobody wants to leave out

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from itertools import zip_longest
 from operator import itemgetter
@@ -71,6 +71,11 @@ def render_sides(first: Side, other: Side) -> str:
     """
     Return the page of two runs as one HTML file.
     """
+    if first.name == other.name:
+        first, other = (
+            replace(side, name=f'{side.name} ({number})')
+            for number, side in ((1, first), (2, other))
+        )
     sides = first, other
     return render_page(
         'side_by_side.html.j2',

@@ -190,7 +190,7 @@ def test_judgements_that_fit_nothing_are_one_line(human, problem):
 def test_some_judgements_that_fit_nothing_are_counted():
     human = said({'1': 1, '2': 2, '3': 3, '9': 3, '8': 3})
     result = agreed(human)
-    assert '2 judgements are of no scored dialogue or system' in result['notes']
+    assert 'of no scored dialogue or system: 2 judgements' in result['notes']
     assert 'nobody judged: Sense' in result['notes']
 
 
@@ -198,7 +198,7 @@ def test_contexts_that_the_judge_cut_are_told():
     fed = known_fed(CuttingJudge(tell, 3, 2), SETS, polarity='both')
     # dialogue 1 alone has a second turn
     note = agreed(said({'1': 1, '2': 2}), scorer=fed)['notes'][0]
-    assert note.startswith('1 of 5 contexts were too long')
+    assert note == 'too long for the judge, which read a part: 1 of 5 contexts'
 
 
 def example():

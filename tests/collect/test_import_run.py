@@ -10,6 +10,7 @@ import pytest
 
 import parlai_ext
 from parlai_ext.commands.collect_dialogues import CollectDialogues
+from parlai_ext.commands.evaluate_systems import EvaluateSystems
 from parlai_ext.commands.import_dialogues import ImportDialogues
 from parlai_ext.commands.rank_systems import RankSystems
 from parlai_ext.commands.report_run import ReportRun
@@ -181,12 +182,14 @@ def test_an_empty_turn_that_is_kept_is_told_and_not_judged(games, tmp_path):
 def test_left_out_rows_are_said_in_the_ranking(games, tmp_path):
     (games / 'D_A.txt').write_text('D: hi\n')
     notes = lengths(run_of(games, skip_bad_rows=True)).notes
-    assert any('1 dialogues were left out at the import' in note for note in notes)
+    assert any('left out at the import: 1 dialogue,' in note for note in notes)
 
 
 def test_systems_cannot_talk_on_in_an_imported_run(run):
-    with user_error('holds imported dialogues'):
-        CollectDialogues.main(run_dir=run)
+    assert CollectDialogues.main(run_dir=run).n_played == 0
+    for more in ({'config': 'demo'}, {'add_target': ['a=agent:x']}, {'dry_run': True}):
+        with user_error('holds imported dialogues'):
+            EvaluateSystems.main(run_dir=run, **more)
 
 
 def test_scored_by_the_shipped_judge_ranked_and_shown(games, tmp_path):
@@ -198,12 +201,16 @@ def test_scored_by_the_shipped_judge_ranked_and_shown(games, tmp_path):
         scorer='fed',
         judge_model_file='zoo:mini/judge/model',
     )
+    at_once = shutil.copytree(run, tmp_path / 'at_once')
+    EvaluateSystems.main(run_dir=at_once, no_cuda=True)
     report = ScoreDialogues.main(run_dir=run, no_cuda=True)
     # all that A and C said: 2 + 1 + 1 turns of A, 2 + 2 of C
     assert (report.n_utterances, report.n_unscored) == (8, 0)
-    ranking = RankSystems.main(run_dir=run, bootstraps=20)
+    ranking = RankSystems.main(run_dir=run)
     assert {one.system for one in ranking.standings['Overall']} == {'A', 'C'}
     assert all(one.score is not None for one in ranking.standings['Overall'])
+    stored = (run / 'ranking.json').read_bytes()
+    assert (at_once / 'ranking.json').read_bytes() == stored
     page = Path(ReportRun.main(run_dir=run)).read_text()
     assert 'what openers' in page
     assert 'i like tea' in page

@@ -267,7 +267,7 @@ def test_half_a_run_is_compared_with_half_the_forecast(tmp_path):
         'together   forecast 64 s, actual 83 s (+30 %)',
         'memory     forecast 0.5 MB, actual 1.0 MB (+100 %)',
         'money      forecast $5.00, actual $4.00 (-20 %)',
-        'timed were 50 dialogues collected and 25 scored of 100',
+        'timed: 50 dialogues collected and 25 scored of 100',
     ]
 
 

@@ -242,16 +242,3 @@ def test_what_shares_a_tree(asked, costs, n_trees):
         [TokenQuestion(tuple(context), many) for context, many in asked], costs, False
     )
     assert len(packs) == n_trees if n_trees else len(packs) > 1
-
-
-def test_very_many_continuations_are_divided_at_the_best_size():
-    asked = [
-        TokenQuestion(tuple(range(50)), tuple((100 + i, 2) for i in range(10_000)))
-    ]
-    costs = TreeCosts(600, 10**6)
-    packs = pack_questions(asked, costs, False)
-    # a tree holds 50 + n nodes; (50 + n)(650 + n) / n is least at n = sqrt(50 * 650)
-    best = min(
-        -(-10_000 // n) * costs.tree_cost(TreeSize(50 + n)) for n in range(1, 10_000)
-    )  # trees of n each
-    assert total(packs, costs) <= 1.02 * best

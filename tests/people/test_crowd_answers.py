@@ -53,7 +53,7 @@ def test_annotators_who_failed_the_onboarding_are_dropped(tmp_path):
     )
     judgements = read('acute_eval', path)
     assert [(c.rater, c.winner) for c in judgements.comparisons] == [('2', 'b')]
-    assert '1 annotators' in judgements.notes[0]
+    assert '1 annotator failed' in judgements.notes[0]
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_a_chat_that_failed_quality_control_is_dropped(tmp_path):
     write_chat(tmp_path, '8', acceptability_violations=[''])
     judgements = read('model_chat', tmp_path)
     assert {r.dialogue_id for r in judgements.ratings} == {'8'}
-    assert [note[:11] for note in judgements.notes] == ['1 dialogues'] * 2
+    assert [note[:20] for note in judgements.notes] == ['dropped: 1 dialogue '] * 2
 
 
 @pytest.mark.parametrize('rating', ['4|5', '4|5|x|4', '4|5|3|4|1'])

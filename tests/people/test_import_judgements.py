@@ -126,7 +126,10 @@ def test_of_two_answers_the_one_that_was_saved_later_counts(run, answers, capsys
     (ranking,) = import_all(run, answers)
     assert [s.score for s in ranking.standings] == [5.0] * 3
     assert ranking.num_answers == 3
-    assert 'note: 3 answers were given again later' in capsys.readouterr().out
+    assert (
+        'note: given again later, so that the last one counts: 3 answers'
+        in capsys.readouterr().out
+    )
 
 
 def test_dimensions_are_chosen_and_renamed(run, answers):

@@ -182,7 +182,7 @@ def test_few_missing_scores_are_counted_and_the_target_is_ranked(tmp_path):
     row = by_system(ranking)['c']
     assert (row.rank, row.n_dialogues, row.n_unscored) == (1, 8, 4)
     assert ranking.missing_scores.not_ranked == ()
-    assert any('1 files of scores are missing' in note for note in ranking.notes)
+    assert any('missing: 1 file of scores' in note for note in ranking.notes)
 
 
 def test_a_new_ranking_replaces_the_leaderboard_and_removes_the_page(tmp_path):
@@ -418,4 +418,4 @@ def test_scoring_alone_says_how_many_were_cut(finished, tmp_path, capsys):
     )
     # all eight contexts have five tokens and more
     assert report.n_truncated == report.n_utterances == 8
-    assert '8 contexts were too long for the judge' in capsys.readouterr().out
+    assert 'which read a part: 8 contexts\n' in capsys.readouterr().out

@@ -6,7 +6,6 @@ import pytest
 from nltk.tokenize import NLTKWordTokenizer
 
 from parlai_ext.scoring.chatmatch.concepts import (
-    UNPUNCTUATED,
     distinct,
     stems,
     words,
@@ -18,7 +17,7 @@ from parlai_ext.scoring.chatmatch.game import (
     important_concepts,
     similarities,
 )
-from tests.support.chatmatch_samples import DATA, QUIZ, chatmatch_options, needs_games
+from tests.support.chatmatch_samples import QUIZ, chatmatch_options
 from tests.support.tiny_models import sentences
 
 # "dogs" is in turns 1, 2 and 4, "we" in turns 0, 1, 3 and 5: of these two concepts the
@@ -76,19 +75,6 @@ def test_the_rarest_concepts_are_the_important_ones():
 
 def test_words_lose_punctuation_and_get_stems():
     assert stems("The dogs' hobbies.") == ('the', 'dog', 'hobbi')
-
-
-@pytest.mark.slow
-@needs_games
-def test_words_are_those_of_nltk_on_every_turn_of_the_games():
-    lines = {
-        line
-        for path in DATA.glob('*/*.txt')
-        for line in path.read_text(encoding='utf-8').split('\n')
-    }
-    tokenizer = NLTKWordTokenizer()
-    expected = [tokenizer.tokenize(t.lower().translate(UNPUNCTUATED)) for t in lines]
-    assert [list(words(text)) for text in lines] == expected
 
 
 @pytest.mark.parametrize(

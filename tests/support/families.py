@@ -10,20 +10,16 @@ import json
 from functools import partial
 from string import ascii_letters, digits, punctuation
 
-import torch
-from transformers import GPT2Config, GPT2Model
-
+from tests.support.fed_samples import make_gpt2
 from tests.support.tiny_models import (
     POLYENCODER,
     SIZES,
     WORDS,
-    draw_weights,
     make_model,
     make_ranker,
     sentences,
 )
 
-END = '<|endoftext|>'
 SPEECH = {'label_truncate': 8, 'beam_block_ngram': 1}
 UNLIKELIHOOD = 'projects.dialogue_unlikelihood.agents'
 # those that write with an encoder and a decoder, which are judges, too
@@ -70,16 +66,7 @@ def dialogpt(folder):
     """
     home = folder / 'DialoGPT-tiny'
     home.mkdir()
-    tokens = {**byte_pairs(home / 'merges.txt'), END: 0}
-    tokens = {token: i for i, token in enumerate(tokens)}
-    (home / 'vocab.json').write_text(json.dumps(tokens), encoding='utf-8')
-    ends = {'bos_token_id': tokens[END], 'eos_token_id': tokens[END]}
-    size = {'n_embd': 16, 'n_layer': 2, 'n_head': 2, 'n_positions': 128}
-    model = GPT2Model(GPT2Config(vocab_size=len(tokens), **size, **ends))
-    draw_weights(model, 4)
-    with torch.no_grad():
-        model.wte.weight[tokens[END]] = 0.0
-    model.save_pretrained(home)
+    make_gpt2(home, positions=128)
     return {
         'model': 'hugging_face/dialogpt',
         'model_name': str(home),

@@ -137,11 +137,12 @@ def site_pages(folder):
 
 def side_by_side_page(folder):
     """
-    Return the page of two runs side by side, which differ in lines, judge and systems.
+    Return the page of two runs side by side, which differ in lines, judge and systems,
+    and whose folders have one name.
     """
     sides = []
     for name, lines in (('first', LINES), ('second', LINES[1:])):
-        run = example_run(folder / name, targets=NAMES, lines=lines)
+        run = example_run(folder / name / 'run', targets=NAMES, lines=lines)
         about = {
             'judge': example_card(),
             'judge_check': example_check({'Overall': WEAK}),

@@ -353,10 +353,9 @@ def test_a_persistent_id_is_a_tensors_or_refused(pid, path):
 )
 def test_what_cannot_be_read_is_one_line(code, words, path):
     path.write_bytes(in_zip(code + b'.'))
-    with pytest.raises(Exception, match=words) as caught, guarded():
+    line = f'^model file {path}: it cannot be read: .*{words}[^\n]*$'
+    with pytest.raises(Exception, match=line), guarded():
         torch.load(path)
-    assert str(caught.value).startswith(f'model file {path}: it cannot be read: ')
-    assert '\n' not in str(caught.value)
 
 
 MINI = sorted((Path(parlai_ext.__file__).parent / 'mini' / 'zoo').glob('*/model'))
@@ -389,14 +388,6 @@ def same(one, other):
     return one == other
 
 
-def test_a_model_has_the_weights_that_it_has_unguarded(tmp_path):
-    path = make_generator(tmp_path)
-    unguarded = agent_of(path).model.state_dict()
-    with guarded():
-        found = agent_of(path).model.state_dict()
-    assert same(found, unguarded)
-
-
 @pytest.mark.parametrize('path', MINI, ids=lambda path: path.parent.name)
 def test_the_mini_zoo_is_read(path):
     assert same(read_states(path), read(path))
@@ -418,7 +409,7 @@ def test_a_model_in_training_is_read_with_all_of_its_state(
     (tmp_path / 'data.txt').write_text(''.join(lines))
     path = str(tmp_path / 'model')
     TrainModel.main(
-        **{k: v for k, v in SIZES.items() if k != 'datatype'},
+        **SIZES,
         model='transformer/generator',
         task='fromfile:parlaiformat',
         fromfile_datapath=str(tmp_path / 'data.txt'),
@@ -523,17 +514,15 @@ def test_options_of_2018_are_read(kind, protocol, tmp_path):
 def test_damaged_options_are_one_line(text, tmp_path):
     path = tmp_path / 'model.opt'
     path.write_text(text)
-    with user_error() as caught:
+    with user_error(f'^model file {path}: it '):
         read_opt(path)
-    assert str(caught.value).startswith(f'model file {path}: it ')
 
 
 @pytest.mark.parametrize('form', FORMATS)
 def test_a_damaged_model_is_one_line(form, path):
     path.write_bytes(FORMATS[form](b'\x80\x02}X\x05\x00\x00')[:-3])
-    with user_error('cannot be read') as caught:
+    with user_error(f'{path}.* cannot be read'):
         read_states(path)
-    assert str(path) in str(caught.value)
 
 
 def test_a_file_without_weights_is_one_line(tmp_path):

@@ -37,10 +37,10 @@ class Ended(Command):
     A command that has ended.
     """
 
-    memory, ended = 0, True
+    ended = True
 
-    def __init__(self, code, errors):
-        self.code, self.errors = code, errors
+    def __init__(self, code=0, errors='', memory=0):
+        self.code, self.errors, self.memory = code, errors, memory
 
     def wait(self, seconds=None):
         return self.code
@@ -90,21 +90,10 @@ RIGHT = writes(SHARD, status=143, errors=LINE)
 KILLS = {
     'right': (RIGHT, WHOLE, ''),
     'another exit code': (writes(status=-15), WHOLE, 'exit code -15'),
-    'several lines': (writes(status=143, errors=LINE + LINE), WHOLE, '2 error lines'),
     'no line': (writes(status=143), WHOLE, '0 error lines'),
-    'a traceback': (
-        writes(status=143, errors=f'Traceback\n{LINE}'),
-        WHOLE,
-        'traceback',
-    ),
     'it cannot go on': (RIGHT, writes(status=1, errors='error: x'), 'exit code 1'),
     'a file is missing': (RIGHT, writes(SHARD), 'other files in the end: run/ranking'),
-    'a file more': (
-        RIGHT,
-        writes(*END, 'x'),
-        'other files in the end: x',
-    ),
-    'made again': (RIGHT, writes(*END, changed=b'dialogues'), 'other files'),
+    'a file more': (RIGHT, writes(*END, 'x'), 'other files in the end: x'),
 }
 
 
@@ -168,7 +157,6 @@ def make_ballast(disks, name, share, with_names):
     [
         (writes(status=1, errors=FULL), ''),
         (writes(status=1, errors='error: damaged\n'), 'it said error: damaged'),
-        (writes(status=1, errors=f'Traceback\n{FULL}'), 'traceback'),
         (writes(status=2, errors=FULL), 'exit code 2'),
     ],
 )

@@ -6,11 +6,11 @@ import os
 import signal
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
 from tests.support.forked import CRASHED, Forked
+from tests.support.waiting import comes_true, is_running
 
 
 def leave(code):
@@ -55,11 +55,4 @@ def test_what_it_started_ends_with_it(tmp_path):
 
     ended = Forked(work, tmp_path / 'log')
     ended.wait_or_kill(10)
-    pid = int(ended.output)
-    end = time.monotonic() + 10
-    while os.path.exists(f'/proc/{pid}') and time.monotonic() < end:
-        state = Path(f'/proc/{pid}/stat').read_text().split()[2]
-        if state == 'Z':  # dead; whoever adopted it has not looked yet
-            return
-        time.sleep(0.01)
-    assert not os.path.exists(f'/proc/{pid}')
+    assert comes_true(lambda: not is_running(ended.output.strip()), 10)

@@ -68,7 +68,7 @@ def test_pairs_that_never_met_are_named_and_many_counted():
     assert one.cross_table()['A']['C'] is None
     # of the 6 pairs of A, B, C, D one met
     assert award_points(games[:1], systems='ABCD').incomplete() == (
-        'never met: A and C, A and D, B and C (and 2 more pairs)'
+        'never met: A and C, A and D, B and C (and 2 more)'
     )
 
 

@@ -36,6 +36,12 @@ def test_the_page_begins_with_what_was_measured_on_what_and_with_what(pages, kin
     assert len(re.findall(fact, pages[kind].read_text())) == 3
 
 
+def test_two_runs_of_one_name_are_told_apart(pages):
+    page = pages['side_by_side'].read_text()
+    assert 'run (1)' in page
+    assert 'run (2)' in page
+
+
 def test_tables_and_frames_are_written_in_one_template_each():
     texts = {path.name: path.read_text('utf-8') for path in TEMPLATES.glob('**/*.j2')}
     for mark, home in (
