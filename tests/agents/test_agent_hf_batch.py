@@ -226,15 +226,18 @@ def test_the_oldest_turns_are_cut_and_a_chat_begins_with_the_user(make, limit, c
 @pytest.mark.parametrize(
     'made, turns, limit, text',
     [
+        # a plain prompt stays
         (plain(prompt='warm'), numbered(5), 6, 'warm </s> they </s> tea </s>'),
         # they there tea </s> is four tokens, and with one turn more six
         (plain(' there ', seq2seq=True), numbered(5), 5, 'they there tea </s>'),
+        # a prompt stays
         (
             chat('warm'),
             numbered(5),
             8,
             '<s> <|system|> warm </s> <|user|> tea </s> <|assistant|>',
         ),
+        # the end of a turn
         (
             chat(),
             (ChatTurn(False, 'old book warm tea'),),
@@ -242,7 +245,6 @@ def test_the_oldest_turns_are_cut_and_a_chat_begins_with_the_user(make, limit, c
             '<s> <|user|> warm tea </s> <|assistant|>',
         ),
     ],
-    ids=['a plain prompt stays', 'an encoder', 'a prompt stays', 'the end of a turn'],
 )
 def test_what_is_left_where_not_all_fits(made, turns, limit, text):
     assert made.tokenizer.decode(fit_prompt(made, turns, limit).ids) == text

@@ -133,9 +133,6 @@ def test_speakers_that_the_task_names_are_taken(agent):
     assert '3 speakers (ann, bob, cy)' in act['reason']
 
 
-SETS = FollowUps({'Wit': Sides((), ('dull',)), 'Joy': Sides(('nice',), ())})
-
-
 @pytest.fixture(autouse=True)
 def registered():
     plugin.register()
@@ -158,7 +155,7 @@ def followups(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    ('agent', 'score', 'own', 'flags'),
+    'agent, score, own, flags',
     [
         ('ext:fed', 'target', None, {}),
         ('ext:fed', 'both', None, {'fed_polarity': 'both', 'fed_tokens': 'sum'}),
@@ -193,7 +190,8 @@ def test_a_run_names_no_scorer_from_outside_for_eval_model(tmp_path):
 
 
 def test_contexts_that_the_judge_cut_are_counted_and_padding_is_not_scored():
-    scorer = known_fed(CuttingJudge(lambda *_: (-1.0,), 7, 1), SETS)
+    followups = FollowUps({'Wit': Sides((), ('dull',))})
+    scorer = known_fed(CuttingJudge(lambda *_: (-1.0,), 7, 1), followups)
     agent = FedAgent({}, {'scorer': scorer, 'opt': {}})
     seen = [
         Message(text=text, context=context, episode_done=True)
@@ -249,7 +247,7 @@ def test_stored_scores_need_no_model():
 
 
 @pytest.mark.parametrize(
-    ('text', 'problem'),
+    'text, problem',
     [
         ('{', 'not JSON'),
         ('[{"scoers": {}}]', 'object 1: key scores: a mapping expected'),

@@ -189,7 +189,7 @@ def test_a_self_chat_adds_counts_and_averages_means():
 
 
 @pytest.mark.parametrize(
-    ('dialogue', 'reason'),
+    'dialogue, reason',
     [
         (game(QUIZ, names=('ann', 'bob', 'cy')), '3 speakers (ann, bob, cy)'),
         (game(QUIZ[:1]), '1 turn(s)'),

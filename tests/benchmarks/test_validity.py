@@ -81,7 +81,7 @@ ORDER = ((0.8, 0.1), (0.6, -0.2))
 
 
 @pytest.mark.parametrize(
-    ('one', 'begins'),
+    'one, begins',
     [
         (facts(GOOD, ORDER), 'for the order of systems, and for means'),
         (facts(GOOD, ((0.3, 0.1),)), 'for means over many responses, not'),
@@ -115,7 +115,7 @@ def test_a_mean_over_sets_has_an_interval_over_sets():
 
 
 @pytest.mark.parametrize(
-    ('turn', 'beats'),
+    'turn, beats',
     [
         # above the trivial scorer by 0.30, 0.32, 0.31 and 0.30
         ((0.40, 0.52, 0.61, 0.70), True),
@@ -254,7 +254,7 @@ def test_published_figures_are_in_a_table():
     assert 'DSTC12' in text and ',0.168,' in text
 
 
-@pytest.mark.parametrize(('more', 'max_items'), [('', None), (':max_items=20', 20)])
+@pytest.mark.parametrize('more, max_items', [('', None), (':max_items=20', 20)])
 def test_an_added_scorer_has_a_label_and_may_have_fewer_items(more, max_items):
     one = labelled_variant(f'Mine, twice=likelihood:less=no_context{more}')
     assert (one.label, one.max_items) == ('Mine, twice', max_items)

@@ -153,18 +153,23 @@ def test_a_recorded_judge_imports_no_code_and_is_sent_no_key(
     assert re.search(f'{word}.*--judge-model-file', refusal)
 
 
-def test_an_audit_sends_no_key_for_a_recorded_partner(foreign, url, capsys):
-    manifest = foreign / 'manifest.json'
-    forge(manifest, lambda made: made['systems'].update(echo=remote(url)))
-    AuditRun.main(run_dir=foreign, no_cuda=True, audit_openers=3)
-    assert received(url) == []
-    assert VARIABLE in capsys.readouterr().out  # why canaries are left out
+def with_judge(about, address):
+    judge = remote_judge(address)
+    about['config'] = {'name': 'llm_judge', 'judge_model_file': judge}
 
 
-def test_an_audit_asks_no_server_for_a_judge_beside_scores(foreign, url, capsys):
-    [path] = foreign.glob('scores/*/scorer.json')
-    judge = {'name': 'llm_judge', 'judge_model_file': remote_judge(url)}
-    forge(path, lambda about: about.update(config=judge))
+@pytest.mark.parametrize(
+    'record, change',
+    [
+        # a partner, so that canaries are left out
+        ('manifest.json', lambda made, at: made['systems'].update(echo=remote(at))),
+        # a judge beside the scores
+        ('scores/*/scorer.json', with_judge),
+    ],
+)
+def test_an_audit_asks_no_server_and_sends_no_key(foreign, url, capsys, record, change):
+    [path] = foreign.glob(record)
+    forge(path, lambda made: change(made, url))
     AuditRun.main(run_dir=foreign, no_cuda=True, audit_openers=3)
     assert received(url) == []
     assert VARIABLE in capsys.readouterr().out

@@ -33,15 +33,10 @@ from tests.support.causal_models import (
     flat,
     make,
     one_by_one,
+    some_questions,
 )
 from tests.support.user_error import user_error
 
-ids = st.integers(3, VOCABULARY - 1)
-contexts = st.lists(ids, min_size=1, max_size=12).map(tuple)
-# few different tokens, so that continuations begin alike
-replies = st.lists(st.lists(st.integers(3, 6), max_size=5).map(tuple), max_size=6)
-questions = st.builds(Question, contexts, replies.map(tuple))
-some_questions = st.lists(questions, min_size=1, max_size=4)
 TURNS = [tuple(range(3, 3 + 7 * n)) for n in range(1, 6)]
 FOLLOWUPS = ((3, 4, 5, 2), (3, 4, 6, 7, 2), (9, 2), (3, 4, 5, 2), (50, 51, 52, 53, 2))
 ASKED = [Question(turn, FOLLOWUPS) for turn in TURNS]
@@ -148,7 +143,7 @@ def test_half_precision_is_normalised_in_float32_and_near_the_double():
 
 
 # eager attention takes its softmax in float32
-@pytest.mark.parametrize(('attention', 'tolerance'), [('sdpa', 1e-9), ('eager', 1e-5)])
+@pytest.mark.parametrize('attention, tolerance', [('sdpa', 1e-9), ('eager', 1e-5)])
 def test_eager_attention_and_a_pass_of_one_token_are_the_same(attention, tolerance):
     one, other = (
         make('Mistral', KINDS['Mistral'], attn_implementation=which)
@@ -188,10 +183,10 @@ def test_an_empty_context_without_a_start_token_is_one_line(model):
 
 
 @pytest.mark.parametrize(
-    ('continuation', 'kept'),
+    'continuation, kept',
     [
-        pytest.param((5, 6), 40 - reserved_positions(40), id='the reserve is 10'),
-        pytest.param(tuple(range(3, 33)), 10, id='it makes room for itself'),
+        ((5, 6), 40 - reserved_positions(40)),  # the reserve is 10
+        (tuple(range(3, 33)), 10),  # it makes room for itself
     ],
 )
 def test_a_long_context_loses_its_oldest_tokens_and_says_how_many(
@@ -318,7 +313,7 @@ def test_memory_that_runs_out_in_the_trial_is_not_the_models_fault(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ('named', 'expected'),
+    'named, expected',
     [
         ({'n_positions': 96, 'n_ctx': 80}, 80),
         ({'max_position_embeddings': -1}, None),

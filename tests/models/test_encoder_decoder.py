@@ -25,7 +25,7 @@ from parlai_ext.models.likelihood.encoder_decoder import EncoderDecoder
 from parlai_ext.models.parlai_likelihood import AgentVectorizer
 from parlai_ext.models.watch import Watch
 from parlai_ext.systems.parlai_agents import load_system
-from tests.support.causal_models import assert_one_by_one, flat
+from tests.support.causal_models import assert_one_by_one, flat, some_questions
 from tests.support.families import FAMILIES, JUDGES
 from tests.support.family_hf import make_model
 from tests.support.on_cpu import load_judge
@@ -106,16 +106,6 @@ def engine(judge, tokens=10_000):
 
 def assert_close(found, expected):
     assert flat(found) == pytest.approx(flat(expected), rel=0, abs=1e-12)
-
-
-ids = st.integers(4, 30)
-tokens_of_context = st.lists(ids, min_size=1, max_size=12).map(tuple)
-# few different tokens, so that continuations begin alike
-replies = st.lists(st.lists(st.integers(4, 7), max_size=5).map(tuple), max_size=6)
-questions = st.builds(
-    Question, context=tokens_of_context, continuations=replies.map(tuple)
-)
-some_questions = st.lists(questions, max_size=5)
 
 
 @settings(max_examples=6, deadline=None)

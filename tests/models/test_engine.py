@@ -64,10 +64,12 @@ def test_results_keep_the_order_and_no_group_is_wider_than_the_budget(widths, to
 
 
 @pytest.mark.parametrize(
-    ('widths', 'groups'),
+    'widths, groups',
     [
-        pytest.param([3, 5, 3, 5, 1], [[1, 3], [0, 2, 4]], id='widest first'),
-        pytest.param([2, 30, 2], [[1], [0, 2]], id='wider than the budget'),
+        # the widest first
+        ([3, 5, 3, 5, 1], [[1, 3], [0, 2, 4]]),
+        # wider than the budget
+        ([2, 30, 2], [[1], [0, 2]]),
     ],
 )
 def test_which_items_go_together(widths, groups):
@@ -80,7 +82,7 @@ CPU_FULL = RuntimeError("DefaultCPUAllocator: can't allocate memory")
 
 
 @pytest.mark.parametrize(
-    ('widths', 'room', 'error', 'tokens', 'tried', 'left'),
+    'widths, room, error, tokens, tried, left',
     [
         # 100 tokens hold ten items; fifty five; 25 hold two
         ([10] * 10, 30, FULL, 100, [100, 50, *[20] * 5], 25),
@@ -116,7 +118,7 @@ def test_what_was_done_before_memory_ran_out_is_not_done_again():
 
 
 @pytest.mark.parametrize(
-    ('widths', 'error', 'kind', 'line'),
+    'widths, error, kind, line',
     [
         ([50, 50], FULL, UserError, '50 tokens'),
         ([0, 0, 0], FULL, UserError, '^out of memory[^\n]*$'),

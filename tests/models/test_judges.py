@@ -60,7 +60,7 @@ def test_texts_equal_passes_over_turns_closed_by_the_end_token(tmp_path, kind):
 
 
 @pytest.mark.parametrize(
-    ('name', 'opt'),
+    'name, opt',
     [
         ('hf:a/b@v1', {'model': 'ext:hf', 'hf_model': 'a/b', 'hf_revision': 'v1'}),
         (
@@ -157,7 +157,7 @@ def test_weights_have_the_asked_precision(folder):
 
 
 @pytest.mark.parametrize(
-    ('options', 'line'),
+    'options, line',
     [
         ('hf_dtype=int4', "hf_dtype: 'int4'"),
         ('hf_quantisation=3bit', "hf_quantisation: '3bit'"),
@@ -183,7 +183,7 @@ def test_a_kernel_of_the_hub_is_not_run(tmp_path, kind):
 
 
 @pytest.mark.parametrize(
-    ('name', 'line'),
+    'name, line',
     [
         ('hf:a/b,x', '^judge hf:a/b,x: key=value is expected'),
         ('hf:/no/such/folder', 'there is no folder'),
@@ -324,7 +324,7 @@ def test_a_model_for_several_gpus_judges_without_any(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ('name', 'line'),
+    'name, line',
     [
         ('nowhere/model', 'there is no file .*nowhere/model'),
         ('zoo:blender/blender_9B/model', r'cannot be downloaded: \S+BST9B'),

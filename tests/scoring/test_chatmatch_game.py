@@ -36,7 +36,7 @@ STEMS = {'dogs': 'dog', 'dog': 'dog', 'we': 'we', 'us': 'us'}
 
 
 @pytest.mark.parametrize(
-    ('texts', 'concepts', 'options', 'expected'),
+    'texts, concepts, options, expected',
     [
         # turn 2 is 1 turn after turn 1: too soon; turn 4 is 2 turns after turn 2
         (TALK, CONCEPTS, {}, {4: 2}),
@@ -87,7 +87,7 @@ def test_contractions_are_parted_as_nltk_does(word, text):
 
 
 @pytest.mark.parametrize(
-    ('text', 'unit', 'expected'),
+    'text, unit, expected',
     [
         # a a b: 2 of 3 characters; aa ab: 2 of 2 pairs; the script adds 0.00001 below
         ('aab', 'character', (2 / 3.00001, 2 / 2.00001)),
@@ -182,9 +182,7 @@ def test_nobody_is_bound_to_what_the_other_answered():
     assert contradicts(texts, PAPER) == [None] * 6
 
 
-@pytest.mark.parametrize(
-    ('reading', 'penalised'), [('released', False), ('paper', True)]
-)
+@pytest.mark.parametrize('reading, penalised', [('released', False), ('paper', True)])
 def test_the_script_judges_no_repetition_before_turn_3(reading, penalised):
     texts = ['same again', 'other words', 'same again']
     assert (repeats(texts, chatmatch_options(reading))[2] == 0) == penalised

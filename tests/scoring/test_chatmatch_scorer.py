@@ -47,7 +47,7 @@ def values(scored, index, system):
 
 
 @pytest.mark.parametrize(
-    ('config', 'hint'),
+    'config, hint',
     [
         ({'reading': 'relesed'}, "'released'"),
         ({'entities': 'spacey'}, "'spacy'"),
@@ -165,7 +165,7 @@ def test_entities_are_looked_for_before_the_first_colon_by_the_script():
         assert raw_scores(dialogue, one.options, material)['bob']['knowledge'] == found
 
 
-@pytest.mark.parametrize(('reading', 'n_questions'), [('paper', 2), ('released', 1)])
+@pytest.mark.parametrize('reading, n_questions', [('paper', 2), ('released', 1)])
 def test_two_questions_of_a_turn_count_twice_for_the_paper(reading, n_questions):
     assert questions('Why? Who says so?!', chatmatch_options(reading)) == n_questions
 

@@ -75,7 +75,7 @@ ODDS = (2 / 3 + 1 / 2 + 1 / 3) / 3  # of 2 against 1, 2 and 4: 2/3, 2/4 and 2/6
 
 
 @pytest.mark.parametrize(
-    ('judge', 'options', 'responses', 'expected'),
+    'judge, options, responses, expected',
     [
         ({}, {}, '2', [ODDS]),
         # 3 against 1: 9 to 1 when it is first, 3 to 3 when it is second; and so on

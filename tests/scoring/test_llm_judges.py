@@ -188,7 +188,6 @@ def test_an_endpoints_log_probabilities_give_the_expected_value(url, judge_name)
         ('filter', {}, None, 'content filter'),
         (answered('2', _2=0.5, _5=0.5), {'rating': 'parsed'}, 2.0, None),
     ],
-    ids=['read', 'expected', 'no rating', 'refused', 'parsed'],
 )
 def test_a_reply_without_log_probabilities(
     url, judge_name, reply, options, value, reason
@@ -327,7 +326,7 @@ def test_labels_without_any_probability_have_no_expected_value():
 
 
 @pytest.mark.parametrize(
-    ('alternatives', 'scale', 'expected'),
+    'alternatives, scale, expected',
     [
         # what is one label is added, at the first place that is one
         (
@@ -446,7 +445,7 @@ def test_the_share_of_the_first_answer(chat_folder, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ('scorer', 'has_format'),
+    'scorer, has_format',
     [(Prompted, False), (LlmJudge, False), (Fed, True)],
 )
 def test_a_judge_without_a_template_is_refused_by_an_option_of_the_scorer(

@@ -161,7 +161,7 @@ def test_a_protocol_file_names_a_scorer_beside_it(tmp_path, encoder_folder):
 
 
 @pytest.mark.parametrize(
-    ('name', 'hint'),
+    'name, hint',
     [
         ('no_such_module:Scorer', 'cannot be imported'),
         ('/no/such/file.py:Scorer', 'no file'),

@@ -168,7 +168,7 @@ def test_quantiles_are_of_whole_sets_and_not_of_the_parts_of_a_run(folders, hand
 
 
 @pytest.mark.parametrize(
-    ('scorer', 'options', 'why'),
+    'scorer, options, why',
     [
         ('amfm', {'fm_format': 'joined'}, 'context'),
         ('amfm', {'fm_format': 'turns'}, 'context'),

@@ -253,7 +253,7 @@ NOT_DECODER = 'variant original .* decoder-only'
 
 
 @pytest.mark.parametrize(
-    ('judge', 'options', 'words'),
+    'judge, options, words',
     [
         (KNOWN, {**ORIGINAL, 'judge_format': 'chat'}, 'judge_format'),
         (KNOWN, {**ORIGINAL, 'less': 'no_response'}, 'less'),

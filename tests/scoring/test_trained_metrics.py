@@ -268,7 +268,7 @@ def test_texts_are_cleaned_as_for_the_training():
 
 
 @pytest.mark.parametrize(
-    ('metric', 'option', 'make', 'words'),
+    'metric, option, make, words',
     [
         (
             'usr',

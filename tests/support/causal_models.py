@@ -8,8 +8,10 @@ import json
 import pytest
 import torch
 import transformers
+from hypothesis import strategies as st
 from transformers import AutoModelForCausalLM
 
+from parlai_ext.core.nouns import Question
 from tests.support.tiny_trained import spread
 
 VOCABULARY = 60
@@ -78,6 +80,14 @@ REFUSED = {
     'Llama4Text': {**SIZES, 'head_dim': 8},
     'RecurrentGemma': {**SIZES, 'lru_width': 32, 'head_dim': 8},
 }
+
+
+ids = st.integers(4, 30)
+contexts = st.lists(ids, min_size=1, max_size=12).map(tuple)
+# few different tokens, so that continuations begin alike
+replies = st.lists(st.lists(st.integers(4, 7), max_size=5).map(tuple), max_size=6)
+questions = st.builds(Question, contexts, replies.map(tuple))
+some_questions = st.lists(questions, min_size=1, max_size=4)
 
 
 def make(kind, sizes, **more):

@@ -20,18 +20,22 @@ from tests.support.tiny_models import draw_weights, sentences
 END = '<|endoftext|>'
 
 
-def make_gpt2(folder, positions=512):
+def learn_bytes(folder, size, special=()):
     """
-    Write a tiny GPT-2 with a tokenizer that learned a few words.
+    Write the files of a byte-level tokenizer that learned a few words, and return it.
     """
     learner = ByteLevelBPETokenizer()
-    learner.train_from_iterator(
-        [*sentences(40), "That's what I don't understand at all!"],
-        vocab_size=400,
-        special_tokens=[END],
-        show_progress=False,
-    )
+    texts = [*sentences(40), "That's what I don't understand at all!"]
+    learner.train_from_iterator(texts, size, 0, False, [*special])
     learner.save_model(str(folder))
+    return learner
+
+
+def make_gpt2(folder, positions=512):
+    """
+    Write a tiny GPT-2 with such a tokenizer.
+    """
+    learner = learn_bytes(folder, 400, [END])
     learner.save(str(folder / 'tokenizer.json'))
     tokenizer = GPT2TokenizerFast(tokenizer_file=str(folder / 'tokenizer.json'))
     tokenizer.save_pretrained(folder)

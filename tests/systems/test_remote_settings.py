@@ -40,13 +40,6 @@ def test_the_chat_path_is_added_once(url, posted):
     assert settings(remote_url=url).endpoint == posted
 
 
-def test_a_plain_url_is_posted_to_as_it_is():
-    found = Settings.from_options(
-        {'remote_url': 'http://b.example/r', 'remote_format': 'plain'}
-    )
-    assert found.endpoint == 'http://b.example/r'
-
-
 @pytest.mark.parametrize(
     'opt',
     [

@@ -110,7 +110,7 @@ def planted_parts(monkeypatch):
     part('bad', lambda number, random: 'it is bad' if number == 4 else '')
     part('broken', before=FileNotFoundError('no such thing'))
     part('stopped', raises(KeyboardInterrupt()))
-    part('leaves', before=SystemExit('no browser here'))
+
     monkeypatch.setattr(suite, 'PARTS', parts)
 
 
@@ -120,7 +120,6 @@ def planted_parts(monkeypatch):
         (['good'], 0, ['good things', '1,200  1,200']),
         (['good', 'bad'], 1, ['not held: bad: bad things', '--trial 4]']),
         (['broken', 'good'], 1, ['FileNotFoundError', 'good things']),
-        (['leaves', 'good'], 1, ['no browser here', 'good things']),
         (['good', 'stopped', 'bad'], 130, ['good things', 'stopped', 'there: bad\n']),
     ],
 )

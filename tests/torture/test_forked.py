@@ -13,30 +13,14 @@ from tests.support.forked import CRASHED, Forked
 from tests.support.waiting import comes_true, is_running
 
 
-def leave(code):
-    sys.exit(code)
-
-
-def fail():
-    raise KeyError('three')
-
-
-def die():
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def take_memory():
-    bytes(2**34)
-
-
 @pytest.mark.parametrize(
     'work, code, words',
     [
         (lambda: print('done'), 0, 'done\n'),
-        (lambda: leave(3), 3, ''),
-        (fail, CRASHED, 'KeyError'),
-        (die, -signal.SIGKILL, ''),
-        (take_memory, CRASHED, 'MemoryError'),
+        (lambda: sys.exit(3), 3, ''),
+        (lambda: {}['three'], CRASHED, 'KeyError'),
+        (lambda: os.kill(os.getpid(), signal.SIGKILL), -signal.SIGKILL, ''),
+        (lambda: bytes(2**34), CRASHED, 'MemoryError'),
         (lambda: time.sleep(60), None, ''),
     ],
 )

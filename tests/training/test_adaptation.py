@@ -185,7 +185,7 @@ def test_too_few_dialogues_are_refused(bases, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ('kind', 'build'),
+    'kind, build',
     [('lm', lambda folder: make_model(folder, 'bart')), ('mlm', make_encoder)],
 )
 def test_a_model_of_another_kind_is_refused(kind, build, tmp_path):

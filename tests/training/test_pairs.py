@@ -54,7 +54,7 @@ def test_each_kind_has_its_share():
 
 
 @pytest.mark.parametrize(
-    ('kind', 'is_right'),
+    'kind, is_right',
     [
         ('random', lambda good, bad: bad[0] != good[0]),  # another dialogue
         ('repeated', lambda good, bad: bad[0] == good[0] and bad[1] < good[1]),
