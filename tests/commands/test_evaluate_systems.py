@@ -154,12 +154,9 @@ def test_it_stops_as_soon_as_every_pair_is_settled(stopped):
     assert all(look.n_open for look in stopping.looks[:-1])
     longer = max(ranking.standings['Overall'], key=lambda standing: standing.score)
     assert stopping.pairs[0].first == longer.system
-
-
-def test_the_manifest_says_how_many_were_planned_and_why_it_stopped(stopped):
-    note = RunFolder.existing(stopped[0]).manifest.stop
-    assert note.planned == PLANNED and note.used == stopped[1].stopping.used
-    assert note.reason == 'every pair is settled' and note.margin == 0.5
+    note = run.manifest.stop
+    assert (note.planned, note.used, note.margin) == (PLANNED, stopping.used, 0.5)
+    assert note.reason == 'every pair is settled'
 
 
 def test_the_looks_are_in_files_table_and_page(stopped, capsys):
