@@ -230,8 +230,3 @@ def test_the_figure_is_of_the_items_of_all_sets_together():
 def test_a_figure_of_another_kind_is_refused(tmp_path):
     with user_error(r'--figure .*\.png'):
         CompareMetrics.main(str(tmp_path), '--figure', 'figure.doc')
-
-
-def test_a_folder_without_a_bench_is_named(tmp_path):
-    with user_error(r'bench\.json.*run_bench'):
-        CompareMetrics.main(str(tmp_path))
