@@ -19,8 +19,8 @@ def models(tmp_path):
         yield trials
 
 
-def test_there_are_more_than_sixty_models():
-    assert Models.count == 79
+def test_there_are_79_models(models):
+    assert models.count == 79
 
 
 def test_a_command_that_ends_well_is_held(models):
@@ -72,8 +72,6 @@ def test_code_that_runs_and_a_server_that_is_asked_are_noticed(models):
 def test_the_same_file_runs_code_when_it_is_trusted(tmp_path, models, monkeypatch):
     monkeypatch.setenv('XDG_CONFIG_HOME', str(tmp_path / 'configuration'))
     name = 'system (zip)'
-    assert models.try_model(tmp_path / 'held', name) == ''
-    trusted = tmp_path / 'not' / 'home' / models.harmless['generator'].name
-    more = ['--trust-model-code', str(trusted)]
-    problem = models.try_model(tmp_path / 'not', name, more)
+    assert models.try_model(name) == ''
+    problem = models.try_model(name, '--trust-model-code MODEL')
     assert problem == 'as a system: its code ran'
