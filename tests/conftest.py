@@ -87,6 +87,14 @@ def models_here(monkeypatch):
     monkeypatch.setattr(parlai_agents, 'is_trusted', lambda system: True)
 
 
+@pytest.fixture(scope='module')
+def module_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """
+    A folder for what all tests of a file share.
+    """
+    return tmp_path_factory.mktemp('module')
+
+
 @pytest.fixture(scope='session')
 def gpt2_folder(tmp_path_factory):
     """
