@@ -198,15 +198,6 @@ class SidePlayer:
             asked={'audit_of': plan.protocol.name},
         )
 
-    def values(self, tables: ScoreTables, targets: Sequence[str]) -> Floats:
-        """
-        Return ``[target, opponent, opener]`` of these targets of a side run, opponents
-        in the order of the audited run.
-        """
-        rows = [tables.systems.index(name) for name in targets]
-        columns = [tables.opponents.index(name) for name in self.audited.opponents]
-        return tables.scores[self.audited.dimension][rows][:, columns]
-
 
 CANARIES = 'canaries'
 # what each canary does, by the option `canary_kind` of its agent
@@ -236,7 +227,9 @@ def check_canaries(result: PartResult, player: SidePlayer) -> None:
         for kind in KINDS
     ]
     names = [system.name for system in systems]
-    values = player.values(player.play('canaries', systems, player.partners), names)
+    tables = player.play('canaries', systems, player.partners)
+    scores = tables.scores[audited.dimension]
+    values = tables.cells(scores, names, audited.opponents)
     findings = []
     for kind, name, own in zip(KINDS, names, values, strict=True):
         placing = place_newcomer(ranked, own, sampling)
@@ -382,7 +375,9 @@ def check_clones_as_targets(result: PartResult, player: SidePlayer) -> None:
     for place in player.cloned:
         clone, folder = _clone(audited, place)
         tables = player.play(folder, [clone], player.partners)
-        values = np.concatenate([player.values(tables, [clone.name]), own[[place]]])
+        scores = tables.scores[audited.dimension]
+        cloned = tables.cells(scores, [clone.name], audited.opponents)
+        values = np.concatenate([cloned, own[[place]]])
         values[:, np.isnan(values).all(axis=2).any(axis=0)] = np.nan  # itself
         gap = difference(values, sampling)
         if gap.value == gap.low == gap.high == 0:
@@ -415,8 +410,8 @@ def check_clones_as_partners(result: PartResult, player: SidePlayer) -> None:
     for place in player.cloned:
         clone, folder = _clone(audited, place)
         tables = player.play(f'{folder}-as-partner', targets, [clone])
-        order = [tables.systems.index(name) for name in audited.systems]
-        more = tables.scores[audited.dimension][order]
+        scores = tables.scores[audited.dimension]
+        more = tables.cells(scores, audited.systems, tables.opponents)
         gain = lift(before, more, place, sampling)
         rank = ranks_of(system_means(before))[place]
         after = ranks_of(system_means(np.concatenate([before, more], axis=1)))[place]

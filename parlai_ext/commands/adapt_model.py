@@ -3,8 +3,6 @@ Adapt a small model to dialogues: the encoder of deep AM-FM to masked words, its
 language model to the next word.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise

@@ -2,8 +2,6 @@
 `ask_contexts`: what systems answer to the contexts of a corpus, for static metrics.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path

@@ -2,8 +2,6 @@
 Build the site of a folder of packs: one page for each protocol, no server.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

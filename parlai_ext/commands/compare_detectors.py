@@ -2,8 +2,6 @@
 `compare_detectors`: how well detectors find what people call toxic.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

@@ -2,8 +2,6 @@
 `compare_metrics`: which scorers of a bench differ, and which cannot be told apart.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from pathlib import Path

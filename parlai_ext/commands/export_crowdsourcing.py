@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,6 @@ from parlai_ext.store import RunFolder
 from parlai_ext.view.text import count_of
 
 if TYPE_CHECKING:
-    from parlai_ext.people.crowd_files import Files
     from parlai_ext.ranking.standings import Standing
 
 
@@ -100,7 +100,9 @@ class ExportCrowdsourcing(Command):
         return paths
 
 
-def export_files(run: RunFolder, given: ExportOptions, asked: Questionnaire) -> Files:
+def export_files(
+    run: RunFolder, given: ExportOptions, asked: Questionnaire
+) -> dict[str, str]:
     """
     Return the files of the task by their names.
 
@@ -125,14 +127,14 @@ def export_files(run: RunFolder, given: ExportOptions, asked: Questionnaire) -> 
     whole = [
         dialogue
         for dialogue, turns in stream_turns(run, dialogues)
-        if turns and crowd_files.alternates(turns)
+        if turns and all(a.own != b.own for a, b in pairwise(turns))
     ]
     if num_left_out := len(dialogues) - len(whole):
         print(
             'note: left out, as speakers do not alternate: '
             f'{count_of(num_left_out, "dialogue")}'
         )
-    matchups: list[tuple[str, str]] = []
+    matchups = []
     if given.format == ACUTE and given.matchups == OPEN_FIRST:
         systems = sorted({d.system for d in whole})
         matchups = crowd_files.matchups_by_openness(systems, ranked_systems(run))

@@ -71,10 +71,7 @@ def resamples(number: int) -> int:
     """
     Return the option ``--bootstraps`` with its default.
     """
-    default: int = option(
-        number, low=1, help=f'resamples behind each interval ({number})'
-    )
-    return default
+    return option(number, low=1, help=f'resamples behind each interval ({number})')
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,6 @@
 Rank the targets of a scored run; needs no model, so it imports none.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from parlai_ext.commands.command import Command

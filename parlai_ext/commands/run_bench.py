@@ -187,8 +187,8 @@ def read_judged_sets(
         raise UserError(f'--judged-path {folder}: there is no such folder')
     files = find_sets(folder)
     wanted = names or [*files, *map(str, find_own_files(folder))]
-    sets: dict[str, JudgedSet] = {}
-    missing: dict[str, str] = {}
+    sets = {}
+    missing = {}
     callers: dict[str, str] = {}  # what a set was called by
     for called in dict.fromkeys(wanted):
         try:

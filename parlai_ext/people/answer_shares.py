@@ -227,7 +227,7 @@ def _shares(
     if key.kind == PAIR:
         names = [*OUTCOMES, *([FLAGGED] if key.flag else [])]
     # system, prompt, annotator, and what each name is worth
-    said: list[tuple[str, str, str, dict[str, float]]] = []
+    said = []
     for answer in answers:
         worth = [{question.name(answer.answer): 1.0}]
         if key.kind == PAIR:
@@ -357,30 +357,24 @@ def share_lines(results: AnnotationResults) -> Iterator[str]:
         yield from Table(columns, results.annotators).lines()
 
 
-def _count(name: str, row: AnnotatorControls | ItemAgreement) -> int:
-    return row.counts.get(name, 0)
-
-
 def _count_columns(results: AnnotationResults, shown: bool = False) -> list[Column]:
     """
     Return a column for each answer, of rows that count them.
     """
     label = '' if results.kind == PAIR else 'label '
-    return [
-        number_column(
-            f'{label}{name}',
-            name if shown else None,
-            partial(_count, name),
-        )
-        for name in results.answer_names
-    ]
+
+    def column(name: str) -> Column:
+        heading = name if shown else None
+        return number_column(label + name, heading, lambda row: row.counts.get(name, 0))
+
+    return list(map(column, results.answer_names))
 
 
 def _share_table(results: AnnotationResults) -> Table:
     """
     Return a row for each system, the best first, with a column for each answer.
     """
-    by_system: dict[str, list[Share]] = defaultdict(list)
+    by_system = defaultdict(list)
     for share in results.shares:
         by_system[share.system].append(share)
     names = [share.name for share in next(iter(by_system.values()), [])]

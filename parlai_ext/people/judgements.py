@@ -26,11 +26,11 @@ from parlai_ext.core.nouns import HumanJudgement
 from parlai_ext.people.rating_set import ShownTurn
 from parlai_ext.ranking.annotator_agreement import near_median
 from parlai_ext.store.lines import json_lines_text
-from parlai_ext.view.table import Column, Table
+from parlai_ext.view.table import Column
 from parlai_ext.view.text import csv_text, spreadsheet_text
 
 JUDGEMENT_COLUMNS = ('system', 'dimension', 'value', 'rater', 'dialogue_id')
-COMPARISON_COLUMNS = (
+COMPARISON_COLUMNS = (  # the winner of a tie is empty
     *map(Column, ('rater', 'dimension', 'first', 'second', 'winner')),
     Column('first_dialogue_id', of=attrgetter('first_dialogue')),
     Column('second_dialogue_id', of=attrgetter('second_dialogue')),
@@ -155,7 +155,7 @@ class Judgements:
         Return the judgements without the ratings that are far from the others' of the
         same dialogue or turn (`near_median`); a note says how many they were.
         """
-        items: dict[tuple[object, ...], list[HumanJudgement]] = defaultdict(list)
+        items = defaultdict(list)
         for one in self.ratings:
             item = (one.system, one.dialogue_id, one.utterance_index, one.dimension)
             items[item].append(one)
@@ -198,7 +198,7 @@ class Judgements:
         Return one judgement for each annotator, dialogue and dimension, sorted: a
         rating, or the share of comparisons that the dialogue won.
         """
-        values: dict[tuple[str, ...], list[float]] = defaultdict(list)
+        values = defaultdict(list)
         for one in self.ratings:
             cell = (one.system, one.dimension, one.rater or '', one.dialogue_id or '')
             values[cell].append(one.value)
@@ -234,13 +234,6 @@ def judgements_csv(judgements: Sequence[HumanJudgement]) -> str:
         for j in judgements
     )
     return csv_text([JUDGEMENT_COLUMNS, *rows])
-
-
-def comparisons_csv(comparisons: Sequence[Comparison]) -> str:
-    """
-    Return comparisons as CSV; the winner of a tie is empty.
-    """
-    return Table(COMPARISON_COLUMNS, comparisons).csv()
 
 
 def judged_lines(

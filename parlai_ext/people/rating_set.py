@@ -150,10 +150,10 @@ def stream_turns(
     """
     Yield each of these dialogues with its turns, shard by shard.
     """
-    by_shard: dict[tuple[str, int], list[DialogueReference]] = {}
+    by_shard = defaultdict(list)
     for reference in references:
         key = (reference.pairing_id, reference.shard)
-        by_shard.setdefault(key, []).append(reference)
+        by_shard[key].append(reference)
     for key, here in sorted(by_shard.items()):
         pairing = run.pairing(key[0])
         scheme = SCHEMES[pairing.scheme]
@@ -206,7 +206,7 @@ def draw_items(
 
     :raises UserError: for pairs of fewer than two systems, or no dialogues at all.
     """
-    by_system: dict[str, list[DialogueReference]] = defaultdict(list)
+    by_system = defaultdict(list)
     # by conditions: the first dialogues of all systems are over the same openers
     for dialogue in sorted(
         dialogues, key=lambda d: (_draw(seed, *d.conditions), d.dialogue_id)

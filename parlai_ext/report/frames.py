@@ -107,5 +107,5 @@ def score_frame(
     frame = pandas.DataFrame(
         list(rows.values()), columns=[*names, *dimensions, 'reason', 'cut_tokens']
     )
-    types: dict[str, str] = {'utterance_index': 'Int64', 'cut_tokens': 'Int64'}
+    types = {'utterance_index': 'Int64', 'cut_tokens': 'Int64'}
     return frame.astype({**types, **dict.fromkeys(dimensions, 'float64')})

@@ -6,6 +6,7 @@ on it, none for either where they are equal (Yang et al. 2022, section 2.2.1). A
 games of a pair make its match; all matches make the tournament.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -112,10 +113,10 @@ class Tournament:
         """
         One match for each pair that met, by name.
         """
-        games: dict[tuple[str, str], list[GameResult]] = {}
+        games = defaultdict(list)
         for result in self.compared_games:
             first, second = sorted(result.points)
-            games.setdefault((first, second), []).append(result)
+            games[first, second].append(result)
         return tuple(
             Match(
                 (first, second),

@@ -71,7 +71,7 @@ def collect_answers(
         lambda system: load_on(machine, system),
         memory_for_weights(machine.no_cuda, machine.max_gpu_memory),
     )
-    answers: list[RecordedAnswer] = []
+    answers = []
     total = len(prompts) * sum(copies.values())
     with locked(folder / '.lock'), bar_of('answers', total, unit='answer') as bar:
         for system in targets:

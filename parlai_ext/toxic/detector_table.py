@@ -100,7 +100,7 @@ def compare_detectors(
     every = [texts['text'] for texts in frames.values()] + [sentences['sentence']]
     items = [ScoringItem((), text) for texts in every for text in texts]
     ends = np.cumsum([*map(len, frames.values())])
-    speeds: dict[str, float] = {}
+    speeds = {}
     rows, identities = [], []
     for name, detector in detectors.items():
         began = time.perf_counter()

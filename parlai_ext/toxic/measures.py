@@ -225,7 +225,7 @@ def _load_reference_metrics(
 
     :raises UserError: for names that mean nothing.
     """
-    loaded: dict[str, Any] = {}
+    loaded = {}
     missing = []
     for spec in dict.fromkeys(specs):
         name, *pairs = spec.split(',')
