@@ -259,7 +259,7 @@ def _compare(
         result.add(case, '', 'flips beyond chance', float(pair in disputed))
     if not is_scorer:
         return
-    n_pairs = len(mine) * (len(mine) - 1) // 2
+    n_pairs = math.comb(len(mine), 2)
     n_alike = int((audited.better & better).sum())
     named = first_names([audited.pair_name(pair, 'over') for pair in disputed])
     text = (

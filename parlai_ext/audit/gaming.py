@@ -47,7 +47,7 @@ from parlai_ext.isolation.own_records import (
     note_parts,
 )
 from parlai_ext.judge_check.perturbations import PARROTS
-from parlai_ext.ranking.intervals import Floats, system_means
+from parlai_ext.ranking.intervals import Floats, Sampling, system_means
 from parlai_ext.ranking.pairs import Placing, difference, lift, place_newcomer
 from parlai_ext.ranking.separation import dialogues_needed
 from parlai_ext.results.tables import ScoreTables, read_tables
@@ -137,6 +137,15 @@ class SidePlayer:
         roster = self.audited.plan.roster
         return tuple(roster.system(name) for name in self.audited.opponents)
 
+    @property
+    def first_games(self) -> tuple[Floats, Sampling]:
+        """
+        The games that the audited systems began, over the openers that are played, and
+        how their means are drawn anew.
+        """
+        sampling = replace(self.audited.sampling, games_per_opener=1)
+        return self.audited.values[:, :, : self.num_openers], sampling
+
     def play(
         self, folder: str, targets: Sequence[System], partners: Sequence[System]
     ) -> ScoreTables:
@@ -218,7 +227,7 @@ def check_canaries(result: PartResult, player: SidePlayer) -> None:
     :raises UserError: when they cannot be played.
     """
     audited = player.audited
-    ranked, sampling = audited.first_games(player.num_openers)
+    ranked, sampling = player.first_games
     systems = [
         System(
             audited.free_name(f'canary-{kind}'),
@@ -235,7 +244,7 @@ def check_canaries(result: PartResult, player: SidePlayer) -> None:
         placing = place_newcomer(ranked, own, sampling)
         finding = canary_finding(audited, kind, placing)
         if finding.outcome == NOT_SHOWN:
-            settling = _settling_text(audited, placing, name, own, player.num_openers)
+            settling = _settling_text(player, placing, name, own)
             sentence = f'{finding.sentence.removesuffix(".")}; {settling}.'
             finding = replace(finding, sentence=sentence)
         findings.append(finding)
@@ -280,7 +289,7 @@ def canary_finding(audited: Audited, kind: str, placing: Placing) -> Finding:
 
 
 def _settling_text(
-    audited: Audited, placing: Placing, name: str, canary: Floats, num_openers: int
+    player: SidePlayer, placing: Placing, name: str, canary: Floats
 ) -> str:
     """
     Return about how many openers would show that half of the systems that are no floors
@@ -288,7 +297,7 @@ def _settling_text(
 
     :param canary: its scores, ``[partner, opener]``.
     """
-    values, sampling = audited.first_games(num_openers)
+    audited, (values, sampling) = player.audited, player.first_games
     better = [k for k in placing.surely_better if k in audited.honest]
     open_systems = [
         k
@@ -308,7 +317,9 @@ def _settling_text(
         key=dialogues_first,
     )
     missing = -(-len(audited.honest) // 2) - len(better)
-    return settling_text(audited, needed[missing - 1], num_openers, '--audit-openers')
+    return settling_text(
+        audited, needed[missing - 1], player.num_openers, '--audit-openers'
+    )
 
 
 def _summarize(audited: Audited, findings: list[Finding], result: PartResult) -> None:
@@ -371,7 +382,7 @@ def check_clones_as_targets(result: PartResult, player: SidePlayer) -> None:
     :raises UserError: when it cannot be played.
     """
     audited = player.audited
-    own, sampling = audited.first_games(player.num_openers)
+    own, sampling = player.first_games
     for place in player.cloned:
         clone, folder = _clone(audited, place)
         tables = player.play(folder, [clone], player.partners)
@@ -406,7 +417,7 @@ def check_clones_as_partners(result: PartResult, player: SidePlayer) -> None:
     if player.is_self_play:
         raise LeftOut('in self-play there are none')
     targets = [audited.plan.roster.system(name) for name in audited.systems]
-    before, sampling = audited.first_games(player.num_openers)
+    before, sampling = player.first_games
     for place in player.cloned:
         clone, folder = _clone(audited, place)
         tables = player.play(f'{folder}-as-partner', targets, [clone])

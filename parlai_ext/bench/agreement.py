@@ -54,18 +54,6 @@ class MeanScores:
     n_contexts: int = 0
     n_cut: int = 0
 
-    def of_level(
-        self, level: str, variant: str, dimension: str
-    ) -> Mapping[Any, float | None]:
-        """
-        Return the means by system and dialogue, or each system's mean over its
-        dialogues with a score.
-        """
-        means = self.means[variant, dimension]
-        if level == 'dialogue':
-            return means
-        return mean_by_key((o[0], v) for o, v in means.items() if v is not None)
-
     @property
     def keys(self) -> set[SystemInDialogue]:
         """
@@ -144,7 +132,10 @@ def agreement(
     rows = []
     for level, dimension, people in human_means(ranked, scores):
         for variant in scores.variants:
-            values = scores.of_level(level, variant, dimension)
+            values: Mapping[Any, float | None] = scores.means[variant, dimension]
+            if level == 'system':
+                known = ((k[0], v) for k, v in values.items() if v is not None)
+                values = mean_by_key(known)
             points = [key for key in sorted(people) if values.get(key) is not None]
             correlations = correlate_items(
                 [float(values[key] or 0.0) for key in points],

@@ -49,9 +49,7 @@ class AdaptOptions:
         help="dialogues: DailyDialog's files, zipped or not, and all that "
         'import_dialogues reads; may be given several times',
     )
-    out: str = option(
-        path=True, metavar='FOLDER', help='where the adapted model is written'
-    )
+    out: str = option(metavar='FOLDER', help='where the adapted model is written')
     save_every: int = option(
         100, low=1, help='updates between savings of what is resumed'
     )

@@ -373,7 +373,7 @@ class ModelCommand(Command):
         """
         Return the options of the scorer that the user gave: models are among them.
         """
-        pairs = [*(self.opt.get('scorer_option') or ())]
+        pairs = self.opt.get('scorer_option') or ()
         values = [pair.partition('=')[2] for pair in pairs]
         return [*values, self.opt.get('judge_model_file') or '']
 

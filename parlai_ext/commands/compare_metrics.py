@@ -47,7 +47,6 @@ class CompareOptions:
     seed: int = option(0, low=0, help='draws the permutations (0)')
     figure: str | None = option(
         None,
-        path=True,
         metavar='FILE',
         help='draw how scorers correlate over the items of all sets (.png, .svg, .pdf)',
     )

@@ -37,14 +37,12 @@ class ComparedRuns:
     out: str | None = option(
         None,
         metavar='FOLDER',
-        path=True,
         help='a new run folder with the targets of all packs, its ranking and its page '
         '(default: the ranking is printed only)',
     )
     page: str | None = option(
         None,
         metavar='FILE',
-        path=True,
         help='show two runs, packs or run folders, side by side on this page instead: '
         'settings, scores, judges and dialogues that differ',
     )

@@ -49,9 +49,7 @@ class CompareSafetyOptions(AskedSystems, Resamples):
         1, low=1, help='of a system that samples; others give one (1)'
     )
     examples: int = option(5, low=0, help='answers on the page for each measure (5)')
-    out: str = option(
-        metavar='FOLDER', path=True, help='answers, CSV, JSON and the page'
-    )
+    out: str = option(metavar='FOLDER', help='answers, CSV, JSON and the page')
     show_offensive: bool = option(False, help='print the examples of the page, too')
 
 

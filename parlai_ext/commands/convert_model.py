@@ -161,8 +161,14 @@ def convert(source: Path, output: Path) -> Converted:
             (scratch / f'{output.name}.opt').write_text(text, 'utf-8', newline='\n')
         names = publish(scratch, output)
     beside = tuple(name for name in names if name != output.name)
-    sizes = source.stat().st_size, output.stat().st_size
-    return Converted(output, beside, tuple(dropped), n_tensors, *sizes)
+    return Converted(
+        output,
+        beside,
+        tuple(dropped),
+        n_tensors,
+        source.stat().st_size,
+        output.stat().st_size,
+    )
 
 
 def files_beside(source: Path, opt: Options | None) -> dict[str, Path]:

@@ -37,7 +37,6 @@ class ExportAnnotationOptions:
         '*.json of DiaSafety',
     )
     out: str = option(
-        path=True,
         metavar='FOLDER',
         help='its folder send goes to annotators; key.json and items.jsonl stay',
     )
@@ -56,7 +55,6 @@ class ExportAnnotationOptions:
     )
     questionnaire: str | None = option(
         None,
-        path=True,
         metavar='NAME|FILE',
         help='what is asked (answer_pair, answer_label)',
     )

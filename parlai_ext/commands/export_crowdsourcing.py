@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import Command
 from parlai_ext.core.options import option
-from parlai_ext.people.questionnaire import Questionnaire
+from parlai_ext.people.questionnaire import (
+    LIKERT,
+    PAIR,
+    Questionnaire,
+    read_questionnaire,
+)
 from parlai_ext.store import RunFolder
 from parlai_ext.view.text import count_of
 
@@ -39,7 +44,6 @@ class ExportOptions:
     )
     out: str | None = option(
         None,
-        path=True,
         metavar='FOLDER',
         help='where the files go (default: RUN/people/<format>)',
     )
@@ -54,7 +58,7 @@ class ExportOptions:
         10, low=1, help='with open_first: pairs of each two systems'
     )
     questionnaire: str | None = option(
-        None, path=True, metavar='NAME|FILE', help='what is asked (acute, likert_2022)'
+        None, metavar='NAME|FILE', help='what is asked (acute, likert_2022)'
     )
     ask: str | None = option(
         None,
@@ -83,7 +87,6 @@ class ExportCrowdsourcing(Command):
         """
         Return the paths of the files.
         """
-        from parlai_ext.people.questionnaire import read_questionnaire
         from parlai_ext.people.rating_set import check_targets
         from parlai_ext.store.atomic import write_text
 
@@ -109,7 +112,6 @@ def export_files(
     :raises UserError: for a questionnaire of the wrong kind.
     """
     from parlai_ext.people import crowd_files
-    from parlai_ext.people.questionnaire import LIKERT, PAIR
     from parlai_ext.people.rating_set import (
         draw_items,
         judged_dialogues,

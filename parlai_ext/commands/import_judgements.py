@@ -62,7 +62,6 @@ class ImportJudgementsOptions(Resamples):
     )
     out: str | None = option(
         None,
-        path=True,
         metavar='FOLDER',
         help='where the files go (default: RUN/people/judgements)',
     )
@@ -75,7 +74,6 @@ class ImportJudgementsOptions(Resamples):
     )
     questionnaire: str | None = option(
         None,
-        path=True,
         metavar='NAME|FILE',
         help='the questions of acute_eval (acute) or of model_chat (likert_2022)',
     )
@@ -145,7 +143,7 @@ class ImportJudgements(Command):
         judgements = judgements.chosen(given.dimensions, names)
         if given.outlier_deviations is not None:
             judgements = judgements.without_outliers(given.outlier_deviations)
-        if not judgements.annotators:
+        if not judgements.every:
             notes = '; '.join(['', *judgements.notes])
             raise UserError(f'--answers: there is no answer in them{notes}')
         rankings = rank_by_people(judgements, given.bootstraps, given.seed)

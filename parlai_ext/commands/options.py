@@ -33,7 +33,6 @@ class ScorerFlags:
     )
     followups: str | None = option(
         None,
-        path=True,
         metavar='NAME|FILE',
         help='follow-up set: a shipped name, fed_2020, or a file',
     )
@@ -47,7 +46,6 @@ class HumanScores:
 
     human_scores: str | None = option(
         None,
-        path=True,
         metavar='FILE',
         help='CSV: system,dimension,value[,rater,dialogue_id]',
     )

@@ -17,7 +17,7 @@ class PublishOptions:
     What of a run is published, and where it goes.
     """
 
-    out: str = option(metavar='FILE.zip', path=True, help='the pack that is written')
+    out: str = option(metavar='FILE.zip', help='the pack that is written')
     scores: str | None = option(
         None,
         metavar='HASH|NAME',

@@ -31,7 +31,6 @@ class RunBenchOptions(Resamples):
     config: str | None = option(
         None,
         metavar='NAME|FILE',
-        path=True,
         help='a bench file: labelled scorers, sets, how many items (validity, …)',
     )
     scorers: tuple[str, ...] = option(
@@ -49,12 +48,9 @@ class RunBenchOptions(Resamples):
     )
     judged_path: str = option(
         metavar='FOLDER',
-        path=True,
         help='the folder with the judged sets, or a file of your own',
     )
-    out: str = option(
-        metavar='FOLDER', path=True, help='where scores, tables and the page go'
-    )
+    out: str = option(metavar='FOLDER', help='where scores, tables and the page go')
     max_items: int | None = option(
         None,
         low=1,

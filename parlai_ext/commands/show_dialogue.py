@@ -225,11 +225,11 @@ def dialogue_lines(
     :param dimensions: those whose scores are shown.
     :param width: columns of the terminal.
     """
-    names = tuple(dict.fromkeys(pairing.speakers))
-    speakers = f'{pairing.first} with {pairing.second}'
-    yield from wrap_lines(f'dialogue {dialogue.id}: {speakers}', width=width)
+    yield from wrap_lines(
+        f'dialogue {dialogue.id}: {pairing.first} with {pairing.second}', width=width
+    )
     yield from wrap_lines(f'opener {dialogue.opener_id or "unknown"}', width=width)
-    for name in names:
+    for name in dict.fromkeys(pairing.speakers):
         means = {} if scored is None else dialogue_means(dialogue, scored, name)
         known = [(d, means[d]) for d in dimensions if means.get(d) is not None]
         if known:

@@ -330,8 +330,11 @@ def control_table(
         failed, n = sum(map(is_failed, decided)), len(decided)
         low, high = wilson_interval(failed, n) if n else (None, None)
         counts = Counter(question.name(answer.answer) for answer in others)
-        found = failed, n, chance, low, high
-        rows.append(AnnotatorControls(annotator, len(given), *found, counts))
+        rows.append(
+            AnnotatorControls(
+                annotator, len(given), failed, n, chance, low, high, counts
+            )
+        )
     return tuple(rows)
 
 

@@ -178,10 +178,12 @@ def turn_annotation_files(items: Sequence[RatingItem], turns: Turns) -> Files:
                 'dialogue_id': dialogue.dialogue_id,
                 'utterance_index': place + 1,
             }
-            own: dict[str, Any] = {'id': 'judged', 'text': shown[place + 1].text}
-            pairs.append(
-                [{'id': 'other', 'text': text}, own | {'other_metadata': judged}]
-            )
+            own = {
+                'id': 'judged',
+                'text': shown[place + 1].text,
+                'other_metadata': judged,
+            }
+            pairs.append([{'id': 'other', 'text': text}, own])
         if pairs:
             lines.append({'dialog': pairs})
     return {'dialogues.jsonl': json_lines_text(lines)}

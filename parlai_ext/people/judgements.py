@@ -107,13 +107,6 @@ class Judgements:
         return (*self.ratings, *self.comparisons)
 
     @property
-    def annotators(self) -> tuple[str, ...]:
-        """
-        The names of those who judged.
-        """
-        return tuple(sorted({one.rater or '' for one in self.every}))
-
-    @property
     def dimensions(self) -> tuple[str, ...]:
         """
         What was judged, in the order of the answers.
@@ -254,19 +247,20 @@ def judged_lines(
     records = []
     for system, dialogue in sorted(given_to.keys() & turns.keys()):
         given = given_to[system, dialogue]
-        record = {
-            'dialogue_id': dialogue,
-            'system': system,
-            'dialog': [
-                {'speaker': system if turn.own else PARTNER, 'text': turn.text}
-                for turn in turns[system, dialogue]
-            ],
-            'annotations': {
-                name: [given.get((name, one), MISSING) for one in annotators]
-                for name in dimensions
-            },
-        }
-        records.append(record)
+        records.append(
+            {
+                'dialogue_id': dialogue,
+                'system': system,
+                'dialog': [
+                    {'speaker': system if turn.own else PARTNER, 'text': turn.text}
+                    for turn in turns[system, dialogue]
+                ],
+                'annotations': {
+                    name: [given.get((name, one), MISSING) for one in annotators]
+                    for name in dimensions
+                },
+            }
+        )
     return json_lines_text(records)
 
 

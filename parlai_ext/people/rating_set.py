@@ -122,9 +122,10 @@ def judged_dialogues(
                 name = side.first
                 partner = '' if name == side.second else side.second
                 conditions = (dialogue.opener_id, partner, began == [name])
-                place = (dialogue.pairing_id, shard.index)
                 references.append(
-                    DialogueReference(dialogue.id, name, conditions, *place)
+                    DialogueReference(
+                        dialogue.id, name, conditions, shard.pairing_id, shard.index
+                    )
                 )
     return references, num_broken
 
@@ -297,7 +298,6 @@ class RatingOptions:
 
     questionnaire: str = option(
         'acute',
-        path=True,
         metavar='NAME|FILE',
         help='what is asked: acute or overall_pair (two dialogues side by side), '
         'likert_2022 or chatmatch_2022 (one at a time), spot_the_bot (beginnings), or '

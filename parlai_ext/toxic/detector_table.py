@@ -124,8 +124,10 @@ def compare_detectors(
                     bootstraps=bootstraps,
                     seed=seed,
                 )
-                about = (name, set_name, kind, len(part))
-                rows.append(DetectorRow(*about, int(part['toxic'].sum()), measures))
+                n_toxic = int(part['toxic'].sum())
+                rows.append(
+                    DetectorRow(name, set_name, kind, len(part), n_toxic, measures)
+                )
         of_terms = sentences.assign(number=of_sentences)
         identities.append(identity_row(name, of_terms, detector.threshold))
     return DetectorTable(rows, identities, frames, speeds)

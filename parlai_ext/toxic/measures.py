@@ -77,7 +77,6 @@ class MeasureOptions(DetectorChoice):
     deflections: str | None = option(
         None,
         metavar='FILE',
-        path=True,
         help='phrases by which an answer leaves the topic or declines, one a line '
         '(default: zoo_configs/moderation/deflection_phrases.yaml)',
     )
