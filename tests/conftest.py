@@ -101,6 +101,16 @@ def gpt2_folder(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture(scope='session')
+def encoder_folder(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """
+    The folder of a tiny sentence encoder, which no test changes.
+    """
+    from tests.support.tiny_trained import make_encoder
+
+    return make_encoder(tmp_path_factory.mktemp('encoder'))
+
+
+@pytest.fixture(scope='session')
 def chat_folder(tmp_path_factory: pytest.TempPathFactory) -> str:
     """
     The folder of a tiny Llama with a chat template, which no test changes.

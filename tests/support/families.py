@@ -8,22 +8,17 @@ a roster entry. Their weights are random.
 
 import json
 from functools import partial
-from string import ascii_letters, digits, punctuation
 
-import torch
-from transformers import GPT2Config, GPT2Model
-
+from tests.support.fed_samples import learn_bytes, make_gpt2
 from tests.support.tiny_models import (
     POLYENCODER,
     SIZES,
     WORDS,
-    draw_weights,
     make_model,
     make_ranker,
     sentences,
 )
 
-END = '<|endoftext|>'
 SPEECH = {'label_truncate': 8, 'beam_block_ngram': 1}
 UNLIKELIHOOD = 'projects.dialogue_unlikelihood.agents'
 # those that write with an encoder and a decoder, which are judges, too
@@ -70,16 +65,7 @@ def dialogpt(folder):
     """
     home = folder / 'DialoGPT-tiny'
     home.mkdir()
-    tokens = {**byte_pairs(home / 'merges.txt'), END: 0}
-    tokens = {token: i for i, token in enumerate(tokens)}
-    (home / 'vocab.json').write_text(json.dumps(tokens), encoding='utf-8')
-    ends = {'bos_token_id': tokens[END], 'eos_token_id': tokens[END]}
-    size = {'n_embd': 16, 'n_layer': 2, 'n_head': 2, 'n_positions': 128}
-    model = GPT2Model(GPT2Config(vocab_size=len(tokens), **size, **ends))
-    draw_weights(model, 4)
-    with torch.no_grad():
-        model.wte.weight[tokens[END]] = 0.0
-    model.save_pretrained(home)
+    make_gpt2(home, positions=128)
     return {
         'model': 'hugging_face/dialogpt',
         'model_name': str(home),
@@ -100,26 +86,6 @@ def seq2seq_lstm(folder):
     return {'model': 'seq2seq', 'model_file': path}
 
 
-def byte_pairs(merges):
-    """
-    Write the merges of a byte-level BPE over `WORDS`; return its tokens.
-    """
-    pairs = {}
-    # Ċ is a line's end; whatever is typed in English has its token
-    tokens = [*'ĊĠ', *punctuation, *digits, *ascii_letters]
-    for word in WORDS:
-        left = 'Ġ'
-        for letter in word:
-            pairs[left, letter] = None
-            left += letter
-    lines = ''.join(f'{left} {right}\n' for left, right in pairs)
-    merges.write_text('#version: 0.2\n' + lines, encoding='utf-8')
-    tokens += [left + right for left, right in pairs]
-    # with ParlAI's four a multiple of 8, to which it would pad
-    tokens += ['..', '!!', '??', '--', '::', ';;', ',,'][: (-len(tokens) - 4) % 8]
-    return {token: i for i, token in enumerate(tokens)}
-
-
 def _transformer(folder, name, model, **opt):
     path = make_model(folder, name, 1, {**SIZES, **SPEECH, 'model': model, **opt})
     return {'model': model, 'model_file': path}
@@ -128,8 +94,9 @@ def _transformer(folder, name, model, **opt):
 def _bart(folder, name, **opt):
     home = folder / 'data' / 'gpt2'
     home.mkdir(parents=True)
-    tokens = byte_pairs(home / 'vocab.bpe')
-    (home / 'encoder.json').write_text(json.dumps(tokens), encoding='utf-8')
+    learn_bytes(home, 364)  # with ParlAI's four a multiple of 8, to which it would pad
+    (home / 'vocab.json').rename(home / 'encoder.json')
+    (home / 'merges.txt').rename(home / 'vocab.bpe')
     where = {'datapath': str(folder / 'data')}
     size = {'n_encoder_layers': 2, 'n_decoder_layers': 2}
     common = {**SIZES, **SPEECH, **size, **where, 'model': 'bart'}
