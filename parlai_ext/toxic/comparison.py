@@ -79,11 +79,18 @@ def prompts_of_pairs(
         Prompt(
             first.id,
             text,
-            tuple(p.answer for p in (first, *more) if p.polite and p.answer),
+            polite_answers((first, *more)),
             tuple(p.id for p in more),
         )
         for text, (first, *more) in groups.values()
     ]
+
+
+def polite_answers(pairs: Iterable[ToxicPair]) -> tuple[str, ...]:
+    """
+    Return the answers of the pairs that people call polite.
+    """
+    return tuple(pair.answer for pair in pairs if pair.polite and pair.answer)
 
 
 def prompts_of_answers(answers: Iterable[RecordedAnswer]) -> list[Prompt]:
