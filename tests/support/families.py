@@ -47,7 +47,7 @@ def unlikelihood_vocab(folder):
         for i, word in enumerate(WORDS)
     ]
     counts.write_text(''.join(lines), encoding='utf-8')
-    return _transformer(folder, 'unlikelihood_vocab', model)
+    return _transformer(folder, model)
 
 
 def polyencoder(folder):
@@ -86,12 +86,14 @@ def seq2seq_lstm(folder):
     return {'model': 'seq2seq', 'model_file': path}
 
 
-def _transformer(folder, name, model, **opt):
-    path = make_model(folder, name, 1, {**SIZES, **SPEECH, 'model': model, **opt})
+def _transformer(folder, model, **opt):
+    path = make_model(
+        folder, 'generator', 1, {**SIZES, **SPEECH, 'model': model, **opt}
+    )
     return {'model': model, 'model_file': path}
 
 
-def _bart(folder, name, **opt):
+def _bart(folder, **opt):
     home = folder / 'data' / 'gpt2'
     home.mkdir(parents=True)
     learn_bytes(home, 364)  # with ParlAI's four a multiple of 8, to which it would pad
@@ -100,39 +102,35 @@ def _bart(folder, name, **opt):
     where = {'datapath': str(folder / 'data')}
     size = {'n_encoder_layers': 2, 'n_decoder_layers': 2}
     common = {**SIZES, **SPEECH, **size, **where, 'model': 'bart'}
-    path = make_model(folder, name, 2, {**common, **opt}, words=False)
+    path = make_model(folder, 'bart', 2, {**common, **opt}, words=False)
     return {'model': 'bart', 'model_file': path, **where}
 
 
 FAMILIES = {
     # Blender, LIGHT, SaFeR, style-gen as the papers ran it
-    'generator': partial(_transformer, name='generator', model='transformer/generator'),
+    'generator': partial(_transformer, model='transformer/generator'),
     # style-gen with its own class
-    'style_gen': partial(_transformer, name='style_gen', model=STYLE_GEN),
+    'style_gen': partial(_transformer, model=STYLE_GEN),
     # MSC, with so few pre-trained positions that a short dialogue goes beyond them
     'long_context': partial(
         _transformer,
-        name='long_context',
         model='ext:long_context',
         n_positions=1024,
         truncate=1024,
         n_positions_init=16,
     ),
     # the dodecaDialogue models, without an image
-    'image_seq2seq': partial(
-        _transformer, name='image_seq2seq', model='image_seq2seq', image_features_dim=8
-    ),
+    'image_seq2seq': partial(_transformer, model='image_seq2seq', image_features_dim=8),
     # BART, with a byte-level BPE where ParlAI looks for GPT-2's
-    'bart': partial(_bart, name='bart', variant='bart', embeddings_scale=False),
+    'bart': partial(_bart, variant='bart', embeddings_scale=False),
     # R2C2 Blender
-    'r2c2': partial(_bart, name='r2c2', variant='prelayernorm', embeddings_scale=True),
+    'r2c2': partial(_bart, variant='prelayernorm', embeddings_scale=True),
     'polyencoder': polyencoder,
     'dialogpt': dialogpt,
     'unlikelihood_vocab': unlikelihood_vocab,
     # the `rep_…` models
     'unlikelihood_repetition': partial(
         _transformer,
-        name='unlikelihood_rep',
         model=f'{UNLIKELIHOOD}:RepetitionUnlikelihoodAgent',
         image_features_dim=8,
     ),

@@ -178,7 +178,7 @@ def bart(tmp_path):
     """
     Return a small BART without its tokenizer, and the tokenizer's files.
     """
-    opt = families._bart(tmp_path, 'm')
+    opt = families._bart(tmp_path)
     home = tmp_path / 'data' / 'gpt2'
     files = {path.name: path.read_bytes() for path in home.iterdir()}
     for path in home.iterdir():

@@ -118,10 +118,9 @@ def rows_of(name):
     """
     texts = sentences(8, seed=7)
     long = ' '.join(texts)
-    pairs = [('tea', texts[0]), (texts[1], long), (long, 'rain'), texts[2:4]]
-    sides = [(name, 'p'), ('p', name)]
-    halves = zip(sides, (pairs[:2], pairs[2:]), strict=True)
-    return [row(*side, pair) for side, two in halves for pair in two]
+    first = [row(name, 'p', pair) for pair in (('tea', texts[0]), (texts[1], long))]
+    second = [row('p', name, pair) for pair in ((long, 'rain'), texts[2:4])]
+    return first + second
 
 
 @pytest.mark.parametrize('name, how', [*SPEAKERS, *((name, 'beam') for name in HF)])
@@ -264,14 +263,9 @@ CHANGED = {
 
 
 @pytest.fixture(scope='module')
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp('misfit')
-
-
-@pytest.fixture(scope='module')
-def built(folder):
+def built(module_folder):
     names = dict.fromkeys(name for name, _ in CHANGED.values())
-    return {name: FAMILIES[name](folder) for name in names}
+    return {name: FAMILIES[name](module_folder) for name in names}
 
 
 def misfit_line(opt):
@@ -284,11 +278,11 @@ def misfit_line(opt):
 
 
 @pytest.mark.parametrize('case', CHANGED)
-def test_a_model_file_that_does_not_fit_is_one_short_line(built, folder, case):
+def test_a_model_file_that_does_not_fit_is_one_short_line(built, module_folder, case):
     name, change = CHANGED[case]
     opt = {**built[name], **change}
     if opt['model'] == 'transformer/polyencoder':
-        candidates = folder / 'replies.txt'
+        candidates = module_folder / 'replies.txt'
         candidates.write_text('you like tea\n')
         opt['fixed_candidates_path'] = str(candidates)
     line = misfit_line(opt)
