@@ -349,13 +349,14 @@ def _summarize(audited: Audited, findings: list[Finding], result: PartResult) ->
 BY_DEFAULT = 2  # the first systems that are no floors
 
 
-def cloned_targets(audited: Audited, wanted: Sequence[str]) -> list[int]:
+def cloned_targets(audited: Audited) -> list[int]:
     """
     Return the systems to clone: those that are asked for, else the first two that are
     no floors.
 
     :raises UserError: for a name that is no ranked target's.
     """
+    wanted = audited.asked.clone
     for name in wanted:
         require_known(name, audited.systems, f'--clone {name}: no ranked target')
     if wanted:

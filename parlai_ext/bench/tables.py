@@ -27,13 +27,7 @@ from parlai_ext.view.table import (
     number_column,
     shown_table,
 )
-from parlai_ext.view.text import (
-    DASH,
-    count_of,
-    join_names,
-    number,
-    wrap_lines,
-)
+from parlai_ext.view.text import DASH, count_of, join_names, number, wrap_lines
 
 Row = TypeVar('Row', bound=Any)  # is of a set and a quality
 MEAN = 'mean over qualities'

@@ -68,10 +68,7 @@ class CompareMetrics(Command):
         Return the comparison, write it, and print it.
         """
         from parlai_ext.bench.bench_files import read_bench, read_points
-        from parlai_ext.bench.compare import (
-            compare_bench,
-            comparison_data,
-        )
+        from parlai_ext.bench.compare import compare_bench, comparison_data
         from parlai_ext.bench.page import (
             COMPARISON_PAGE,
             correlation_figure,

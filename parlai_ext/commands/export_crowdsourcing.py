@@ -112,11 +112,7 @@ def export_files(
     :raises UserError: for a questionnaire of the wrong kind.
     """
     from parlai_ext.people import crowd_files
-    from parlai_ext.people.rating_set import (
-        draw_items,
-        judged_dialogues,
-        stream_turns,
-    )
+    from parlai_ext.people.rating_set import draw_items, judged_dialogues, stream_turns
 
     kind = PAIR if given.format == ACUTE else LIKERT
     asked.require(kind, given.format)

@@ -7,11 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.collect.import_run import (
-    group_by_pairing,
-    import_manifest,
-    write_run,
-)
+from parlai_ext.collect.import_run import group_by_pairing, import_manifest, write_run
 from parlai_ext.commands.command import Command
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.options import named_pairs, option

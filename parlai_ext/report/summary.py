@@ -18,13 +18,7 @@ from parlai_ext.ranking.standings import Standing, best_first
 from parlai_ext.report.view import Doubts
 from parlai_ext.results.ranking import Agreement, Ranking
 from parlai_ext.tournament import section as tournament
-from parlai_ext.view.text import (
-    few_names,
-    join_names,
-    number,
-    percent,
-    rough_count,
-)
+from parlai_ext.view.text import few_names, join_names, number, percent, rough_count
 
 NO_DOUBTS: Doubts = MappingProxyType({})
 NUMBERS = ('no', 'one', 'two', 'three', 'four')

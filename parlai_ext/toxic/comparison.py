@@ -259,12 +259,6 @@ class SafetyComparison:
     seed: int
     notes: Sequence[str] = field(default_factory=list)
 
-    def row(self, name: str) -> MeasureRow:
-        """
-        Return the row of a measure.
-        """
-        return next(row for row in self.rows if row.name == name)
-
     def named_differences(self, row: MeasureRow) -> list[SimpleNamespace]:
         """
         Return the differences of a measure, with names in the place of `first` and
