@@ -28,7 +28,7 @@ from parlai_ext.report.browse import (
     dialogues_section,
     read_page_dialogues,
 )
-from parlai_ext.report.details import PAIR_COLUMNS, pair_table, signed
+from parlai_ext.report.details import PAIR_COLUMNS, pair_table
 from parlai_ext.report.table import file_table, leaderboard_csv
 from parlai_ext.report.view import PAGE, RankingView, dimension_details
 from parlai_ext.results.ranking import NAME as RANKING
@@ -46,6 +46,7 @@ from parlai_ext.view.text import (
     join_names,
     number,
     percent,
+    signed,
     value_text,
     without_folders,
 )

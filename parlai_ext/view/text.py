@@ -97,6 +97,14 @@ def number(value: float | None, digits: int = 2) -> str:
     return text.replace('-', '\u2212')
 
 
+def signed(value: float | None, digits: int = 2) -> str:
+    """
+    Return a difference with its sign, also where it is positive.
+    """
+    text = number(value, digits)
+    return f'+{text}' if value is not None and value > 0 and text[0] != '+' else text
+
+
 def interval(low: float | None, high: float | None, digits: int = 2) -> str:
     """
     Return ``low to high``, or a dash when there is none.
