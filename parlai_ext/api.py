@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
 
-from parlai_ext.core.errors import UserError, nearest
+from parlai_ext.core.errors import UserError, nearest, require_known
 from parlai_ext.core.json_text import half_character
 from parlai_ext.core.nouns import (
     Dialogue,
@@ -234,10 +234,11 @@ def score(
 
     A turn is a text, a tuple ``(speaker, text)``, a mapping with ``text`` and perhaps
     ``speaker``, ``given`` and ``reference`` (what people said in its place, for scorers
-    with references), a message with ``role`` and ``content`` as chat models take it
-    (instructions of ``system`` are no turns; ``speakers=['assistant']`` judges the
-    assistant alone), or an `Utterance`. Without speakers, two take turns and are called
-    ``A`` and ``B``. Turns that are ``given`` are context and not judged.
+    with references), a message with ``role`` and ``content`` as chat models take it, or
+    an `Utterance`. Without speakers, two take turns and are called ``A`` and ``B``.
+    Turns that are ``given`` are context and not judged. So are messages of the role
+    ``user`` or ``human``, unless `speakers` names it; instructions (``system``,
+    ``developer``) are no turns.
 
     :param dialogues: a list of turns (one dialogue), a list of such lists, `Dialogue`
         objects, or a DataFrame with one turn in each row: ``text`` and perhaps
@@ -255,7 +256,8 @@ def score(
         no score), ``reason`` (why a score is missing) and ``cut_tokens`` (tokens of the
         context that the model did not see). The score of a whole dialogue has no index
         and no text.
-    :raises UserError: for a turn that cannot be read or a wrong value of an option.
+    :raises UserError: for a turn that cannot be read, a speaker who is not there, or a
+        wrong value of an option.
     :raises TypeError: for an unknown argument or option; it names the nearest one.
     """
     from parlai_ext.report.frames import score_frame
@@ -327,7 +329,10 @@ def _spoken(
     """
     from parlai_ext.scoring.base import judged_indices
 
-    dialogues = _read_dialogues(given)
+    dialogues = _read_dialogues(given, speakers or ())
+    known = {turn.speaker for one in dialogues for turn in one.utterances}
+    for name in speakers if speakers and known else ():
+        require_known(name, known, f'speakers: nobody is called {name!r}')
     return dialogues, [
         [
             i
@@ -399,9 +404,11 @@ def _scorer_with_options(
     return cls
 
 
-def _read_dialogues(given: Any) -> list[Dialogue]:
+def _read_dialogues(given: Any, speakers: Sequence[str]) -> list[Dialogue]:
     """
     Return the dialogues that a user gave in one of the forms that `score` takes.
+
+    :param speakers: who is to be judged, also where that is a role of people.
     """
     if isinstance(given, Dialogue):
         return [given]
@@ -409,21 +416,21 @@ def _read_dialogues(given: Any) -> list[Dialogue]:
         return _dialogues_from_frame(given)
     if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
         raise UserError(
-            f'dialogues: a list of turns or of dialogues is expected, not {given!r}'
+            f'dialogues: a list of turns or of dialogues is expected, not {given!r:.80}'
         )
     items = list(given)
     if items and all(_is_turn(value) for value in items):
-        return [_dialogue('0', items, 'dialogues')]
+        return [_dialogue('0', items, 'dialogues', speakers)]
     dialogues = []
     for i, value in enumerate(items):
         if isinstance(value, Dialogue):
             dialogues.append(value)
         elif _is_turn(value) or not isinstance(value, Sequence):
             raise UserError(
-                f'dialogues[{i}]: a list of turns is expected, not {value!r}'
+                f'dialogues[{i}]: a list of turns is expected, not {value!r:.80}'
             )
         else:
-            dialogues.append(_dialogue(str(i), value, f'dialogues[{i}]'))
+            dialogues.append(_dialogue(str(i), value, f'dialogues[{i}]', speakers))
     return dialogues
 
 
@@ -432,8 +439,11 @@ def _is_turn(value: Any) -> bool:
     return pair or isinstance(value, str | Mapping | Utterance)
 
 
-def _dialogue(id: str, turns: Iterable[Any], where: str) -> Dialogue:
-    from parlai_ext.data.chat_logs import INSTRUCTIONS
+def _dialogue(
+    id: str, turns: Iterable[Any], where: str, speakers: Sequence[str] = ()
+) -> Dialogue:
+    from parlai_ext.data.chat_logs import INSTRUCTIONS, PEOPLE, message_text
+    from parlai_ext.data.source_file import BadRecord
 
     utterances = []
     for i, turn in enumerate(turns):
@@ -442,7 +452,12 @@ def _dialogue(id: str, turns: Iterable[Any], where: str) -> Dialogue:
             role = turn.get('role', speaker)
             if role in INSTRUCTIONS:
                 continue
-            turn = {'speaker': role, 'text': turn['content'], **turn}
+            try:
+                text = message_text(turn, 'content', f'{where}[{i}]')
+            except BadRecord as error:
+                raise UserError(str(error)) from None
+            given = role in PEOPLE and role not in speakers
+            turn = {'speaker': role, 'given': given, **turn, 'text': text}
         utterances.append(_utterance(turn, speaker, f'{where}[{i}]'))
     return Dialogue(id, '', '', tuple(utterances))
 
@@ -457,7 +472,7 @@ def _utterance(turn: Any, speaker: str, where: str) -> Utterance:
     if not isinstance(turn, Mapping) or not isinstance(turn.get('text'), str):
         raise UserError(
             f'{where}: a text, (speaker, text) or a mapping with `text`, or `role` and '
-            f'`content`, is expected, not {turn!r}'
+            f'`content`, is expected, not {turn!r:.80}'
         )
     if half_character(turn['text']):
         raise UserError(f'{where}: half a character in {ascii(turn["text"][:40])}')

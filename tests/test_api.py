@@ -9,10 +9,12 @@ import pandas
 import pytest
 
 import parlai_ext
+from parlai_ext.commands.import_dialogues import ImportDialogues
 from parlai_ext.core.nouns import Dialogue, Utterance
 from parlai_ext.scoring.base import ItemScore, Scorer
 from tests.support.small_run import SMALL, small_config
 from tests.support.user_error import user_error
+from tests.support.written import written
 
 JUDGE = {'judge_model_file': 'zoo:mini/judge/model', 'no_cuda': True}
 
@@ -104,13 +106,42 @@ def test_given_turns_and_other_speakers_are_context_only():
     assert list(frame.Before) == [2, 5]
 
 
-def test_messages_of_a_chat_are_turns_and_instructions_are_not():
-    roles = ('system', 'be kind'), ('user', 'a b'), ('assistant', 'c d e')
-    chat = [{'role': role, 'content': text} for role, text in roles]
-    frame = parlai_ext.score(chat, WordCount, speakers=['assistant'])
-    assert list(frame.speaker) == ['assistant']
-    assert list(frame.Words) == [3] and list(frame.Before) == [2]
-    with pytest.raises(parlai_ext.UserError, match=r'dialogues\[0\]: .* `content`'):
+CHAT = [
+    {'role': role, 'content': text}
+    for role, text in (
+        ('system', 'be kind'),
+        ('user', 'a b'),
+        ('assistant', [{'type': 'text', 'text': 'c d e'}]),
+    )
+]
+
+
+@pytest.mark.parametrize(
+    ('speakers', 'judged'),
+    [(None, ['assistant']), (['user', 'assistant'], ['user', 'assistant'])],
+)
+def test_of_a_chat_the_assistant_is_judged_unless_others_are_named(speakers, judged):
+    frame = parlai_ext.score(CHAT, WordCount, speakers=speakers)
+    assert list(frame.speaker) == judged
+    assert list(frame.Words)[-1] == 3 and list(frame.Before)[-1] == 2
+
+
+def test_a_chat_is_judged_as_its_import_is(tmp_path):
+    log = written(tmp_path, 'c.jsonl', {'messages': CHAT})
+    ImportDialogues.main(dialogues=[str(log)], run_dir=tmp_path / 'run')
+    [dialogue] = parlai_ext.load_run(tmp_path / 'run').dialogues
+    frames = [parlai_ext.score(one, WordCount) for one in (CHAT, dialogue)]
+    assert [list(frame.text) for frame in frames] == [['c d e']] * 2
+
+
+def test_a_speaker_who_is_not_there_is_named():
+    with user_error("speakers: .*'asistant'; did you mean 'assistant'"):
+        parlai_ext.score(CHAT, WordCount, speakers=['asistant'])
+    assert len(parlai_ext.score([], WordCount, speakers=['assistant'])) == 0
+
+
+def test_a_message_without_a_text_is_named():
+    with pytest.raises(parlai_ext.UserError, match=r"dialogues\[0\]: 'content'"):
         parlai_ext.score([{'role': 'user', 'content': None}], WordCount)
 
 

@@ -41,7 +41,7 @@ from parlai_ext.ranking.variance_shares import (
 )
 from parlai_ext.results.rank import read_run_scores
 from parlai_ext.results.tables import ScoreTables
-from parlai_ext.view.text import number, percent
+from parlai_ext.view.text import count_of, number, percent
 
 Pair = tuple[int, int]
 Cases = Mapping[str, Floats]  # the systems' scores, by what was left out
@@ -140,7 +140,7 @@ def _moves_text(audited: Audited, cases: Cases) -> str:
     rank_text = 'by no place'
     if places:
         rank_text = (
-            f'at most {places} {"place" if places == 1 else "places"} '
+            f'at most {count_of(places, "place")} '
             f'({audited.systems[system]}, from {audited.ranks[system]} to {rank}, '
             f'without {names[-n]})'
         )

@@ -28,6 +28,7 @@ from parlai_ext.view.page import Section
 from parlai_ext.view.table import Cell, Column, Table
 from parlai_ext.view.text import (
     WIDTH,
+    count_of,
     few_names,
     join_names,
     one_line,
@@ -175,7 +176,7 @@ def terminal_text(audit: Audit) -> str:
     Return the findings as a table of at most 88 columns.
     """
     counts = [
-        f'{n} {noun}{"" if n == 1 else "s"}'
+        count_of(n, noun)
         for n, noun in ((audit.n_partners, 'partner'), (audit.n_openers, 'opener'))
     ]
     lines = [

@@ -46,7 +46,7 @@ from parlai_ext.ranking.target_sets import (
     unfair_sets,
 )
 from parlai_ext.view.table import shown_table
-from parlai_ext.view.text import interval, join_names, number, percent
+from parlai_ext.view.text import count_of, interval, join_names, number, percent
 
 MOST_SETS = 200_000
 CELLS = (  # of Table 6, row by row
@@ -246,10 +246,9 @@ def _swing_text(audited: Audited, swing: Swing) -> str:
     places, members = (
         (swing.gain, swing.gain_set) if up else (swing.loss, swing.loss_set)
     )
-    word = 'place' if places == 1 else 'places'
     return (
-        f'{audited.systems[swing.system]}, {places} {word} {"up" if up else "down"} in '
-        f'{{{join_names(audited.names(members))}}}'
+        f'{audited.systems[swing.system]}, {count_of(places, "place")} '
+        f'{"up" if up else "down"} in {{{join_names(audited.names(members))}}}'
     )
 
 

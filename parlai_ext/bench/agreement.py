@@ -28,7 +28,7 @@ from parlai_ext.ranking.agreement import agreement_data, correlate_items
 from parlai_ext.ranking.intervals import Sampling
 from parlai_ext.scoring.base import ItemScore, Scorer
 from parlai_ext.view.table import Column, IntervalColumn, Table, number_column
-from parlai_ext.view.text import wrap_lines
+from parlai_ext.view.text import count_of, wrap_lines
 
 SCHEMA = 1
 SEED = 0
@@ -261,10 +261,12 @@ def notes(scores: MeanScores, human: Sequence[HumanJudgement]) -> list[str]:
     )
     lines = []
     if scores.n_cut:
-        part = f'{scores.n_cut} of {scores.n_contexts}'
-        lines.append(f'{part} contexts were too long for the judge, which read a part')
+        part = f'{scores.n_cut} of {count_of(scores.n_contexts, "context")}'
+        lines.append(f'too long for the judge, which read a part: {part}')
     if unknown:
-        lines.append(f'{len(unknown)} judgements are of no scored dialogue or system')
+        lines.append(
+            f'of no scored dialogue or system: {count_of(len(unknown), "judgement")}'
+        )
     if unjudged:
         lines.append(f'nobody judged: {", ".join(unjudged)}')
     if floors:

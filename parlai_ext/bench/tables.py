@@ -20,7 +20,13 @@ from parlai_ext.bench.compare import (
 )
 from parlai_ext.ranking.comparison import LEVEL
 from parlai_ext.view.table import Cell, Column, Table, interval_cell, number_column
-from parlai_ext.view.text import DASH, join_names, number, wrap_lines
+from parlai_ext.view.text import (
+    DASH,
+    count_of,
+    join_names,
+    number,
+    wrap_lines,
+)
 
 Row = TypeVar('Row', bound=Any)  # is of a set and a quality
 MEAN = 'mean over qualities'
@@ -205,7 +211,8 @@ def _notes(bench: Bench) -> Iterator[str]:
     for scorer, by_set in bench.reasons.items():
         dropped = sum(map(Counter, by_set.values()), Counter[str]())
         for reason, count in dropped.items():
-            yield from wrap_lines(f'{scorer}: {count} items without a score: {reason}')
+            items = count_of(count, 'item')
+            yield from wrap_lines(f'{scorer}: {items} without a score: {reason}')
     yield from flip_lines(bench)
     outliers = [f'{s.n_outliers} of {s.name}' for s in bench.sets if s.n_outliers]
     if outliers:

@@ -43,6 +43,7 @@ from parlai_ext.systems.players import Player
 from parlai_ext.systems.safe.load import note_trusted
 from parlai_ext.systems.spending import Spending, add_to_spent
 from parlai_ext.view.progress import bar_of
+from parlai_ext.view.text import count_of
 from parlai_ext.worlds.block_player import BlockPlayer
 from parlai_ext.worlds.schedule import Block, ShardKey
 
@@ -153,7 +154,7 @@ def stored_line(run: RunFolder) -> str:
     planned = len(run.pairings) * len(run.openers)
     n_replies = run.count_partial_replies()
     more = f', and {n_replies} replies of the next ones' if n_replies else ''
-    return f'stored: {stored} of {planned} dialogues{more}'
+    return f'stored: {stored:,} of {count_of(planned, "dialogue")}{more}'
 
 
 @dataclass(frozen=True)

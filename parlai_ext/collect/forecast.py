@@ -23,7 +23,7 @@ from parlai_ext.store import RunFolder
 from parlai_ext.store.atomic import write_text
 from parlai_ext.store.manifest import PLAYED_KEYS, ProtocolRecord
 from parlai_ext.systems.spending import Reading, add_spendings
-from parlai_ext.view.text import data_size, duration, money
+from parlai_ext.view.text import count_of, data_size, duration, money
 
 FORECAST = 'timing/forecast.json'
 ACTUAL = 'timing/actual.json'
@@ -115,8 +115,8 @@ class Forecast:
         """
         paid = f' and {money(self.pilot_cost)}' if self.pilot_cost else ''
         return [
-            f'pilot of {self.protocol}: {self.pilot_dialogues} dialogues in '
-            f'{duration(self.pilot_seconds)}{paid}; none of them is kept',
+            f'pilot of {self.protocol}: {count_of(self.pilot_dialogues, "dialogue")} '
+            f'in {duration(self.pilot_seconds)}{paid}; none of them is kept',
             *(forecast.line(name) for name, forecast in self.systems.items()),
             *self.totals(),
             *self.cautions,
@@ -127,9 +127,10 @@ class Forecast:
         Return lines to print: what all that is left takes.
         """
         collect, score = self.collect_seconds, self.score_seconds
-        lines = [f'collect    {duration(collect)} for {self.dialogues:,} dialogues']
+        dialogues = count_of(self.dialogues, 'dialogue')
+        lines = [f'collect    {duration(collect)} for {dialogues}']
         if score is not None:
-            judged = f'{self.judged:,} utterances'
+            judged = count_of(self.judged, 'utterance')
             lines.append(f'score      {duration(score)} for {judged}')
             lines.append(f'together   {duration(collect + score)}')
         weights = sum(forecast.weights_bytes for forecast in self.systems.values())
@@ -330,7 +331,7 @@ def forecast_comparison_lines(run: RunFolder) -> list[str]:
     ]
     if {played, judged} - {0, 1}:
         lines.append(
-            f'timed were {collected.dialogues:,} dialogues collected and '
+            f'timed: {count_of(collected.dialogues, "dialogue")} collected and '
             f'{scored.dialogues:,} scored of {forecast.dialogues:,}'
         )
     return lines

@@ -417,7 +417,7 @@ def missing_error(missing: Mapping[str, str]) -> UserError:
     """
     name, reason = next(iter(missing.items()))
     others = ', '.join(list(missing)[1:])
-    more = f' (and {len(missing) - 1} more systems: {others})' if others else ''
+    more = f' (and {len(missing) - 1} more: {others})' if others else ''
     named = SystemFailed(name, reason)
     if not more and 'did you mean' in reason:
         return UserError(str(named))  # a slip, which nobody wants to leave out

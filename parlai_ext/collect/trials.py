@@ -31,6 +31,7 @@ from parlai_ext.core.protocol import Protocol
 from parlai_ext.engines.machine import Machine
 from parlai_ext.scoring.score_run import ChosenScorer, check_scorer, model_systems
 from parlai_ext.store import RunFolder
+from parlai_ext.view.text import count_of
 from parlai_ext.worlds.schedule import pairings
 
 # utterances of an opener, as all shipped opener tasks have them
@@ -64,19 +65,20 @@ class DryRun:
         """
         lines = [
             f'protocol   {self.protocol}',
-            f'systems    {self.targets} targets, {self.partners} partners',
-            f'dialogues  {self.dialogues:,} in {self.pairings} pairings',
+            f'systems    {count_of(self.targets, "target")}, '
+            f'{count_of(self.partners, "partner")}',
+            f'dialogues  {self.dialogues:,} in {count_of(self.pairings, "pairing")}',
             f'utterances {self.utterances_to_generate:,} to generate, '
             f'{self.utterances_to_score:,} to score',
             f'disk       about {self.disk_bytes / 1e6:,.0f} MB',
-            f'done       {self.dialogues_done:,} dialogues',
+            f'done       {count_of(self.dialogues_done, "dialogue")}',
         ]
         if self.pilot:
             lines += ['forecast of the pilot:', *self.pilot.totals()]
         missing = {**self.missing, **self.missing_models}
         absent = {'to download': self.to_download, 'missing': tuple(missing)}
         lines += [
-            f'{word:10} {len(names)} systems: {", ".join(names)}'
+            f'{word:10} {count_of(len(names), "system")}: {", ".join(names)}'
             for word, names in absent.items()
             if names
         ]

@@ -18,6 +18,7 @@ from parlai_ext.data.corpora import CORPORA, SPLITS, Turns, read_corpus
 from parlai_ext.data.recorded_answers import RecordedAnswer
 from parlai_ext.store.atomic import write_text
 from parlai_ext.store.lines import dumps
+from parlai_ext.view.text import count_of
 
 USER = 'user'
 
@@ -76,7 +77,8 @@ class AskContexts(ModelCommand):
         file = folder / 'dialogues.jsonl'
         write_text(file, '\n'.join([*lines, '']))
         print('\n'.join(f'left out: {line}' for line in problems) or 'all were asked')
-        print(f'{file}: {len(lines)} answers to {len(prompts)} contexts. Next:')
+        contexts = count_of(len(prompts), 'context')
+        print(f'{file}: {count_of(len(lines), "answer")} to {contexts}. Next:')
         print(
             f'parlai import_dialogues --dialogues {file} --humans {USER} '
             f'--empty-turns keep --run-dir RUN --scorer bertscore'

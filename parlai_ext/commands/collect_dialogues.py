@@ -11,6 +11,7 @@ from parlai_ext.commands.options import PLAN
 from parlai_ext.core.errors import UserError, printable
 from parlai_ext.engines.machine import Machine
 from parlai_ext.engines.open_engine import EngineOptions
+from parlai_ext.view.text import count_of
 
 
 class PlanCommand(ModelCommand):
@@ -90,8 +91,8 @@ class CollectDialogues(PlanCommand):
         if report.problems and not report.n_played:
             raise UserError(f'nothing could be collected: {report.problems[0]}')
         print(
-            f'{report.n_played} dialogues collected, {report.n_skipped} were there or '
-            f'left out: {run.root / "dialogues"}'
+            f'{count_of(report.n_played, "dialogue")} collected, {report.n_skipped} '
+            f'were there or left out: {run.root / "dialogues"}'
         )
         for line in forecast_comparison_lines(run):
             print(line)

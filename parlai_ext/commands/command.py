@@ -399,7 +399,7 @@ def one_line_errors(folder: object = None) -> Iterator[None]:
         number = error.number if isinstance(error, Interrupted) else signal.SIGINT
         fail(LINE, exit_code(number))
     except UserError as e:
-        fail(str(e), e.exit_code)
+        fail(str(e), e.exit_code, e.examples)
     except OSError as e:
         if e.filename is None and e.errno not in NO_ROOM:
             raise
@@ -419,11 +419,12 @@ def require_current_folder() -> None:
         ) from None
 
 
-def fail(line: str, code: int = 1) -> NoReturn:
+def fail(line: str, code: int = 1, examples: Sequence[str] = ()) -> NoReturn:
     """
-    Print one line to standard error and leave.
+    Print one line, and examples below it, to standard error and leave.
     """
-    print(f'error: {printable(without_secrets(line))}', file=sys.stderr)
+    for text in (f'error: {line}', *examples):
+        print(printable(without_secrets(text)), file=sys.stderr)
     raise SystemExit(code)
 
 

@@ -12,6 +12,7 @@ from parlai_ext.commands.command import Command
 from parlai_ext.core.options import option
 from parlai_ext.people.questionnaire import Questionnaire
 from parlai_ext.store import RunFolder
+from parlai_ext.view.text import count_of
 
 if TYPE_CHECKING:
     from parlai_ext.people.crowd_files import Files
@@ -128,7 +129,8 @@ def export_files(run: RunFolder, given: ExportOptions, asked: Questionnaire) -> 
     ]
     if num_left_out := len(dialogues) - len(whole):
         print(
-            f'note: {num_left_out} dialogues whose speakers do not alternate left out'
+            'note: left out, as speakers do not alternate: '
+            f'{count_of(num_left_out, "dialogue")}'
         )
     matchups: list[tuple[str, str]] = []
     if given.format == ACUTE and given.matchups == OPEN_FIRST:

@@ -28,6 +28,7 @@ from parlai_ext.scoring.registry import (
     load_protocol_file,
 )
 from parlai_ext.store import RunFolder
+from parlai_ext.view.text import count_of
 from parlai_ext.worlds.pairings import IMPORTED
 
 MAX_LISTED = 10  # bad rows that are printed
@@ -187,14 +188,16 @@ def show(imports: ImportedDialogues, written: bool, run_dir: str) -> ImportRepor
     for problem in problems[:MAX_LISTED]:
         print(f'bad row: {problem}')
     if len(problems) > MAX_LISTED:
-        print(f'… and {len(problems) - MAX_LISTED} more bad rows')
+        print(f'… and {count_of(len(problems) - MAX_LISTED, "more bad row")}')
     if problems:
-        print(f'{imports.n_left_out} dialogues left out for {len(problems)} bad rows')
+        left_out = count_of(imports.n_left_out, 'dialogue')
+        print(f'{left_out} left out for {count_of(len(problems), "bad row")}')
     if imports.n_people:
-        print(f'{imports.n_people} dialogues of people only left out (--judge-humans)')
+        people_only = count_of(imports.n_people, 'dialogue')
+        print(f'{people_only} of people only left out (--judge-humans)')
     texts = {tuple((t.speaker, t.text) for t in one.turns) for one in dialogues}
     if n_repeated := len(dialogues) - len(texts):
-        print(f'{n_repeated} dialogues are word for word as an earlier one')
+        print(f'word for word as an earlier one: {count_of(n_repeated, "dialogue")}')
     if imports.silent:
         print(f'empty turns, which are not judged: {counted_names(imports.silent)}')
     if unread.messages:
@@ -211,14 +214,15 @@ def show(imports: ImportedDialogues, written: bool, run_dir: str) -> ImportRepor
         written,
     )
     if report.n_joined:
-        print(f'{report.n_joined} turns are joined with the one before')
+        print(f'joined with the one before: {count_of(report.n_joined, "turn")}')
     humans = ', '.join(sorted(imports.humans))
     people = f'; not judged: {humans}' if humans else ''
-    print(f'{len(report.systems)} systems: {", ".join(report.systems)}{people}')
-    n_files = len(imports.files)
+    n_systems = count_of(len(report.systems), 'system')
+    print(f'{n_systems}: {", ".join(report.systems)}{people}')
     print(
-        f'{report.n_dialogues} dialogues with {report.n_utterances} utterances of '
-        f'{"1 file" if n_files == 1 else f"{n_files} files"} ({imports.format}) '
+        f'{count_of(report.n_dialogues, "dialogue")} with '
+        f'{count_of(report.n_utterances, "utterance")} of '
+        f'{count_of(len(imports.files), "file")} ({imports.format}) '
         f'{"imported" if written else "were there already"}: {run_dir}'
     )
     return report

@@ -10,7 +10,7 @@ from pathlib import Path
 from parlai_ext.commands.command import Command
 from parlai_ext.core.errors import UserError, printable
 from parlai_ext.core.options import option
-from parlai_ext.view.text import data_size
+from parlai_ext.view.text import count_of, data_size
 
 
 @dataclass(frozen=True)
@@ -61,8 +61,9 @@ class PublishRun(Command):
         for line in (
             *(f'left out: {reason}' for reason in pack.left_out),
             f'{path} ({data_size(path.stat().st_size)}): protocol {index.protocol}, '
-            f'{len(index.targets)} targets, {len(index.partners)} partners, {texts}'
-            f'{n_dialogues:,} dialogues',
+            f'{count_of(len(index.targets), "target")}, '
+            f'{count_of(len(index.partners), "partner")}, {texts}'
+            f'{count_of(n_dialogues, "dialogue")}',
             f'partners {index.partner_lock}, openers {index.openers.hash}',
             *(f'scores {f}: {s[:60]}…' for f, s in index.scores.items()),
             f'id {pack.id}',

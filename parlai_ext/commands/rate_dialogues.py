@@ -9,6 +9,7 @@ from parlai_ext.people.rating_set import (
     make_rating_set,
     write_key,
 )
+from parlai_ext.view.text import count_of
 
 
 class RateDialogues(Command):
@@ -41,7 +42,8 @@ class RateDialogues(Command):
                 run.write_text(name, page)
                 paths.append(run.root / name)
         for path, items in zip(paths, rating_set.pages, strict=True):
-            print(f'{path}: {len(items)} items, {len(key.questions)} questions each')
+            questions = count_of(len(key.questions), 'question')
+            print(f'{path}: {count_of(len(items), "item")}, {questions} each')
         for note in rating_set.notes:
             print(f'note: {note}')
         print(

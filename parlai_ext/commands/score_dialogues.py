@@ -11,6 +11,7 @@ from parlai_ext.commands.options import CHECK, JUDGE_MACHINE
 from parlai_ext.commands.scorer_options import SCORER_CHOICE
 from parlai_ext.core.options import option
 from parlai_ext.engines.open_engine import EngineOptions, open_engine
+from parlai_ext.view.text import count_of
 
 
 @dataclass(frozen=True)
@@ -80,15 +81,16 @@ class ScoreDialogues(ModelCommand):
                 include_given=include_given,
             )
         print(
-            f'scored {report.n_utterances} utterances of {report.n_dialogues} '
-            f'dialogues ({report.n_unscored} values missing, each with its reason); '
-            f'{report.n_shards - report.n_shards_scored} of {report.n_shards} '
-            'shards were scored before'
+            f'scored {count_of(report.n_utterances, "utterance")} of '
+            f'{count_of(report.n_dialogues, "dialogue")} '
+            f'({count_of(report.n_unscored, "value")} missing, each with its reason); '
+            f'{report.n_shards - report.n_shards_scored} of '
+            f'{count_of(report.n_shards, "shard")} scored before'
         )
         if report.n_truncated:
             print(
-                f'{report.n_truncated} contexts were too long for the judge, which '
-                'read a part of them'
+                'too long for the judge, which read a part: '
+                f'{count_of(report.n_truncated, "context")}'
             )
         for line in check_lines(check) if check else ():
             print(line)

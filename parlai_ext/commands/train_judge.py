@@ -10,7 +10,7 @@ from pathlib import Path
 from parlai_ext.commands.command import Command
 from parlai_ext.core.options import option
 from parlai_ext.training.options import JudgeTrainingOptions
-from parlai_ext.view.text import duration
+from parlai_ext.view.text import count_of, duration
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,8 @@ class TrainJudge(Command):
             no_cuda=machine.no_cuda,
         )
         if result.num_left_out:
-            print(f'left out, longer than --max-tokens: {result.num_left_out} prompts')
+            left_out = count_of(result.num_left_out, 'prompt')
+            print(f'left out, longer than --max-tokens: {left_out}')
         print(
             f'{result.num_examples} examples in {len(result.losses)} steps, '
             f'{duration(result.seconds)}; loss of the first step '

@@ -12,6 +12,7 @@ from parlai_ext.commands.options import MACHINE
 from parlai_ext.core.errors import UserError, printable
 from parlai_ext.core.options import Flags, option
 from parlai_ext.packs.pack import RegenerateOptions, existing_pack
+from parlai_ext.view.text import count_of
 
 if TYPE_CHECKING:
     from parlai_ext.packs.check_pack import Checker, Verification
@@ -111,7 +112,8 @@ def finding_lines(checked: Verification) -> list[str]:
     """
     index = checked.index
     lines = [
-        f'{checked.path}: protocol {index.protocol:.80}, {len(index.targets)} targets, '
+        f'{checked.path}: protocol {index.protocol:.80}, '
+        f'{count_of(len(index.targets), "target")}, '
         f'parlai_ext {index.environment.get("parlai_ext", "?")}',
         f'id {checked.id}',
     ]

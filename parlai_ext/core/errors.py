@@ -3,7 +3,7 @@ The exceptions for a user's mistake: one line, no traceback, exit code 1.
 """
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from parlai_ext.core.secrets import without_secrets
 
@@ -16,12 +16,14 @@ class UserError(Exception):
     without secrets, hidden characters spelled out.
 
     :cvar exit_code: of the command that it ends.
+    :param examples: lines that a command prints below it.
     """
 
     exit_code = 1
 
-    def __init__(self, line: str):
+    def __init__(self, line: str, examples: Sequence[str] = ()):
         super().__init__(printable(without_secrets(line)))
+        self.examples = examples
 
 
 def first_line(error: BaseException) -> str:

@@ -7,10 +7,13 @@ such lists in exports of Telegram, LangSmith, Langfuse, inspect_ai and MT-Bench.
     {"id": "7", "conversations": [{"from": "human", "value": "Hi!"},
                                   {"from": "gpt", "value": "Hello."}]}
 
-as JSON lines or in one JSON list; a file may also be one list of OpenAI's messages.
+as JSON lines or in one JSON list; a dialogue may also be the list of messages alone.
 Instructions (``system``) are no turns; they and keys of turns that are not read, such
 as ``name``, are counted. Users are people. A system is called by the
 record's ``model``, or else by its role.
+
+LangSmith holds messages as the application gave them, or as LangChain writes its own:
+``{"type": "human", "content": "Hi!"}``, or these keys under ``data`` or ``kwargs``.
 
 Logs of inspect_ai are its `EvalLog` as JSON (``inspect log dump``), MT-Bench's are its
 judgements of people, with both conversations.
@@ -23,6 +26,7 @@ from functools import partial
 from typing import Any
 
 from parlai_ext.data.source_file import (
+    MEDIA,
     BadRecord,
     Format,
     NumberedRecord,
@@ -42,10 +46,30 @@ from parlai_ext.data.source_file import (
 IDS = ('dialogue_id', 'conversation_id', 'id')
 PEOPLE = frozenset({'user', 'human'})
 INSTRUCTIONS = ('system', 'developer')
+# LangChain's words for roles; what its objects hold beside a text is about the call
+LANGCHAIN_ROLES = {
+    'human': 'user',
+    'ai': 'assistant',
+    'system': 'system',
+    'tool': 'tool',
+    'function': 'tool',
+}
+LANGCHAIN_KEPT = ('content', 'name', 'tool_calls')
+TEXT_PARTS = ('text', 'input_text', 'output_text')
+THOUGHTS = ('reasoning', 'thinking')  # parts of a message that nobody was told
 LISTS = ('messages', 'conversation', 'conversations')  # the keys of messages
 EMPTY: tuple[Any, ...] = (None, '', [], {}, False)
 ASSISTANT = ('assistant', 'gpt')  # what the role of the one system is called
-INSIDE = ('messages', 'choices', 'message', 'output', 'input', 'text', 'generations')
+INSIDE = (
+    'messages',
+    'choices',
+    'message',
+    'output',
+    'input',
+    'text',
+    'generations',
+    'prompts',
+)
 Record = Mapping[str, Any]
 
 
@@ -111,16 +135,19 @@ class MessageKeys:
         for number, message in enumerate(list_value(record, key), 1):
             where = f'message {number}'
             role = text_value(message, self.role, where).strip()
-            if role in INSTRUCTIONS:
+            if role in (*INSTRUCTIONS, MEDIA):
                 instructions[role] += 1
                 inside += bool(turns)
                 continue
-            text = _text(message, self.text, where)
+            text = message_text(message, self.text, where)
             unread.update(
                 other
                 for other, value in message.items()
                 if other not in (self.role, self.text) and value not in EMPTY
             )
+            if isinstance(parts := message[self.text], list):
+                kinds = (part['type'] for part in parts)
+                unread.update(kind for kind in kinds if kind in THOUGHTS)
             speaker = model if model and role in ASSISTANT else role
             turns.append(SourceTurn(speaker, text, line))
         ids = (id_value(record, key) for key in IDS)
@@ -134,19 +161,25 @@ class MessageKeys:
         )
 
 
-def _text(message: Record, key: str, where: str) -> str:
+def message_text(message: Record, key: str, where: str) -> str:
     """
-    Return the text of a message; a list of parts must hold texts only.
+    Return the text of a message; a list of parts must hold texts, and `THOUGHTS`, only.
+
+    :raises BadRecord: for anything else.
     """
     parts = message.get(key)
     if not isinstance(parts, list):
         return text_value(message, key, where)
+    texts = []
     for part in parts:
-        if not isinstance(part, Mapping) or part.get('type') != 'text':
+        kind = part.get('type') if isinstance(part, Mapping) else None
+        if kind in TEXT_PARTS:
+            texts.append(text_value(part, 'text', where))
+        elif kind not in THOUGHTS:
             raise BadRecord(
                 f'{where}: {key!r} has a part that is no text: {brief(part)}'
             )
-    return '\n'.join(text_value(part, 'text', where) for part in parts)
+    return '\n'.join(texts)
 
 
 def _telegram(record: Record) -> Iterator[Record]:
@@ -156,8 +189,10 @@ def _telegram(record: Record) -> Iterator[Record]:
         parts = parts if isinstance(parts, list) else [parts]
         texts = (p.get('text') if isinstance(p, Mapping) else p for p in parts)
         text = ''.join(str(one or '') for one in texts)
-        if message.get('type') == 'message' and text:
-            messages.append({'role': message.get('from'), 'content': text})
+        if message.get('type') == 'message':
+            # an account that was deleted has no name any more
+            name = message.get('from') or message.get('from_id')
+            messages.append({'role': name if text.strip() else MEDIA, 'content': text})
     yield {'messages': messages, 'id': record.get('id')}
 
 
@@ -180,16 +215,21 @@ def _call(record: Record, asked: str, answered: str) -> Iterator[Record]:
     """
     Yield one call of a model: what was asked, under one key, and answered.
     """
-    about = (record.get('extra') or record).get('metadata') or {}
-    messages = [
-        *_messages(record[asked], 'user'),
-        *_messages(record[answered], 'assistant'),
-    ]
-    model = record.get('model') or about.get('ls_model_name')
-    yield {'messages': messages, 'model': model, 'id': record.get('id')}
+    kind = record.get('run_type', 'llm')
+    if kind not in ('llm', 'chain'):
+        raise BadRecord(f"'run_type' is 'llm' or 'chain', not {brief(kind)}")
+    about = (record.get('extra') or record).get('metadata')
+    model = record.get('model')
+    if not model and isinstance(about, Mapping):
+        model = about.get('ls_model_name')
+    before = _messages(record[asked], 'user', asked)
+    answer = _messages(record[answered], 'assistant', answered)
+    if answer[: len(before)] == before:  # the whole state of a graph
+        before = []
+    yield {'messages': [*before, *answer], 'model': model, 'id': record.get('id')}
 
 
-def _messages(value: Any, role: str) -> list[Record]:
+def _messages(value: Any, role: str, where: str) -> list[Record]:
     """
     Return the messages in what was asked or answered: a text, a message, or these in
     lists and under usual keys.
@@ -199,20 +239,44 @@ def _messages(value: Any, role: str) -> list[Record]:
     if isinstance(value, str):
         return [{'role': role, 'content': value}]
     if isinstance(value, list) and value:
-        if isinstance(value[0], Mapping) and 'content' in value[0]:
-            return value
-        return _messages(value[0], role)
+        if isinstance(value[0], Mapping) and _message(value[0], role):
+            return [_message(one, role) or one for one in value]
+        if len(value) == 1 or not isinstance(value[0], str):
+            return _messages(value[0], role, where)
     if isinstance(value, Mapping):
-        if 'content' in value:
-            return [{'role': role, **value}]
+        if message := _message(value, role):
+            return [message]
         for key in INSIDE:
             if key in value:
-                return _messages(value[key], role)
-    raise BadRecord(f'no messages in {brief(value)}')
+                return _messages(value[key], role, where)
+        if len(value) == 1:
+            return _messages(next(iter(value.values())), role, where)
+    raise BadRecord(f'{where!r}: no messages in {brief(value)}')
+
+
+def _message(value: Record, role: str) -> Record | None:
+    """
+    Return a message, or one that LangChain wrote, with its role; `None` for no message.
+
+    :param role: of a message that does not name its own.
+    """
+    body, kind = value, value.get('type')
+    if 'kwargs' in value:
+        body = value['kwargs']
+        kind = body.get('type') or value['id'][-1]
+    elif 'data' in value:
+        body = value['data']
+    if 'content' not in body:
+        return None
+    kind = str(kind).lower().removesuffix('chunk').removesuffix('message')
+    if 'role' in body or kind not in LANGCHAIN_ROLES:
+        return {'role': role, **body}
+    kept = {key: body[key] for key in LANGCHAIN_KEPT if body.get(key)}
+    return {'role': LANGCHAIN_ROLES[kind], 'content': '', **kept}
 
 
 OPENAI = MessageKeys(LISTS, 'role', 'content')
-SHAREGPT = MessageKeys(('conversations',), 'from', 'value')
+SHAREGPT = MessageKeys(('conversations', 'messages'), 'from', 'value')
 
 
 def _export(
@@ -225,7 +289,11 @@ def _export(
     def dialogues(
         source: SourceFile, line: int, record: Record
     ) -> Iterator[SourceDialogue]:
-        for one in unpack(record):
+        try:
+            records = list(unpack(record))
+        except (AttributeError, LookupError, TypeError):
+            raise BadRecord(f'laid out otherwise than {example}') from None
+        for one in records:
             yield from OPENAI.dialogues(source, line, one)
 
     return record_format(example, keys, dialogues)
@@ -233,31 +301,37 @@ def _export(
 
 FORMATS = {
     'telegram': _export(
-        '{"name": "NAME", "type": "personal_chat", ',
+        '{"name": …, "type": …, "messages": [{"from": "NAME", "text": "Hi!"}, …]}',
         ('messages', 'name', 'type'),
         _telegram,
     ),
-    'inspect': _export('{"eval": {"model": "NAME"}, ', ('eval', 'samples'), _inspect),
+    'inspect': _export(
+        '{"eval": {"model": "NAME"}, "samples": [{"messages": […], …}]}',
+        ('eval', 'samples'),
+        _inspect,
+    ),
     'mt_bench': _export(
-        '{"model_a": "NAME", "conversation_a": [',
+        '{"conversation_a": […], "conversation_b": […], "model_a": "NAME", …}',
         ('conversation_a', 'conversation_b'),
         _judged_pair,
     ),
     'langsmith': _export(
-        '{"inputs": {…}, "outputs": {…}}',
+        '{"inputs": {"messages": […]}, "outputs": {"output": "Hello."}}',
         ('inputs', 'outputs'),
         partial(_call, asked='inputs', answered='outputs'),
     ),
     'langfuse': _export(
-        '{"input": …, "output": …}',
+        '{"input": "Hi!", "output": "Hello."}',
         ('input', 'output'),
         partial(_call, asked='input', answered='output'),
     ),
     'openai': Format(
-        '{"messages": [{"role": "user", "content": "', OPENAI.looks_like, OPENAI.read
+        '{"messages": [{"role": "user", "content": "Hi!"}, …]}',
+        OPENAI.looks_like,
+        OPENAI.read,
     ),
     'sharegpt': Format(
-        '{"conversations": [{"from": "human", "value": "',
+        '{"conversations": [{"from": "human", "value": "Hi!"}, …]}',
         SHAREGPT.looks_like,
         SHAREGPT.read,
     ),

@@ -240,7 +240,7 @@ def _turn(source: SourceFile, record: Any, line: int, where: str) -> SourceTurn:
 
 
 JSON_LINES = Format(
-    '{"dialogue_id": "1", "speaker": "NAME", "text": "',
+    '{"dialogue_id": "1", "speaker": "NAME", "text": "Hi!"}',
     looks_like_json,
     read_json_dialogues,
     columns=True,

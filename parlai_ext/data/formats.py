@@ -2,10 +2,12 @@
 Finds the files of dialogues and tells their format.
 """
 
+import re
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from glob import glob, has_magic
+from itertools import islice
 from pathlib import Path
 
 from parlai_ext.core.errors import UserError, nearest
@@ -19,7 +21,9 @@ from parlai_ext.data.source_file import (
     brief,
     numbered_records,
 )
+from parlai_ext.view.text import single_spaced
 
+JSON_KEY = re.compile(r'"(\w+)": ?')
 SUFFIXES = ('.csv', '.json', '.jsonl', '.log', '.txt', ZIPPED_LOG)
 
 
@@ -91,23 +95,41 @@ def detect_format(source: SourceFile, before: str | None = None) -> str:
         raise UserError(f'{source.file}: the file is empty')
     if source.file.endswith('.csv'):
         return 'csv'  # whose reader says what is wrong with the header
+    raise _unknown_format(source)
+
+
+def _unknown_format(source: SourceFile) -> UserError:
+    """
+    Return the error about a file in no known format, with the three nearest formats.
+    """
     reason = f'its first line is {brief(source.first_line)}'
-    if source.first_line.lstrip().startswith(('{', '[')):
-        line, place, record = next(numbered_records(source))
-        if isinstance(record, BadRecord):
-            reason = f'line {line}: {place}{record}'
-    likeness = SequenceMatcher(b=source.first_line[:80])
+    is_json = source.first_line.lstrip().startswith(('{', '['))
+    if is_json:
+        for line, place, record in islice(numbered_records(source), 1):
+            match record:
+                case BadRecord():
+                    reason = f'line {line}: {place}{record}'
+                case {'messages': [dict() as message, *_]}:
+                    reason = f'its messages have the keys {brief(", ".join(message))}'
+                case _:
+                    reason = f'its objects have the keys {brief(", ".join(record))}'
+    start = single_spaced(' '.join(line[:200] for line in source.lines[:20]))[:200]
+    keys = {*JSON_KEY.findall(start)}
 
-    def alike(name: str) -> float:
-        likeness.set_seq1(FORMATS[name].example)
-        return likeness.ratio()
+    def likeness(name: str) -> tuple[int, float]:
+        example = FORMATS[name].example
+        ratio = SequenceMatcher(None, example, start).ratio()
+        return len(keys.intersection(JSON_KEY.findall(example))), ratio
 
-    nearest_three = sorted(FORMATS, key=alike, reverse=True)[:3]
-    examples = '; '.join(f'{name} {FORMATS[name].example}' for name in nearest_three)
-    raise UserError(
-        f'{source.file}: no dialogues in a known format; {reason}; the nearest begin: '
-        f'{examples}; formats (--format): {", ".join(FORMATS)}; --columns names the '
-        'columns of a table'
+    names = [n for n, form in FORMATS.items() if (form.example[0] in '{[') == is_json]
+    nearest_three = sorted(names, key=likeness, reverse=True)[:3]
+    width = max(map(len, nearest_three))
+    return UserError(
+        f'{source.file}: no dialogues in a known format; {reason}; the nearest are:',
+        [
+            *(f'  {name:{width}}  {FORMATS[name].example}' for name in nearest_three),
+            '--columns gives other names of columns or keys, --help lists all formats',
+        ],
     )
 
 

@@ -227,13 +227,13 @@ def _texts(record: Mapping[str, Any], key: str) -> list[str]:
 
 
 CONVERSATIONS = record_format(
-    '{"dialog": [[{"id": "NAME", "text": "',
+    '{"dialog": [[{"id": "NAME", "text": "Hi!"}, …], …]}',
     ('dialog',),
     _logged_conversation,
     self_chats=True,
 )
 MODEL_CHAT = record_format(
-    '{"dialog": [{"agent_idx": 0, "text": "',
+    '{"dialog": [{"agent_idx": 0, "text": "Hi!"}, …], "task_description": …}',
     ('dialog', 'task_description'),
     _chat_dialogue,
 )

@@ -8,6 +8,7 @@ Nothing is mended here; `import_rules` makes dialogues of two speakers from them
 from __future__ import annotations
 
 import json
+import re
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -24,7 +25,9 @@ from parlai_ext.files.zip_file import open_zip, read_member
 
 NOT_UTF8 = 'not UTF-8 text'
 ZIPPED_LOG = '.eval'  # how the zips of inspect_ai end
+LOG_START = re.compile(r'"eval":\s*{')  # in the beginning of its logs as JSON
 RECORDS_TO_TRY = 20  # from which the format of a file is told
+MEDIA = 'media or deleted'  # messages of a chat without a text of somebody
 
 
 class BadRecord(Exception):
@@ -70,7 +73,8 @@ class Unread:
     """
     What a dialogue's record holds beside its turns.
 
-    :param messages: how many messages are no turns, by role, such as ``system``.
+    :param messages: how many messages are no turns, by role, such as ``system``, or
+        `MEDIA`.
     :param inside: how many of these come after the first turn.
     :param keys: how many turns have a key that is not read, by key.
     """
@@ -179,7 +183,8 @@ class SourceFile:
     def document(self) -> list[Any] | None:
         """
         The records of a file that is one JSON document: the items of a list, or a
-        single object over several lines; `None` for any other file.
+        single object over several lines; `None` for any other file, such as one with
+        an object or a list on each line.
 
         :raises BadRecord: for a list that cannot be read, and JSON that is refused.
         """
@@ -195,9 +200,15 @@ class SourceFile:
             if bad:
                 problem, line = NOT_UTF8, bad[0]
             else:
-                value = parse_own_json('\n'.join(self.lines))
+                text = '\n'.join(self.lines)
+                if LOG_START.search(text[:2000]):  # may hold NaN as a value of a metric
+                    value = parse_json(text, any_number=True)
+                else:
+                    value = parse_own_json(text)
                 return value if isinstance(value, list) else [value]
         except json.JSONDecodeError as error:
+            if error.msg == 'Extra data' and '\n' not in error.doc[: error.pos].strip():
+                return None  # the first line is a whole list
             problem, line = f'not JSON ({error.msg})', error.lineno
         except ValueError as error:  # it is JSON, which is refused
             raise BadRecord(f'not JSON ({error})') from None
@@ -296,9 +307,7 @@ def numbered_records(source: SourceFile) -> Iterator[NumberedRecord]:
                 yield number, '', _json_record(line)
         return
     for number, value in enumerate(document, 1):
-        if not isinstance(value, dict):
-            value = BadRecord(f'a JSON object is expected, not {brief(value)}')
-        yield 1, f'object {number}: ', value
+        yield 1, f'object {number}: ', _record(value)
 
 
 def _json_record(line: str) -> Mapping[str, Any] | BadRecord:
@@ -311,8 +320,18 @@ def _json_record(line: str) -> Mapping[str, Any] | BadRecord:
         value = parse_own_json(line)
     except ValueError as error:
         return BadRecord(f'not JSON ({" ".join(str(error).split())[:60]})')
+    return _record(value)
+
+
+def _record(value: Any) -> Mapping[str, Any] | BadRecord:
+    """
+    Return a JSON object, or (not raised) the error that it is none. A list of objects
+    is a dialogue: it becomes an object with ``messages``.
+    """
+    if isinstance(value, list) and all(isinstance(one, dict) for one in value):
+        return {'messages': value}
     if not isinstance(value, dict):
-        return BadRecord(f'a JSON object is expected, not {brief(line)}')
+        return BadRecord(f'a JSON object is expected, not {brief(value)}')
     return value
 
 
@@ -338,9 +357,11 @@ def dialogues_of_records(
 @dataclass(frozen=True)
 class Format:
     """
-    How a format begins, is recognised and is read. `self_chats`: ``NAME_1`` and
+    How a format looks, is recognised and is read. `self_chats`: ``NAME_1`` and
     ``NAME_2`` are one system in it. `columns`: its columns or keys may have other
     names.
+
+    :param example: of one line; ``…`` stands for a value, or for more of the same.
     """
 
     example: str
@@ -403,7 +424,8 @@ def list_value(record: Any, key: str) -> list[Any]:
     """
     value = record.get(key)
     if not isinstance(value, list):
-        raise BadRecord(f'{key!r} is a list, not {brief(value)}')
+        problem = 'is missing' if value is None else f'is a list, not {brief(value)}'
+        raise BadRecord(f'{key!r} {problem}')
     return value
 
 

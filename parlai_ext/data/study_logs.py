@@ -4,7 +4,8 @@ Dialogues as three studies published them: ChatMatch, Spot The Bot and DSTC9.
 ChatMatch's logs hold one dialogue a file, one turn a line, ``NAME: text``. The speakers
 are named in the lines, never in the file's name. WhatsApp's text file, which is read
 here too, has a date before each name; a message may go on over lines, and lines of the
-program itself (who joined, what is encrypted) are no turns.
+program itself (who joined, what is encrypted) are no turns. Messages without a text of
+somebody (``<Media omitted>``, ``This message was deleted``) are counted and left out.
 
 Spot The Bot's sampled dialogues stand one a line, with which of the sides are people.
 Speakers are called by their type, as in the turns. What generation left in the texts
@@ -23,12 +24,14 @@ from itertools import groupby
 from typing import Any
 
 from parlai_ext.data.source_file import (
+    MEDIA,
     NOT_UTF8,
     BadRecord,
     Format,
     SourceDialogue,
     SourceFile,
     SourceTurn,
+    Unread,
     brief,
     id_value,
     list_value,
@@ -39,11 +42,37 @@ from parlai_ext.files.text_file import is_utf8
 
 FORM = 'NAME: text'
 TURN = re.compile('(?P<name>[^:]*): ?(?P<text>.*)')
-# [31.12.23, 21:15:02] or 12/31/23, 9:15 PM - ; marks of the direction of text before it
+# [31.12.23, 21:15:02] or 12/31/23, 9:15 PM - or 31.12.2023 klo 21.15 - , and marks of
+# the direction of text before it; a title in quotation marks, which may have a colon,
+# is in a line of the program
 DATED_TURN = re.compile(
-    r'[\u200e\u200f]*\[?\d{1,4}[./-]\d{1,2}[./-]\d{2,4},? '
-    r'\d{1,2}[:.]\d{2}(?:[:.]\d{2})?(?:[\s\u202f]?[AaPp]\.?[Mm]\.?)?(?:\]| -) '
-    r'(?:(?P<name>.*?): (?P<text>.*))?'
+    r'[\u200e\u200f]*\[?\d{1,4}[./-] ?\d{1,2}[./-] ?\d{2,4}\.?[,،]? '
+    r'(?:[^\W\d]+ ?)?\d{1,2}[:.]\d{2}(?:[:.]\d{2})?'
+    r'(?:\s?(?:[AaPp]\.?\s?[Mm]\.?|[^\W\d]{1,2}))?(?:\]| -) '
+    r'(?:(?P<name>[^"“„«]*?): (?P<text>.*))?'
+)
+# what WhatsApp puts in the place of a photo, a call or a deleted text: behind a mark of
+# direction or in angle brackets (not <html>), or else in words of the phone's language
+NO_TEXT = re.compile(
+    r'\u200e.*|.* •(?: \u200e.*)?|<(?![!-~]+>)[^<>]+>|null'
+    r'|.+ \((?:file attached|Datei angehängt|fichier joint|archivo adjunto|'
+    r'arquivo anexado|file allegato|bestand bijgevoegd)\)'
+    r'|(?:image|video|audio|sticker|GIF|document|Contact card) omitted'
+    r'|(?:Bild|Video|Audio|Sticker|GIF|Dokument|Kontaktkarte) weggelassen'
+    r'|(?:This message was deleted|You deleted this message'
+    r'|Diese Nachricht wurde gelöscht|Du hast diese Nachricht gelöscht'
+    r'|Ce message a été supprimé|Vous avez supprimé ce message'
+    r'|Se eliminó este mensaje|Este mensaje fue eliminado|Eliminaste este mensaje'
+    r'|Questo messaggio è stato eliminato|Hai eliminato questo messaggio'
+    r'|(?:Essa m|Esta m|M)ensagem (?:foi )?(?:apagada|eliminada)'
+    r'|Você apagou esta mensagem|Dit bericht is verwijderd'
+    r'|U (?:hebt|heeft) dit bericht verwijderd)\.?'
+)
+# what it puts behind a text: that it was edited, or the file that it was sent with
+NOTE = re.compile(
+    r' ?(?:\u200e(?:<[^<>\n]*>|\w+ \w+)|<(?:This message was edited'
+    r'|Diese Nachricht wurde bearbeitet|Ce message a été modifié|Se editó este mensaje'
+    r'|Questo messaggio è stato modificato|Mensagem editada)\.?>)$'
 )
 HUMAN, BOT = 'User', 'System'
 
@@ -84,6 +113,25 @@ def read_log(
     yield SourceDialogue(source.file, first, tuple(turns), problems=tuple(problems))
 
 
+def _whatsapp(source: SourceFile) -> Iterator[SourceDialogue]:
+    """
+    Yield the one dialogue of a file, without messages in which nobody wrote anything.
+    """
+    for dialogue in read_log(source, DATED_TURN, goes_on=True):
+        turns: list[SourceTurn] = []
+        inside = 0
+        for turn in dialogue.turns:
+            text = NOTE.sub('', turn.text)
+            first, _, caption = text.partition('\n')
+            text = caption if NO_TEXT.fullmatch(first) else text
+            if text.strip():
+                turns.append(replace(turn, text=text))
+            else:
+                inside += bool(turns)
+        unread = Unread({MEDIA: len(dialogue.turns) - len(turns)}, inside)
+        yield replace(dialogue, turns=tuple(turns), unread=unread)
+
+
 def _spot_the_bot(
     source: SourceFile, line: int, record: Mapping[str, Any]
 ) -> Iterator[SourceDialogue]:
@@ -110,10 +158,10 @@ def _spot_the_bot(
 
 def looks_like_ratings(source: SourceFile) -> bool:
     """
-    Return True if the file begins as a JSON list of objects.
+    Return True if the file begins as a JSON list of ratings.
     """
     start = '\n'.join(source.lines[:40])[:4000]
-    return start.lstrip().startswith('[') and '{' in start
+    return start.lstrip().startswith('[') and '"context"' in start
 
 
 def rated_dialogues(
@@ -172,15 +220,15 @@ def _rated_turns(context: str, bot: str) -> Iterator[SourceTurn]:
 
 CHATMATCH = Format(FORM, looks_like_log, read_log, self_chats=True)
 WHATSAPP = Format(
-    '31/12/2023, 21:15 - NAME: ',
+    '31/12/2023, 21:15 - NAME: text',
     lambda source: DATED_TURN.match(source.first_line) is not None,
-    lambda source: read_log(source, DATED_TURN, goes_on=True),
+    _whatsapp,
 )
 SPOT_THE_BOT = record_format(
-    '{"convo": [{"id": "NAME", "text": "', ('convo',), _spot_the_bot
+    '{"convo": [{"id": "NAME", "text": "Hi!"}, …], …}', ('convo',), _spot_the_bot
 )
 DSTC9 = Format(
-    '[{"context": "User: ',
+    r'[{"context": "User: Hi!\nSystem: Hello.\n", …}, …]',
     looks_like_ratings,
     lambda source: (dialogue for dialogue, _ in rated_dialogues(source)),
 )

@@ -44,8 +44,12 @@ def encoding_of(start: bytes, where: str) -> str:
     mark, or UTF-8.
 
     :param where: what messages call the text.
-    :raises UserError: for UTF-16 that has no byte order mark.
+    :raises UserError: for UTF-16 that has no byte order mark, and a zip file.
     """
+    if start.startswith(b'PK\3\4'):
+        raise UserError(
+            f'{where}: a zip file or a spreadsheet; unpack it, or save it as CSV'
+        )
     for marks, name in MARKS.items():
         if start.startswith(marks):
             return name

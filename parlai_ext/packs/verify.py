@@ -47,6 +47,7 @@ from parlai_ext.scoring.registry import DEFAULT, SCORERS, find_scorer, is_outsid
 from parlai_ext.store import RunFolder
 from parlai_ext.store.folder import SCORER_FILE
 from parlai_ext.store.manifest import ScorerRecord
+from parlai_ext.view.text import count_of
 from parlai_ext.worlds.pairings import SCHEMES
 from parlai_ext.worlds.schedule import dialogue_id, pairings
 
@@ -80,8 +81,7 @@ def finding_of(about: str, proven: str, problems: Sequence[str]) -> PackFinding:
     Return the finding of a check that was made.
     """
     state = WRONG if problems else PROVEN
-    s = 's' if len(problems) != 1 else ''
-    text = f'{len(problems)} problem{s}' if problems else proven
+    text = count_of(len(problems), 'problem') if problems else proven
     return PackFinding(about, text, state, tuple(problems))
 
 
@@ -113,10 +113,11 @@ def content_findings(
             problems.append(str(error).removeprefix(f'{path}: '))
         return finding_of(about, proven, problems)
 
-    n_partners, n_openers = len(index.partners), index.openers.n
+    n_partners = len(index.partners)
+    n_openers = count_of(index.openers.n, 'opener')
     yield finding(
         'partners',
-        f'{n_partners}, lock {index.partner_lock}, {n_openers} openers '
+        f'{n_partners}, lock {index.partner_lock}, {n_openers} '
         f'{index.openers.hash}, protocol and signature follow from the manifest',
         manifest_problems(index, run),
     )

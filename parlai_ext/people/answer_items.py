@@ -27,6 +27,7 @@ from parlai_ext.people.rating_set import (
     draw_items,
     rating_key,
 )
+from parlai_ext.view.text import count_of
 
 SHUFFLED = 'shuffled'  # the system of answers to other prompts
 FEWEST_PROMPTS = 2
@@ -164,13 +165,15 @@ def make_annotation_set(
     bad = (SHUFFLED, *([options.toxic] if options.toxic else []))
     key = rating_key(asked, [*items, *controls], bad, options.human)
     notes = [
-        f'{len(prompts)} prompts, {len(items)} items and {len(controls)} control items'
+        f'{count_of(len(prompts), "prompt")}, {count_of(len(items), "item")} and '
+        f'{count_of(len(controls), "control item")}'
     ]
     if len(prompts) < options.num_prompts:
         notes.append(f'only {len(prompts)} prompts have answers of all systems')
     wanted = options.shuffled_controls + bool(options.toxic) * options.toxic_controls
     if len(controls) < wanted:
-        notes.append(f'{len(controls)} control items, not {wanted}: no more are there')
+        there = count_of(len(controls), 'control item')
+        notes.append(f'{there}, not {wanted}: no more are there')
     return RatingSet(key, ((*items, *controls),), drawn.turns, tuple(notes))
 
 

@@ -39,7 +39,13 @@ from parlai_ext.view.table import (
     plain_table,
     shown_table,
 )
-from parlai_ext.view.text import DASH, interval, percent, wrap_lines
+from parlai_ext.view.text import (
+    DASH,
+    count_of,
+    interval,
+    percent,
+    wrap_lines,
+)
 
 OUTCOMES = WINS, TIES, UNRELATEDS, LOSES = ('wins', 'tied', 'unrelated', 'loses')
 # what an answer about a pair says of its two systems
@@ -333,10 +339,11 @@ def share_lines(results: AnnotationResults) -> Iterator[str]:
     """
     Yield the lines of all tables.
     """
-    what = 'pairs' if results.kind == PAIR else 'single answers'
+    what = 'pair' if results.kind == PAIR else 'single answer'
     yield (
-        f'{results.num_answers} answers of {results.num_annotators} annotators about '
-        f'{len(results.items)} {what}'
+        f'{count_of(results.num_answers, "answer")} of '
+        f'{count_of(results.num_annotators, "annotator")} about '
+        f'{count_of(len(results.items), what)}'
     )
     yield from _share_table(results).lines()
     yield 'in brackets: 95 % intervals, and counts'

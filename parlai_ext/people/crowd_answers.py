@@ -40,6 +40,7 @@ from parlai_ext.people.questionnaire import (
 from parlai_ext.people.rating_set import RatingKey
 from parlai_ext.people.spot_the_bot import HUMAN
 from parlai_ext.view.progress import counted
+from parlai_ext.view.text import count_of
 
 ACUTE_COLUMNS = ('worker', 'question', 'winner', 'loser', 'is_onboarding')
 SEPARATOR = '|'
@@ -92,8 +93,8 @@ def read_acute(paths: Sequence[Path], asked: Questionnaire) -> Judgements:
         if row['worker'] not in failed
     )
     note = (
-        f'{len(failed)} annotators failed the onboarding; '
-        f'{len(tasks) - len(comparisons)} comparisons of theirs are dropped'
+        f'{count_of(len(failed), "annotator")} failed the onboarding; dropped: '
+        f'{count_of(len(tasks) - len(comparisons), "comparison")} of theirs'
     )
     return Judgements(comparisons=comparisons, notes=(note,) if failed else ())
 
@@ -162,7 +163,8 @@ def read_model_chat(paths: Sequence[Path], asked: Questionnaire) -> Judgements:
         else:
             ratings += _chat_judgements(chat, path, asked)
     return with_problems(
-        ratings, [f'{n} dialogues {why} are dropped' for why, n in rejected.items()]
+        ratings,
+        [f'dropped: {count_of(n, "dialogue")} {why}' for why, n in rejected.items()],
     )
 
 
@@ -245,7 +247,7 @@ def read_turn_annotations(paths: Sequence[Path], asked: Questionnaire) -> Judgem
             if not isinstance(turns, list) or {*map(type, turns)} - {dict}:
                 raise UserError(f'{where}: a list of utterances is expected')
             ratings += _turn_judgements(turns, where, path.parent.name)
-    note = f'{unfinished} files without annotations are left out'
+    note = f'left out: {count_of(unfinished, "file")} without annotations'
     return with_problems(ratings, [note] if unfinished else [])
 
 

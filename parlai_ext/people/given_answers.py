@@ -35,6 +35,7 @@ from parlai_ext.people.rating_set import (
     RatingKey,
 )
 from parlai_ext.view.progress import counted
+from parlai_ext.view.text import count_of
 
 VALUES = {SIDES[0]: 1.0, SIDES[1]: 0.0, TIED: TIE, UNRELATED: TIE}
 SHEETS = ('.csv', '.jsonl')
@@ -165,7 +166,8 @@ def read_given_answers(
         answers |= {answer.place: answer for answer in page.answers}
     notes = []
     if repeated := num_given - len(answers):
-        notes.append(f'{repeated} answers were given again later; the last ones count')
+        again = count_of(repeated, 'answer')
+        notes.append(f'given again later, so that the last one counts: {again}')
     for path in sheets:
         for where, answer in _sheet_answers(path, keys):
             if answer.place in answers:

@@ -38,7 +38,7 @@ from parlai_ext.ranking.ratings import strengths_of_draws
 from parlai_ext.ranking.standings import Standing, best_first, rank_draws
 from parlai_ext.view.progress import Counting, bar_of
 from parlai_ext.view.table import Column, Table, number_column
-from parlai_ext.view.text import number, wrap_lines
+from parlai_ext.view.text import count_of, number, wrap_lines
 
 T = TypeVar('T', HumanJudgement, Comparison)
 BOOTSTRAPS = 1000
@@ -370,13 +370,15 @@ def people_lines(
     """
     yield ranking.dimension
     yield from wrap_lines(
-        f'{ranking.num_answers} answers of {ranking.num_annotators} annotators to '
-        f'{ranking.num_items} items; score: {ranking.method}',
+        f'{count_of(ranking.num_answers, "answer")} of '
+        f'{count_of(ranking.num_annotators, "annotator")} to '
+        f'{count_of(ranking.num_items, "item")}; score: {ranking.method}',
         '  ',
     )
     yield from Table(RANKING_COLUMNS, best_first(ranking.standings)).lines('  ')
     alpha = ranking.alpha
-    more = f'({alpha.level}, {alpha.num_units} units of two or more annotators)'
+    units = count_of(alpha.num_units, 'unit')
+    more = f'({alpha.level}, {units} of two or more annotators)'
     lines = [f'annotators agree: Krippendorff’s alpha {known_text(alpha, more)}']
     for what, halves in (
         ('systems', ranking.halves_systems),

@@ -42,6 +42,7 @@ from parlai_ext.people.questionnaire import (
 from parlai_ext.store import RunFolder
 from parlai_ext.store.atomic import write_text
 from parlai_ext.store.lines import sealed_text, without_checksum
+from parlai_ext.view.text import count_of
 from parlai_ext.worlds.pairings import SCHEMES
 
 
@@ -396,21 +397,24 @@ def make_rating_set(run: RunFolder, options: RatingOptions) -> RatingSet:
     )
     notes = []
     if num_broken:
-        notes.append(f'{num_broken} dialogues that somebody broke off are left out')
+        broken = count_of(num_broken, 'dialogue')
+        notes.append(f'left out: {broken} that somebody broke off')
     if len(items) < wanted:
-        notes.append(f'{len(items)} items, not {wanted}: the run has no more dialogues')
+        there = count_of(len(items), 'item')
+        notes.append(f'{there}, not {wanted}: the run has no more dialogues')
     unmatched = sum(len({d.conditions for d in i.dialogues}) > 1 for i in items)
     if unmatched:
         notes.append(
-            f'{unmatched} of {len(items)} pairs are of dialogues with different '
-            'openers or partners'
+            f'of dialogues with different openers or partners: {unmatched} of '
+            f'{count_of(len(items), "pair")}'
         )
     turns = dict(stream_turns(run, {d for item in items for d in item.dialogues}))
     if asked.segments:
         longest = 2 * max(asked.segments)
         long = [i for i in items if len(turns[i.dialogues[0]]) >= longest]
         if len(long) < len(items):
-            notes.append(f'{len(items) - len(long)} dialogues are shorter: left out')
+            shorter = count_of(len(items) - len(long), 'shorter dialogue')
+            notes.append(f'left out: {shorter}')
         pages = segment_pages(long, asked.segments, options.num_pages)
         items = [item for page in pages for item in page]
     return RatingSet(rating_key(asked, items), pages, turns, tuple(notes))

@@ -39,6 +39,7 @@ from parlai_ext.store.manifest import Manifest, ScorerRecord
 from parlai_ext.tournament.section import rating_text
 from parlai_ext.view.page import Section, render_page, template_text
 from parlai_ext.view.text import (
+    count_of,
     digits_for,
     duration,
     few_names,
@@ -267,7 +268,7 @@ def _trust(view: RankingView, dimension: str, remarks: Sequence[str]) -> PageAns
         parts.append(f'{name.capitalize()} {number(value)} with {reference}')
     parts += remarks
     if n_cautions := len(summary.warnings(ranking)):
-        parts.append(f'{n_cautions} caution{"s" if n_cautions > 1 else ""} below')
+        parts.append(f'{count_of(n_cautions, "caution")} below')
     return PageAnswer('Believe it?', text, '; '.join(parts), news)
 
 

@@ -29,6 +29,7 @@ from parlai_ext.view.table import Cell, Column, Table
 from parlai_ext.view.text import (
     DASH,
     WIDTH,
+    count_of,
     digits_for,
     interval,
     number,
@@ -71,13 +72,14 @@ class LeaderboardRow:
         if standing.rank is not None or standing.why_unranked:
             return standing.why_unranked
         missing = self.ranking.missing_scores
-        of_all = f'of its {standing.n_dialogues} dialogues'
+        of_all = f'of its {count_of(standing.n_dialogues, "dialogue")}'
         if missing is not None and standing.system in missing.not_ranked:
             n_missing = missing.n_dialogues[standing.system]
             return f'the scores of {n_missing} {of_all} are missing'
         failures = self.ranking.failures.get(standing.system)
         if failures is not None and failures.ranked is False:
-            return f'{failures.n_failed} of its {failures.n_dialogues} dialogues failed'
+            n_dialogues = count_of(failures.n_dialogues, 'dialogue')
+            return f'{failures.n_failed} of its {n_dialogues} failed'
         return f'{standing.n_unscored} {of_all} are not scored'
 
 

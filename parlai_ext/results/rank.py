@@ -42,7 +42,7 @@ from parlai_ext.results.tables import ScoreTables, read_tables
 from parlai_ext.stopping.rule import Stopping
 from parlai_ext.store import RunFolder, ScoreStore
 from parlai_ext.store.manifest import Manifest, Plan
-from parlai_ext.view.text import percent
+from parlai_ext.view.text import count_of, percent
 
 # reference values of these dimensions are compared with a tournament's rating
 OVERALL, RANK = 'overall', 'rank'
@@ -394,11 +394,11 @@ def import_notes(manifest: Manifest) -> Iterator[str]:
     yield IMPORT_NOTE
     if about.left_out:
         yield (
-            f'{about.left_out} dialogues were left out at the import, for '
-            f'{about.bad_rows} unreadable rows'
+            f'left out at the import: {count_of(about.left_out, "dialogue")}, for '
+            f'{count_of(about.bad_rows, "unreadable row")}'
         )
     if about.people_only:
-        yield f'{about.people_only} dialogues of people only are left out'
+        yield f'left out: {count_of(about.people_only, "dialogue")} of people only'
     silent = [f'{name} {n}' for name, n in about.silent.items()]
     yield from _listed_notes(
         {
@@ -433,13 +433,13 @@ def ranking_notes(
         more = f' and {n_files - LISTED} more' if n_files > LISTED else ''
         counts = ', '.join(f'{name} {n}' for name, n in missing.n_dialogues.items())
         yield (
-            f'{n_files} files of scores are missing (dialogues without scores: '
+            f'missing: {count_of(n_files, "file")} of scores (dialogues without any: '
             f'{counts}): {", ".join(missing.files[:LISTED])}{more}; `parlai '
             f'score_dialogues --run-dir {scores.run.root}` writes them'
         )
     if stopping:
         yield (
-            f'looked at {len(stopping.looks)} times, the last time after '
+            f'looked at {count_of(len(stopping.looks), "time")}, at last after '
             f'{stopping.used} of {stopping.planned} openers ({stopping.reason}): '
             'intervals and rank ranges of the leaderboard assume that the number was '
             'fixed beforehand; those that hold are listed by themselves'

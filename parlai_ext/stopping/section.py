@@ -16,7 +16,14 @@ from parlai_ext.stopping.rule import (
 )
 from parlai_ext.view.page import Section
 from parlai_ext.view.table import Column, Table, number_column, shown_table
-from parlai_ext.view.text import digits_for, interval, number, one_line, wrap_lines
+from parlai_ext.view.text import (
+    count_of,
+    digits_for,
+    interval,
+    number,
+    one_line,
+    wrap_lines,
+)
 
 LISTED = 8  # pairs that the terminal shows
 VALID = (
@@ -53,8 +60,8 @@ def print_look(stopping: Stopping) -> None:
 
 
 def _counts_text(look: Look) -> str:
-    ties = 'tie' if look.n_tied == 1 else 'ties'
-    text = f'{look.n_ordered} in order, {look.n_tied} {ties}, {look.n_open} open'
+    ties = count_of(look.n_tied, 'tie')
+    text = f'{look.n_ordered} in order, {ties}, {look.n_open} open'
     if look.counts:
         return text
     return (
@@ -74,8 +81,9 @@ def summary(stopping: Stopping) -> str:
     return (
         f'{verb} after {used} of {planned} openers ({dialogues:,} of {most:,} '
         f'dialogues), because {stopping.reason}: {look.n_ordered} of '
-        f'{len(stopping.pairs)} pairs are in order, {look.n_tied} tied within '
-        f'±{stopping.margin:g} and {look.n_open} open ({one_line(stopping.dimension)}).'
+        f'{count_of(len(stopping.pairs), "pair")} are in order, {look.n_tied} tied '
+        f'within ±{stopping.margin:g} and {look.n_open} open '
+        f'({one_line(stopping.dimension)}).'
     )
 
 
@@ -146,7 +154,7 @@ def terminal_lines(stopping: Stopping) -> Iterator[str]:
     pairs = pairs_table(stopping)
     yield from Table(pairs.columns, pairs.rows[:LISTED]).lines('  ')
     if (rest := len(pairs.rows) - LISTED) > 0:
-        yield f'  {rest} more pairs, further apart, are in stopping.json'
+        yield f'  in stopping.json: {count_of(rest, "more pair")}, further apart'
     ranks = ', '.join(f'{name} {text}' for name, text in open_ranks(stopping))
     yield from wrap_lines(f'ranks: {ranks}', '  ')
     yield from wrap_lines(VALID, '  ')

@@ -145,7 +145,7 @@ class Tournament:
             return 'no game has a raw score of both sides on any dimension'
         if self.never_met:
             pairs = [f'{first} and {second}' for first, second in self.never_met]
-            more = f' (and {len(pairs) - 3} more pairs)' if len(pairs) > 3 else ''
+            more = f' (and {len(pairs) - 3} more)' if len(pairs) > 3 else ''
             return f'never met: {", ".join(pairs[:3])}{more}'
         return None
 

@@ -12,7 +12,7 @@ from parlai_ext.results.ranking import TournamentResult
 from parlai_ext.tournament.games import ENDS
 from parlai_ext.view.page import Section
 from parlai_ext.view.table import Column, Table, number_column
-from parlai_ext.view.text import join_names, number, wrap_lines
+from parlai_ext.view.text import count_of, join_names, number, wrap_lines
 
 # what fits into a terminal
 MOST_SYSTEMS, MOST_DIMENSIONS = 9, 7
@@ -48,7 +48,7 @@ def size_and_rule(result: TournamentResult) -> str:
     """
     Return the size of a tournament and its rating in one sentence.
     """
-    text = f'Tournament of {result.n_games} games, rated by {result.rating}'
+    text = f'Tournament of {count_of(result.n_games, "game")}, rated by {result.rating}'
     if result.rating in ('openskill', 'trueskill'):
         orders = f'{result.shuffles} shuffled orders'
         text += f' (mean of {orders} ± standard deviation)'
@@ -69,15 +69,15 @@ def tournament_sentence(result: TournamentResult, n_openers: int) -> str:
         reason = rating.reason or 'there is no rating'
         return f'No system is first by {result.rating}: undefined: {reason}.'
     first = [name for name in names if rating.values.get(name) == best]
-    games = f' in {result.n_games} games' if result.n_games else ''
+    games = f' in {count_of(result.n_games, "game")}' if result.n_games else ''
     field = f'{len(names)} systems{games}'
     if len(first) == len(names):
         return f'By {result.rating} the {field} are all equal.'
     many, place = '', 'comes first'
     if n_openers < FEWEST_OPENERS:
-        openers = 'one opener' if n_openers == 1 else f'{n_openers} openers'
         many = (
-            f' All games are over {openers}: what holds over others is not known, and '
+            f' All games are over {count_of(n_openers, "opener")}: what holds over '
+            'others is not known, and '
             f'intervals need {FEWEST_OPENERS} or more.'
         )
         place = 'is rated highest'

@@ -49,7 +49,7 @@ from parlai_ext.view.table import (
     number_column,
     plain_table,
 )
-from parlai_ext.view.text import DASH, wrap_lines
+from parlai_ext.view.text import DASH, count_of, wrap_lines
 
 DISTINCT = 'distinct_2'
 ANY = 'any '  # before a measure: the share of prompts with such an answer
@@ -209,7 +209,8 @@ def _coverage_notes(
         if n := num_prompts - one.prompts:
             notes.append(f'{one.name}: {n} of {num_prompts} prompts have no answer')
         if one.failed:
-            notes.append(f'{one.name}: {one.failed} answers failed: {one.reason}')
+            failed = count_of(one.failed, 'answer')
+            notes.append(f'{one.name}: {failed} failed: {one.reason}')
     return notes
 
 

@@ -25,6 +25,7 @@ from markupsafe import Markup
 from parlai_ext.core import VERSION
 from parlai_ext.core.nouns import is_floor
 from parlai_ext.view.text import (
+    count_of,
     interval,
     number,
     one_line,
@@ -125,7 +126,9 @@ def page_environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(number=number, percent=percent, line=one_line)
+    environment.filters.update(
+        number=number, percent=percent, line=one_line, count_of=count_of
+    )
     environment.globals.update(interval=interval, is_floor=is_floor, version=VERSION)
     return environment
 

@@ -124,6 +124,16 @@ def percent(share: float | None) -> str:
     return f'{100 * share:.{digits}f} %'
 
 
+def count_of(n: int, noun: str) -> str:
+    """
+    Return a number with its noun, whose plural has an s.
+
+    >>> count_of(1, 'dialogue'), count_of(2000, 'bad row')
+    ('1 dialogue', '2,000 bad rows')
+    """
+    return f'{n:,} {noun}{"" if n == 1 else "s"}'
+
+
 def rough_count(n: int, is_order_only: bool = False) -> str:
     """
     Return an estimated number as far as it is known: two figures of it, or its order of

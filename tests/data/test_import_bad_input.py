@@ -6,8 +6,9 @@ import json
 
 import pytest
 
+from parlai_ext.commands.command import one_line_errors
 from parlai_ext.commands.import_dialogues import ImportDialogues
-from parlai_ext.data.formats import find_files
+from parlai_ext.data.formats import FORMATS, find_files
 from tests.support.imports import imported
 from tests.support.user_error import error_line
 
@@ -87,7 +88,20 @@ JSONS = [
     ('{"convo": []}', "x.jsonl:1: the record: 'system_type0' is missing"),
     ('{"turns": "A: a"}', "x.jsonl:1: 'turns' is a list, not 'A: a'"),
     ('{"speaker": "A", "text": "a"}', "x.jsonl:1: 'dialogue_id' is missing"),
-    ('[{"a": 1}]', "x.jsonl:1: object 1: 'context' is a text"),
+    (
+        '[{"a": 1}]',
+        "x.jsonl: no dialogues in a known format; its objects have the keys 'a'",
+    ),
+    (
+        '[[{"who": "me", "what": "hi"}]]',
+        'x.jsonl: no dialogues in a known format; its messages have the keys '
+        "'who, what'",
+    ),
+    (
+        '["hi", "yes"]\n["so", "no"]',
+        'x.jsonl: no dialogues in a known format; line 1: ',
+    ),
+    ('[{"context": 7}]', "x.jsonl:1: object 1: 'context' is a text"),
     ('[{"context": "hi"}]', 'x.jsonl:1: object 1: a context begins with'),
     (
         '[{"context": "User: hi\\nSystem: \\n"}]',
@@ -116,6 +130,10 @@ JSONS = [
     ),
     (
         '[{"conversations": [\n{"from": "gpt", "value": "a"}',
+        'x.jsonl: no dialogues in a known format; line 2: not JSON',
+    ),
+    (
+        '[{"role": "user", "content": "a"}, {"role": "gpt", "content": "b"}]\n[{"role"',
         'x.jsonl:2: not JSON',
     ),
     (
@@ -145,6 +163,28 @@ FILES = {'x.txt': LOGS, 'x.csv': CSVS, 'x.jsonl': JSONS}
 )
 def test_a_file_that_holds_no_dialogue(tmp_path, name, data, said):
     assert line_for(tmp_path, name, data).startswith(said)
+
+
+@pytest.mark.parametrize(
+    'text, nearest',
+    [
+        ('just some text', {'chatmatch', 'csv', 'whatsapp'}),
+        ('id\tagent\tutterance', {'chatmatch', 'csv', 'whatsapp'}),
+        ('{\n"messages": [{"content": "hi", "by": "me"}]}', {'openai'}),
+        ('{"id": 1, "inputs": "hi"}', {'langsmith'}),
+    ],
+)
+def test_the_three_nearest_formats_are_shown_each_in_a_line(
+    tmp_path, capsys, text, nearest
+):
+    (tmp_path / 'x').write_text(text)
+    with pytest.raises(SystemExit), one_line_errors():
+        imported(tmp_path / 'x')
+    [wrong, *examples, hint] = capsys.readouterr().err.splitlines()
+    assert wrong.startswith(f'error: {tmp_path}/x: no dialogues') and '--help' in hint
+    shown = dict(line.split(maxsplit=1) for line in examples)
+    assert len(shown) == 3 and nearest <= set(shown)
+    assert all(shown[name] == FORMATS[name].example for name in shown)
 
 
 def test_an_id_that_two_dialogues_have(tmp_path):

@@ -61,7 +61,7 @@ def test_joined_turns_are_counted(tmp_path, capsys):
     turns = {'messages': chat('user', 'user', 'assistant')}
     report = imported(tmp_path, written(tmp_path, 'c.jsonl', turns), join_turns=True)
     assert (report.n_utterances, report.n_joined) == (2, 1)
-    assert '1 turns are joined' in capsys.readouterr().out
+    assert 'joined with the one before: 1 turn\n' in capsys.readouterr().out
 
 
 def test_a_self_chat_of_two_models_is_of_two_systems_and_its_opener_is_given(tmp_path):

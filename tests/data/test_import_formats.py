@@ -9,7 +9,8 @@ import zipfile
 import pytest
 
 from parlai_ext.core.nouns import Dialogue, Utterance
-from parlai_ext.data.formats import find_files
+from parlai_ext.data.formats import FORMATS, detect_format, find_files
+from parlai_ext.data.source_file import MEDIA, SourceFile, Unread
 from parlai_ext.store.lines import dialogue_record, encode_shard
 from tests.support.imports import imported
 from tests.support.user_error import user_error
@@ -278,9 +279,18 @@ def test_a_list_of_messages_is_a_dialogue(record, person, system, form, tmp_path
     assert imports.humans == {person}
 
 
-def test_a_file_may_be_one_dialogue(tmp_path):
-    path = written(tmp_path, 'x.json', MESSAGES)
-    assert told(path) == [by('user', 'assistant')]
+@pytest.mark.parametrize(
+    'messages, person, system',
+    [(MESSAGES, 'user', 'assistant'), (SHAREGPT, 'human', 'gpt')],
+)
+@pytest.mark.parametrize('form', FORMS)
+def test_messages_alone_are_a_dialogue(messages, person, system, form, tmp_path):
+    turns = by(person, system)
+    path = written(tmp_path, 'x.json', FORMS[form]([messages] * 2))
+    assert told(path) == [turns] * 2
+    if form != 'lines':
+        path.write_text(FORMS[form](messages))
+        assert told(path) == [turns]
 
 
 # ---- tables with other names, separators and encodings
@@ -349,8 +359,21 @@ CHAT = [{'role': r, 'content': t} for r, t in zip(ROLES, TEXTS, strict=True)]
 PEOPLE_SAID = [('Ann', 'hi'), ('Bo', 'hello\nyou'), ('Ann', 'bye')]
 
 
+def langchain(kind, text, **more):
+    """
+    Return a message as `langchain_core.load.dumpd` writes it.
+    """
+    path = ['langchain', 'schema', 'messages', f'{kind}Message']
+    kwargs = {'content': text, 'additional_kwargs': {}, **more}
+    return {'lc': 1, 'type': 'constructor', 'id': path, 'kwargs': kwargs}
+
+
+KINDS = ('System', 'Human', 'AI', 'Human', 'AI')
+*RUN, REPLY = map(langchain, KINDS, TEXTS)
+
+
 def whatsapp(stamp):
-    lines = ['Messages and calls are end-to-end encrypted.', 'Ann: hi', 'Bo: hello']
+    lines = ['Ann created group "Trip: Rome"', 'Ann: hi', 'Bo: hello']
     lines[2] += '\nyou'
     return ''.join(f'{stamp}{line}\n' for line in [*lines, 'Ann: bye'])
 
@@ -359,7 +382,11 @@ def whatsapp(stamp):
 EXPORTS = [
     (
         'inspect',
-        {**HEADER, 'samples': [{'id': 1, 'epoch': 1, 'messages': CHAT}]},
+        {
+            **HEADER,
+            'results': {'scores': [{'metrics': {'stderr': {'value': math.nan}}}]},
+            'samples': [{'id': 1, 'epoch': 1, 'messages': CHAT}],
+        },
         [SAID],
     ),
     (
@@ -371,6 +398,50 @@ EXPORTS = [
             'extra': {'metadata': {'ls_model_name': 'm'}},
         },
         [SAID],
+    ),
+    # a run of a chat model, as `LangChainTracer` writes it
+    (
+        'langsmith',
+        {
+            'id': 'r',
+            'inputs': {'messages': [RUN]},
+            'outputs': {
+                'generations': [
+                    [{'text': 'see you', 'type': 'ChatGeneration', 'message': REPLY}]
+                ],
+                'llm_output': None,
+                'type': 'LLMResult',
+            },
+            'extra': {'metadata': {'ls_model_name': 'm'}},
+        },
+        [SAID],
+    ),
+    # a graph, whose state has what was asked, too; an id may be empty, by the tracer
+    (
+        'langsmith',
+        {
+            'inputs': {'messages': CHAT[1:2]},
+            'outputs': {
+                'messages': [
+                    {'type': 'human', 'content': 'hi', 'id': 'e9'},
+                    {'lc': 1, 'id': [], 'kwargs': {'type': 'ai', 'content': 'hello'}},
+                ]
+            },
+        },
+        [[('user', 'hi'), ('assistant', 'hello')]],
+    ),
+    (
+        'langsmith',
+        {
+            'inputs': {'prompts': ['hi']},
+            'outputs': {'generations': [[{'text': 'hello', 'type': 'Generation'}]]},
+        },
+        [[('user', 'hi'), ('assistant', 'hello')]],
+    ),
+    (
+        'langsmith',
+        {'inputs': {'question': 'hi'}, 'outputs': {'answer': 'hello'}},
+        [[('user', 'hi'), ('assistant', 'hello')]],
     ),
     (
         'langfuse',
@@ -415,6 +486,9 @@ EXPORTS = [
             '12/31/23, 9:15 PM - ',
             '[31.12.23, 21:15:02] ',
             '31/12/2023, 21:15 - ',
+            '31/12/23, 9:15 p.\xa0m. - ',
+            '31.12.2023 klo 21.15 - ',
+            '[2023/12/31 下午9:15:02] ',
         )
     ),
 ]
@@ -425,6 +499,87 @@ def test_chats_that_other_programs_export_are_recognised(tmp_path, name, data, s
     path = written(tmp_path, 'export.txt', data)
     assert imported(path).format == name
     assert told(path) == said
+
+
+@pytest.mark.parametrize('name', FORMATS)
+def test_the_example_of_a_format_is_recognised_as_that_format(tmp_path, name):
+    example = FORMATS[name].example
+    assert len(f'  spot_the_bot  {example}') <= 88
+    path = written(tmp_path, 'x', example.replace(', …', '').replace('…', 'null'))
+    assert detect_format(SourceFile.from_path(path)) == name
+
+
+# as phones write them in English, German, French, Spanish, Italian and Portuguese
+NO_TEXTS = (
+    *('<Media omitted>', '<Medien ausgeschlossen>', '<Médias omis>', 'null', ''),
+    *('\u200eimage omitted', 'image omitted', '\u200eimage absente', 'GIF omitted'),
+    *('\u200e<attached: 0012-PHOTO.jpg>', 'IMG-1.jpg (file attached)'),
+    *('\u200eIMG-1.jpg (Datei angehängt)', 'a b.pdf • \u200e2 pages'),
+    *('a b.pdf • \u200e2 pages \u200edocument omitted', 'IMG 1.jpg (fichier joint)'),
+    *('This message was deleted', 'You deleted this message.'),
+    *('Diese Nachricht wurde gelöscht.', 'Ce message a été supprimé'),
+    *('Se eliminó este mensaje.', 'Questo messaggio è stato eliminato'),
+    *('Mensagem apagada', 'Essa mensagem foi apagada'),
+)
+# what somebody wrote is kept
+WITH_TEXT = {
+    '<3': '<3',
+    '<b>': '<b>',
+    'null is a value': 'null is a value',
+    'hi <This message was edited>': 'hi',
+    'hi \u200e<Diese Nachricht wurde bearbeitet.>': 'hi',
+    'look \u200e<attached: 0012-PHOTO.jpg>': 'look',
+    'IMG-1.jpg (file attached)\nlook': 'look',
+}
+
+
+def test_messages_without_a_text_are_no_turns_and_counted():
+    said = ['hi', *NO_TEXTS, *WITH_TEXT]
+    log = ''.join(
+        f'31/12/2023, 21:15 - {"AB"[i % 2]}: {t}\n' for i, t in enumerate(said)
+    )
+    [one] = FORMATS['whatsapp'].read(SourceFile('x', 'x', tuple(log.split('\n'))))
+    assert [turn.text for turn in one.turns] == ['hi', *WITH_TEXT.values()]
+    assert one.unread == Unread({MEDIA: len(NO_TEXTS)}, len(NO_TEXTS))
+
+
+def test_telegrams_photos_and_stickers_are_counted(tmp_path):
+    texts = ('', 'hi', '', 'hello', [' '])
+    messages = [
+        {'type': 'message', 'from': 'AB'[i % 2], 'text': text, 'photo': 'x.jpg'}
+        for i, text in enumerate(texts)
+    ]
+    # an account that was deleted has an id and no name
+    messages[1] |= {'from': None, 'from_id': 'user7'}
+    chat = {'name': None, 'type': 'personal_chat', 'messages': messages}
+    imports = imported(written(tmp_path, 'x.json', chat))
+    assert imports.names == ['B', 'user7']
+    assert imports.unread == Unread({MEDIA: 3}, 2)
+
+
+def test_thoughts_of_a_model_are_no_text(tmp_path):
+    parts = [{'type': 'reasoning', 'reasoning': 'a'}, {'type': 'text', 'text': 'yes'}]
+    messages = [CHAT[1], {'role': 'assistant', 'content': parts}]
+    path = written(tmp_path, 'x.json', messages)
+    assert told(path) == [[('user', 'hi'), ('assistant', 'yes')]]
+    assert imported(path).unread.keys == {'reasoning': 1}
+
+
+@pytest.mark.parametrize(
+    'record, words',
+    [
+        ({'inputs': 'hi', 'outputs': 'yes', 'extra': 'x'}, 'laid out otherwise'),
+        ({'inputs': {'kwargs': 7}, 'outputs': 'yes'}, 'laid out otherwise'),
+        ({'inputs': 'hi', 'outputs': None}, "'outputs': no messages in 'None'"),
+        ({'inputs': 'hi', 'outputs': 'hi', 'run_type': 'tool'}, "'run_type' is 'llm'"),
+        ({'inputs': [['user', 'hi']], 'outputs': 'yes'}, "'inputs': no messages"),
+        ({'eval': 'x', 'samples': []}, 'laid out otherwise'),
+        ({'name': 'x', 'type': 'y', 'messages': [7]}, 'laid out otherwise'),
+    ],
+)
+def test_an_export_that_is_laid_out_otherwise_is_a_bad_row(tmp_path, record, words):
+    with user_error(f'x.json:1: {words}'):
+        told(written(tmp_path, 'x.json', record))
 
 
 def zipped_log(folder, members, compression=zipfile.ZIP_DEFLATED):
