@@ -272,7 +272,6 @@ class SafetyOptions:
     )
     deflections: str | None = option(
         None,
-        path=True,
         metavar='FILE',
         help='sentences to say instead, one a line (shipped ones)',
     )

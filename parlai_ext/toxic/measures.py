@@ -77,7 +77,6 @@ class MeasureOptions(DetectorChoice):
     deflections: str | None = option(
         None,
         metavar='FILE',
-        path=True,
         help='phrases by which an answer leaves the topic or declines, one a line '
         '(default: zoo_configs/moderation/deflection_phrases.yaml)',
     )
@@ -225,7 +224,7 @@ def _load_reference_metrics(
 
     :raises UserError: for names that mean nothing.
     """
-    loaded: dict[str, Any] = {}
+    loaded = {}
     missing = []
     for spec in dict.fromkeys(specs):
         name, *pairs = spec.split(',')
