@@ -73,7 +73,7 @@ def test_a_dry_run_with_a_missing_system_says_why(tmp_path, capsys):
     opt = opt_of(tmp_path, [gone, GOOD])
     with user_error(f"^system 'gone': model_file: .*{GONE}"):
         EvaluateSystems.main(**opt, dry_run=True)
-    assert 'missing    1 systems: gone' in capsys.readouterr().out
+    assert 'missing    1 system: gone' in capsys.readouterr().out
     assert EvaluateSystems.main(**opt, dry_run=True, skip_missing=True).dialogues == 6
 
 
@@ -82,4 +82,4 @@ def test_a_dry_run_with_a_missing_judge_says_why(tmp_path, capsys):
     opt = opt_of(tmp_path, [GOOD], scorer=judge)
     with user_error(f'^scorer fed: its judge: model_file: .*{GONE}'):
         EvaluateSystems.main(**opt, dry_run=True, skip_missing=True)
-    assert 'missing    1 systems: judge' in capsys.readouterr().out
+    assert 'missing    1 system: judge' in capsys.readouterr().out
