@@ -40,12 +40,12 @@ def opt_of(tmp_path, targets, **keys):
     return protocol(tmp_path, targets, [ECHO], **made)
 
 
-FIRST = r"^system 'bad': .* all of its 3 dialogues.*raised RuntimeError: the tokenizer"
+FIRST = r"^system 'bad': .* all of its 3 dialogues.*RuntimeError.*; so did worse$"
 
 
 @pytest.mark.parametrize('command', [EvaluateSystems, CollectDialogues])
 def test_a_target_that_fails_in_every_dialogue_is_an_error(tmp_path, command):
-    opt = opt_of(tmp_path, [stub('Raises', 'bad'), GOOD])
+    opt = opt_of(tmp_path, [stub('Raises', 'bad'), GOOD, stub('Raises', 'worse')])
     for _ in range(2):  # also when nothing is left to be played
         with user_error(FIRST):
             command.main(**opt)
