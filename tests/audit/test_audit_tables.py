@@ -288,6 +288,7 @@ FLIP = '10 of 10 pairs flip'
                 # the order is reversed, by less than chance explains
                 (by_opener(-0.01, 1, 0, 5), FAILS, [f'{FLIP}, 0 of which both']),
                 (plain, HOLDS, []),
+                (lambda *pair: None, LEFT_OUT, ['one scorer only']),
             )
         ),
         (by_opener(1, 2), AB, {}, 'variance', NOT_SHOWN, []),
