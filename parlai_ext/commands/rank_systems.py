@@ -56,10 +56,7 @@ class RankSystems(Command):
         run = self.existing_run
         with run.lock():
             signature, folder = choose_scores(run, opt['scores'])
-            options = {
-                **scores_rule(run, signature),
-                **flag_values(RankingOptions, opt),
-            }
+            options = scores_rule(run, signature) | flag_values(RankingOptions, opt)
             scores = read_run_scores(run, signature, options)
             ranking = rank_scores(scores, human)
             path, page = run.root / f'{folder}{NAME}', run.root / 'report.html'
