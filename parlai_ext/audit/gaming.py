@@ -89,7 +89,7 @@ class SidePlayer:
         :raises UserError: when nothing can be played, or this is another scorer now.
         """
         from parlai_ext.scoring.score_run import (
-            build_scorer,
+            ChosenScorer,
             require_named_scorer,
             score_signature,
         )
@@ -111,7 +111,7 @@ class SidePlayer:
             name = section.get('name')
             given = {'name': name} if name == options.scores else {}
             require_named_scorer(section, given)
-        scorer = build_scorer(section, machine, named_by_user=True)
+        scorer = ChosenScorer(section).build(machine)
         signature = score_signature(scorer, about.given)
         then = audited.scores.scorer_signature
         if signature != then:

@@ -249,7 +249,13 @@ class WaitingTasks:
         ]
         if not fitting:
             return None
-        group = min(fitting, key=lambda one: self._rank(one, loaded))
+
+        def rank(group: Group) -> tuple[int, int, int]:
+            number, task = self._groups[group][0]
+            to_load = sum(task.weights[name] for name in group if name not in loaded)
+            return to_load, self._busy[group], number
+
+        group = min(fitting, key=rank)
         number, task = heapq.heappop(self._groups[group])
         if not self._groups[group]:
             del self._groups[group]
@@ -261,11 +267,6 @@ class WaitingTasks:
         Note that no worker is busy with a task any more.
         """
         self._busy[frozenset(task.weights)] -= 1
-
-    def _rank(self, group: Group, loaded: Collection[str]) -> tuple[int, int, int]:
-        number, task = self._groups[group][0]
-        to_load = sum(task.weights[name] for name in group if name not in loaded)
-        return to_load, self._busy[group], number
 
 
 class JobTasks(WaitingTasks):

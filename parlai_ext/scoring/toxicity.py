@@ -537,11 +537,12 @@ def load_detectors(
     """
     sections = [detector_section(one, named_by_user=named_by_user) for one in specs]
 
-    from parlai_ext.scoring.score_run import prepared_scorer
+    from parlai_ext.scoring.score_run import ChosenScorer
 
     prepared: dict[str, Any] = {}
     for section in sections:
-        detector = prepared_scorer(section, models, named_by_user=named_by_user)
+        chosen = ChosenScorer(section, named_by_user=named_by_user)
+        detector = chosen.prepared(models)
         title = detector_title(section)
         if title in prepared:
             raise UserError(

@@ -16,7 +16,7 @@ from parlai_ext.scoring.chatmatch.game import (
 )
 from parlai_ext.scoring.chatmatch.scorer import ChatMatch, ChatMatchGame
 from parlai_ext.scoring.judged_items import judged_scoring_items
-from parlai_ext.scoring.score_run import build_scorer
+from parlai_ext.scoring.score_run import ChosenScorer
 from tests.support.bench_samples import judged_dialogue
 from tests.support.chatmatch_samples import QUIZ, chatmatch_options, game
 from tests.support.on_cpu import CPU
@@ -165,7 +165,7 @@ def test_a_judge_out_of_the_mini_zoo_gives_fluency():
     from parlai_ext.commands import plugin
 
     plugin.register()
-    one = build_scorer({'name': 'chatmatch'}, CPU)
+    one = ChosenScorer({'name': 'chatmatch'}).build(CPU)
     scored = one.score_dialogues([game(QUIZ)], [range(10)])[0]
     assert -50 <= values(scored, None, 'ann')['fluency'] < 0
 
