@@ -32,8 +32,12 @@ from parlai_ext.ranking.intervals import (
     system_means,
 )
 from parlai_ext.ranking.pairs import flipped_pairs
-from parlai_ext.ranking.separation import DialoguesNeeded, dialogues_needed, fold_games
-from parlai_ext.ranking.standings import significantly_better
+from parlai_ext.ranking.standings import (
+    DialoguesNeeded,
+    dialogues_needed,
+    fold_games,
+    significantly_better,
+)
 from parlai_ext.ranking.variance_shares import (
     REST,
     VarianceShares,

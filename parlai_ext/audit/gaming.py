@@ -49,7 +49,7 @@ from parlai_ext.isolation.own_records import (
 from parlai_ext.judge_check.perturbations import PARROTS
 from parlai_ext.ranking.intervals import Floats, system_means
 from parlai_ext.ranking.pairs import Placing, difference, lift, place_newcomer
-from parlai_ext.ranking.separation import dialogues_needed
+from parlai_ext.ranking.standings import dialogues_needed
 from parlai_ext.results.tables import ScoreTables, read_tables
 from parlai_ext.scoring.base import Scorer
 from parlai_ext.store import RunFolder

@@ -132,7 +132,7 @@ def try_before_run(
         print('\n'.join(result.lines()))
         result.refuse_missing(asked.protocol, options.skip_missing)
     if trials.pilot:
-        from parlai_ext.collect.pilot import pilot
+        from parlai_ext.collect.preflight import pilot
 
         plan = plan_to_try(options, machine)
         run = RunFolder.existing_or_none(options.run_dir)

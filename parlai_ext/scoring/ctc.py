@@ -23,13 +23,13 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
 from parlai_ext.scoring.base import (
     FROM,
+    NO_KNOWLEDGE,
     Items,
     ItemScore,
     Scorer,
     model_option,
 )
 from parlai_ext.scoring.english import LEFT_OUT
-from parlai_ext.scoring.items import NO_KNOWLEDGE
 from parlai_ext.view.text import single_spaced
 
 ENGAGING, KNOWLEDGE = 'Engaging', 'Uses Knowledge'  # as USR's annotators call them

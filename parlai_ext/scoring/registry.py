@@ -74,9 +74,9 @@ SCORERS = {
     'embedding_greedy': 'parlai_ext.scoring.embedding:EmbeddingGreedy',
     'bertscore': 'parlai_ext.scoring.bertscore:BertScore',
     **DETECTORS,
-    'stance': 'parlai_ext.scoring.safety:Stance',
-    'deflection': 'parlai_ext.scoring.safety:Deflection',
-    'non_answer': 'parlai_ext.scoring.safety:NonAnswer',
+    'stance': 'parlai_ext.scoring.toxicity:Stance',
+    'deflection': 'parlai_ext.scoring.toxicity:Deflection',
+    'non_answer': 'parlai_ext.scoring.toxicity:NonAnswer',
 }
 DEFAULT = 'learned'  # where none is named
 WITH_REFERENCES = 'learned_references'  # of imports whose judged turns all have some

@@ -19,8 +19,13 @@ from parlai.core.opt import Opt
 from parlai.utils import logging
 
 from parlai_ext.core.options import Flags, option, options_from_opt, options_of
-from parlai_ext.data.recorded_answers import RecordedAnswer
-from parlai_ext.data.toxic_pairs import FOLDS, ToxicData, ToxicPair, choose_pairs
+from parlai_ext.data.toxic_pairs import (
+    FOLDS,
+    RecordedAnswer,
+    ToxicData,
+    ToxicPair,
+    choose_pairs,
+)
 from parlai_ext.engines.machine import Machine
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.ranking.detection import prompt_means

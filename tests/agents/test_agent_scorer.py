@@ -20,7 +20,7 @@ from parlai_ext.core.options import options_of
 from parlai_ext.scoring.base import ItemScore, Scorer
 from parlai_ext.scoring.chatmatch.game import ChatMatchOptions
 from parlai_ext.scoring.chatmatch.scorer import ChatMatch
-from parlai_ext.scoring.followups import FollowUps, Sides
+from parlai_ext.scoring.fed import FollowUps, Sides
 from parlai_ext.scoring.score_run import choose_scorer, score_run
 from parlai_ext.tasks.dialogues.agents import DefaultTeacher
 from tests.support.chatmatch_samples import QUIZ, game

@@ -16,7 +16,7 @@ from parlai_ext.bench.agreement import (
 )
 from parlai_ext.core.nouns import Dialogue, HumanJudgement, Utterance
 from parlai_ext.scoring.base import ItemScore, Scorer
-from parlai_ext.scoring.followups import FollowUps, Sides
+from parlai_ext.scoring.fed import FollowUps, Sides
 from parlai_ext.scoring.score_run import score_dialogues
 from tests.support.scoring_samples import CuttingJudge, KnownJudge, known_fed
 from tests.support.user_error import user_error

@@ -20,7 +20,7 @@ from parlai_ext.core.nouns import Question, System
 from parlai_ext.models.hf_likelihood import TurnVectorizer
 from parlai_ext.models.judge_names import judge_system
 from parlai_ext.models.parlai_likelihood import AgentVectorizer, keep_double_attention
-from parlai_ext.scoring.followups import FollowUps, Sides
+from parlai_ext.scoring.fed import FollowUps, Sides
 from parlai_ext.systems.parlai_agents import load_system
 from tests.support.causal_models import one_by_one
 from tests.support.families import FAMILIES

@@ -15,8 +15,14 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from parlai_ext.commands.score_dialogues import ScoreDialogues
 from parlai_ext.core.options import options_of, read_options
 from parlai_ext.scoring.base import ScoringItem
-from parlai_ext.scoring.fed import Fed, FedOptions, followup_score
-from parlai_ext.scoring.followups import FollowUps, Sides, load_followups
+from parlai_ext.scoring.fed import (
+    Fed,
+    FedOptions,
+    FollowUps,
+    Sides,
+    followup_score,
+    load_followups,
+)
 from tests.support.fed_samples import by_hand, judge, string_loss
 from tests.support.on_cpu import models_on_cpu
 from tests.support.scoring_samples import (

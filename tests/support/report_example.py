@@ -11,8 +11,7 @@ from parlai_ext.core.nouns import (
     ScoredDialogue,
 )
 from parlai_ext.ranking.intervals import Estimate
-from parlai_ext.ranking.separation import Separation
-from parlai_ext.ranking.standings import Rating, ScoreBounds, Standing
+from parlai_ext.ranking.standings import Rating, ScoreBounds, Separation, Standing
 from parlai_ext.results.ranking import (
     Agreement,
     Failures,
