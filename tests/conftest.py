@@ -5,7 +5,6 @@ One thread for each test process: tiny models are slower with more.
 import gc
 import os
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -32,12 +31,12 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 gc.disable()
 
 
-def pytest_collection_finish() -> None:
+def pytest_collection_finish():
     gc.enable()
 
 
 @pytest.fixture(autouse=True, scope='module')
-def small_collections() -> None:
+def small_collections():
     """
     Let what is there before a file of tests be out of the collector's way: whoever
     drops a model collects, and would walk through all of torch each time.
@@ -47,7 +46,7 @@ def small_collections() -> None:
 
 
 @pytest.fixture(autouse=True, scope='session')
-def no_power_cuts() -> Iterator[None]:
+def no_power_cuts():
     """
     Skip fsync, which only a power cut would miss.
     """
@@ -57,7 +56,7 @@ def no_power_cuts() -> Iterator[None]:
 
 
 @pytest.fixture
-def data_in_tmp_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def data_in_tmp_path(tmp_path, monkeypatch):
     """
     Let models and data lie in the folder of the test.
     """
@@ -65,9 +64,7 @@ def data_in_tmp_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True, scope='session')
-def own_folders(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[None]:
+def own_folders(tmp_path_factory):
     """
     Let tests, and the commands that they start, note and keep nothing in the real home
     folder; agents of tests are trusted, so that a test can look into them.
@@ -80,7 +77,7 @@ def own_folders(
 
 
 @pytest.fixture
-def models_here(monkeypatch: pytest.MonkeyPatch) -> None:
+def models_here(monkeypatch):
     """
     Let models be loaded in this process, as trusted ones are: each process of their own
     would take a second.
@@ -90,8 +87,16 @@ def models_here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parlai_agents, 'is_trusted', lambda system: True)
 
 
+@pytest.fixture(scope='module')
+def module_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """
+    A folder for what all tests of a file share.
+    """
+    return tmp_path_factory.mktemp('module')
+
+
 @pytest.fixture(scope='session')
-def gpt2_folder(tmp_path_factory: pytest.TempPathFactory) -> str:
+def gpt2_folder(tmp_path_factory):
     """
     The folder of a tiny GPT-2 with a byte-level tokenizer, which no test changes.
     """
@@ -101,7 +106,17 @@ def gpt2_folder(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture(scope='session')
-def chat_folder(tmp_path_factory: pytest.TempPathFactory) -> str:
+def encoder_folder(tmp_path_factory):
+    """
+    The folder of a tiny sentence encoder, which no test changes.
+    """
+    from tests.support.tiny_trained import make_encoder
+
+    return make_encoder(tmp_path_factory.mktemp('encoder'))
+
+
+@pytest.fixture(scope='session')
+def chat_folder(tmp_path_factory):
     """
     The folder of a tiny Llama with a chat template, which no test changes.
     """

@@ -13,7 +13,7 @@ import time
 import traceback
 from collections.abc import Iterable, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 
@@ -22,53 +22,36 @@ from parlai_ext.core.errors import first_line, nearest
 from parlai_ext.view.progress import bar_of
 from parlai_ext.view.table import shown_table
 from parlai_ext.view.text import duration, one_line
-from torture import Trials
 
-
-@dataclass(frozen=True)
-class Part:
-    """
-    A part of the suite.
-
-    :param trials: module and class of its trials.
-    :param minutes: that it took on two shared cores (docs/torture.md).
-    """
-
-    what: str
-    trials: str
-    minutes: int
-
-
-PARTS: dict[str, Part] = {
+# by part: the class of its trials, what is tried, and the minutes that it took on two
+# shared cores (docs/torture.md)
+PARTS = {
     # nothing is lost
-    'flips': Part('bytes flipped and files cut in a run', 'flips:Flips', 10),
-    'kills': Part('kills of commands that write', 'disturbed:Kills', 16),
-    'disk_full': Part('disks that fill up', 'disturbed:FullDisks', 2),
-    'writers': Part('several writers in one folder', 'disturbed:Writers', 2),
+    'flips': ('disturbed:Flips', 'bytes flipped and files cut in a run', 10),
+    'kills': ('disturbed:Kills', 'kills of commands that write', 16),
+    'disk_full': ('disturbed:FullDisks', 'disks that fill up', 2),
+    'writers': ('disturbed:Writers', 'several writers in one folder', 2),
     # nothing gets in
-    'misbehaving': Part('systems, endpoints that misbehave', 'misfits:Misfits', 9),
-    'strings': Part('strings on pages, in a terminal', 'strings:Strings', 10),
-    'models': Part('malicious models, in each use', 'models:Models', 5),
-    'no_network': Part('commands that are to ask nobody', 'disturbed:Traced', 8),
+    'misbehaving': ('misfits:Misfits', 'systems, endpoints that misbehave', 9),
+    'strings': ('strings:Strings', 'strings on pages, in a terminal', 10),
+    'models': ('models:Models', 'malicious models, in each use', 5),
+    'no_network': ('disturbed:Traced', 'commands that are to ask nobody', 8),
 }
 MEMORY = '/dev/shm'  # a folder in memory, for thousands of small files
 # of one thread each: a fork takes only the thread that forks
 ONE_THREAD = {f'{name}_NUM_THREADS': '1' for name in ('OMP', 'OPENBLAS', 'MKL')}
 
 
-@dataclass(frozen=True)
+@dataclass
 class Figure:
     """
-    The result of a part.
-
-    :param failures: a line for each trial that was not held, with the command that
-        makes it again.
-    :param complete: False when a signal ended the part.
+    The result of a part, with a line for each trial that was not held; it is not
+    complete when a signal ended it.
     """
 
     what: str
-    tried: int
-    failures: tuple[str, ...] = ()
+    tried: int = 0
+    failures: list[str] = field(default_factory=list)
     seconds: float = 0.0
     complete: bool = True
 
@@ -76,12 +59,7 @@ class Figure:
 @dataclass(frozen=True)
 class Settings:
     """
-    How much is tried, and where.
-
-    :param folder: for files; it is removed after the suite.
-    :param share: of the trials of each part, above 0, at most 1.
-    :param seed: decides every random choice.
-    :param trial: the number of the only trial to make; all when `None`.
+    How much is tried, in which folder: a share of the trials, or one by its number.
     """
 
     folder: Path
@@ -98,63 +76,51 @@ class Settings:
         size = min(count, max(1, round(count * self.share)))
         return sorted(random.Random(self.seed).sample(range(count), size))
 
-    def command(self, part: str, number: int) -> str:
-        """
-        Return the command that makes one trial again.
-        """
-        return f'python -m torture {part} --seed {self.seed} --trial {number}'
 
-
-def try_all(part: str, trials: Trials, settings: Settings) -> Figure:
+def try_all(part: str, settings: Settings) -> Figure:
     """
-    Make the trials of a part and count those that were held.
+    Make the trials of a part in a folder of its own and count those that were held.
 
-    An exception of a trial is a trial that was not held. After Ctrl-C the figure is
-    that of the trials until then.
+    A trial that raises was not held; a part that breaks down counts as one such trial.
+    After Ctrl-C the figure is that of the trials until then.
     """
-    failures: list[str] = []
-    tried, complete = 0, True
-    numbers = settings.numbers(trials.count)
-    with bar_of(part, len(numbers), unit='trial') as bar:
-        for number in numbers:
-            # random numbers that depend on nothing else
-            rng = random.Random(f'{settings.seed} {part} {number}')
-            try:
-                problem = trials.trial(number, rng)
-            except KeyboardInterrupt:
-                complete = False
-                break
-            except Exception as error:
-                place = traceback.extract_tb(error.__traceback__)[-1]
-                where = f'{Path(place.filename).name}:{place.lineno}'
-                problem = f'{type(error).__name__} at {where}: {first_line(error)}'
-            tried += 1
-            if problem:
-                failures.append(f'{problem} [{settings.command(part, number)}]')
-            bar.set_postfix_str(f'{len(failures)} not held', refresh=False)
-            bar.update(1)
-    return Figure(part, tried, tuple(failures), complete=complete)
+    trials, what, _ = PARTS[part]
+    figure, begin, number = Figure(f'{part}: {what}'), time.perf_counter(), 0
 
+    def count(problem: str | BaseException) -> None:
+        if isinstance(problem, BaseException):
+            place = traceback.extract_tb(problem.__traceback__)[-1]
+            where = f'{Path(place.filename).name}:{place.lineno}'
+            problem = f'{type(problem).__name__} at {where}: {first_line(problem)}'
+        figure.tried += 1
+        if problem:
+            again = f'python -m torture {part} --seed {settings.seed} --trial {number}'
+            figure.failures.append(f'{problem} [{again}]')
 
-def run_part(name: str, settings: Settings) -> Figure:
-    """
-    Run a part in a folder of its own and return its figure. A part that breaks down
-    counts as a trial that was not held.
-    """
-    begin = time.perf_counter()
-    folder = settings.folder / name
+    folder = settings.folder / part
     folder.mkdir()
-    what = f'{name}: {PARTS[name].what}'
-    module, _, kind = PARTS[name].trials.partition(':')
+    module, _, name = trials.partition(':')
     try:
-        with closing(getattr(import_module(f'torture.{module}'), kind)(folder)) as part:
-            figure = replace(try_all(name, part, settings), what=what)
+        with closing(getattr(import_module(f'torture.{module}'), name)(folder)) as made:
+            numbers = settings.numbers(made.count)
+            with bar_of(part, len(numbers), unit='trial') as bar:
+                for number in numbers:
+                    # random numbers that depend on nothing else
+                    rng = random.Random(f'{settings.seed} {part} {number}')
+                    try:
+                        count(made.trial(number, rng))
+                    except Exception as error:
+                        count(error)
+                    not_held = f'{len(figure.failures)} not held'
+                    bar.set_postfix_str(not_held, refresh=False)
+                    bar.update(1)
     except KeyboardInterrupt:
-        figure = Figure(what, 0, complete=False)
+        figure.complete = False
     except (Exception, SystemExit) as error:
-        line = f'{type(error).__name__}: {error} [{settings.command(name, 0)}]'
-        figure = Figure(f'{name} (ended early)', 1, (line,))
-    return replace(figure, seconds=time.perf_counter() - begin)
+        figure.what += ' (ended early)'
+        count(error)
+    figure.seconds = time.perf_counter() - begin
+    return figure
 
 
 def report(figures: Iterable[Figure]) -> str:
@@ -162,13 +128,8 @@ def report(figures: Iterable[Figure]) -> str:
     Return the figures as a table, and below it every trial that was not held.
     """
     rows = [
-        (
-            one.what,
-            f'{one.tried:,}',
-            f'{one.tried - len(one.failures):,}',
-            duration(one.seconds),
-        )
-        for one in figures
+        (f.what, f'{f.tried:,}', f'{f.tried - len(f.failures):,}', duration(f.seconds))
+        for f in figures
     ]
     lines = [*shown_table(['what was tried', 'tried', 'held', 'time'], rows).lines()]
     for figure in figures:
@@ -184,8 +145,7 @@ def main(args: Sequence[str] | None = None) -> int:
     held, 130 after Ctrl-C.
     """
     parser = argparse.ArgumentParser(prog='python -m torture', description=__doc__)
-    names = ', '.join(PARTS)
-    parser.add_argument('name', nargs='*', help=f'of {names} (all)')
+    parser.add_argument('name', nargs='*', help=f'of {", ".join(PARTS)} (all)')
     parser.add_argument('--share', type=float, default=1.0, help='of the trials (1.0)')
     parser.add_argument('--seed', type=int, default=0, help='of random choices (0)')
     parser.add_argument('--trial', type=int, help='make only this trial again')
@@ -197,7 +157,7 @@ def main(args: Sequence[str] | None = None) -> int:
         parser.error(f'--share: {options.share} is not above 0 and at most 1')
     os.environ.update(ONE_THREAD, TOKENIZERS_PARALLELISM='false')
     chosen = options.name or list(PARTS)
-    minutes = round(sum(PARTS[name].minutes for name in chosen) * options.share)
+    minutes = round(sum(PARTS[name][2] for name in chosen) * options.share)
     if options.trial is None:
         print(f'about {minutes} minutes on two shared cores', file=sys.stderr)
     figures: list[Figure] = []
@@ -210,7 +170,7 @@ def main(args: Sequence[str] | None = None) -> int:
         os.environ['XDG_CONFIG_HOME'] = f'{folder}/configuration'
         settings = Settings(Path(folder), options.share, options.seed, options.trial)
         for name in chosen:
-            figures.append(run_part(name, settings))
+            figures.append(try_all(name, settings))
             # at once, too, in case that the machine does not live to see the table
             print(report(figures[-1:]), file=sys.stderr, flush=True)
             if not figures[-1].complete:

@@ -1,18 +1,9 @@
 """
-Commands that write files are disturbed, then given again: they are ended by a signal,
-their disk fills up, or others write into the same folder.
-
-A trial holds if the command ended as it should and said one line (nothing, for
-SIGKILL), no finished file of dialogues or scores is touched again, and the second
-command ends with the files of an undisturbed run.
-
-All commands run under strace, too: held if the command does its work, and the kernel
-saw no attempt of it, or of a program that it started, to connect or send to an address
-of the internet protocols. No option or variable says "offline".
+Commands are disturbed: by signals, a full disk, other writers, damaged files; and their
+connections are watched.
 """
 
 import errno
-import itertools
 import json
 import os
 import random
@@ -22,75 +13,57 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
+from fnmatch import fnmatch
 from pathlib import Path
 
 from parlai_ext.commands.signals import exit_code
+from parlai_ext.core.errors import UserError
 from tests.support.small_run import files_of
-from torture import Trials
-from torture.commands import Command, last_line
-from torture.inputs import CASES, WRITING, differences, quiet, write_inputs
+from torture.inputs import CASES, TABLE, WRITING
+from torture.trials import Command, Trials, differences, run_here
 
-PATIENCE = 300.0  # seconds until a command is said to hang
+ROOT = Path(__file__).parents[1]
 BLOCK = 4096  # bytes, of a disk
+CUT_SHARE = 0.25  # of the damaged files; the others have a byte flipped
 ATTEMPTS = 8  # to disturb a command before it has ended
-# the plug-in prepares ParlAI in the child, as in a process of its own, and our
-# `__main__` changes the path of modules
-NOT_IMPORTED = ('parlai_internal', '__main__', 'parlai_ext.__main__', 'torture')
+Ended = tuple[Command, str]  # a command, and what is wrong with its end
 
 
-class Trees(Trials):
+class Disturbed(Trials):
     """
-    The folders in which cases begin, and the files with which they end.
+    Disturbs each command that writes files, in turns, and gives it again. A trial holds
+    if the command ended as it should, no finished file of dialogues or scores is
+    touched again, and the second command ends with the files of an undisturbed run.
 
-    Commands run in one folder, ``work``, since some write its path.
+    :ivar ends: the files with which a case ends.
+    :ivar steps: the number of its changes of files.
     """
 
     names = list(WRITING)
 
     def __init__(self, folder: Path):
         super().__init__(folder)
-        self.work = folder / 'work'
         self.ends: dict[str, dict[str, bytes]] = {}
         self.seconds: dict[str, float] = {}
         self.steps: dict[str, int] = {}
-        self.logs = (folder / f'{number:06d}.err' for number in itertools.count())
 
     def trial(self, number: int, rng: random.Random) -> str:
         name = self.names[number % len(self.names)]
-        problem = self.disturb_case(name, rng)
-        return problem and f'{name}: {problem}'
+        self.prepare(name)
+        for attempt in range(ATTEMPTS):
+            self.begin(CASES[name].after)
+            child, problem = self.disturb(name, rng, attempt)
+            if child.code != 0:
+                break
+        problem = problem or self.wrong_end(name)
+        return problem and f'{name}, first ended with {child.code}: {problem}'
 
-    def disturb_case(self, name: str, rng: random.Random) -> str:
+    def disturb(self, name: str, rng: random.Random, attempt: int) -> Ended:
         """
-        Disturb a case; return what did not hold.
+        Run a case, disturbed; return its command and what is wrong with its end.
         """
         raise NotImplementedError
-
-    def start(
-        self, name: str, step: int | None = None, number: int = signal.SIGKILL
-    ) -> Command:
-        """
-        Start the command of a case in ``work``.
-        """
-        return Command(CASES[name].args, self.work, next(self.logs), step, number)
-
-    def begin(self, name: str) -> None:
-        """
-        Make ``work`` what it is before a case.
-        """
-        start = self.folder / f'start-{name}'
-        if not start.exists():
-            inputs = self.folder / 'inputs'
-            if not inputs.exists():
-                with quiet():
-                    write_inputs(inputs)
-            self._copy(inputs)
-            for earlier in CASES[name].after.split():
-                self._finish(earlier)
-            shutil.copytree(self.work, start)
-        self._copy(start)
 
     def prepare(self, name: str) -> None:
         """
@@ -99,34 +72,14 @@ class Trees(Trials):
 
         :raises RuntimeError: when the case does not end as it did before.
         """
-        if name in self.ends:
-            return
-        self.begin(name)
-        for module in self._finish(name)[1]:
-            if not module.startswith(NOT_IMPORTED):
-                with suppress(Exception):
-                    __import__(module)
-        self.ends[name] = files_of(self.work)
-        self.begin(name)
-        begin = time.perf_counter()
-        self.steps[name], _ = self._finish(name)
-        self.seconds[name] = time.perf_counter() - begin
-        if changed := differences(self.ends[name], files_of(self.work)):
-            raise RuntimeError(f'{name} does not end as before: {", ".join(changed)}')
-
-    def disturbed(self, name: str, run: Callable[[int], Command]) -> Command:
-        """
-        Begin a case until it is disturbed before its end; return its command, ended.
-
-        :param run: runs the case; takes the number of the attempt.
-        """
-        self.prepare(name)
-        for attempt in range(ATTEMPTS):
-            self.begin(name)
-            child = run(attempt)
-            if child.code != 0:
-                break
-        return child
+        for _ in range(0 if name in self.ends else 2):
+            self.begin(CASES[name].after)
+            begin = time.perf_counter()
+            self.steps[name] = self.finish(CASES[name].run)
+            self.seconds[name] = time.perf_counter() - begin
+            end = files_of(self.work)
+            if changed := differences(self.ends.setdefault(name, end), end):
+                raise RuntimeError(f'{name} ends in other ways: {", ".join(changed)}')
 
     def wrong_end(self, name: str) -> str:
         """
@@ -134,33 +87,14 @@ class Trees(Trials):
         ends with the files of an undisturbed run and touches no finished shard.
         """
         before = self._finished()
-        child = self.start(name)
-        status = child.wait_or_kill(PATIENCE)
-        changed = differences(self.ends[name], files_of(self.work))
-        if status == 1 and CASES[name].once and not changed:
-            return child.wrong_lines()
-        if status != 0:
-            return f'run again, it ended with {status}: {last_line(child.output)}'
-        if changed:
+        again = self.start(CASES[name].run)
+        if problem := again.problem(*(0, 1) if CASES[name].once else (0,)):
+            return f'run again: {problem}'
+        if changed := differences(self.ends[name], files_of(self.work)):
             return f'other files in the end: {", ".join(changed)}'
         now = self._finished()
         touched = [path for path, when in before.items() if now[path] != when]
         return f'made again: {", ".join(touched)}' if touched else ''
-
-    def _finish(self, name: str) -> tuple[int, list[str]]:
-        """
-        Run a case in ``work`` to its end; return the number of its changes of files and
-        the names of its modules.
-        """
-        child = self.start(name)
-        if child.wait() != 0:
-            raise RuntimeError(f'{name}: {child.output[-400:]}')
-        steps, modules = json.loads(child.log.with_suffix('.json').read_text())
-        return steps, modules
-
-    def _copy(self, folder: Path) -> None:
-        shutil.rmtree(self.work, ignore_errors=True)
-        shutil.copytree(folder, self.work)
 
     def _finished(self) -> dict[str, tuple[int, int]]:
         """
@@ -175,48 +109,31 @@ class Trees(Trials):
         }
 
 
-class Kills(Trees):
+class Kills(Disturbed):
     """
-    Ends each command that writes files by a signal, in turns: half of the times just
-    before a change of a file, else at any time. (The first seconds of a new Python are
-    those of tests/commands/test_signals.py.)
+    Ends commands by a signal: half of the times just before a change of a file, else at
+    any time. (The first seconds of a new Python are those of
+    tests/commands/test_signals.py.)
     """
 
     count = 200
     signals = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 
-    def disturb_case(self, name: str, rng: random.Random) -> str:
+    def disturb(self, name: str, rng: random.Random, attempt: int) -> Ended:
         number = rng.choice(self.signals)
-
-        def kill(attempt: int) -> Command:
-            if rng.random() < 0.5:
-                child = self.start(name, rng.randrange(self.steps[name]), number)
-            else:
-                child = self.start(name)
-                if child.wait(rng.uniform(0, self.seconds[name])) is not None:
-                    return child
-                child.send(number)
-            child.wait_or_kill(PATIENCE)
-            return child
-
-        ended = self.disturbed(name, kill)
+        step = rng.randrange(self.steps[name]) if rng.random() < 0.5 else None
+        child = self.start(CASES[name].run, step=step, number=number)
+        if step is None and child.wait(rng.uniform(0, self.seconds[name])) is None:
+            child.send(number)
         right = -number if number == signal.SIGKILL else exit_code(number)
-        problem = ''
-        if ended.code is None:
-            problem = f'still there after {PATIENCE:.0f} s'
-        elif ended.code not in (0, right):  # 0: it had done its work before
-            problem = f'exit code {ended.code}: {last_line(ended.output)}'
-        elif ended.code > 0:
-            problem = ended.wrong_lines()
-        problem = problem or self.wrong_end(name)
-        return problem and f'{signal.Signals(number).name}: {problem}'
+        return child, child.problem(0, right)  # 0: it had done its work before
 
 
-class FullDisks(Trees):
+class FullDisks(Disturbed):
     """
-    Fills the disk of each command that writes files, in turns; one time in five names
-    run out, not bytes. The disk is in memory and is mounted for this, which only root
-    may do: for others there is no trial.
+    Fills the disk of commands; one time in five names run out, not bytes. The disk is
+    in memory and is mounted for this, which only root may do: for others there is no
+    trial.
     """
 
     count = 50
@@ -236,50 +153,37 @@ class FullDisks(Trees):
         if self.count:
             subprocess.run(['umount', '-l', str(self.disk)], check=True)
 
-    def disturb_case(self, name: str, rng: random.Random) -> str:
-        with_names, share = rng.random() < 0.2, rng.random()
-
-        def start_on_full_disk(attempt: int) -> Command:
-            self.fill(name, share / 2**attempt, with_names)
-            child = self.start(name)
-            child.wait_or_kill(PATIENCE)
-            (self.disk / 'ballast').unlink(missing_ok=True)
-            shutil.rmtree(self.disk / 'many', ignore_errors=True)
-            return child
-
-        ended = self.disturbed(name, start_on_full_disk)
-        if ended.code == 0:
-            problem = 'it did not notice'
-        elif ended.code != 1:
-            problem = f'exit code {ended.code}: {last_line(ended.output)}'
-        elif os.strerror(errno.ENOSPC) not in ended.output:
-            problem = f'it said {last_line(ended.output)}'
-        else:
-            problem = ended.wrong_lines()
-        problem = problem or self.wrong_end(name)
-        return problem and f'at most {share:.3f} of what is needed: {problem}'
+    def disturb(self, name: str, rng: random.Random, attempt: int) -> Ended:
+        self.fill(name, rng.random() / 2**attempt, with_names=rng.random() < 0.2)
+        child = self.start(CASES[name].run)
+        problem = child.problem(1)
+        if not problem and os.strerror(errno.ENOSPC) not in child.output:
+            problem = f'it said {child.output[-300:]}'
+        shutil.rmtree(self.disk / 'ballast')
+        return child, problem
 
     def fill(self, name: str, share: float, with_names: bool) -> None:
         """
         Leave a share of the bytes, or names, that the command's files will need.
         """
         ends, there = self.ends[name], files_of(self.work)
+        ballast = self.disk / 'ballast'
+        ballast.mkdir()
+        disk = os.statvfs(self.disk)
         if with_names:
             left = int(share * max(1, len(ends) - len(there)))
-            (self.disk / 'many').mkdir()
-            for k in range(os.statvfs(self.disk).f_favail - left):
-                (self.disk / 'many' / str(k)).touch()
+            for k in range(disk.f_favail - left):
+                (ballast / str(k)).touch()
         else:
             blocks = [
                 sum(-(-len(d) // BLOCK) for d in f.values()) for f in (ends, there)
             ]
             left = int(share * max(1, blocks[0] - blocks[1]))
-            disk = os.statvfs(self.disk)
-            with (self.disk / 'ballast').open('wb') as file:
+            with (ballast / 'bytes').open('wb') as file:
                 os.posix_fallocate(file.fileno(), 0, (disk.f_bavail - left) * BLOCK)
 
 
-class Writers(Trees):
+class Writers(Disturbed):
     """
     Starts two or three writers at once: in half of the trials stages of one run, in the
     others the same command several times, every command in turns.
@@ -294,7 +198,7 @@ class Writers(Trees):
         if number % 2:
             name = self.names[number // 2 % len(self.names)]
             return self.write_at_once(name, name, [name] * several, rng)
-        names = [rng.choice(self.stages) for _ in range(several)]
+        names = rng.choices(self.stages, k=several)
         return self.write_at_once(rng.choice(self.stages), self.stages[-1], names, rng)
 
     def write_at_once(
@@ -308,56 +212,118 @@ class Writers(Trees):
         """
         for name in {*names, end}:
             self.prepare(name)
-        self.begin(start)
+        self.begin(CASES[start].after)
         children = []
         longest = max(self.seconds[name] for name in names)
         for name in names:
-            children.append(self.start(name))
+            children.append(self.start(CASES[name].run))
             time.sleep(rng.uniform(0, longest / 2) * rng.randrange(2))
-        problems = []
-        for child in children:
-            status = child.wait_or_kill(PATIENCE)
-            if status not in (0, 1):
-                problems.append(f'one ended with {status}: {last_line(child.output)}')
-            elif status == 1:
-                problems.append(child.wrong_lines())
-        problems = [*filter(None, [*problems, self.wrong_end(end)])]
-        label = f'{" + ".join(names)} where {start} begins'
-        return f'{label}: {"; ".join(problems)}' if problems else ''
+        problems = [child.problem(0, 1) for child in children]
+        if problem := '; '.join(filter(None, [*problems, self.wrong_end(end)])):
+            return f'{" + ".join(names)} where {start} begins: {problem}'
+        return ''
+
+
+# ---- damaged files
+
+
+class Flips(Trials):
+    """
+    Flips a byte of a file of a run, or cuts the file, every file equally often; then
+    commands read it. A trial holds if one names the file in one line, or if the files
+    are in the end what they were; white space in JSON is no content. Nothing else may
+    be written than before, and no other exception come than `UserError`.
+    """
+
+    count = 10_000
+
+    def __init__(self, folder: Path):
+        super().__init__(folder)
+        self.begin('')
+        for name in TABLE['damaged'].split():
+            self.finish(CASES[name].run)
+        self.run, self.intact_run = self.work / 'run', folder / 'intact'
+        shutil.copytree(self.run, self.intact_run)
+        self.intact = files_of(self.run)
+        self.names = sorted(name for name, data in self.intact.items() if data)
+
+    def trial(self, number: int, rng: random.Random) -> str:
+        name = self.names[number % len(self.names)]
+        data = self.intact[name]
+        at = rng.randrange(len(data))
+        flipped = bytes([data[at] ^ rng.randrange(1, 256)]) + data[at + 1 :]
+        is_cut = rng.random() < CUT_SHARE
+        (self.run / name).write_bytes(data[:at] + (b'' if is_cut else flipped))
+        try:
+            problem = self._read_damaged(name)
+        finally:
+            shutil.rmtree(self.run)
+            shutil.copytree(self.intact_run, self.run)
+        return problem and f'{name}: {problem}'
+
+    def _read_damaged(self, path: str) -> str:
+        """
+        Let commands read a damaged file, in this process, until one names it; return
+        what did not hold.
+        """
+        readers = TABLE['readers'].items()
+        names = next(names for part, names in readers if fnmatch(path, part))
+        for name in names.split():
+            try:
+                run_here(CASES[name].run, self.work)
+            except UserError as error:
+                line = str(error)
+                if '\n' in line:
+                    return f'{name} ended in several lines'
+                return '' if path in line else f'{name} named something else: {line}'
+            changed = {*differences(self.intact, files_of(self.run))} - {path}
+            if changed:
+                return f'{name} wrote something else: {", ".join(sorted(changed))}'
+        now = _json_or_bytes((self.run / path).read_bytes())
+        return '' if now == _json_or_bytes(self.intact[path]) else 'nobody noticed'
+
+
+def _json_or_bytes(data: bytes) -> object:
+    try:
+        return json.loads(data)
+    except ValueError:
+        return data
 
 
 # ---- no network
 
-ROOT = Path(__file__).parents[1]
 STRACE = shutil.which('strace')
 # a connection, or something that is sent without one
 ATTEMPT = re.compile(r'\b(?:connect|sendto|sendmsg|sendmmsg)\(.*sa_family=AF_INET6?\b')
 FORBIDDEN = re.compile('.*(OFFLINE|PROXY).*', re.IGNORECASE)  # variables
 
 
-class Traced(Trees):
+class Traced(Trials):
     """
-    Runs every command under strace.
+    Runs every command under strace. A trial holds if the command does its work, and the
+    kernel saw no attempt of it, or of a program that it started, to connect or send to
+    an address of the internet protocols. No option or variable says "offline".
     """
 
-    names = list(CASES)
     count = len(CASES)
 
-    def disturb_case(self, name: str, rng: random.Random) -> str:
-        if STRACE is None:
-            raise RuntimeError('strace is needed to measure what is asked')
-        self.begin(name)
-        words = [sys.executable, '-m', 'parlai_ext', *CASES[name].args]
-        return attempts_problem(words, self.work)
+    def trial(self, number: int, rng: random.Random) -> str:
+        name, case = list(CASES.items())[number]
+        self.begin(case.after)
+        words = [sys.executable, '-m', 'parlai_ext', *case.run.split()]
+        problem = attempts_problem(words, self.work)
+        return problem and f'{name}: {problem}'
 
 
 def attempts_problem(words: Sequence[str], folder: Path) -> str:
     """
-    Return what did not hold when a program ran, in the environment of a user who has
-    said nothing of being offline; '' if it did its work and asked nobody.
+    Return what did not hold when a program ran under strace; '' if it did its work and
+    asked nobody.
     """
-    trace = folder.parent / f'{folder.name}.trace'
-    strace = [str(STRACE), '-f', '--seccomp-bpf', '-e', 'trace=network', '-o', trace]
+    if STRACE is None:
+        raise RuntimeError('strace is needed to measure what is asked')
+    trace = folder.with_suffix('.trace')
+    strace = [STRACE, '-f', '--seccomp-bpf', '-e', 'trace=network', '-o', str(trace)]
     environment = {k: v for k, v in os.environ.items() if not FORBIDDEN.match(k)}
     environment |= {'PYTHONPATH': str(ROOT), 'OMP_NUM_THREADS': '1'}
     environment['HF_HOME'] = str(folder / 'hub')  # empty: no model is known before
@@ -367,17 +333,11 @@ def attempts_problem(words: Sequence[str], folder: Path) -> str:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
+        timeout=300,
     )
-    if attempts := attempts_in(trace.read_text(errors='replace')):
+    lines = trace.read_text(errors='replace').split('\n')
+    if attempts := [line for line in lines if ATTEMPT.search(line)]:
         return f'{len(attempts)} attempts, the first: {attempts[0]}'
     if done.returncode:
-        return f'exit code {done.returncode}: {last_line(done.stderr)}'
+        return f'exit code {done.returncode}: {done.stderr[-300:]}'
     return ''
-
-
-def attempts_in(trace: str) -> list[str]:
-    """
-    Return the lines of a trace that are attempts to reach the network.
-    """
-    return [line for line in trace.split('\n') if ATTEMPT.search(line)]

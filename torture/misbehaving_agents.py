@@ -1,8 +1,5 @@
 """
 Agents of ParlAI that misbehave, each in one way, and one that does not.
-
-Those of `NO_TEXTS` and `TEXTS` say something that is no plain text; the others do
-something.
 """
 
 import itertools
@@ -55,24 +52,18 @@ class Talker(InstantAgent):
     num_words = 5
 
 
-class Says(FixedResponseAgent):
+class Raises(FixedResponseAgent):
     """
-    Says words that are an option of its.
-    """
-
-
-class Raises(Says):
-    """
-    Raises its words in the place of a reply.
+    Raises the words that are its option in the place of a reply.
     """
 
     def act(self) -> NoReturn:
         raise RuntimeError(self.fixed_response)
 
 
-class Fails(Says):
+class Fails(FixedResponseAgent):
     """
-    Raises its words when it is made.
+    Raises the words that are its option when it is made.
     """
 
     def __init__(self, opt: Any, shared: Any = None):
@@ -89,102 +80,84 @@ class WithoutWords(Exception):
         raise RuntimeError('no words')
 
 
-def misfit(**methods: Callable[..., Any]) -> type[Talker]:
-    """
-    Return a class of agents with methods in the place of those of a `Talker`.
-    """
-    return type('Misfit', (Talker,), methods)
+# what an agent has in the place of methods of `Talker`
+Methods = dict[str, Callable[..., Any]]
 
 
-def says(text: Any) -> type[Talker]:
-    """
-    Return a class of agents that say one text.
-    """
-    return misfit(act=lambda self: Message(id=self.id, text=text, episode_done=False))
+def _says(text: Any) -> Methods:
+    return {'act': lambda self: Message(id=self.id, text=text, episode_done=False)}
 
 
-def raises(error: BaseException, *names: str) -> type[Talker]:
-    """
-    Return a class of agents some of whose methods, by default `act`, raise.
-    """
-
-    def method(self: Talker, *args: Any, **kwargs: Any) -> NoReturn:
+def _raises(error: BaseException, *names: str) -> Methods:
+    def method(*args: Any, **kwargs: Any) -> NoReturn:
         raise error
 
-    return misfit(**dict.fromkeys(names or ('act',), method))
+    return dict.fromkeys(names or ('act',), method)
 
 
-def acts(*deeds: Callable[[], object]) -> type[Talker]:
-    """
-    Return a class of agents that do something before each reply.
-    """
-
+def _does(*deeds: Callable[[], object]) -> Methods:
     def act(self: Talker) -> Message:
         for deed in deeds:
             deed()
         return Talker.act(self)
 
-    return misfit(act=act)
+    return {'act': act}
 
 
-def change_what_was_heard(self: Talker, observation: Any) -> Any:
-    """
-    Change the observation that was given, in the place of `observe`.
-    """
+def _change_what_was_heard(self: Talker, observation: Any) -> Any:
     for key in ('text', 'id') if 'text' in observation else ():
         observation.force_set(key, 'changed')
     return Talker.observe(self, observation)
 
 
-AGENTS: dict[str, type[Talker]] = {
-    **{name: says(text) for name, text in {**NO_TEXTS, **TEXTS}.items()},
-    'NoText': misfit(act=lambda self: Message(id=self.id, episode_done=False)),
-    'NoReply': misfit(act=lambda self: None),
-    'ListReply': misfit(act=lambda self: ['tea']),
-    'FewerReplies': misfit(batch_act=lambda self, observations: [self.act()]),
-    'HangsAtAct': acts(lambda: time.sleep(10**6)),
+AGENTS: dict[str, Methods] = {
+    **{name: _says(text) for name, text in {**NO_TEXTS, **TEXTS}.items()},
+    'NoText': {'act': lambda self: Message(id=self.id, episode_done=False)},
+    'NoReply': {'act': lambda self: None},
+    'ListReply': {'act': lambda self: ['tea']},
+    'FewerReplies': {'batch_act': lambda self, observations: [self.act()]},
+    'HangsAtAct': _does(lambda: time.sleep(10**6)),
     # in C code, which looks at no signal
-    'LoopsAtAct': acts(lambda: all(itertools.repeat(True))),
-    'CrashesAtLoad': raises(RuntimeError('no\nsuch \x1b[31mdevice'), '__init__'),
-    'CrashesAtAct': raises(RuntimeError('the tokenizer\nis \x1b[31mgone')),
-    'CrashesAtObserve': raises(KeyError('text'), 'observe'),
+    'LoopsAtAct': _does(lambda: all(itertools.repeat(True))),
+    'CrashesAtLoad': _raises(RuntimeError('no\nsuch \x1b[31mdevice'), '__init__'),
+    'CrashesAtAct': _raises(RuntimeError('the tokenizer\nis \x1b[31mgone')),
+    'CrashesAtObserve': _raises(KeyError('text'), 'observe'),
     # it cannot be cloned for another dialogue, nor be reset
-    'CrashesAtReset': raises(RuntimeError('there is one'), 'reset', 'clone'),
-    'RaisesWithBadWords': raises(WithoutWords()),
-    'OutOfMemory': acts(lambda: 'x' * 10**13),
-    'OutOfMemoryAtLoad': misfit(
-        __init__=lambda *args, **more: [b'x' * 2**26 for _ in itertools.count()]
-    ),
-    'RaisesRecursion': misfit(act=lambda self: self.act()),
-    'RaisesSystemExit': raises(SystemExit(0)),
-    'RaisesKeyboardInterrupt': raises(KeyboardInterrupt()),
-    'RaisesGeneratorExit': raises(GeneratorExit()),
-    'EndsTheProcess': acts(lambda: os._exit(0)),
+    'CrashesAtReset': _raises(RuntimeError('there is one'), 'reset', 'clone'),
+    'RaisesWithBadWords': _raises(WithoutWords()),
+    'OutOfMemory': _does(lambda: 'x' * 10**13),
+    'OutOfMemoryAtLoad': {
+        '__init__': lambda *args, **more: [b'x' * 2**26 for _ in itertools.count()]
+    },
+    'RaisesRecursion': {'act': lambda self: self.act()},
+    'RaisesSystemExit': _raises(SystemExit(0)),
+    'RaisesKeyboardInterrupt': _raises(KeyboardInterrupt()),
+    'RaisesGeneratorExit': _raises(GeneratorExit()),
+    'EndsTheProcess': _does(lambda: os._exit(0)),
     # as a fault in native code does
-    'KillsTheProcess': acts(lambda: os.kill(os.getpid(), signal.SIGSEGV)),
-    'ChangesWhatItHeard': misfit(observe=change_what_was_heard),
-    'PrintsRubbish': acts(
+    'KillsTheProcess': _does(lambda: os.kill(os.getpid(), signal.SIGSEGV)),
+    'ChangesWhatItHeard': {'observe': _change_what_was_heard},
+    'PrintsRubbish': _does(
         lambda: print('\x1b]0;owned\x07' + 'x' * 1000),
         lambda: print('error: everything is lost', file=sys.stderr),
     ),
-    'ClosesOutput': acts(lambda: sys.stdout.close()),
-    'WritesFiles': acts(lambda: Path('manifest.json').write_text('{}')),
-    'ChangesFolder': acts(lambda: os.chdir('..')),
-    'SeedsRandomNumbers': acts(
+    'ClosesOutput': _does(lambda: sys.stdout.close()),
+    'WritesFiles': _does(lambda: Path('manifest.json').write_text('{}')),
+    'ChangesFolder': _does(lambda: os.chdir('..')),
+    'SeedsRandomNumbers': _does(
         lambda: random.seed(1),
         lambda: np.random.seed(1),
         lambda: torch.manual_seed(1),
         lambda: torch.set_default_dtype(torch.float64),
         lambda: torch.set_grad_enabled(False),
     ),
-    'StartsThreads': acts(
+    'StartsThreads': _does(
         lambda: threading.Thread(target=threading.Event().wait).start()
     ),
-    'TakesSignals': acts(
+    'TakesSignals': _does(
         lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
         lambda: signal.signal(signal.SIGTERM, signal.SIG_IGN),
     ),
 }
-for class_name, agent in AGENTS.items():
-    agent.__name__ = agent.__qualname__ = class_name
-globals().update(AGENTS)  # where a roster's `module:Class` finds them
+for name, methods in AGENTS.items():  # where a roster's `module:Class` finds them
+    globals()[name] = type(name, (Talker,), methods)

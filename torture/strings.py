@@ -1,10 +1,7 @@
 """
-A hundred hostile strings, wherever others' words are shown: in what commands print in a
-terminal, and on the pages that they write, in a real browser.
-
-Held: no script ran, no address was asked, no string became an element of a page; each
-is shown as it is, hidden characters by their stand-ins; no character that a terminal
-would obey has reached it.
+A hundred hostile strings, in what commands print in a terminal, and on the pages that
+they write, in a real browser. Held: no script ran, no address was asked, none became an
+element; each is shown as it is; no character that a terminal obeys has reached it.
 """
 
 from __future__ import annotations
@@ -18,21 +15,11 @@ import threading
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from parlai_ext.commands.command import run_directly
+from parlai_ext.core.errors import UserError
 from tests.support.browser import BROWSER, MISSING, READER, Browser
-from tests.support.forked import Forked
 from tests.support.hostile_strings import CANARY, RUN, SCRIPTS, TEXTS
-from torture import Trials
-from torture.inputs import (
-    AGENTS,
-    PEOPLE,
-    TABLE,
-    load_libraries,
-    protocol_of,
-    write_rows,
-)
+from torture.inputs import TABLE
+from torture.trials import Trials, run_here
 
 STRINGS = (*SCRIPTS, *TEXTS)
 DEADLINE = 300.0  # seconds for the commands of one string
@@ -59,101 +46,56 @@ class Strings(Trials):
         super().__init__(folder)
         if BROWSER is None:
             raise RuntimeError(MISSING)
-        load_libraries(folder / 'first')
         self.browser = WatchedBrowser(folder / 'profile')
         self.browser.__enter__()
+        self.lay_out(TABLE['string_files'], _words('tea'))
+        with contextlib.suppress(UserError):  # some of the systems fail
+            run_here(TABLE['strings'][0], self.work)
 
     def close(self) -> None:
         self.browser.__exit__(None, None, None)
 
     def trial(self, number: int, rng: random.Random) -> str:
-        text, folder = STRINGS[number], self.folder / str(number)
-        write_files(folder, text)
-        problem = printed_problem(folder, text)
-        if not problem and not (folder / 'run' / 'report.html').exists():
+        text, problem = STRINGS[number], ''
+        self.lay_out(TABLE['string_files'], _words(text))
+        for line in TABLE['strings']:
+            # no argument of a program holds a null byte
+            if not problem and ('TEXT' not in line or '\0' not in text):
+                problem = self.printed_problem(line, text)
+        if not problem and not (self.work / 'run' / 'report.html').exists():
             problem = 'no report'
-        for page in sorted(folder.rglob('*.html')):
+        for page in sorted(self.work.rglob('*.html')):
             problem = problem or self.browser.problem(page, text)
         return problem and f'{text[:60]!r}: {problem}'
 
+    def printed_problem(self, line: str, text: str) -> str:
+        """
+        Run a command in a terminal of its own and return what of its output is wrong.
+        """
+        ours, theirs = os.openpty()
+        child = self.start(line, {'TEXT': text}, terminal=theirs)
+        os.close(theirs)
 
-# ---- in a terminal
+        def read() -> None:
+            with contextlib.suppress(OSError), child.log.open('ab') as log:
+                while part := os.read(ours, 65536):
+                    log.write(part)
 
-
-def printed_problem(folder: Path, text: str) -> str:
-    """
-    Run the commands in a terminal of their own and return what of their output is
-    wrong.
-    """
-    ours, theirs = os.openpty()
-    parts: list[bytes] = []
-
-    def work() -> None:
-        for number in range(3):
-            os.dup2(theirs, number)
-        os.chdir(folder)
-        for line in TABLE['strings']:
-            # no argument of a program holds a null byte
-            if 'TEXT' not in line or '\0' not in text:
-                words = [text if word == 'TEXT' else word for word in line.split()]
-                with contextlib.suppress(SystemExit):
-                    run_directly(words[0], words[1:])
-
-    def read() -> None:
-        with contextlib.suppress(OSError):
-            while part := os.read(ours, 65536):
-                parts.append(part)
-
-    reader = threading.Thread(target=read)
-    child = Forked(work, folder / 'output.txt')
-    os.close(theirs)
-    reader.start()  # after the fork, which takes only the thread that forks
-    child.wait_or_kill(DEADLINE)
-    reader.join()
-    os.close(ours)
-    shown = b''.join(parts).decode('utf-8', 'backslashreplace')
-    if child.code != 0:
-        return f'exit code {child.code}: {(shown + child.output)[-300:]}'
-    if match := ACTING.search(shown):
-        place = shown[max(0, match.start() - 60) : match.end() + 20]
-        return f'it reached the terminal: {place!r}'
-    return ''
+        reader = threading.Thread(target=read)
+        reader.start()  # after the fork, which takes only the thread that forks
+        child.wait_or_kill(DEADLINE)
+        reader.join()
+        os.close(ours)
+        if match := ACTING.search(child.output):
+            place = child.output[max(0, match.start() - 60) : match.end() + 20]
+            return f'it reached the terminal: {place!r}'
+        return child.problem(0, 1, 2)
 
 
-def write_files(folder: Path, text: str) -> None:
-    """
-    Write the files that the commands read.
-    """
+def _words(text: str) -> dict[str, str]:
     # ParlAI's parser takes a value that begins with a dash for an option
-    words = f' {text}' if text.startswith('-') else text
-
-    def says(agent: str = 'Says', **opt: str) -> dict[str, Any]:
-        return {'model': f'{AGENTS}:{agent}', 'fixed_response': words, **opt}
-
-    targets = {'ann': 'Says', 'dan': 'Says', 'bob': 'Raises', 'eve': 'Fails'}
-    agents = {name: says(agent) for name, agent in targets.items()}
-    protocol = protocol_of(agents, {'cem': says()})
-    protocol |= {'num_dialogues': 1, 'ranking': {'bootstraps': 5}}
-    files: dict[str, Any] = {
-        'protocol': protocol,
-        'wrong': {**protocol, text: text},
-        'named': {'targets': [{'name': text, 'opt': says()}]},
-        'agent': {'targets': [{'name': 'ann', 'opt': says(model=text)}]},
-        'file': {'targets': [{'name': 'ann', 'opt': {'model_file': text, text: text}}]},
-    }
-    folder.mkdir()
-    for name, data in files.items():
-        (folder / f'{name}.yaml').write_text(yaml.safe_dump(data))
-    people = [(text, 'Overall', 1, text), ('ann', text, text, text)]
-    write_rows(folder / 'people.csv', PEOPLE, people)
-    turns = [{'id': who, 'text': text, 'episode_done': False} for who in (text, 'you')]
-    line = {'dialog': [turns, turns], 'context': [], 'metadata_path': text}
-    (folder / 'talks.jsonl').write_text(json.dumps(line) + '\n')
-    (folder / 'words.txt').write_text('grunk\n')
-    head = ('id', 'toxic', 'answer')
-    write_rows(folder / 'toxic.csv', head, [(k, f'{text} {k}', text) for k in range(4)])
-    answers = [(who, k, text) for who in (text[:40], 'old') for k in range(4)]
-    write_rows(folder / 'answers.csv', ('system', 'id', 'answer'), answers)
+    value = f' {text}' if text.startswith('-') else text
+    return {'WORDS': value, 'NAME': text[:40], 'TEXT': text}
 
 
 # ---- on pages

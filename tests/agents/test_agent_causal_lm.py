@@ -5,12 +5,10 @@
 import json
 import math
 import shutil
-from pathlib import Path
 
 import pytest
 import torch
 from parlai.core.message import Message
-from parlai.scripts.eval_model import EvalModel
 from parlai.scripts.train_model import TrainModel
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -37,17 +35,14 @@ def bases(tmp_path_factory):
 @pytest.fixture(scope='module')
 def trained(tmp_path_factory, bases):
     """
-    A model after a short training, and ParlAI's reports of validation and test.
+    Return the file of a model after a short training, whose base is gone.
     """
     home = tmp_path_factory.mktemp('trained')
     base = shutil.copytree(bases['llama'], home / 'base')
-    data = pairs(home)
-    opt = training(data, home / 'model', hf_model=str(base))
-    untrained = {k: v for k, v in opt.items() if k not in ('model_file', 'optimizer')}
-    before = EvalModel.main(**untrained, datatype='test')
-    valid, test = TrainModel.main(**opt, num_epochs=8)
+    opt = training(pairs(home), home / 'model', hf_model=str(base))
+    TrainModel.main(**opt, num_epochs=8)
     shutil.rmtree(base)
-    return home / 'model', data, before, test
+    return home / 'model'
 
 
 def pairs(folder):
@@ -133,15 +128,8 @@ def test_the_tracks_recipe_learns_the_whole_line_with_two_new_tokens(bases, tmp_
     assert ours == pytest.approx(theirs, rel=1e-5)
 
 
-def test_training_teaches_the_answers(trained):
-    # every answer is the same, so that little uncertainty is left
-    _, _, before, after = trained
-    assert float(after['ppl']) < float(before['ppl']) / 4
-    assert float(after['token_acc']) > float(before['token_acc'])
-
-
-def test_a_trained_model_plays_without_its_base(trained):
-    player = loaded({'model_file': str(trained[0])})
+def test_a_trained_model_gives_the_taught_answer_without_its_base(trained):
+    player = loaded({'model_file': str(trained)})
     [reply] = player.respond(heard(player, ['you like tea']))
     assert reply.text == 'you want warm bread'
 
@@ -166,16 +154,13 @@ def test_only_the_last_layers_learn(bases, tmp_path):
     TrainModel.main(**training(data, tmp_path / 'model', **more), num_epochs=1)
     weights = torch.load(tmp_path / 'model', weights_only=True)['model']
     base = AutoModelForCausalLM.from_pretrained(bases['llama']).state_dict()
-    prefix = 'decoder.network.'
-    last = max(name.split('.')[2] for name in base if name.startswith('model.layers.'))
-    changed = {
-        name.removeprefix(prefix)
-        for name, weight in weights.items()
-        if name.startswith(prefix)
-        and not torch.equal(weight, base[name.removeprefix(prefix)])
-    }
-    assert changed
-    assert all(name.startswith(f'model.layers.{last}.') for name in changed)
+    changed = [
+        name
+        for name, weight in base.items()
+        if not torch.equal(weights[f'decoder.network.{name}'], weight)
+    ]
+    # of two layers
+    assert changed and all(name.startswith('model.layers.1.') for name in changed)
 
 
 def test_more_layers_than_there_are_is_a_line_about_the_option(bases):
@@ -188,7 +173,7 @@ def test_more_layers_than_there_are_is_a_line_about_the_option(bases):
     [{'../x.json': '{}', 'config.json': '{}'}, {'a.py': ''}, {'config.json': 1}],
 )
 def test_a_dictionary_with_other_files_is_refused(texts, trained, tmp_path):
-    for path in Path(trained[0]).parent.glob('model*'):
+    for path in trained.parent.glob('model*'):
         shutil.copy(path, tmp_path / path.name)
     (tmp_path / 'model.dict').write_text(json.dumps(texts))
     with user_error('dict_file: .*model.dict'):

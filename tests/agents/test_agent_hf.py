@@ -3,14 +3,13 @@ ext:hf at the table: what its prompt is, how a reply ends, the options, and what
 model is: the content of its files.
 """
 
-import json
 import pickle
-import shutil
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
+from transformers import AutoModelForCausalLM
 
 from parlai_ext.core.nouns import System
 from parlai_ext.systems import families, hub, pretrained
@@ -21,7 +20,16 @@ from parlai_ext.systems.parlai_agents import load_system, samples
 from parlai_ext.systems.resolve import resolve
 from parlai_ext.systems.safe.safetensors_file import same_bits
 from parlai_ext.systems.spending import spending_of
-from tests.support.family_hf import FAMILIES, OPT, TEMPLATE, make_model
+from tests.support.family_hf import (
+    COMMIT,
+    FAMILIES,
+    OPT,
+    REPO,
+    TEMPLATE,
+    cached,
+    make_model,
+)
+from tests.support.malicious_pickles import Call
 from tests.support.no_network import refuse_connections
 from tests.support.talk import after_turns, heard
 from tests.support.tiny_models import sentences
@@ -197,11 +205,10 @@ def test_a_long_conversation_is_cut_from_the_front(tmp_path):
     path = make_model(tmp_path, 'llama', template=TEMPLATE, max_position_embeddings=40)
     player = loaded({**OPT, 'hf_model': path}, system_prompt='you like old song')
     participant = after_turns(player, sentences(9))
-    found = prompt_text(player, participant).split()
-    assert found[:6] == ['<s>', '<|system|>', 'you', 'like', 'old', 'song']
-    assert found[7] == '<|user|>'
-    assert ' '.join(found).endswith(f'<|user|> {sentences(9)[8]} </s> <|assistant|>')
-    assert 20 < len(found) <= 40 - 8
+    found = prompt_text(player, participant)
+    assert found.startswith('<s> <|system|> you like old song </s> <|user|> ')
+    assert found.endswith(f'<|user|> {sentences(9)[8]} </s> <|assistant|>')
+    assert 20 < len(found.split()) <= 40 - 8
     assert player.respond([participant])[0].text
     assert player.agent.usage['cut_messages'] > 0
 
@@ -214,35 +221,7 @@ def test_nothing_said_yet_is_something_to_reply_to(built):
         assert player.respond([participant])[0].text
 
 
-REPO = 'someone/tiny'
-
-
-COMMIT = '0123456789abcdef0123456789abcdef01234567'
-
-
 HF = families.FAMILIES['hugging_face']
-
-
-@pytest.fixture
-def cache(tmp_path, monkeypatch):
-    """
-    A hub cache and no network.
-    """
-    from huggingface_hub import constants
-
-    monkeypatch.setattr(constants, 'HF_HUB_CACHE', str(tmp_path / 'cache'))
-    monkeypatch.setattr(constants, 'HF_HUB_OFFLINE', True)
-    return tmp_path / 'cache'
-
-
-def cached(cache, model):
-    """
-    Put a folder's files into the cache as a repository's `main`.
-    """
-    home = cache / 'models--someone--tiny'
-    (home / 'refs').mkdir(parents=True)
-    (home / 'refs' / 'main').write_text(COMMIT)
-    shutil.copytree(model, home / 'snapshots' / COMMIT)
 
 
 def seat(model, **opt):
@@ -277,37 +256,26 @@ def test_files_and_options_that_change_replies_change_the_identity(model):
 
 def sharded(model):
     """
-    Split the weights into two files with an index.
+    Split the weights into several files with an index; return the files.
     """
-    from safetensors.torch import load_file, save_file
-
-    tensors = load_file(model / 'model.safetensors')
-    names = sorted(tensors)
-    where = {}
-    for i, some in enumerate((names[:5], names[5:]), start=1):
-        file = f'model-0000{i}-of-00002.safetensors'
-        content = {name: tensors[name].contiguous() for name in some}
-        save_file(content, model / file, metadata={'format': 'pt'})
-        where |= dict.fromkeys(some, file)
-    index = {'metadata': {}, 'weight_map': where}
-    (model / 'model.safetensors.index.json').write_text(json.dumps(index))
+    network = AutoModelForCausalLM.from_pretrained(model)
     (model / 'model.safetensors').unlink()
+    network.save_pretrained(model, max_shard_size='20KB')
+    return list(model.glob('model-*'))
 
 
 def test_weights_in_several_files_are_found_read_and_hashed(model):
     n_bytes = load(model).n_bytes
-    sharded(model)
+    _, shard, *_ = sharded(model)
     assert hub.cached_weights(str(model)) == model / 'model.safetensors.index.json'
     assert load(model).n_bytes == n_bytes
     before = identity(seat(model))
-    with open(model / 'model-00002-of-00002.safetensors', 'ab') as file:
-        file.write(b' ')
+    shard.write_bytes(shard.read_bytes() + b' ')
     assert identity(seat(model)) != before
 
 
 def test_with_one_of_several_files_missing_there_are_no_weights(model):
-    sharded(model)
-    (model / 'model-00001-of-00002.safetensors').unlink()
+    sharded(model)[0].unlink()
     assert hub.cached_weights(str(model)) is None
     with user_error('has no weights'):
         hub.fetch_weights(str(model))
@@ -412,27 +380,16 @@ def as_bin(model, content):
     torch.save(content, model / 'pytorch_model.bin')
 
 
-class Trap:
-    """
-    Touches a file when it is unpickled.
-    """
-
-    def __init__(self, marker):
-        self.marker = marker
-
-    def __reduce__(self):
-        return Path.touch, (self.marker,)
-
-
 def test_weights_in_a_pickle_run_nothing(model, tmp_path):
     marker = tmp_path / 'marker'
-    as_bin(model, {'lm_head.weight': Trap(marker)})
+    trap = Call(Path.touch, marker)
+    as_bin(model, {'lm_head.weight': trap})
     # as a system, and as a model without a guard around
     for read in (load, lambda path: load_model(ModelOptions(str(path), device='cpu'))):
         with user_error(f'hf_model: {model}/pytorch_model.bin: refused: it wants to'):
             read(model)
         assert not marker.exists()
-    pickle.loads(pickle.dumps(Trap(marker)))  # the trap does snap
+    pickle.loads(pickle.dumps(trap))  # the trap does snap
     assert marker.exists()
 
 
@@ -522,11 +479,16 @@ def test_a_model_that_can_be_nowhere(name, line, model):
     assert found.startswith(line.format(folder=model))
 
 
-def test_a_misspelt_hf_model_is_named():
-    seat = System('seat', {'model': 'ext:hf', 'hf_modell': 'x'})
-    assert resolve(seat).reason == "hf_modell: unknown; did you mean 'hf_model'?"
-    seat = System('seat', {'model': 'ext:hf', 'hf_dtype': 'float32'})
-    assert resolve(seat).reason.startswith('hf_model: not given')
+@pytest.mark.parametrize(
+    'key, line',
+    [
+        ('hf_modell', "hf_modell: unknown; did you mean 'hf_model'?"),
+        ('hf_dtype', 'hf_model: not given'),
+    ],
+)
+def test_a_misspelt_or_missing_hf_model_is_named(key, line):
+    seat = System('seat', {'model': 'ext:hf', key: 'float32'})
+    assert resolve(seat).reason.startswith(line)
 
 
 def gone(data):

@@ -108,12 +108,11 @@ def test_the_server_on_the_page_of_the_plain_format_works(tmp_path):
 
 def test_the_key_is_in_no_file_and_no_option(tmp_path, url, monkeypatch):
     monkeypatch.setenv('TRY_REMOTE_KEY', KEY)
-    seated = pair(tmp_path, url, remote_key_env='TRY_REMOTE_KEY')
-    found = play(LANES, seated, 6)
-    seated['a'].agent.opt.save(str(tmp_path / 'agent.opt'))
-    (tmp_path / 'dialogues.txt').write_text(repr(found))
+    seated = player(tmp_path, url, remote_key_env='TRY_REMOTE_KEY')
+    seated.respond(heard(seated, ['Hi.']))
+    seated.agent.opt.save(str(tmp_path / 'agent.opt'))
     assert received(url)[0]['key'] == f'Bearer {KEY}'
     files = [path for path in tmp_path.rglob('*') if path.is_file()]
     assert {'agent.opt', 'remote_cache.sqlite'} <= {path.name for path in files}
     assert not any(KEY.encode() in path.read_bytes() for path in files)
-    assert KEY not in repr(vars(seated['a'].agent))
+    assert KEY not in repr(vars(seated.agent))

@@ -13,7 +13,6 @@ from parlai_ext.systems.identity import identity
 from parlai_ext.systems.parlai_agents import load_system, samples
 from parlai_ext.systems.resolve import resolve
 from parlai_ext.systems.safe.load import read_opt
-from tests.support.family_hf import OPT, make_model
 from tests.support.remote_samples import make_remote, received, running_server
 from tests.support.talk import heard, replies_together_and_alone
 from tests.support.user_error import user_error
@@ -178,22 +177,6 @@ def test_an_agent_without_batches_can_be_inside(layer):
     assert reply(player, participant, 'tea') == ('so tea', 'none')
     assert reply(player, participant, BAD)[1] == 'prompt'
     assert reply(player, participant, 'rain') == ('so rain', 'none')
-
-
-def test_the_prompt_of_a_model_inside_holds_what_was_really_said(layer, tmp_path):
-    inner = {**OPT, 'hf_model': make_model(tmp_path, 'gpt2')}
-    player = loaded(layer('Notes', safety_system=inner))
-    participant = player.join()
-    participant.take_as_own('old book')
-    text, _ = reply(player, participant, f'tea {BAD}')
-    participant.hear('rain', 'other')
-    turns = participant.agent.participant.agent.turns
-    assert [(turn.mine, turn.text) for turn in turns] == [
-        (True, 'old book'),
-        (False, f'tea {BAD}'),
-        (True, text),
-        (False, 'rain'),
-    ]
 
 
 def test_eval_model_counts_what_fired(layer, tmp_path):

@@ -3,12 +3,8 @@ Scorers as ParlAI agents: what they are asked of the messages that they observe;
 ParlAI's own commands give the stage's numbers; and scores from elsewhere.
 """
 
-from statistics import mean
-
 import pytest
-from parlai.core.loader import load_agent_module
 from parlai.core.message import Message
-from parlai.core.params import ParlaiParser
 from parlai.scripts.eval_model import EvalModel
 
 from parlai_ext.agents.chatmatch.chatmatch import ChatmatchAgent
@@ -16,9 +12,7 @@ from parlai_ext.agents.fed.fed import FedAgent
 from parlai_ext.agents.scorer.scorer import ScorerAgent
 from parlai_ext.agents.stored_scores.stored_scores import StoredScoresAgent
 from parlai_ext.commands import plugin
-from parlai_ext.core.options import options_of
 from parlai_ext.scoring.base import ItemScore, Scorer
-from parlai_ext.scoring.chatmatch.game import ChatMatchOptions
 from parlai_ext.scoring.chatmatch.scorer import ChatMatch
 from parlai_ext.scoring.fed import FollowUps, Sides
 from parlai_ext.scoring.score_run import choose_scorer, score_run
@@ -29,6 +23,7 @@ from tests.support.scoring_samples import (
     KnownJudge,
     known_fed,
     small_run,
+    stage_means,
 )
 from tests.support.shared_data import shared
 from tests.support.tiny_models import make_generator, sentences
@@ -132,22 +127,10 @@ def test_a_turn_that_does_not_count_is_counted_as_unscored(agent):
     assert act['metrics']['diversity'].value() == -1
 
 
-def test_every_threshold_is_an_option_of_the_agent():
-    parser = ParlaiParser(False, False)
-    load_agent_module('ext:chatmatch').add_cmdline_args(parser)
-    opt = parser.parse_args(['--chatmatch-first-judged', '4'])
-    assert opt['chatmatch_first_judged'] == 4
-    flags = [one.dest('chatmatch') for one in options_of(ChatMatchOptions).values()]
-    assert {opt.get(flag, 'absent') for flag in flags} == {4, None}
-
-
 def test_speakers_that_the_task_names_are_taken(agent):
     names = ['ann', 'bob', 'cy', *['ann', 'bob'] * 3, 'ann']
     act = agent.batch_act([Message({**message(3), 'speakers': names})])[0]
     assert '3 speakers (ann, bob, cy)' in act['reason']
-
-
-SETS = FollowUps({'Wit': Sides((), ('dull',)), 'Joy': Sides(('nice',), ())})
 
 
 @pytest.fixture(autouse=True)
@@ -171,18 +154,8 @@ def followups(tmp_path_factory):
     return str(path)
 
 
-def stage_means(run, signature):
-    found = {}
-    for shard in run.dialogue_shards():
-        for scored in run.scores(signature).read(shard):
-            for score in scored.scores:
-                if score.value is not None:
-                    found.setdefault(score.dimension, []).append(score.value)
-    return {name: mean(values) for name, values in found.items()}
-
-
 @pytest.mark.parametrize(
-    ('agent', 'score', 'own', 'flags'),
+    'agent, score, own, flags',
     [
         ('ext:fed', 'target', None, {}),
         ('ext:fed', 'both', None, {'fed_polarity': 'both', 'fed_tokens': 'sum'}),
@@ -217,7 +190,8 @@ def test_a_run_names_no_scorer_from_outside_for_eval_model(tmp_path):
 
 
 def test_contexts_that_the_judge_cut_are_counted_and_padding_is_not_scored():
-    scorer = known_fed(CuttingJudge(lambda *_: (-1.0,), 7, 1), SETS)
+    followups = FollowUps({'Wit': Sides((), ('dull',))})
+    scorer = known_fed(CuttingJudge(lambda *_: (-1.0,), 7, 1), followups)
     agent = FedAgent({}, {'scorer': scorer, 'opt': {}})
     seen = [
         Message(text=text, context=context, episode_done=True)
@@ -273,7 +247,7 @@ def test_stored_scores_need_no_model():
 
 
 @pytest.mark.parametrize(
-    ('text', 'problem'),
+    'text, problem',
     [
         ('{', 'not JSON'),
         ('[{"scoers": {}}]', 'object 1: key scores: a mapping expected'),

@@ -14,11 +14,8 @@ from parlai.scripts.train_model import TrainModel
 
 from parlai_ext import zoo_configs
 from parlai_ext.commands import plugin
-from parlai_ext.core.nouns import System
-from parlai_ext.systems.parlai_agents import load_system
 from tests.support.families import dialogpt
-from tests.support.talk import replies_together_and_alone, write_pairs
-from tests.support.tiny_models import sentences
+from tests.support.talk import write_pairs
 
 SMALL = {'text_truncate': 48, 'label_truncate': 24, 'learningrate': 1e-2}
 TRAINING = ('model_file', 'learningrate')
@@ -70,15 +67,6 @@ def test_eval_model_of_the_file_repeats_the_report_of_the_training(trained):
         skip_generation=True,
     )
     assert float(report['ppl']) == pytest.approx(float(after['ppl']), rel=1e-5)
-
-
-def test_the_trained_model_generates_in_batches_and_alone(trained):
-    opt = {key: trained[0][key] for key in ('model_file', 'model_name', 'no_cuda')}
-    opt |= {'inference': 'beam', 'beam_size': 2, 'skip_generation': False}
-    player = load_system(System('one', opt))
-    together, alone = replies_together_and_alone(player, sentences(3, 8))
-    assert all(one.text for one in together)
-    assert together == alone
 
 
 def test_interactive_answers(trained, monkeypatch, capsys):

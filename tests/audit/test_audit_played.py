@@ -2,7 +2,6 @@
 Canaries and clones, played against systems that are known to be dull.
 """
 
-import json
 import shutil
 
 import pytest
@@ -13,6 +12,7 @@ from parlai_ext.isolation.own_records import SCORER, note_parts
 from parlai_ext.store import RunFolder
 from parlai_ext.store import manifest as manifests
 from parlai_ext.store.manifest import system_part
+from tests.support.interrupted import interrupted
 from tests.support.published_runs import make_run
 from tests.support.small_run import files_of
 
@@ -95,32 +95,17 @@ def test_the_ranking_of_the_run_stays_as_it_was(fresh, audited):
     assert added == {'audit', 'audit.json', 'audit.csv'}
 
 
-def test_interrupted_anywhere_and_audited_again_ends_the_same(
-    root, audited, monkeypatch
-):
-    write = RunFolder.write_dialogues
-    calls = {'n': 0, 'until': 0}
-
-    def interrupted(self, *args):
-        calls['n'] += 1
-        if calls['n'] > calls['until']:
-            raise KeyboardInterrupt
-        write(self, *args)
-
-    monkeypatch.setattr(RunFolder, 'write_dialogues', interrupted)
+def test_interrupted_anywhere_and_audited_again_ends_the_same(root, audited):
     for until in (3, 7):
-        calls.update(n=0, until=until)
-        with pytest.raises(KeyboardInterrupt):
+        with interrupted(RunFolder, 'write_dialogues', until):
             audit(root)
         assert not (root / 'audit.json').exists()
-    monkeypatch.setattr(RunFolder, 'write_dialogues', write)
     audit(root)
     assert files_of(root) == files_of(audited[0])
 
 
 def test_a_partner_that_has_changed_is_left_out_by_name(root):
-    manifest = json.loads((root / 'manifest.json').read_text())
-    del manifest['checksum']
+    manifest = RunFolder.existing(root).manifest.to_json()
     manifest['partners']['q']['identity'] = 'another'
     manifests.save(root, manifest)
     # the user's own run, or its agents would not be looked at

@@ -2,7 +2,7 @@
 Table 1's three variants of FED against what people said, by pencil and scipy.
 """
 
-import csv
+from dataclasses import replace
 
 import pytest
 from scipy import stats
@@ -20,6 +20,7 @@ from parlai_ext.scoring.fed import FollowUps, Sides
 from parlai_ext.scoring.score_run import score_dialogues
 from tests.support.scoring_samples import CuttingJudge, KnownJudge, known_fed
 from tests.support.user_error import user_error
+from tests.support.written import rows_of_csv
 
 SETS = FollowUps({'Wit': Sides(('nice',), ('dull',)), 'Sense': Sides((), ('what?',))})
 # how likely 'nice', 'dull' and 'what?' are after a bot's word
@@ -72,14 +73,14 @@ def found(chats, human, level='dialogue'):
 
 
 CHATS = [chat('1', 'ab'), chat('2', 'c'), chat('3', 'd'), chat('4', 'b')]
+BROKEN = replace(chat('5', 'ab'), ended_by='bot', reason='empty reply')
 
 
 def test_variants_are_praise_less_complaints_praise_and_complaints():
-    scores = scores_of(CHATS)
+    means = scores_of(CHATS).means
     # dialogue 1: praise -1 and -2, complaints -9 and -7; means -1.5 and -8
-    assert scores.means['FED', 'Wit']['bot', '1'] == pytest.approx(6.5)
-    assert scores.means['w/o neg', 'Wit']['bot', '1'] == pytest.approx(-1.5)
-    assert scores.means['w/o pos', 'Wit']['bot', '1'] == pytest.approx(8.0)
+    for variant, mean in (('FED', 6.5), ('w/o neg', -1.5), ('w/o pos', 8.0)):
+        assert means[variant, 'Wit']['bot', '1'] == pytest.approx(mean)
 
 
 @pytest.mark.parametrize('variant', ['FED', 'w/o neg', 'w/o pos'])
@@ -87,13 +88,10 @@ def test_coefficients_are_those_of_scipy(variant):
     human = {'1': 3.0, '2': 1.0, '3': 2.0, '4': 5.0}
     row = found(CHATS, said(human))['Wit', variant]
     means = [scores_of(CHATS).means[variant, 'Wit']['bot', d] for d in human]
-    people = list(human.values())
-    for name, coefficient in (
-        ('spearman', stats.spearmanr),
-        ('pearson', stats.pearsonr),
-    ):
-        expected = coefficient(means, people).statistic
-        assert row[name]['value'] == pytest.approx(expected)
+    sides = means, list(human.values())
+    expected = [stats.spearmanr(*sides).statistic, stats.pearsonr(*sides).statistic]
+    values = [row[name]['value'] for name in ('spearman', 'pearson')]
+    assert values == pytest.approx(expected)
 
 
 def test_without_praise_there_is_no_value_and_fed_is_the_complaints():
@@ -159,16 +157,15 @@ def test_floors_are_no_part_of_it():
 
 
 def test_a_dialogue_without_a_score_is_dropped_and_counted():
-    broken = Dialogue('5', 'p', 'o', CHATS[0].utterances, 'bot', 'empty reply')
-    row = found([*CHATS, broken], said({'1': 1, '2': 2, '3': 4, '5': 5}))['Wit', 'FED']
+    chats = [*CHATS, BROKEN]
+    row = found(chats, said({'1': 1, '2': 2, '3': 4, '5': 5}))['Wit', 'FED']
     assert (row['n'], row['dropped']) == (3, 1)
 
 
 def test_why_a_system_has_no_score_is_kept_in_every_variant():
-    broken = Dialogue('5', 'p', 'o', chat('5', 'a').utterances, 'bot', 'empty reply')
     fed = known_fed(KnownJudge(lambda *_: (-1.0,)), SETS, polarity='both')
-    [scored] = score_dialogues([broken], fed, first_speaker_only=False)
-    again = rescored(fed, broken, scored, 'w/o pos')
+    [scored] = score_dialogues([BROKEN], fed, first_speaker_only=False)
+    again = rescored(fed, BROKEN, scored, 'w/o pos')
     reasons = {s.reason for s in again.scores if s.system == 'bot'}
     assert reasons == {'it broke the dialogue off: empty reply'}
 
@@ -215,7 +212,6 @@ def test_table_is_narrow_and_says_what_is_missing():
 
 
 def test_the_csv_has_a_row_for_each_variant():
-    rows = list(csv.DictReader(agreement_table(example()['rows']).csv().split('\n')))
-    found = by_variant(rows)
+    found = by_variant(rows_of_csv(agreement_table(example()['rows']).csv()))
     assert len(found) == 6
     assert found['Sense', 'w/o neg']['spearman'] == ''

@@ -3,7 +3,6 @@ A scorer that was fitted on human scores says so, and every table marks it.
 """
 
 import pytest
-import yaml
 
 from parlai_ext.bench.plan import BenchPlan, Variant
 from parlai_ext.bench.published import team_tables
@@ -13,6 +12,7 @@ from parlai_ext.data.judged.cards import card_names
 from parlai_ext.scoring.registry import find_scorer
 from tests.support.bench_samples import Counted, judged_set
 from tests.support.user_error import user_error
+from tests.support.written import written
 
 COMPOSITE = find_scorer('composite')
 
@@ -73,15 +73,15 @@ def test_the_weights_of_composite_say_on_which_sets_they_were_fitted():
 
 
 def test_weights_of_ones_own_say_it_themselves(tmp_path):
-    path = tmp_path / 'mine.yaml'
-    terms = {
-        name: {'centre': 0, 'spread': 1, 'weight': weight}
-        for name, weight in {'likelihood': 0.5, 'relevance': 0.5, 'length': 0}.items()
-    }
-    path.write_text(yaml.safe_dump({'terms': terms}))
-    assert COMPOSITE.from_section({'weights': str(path)}).fitted_on == ()
-    path.write_text(yaml.safe_dump({'terms': terms, 'fitted_on': ['mine']}))
-    assert COMPOSITE.from_section({'weights': str(path)}).fitted_on == ('mine',)
-    path.write_text(yaml.safe_dump({'terms': terms, 'fitted_on': 'mine'}))
+    def fitted_on(**given):
+        terms = {
+            name: {'centre': 0, 'spread': 1, 'weight': 1 / 3}
+            for name in ('likelihood', 'relevance', 'length')
+        }
+        path = written(tmp_path, 'mine.yaml', {'terms': terms, **given})
+        return COMPOSITE.from_section({'weights': str(path)}).fitted_on
+
+    assert fitted_on() == ()
+    assert fitted_on(fitted_on=['mine']) == ('mine',)
     with user_error('mine.yaml:1: fitted_on'):
-        COMPOSITE.from_section({'weights': str(path)})
+        fitted_on(fitted_on='mine')

@@ -12,7 +12,7 @@ from parlai_ext.bench.tables import best_sentence
 from parlai_ext.commands.compare_metrics import CompareMetrics
 from parlai_ext.commands.run_bench import RunBench, read_judged_sets
 from tests.support.user_error import user_error
-from tests.support.written import written
+from tests.support.written import on_one_line, written
 
 SAID = 'tests.support.bench_samples:SaidNumber'
 N = 24
@@ -44,20 +44,18 @@ def responses(lengths=LENGTHS):
 
 def write_csv(folder, name='mine.csv', lengths=LENGTHS):
     lines = ['context,response,system,quality,value,annotator']
-    for k, (text, value) in enumerate(zip(responses(lengths), HUMAN, strict=True)):
-        lines.append(f'question {k},{text},bot,Overall,{value},ann')
+    for text, value in zip(responses(lengths), HUMAN, strict=True):
+        lines.append(f'question {value - 1},{text},bot,Overall,{value},ann')
     (folder / name).write_text('\n'.join(lines) + '\n')
 
 
 def write_jsonl(folder):
     rows = [
         {
-            'context': [f'question {k}'],
-            'response': text,
-            'system': 'bot',
+            **{'context': [f'question {value - 1}'], 'response': text, 'system': 'bot'},
             'annotations': {'Overall': [value]},
         }
-        for k, (text, value) in enumerate(zip(responses(), HUMAN, strict=True))
+        for text, value in zip(responses(), HUMAN, strict=True)
     ]
     written(folder, 'mine.jsonl', rows)
 
@@ -73,13 +71,6 @@ def bench(judged, **options):
     options = {'judged_path': str(judged), 'out': str(out), 'bootstraps': 100} | options
     RunBench.main(**options)
     return out
-
-
-def said(text):
-    """
-    Return a printed text on one line.
-    """
-    return re.sub(r'\s+', ' ', text)
 
 
 @pytest.mark.parametrize(
@@ -111,22 +102,22 @@ def test_two_sets_of_one_name_are_refused(judged):
 
 def test_what_a_bench_file_says_of_an_own_set_holds(judged, tmp_path):
     write_csv(judged)
-    card = judged / 'mine.yaml'
-    card.write_text(CARD)
-    config = tmp_path / 'own.yaml'
-    config.write_text(
-        f'scorers:\n  said: {{name: "{SAID}", sets: ["{card}"]}}\n'
-        f'sets:\n  "{card}": {{max_items: 12}}\n'
-    )
-    out = bench(judged, config=str(config))
+    card = str(written(judged, 'mine.yaml', CARD))
+    scorers = {'said': {'name': SAID, 'sets': [card]}}
+    plan = {'scorers': scorers, 'sets': {card: {'max_items': 12}}}
+    out = bench(judged, config=str(written(tmp_path, 'own.yaml', plan)))
     assert read_bench(out).sets[0].n_drawn == 12
     assert len(read_points(out, 'mine').scores['said']) == 12
+
+
+def last_paragraph(capsys):
+    return on_one_line(capsys.readouterr().out.rsplit('\n\n', 1)[1])
 
 
 def test_the_bench_ends_with_the_scorer_for_these_data(judged, capsys):
     write_csv(judged)
     out = bench(judged, scorers=[SAID])
-    last = said(capsys.readouterr().out.rsplit('\n\n', 1)[1])
+    last = last_paragraph(capsys)
     row = read_bench(out).row(SAID, 'mine', 'turn').correlations['spearman']
     assert row.value == pytest.approx(RHO) and row.low < row.high
     interval = f'1.00 [{row.low:.2f}, {row.high:.2f}]'
@@ -135,10 +126,10 @@ def test_the_bench_ends_with_the_scorer_for_these_data(judged, capsys):
     # length has rho 0; all words are different and nothing is repeated
     assert 'It beats length and overlap.' in last
     assert 'No correlation to beat: distinct and repetition' in last
-    assert said(last).strip() in said((out / 'bench.html').read_text())
+    assert last in on_one_line((out / 'bench.html').read_text())
     assert (out / 'agreement.csv').exists()
     CompareMetrics.main(str(out))
-    assert said(capsys.readouterr().out.rsplit('\n\n', 1)[1]).startswith(last[:60])
+    assert last_paragraph(capsys).startswith(last[:60])
     scores = read_points(out, 'mine').scores
     assert (scores[SAID], scores['length']) == (SAYS, LENGTHS)
 

@@ -8,13 +8,7 @@ import numpy as np
 import pytest
 
 from parlai_ext import zoo_configs
-from parlai_ext.bench.bench_files import (
-    AgreementRow,
-    Bench,
-    ScorerAbout,
-    SetAbout,
-    SetPoints,
-)
+from parlai_ext.bench.bench_files import AgreementRow, SetPoints
 from parlai_ext.bench.published import (
     COEFFICIENTS,
     agreement_here,
@@ -26,6 +20,7 @@ from parlai_ext.bench.published import (
 from parlai_ext.data.judged.cards import card_names, read_card
 from parlai_ext.files.yaml_file import read_file
 from parlai_ext.ranking.agreement import Correlation
+from tests.support.bench_samples import bench_of
 
 TABLES = {table.phase: table for table in published_tables()}
 
@@ -54,36 +49,25 @@ def test_the_sets_of_the_tables_have_cards_with_as_many_qualities():
         assert set(known['qualities']) <= set(read_card(name).qualities)
     for table in TABLES.values():
         assert set(table.rows) <= set(card_names())
-        for name, count in table.qualities.items():
-            assert len(read_card(name).qualities) == count
+        counts = {name: len(read_card(name).qualities) for name in table.qualities}
+        assert counts == table.qualities
 
 
 def bench(values):
     """
     Return a bench of one scorer with these correlations by set and quality.
     """
+    about = {'is_main': True, 'is_overall': False, 'n': 10, 'dropped': 0}
     rows = [
         AgreementRow(
-            'mine',
-            name,
-            'turn',
-            'Overall',
-            quality,
-            is_main=True,
-            is_overall=False,
-            n=10,
-            dropped=0,
+            *('mine', name, 'turn', 'Overall', quality),
+            **about,
             correlations={'spearman': Correlation(value, 10)},
         )
         for name, qualities in values.items()
         for quality, value in qualities.items()
     ]
-    sets = [
-        SetAbout(name, '', '', '', 'turn', 'item', None, tuple(q), 10, 10, 10, 1)
-        for name, q in values.items()
-    ]
-    scorer = ScorerAbout('mine', 'mine', 'mine', 'turn', ('Overall',), False)
-    return Bench((scorer,), tuple(sets), tuple(rows), 0, 10)
+    return bench_of(['mine'], values, rows)
 
 
 def test_a_scorer_is_averaged_over_qualities():
@@ -127,30 +111,27 @@ def test_the_agreement_of_the_paper_stands_beside_ours():
 
 def test_a_bench_s_paper_stands_below_the_scorers_of_its_kind():
     made = bench({'fed_turn': {'Overall': 0.5}, 'usr_topical': {'Overall': -0.25}})
-    [scorer] = made.scorers
     rows = []
     for row in made.rows:
         both = {**row.correlations, 'pearson': Correlation(0.1, 10)}
-        about = {'scorer': 'FED, small', 'is_overall': True, 'correlations': both}
-        rows.append(replace(row, **about))
-    scorers = (replace(scorer, label='FED, small'),)
+        rows.append(replace(row, is_overall=True, correlations=both))
     paper = 'Park et al. 2024, Table 1'
-    whole = replace(made, scorers=scorers, rows=tuple(rows), published=paper)
-    [one] = figure_tables(whole)
+    [one] = figure_tables(replace(made, rows=tuple(rows), published=paper))
     # Table 1 of the paper, and means by pencil
-    rows = one.table.rows
-    assert rows[:2] == [
-        ('FED, small', '10.0 / 50.0', '10.0 / −25.0', '10.0 / 12.5'),
-        ('published: FED, DialoGPT-large', '11.9 / 9.4', '−7.1 / −6.9', '2.4 / 1.2'),
-    ]
-    bleu = next(row for row in rows if row[0] == 'published: BLEU-2')
-    assert bleu[1:] == ('– / –', '45.9 / 46.2', '45.9 / 46.2 (1)')
+    rows = {row[0]: row[1:] for row in one.table.rows}
+    expected = {
+        'mine': ('10.0 / 50.0', '10.0 / −25.0', '10.0 / 12.5'),
+        'published: FED, DialoGPT-large': ('11.9 / 9.4', '−7.1 / −6.9', '2.4 / 1.2'),
+        'published: BLEU-2': ('– / –', '45.9 / 46.2', '45.9 / 46.2 (1)'),
+    }
+    assert expected.items() <= rows.items()
     assert len(rows) == 13
     assert not list(figure_tables(made))
 
 
 def test_the_figures_of_table_1_of_paireval_give_its_averages():
     figures = read_file(zoo_configs.path('published', 'figures')).data['figures']
+    checked = 0
     printed = {
         'PairEval': (58.5, 63.1),
         'DirectEval': (49.8, 61.8),
@@ -165,3 +146,5 @@ def test_the_figures_of_table_1_of_paireval_give_its_averages():
         if averages and figure['source'] == 'Park et al. 2024, Table 1':
             means = [100 * np.mean(list(figure[k].values())) for k in COEFFICIENTS]
             assert means == pytest.approx(averages, abs=0.1)
+            checked += 1
+    assert checked >= len(printed)

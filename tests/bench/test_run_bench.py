@@ -2,7 +2,6 @@
 The bench: what is scored, kept and drawn, and which rows come of it.
 """
 
-import json
 import re
 from dataclasses import replace
 
@@ -25,15 +24,13 @@ from parlai_ext.bench.run_bench import run_bench
 from parlai_ext.bench.tables import bench_lines
 from parlai_ext.commands.run_bench import read_judged_sets
 from parlai_ext.data.judged.judged_set import Annotation
+from parlai_ext.scoring.fed import Fed
 from parlai_ext.store.atomic import locked
-from tests.support.bench_samples import (
-    Counted,
-    Killed,
-    judged_dialogues,
-    judged_set,
-)
+from tests.support.bench_samples import Counted, judged_dialogues, judged_set
+from tests.support.interrupted import interrupted
 from tests.support.judged_samples import turn, written
 from tests.support.user_error import user_error
+from tests.support.written import changed_json, on_one_line
 
 HERE = 'tests.support.bench_samples'
 
@@ -64,19 +61,14 @@ def plan_of(folder, text, sets=(), **more):
 @pytest.fixture(autouse=True)
 def nothing_seen():
     Counted.seen = []
-    Killed.seen = []
 
 
 def test_annotations_far_from_the_others_of_their_item_are_left_out(tmp_path):
-    plain = judged_set()
-    items = []
-    for item in plain.items:
-        overall = (*item.annotations['Overall'], Annotation('far', 100.0))
-        annotations = {**item.annotations, 'Overall': overall}
-        items.append(replace(item, annotations=annotations))
-    spoilt = replace(plain, items=tuple(items))
+    spoilt = judged_set()
+    for item in spoilt.items:
+        item.annotations['Overall'] += (Annotation('far', 100.0),)
     left = bench_of(tmp_path, sets={'small': spoilt}, outlier_deviations=1)
-    assert left.rows == bench_of(tmp_path / 'plain', sets={'small': plain}).rows
+    assert left.rows == bench_of(tmp_path / 'plain').rows
     assert left.sets[0].n_outliers == 100
     assert read_bench(tmp_path) == left
     assert any('left out: 100 of small' in line for line in bench_lines(left))
@@ -84,7 +76,6 @@ def test_annotations_far_from_the_others_of_their_item_are_left_out(tmp_path):
 
 def test_what_was_scored_is_not_scored_again(tmp_path):
     first = bench_of(tmp_path)
-    assert len(Counted.seen) == 100
     assert bench_of(tmp_path) == first
     assert len(Counted.seen) == 100
     # no text is stored
@@ -104,12 +95,11 @@ def test_more_items_cost_only_what_is_new(tmp_path):
 
 
 def test_a_killed_bench_loses_one_batch_at_most(tmp_path):
-    Killed.lives = 64
-    with pytest.raises(KeyboardInterrupt):
-        bench_of(tmp_path, variant('Killed'))
-    Killed.lives = 1000
-    bench_of(tmp_path, variant('Killed'))
-    assert len(Killed.seen) == 100
+    with interrupted(Counted, 'score', 2):
+        bench_of(tmp_path)
+    assert 0 < len(Counted.seen) < 100
+    bench_of(tmp_path)
+    assert len(Counted.seen) == 100
 
 
 @pytest.mark.parametrize(
@@ -142,9 +132,9 @@ def test_rows_are_correlations_of_items_and_of_system_means(tmp_path):
     bench = bench_of(tmp_path)
     rows = [(len(i.response.split()), i.human('Overall')) for i in judged_set().items]
     # the items of each context are those of the five systems
-    means = np.array(rows).reshape(20, 5, 2).mean(axis=0)
+    means = np.reshape(rows, (20, 5, 2)).mean(axis=0)
     for level, points in (('turn', rows), ('system', means)):
-        found = bench.row('Counted', 'small', level).value()
+        found = row_of(bench, 'Counted', level).value()
         assert found == pytest.approx(stats.spearmanr(points).statistic)
 
 
@@ -199,20 +189,18 @@ def test_the_files_hold_the_whole_bench(tmp_path):
 def test_values_of_another_kind_are_one_line(tmp_path, name, change):
     bench_of(tmp_path, variant('NoModel'))
     path = tmp_path / name
-    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    changed_json(path, **change)
     with user_error(f'{path.name}: cannot be read'):
         read_bench(tmp_path)
         read_points(tmp_path, 'small')
 
 
 def test_values_may_hold_commas_and_colons():
-    spec = 'likelihood:judge_model_file=hf:org/lm,hf_dtype=bfloat16:less=no_context'
+    model = 'hf:org/lm,hf_dtype=bfloat16'
+    spec = f'likelihood:judge_model_file={model}:less=no_context'
     [one] = bench_plan([spec], []).variants
-    assert one.section == {
-        'name': 'likelihood',
-        'judge_model_file': 'hf:org/lm,hf_dtype=bfloat16',
-        'less': 'no_context',
-    }
+    given = {'judge_model_file': model, 'less': 'no_context'}
+    assert one.section == {'name': 'likelihood', **given}
 
 
 @pytest.mark.parametrize(
@@ -274,26 +262,32 @@ def test_the_command_line_replaces_only_what_it_says_of_a_set(tmp_path):
     assert (more.max_items, more.turns) == (9, 3)
 
 
-def test_follow_ups_are_asked_once_for_all_polarities(tmp_path, monkeypatch):
-    from parlai_ext.scoring.fed import Fed
+def noted_calls(monkeypatch, scorer):
+    """
+    Return a list that grows by the number of items of each call of a scorer.
+    """
+    calls, score = [], scorer.score
 
-    asked = []
-    score = Fed.score
-    monkeypatch.setattr(
-        Fed, 'score', lambda self, items: asked.append(len(items)) or score(self, items)
-    )
+    def noted(self, items):
+        calls.append(len(items))
+        return score(self, items)
+
+    monkeypatch.setattr(scorer, 'score', noted)
+    return calls
+
+
+def test_follow_ups_are_asked_once_for_all_polarities(tmp_path, monkeypatch):
+    asked = noted_calls(monkeypatch, Fed)
     sets = {'small': judged_set(n_contexts=2)}
     section = {'name': 'fed', 'judge_model_file': 'zoo:mini/judge/model'}
     polarities = ('negative', 'positive', 'both')
     three = [Variant(p, {**section, 'polarity': p}) for p in polarities]
-    together = bench_of(tmp_path / 'together', *three, sets=sets)
+    folders = tmp_path / 'together', tmp_path / 'alone'
+    together = bench_of(folders[0], *three, sets=sets)
     assert sum(asked) == 10
-    alone = bench_of(tmp_path / 'alone', three[2], sets=sets)
+    alone = bench_of(folders[1], three[2], sets=sets)
     assert alone.scorers[0] == together.scorers[2]
-    first, other = (
-        read_points(tmp_path / folder, 'small').scores['both']
-        for folder in ('together', 'alone')
-    )
+    first, other = (read_points(one, 'small').scores['both'] for one in folders)
     assert first == pytest.approx(other, abs=1e-5)
 
 
@@ -304,23 +298,14 @@ def test_scores_of_turns_do_not_pass_for_those_of_whole_dialogues(tmp_path):
     apart = tuple(replace(turn, annotations=human) for turn in turns)
     sets = {'turns': replace(dialogues, name='turns', level='turn', items=apart)}
     bench_of(tmp_path, variant('Whole'), sets=sets)  # keeps a score of every turn
-    bench_of(tmp_path, variant('Whole'), sets={'dialogues': dialogues})
-    scores = read_points(tmp_path, 'dialogues').scores['Whole']
-    assert scores == [
-        len(' '.join(item.utterances).split()) for item in dialogues.items
-    ]
-
-
-def test_a_number_of_turns_is_for_scorers_that_need_turns(tmp_path):
-    sets = {'dialogues': judged_dialogues()}
+    # a number of turns is for scorers that need turns
     plan = BenchPlan((variant(), variant('Whole')), turns=1)
-    bench_of(tmp_path, plan=plan, sets=sets)
+    bench_of(tmp_path, plan=plan, sets={'dialogues': dialogues})
     scores = read_points(tmp_path, 'dialogues').scores
-    items = sets['dialogues'].items
-    assert scores['Whole'] == [len(' '.join(i.utterances).split()) for i in items]
-    for item, score in zip(items, scores['Counted'], strict=True):
+    for k, item in enumerate(dialogues.items):
         lengths = [len(text.split()) for text in item.utterances]
-        assert score in lengths[1::2]
+        assert scores['Whole'][k] == sum(lengths)
+        assert scores['Counted'][k] in lengths[1::2]
 
 
 def test_how_often_a_choice_changes_with_the_order_is_kept_and_printed(tmp_path):
@@ -328,7 +313,7 @@ def test_how_often_a_choice_changes_with_the_order_is_kept_and_printed(tmp_path)
         bench = bench_of(tmp_path, variant('Flipping'), variant())
         assert bench.flips['Flipping'] == {'small': (100, 400)}
     assert read_bench(tmp_path) == bench
-    assert '25 % of 400 on small' in ' '.join(' '.join(bench_lines(bench)).split())
+    assert '25 % of 400 on small' in on_one_line(' '.join(bench_lines(bench)))
 
 
 def test_the_folder_of_the_judged_sets_may_stand_in_options():
@@ -336,19 +321,10 @@ def test_the_folder_of_the_judged_sets_may_stand_in_options():
     assert plan.variants[0].section['comparisons'] == 'sets/dailydialog'
 
 
-def points(**scores):
-    n = len(scores['people'])
-    return SetPoints(
-        'small',
-        'turn',
-        'item',
-        'Overall',
-        range(n),
-        ['a'] * n,
-        human={'Overall': scores.pop('people')},
-        annotators={},
-        scores=scores,
-    )
+def points(people, **scores):
+    n = len(people)
+    about = ('small', 'turn', 'item', 'Overall', range(n), ['a'] * n)
+    return SetPoints(*about, {'Overall': people}, annotators={}, scores=scores)
 
 
 def test_a_scatter_has_a_dot_for_each_item_with_both_scores():
@@ -384,12 +360,8 @@ def test_a_set_that_is_not_there_is_said(tmp_path):
 
 
 def test_scores_that_depend_on_other_items_are_made_in_one_call(tmp_path, monkeypatch):
-    calls = []
-    score = Counted.score
+    calls = noted_calls(monkeypatch, Counted)
     monkeypatch.setattr(Counted, 'compares_items', True)
-    monkeypatch.setattr(
-        Counted, 'score', lambda self, all: calls.append(len(all)) or score(self, all)
-    )
     for most in (40, 40, 100):
         bench_of(tmp_path, plan=BenchPlan((variant(),), max_items=most))
     # another company is another score
@@ -398,12 +370,9 @@ def test_scores_that_depend_on_other_items_are_made_in_one_call(tmp_path, monkey
 
 def test_a_scorer_that_another_process_has_is_a_reason(tmp_path):
     bench_of(tmp_path)
-    [lock] = (
-        path.with_suffix('.lock')
-        for path in (tmp_path / 'scores').glob('*.jsonl')
-        if 'counted' in path.read_text().split('\n')[0]
-    )
-    with locked(lock):
+    stored = (tmp_path / 'scores').glob('*.jsonl')
+    [path] = [path for path in stored if 'counted' in path.open().readline()]
+    with locked(path.with_suffix('.lock')):
         bench = bench_of(tmp_path)
     assert 'in use' in row_of(bench, 'Counted').reason
     assert row_of(bench, 'length').value() is not None
@@ -418,23 +387,18 @@ def test_a_slow_scorer_scores_fewer_items_and_its_cell_says_so(tmp_path):
     assert (turns.n, turns.dropped) == (20, 0)
     assert (systems.n, systems.n_items) == (5, 20)
     assert not bench.reasons['slow']
-    lines = [line for line in bench_lines(bench) if line.startswith('slow')]
-    assert [line.endswith(' n 20') for line in lines] == [True, False]
-    assert lines[1].endswith(' 20 items')
+    of_turns, of_systems = (x for x in bench_lines(bench) if x.startswith('slow'))
+    assert of_turns.endswith(' n 20') and of_systems.endswith(' 20 items')
     # they are some of those that others score
     scores = read_points(tmp_path, 'small').scores
     both = zip(scores['Counted'], scores['slow'], strict=True)
-    assert [other == 2 * one for one, other in both if other is not None] == [True] * 20
+    known = [(one, other) for one, other in both if other is not None]
+    assert len(known) == 20 and all(other == 2 * one for one, other in known)
 
 
 def test_a_bench_file_says_what_each_scorer_scores(tmp_path):
-    text = (
-        'scorers:\n'
-        '  few: {name: relevance, max_items: 7}\n'
-        'sets:\n'
-        '  fed_turn: {scorers: [few, length]}\n'
-    )
-    plan = plan_of(tmp_path, text)
+    text = 'scorers: {few: {name: relevance, max_items: 7}}\n'
+    plan = plan_of(tmp_path, text + 'sets: {fed_turn: {scorers: [few, length]}}\n')
     assert plan.variants[0].section == {'name': 'relevance'}
     assert plan.variants[0].max_items == 7
     assert plan.choice('fed_turn').scorers == ('few', 'length')
@@ -458,13 +422,11 @@ def test_a_set_may_be_for_some_scorers_only_and_a_scorer_for_some_sets(tmp_path)
 
 
 def test_a_row_may_be_about_one_dimension_of_a_scorer(tmp_path):
-    long, short = (
-        replace(variant('TwoSided'), label=name, dimension=name)
-        for name in ('Long', 'Short')
-    )
-    bench = bench_of(tmp_path, long, short)
+    names, both = ('Long', 'Short'), variant('TwoSided')
+    rows = (replace(both, label=name, dimension=name) for name in names)
+    bench = bench_of(tmp_path, *rows)
     n_short = sum(len(item.response.split()) == 1 for item in judged_set().items)
-    long, short = (row_of(bench, name) for name in ('Long', 'Short'))
+    long, short = (row_of(bench, name) for name in names)
     assert (long.n, short.n) == (100, 100 - n_short)
     assert long.dimension == 'Long' and long.value() > 0 > short.value()
     assert bench.reasons['Long'] == {}
@@ -485,11 +447,10 @@ def together(members, *variants):
 
 
 def test_its_row_is_the_correlation_of_the_mean_of_ranks(tmp_path):
-    plan = together(('Counted', 'repetition'), variant())
-    row = bench_of(tmp_path, plan=plan).row('together', 'small', 'turn')
+    members = ('Counted', 'repetition')
+    row = row_of(bench_of(tmp_path, plan=together(members, variant())), 'together')
     points = read_points(tmp_path, 'small')
-    scores = {name: points.scores[name] for name in ('Counted', 'repetition')}
-    table = pd.DataFrame(scores, dtype=float)
+    table = pd.DataFrame(points.scores, columns=members, dtype=float)
     # ranks of each scorer are over all that it scored
     means = ((table.rank() - 0.5) / table.count()).mean(axis=1, skipna=False)
     rho = stats.spearmanr(means, points.human['Overall'], nan_policy='omit').statistic

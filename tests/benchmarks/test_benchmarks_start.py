@@ -103,15 +103,15 @@ def test_each_scheme_stands_above_its_published_row(tmp_path, capsys):
         runs=[str(tmp_path / scheme) for scheme in schemes], human_scores=str(people)
     )
     table, scores = capsys.readouterr().out.split('\n\n')
-    shown = [line.split()[:3] for line in table.splitlines()[2:]]
+    shown = [' '.join(line.split()[:3]) for line in table.splitlines()[2:]]
     # ranks 5, 3.5, 2, 1, 3.5 against 5, 4, 3, 2, 1: 5.5 / sqrt(9.5 * 10)
     assert shown == [
-        ['self_play', '5', '0.56'],
-        ['published', '11', '0.77'],
-        ['all_play_all', '5', '1.00'],
-        ['published', '11', '0.85'],
-        ['bipartite', '5', '1.00'],
-        ['published', '11', '0.85'],
+        'self_play 5 0.56',
+        'published 11 0.77',
+        'all_play_all 5 1.00',
+        'published 11 0.85',
+        'bipartite 5 1.00',
+        'published 11 0.85',
     ]
     # 5 + 0.04 * 2.5; the default follow-ups have three complaints of Overall
     assert '5.10 (1.70)' in scores

@@ -85,8 +85,8 @@ def test_a_tie_counts_half_and_a_missing_score_nothing():
 
 def test_the_copies_of_a_reply_share_its_context():
     reply = perturbed_reply(['one two', 'three', 'four five six', 'x'], 2, 'other')
-    assert reply.original.context == ('one two', 'three')
-    assert {copy.context for copy in reply.copies.values()} == {('one two', 'three')}
+    all_contexts = {one.context for one in (reply.original, *reply.copies.values())}
+    assert all_contexts == {('one two', 'three')}
     assert reply.copies['repeat_partner'].response == 'three'
     assert reply.copies['repeat_self'].response == 'one two'
     assert reply.copies['other_dialogue'].response == 'other'
@@ -127,8 +127,6 @@ def test_judges_are_learned_from_people_and_from_pairs():
         for one in (judge, alone)
     )
     assert above > above_alone + 0.1
-    weight, weight_alone = (o.blocks['numbers'].weight[5] for o in (judge, alone))
-    assert weight < weight_alone - 0.05
 
 
 EAST, NORTH = np.eye(2, dtype=np.float32)

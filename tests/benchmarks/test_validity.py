@@ -81,7 +81,7 @@ ORDER = ((0.8, 0.1), (0.6, -0.2))
 
 
 @pytest.mark.parametrize(
-    ('one', 'begins'),
+    'one, begins',
     [
         (facts(GOOD, ORDER), 'for the order of systems, and for means'),
         (facts(GOOD, ((0.3, 0.1),)), 'for means over many responses, not'),
@@ -115,7 +115,7 @@ def test_a_mean_over_sets_has_an_interval_over_sets():
 
 
 @pytest.mark.parametrize(
-    ('turn', 'beats'),
+    'turn, beats',
     [
         # above the trivial scorer by 0.30, 0.32, 0.31 and 0.30
         ((0.40, 0.52, 0.61, 0.70), True),
@@ -141,28 +141,32 @@ def test_sets_on_which_it_was_fitted_do_not_count():
 MINE = ScorerAbout('mine', 'mine', 'a', dimensions=('Overall',))
 
 
-def test_spoilt_replies_are_held_against_their_own_original():
-    # ten replies; shuffled copies score below their originals, generic ones above
-    kinds = {'original': 1.0, 'shuffled_words': 0.5, 'generic': 2.0}
+def checked(kinds, n, *scores):
+    """
+    Return the check of a scorer with these scores on so many replies and their copies.
+    """
     items = [
         JudgedItem(f'ED,{k},{kind}', ('hi',), kind, 'person', {})
-        for k in range(10)
+        for k in range(n)
         for kind in kinds
     ]
-    values = [{'Overall': k + v} for k in range(10) for v in kinds.values()]
     result = ScorerResult(Variant('mine', {}), MINE)
-    result.sets[SPOILT] = SetScores(values)
-    check = spoilt_check(result, JudgedSet(SPOILT, '', '', '', 'turn', tuple(items)))
-    shares = {one.kind: one.share for one in check.kinds}
+    result.sets[SPOILT] = SetScores(*scores)
+    return spoilt_check(result, JudgedSet(SPOILT, '', '', '', 'turn', tuple(items)))
+
+
+def test_spoilt_replies_are_held_against_their_own_original():
+    # shuffled copies score below their originals, generic ones above
+    kinds = {'original': 1.0, 'shuffled_words': 0.5, 'generic': 2.0}
+    values = [{'Overall': k + v} for k in range(10) for v in kinds.values()]
+    shares = {one.kind: one.share for one in checked(kinds, 10, values).kinds}
     assert shares == {'shuffled_words': 1.0, 'generic': 0.0}
 
 
 def test_a_scorer_of_dialogues_is_not_checked_on_replies_and_says_why():
-    items = [JudgedItem('ED,0,original', ('hi',), 'hi', 'person', {})]
-    result = ScorerResult(Variant('mine', {}), MINE)
-    result.sets[SPOILT] = SetScores([{'Overall': None}], {'Overall: no game': 1})
-    spoilt = JudgedSet(SPOILT, '', '', '', 'turn', tuple(items))
-    assert spoilt_check(result, spoilt) == 'Overall: no game'
+    reasons = {'Overall: no game': 1}
+    found = checked(['original'], 1, [{'Overall': None}], reasons)
+    assert found == 'Overall: no game'
 
 
 @needs_games
@@ -250,7 +254,7 @@ def test_published_figures_are_in_a_table():
     assert 'DSTC12' in text and ',0.168,' in text
 
 
-@pytest.mark.parametrize(('more', 'max_items'), [('', None), (':max_items=20', 20)])
+@pytest.mark.parametrize('more, max_items', [('', None), (':max_items=20', 20)])
 def test_an_added_scorer_has_a_label_and_may_have_fewer_items(more, max_items):
     one = labelled_variant(f'Mine, twice=likelihood:less=no_context{more}')
     assert (one.label, one.max_items) == ('Mine, twice', max_items)

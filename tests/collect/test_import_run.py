@@ -18,9 +18,10 @@ from parlai_ext.commands.score_dialogues import ScoreDialogues
 from parlai_ext.core.errors import UserError
 from parlai_ext.models import parlai_likelihood
 from parlai_ext.store import RunFolder
-from tests.store.test_store_kill import states_left
+from tests.store.test_store_kill import results, states_left
 from tests.support.small_run import files_of
 from tests.support.user_error import user_error
+from tests.support.written import written
 
 GAMES = {
     'A_B': 'A: hi there\nB: hello\nA: how are you ?\nB: fine\n',
@@ -68,21 +69,17 @@ def test_the_folder_holds_what_the_files_hold(games, tmp_path):
     run = RunFolder.existing(tmp_path / 'run')
     assert set(run.manifest.targets) == {'A', 'B', 'C'}
     found = {
-        (run.pairing(d.pairing_id).first, run.pairing(d.pairing_id).second): [
-            f'{u.speaker}: {u.text}' for u in d.utterances
-        ]
+        run.pairing(d.pairing_id).speakers: [*zip(d.speakers, d.texts, strict=True)]
         for d in run.iter_dialogues()
     }
-    assert found['B', 'A'] == ['B: good day', 'A: what is new ?']
-    assert found['C', 'C'] == ['C: i like tea', 'C: me too']
+    assert found['B', 'A'] == [('B', 'good day'), ('A', 'what is new ?')]
+    assert found['C', 'C'] == [('C', 'i like tea'), ('C', 'me too')]
 
 
 def test_the_same_again_changes_nothing(games, run):
-    before = files_of(run)
-    times = {p: p.stat().st_mtime_ns for p in run.rglob('*.jsonl')}
+    before = results(run), files_of(run)
     assert not imported(games, run).written
-    assert files_of(run) == before
-    assert {p: p.stat().st_mtime_ns for p in times} == times
+    assert (results(run), files_of(run)) == before
 
 
 def test_where_the_files_lie_changes_no_byte(games, run, tmp_path):
@@ -96,13 +93,6 @@ def test_other_content_is_refused_and_nothing_touched(games, run):
     (games / 'A_B.txt').write_text('A: hi\nB: other\n')
     with user_error('content: '):
         imported(games, run)
-    assert files_of(run) == before
-
-
-def test_a_deleted_shard_comes_back(games, run):
-    before = files_of(run)
-    next((run / 'dialogues').rglob('*.jsonl')).unlink()
-    assert imported(games, run).written
     assert files_of(run) == before
 
 
@@ -141,18 +131,14 @@ def lengths(run):
 
 def test_a_system_is_judged_whoever_began(games):
     ranking = lengths(run_of(games))
-    rows = {one.system: one for one in ranking.standings['Overall']}
-    # A: 3 words a turn with B ((2 + 4) / 2), 4 with B, 2 with C; dialogues count alike
-    assert rows['A'].score == pytest.approx((3 + 4 + 2) / 3)
-    assert rows['A'].n_dialogues == 3
-    # C with A: (3 + 2) / 2, with itself: both sides, (3 + 2) / 2
-    assert rows['C'].score == pytest.approx(2.5)
-    assert rows['C'].n_dialogues == 2
     # the baseline beside it measures the same here
-    beside = {one.system: one for one in ranking.baselines['mean_length']}
-    assert {n: r.score for n, r in beside.items()} == {
-        n: r.score for n, r in rows.items()
-    }
+    for rows in (ranking.standings['Overall'], ranking.baselines['mean_length']):
+        found = {one.system: (one.score, one.n_dialogues) for one in rows}
+        # A: 3 words a turn with B ((2 + 4) / 2), 4 with B, 2 with C; dialogues count
+        # alike
+        assert found['A'] == (pytest.approx((3 + 4 + 2) / 3), 3)
+        # C with A: (3 + 2) / 2, with itself: both sides, (3 + 2) / 2
+        assert found['C'] == (pytest.approx(2.5), 2)
 
 
 def test_people_are_no_targets_and_have_no_scores(games):
@@ -194,26 +180,19 @@ def test_systems_cannot_talk_on_in_an_imported_run(run):
 
 def test_scored_by_the_shipped_judge_ranked_and_shown(games, tmp_path):
     run = tmp_path / 'run'
-    imported(
-        games,
-        run,
-        humans='B',
-        scorer='fed',
-        judge_model_file='zoo:mini/judge/model',
-    )
+    judge = {'scorer': 'fed', 'judge_model_file': 'zoo:mini/judge/model'}
+    imported(games, run, humans='B', **judge)
     at_once = shutil.copytree(run, tmp_path / 'at_once')
     EvaluateSystems.main(run_dir=at_once, no_cuda=True)
     report = ScoreDialogues.main(run_dir=run, no_cuda=True)
     # all that A and C said: 2 + 1 + 1 turns of A, 2 + 2 of C
     assert (report.n_utterances, report.n_unscored) == (8, 0)
-    ranking = RankSystems.main(run_dir=run)
-    assert {one.system for one in ranking.standings['Overall']} == {'A', 'C'}
-    assert all(one.score is not None for one in ranking.standings['Overall'])
+    standings = RankSystems.main(run_dir=run).standings['Overall']
+    assert {one.system for one in standings if one.score is not None} == {'A', 'C'}
     stored = (run / 'ranking.json').read_bytes()
     assert (at_once / 'ranking.json').read_bytes() == stored
     page = Path(ReportRun.main(run_dir=run)).read_text()
-    assert 'what openers' in page
-    assert 'i like tea' in page
+    assert 'what openers' in page and 'i like tea' in page
 
 
 @pytest.mark.parametrize(
@@ -234,30 +213,28 @@ REFERRED = (
     'd,P,hi,true,\nd,A,i like tea,,i like tea\n'
     'd,P,why ?,true,\nd,A,it is warm,,"because\nno, it is warm"\n'
 )
+WITHOUT = REFERRED.replace(',i like tea\n', ',\n')
 
 
 @pytest.mark.parametrize(
     ('table', 'options', 'name', 'told'),
     [
         (REFERRED, {}, 'learned_references', '2 of 2 judged turns'),
-        (REFERRED.replace(',i like tea\n', ',\n'), {}, 'learned', '1 of 2 judged'),
+        (WITHOUT, {}, 'learned', '1 of 2 judged'),
         (REFERRED, {'scorer': 'length'}, 'length', None),
     ],
 )
 def test_references_of_all_judged_turns_choose_the_default(
     tmp_path, capsys, table, options, name, told
 ):
-    (tmp_path / 'x.csv').write_text(table)
-    assert (
-        run_of(tmp_path / 'x.csv', **options).manifest.protocol.scorer['name'] == name
-    )
+    run = run_of(written(tmp_path, 'x.csv', table), **options)
+    assert run.manifest.protocol.scorer['name'] == name
     lines = [line for line in capsys.readouterr().out.split('\n') if 'scorer:' in line]
     assert lines == [] if told is None else told in lines[0]
 
 
 def test_references_of_an_import_reach_its_scorer(tmp_path):
-    (tmp_path / 'x.csv').write_text(REFERRED)
-    imported(tmp_path / 'x.csv', tmp_path / 'run', scorer='rouge_l')
+    run_of(written(tmp_path, 'x.csv', REFERRED), scorer='rouge_l')
     ScoreDialogues.main(run_dir=tmp_path / 'run')
     [shard] = (tmp_path / 'run' / 'scores').rglob('0*.jsonl')
     rows = json.loads(shard.read_text())['scores']
@@ -267,8 +244,7 @@ def test_references_of_an_import_reach_its_scorer(tmp_path):
 
 
 def test_a_judged_turn_without_reference_is_named(tmp_path):
-    (tmp_path / 'x.csv').write_text(REFERRED.replace(',i like tea\n', ',\n'))
-    imported(tmp_path / 'x.csv', tmp_path / 'run', scorer='rouge_l')
+    run_of(written(tmp_path, 'x.csv', WITHOUT), scorer='rouge_l')
     with user_error(r'needs references.*dialogue d .*utterance 1'):
         ScoreDialogues.main(run_dir=tmp_path / 'run')
 
@@ -290,17 +266,14 @@ def test_where_feds_judge_cannot_be_had_a_small_one_is_named(
 
     monkeypatch.setattr(parlai_likelihood, 'load_judge', refuse)
     imported(games, tmp_path / 'run', scorer='fed')
-    with user_error('blender_9B.* cannot be') as of_command:
+    words = 'blender_9B.* cannot be.*--judge-model-file zoo:mini/judge/model'
+    with user_error(words):
         ScoreDialogues.main(run_dir=tmp_path / 'run', no_cuda=True)
-    with user_error('blender_9B.* cannot be') as of_python:
+    with user_error(words):
         parlai_ext.score(['hi', 'hello', 'how are you ?'], 'fed', no_cuda=True)
-    for error in (of_command, of_python):
-        assert '--judge-model-file zoo:mini/judge/model' in str(error.value)
 
 
 def test_dialogues_of_two_turns_make_a_run_that_can_be_read(tmp_path):
-    path = tmp_path / 'two.csv'
-    path.write_text('dialogue_id,speaker,text\n1,a,hello\n1,b,hi\n')
-    report = ImportDialogues.main(dialogues=[str(path)], run_dir=tmp_path / 'run')
-    run = RunFolder.existing(tmp_path / 'run')
-    assert (report.n_utterances, len(run.dialogue_shards())) == (2, 1)
+    table = 'dialogue_id,speaker,text\n1,a,hello\n1,b,hi\n'
+    [dialogue] = run_of(written(tmp_path, 'two.csv', table)).iter_dialogues()
+    assert dialogue.texts == ('hello', 'hi')

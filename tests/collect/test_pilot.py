@@ -31,6 +31,7 @@ from tests.support.plans import open_run, plan_to_try, prepare
 from tests.support.small_run import files_of
 from tests.support.trial_agents import CLOCK
 from tests.support.user_error import user_error
+from tests.support.written import written
 
 
 def forecast_of(opt):
@@ -62,7 +63,7 @@ def test_a_forecast_on_a_steady_clock_is_what_the_run_takes(tmp_path):
     before = CLOCK.now
     run = play(opt)
     assert CLOCK.now - before == pytest.approx(6 + 2 * 10 * (3 * 1.0 + 0.75))
-    line = forecast_comparison_lines(run)[0]
+    line, *_ = forecast_comparison_lines(run)
     assert line == 'collect    forecast 76 s, actual 81 s (+7 %)'
 
 
@@ -75,13 +76,12 @@ def test_what_a_first_batch_sets_up_is_counted_once(tmp_path):
 
 
 def test_blocks_of_a_pilot_have_every_system(tmp_path):
-    targets = [stub('Talker', name) for name in 'abc']
-    partners = [stub('Talker', name) for name in 'xy']
-    opt = {**protocol(tmp_path, targets, partners), 'batchsize': 2}
+    sides = [[stub('Talker', name) for name in side] for side in ('abc', 'xy')]
+    opt = {**protocol(tmp_path, *sides), 'batchsize': 2}
     player = BlockPlayer.from_plan(plan_to_try(opt), Machine())
     blocks = covering_blocks(player, player.missing_blocks(None))
-    speakers = [player.speakers(block) for block in blocks]
-    assert len(blocks) == 3 and {n for names in speakers for n in names} == {*'abcxy'}
+    speakers = set().union(*map(player.speakers, blocks))
+    assert len(blocks) == 3 and speakers == {*'abcxy'}
     # each pair has a block of two dialogues and one of one
     assert all(block.shards[0].n_dialogues == 2 for block in blocks)
 
@@ -158,9 +158,8 @@ def test_systems_that_do_not_fit_together_are_a_caution(tmp_path, monkeypatch):
 
 
 def test_a_run_without_a_pilot_has_no_times(tmp_path):
-    run = play(protocol(tmp_path, *TALKERS))
-    assert not (run.root / 'timing').exists()
-    assert forecast_comparison_lines(run) == []
+    assert forecast_comparison_lines(play(protocol(tmp_path, *TALKERS))) == []
+    assert not (tmp_path / 'run' / 'timing').exists()
 
 
 def test_one_command_forecasts_and_the_next_compares(tmp_path, capsys):
@@ -171,9 +170,8 @@ def test_one_command_forecasts_and_the_next_compares(tmp_path, capsys):
     assert 'forecast of the pilot:\ncollect ' in capsys.readouterr().out
     EvaluateSystems.main(**opt, bootstraps=20)
     words = capsys.readouterr().out
-    assert all(
-        f'\n{name:10} forecast ' in words for name in ('collect', 'score', 'together')
-    )
+    for name in ('collect', 'score', 'together'):
+        assert f'\n{name:10} forecast ' in words
     # nothing was left to do, so nothing is added
     before = files_of(tmp_path / 'run')
     EvaluateSystems.main(**opt, bootstraps=20)
@@ -205,23 +203,14 @@ def spent(cost, prompt=0, completion=0):
 
 
 def forecast(**changes):
-    made = {
-        'protocol': 'p',
-        'settings': {},
-        'dialogues': 100,
-        'utterances': 1200,
-        'judged': 500,
-        'score_seconds': 104.0,
-        'peak_bytes': 500_000,
-        'peak_gpu_bytes': 0,
-        'systems': {
-            't': SystemForecast(500, 20.0, 5.0, 3000, spent(10, 15_000, 2500)),
-            'p': SystemForecast(500, 30.0, 21.0, 1000),
-        },
-        'pilot_dialogues': 4,
-        'pilot_seconds': 30.0,
-        'pilot_cost': 0.4,
+    systems = {
+        't': SystemForecast(500, 20.0, 5.0, 3000, spent(10, 15_000, 2500)),
+        'p': SystemForecast(500, 30.0, 21.0, 1000),
     }
+    made = {'protocol': 'p', 'settings': {}, 'systems': systems}
+    made |= {'dialogues': 100, 'utterances': 1200, 'judged': 500}
+    made |= {'score_seconds': 104.0, 'peak_bytes': 500_000, 'peak_gpu_bytes': 0}
+    made |= {'pilot_dialogues': 4, 'pilot_seconds': 30.0, 'pilot_cost': 0.4}
     return Forecast(**{**made, **changes})
 
 
@@ -252,14 +241,10 @@ def test_half_a_run_is_compared_with_half_the_forecast(tmp_path):
     run = open_run(tmp_path, roster, openers, 1)
     settings = forecast_settings(run.manifest.protocol)
     save_forecast(tmp_path, forecast(settings=settings))
-    actual = {
-        'collect': {'seconds': 57.0, 'dialogues': 50},
-        'score': {'seconds': 26.0, 'dialogues': 25},
-        'peak_bytes': 1_000_000,
-        'peak_gpu_bytes': 0,
-        'spent': spent(4.0),
-    }
-    (tmp_path / 'timing/actual.json').write_text(json.dumps(actual))
+    stages = {'collect': (57.0, 50), 'score': (26.0, 25)}
+    actual = {k: {'seconds': s, 'dialogues': n} for k, (s, n) in stages.items()}
+    actual |= {'peak_bytes': 1_000_000, 'peak_gpu_bytes': 0, 'spent': spent(4.0)}
+    written(tmp_path / 'timing', 'actual.json', actual)
     assert forecast_comparison_lines(run) == [
         # half of 76 s, a quarter of 104 s
         'collect    forecast 38 s, actual 57 s (+50 %)',

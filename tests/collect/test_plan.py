@@ -7,18 +7,18 @@ Openers from a file that a protocol names: what the plan has of it.
 import json
 
 import pytest
-import yaml
 
 from parlai_ext.store import RunFolder
 from parlai_ext.worlds import pairings
 from tests.collect.test_preflight import protocol
+from tests.collect.test_preflight import says as fixed
 from tests.support.plans import make_plan, prepare
-from tests.support.user_error import user_error
+from tests.support.user_error import error_line, user_error
+from tests.support.written import written
 
 
 def says(name, **more):
-    opt = {'model': 'fixed_response', 'fixed_response': name}
-    return {'name': name, 'opt': opt, **more}
+    return {**fixed(name, name), **more}
 
 
 def retriever(name, candidates):
@@ -36,12 +36,8 @@ def config(tmp_path, monkeypatch):
     Return a writer of the options of a run with these targets and partners.
     """
     monkeypatch.delenv('PARLAI_DATAPATH', raising=False)
-
-    def write(targets, partners, **more):
-        opt = protocol(tmp_path, targets, partners, **more)
-        return {**opt, 'datapath': str(tmp_path / 'data')}
-
-    return write
+    data = {'datapath': str(tmp_path / 'data')}
+    return lambda *sides, **keys: protocol(tmp_path, *sides, **keys) | data
 
 
 def plan_without(opt):
@@ -58,14 +54,10 @@ def replies(tmp_path):
     return path
 
 
-def protocol_in(signature):
-    return signature.partition('|')[0]
-
-
 def test_without_a_partner_the_protocol_has_another_name(config):
     plan = plan_without(config([says('t')], [says('p'), absent('q'), absent('r')]))
     name = 'protocol-without-2-of-3-partners'
-    assert protocol_in(plan.manifest.signature) == f'protocol:{name}'
+    assert plan.manifest.signature.startswith(f'protocol:{name}|')
     # what ranking.json and the page show as the protocol's name
     assert plan.manifest.protocol.name == plan.protocol.name == name
     assert list(plan.manifest.partners) == ['p']
@@ -75,10 +67,9 @@ def test_a_whole_run_and_one_without_a_target_have_the_protocols_name(config):
     whole = make_plan(config([says('t')], [says('p')]))
     plan = plan_without(config([says('t'), absent('u')], [says('p')]))
     assert plan.manifest.signature == whole.manifest.signature
-    assert protocol_in(whole.manifest.signature) == 'protocol:protocol'
-    assert plan.left_out == (
-        'u: model_file: there is no file nowhere/u: no folder nowhere',
-    )
+    assert whole.manifest.signature.startswith('protocol:protocol|')
+    [problem] = plan.left_out
+    assert problem == 'u: model_file: there is no file nowhere/u: no folder nowhere'
 
 
 def test_a_target_that_would_part_a_pair_is_refused(config, monkeypatch):
@@ -94,32 +85,26 @@ def test_a_target_that_would_part_a_pair_is_refused(config, monkeypatch):
         prepare({**opt, 'add_target': ['v=agent:fixed_response,fixed_response=v']})
 
 
-def test_the_run_goes_on_under_that_name(config):
+def test_the_run_goes_on_under_that_name_and_without_a_partner_that_turns_up(config):
     opt = config([says('t')], [says('p'), absent('q')])
     opt['skip_missing'] = True
     first, _ = prepare(opt)
     again, _ = prepare(opt)
     alone, _ = prepare({k: v for k, v in opt.items() if k != 'config'})
     assert first.manifest == again.manifest == alone.manifest
-
-
-def test_a_partner_that_turns_up_later_is_refused_by_name(config):
-    opt = config([says('t')], [says('p'), absent('q')])
-    prepare({**opt, 'skip_missing': True})
-    before = RunFolder.existing(opt['run_dir']).manifest
-    opt = config([says('t')], [says('p'), says('q')])
+    # a partner that turns up later is refused
+    config([says('t')], [says('p'), says('q')])
     with user_error(r'partners\.q'):
-        prepare({**opt, 'skip_missing': True})
-    assert RunFolder.existing(opt['run_dir']).manifest == before
+        prepare(opt)
+    assert RunFolder.existing(opt['run_dir']).manifest == first.manifest
 
 
 @pytest.mark.parametrize('side', ['targets', 'partners'])
 def test_nobody_left_on_a_side_is_refused(config, side):
     sides = {'targets': [says('t')], 'partners': [says('p')], side: [absent('gone')]}
-    opt = config(sides['targets'], sides['partners'])
     words = f'none of the {side} can be had; gone: model_file: there is no file'
     with user_error(words):
-        plan_without(opt)
+        plan_without(config(*sides.values()))
 
 
 @pytest.mark.parametrize(
@@ -127,33 +112,33 @@ def test_nobody_left_on_a_side_is_refused(config, side):
     [
         (absent('q'), 'model_file: there is no file nowhere/q'),
         (
-            {'name': 'q', 'opt': {'model': 'fixed_response', 'fixed_respose': 'a'}},
-            "fixed_respose: unknown; did you mean 'fixed_response'?",
-        ),
-        (
             retriever('q', 'task:convai3'),
             "fixed_candidates_path: no task 'convai3'; did you mean 'convai2'?",
         ),
-        ({'name': 'q', 'opt': {'model': 'ext:remote'}}, 'remote_url: not given'),
-        (
-            {'name': 'q', 'opt': {'model': 'seq2seq', 'beam_size': 'q'}},
-            "beam_size: invalid int value: 'q'",
+        *(
+            ({'name': 'q', 'opt': opt}, words)
+            for opt, words in (
+                (
+                    {'model': 'fixed_response', 'fixed_respose': 'a'},
+                    "fixed_respose: unknown; did you mean 'fixed_response'?",
+                ),
+                ({'model': 'ext:remote'}, 'remote_url: not given'),
+                (
+                    {'model': 'seq2seq', 'beam_size': 'q'},
+                    "beam_size: invalid int value: 'q'",
+                ),
+            )
         ),
     ],
 )
 def test_a_mistake_names_the_roster_entry_and_the_key(config, entry, words):
-    with user_error() as caught:
-        make_plan(config([says('t')], [entry]))
-    assert str(caught.value).startswith(f"system 'q': {words}")
+    line = error_line(make_plan, config([says('t')], [entry]))
+    assert line.startswith(f"system 'q': {words}")
 
 
 def test_guesses_are_in_the_manifest_whatever_side_they_are_on(config):
-    plan = plan_without(
-        config(
-            [says('t', guess=True), says('u')],
-            [says('p', guess=True), absent('q', guess=True)],
-        )
-    )
+    partners = [says('p', guess=True), absent('q', guess=True)]
+    plan = plan_without(config([says('t', guess=True), says('u')], partners))
     assert plan.manifest.guessed == ('t', 'p')
 
 
@@ -165,8 +150,7 @@ def test_partners_that_take_no_part_are_no_guesses_of_the_run(config):
 def test_a_guess_that_is_added_later_is_one(config, tmp_path):
     opt = config([says('t')], [says('p')])
     prepare(opt)
-    later = tmp_path / 'later.yaml'
-    later.write_text(yaml.safe_dump(says('u', guess=True)))
+    later = written(tmp_path, 'later.yaml', says('u', guess=True))
     run, _ = prepare({'run_dir': opt['run_dir'], 'add_target': [str(later)]})
     assert run.manifest.guessed == ('u',)
 

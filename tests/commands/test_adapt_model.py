@@ -26,24 +26,17 @@ def corpus(tmp_path):
     return [str(path)]
 
 
-@pytest.fixture
-def bases(tmp_path):
-    folders = {kind: tmp_path / f'base-{kind}' for kind in ('mlm', 'lm')}
-    for folder in folders.values():
-        folder.mkdir()
-    make_masked_encoder(folders['mlm'])
-    make_gpt2(folders['lm'])
-    return folders
-
-
 @pytest.mark.usefixtures('models_here')
-def test_both_models_of_amfm_are_adapted_and_used(bases, corpus, tmp_path, capsys):
+def test_both_models_of_amfm_are_adapted_and_used(corpus, tmp_path, capsys):
     options = {}
-    for kind, key in (('mlm', 'encoder'), ('lm', 'judge_model_file')):
-        out = str(tmp_path / kind)
-        AdaptModel.main(
-            kind=kind, base=str(bases[kind]), corpus=corpus, out=out, **SHORT
-        )
+    for kind, key, make in (
+        ('mlm', 'encoder', make_masked_encoder),
+        ('lm', 'judge_model_file', make_gpt2),
+    ):
+        base, out = tmp_path / f'base-{kind}', str(tmp_path / kind)
+        base.mkdir()
+        make(base)
+        AdaptModel.main(kind=kind, base=str(base), corpus=corpus, out=out, **SHORT)
         printed = capsys.readouterr().out
         assert re.search(r'before \d+\.\d+, after \d+\.\d+', printed)
         options |= {

@@ -6,11 +6,12 @@ import json
 
 from parlai_ext.commands.ask_contexts import AskContexts
 from parlai_ext.commands.import_dialogues import ImportDialogues
+from tests.support.written import written
 
 
 def test_answers_become_dialogues_whose_last_turn_is_judged(tmp_path):
-    corpus = tmp_path / 'corpus.jsonl'
-    corpus.write_text(json.dumps({'dialogue': ['hi', 'hello', 'tea?', 'yes']}) + '\n')
+    dialogue = {'dialogue': ['hi', 'hello', 'tea?', 'yes']}
+    corpus = written(tmp_path, 'corpus.jsonl', [dialogue])
     file = AskContexts.main(
         corpus='jsonl',
         path=str(corpus),
@@ -21,8 +22,6 @@ def test_answers_become_dialogues_whose_last_turn_is_judged(tmp_path):
     assert [turn['speaker'] for turn in turns] == ['user', 'polite', 'user', 'polite']
     assert (turns[-1]['text'], turns[-1]['reference']) == ('nope', ['yes'])
     assert [turn.get('given', False) for turn in turns] == [True, True, True, False]
-    run = tmp_path / 'run'
-    ImportDialogues.main(
-        dialogues=[str(file)], humans='user', run_dir=run, scorer='bleu_2'
-    )
-    assert (run / 'manifest.json').exists()
+    run = {'run_dir': tmp_path / 'run', 'humans': 'user', 'scorer': 'bleu_2'}
+    ImportDialogues.main(dialogues=[str(file)], **run)
+    assert (tmp_path / 'run' / 'manifest.json').exists()

@@ -5,22 +5,11 @@ A user's mistake is one line on standard error, exit code 1, and no traceback.
 import subprocess
 
 import pytest
-import yaml
 
 from parlai_ext.__main__ import main
+from tests.collect.test_preflight import ECHO, protocol, says
 from tests.support.forked import command_in_child
 from tests.support.small_run import files_of
-
-PROTOCOL = {
-    'openers': 'ext:smalltalk',
-    'num_dialogues': 40,
-    'num_turns': 12,
-    'scorer': {'name': 'length'},
-    'roster': {
-        'targets': [{'name': 'floor-echo', 'opt': {'model': 'repeat_query'}}],
-        'partners': [{'name': 'fixed', 'opt': {'model': 'fixed_response'}}],
-    },
-}
 
 
 def test_a_full_disk_is_one_line_and_loses_nothing(tmp_path):
@@ -34,17 +23,17 @@ def test_a_full_disk_is_one_line_and_loses_nothing(tmp_path):
     if not mounted:
         pytest.skip('a small tmpfs cannot be mounted here (it needs root)')
     try:
-        config = tmp_path / 'protocol.yaml'
-        config.write_text(yaml.safe_dump(PROTOCOL))
-        args = ('collect_dialogues', '--config', config, '--run-dir', disk / 'run')
-        code, _, errors = command_in_child(main, *args, '--batchsize', 4)
+        opt = protocol(tmp_path, [ECHO], [says('fixed', 'no')], num_dialogues=40)
+        args = ('collect_dialogues', '--config', opt['config'], '--batchsize', 4)
+        args += ('--run-dir', disk / 'run')
+        code, _, errors = command_in_child(main, *args)
         assert code == 1 and 'Traceback' not in errors
         [line] = [one for one in errors.split('\n') if one.startswith('error: ')]
         assert 'No space left' in line
         kept = {n for n in files_of(disk / 'run') if n.endswith('.jsonl')}
         assert kept  # what was collected before the disk was full is there
         subprocess.run(['mount', '-o', 'remount,size=4m', str(disk)], check=True)
-        assert command_in_child(main, *args, '--batchsize', 4).code == 0
+        assert command_in_child(main, *args).code == 0
         assert kept < {n for n in files_of(disk / 'run') if n.endswith('.jsonl')}
     finally:
         subprocess.run(['umount', str(disk)], check=True)

@@ -9,12 +9,14 @@ import pytest
 import torch
 
 from parlai_ext.commands.check_roster import CheckRoster
+from parlai_ext.commands.command import run_directly
 from parlai_ext.engines.machine import data_in
 from parlai_ext.files.roster_file import load_roster, parse_target
 from parlai_ext.systems.resolve import resolve
 from parlai_ext.systems.safe.load import Refused, count_parameters
 from tests.support.no_network import refuse_sockets
-from tests.support.user_error import user_error
+from tests.support.store_samples import files_under, write_files
+from tests.support.user_error import exit_line
 
 MODELS = 'http://parl.ai/downloads/_models/'
 
@@ -63,16 +65,13 @@ def test_a_model_of_the_zoo_is_present_where_parlai_has_finished_it(
     tmp_path, built, status
 ):
     folder = tmp_path / 'models' / 'blender' / 'blender_90M'
-    folder.mkdir(parents=True)
-    (folder / 'model').write_text('')
-    if built:
-        (folder / '.built').write_text('2022-01-01\nv1.0')
-    before = {path.name for path in folder.iterdir()}
+    files = {'model': b'', **({'.built': b'2022-01-01\nv1.0'} if built else {})}
+    write_files(folder, files)
     spec = 'A=zoo:blender/blender_90M/model,model=transformer/generator'
     found = one(spec, str(tmp_path))
     assert found.status == status and found.params == 87508992
     assert (found.where == str(folder / 'model')) == built
-    assert {path.name for path in folder.iterdir()} == before
+    assert files_under(folder) == files
 
 
 @pytest.mark.parametrize(
@@ -112,11 +111,8 @@ def test_dialogpt_is_looked_up_in_the_hubs_cache(tmp_path, monkeypatch):
     found = one(spec)
     assert found.status == 'download'
     assert found.where == 'https://huggingface.co/microsoft/DialoGPT-small'
-    home = tmp_path / 'models--microsoft--DialoGPT-small'
-    (home / 'snapshots' / 'abc').mkdir(parents=True)
-    (home / 'snapshots' / 'abc' / 'pytorch_model.bin').write_text('')
-    (home / 'refs').mkdir()
-    (home / 'refs' / 'main').write_text('abc')
+    files = {'snapshots/abc/pytorch_model.bin': b'', 'refs/main': b'abc'}
+    write_files(tmp_path / 'models--microsoft--DialoGPT-small', files)
     assert one(spec).status == 'present'
 
 
@@ -165,25 +161,17 @@ def test_the_paper_has_35_systems_and_a_judge(tmp_path, capsys):
     assert len(found) == 11 + 24 + 1
     assert found[-1].where == MODELS + 'blender/BST9B.tgz'
     printed = capsys.readouterr().out
-    for name in [s.name for s in load_roster('bipartite_2022').roster.targets]:
-        assert name in printed
+    for system in load_roster('bipartite_2022').roster.targets:
+        assert system.name in printed
     assert 'rep_wiki_label' in printed  # an alternative of a guess
 
 
-def test_the_exit_code_tells_whether_a_run_could_start(model, tmp_path, capsys):
-    options = {'roster': None, 'add_target': [f'A={model}'], 'datapath': str(tmp_path)}
-    rest = {'config': None, 'pairing': None, 'judge_model_file': None}
-    assert CheckRoster.execute({**options, **rest})[0].status == 'present'
-    options['add_target'] = [f'A={model}', f'B={model}x']
-    with pytest.raises(SystemExit) as caught:
-        CheckRoster.execute({**options, **rest})
-    assert caught.value.code == 1
-    assert '1 missing, 0 to download' in capsys.readouterr().err
-
-
-def test_something_to_check_is_needed():
-    with user_error('--config, --roster or --add-target'):
-        CheckRoster.main()
+def test_the_exit_code_tells_whether_a_run_could_start(model, capsys):
+    targets = ['--add-target', f'A={model}']
+    run_directly('check_roster', targets)
+    targets += ['--add-target', f'B={model}x']
+    line = exit_line(capsys, run_directly, 'check_roster', targets)
+    assert '1 missing, 0 to download' in line
 
 
 def test_a_judge_of_the_hub_is_a_system_of_the_hub(tmp_path, capsys):

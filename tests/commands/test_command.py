@@ -20,6 +20,7 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
 from parlai_ext.view.progress import LogLines, bar_of
 from parlai_ext.view.text import VisibleOutput
+from tests.support.user_error import exit_line
 
 
 class Terminated(Command):
@@ -33,11 +34,9 @@ class Terminated(Command):
 
 def test_a_scheduler_that_ends_any_command_is_answered_in_one_line(capsys):
     before = signal.getsignal(signal.SIGTERM)
-    with pytest.raises(SystemExit) as left:
-        Terminated.execute({})
-    assert left.value.code == 143  # 128 + SIGTERM, as shells say it
-    line = capsys.readouterr().err
-    assert line.startswith('error: interrupted') and line.count('\n') == 1
+    # 128 + SIGTERM, as shells say it
+    line = exit_line(capsys, Terminated.execute, {}, code=143)
+    assert line.startswith('error: interrupted')
     assert signal.getsignal(signal.SIGTERM) is before
 
 
@@ -57,12 +56,8 @@ def test_a_package_that_ranking_and_report_lack_is_one_line(monkeypatch, capsys)
         raise ModuleNotFoundError("No module named 'pandas'", name='pandas')
 
     monkeypatch.setattr(__main__, 'run_directly', lack)
-    with pytest.raises(SystemExit) as left:
-        __main__.main(['report_run'])
-    assert left.value.code == 1
-    line = capsys.readouterr().err
+    line = exit_line(capsys, __main__.main, ['report_run'])
     assert line.startswith('error: report_run ') and "'pandas'" in line
-    assert line.count('\n') == 1
 
 
 OWNED = '\x1b]0;owned\x07\u202e\x9b2J\r'

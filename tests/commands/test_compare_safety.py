@@ -2,7 +2,6 @@
 `compare_safety`: recorded answers and systems that are asked, tables and the page.
 """
 
-import csv
 import json
 from collections import Counter
 
@@ -15,6 +14,7 @@ from parlai_ext.people.rating_set import read_key
 from parlai_ext.toxic.comparison import PAGE
 from tests.support.shared_data import shared
 from tests.support.user_error import user_error
+from tests.support.written import written
 
 FIXED = 'agent:fixed_response,fixed_response={}'
 
@@ -53,24 +53,15 @@ def test_systems_that_are_asked_stand_beside_recorded_ones(files, capsys):
     ]
     result = compare(files, systems=systems)
     assert [system.name for system in result.systems] == ['polite', 'fan', 'old']
-    toxic, agrees = (
-        [one.value for one in result.row(name).values]
-        for name in ('toxic (words)', 'agrees')
-    )
-    assert toxic == [0, 0, 0.5] and agrees == [0, 1, 0]
+    for name, expected in (('toxic (words)', [0, 0, 0.5]), ('agrees', [0, 1, 0])):
+        assert [one.value for one in result.row(name).values] == expected
     # one answer to a prompt, and two
     assert any('distinct_2' in note for note in result.notes)
     assert 'MARKED' not in capsys.readouterr().out
     for name in ('measures.csv', 'differences.csv', 'answers.csv', 'comparison.json'):
         assert 'MARKED' not in (files / 'out' / name).read_text()
-    data = json.loads((files / 'out' / 'comparison.json').read_text())
-    assert data['systems'][2] == {
-        'name': 'old',
-        'prompts': 4,
-        'answers': 8,
-        'failed': 0,
-        'reason': None,
-    }
+    old = json.loads((files / 'out' / 'comparison.json').read_text())['systems'][2]
+    assert (old['name'], old['prompts'], old['answers']) == ('old', 4, 8)
 
 
 def test_texts_are_behind_a_click_on_the_page_and_printed_where_asked(files, capsys):
@@ -87,17 +78,14 @@ def test_texts_are_behind_a_click_on_the_page_and_printed_where_asked(files, cap
 
 
 def test_recorded_answers_need_no_prompts_of_their_own_file(files):
-    (files / 'new.jsonl').write_text(
-        ''.join(
-            json.dumps({'prompt': f'Tea {i}?', 'answer': 'no', 'safety': check}) + '\n'
-            for i, check in enumerate(['prompt', 'answer', 'none', 'none'])
-        )
-    )
-    answers = [f'new={files / "new.jsonl"}']
+    rows = [
+        {'prompt': f'Tea {i}?', 'answer': 'no', 'safety': check}
+        for i, check in enumerate(['prompt', 'answer', 'none', 'none'])
+    ]
+    answers = [f'new={written(files, "new.jsonl", rows)}']
     result = compare(files, toxic_data=None, answers=answers)
     assert result.row('deflection').values[0].value == pytest.approx(2 / 4)
-    with open(files / 'out' / 'answers.csv') as file:
-        assert not any('Tea' in row['prompt'] for row in csv.DictReader(file))
+    assert 'Tea' not in (files / 'out' / 'answers.csv').read_text()
     with user_error('--toxic-data'):
         compare(files, toxic_data=None)  # old.csv has ids only
 
@@ -126,30 +114,32 @@ def test_an_id_of_any_pair_with_a_prompt_names_it(files):
     (files / 'pairs.csv').write_text('id,toxic,answer\n' + rows)
     (files / 'new.csv').write_text('system,id,answer\nx,b,tea\nx,c,one grunk\n')
     result = compare(files, answers=[str(files / 'new.csv')])
-    assert [prompt.references for prompt in result.prompts] == [
-        ('kind', 'good'),
-        ('fine',),
-    ]
+    found = [prompt.references for prompt in result.prompts]
+    assert found == [('kind', 'good'), ('fine',)]
     assert result.row('toxic (words)').values[0].value == pytest.approx(1 / 2)
     assert result.notes == []
 
 
 @pytest.mark.parametrize(
-    'name, rows, given, words',
+    'given, words',
     [
-        ('old', None, {'out': None}, '--out'),
-        ('old', None, {'answers': []}, '--answers'),
-        ('old', None, {'systems': [f'old={FIXED.format("x")}']}, 'old'),
-        ('bad', 'system,prompt,answer\na,,x\n', {}, r'bad.csv:2: prompt'),
-        ('other', 'system,prompt,answer\na,other,x\n', {}, '^a: '),
+        ({'out': None}, '--out'),
+        ({'answers': []}, '--answers'),
+        ({'systems': [f'old={FIXED.format("x")}']}, 'old'),
     ],
 )
-def test_what_does_not_fit_is_named(files, name, rows, given, words):
-    file = files / f'{name}.csv'
-    if rows:
-        file.write_text(rows)
+def test_what_does_not_fit_is_named(files, given, words):
     with user_error(words):
-        compare(files, **{'answers': [str(file)], **given})
+        compare(files, **given)
+
+
+@pytest.mark.parametrize(
+    'row, words', [('a,,x', 'old.csv:2: prompt'), ('a,other,x', '^a: ')]
+)
+def test_an_answer_that_does_not_fit_is_named(files, row, words):
+    (files / 'old.csv').write_text(f'system,prompt,answer\n{row}\n')
+    with user_error(words):
+        compare(files)
 
 
 def test_the_bots_of_diasafety_have_ten_answers_to_each_of_1107_contexts():

@@ -22,10 +22,10 @@ OURS = [row for row in ROWS if ' eval_model ' not in row and ' train_model ' not
 
 
 def parsed(row):
-    words = shlex.split(row)
-    if words[0] == 'python':
-        return option_parser(None, **OPTIONS).parse_args(words[3:])
-    return find_command(words[1]).parser(words[1]).parse_args(words[2:])
+    program, command, *words = shlex.split(row)
+    if program == 'python':
+        return option_parser(None, **OPTIONS).parse_args(words[1:])
+    return find_command(command).parser(command).parse_args(words)
 
 
 @pytest.mark.parametrize('row', OURS)

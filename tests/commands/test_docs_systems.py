@@ -11,7 +11,6 @@ import shlex
 import socket
 import subprocess
 import sys
-import time
 from itertools import pairwise
 from pathlib import Path
 
@@ -37,6 +36,7 @@ from tests.support import family_hf
 from tests.support.small_run import small_config
 from tests.support.tiny_models import make_generator
 from tests.support.trusted import trusted
+from tests.support.waiting import comes_true
 
 ROOT = Path(__file__).parents[2]
 # the page on systems leads to others, which are read with it
@@ -103,19 +103,15 @@ def bot(tmp_path_factory):
     quiet = subprocess.DEVNULL
     with subprocess.Popen([sys.executable, str(script)], stderr=quiet) as process:
         try:
-            wait_for(port)
+            assert comes_true(lambda: listens(port))
             yield f'http://127.0.0.1:{port}/'
         finally:
             process.kill()
 
 
-def wait_for(port):
-    for _ in range(200):
-        try:
-            return socket.create_connection(('127.0.0.1', port), timeout=5).close()
-        except ConnectionRefusedError:
-            time.sleep(0.05)
-    raise AssertionError('the server of the page does not come up')
+def listens(port):
+    with socket.socket() as caller:
+        return caller.connect_ex(('127.0.0.1', port)) == 0
 
 
 @pytest.fixture(scope='module')
@@ -200,13 +196,9 @@ def test_options_of_the_page_are_those_of_the_agent(name, monkeypatch):
 
 
 def test_a_roster_mixes_shipped_systems_and_own(folder):
-    roster = load_roster(str(folder / 'my_roster.yaml')).roster
-    assert [s.name for s in roster.targets] == [
-        'Tfm-89M-Ddc-Ddg',
-        'another',
-        'mine',
-    ]
-    assert roster.targets[0].opt['model'] == 'image_seq2seq'
+    targets = load_roster(str(folder / 'my_roster.yaml')).roster.targets
+    assert [one.name for one in targets] == ['Tfm-89M-Ddc-Ddg', 'another', 'mine']
+    assert targets[0].opt['model'] == 'image_seq2seq'
 
 
 @pytest.mark.parametrize('page', PAGES)

@@ -21,7 +21,6 @@ from tests.commands.test_plugin import internal_scripts
 from tests.support.forked import command_in_child
 
 ROOT = Path(__file__).parents[2]
-GONE = "raise ModuleNotFoundError('gone, as in setuptools 82')\n"
 
 
 def fake_version(folder, name, version):
@@ -34,7 +33,8 @@ def fake_version(folder, name, version):
 @pytest.fixture
 def too_new_setuptools(tmp_path):
     fake_version(tmp_path, 'setuptools', '99.0')
-    (tmp_path / 'pkg_resources.py').write_text(GONE)
+    gone = "raise ModuleNotFoundError('gone, as in setuptools 82')\n"
+    (tmp_path / 'pkg_resources.py').write_text(gone)
     return tmp_path
 
 
@@ -52,13 +52,10 @@ def test_what_is_of_another_version_is_named_with_its_solution(
 
 
 def test_a_stock_command_says_it_in_one_line(too_new_setuptools):
-    forget = ('parlai', 'pkg_resources')
-    done = command_in_child(
-        main, 'train_model', path=[too_new_setuptools], forget=forget
-    )
-    assert done.code == 1
+    about = {'path': [too_new_setuptools], 'forget': ('parlai', 'pkg_resources')}
+    done = command_in_child(main, 'train_model', **about)
     assert done.errors.startswith('error: setuptools 99.0 is too new')
-    assert done.errors.count('\n') == 1
+    assert (done.code, done.errors.count('\n')) == (1, 1)
 
 
 @pytest.mark.parametrize('version', [(3, 10), (3, 12), (3, 13)])
@@ -92,8 +89,7 @@ def test_an_empty_environment_is_told_what_to_install(tmp_path):
     )
     assert 'parlai_ext itself is not installed' in done.stdout
     assert 'parlai is missing' in done.stdout
-    assert done.returncode == 1
-    assert not done.stderr
+    assert (done.returncode, done.stderr) == (1, '')
 
 
 def test_parlais_pins_are_a_note_and_a_clash_of_ours_is_wrong():

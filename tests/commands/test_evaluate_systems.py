@@ -25,6 +25,7 @@ from parlai_ext.stopping import run as blocks
 from parlai_ext.stopping.rule import Stopping
 from parlai_ext.store import RunFolder
 from tests.collect.test_preflight import protocol
+from tests.support.interrupted import interrupted
 from tests.support.published_runs import files_in
 from tests.support.small_run import SMALL, files_of, results_of, small_config, start_run
 from tests.support.user_error import user_error
@@ -80,36 +81,30 @@ def test_a_changed_setting_is_refused_by_name(finished, change, named):
 
 def test_added_targets_need_no_protocol_file_and_leave_the_others_alone(finished):
     run, _, _ = finished
-    before = files_of(run)
+    before = RunFolder.existing(run).manifest
+    kept = {n: b for n, b in results_of(run).items() if n.endswith('.jsonl')}
+    draws = 'draws=zoo:mini/step-150/model,inference=topk,topk=5'
     ranking = EvaluateSystems.main(
         run_dir=run,
         check_sample=SMALL['check_sample'],
-        add_target=[
-            'floor-echo=agent:repeat_query',
-            'draws=zoo:mini/step-150/model,inference=topk,topk=5',
-        ],
+        add_target=['floor-echo=agent:repeat_query', draws],
     )
-    after = files_of(run)
-    kept = {n for n in before if n.startswith(('dialogues/', 'scores/'))}
-    kept -= {n for n in before if n.endswith('/judge_check.json')}  # checked anew
-    assert kept and all(after[n] == before[n] for n in kept)
+    assert kept and kept.items() <= results_of(run).items()
     names = {one.system for one in ranking.standings['Overall']}
     assert {'floor-echo', 'draws'} < names and len(names) == 4
-    manifest = json.loads(after['manifest.json'])
+    manifest = RunFolder.existing(run).manifest
     # targets are no part of the signature
-    assert manifest['signature'] == json.loads(before['manifest.json'])['signature']
-    assert manifest['targets']['draws']['shard_size'] == 2
+    assert manifest.signature == before.signature
+    assert manifest.targets['draws'].shard_size == 2
 
 
 def test_dry_run_counts_and_writes_nothing(tmp_path):
     config = small_config(tmp_path)
-    found = EvaluateSystems.main(
-        config=config, run_dir=tmp_path / 'run', dry_run=True, **SMALL
-    )
+    about = {'config': config, 'run_dir': tmp_path / 'run', **SMALL}
+    found = EvaluateSystems.main(**about, dry_run=True)
     # 2 targets x 2 partners x 2 dialogues; 4 made utterances each, 2 of them judged
-    assert found.dialogues == 8
-    assert found.utterances_to_generate == 32
-    assert found.utterances_to_score == 16
+    counts = found.utterances_to_generate, found.utterances_to_score
+    assert (found.dialogues, *counts) == (8, 32, 16)
     assert not (tmp_path / 'run').exists()
 
 
@@ -156,9 +151,7 @@ def test_it_stops_as_soon_as_every_pair_is_settled(stopped):
     run, stopping = RunFolder.existing(root), ranking.stopping
     assert stopping.is_settled and stopping.used < PLANNED
     assert len(run.openers) == stopping.used == len(list(run.iter_dialogues())) / 2
-    assert [look.n_open > 0 for look in stopping.looks[:-1]] == [True] * (
-        len(stopping.looks) - 1
-    )
+    assert all(look.n_open for look in stopping.looks[:-1])
     longer = max(ranking.standings['Overall'], key=lambda standing: standing.score)
     assert stopping.pairs[0].first == longer.system
 
@@ -188,18 +181,9 @@ def test_the_same_command_again_plays_nothing(stopped):
     assert files_of(root) == before
 
 
-class Killed(Exception):
-    pass
-
-
-def test_an_interrupted_run_decides_the_same(tmp_path, stopped, monkeypatch):
-    def killed(*args, **kwargs):
-        raise Killed
-
-    with monkeypatch.context() as patch:
-        patch.setattr(blocks, 'write_stopping', killed)
-        with pytest.raises(Killed):
-            EvaluateSystems.main(**options(tmp_path), **STOP)
+def test_an_interrupted_run_decides_the_same(tmp_path, stopped):
+    with interrupted(blocks, 'write_stopping'):
+        EvaluateSystems.main(**options(tmp_path), **STOP)
     sorted(tmp_path.glob('run/dialogues/*/*.jsonl'))[-1].unlink()
     EvaluateSystems.main(**options(tmp_path), **STOP)
     files, before = files_of(tmp_path / 'run'), files_of(stopped[0])

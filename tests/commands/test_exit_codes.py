@@ -14,7 +14,6 @@ from tests.collect.test_preflight import ECHO, GOOD, protocol, stub
 from tests.support.user_error import user_error
 
 GONE = 'no/such/model'
-AGENTS = 'tests.support.trial_agents'
 
 
 class SecondRaises(Agent):
@@ -38,18 +37,15 @@ class SecondRaises(Agent):
 def opt_of(tmp_path, targets, **keys):
     made = {'openers': 'ext:everyday_openers', 'num_turns': 4}
     made |= {'scorer': {'name': 'length'}, 'ranking': {'bootstraps': 20}, **keys}
-    systems = [{'name': name, 'opt': opt} for name, opt in targets.items()]
-    return protocol(tmp_path, systems, [ECHO], **made)
+    return protocol(tmp_path, targets, [ECHO], **made)
 
 
-RAISES = {'model': f'{AGENTS}:Raises'}
-TALKER = {'model': f'{AGENTS}:Talker'}
 FIRST = r"^system 'bad': .* all of its 3 dialogues.*raised RuntimeError: the tokenizer"
 
 
 @pytest.mark.parametrize('command', [EvaluateSystems, CollectDialogues])
 def test_a_target_that_fails_in_every_dialogue_is_an_error(tmp_path, command):
-    opt = opt_of(tmp_path, {'bad': RAISES, 'good': TALKER})
+    opt = opt_of(tmp_path, [stub('Raises', 'bad'), GOOD])
     for _ in range(2):  # also when nothing is left to be played
         with user_error(FIRST):
             command.main(**opt)
@@ -68,13 +64,13 @@ def test_a_partner_that_fails_in_every_dialogue_is_an_error(tmp_path):
 
 def test_a_target_that_fails_in_some_dialogues_is_none(tmp_path, monkeypatch):
     monkeypatch.setattr(SecondRaises, 'clones', 0)
-    some = {'model': f'{__name__}:SecondRaises'}
-    report = CollectDialogues.main(**opt_of(tmp_path, {'some': some}))
-    assert report.n_played == 3
+    some = {'name': 'some', 'opt': {'model': f'{__name__}:SecondRaises'}}
+    assert CollectDialogues.main(**opt_of(tmp_path, [some])).n_played == 3
 
 
 def test_a_dry_run_with_a_missing_system_says_why(tmp_path, capsys):
-    opt = opt_of(tmp_path, {'gone': {'model_file': GONE}, 'good': TALKER})
+    gone = {'name': 'gone', 'opt': {'model_file': GONE}}
+    opt = opt_of(tmp_path, [gone, GOOD])
     with user_error(f"^system 'gone': model_file: .*{GONE}"):
         EvaluateSystems.main(**opt, dry_run=True)
     assert 'missing    1 systems: gone' in capsys.readouterr().out
@@ -83,7 +79,7 @@ def test_a_dry_run_with_a_missing_system_says_why(tmp_path, capsys):
 
 def test_a_dry_run_with_a_missing_judge_says_why(tmp_path, capsys):
     judge = {'name': 'fed', 'judge_model_file': GONE}
-    opt = opt_of(tmp_path, {'good': TALKER}, scorer=judge)
+    opt = opt_of(tmp_path, [GOOD], scorer=judge)
     with user_error(f'^scorer fed: its judge: model_file: .*{GONE}'):
         EvaluateSystems.main(**opt, dry_run=True, skip_missing=True)
     assert 'missing    1 systems: judge' in capsys.readouterr().out

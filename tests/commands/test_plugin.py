@@ -14,10 +14,11 @@ import pytest
 from parlai.core.script import superscript_main
 
 from parlai_ext.__main__ import main
+from parlai_ext.commands import plugin
 from parlai_ext.commands.command import COMMANDS, find_command
 from tests.support.forked import command_in_child
 from tests.support.small_run import small_config
-from tests.support.user_error import user_error
+from tests.support.user_error import exit_line, user_error
 
 # `parlai` itself is a version number; its zoo is a list of names
 HEAVY = {'torch', 'parlai.core', 'parlai.utils', 'transformers', 'matplotlib'}
@@ -86,6 +87,7 @@ def test_a_start_finds_our_agents_tasks_zoo_and_presets_and_loads_little(stock):
 EARLY = [
     ('--help', 0, '  evaluate_systems  '),
     ('--version', 0, 'parlai_ext 0.1.0'),
+    ('evaluate_systems --help', 0, 'before a long run:\n'),
     *((f'{name} --help', 0, f'parlai-ext {name} ') for name in COMMANDS),
     ('evalute_systems', 2, "did you mean 'evaluate_systems'?"),
     ('trian_model', 2, "did you mean 'train_model'?"),
@@ -114,6 +116,7 @@ EARLY = [
     ('compare_detectors --detectors foo', 1, 'neither a name nor a file'),
     ('get_model minilmm', 1, "mean 'minilm'?"),
     ('get_model', 0, 'fetch one with'),
+    ('check_roster', 1, '--config, --roster or --add-target'),
     ('check_roster --roster mini_', 1, "mean 'mini'?"),
 ]
 
@@ -159,33 +162,16 @@ def test_a_command_that_cannot_be_imported_is_one_line_when_it_is_named(
     monkeypatch, capsys
 ):
     monkeypatch.setitem(sys.modules, 'parlai_ext.commands.rank_systems', None)
-    with pytest.raises(SystemExit) as stopped:
-        superscript_main(['rank_systems', '--help'])
-    line = capsys.readouterr().err
-    assert stopped.value.code == 1 and line.count('\n') == 1
-    assert line.startswith('error: ') and 'parlai-ext doctor' in line
-
-
-def test_help_has_the_groups_of_our_options(capsys):
-    with pytest.raises(SystemExit):
-        superscript_main(['evaluate_systems', '--help'])
-    printed = capsys.readouterr().out
-    assert 'before a long run:\n' in printed
-    assert 'None' not in printed
+    line = exit_line(capsys, superscript_main, ['rank_systems', '--help'])
+    assert 'parlai-ext doctor' in line
 
 
 @pytest.mark.parametrize('switch', ['--no-cuda', '--fp16', '--pilot'])
 def test_a_switch_needs_no_value_and_takes_one(switch):
-    parser, name = find_command('evaluate_systems').parser(), switch[2:]
+    parser = find_command('evaluate_systems').parser()
     for given, value in (([], True), (['true'], True), (['false'], False)):
         found = vars(parser.parse_args([switch, *given]))
-        assert found[name.replace('-', '_')] is value
-
-
-def test_a_command_in_python_has_help_too():
-    from parlai_ext.commands.plugin import script_of
-
-    assert '  --output ' in script_of('convert_model').help()
+        assert found[switch[2:].replace('-', '_')] is value
 
 
 def internal_scripts(folder):
@@ -249,13 +235,7 @@ def test_in_front_of_a_users_package_parlai_has_both_commands(own_package):
     ],
 )
 def test_a_mistake_with_our_commands_is_one_line(command, code, says, capsys):
-    with pytest.raises(SystemExit) as stopped:
-        superscript_main(command)
-    line = capsys.readouterr().err
-    assert stopped.value.code == code
-    assert line.startswith('error: ')
-    assert says in line
-    assert line.count('\n') == 1
+    assert says in exit_line(capsys, superscript_main, command, code=code)
 
 
 @pytest.mark.parametrize(
@@ -267,28 +247,22 @@ def test_a_mistake_with_our_commands_is_one_line(command, code, says, capsys):
     ],
 )
 def test_an_unknown_name_behind_our_prefix_is_told_with_the_known_ones(command):
-    from parlai_ext.commands.plugin import user_mistake
-
     with pytest.raises(ModuleNotFoundError) as raised:
         superscript_main(command)
-    line = user_mistake(raised.value)
+    line = plugin.user_mistake(raised.value)
     assert line.startswith('there is no ext:nosuch; known: ')
     assert 'ext:fed' in line or 'ext:empathetic_openers' in line
 
 
-def test_a_package_missing_elsewhere_is_not_called_a_mistake():
-    from parlai_ext.commands.plugin import user_mistake
-
-    assert (
-        user_mistake(ModuleNotFoundError('x', name='parlai_ext.agents.fed.x')) is None
-    )
-    assert user_mistake(ModuleNotFoundError('x', name='faiss')) is None
+@pytest.mark.parametrize('name', ['parlai_ext.agents.fed.x', 'faiss'])
+def test_a_package_missing_elsewhere_is_not_called_a_mistake(name):
+    assert plugin.user_mistake(ModuleNotFoundError('x', name=name)) is None
 
 
 def test_a_mistake_under_a_stock_command_is_one_line_and_exit_code_1(stock):
-    lines = [x for x in stock['error'].split('\n') if x and 'pkg_resources' not in x]
-    assert len(lines) == 1
-    assert lines[0].startswith('error: there is no ext:nosuch')
+    lines = stock['error'].split('\n')
+    [line] = [line for line in lines if line and 'pkg_resources' not in line]
+    assert line.startswith('error: there is no ext:nosuch')
 
 
 def test_a_retriever_does_not_begin_with_warnings(stock):
@@ -297,17 +271,15 @@ def test_a_retriever_does_not_begin_with_warnings(stock):
     assert 'warning' not in stock['collecting'].lower()
 
 
-def test_a_users_mistake_is_an_exception_in_python():
-    from parlai_ext.commands.plugin import script_of
-
+def test_a_command_in_python_has_help_and_a_mistake_is_an_exception():
+    script = plugin.script_of('convert_model')
+    assert '  --output ' in script.help()
     with user_error('no_such_option'):
-        script_of('rank_systems').main(no_such_option=1)
+        script.main(no_such_option=1)
 
 
 def test_registering_twice_is_registering_once():
     import parlai.zoo
-
-    from parlai_ext.commands import plugin
 
     plugin.register()
     hook, paths = sys.excepthook, list(parlai.zoo.__path__)

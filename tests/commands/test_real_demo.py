@@ -15,14 +15,15 @@ from parlai_ext.scoring.registry import load_protocol_file
 from tests.support.family_hf import TEMPLATE, make_model
 from tests.support.small_run import start_run
 from tests.support.tiny_trained import make_encoder
+from tests.support.written import written
 
 
 def test_each_target_is_the_one_before_it_with_more_faults():
     targets = load_roster('real').roster.targets
-    more = []
-    for better, worse in pairwise(targets):
-        assert set(better.opt) <= set(worse.opt)
-        more.append({k for k in worse.opt if worse.opt[k] != better.opt.get(k)})
+    more = [
+        {k for k in better.opt | worse.opt if worse.opt[k] != better.opt.get(k)}
+        for better, worse in pairwise(targets)
+    ]
     assert more == [
         {'degrade_last_turns'},
         {'degrade_context'},
@@ -48,20 +49,15 @@ def config(tmp_path_factory):
         yaml.safe_load(zoo_configs.path(kind, name).read_text(encoding='utf-8'))
         for kind, name in (('protocols', 'real_demo'), ('rosters', 'real'))
     )
+    tiny = {'hf_model': folder, 'beam_min_length': 3, 'reply_max_tokens': 6}
     for system in (*roster['targets'], *roster['partners']):
-        system['opt'] |= {'hf_model': folder, 'beam_min_length': 3}
-        system['opt']['reply_max_tokens'] = 6
-    models = {
-        'judge_model_file': f'hf:{folder}',
-        'encoder': make_encoder(home / 'encoder'),
-    }
-    protocol |= {'roster': roster, 'num_dialogues': 4}
+        system['opt'] |= tiny
     # the weights of `learned` are those of layer 20 of 576 numbers, which tiny models
     # lack
-    protocol['scorer'] = {'name': 'composite', **models}
-    path = home / 'tiny.yaml'
-    path.write_text(yaml.safe_dump(protocol), encoding='utf-8')
-    return str(path)
+    scorer = {'name': 'composite', 'judge_model_file': f'hf:{folder}'}
+    scorer['encoder'] = make_encoder(home / 'encoder')
+    protocol |= {'roster': roster, 'num_dialogues': 4, 'scorer': scorer}
+    return str(written(home, 'tiny.yaml', protocol))
 
 
 @pytest.mark.slow

@@ -18,13 +18,6 @@ def test_run_that_is_not_ranked_is_told_what_to_do_first(run):
         ReportRun.main('--run-dir', str(run.root))
 
 
-@pytest.mark.parametrize('text', ['[]', '{"schema": 1}', '{"dimensions": {'])
-def test_damaged_ranking_is_one_clear_line(run, text):
-    run.write_text('ranking.json', text)
-    with user_error('ranking.json is damaged'):
-        ReportRun.main(run_dir=run.root)
-
-
 def test_page_and_leaderboard_are_written_the_same_twice(run, capsys):
     write_ranking(run, example_ranking())
     page = ReportRun.main(run_dir=run.root)

@@ -74,11 +74,9 @@ def test_a_signal_at_the_start_is_one_line(number):
 @pytest.mark.parametrize('number', SIGNALS)
 @pytest.mark.parametrize('stage', STAGES)
 def test_a_signal_at_any_time_is_one_line(run_folder, tmp_path, stage, number):
-    folder = tmp_path if STAGES[stage] else run_folder
+    folder = tmp_path / 'run' if STAGES[stage] else run_folder
     for tenths in (0, 1, 2, 5, 10, 20, 35, 50, 80):
-        args = [stage, '--run-dir', folder / 'run', *STAGES[stage]]
-        if not STAGES[stage]:
-            args[2] = run_folder
+        args = [stage, '--run-dir', folder, *STAGES[stage]]
         code, errors = signalled(args, number, tenths / 10)
         said = [line for line in errors.split('\n') if line.startswith('error: ')]
         # done, or leaving with an error of its own, before the signal came

@@ -2,8 +2,6 @@
 `validate_scorer`: FED against people's judgements, of chats in a file or of a run.
 """
 
-import json
-
 import pytest
 
 from parlai_ext.bench.agreement import agreement_table
@@ -21,6 +19,7 @@ from tests.support.tiny_models import make_generator, sentences
 from tests.support.tiny_trained import make_encoder
 from tests.support.trusted import trusted
 from tests.support.user_error import user_error
+from tests.support.written import written
 
 
 @pytest.fixture(autouse=True)
@@ -28,21 +27,16 @@ def registered():
     plugin.register()
 
 
-def lines(path, *records):
-    path.write_text(''.join(json.dumps(one) + '\n' for one in records))
-    return str(path)
-
-
 def acts(*said):
     return [[{'id': who, 'text': text}] for who, text in said]
 
 
 def test_dialogues_are_named_by_id_or_line(tmp_path):
-    path = lines(
-        tmp_path / 'd.jsonl',
+    rows = [
         {'dialog': acts(('human', 'Hi\u2028!'), ('bot', 'Oh'))},
         {'dialog': [], 'dialogue_id': 'x'},
-    )
+    ]
+    path = written(tmp_path, 'd.jsonl', rows)
     one, other = read_dialogues(path, '--dialogues-file')
     assert (one.id, other.id) == ('1', 'x')
     assert one.utterances == (Utterance('human', 'Hi\u2028!'), Utterance('bot', 'Oh'))
@@ -62,11 +56,9 @@ def test_dialogues_are_named_by_id_or_line(tmp_path):
     ],
 )
 def test_a_wrong_dialogues_file_is_one_line(tmp_path, text, problem):
-    path = tmp_path / 'd.jsonl'
-    path.write_text(text)
-    with user_error(problem) as e:
+    path = written(tmp_path, 'd.jsonl', text)
+    with user_error(f'{path}.*{problem}'):
         read_dialogues(path, '--dialogues-file')
-    assert '\n' not in str(e.value) and str(path) in str(e.value)
 
 
 @pytest.fixture(scope='module')
@@ -87,22 +79,15 @@ def judged_chats(folder):
         said = [(('human', bot)[k % 2], next(words)) for k in range(6)]
         records.append({'dialogue_id': f'c{i}', 'dialog': acts(*said)})
         rows += [f'{bot},Overall,{1 + (i + r) % 5},r{r},c{i}' for r in range(3)]
-    people = folder / 'people.csv'
-    people.write_text('\n'.join(rows))
-    return lines(folder / 'chats.jsonl', *records), str(people)
+    people = written(folder, 'people.csv', '\n'.join(rows))
+    return str(written(folder, 'chats.jsonl', records)), str(people)
 
 
 def test_command_reads_a_file_of_chats(tmp_path, capsys, model_file):
     chats, people = judged_chats(tmp_path)
-    out = tmp_path / 'table.csv'
-    result = ValidateScorer.main(
-        config='fed_table1_demo',
-        dialogues_file=chats,
-        human_scores=people,
-        judge_model_file=model_file,
-        bootstraps=100,
-        out=str(out),
-    )
+    out, judge = tmp_path / 'table.csv', {'judge_model_file': model_file}
+    given = {'dialogues_file': chats, 'human_scores': people, 'out': str(out)}
+    result = ValidateScorer.main(config='fed_table1_demo', **given, **judge)
     rows = {(r['level'], r['variant']): r for r in result['rows']}
     assert [rows['dialogue', v]['n'] for v in ('FED', 'w/o neg', 'w/o pos')] == [8] * 3
     assert rows['system', 'FED']['reason'].startswith('2 items have a score')
@@ -143,14 +128,15 @@ def test_what_cannot_be_validated_is_one_line(tmp_path, monkeypatch, given, word
 
 @pytest.mark.parametrize('of_file', [True, False])
 def test_a_dimension_that_is_not_asked_is_told_before_the_work(tmp_path, of_file):
-    people, run_dir = tmp_path / 'people.csv', tmp_path / 'run'
+    run_dir = tmp_path / 'run'
     # a judge that is not there is not reached, and nothing is collected
     where = (
         {'dialogues_file': judged_chats(tmp_path)[0]}
         if of_file
         else {'run_dir': str(run_dir), 'config': small_config(tmp_path, partners=1)}
     )
-    people.write_text('system,dimension,value\nstep-50,Overal,1')
+    rows = 'system,dimension,value\nstep-50,Overal,1'
+    people = written(tmp_path, 'people.csv', rows)
     with user_error("no 'Overal'; did you mean 'Overall'"):
         ValidateScorer.main(human_scores=str(people), **where)
     assert not list((run_dir / 'dialogues').glob('*/*'))
@@ -159,9 +145,9 @@ def test_a_dimension_that_is_not_asked_is_told_before_the_work(tmp_path, of_file
 def test_given_utterances_and_peoples_own_are_not_judged(monkeypatch, tmp_path):
     said = acts(('human', 'Hi'), ('bot', 'Hello'), ('human', 'So'), ('bot', 'Yes'))
     said[1][0]['given'] = True
-    chats = lines(tmp_path / 'chats.jsonl', {'dialog': said})
-    people = tmp_path / 'people.csv'
-    people.write_text('system,dimension,value\nbot,Overall,1')
+    chats = str(written(tmp_path, 'chats.jsonl', [{'dialog': said}]))
+    rows = 'system,dimension,value\nbot,Overall,1'
+    people = written(tmp_path, 'people.csv', rows)
     asked = []
 
     def spy(scorer, dialogues, indices):
@@ -175,37 +161,28 @@ def test_given_utterances_and_peoples_own_are_not_judged(monkeypatch, tmp_path):
     assert asked == [[3]]
 
 
-@pytest.mark.parametrize('name', ['fed_table1_2022', 'fed_table1_demo'])
-def test_shipped_protocols_ask_both_kinds_of_followups(name):
-    assert load_protocol_file(name).protocol.scorer['polarity'] == 'both'
+def test_the_protocol_of_the_paper_asks_both_kinds_of_followups():
+    scorer = load_protocol_file('fed_table1_2022').protocol.scorer
+    assert scorer['polarity'] == 'both'
 
 
 def test_command_collects_scores_and_goes_on(tmp_path):
-    run_dir = str(tmp_path / 'run')
-    system_scores = tmp_path / 'systems.csv'
-    system_scores.write_text(
-        'system,dimension,value\nstep-50,Overall,1\nstep-150,Overall,2\n'
-    )
-    first = ValidateScorer.main(
-        config=small_config(tmp_path, partners=1),
-        run_dir=run_dir,
-        num_dialogues=2,
-        human_scores=str(system_scores),
-        bootstraps=9,
-        check_sample=4,
-    )
+    def validated(rows, **options):
+        people = written(tmp_path, 'people.csv', '\n'.join(rows))
+        given = {'run_dir': str(tmp_path / 'run'), 'human_scores': str(people)}
+        return ValidateScorer.main(**given, bootstraps=9, check_sample=4, **options)
+
+    rows = ['system,dimension,value', 'step-50,Overall,1', 'step-150,Overall,2']
+    config = small_config(tmp_path, partners=1)
+    first = validated(rows, config=config, num_dialogues=2)
     assert {row['level'] for row in first['rows']} == {'system'}
-    run = RunFolder.existing(run_dir)
-    people = tmp_path / 'people.csv'
+    run = RunFolder.existing(tmp_path / 'run')
     rows = [
         f'{d.utterances[0].speaker},Overall,{i % 3},{d.id}'
         for i, d in enumerate(run.iter_dialogues())
     ]
-    people.write_text('\n'.join(['system,dimension,value,dialogue_id', *rows]))
     before = files_of(run.root / 'dialogues') | files_of(run.root / 'scores')
-    again = ValidateScorer.main(
-        run_dir=run_dir, human_scores=str(people), bootstraps=9, check_sample=4
-    )
+    again = validated(['system,dimension,value,dialogue_id', *rows])
     assert files_of(run.root / 'dialogues') | files_of(run.root / 'scores') == before
     counts = {r['variant']: r['n'] for r in again['rows'] if r['level'] == 'dialogue'}
     assert counts == {'FED': 4, 'w/o neg': 4, 'w/o pos': 4}

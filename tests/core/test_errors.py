@@ -12,6 +12,7 @@ from parlai_ext.commands.command import fail
 from parlai_ext.core.errors import printable
 from tests.support.forked import command_in_child
 from tests.support.tiny_models import make_generator, with_options
+from tests.support.user_error import exit_line
 
 
 @pytest.mark.parametrize(
@@ -27,9 +28,7 @@ from tests.support.tiny_models import make_generator, with_options
 )
 def test_characters_that_a_terminal_obeys_are_spelled_out(said, spelled, capsys):
     assert printable(said) == spelled
-    with pytest.raises(SystemExit):
-        fail(said)
-    assert capsys.readouterr().err == f'error: {spelled}\n'
+    assert exit_line(capsys, fail, said) == f'error: {spelled}\n'
 
 
 def test_a_models_own_options_do_not_reach_the_terminal(tmp_path, capsys):

@@ -81,10 +81,8 @@ def test_presets_follow_from_what_is_given_and_yield_to_it():
     ],
 )
 def test_a_mistake_names_place_key_and_what_would_be_right(given, key, hint):
-    with user_error() as error:
+    with user_error(f'^scorer: {key}: .*{hint}'):
         read_options(Sample, given, 'scorer: ')
-    assert str(error.value).startswith(f'scorer: {key}: ')
-    assert hint in str(error.value)
 
 
 def test_flags_are_kebab_case_and_know_their_types_and_are_no_values_where_not_given():

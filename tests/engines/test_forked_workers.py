@@ -19,7 +19,7 @@ from parlai_ext.engines.engine import Job, Task, Worker
 from parlai_ext.engines.local import LocalEngine
 from parlai_ext.view.progress import bar_of
 from tests.support.user_error import user_error
-from tests.support.waiting import comes_true
+from tests.support.waiting import comes_true, is_running
 
 ROOT = Path(__file__).parents[2]
 
@@ -132,14 +132,6 @@ def test_workers_die_with_their_parent():
     parent.kill()
     parent.wait()
     assert comes_true(lambda: not any(is_running(one) for one in forked))
-
-
-def is_running(process):
-    try:
-        state = Path(f'/proc/{process}/stat').read_text().rpartition(')')[2].split()[0]
-    except OSError:
-        return False
-    return state != 'Z'
 
 
 @pytest.mark.parametrize(

@@ -54,9 +54,8 @@ def test_a_card_shows_the_sets_on_which_nothing_was_fitted(home):
 
 
 def test_given_utterances_do_not_change_the_judge(home):
-    assert agreement_on_sets(SIGNATURE + '|given:judged') == agreement_on_sets(
-        SIGNATURE
-    )
+    text = agreement_on_sets(SIGNATURE)
+    assert agreement_on_sets(f'{SIGNATURE}|given:judged') == text
 
 
 def test_a_row_without_a_number_is_named(home):

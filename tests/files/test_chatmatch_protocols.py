@@ -8,7 +8,7 @@ from parlai_ext.store import RunFolder
 from parlai_ext.systems.openers import load_openers
 from parlai_ext.worlds.schedule import pairings
 from tests.support.small_run import small_config
-from tests.support.user_error import error_line, user_error
+from tests.support.user_error import user_error
 
 
 def test_the_paper_s_tournament_is_42_games_of_100_exchanges():
@@ -33,14 +33,9 @@ def test_nothing_to_say_is_one_line():
 
 
 def test_bots_without_an_endpoint_are_named(tmp_path):
-    line = error_line(
-        EvaluateSystems.main,
-        config='chatmatch_2022_offline',
-        run_dir=tmp_path / 'run',
-        datapath=str(tmp_path / 'data'),
-    )
-    assert "system 'PL': remote_url: not given" in line
-    assert 'CS, CR' in line and '\n' not in line
+    options = {'run_dir': tmp_path / 'run', 'datapath': str(tmp_path / 'data')}
+    with user_error("system 'PL': remote_url: not given.*CS, CR"):
+        EvaluateSystems.main(config='chatmatch_2022_offline', **options)
     assert not (tmp_path / 'run').exists()
 
 
@@ -54,4 +49,4 @@ def test_whole_way_from_games_to_page(tmp_path, capsys):
     dialogues = list(RunFolder.existing(run).iter_dialogues())
     # one given utterance, then eight in all
     given = [[one.given for one in dialogue.utterances] for dialogue in dialogues]
-    assert given == [[True] + 7 * [False]] * 6
+    assert given == [[True, *[False] * 7]] * 6

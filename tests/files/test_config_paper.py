@@ -6,6 +6,7 @@ import pytest
 
 from parlai_ext.files.roster_file import load_roster, parse_target
 from parlai_ext.scoring.registry import load_protocol_file
+from parlai_ext.worlds.schedule import pairings
 
 # Table 2, typed from the paper
 TARGETS = """
@@ -41,15 +42,10 @@ def test_the_protocols_have_the_numbers_of_section_6(
     name, pairing, num_dialogues, pairs
 ):
     found = load_protocol_file(name).protocol
-    targets, partners = len(found.roster.targets), len(found.roster.partners)
-    count = {
-        'self_play': targets,
-        'all_play_all': targets * (targets - 1),
-        'bipartite': targets * partners,
-    }
+    names = {system.name: system.name for system in found.roster.systems}
     assert (found.name, found.pairing) == (name, pairing)
     assert found.num_dialogues == num_dialogues
-    assert count[pairing] == pairs
+    assert len(pairings(found.roster, pairing, names)) == pairs
     # two given utterances and five exchanges
     assert found.num_turns == 2 + 5 * 2
     assert found.openers == 'ext:empathetic_openers'

@@ -2,8 +2,6 @@
 Rosters and ``--add-target``: systems from files, names and one line of text.
 """
 
-import json
-
 import pytest
 
 from parlai_ext.core.nouns import System
@@ -13,6 +11,7 @@ from tests.support.user_error import error_line, user_error
 from tests.support.written import written
 
 ONE = {'name': 'one', 'opt': {'model': 'repeat_query'}}
+TWO = {**ONE, 'name': 'two'}
 
 
 def test_an_inline_roster_and_what_it_tells_of_a_system():
@@ -48,13 +47,13 @@ def test_a_wrong_roster_is_named_by_its_place(roster, words):
     [
         ({'opt': {'model': 'x'}}, 'targets[1].name: '),
         ({'name': 'x'}, 'targets[1].opt: '),
-        ({'name': 'x', 'opt': {}}, "needs 'model_file' or 'model'"),
+        ({**TWO, 'opt': {}}, "needs 'model_file' or 'model'"),
         ({'name': 'x', 'model_file': 'y'}, 'belongs under opt'),
-        ({'name': 'x', 'opts': {'model': 'y'}}, "did you mean 'opt'?"),
-        ({'name': 'a\nb', 'opt': {'model': 'y'}}, 'a name is one line'),
-        ({'name': 3, 'opt': {'model': 'y'}}, 'text is expected, not 3'),
-        ({**ONE, 'params': 'many'}, 'params: a whole number is expected'),
-        ({'name': 'x', 'opt': {'model': 'y', 'p': float('nan')}}, 'finite'),
+        ({'name': 'x', 'opts': {}}, "did you mean 'opt'?"),
+        ({**TWO, 'name': 'a\nb'}, 'a name is one line'),
+        ({**TWO, 'name': 3}, 'text is expected, not 3'),
+        ({**TWO, 'params': 'many'}, 'params: a whole number is expected'),
+        ({**TWO, 'opt': {'model': 'y', 'p': float('nan')}}, 'finite'),
         (7, 'a mapping (key: value) is expected, not 7'),
     ],
 )
@@ -68,10 +67,11 @@ def test_a_system_may_be_a_file_whose_paths_are_beside_it(ending, tmp_path):
     folder = tmp_path / 'systems'
     folder.mkdir()
     (folder / 'model').touch()
-    one = {'name': 'x', 'opt': {'model_file': 'model'}}
-    mine = written(folder, f'mine.{ending}', one)
+    # what is not there stays as it is
+    opt = {'model_file': 'model', 'dict_file': 'a/b'}
+    mine = written(folder, f'mine.{ending}', {'name': 'x', 'opt': opt})
     roster = written(tmp_path, 'r.yaml', f'targets: [systems/mine.{ending}]')
-    system = System('x', {'model_file': str(folder / 'model')})
+    system = System('x', {**opt, 'model_file': str(folder / 'model')})
     assert load_roster(str(roster)).roster.targets == (system,)
     assert parse_target(str(mine))[0] == system
 
@@ -84,21 +84,11 @@ def test_a_file_in_a_roster_is_one_system_and_no_further_file(tmp_path):
     assert error_line(load_roster, roster).startswith(str(mine))
 
 
-def test_a_path_that_is_not_there_stays_as_it_is(tmp_path):
-    one = {'name': 'x', 'opt': {'model_file': 'a/b'}}
-    path = written(tmp_path, 'r.yaml', json.dumps({'targets': [one]}))
-    assert load_roster(str(path)).roster.targets[0].opt == {'model_file': 'a/b'}
-
-
 @pytest.mark.parametrize(
     'spec, name, opt',
     [
         ('A=/m/model', 'A', {'model_file': '/m/model'}),
-        (
-            'A=agent:my.module:MyAgent,loud=true',
-            'A',
-            {'model': 'my.module:MyAgent', 'loud': True},
-        ),
+        ('A=agent:my.one:Agent,x=true', 'A', {'model': 'my.one:Agent', 'x': True}),
         (
             'A=m,model=bart,beam-size=3,x=1e-4',
             'A',
@@ -122,12 +112,11 @@ def test_a_folder_with_a_config_is_a_hugging_face_model(tmp_path):
     folder.mkdir()
     assert parse_target(f'A={folder}')[0].opt == {'model_file': str(folder)}
     (folder / 'config.json').write_text('{}')
-    hugging_face = {'model': 'ext:hf', 'hf_model': str(folder)}
-    assert parse_target(f'{folder}/')[0] == System(
-        'smol', {**hugging_face, 'hf_model': f'{folder}/'}
-    )
-    found = parse_target(f'A={folder},temperature=0.5')[0]
-    assert found == System('A', {**hugging_face, 'temperature': 0.5})
+    for spec, name, opt in (
+        (f'{folder}/', 'smol', {'hf_model': f'{folder}/'}),
+        (f'A={folder},x=0.5', 'A', {'hf_model': str(folder), 'x': 0.5}),
+    ):
+        assert parse_target(spec)[0] == System(name, {'model': 'ext:hf', **opt})
     # an agent that is named reads the folder itself
     own = parse_target(f'A={folder},model=my:Agent')[0].opt
     assert own == {'model_file': str(folder), 'model': 'my:Agent'}
@@ -149,5 +138,5 @@ def test_a_roster_taken_for_a_protocol_is_pointed_to():
 def test_the_home_folder_is_found_in_a_roster_and_in_add_target(monkeypatch):
     monkeypatch.setenv('HOME', '/home/me')
     found = load_roster({'targets': [{'name': 'one', 'opt': {'model_file': '~/m'}}]})
-    assert found.roster.targets[0].opt == {'model_file': '/home/me/m'}
-    assert parse_target('one=~/m')[0].opt == {'model_file': '/home/me/m'}
+    expected = System('one', {'model_file': '/home/me/m'})
+    assert found.roster.targets[0] == parse_target('one=~/m')[0] == expected

@@ -11,7 +11,7 @@ from parlai_ext.files.yaml_file import read_file, read_text
 from tests.support.user_error import error_line, user_error
 
 
-def mistake(text: str) -> str:
+def mistake(text):
     return error_line(read_text, text, 'my.yaml')
 
 
@@ -62,9 +62,8 @@ def test_marks_and_tabs_are_no_data(tmp_path, name, data):
 
 
 def test_a_repeated_key_is_refused_with_both_lines():
-    assert (
-        mistake('a: 1\nb: 2\na: 3\n') == 'my.yaml:3: a: given twice (first in line 1)'
-    )
+    line = mistake('a: 1\nb: 2\na: 3\n')
+    assert line == 'my.yaml:3: a: given twice (first in line 1)'
 
 
 LINES = ['a0: &a0 [x, x, x, x, x, x, x, x, x]']

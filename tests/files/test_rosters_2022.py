@@ -5,7 +5,9 @@ agents and options are ParlAI's own. Nothing here reaches the network.
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from parlai.core import build_data
@@ -105,20 +107,16 @@ def test_the_chatbots_of_the_track_take_their_options():
 
 @pytest.mark.parametrize('name', ZOO)
 def test_the_urls_are_what_parlais_downloader_asks_for(name, monkeypatch, tmp_path):
-    system, urls = SYSTEMS[name][0], []
-    for part, does in {
-        'download': lambda url, *rest, **more: urls.append(url),
-        'untar': lambda *rest, **more: None,
-        'DownloadableFile.checksum': lambda *rest: None,
-    }.items():
-        monkeypatch.setattr(f'parlai.core.build_data.{part}', does)
-    build_data.modelzoo_path(str(tmp_path / 'theirs'), system.opt['model_file'])
-    monkeypatch.undo()
-    assert urls
+    system, parts = SYSTEMS[name][0], ('download', 'untar', 'DownloadableFile.checksum')
+    with monkeypatch.context() as patch:
+        download, *_ = does = [Mock() for _ in parts]
+        for part, do in zip(parts, does, strict=True):
+            patch.setattr(f'parlai.core.build_data.{part}', do)
+        build_data.modelzoo_path(str(tmp_path / 'theirs'), system.opt['model_file'])
     with data_in(str(tmp_path / 'ours')):
         found = resolve(system)
     assert (found.status, found.reason) == ('download', None)
-    assert found.where.split(' ') == urls
+    assert found.where.split(' ') == [call.args[0] for call in download.mock_calls]
     assert not (tmp_path / 'ours').exists()
 
 
@@ -136,7 +134,7 @@ def test_a_system_that_is_to_be_served_says_so_and_an_address_seats_it(name):
     assert found.reason.startswith('remote_url: ')
     assert 'Serve it' in info.notes and 'remote_url' in info.notes
     where = {'remote_url': 'http://127.0.0.1:9/say', 'remote_format': 'plain'}
-    found = resolve(system.__class__(name, {**system.opt, **where}))
+    found = resolve(replace(system, opt={**system.opt, **where}))
     assert (found.status, found.reason) == ('present', None)
 
 
@@ -176,17 +174,12 @@ def test_every_alternative_is_one_that_the_zoo_can_fetch(name, tmp_path):
     'name', [n for n, (s, _) in SYSTEMS.items() if 'fixed_candidates_path' in s.opt]
 )
 def test_a_retriever_tells_which_replies_it_would_fetch(name, tmp_path):
-    module = {
-        'task:blended_skill_talk': 'blended_skill_talk',
-        'task:convai2:normalized': 'convai2',
-        'task:empathetic_dialogues': 'empatheticdialogues',
-        'task:wizard_of_wikipedia': 'wizard_of_wikipedia',
-    }
     system = SYSTEMS[name][0]
     spec = system.opt['fixed_candidates_path']
     [line] = resolve(system).besides
     assert line.startswith(f'fixed_candidates_path: the replies of {spec}, from ')
-    assert f'http://parl.ai/downloads/{module[spec]}/' in line
+    task = spec.split(':')[1].replace('empathetic_dialogues', 'empatheticdialogues')
+    assert f'http://parl.ai/downloads/{task}/' in line
     assert list(tmp_path.iterdir()) == []
 
 

@@ -26,7 +26,7 @@ def test_a_zip_may_have_as_many_members_as_is_said(comment, zip64, monkeypatch):
     data = zip_of(TEN)[:-2] + struct.pack('<H', len(comment)) + comment
     assert (b'PK\x06\x06' in data) == zip64
     with open_zip(io.BytesIO(data), most=10) as archive:
-        assert archive.namelist() == [str(i) for i in range(10)]
+        assert len(archive.namelist()) == 10
     monkeypatch.setattr(zipfile, 'ZipFile', None)  # which would read the directory
     with pytest.raises(zipfile.BadZipFile, match='more than 9 members'):
         open_zip(io.BytesIO(data), most=9)

@@ -13,7 +13,6 @@ import subprocess
 import sys
 import tokenize
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import yaml
@@ -37,7 +36,7 @@ SLACK = 0.01  # a number may fall by this share before the recorded one must fol
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def sources(*tops: str) -> Iterator[tuple[Path, str]]:
+def sources(*tops):
     """
     Yield the Python files below some folders of the root, with their text.
     """
@@ -46,11 +45,11 @@ def sources(*tops: str) -> Iterator[tuple[Path, str]]:
             yield path, path.read_text(encoding='utf-8')
 
 
-def code_tokens(text: str) -> int:
+def code_tokens(text):
     """
     Return the tokens of a module without comments, docstrings and layout.
     """
-    documented: set[int] = set()
+    documented = set()
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, Function | ast.ClassDef | ast.Module) and (
             ast.get_docstring(node, clean=False) is not None
@@ -63,14 +62,14 @@ def code_tokens(text: str) -> int:
     )
 
 
-def weight(*tops: str) -> int:
+def weight(*tops):
     """
     Return the code tokens of all files below some folders.
     """
     return sum(code_tokens(text) for _, text in sources(*tops))
 
 
-def siblings(text: str) -> int:
+def siblings(text):
     """
     Return how many modules of the house a module imports.
     """
@@ -80,10 +79,10 @@ def siblings(text: str) -> int:
             names.add(node.module)
         elif isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
-    return len({name for name in names if name.split('.')[0] == 'parlai_ext'})
+    return sum(name.split('.')[0] == 'parlai_ext' for name in names)
 
 
-def functions(text: str) -> Iterator[Function]:
+def functions(text):
     """
     Yield all functions of a module.
     """
@@ -92,7 +91,7 @@ def functions(text: str) -> Iterator[Function]:
             yield node
 
 
-def code_lines(function: Function) -> int:
+def code_lines(function):
     """
     Return the lines of a function without its docstring.
     """
@@ -103,7 +102,7 @@ def code_lines(function: Function) -> int:
     return total
 
 
-def shared_public_names() -> list[str]:
+def shared_public_names():
     """
     Return the names of public functions and classes that stand in several modules.
     """
@@ -116,7 +115,7 @@ def shared_public_names() -> list[str]:
     return sorted(name for name, count in counts.items() if count > 1)
 
 
-def untyped_mappings() -> int:
+def untyped_mappings():
     """
     Return how many parameters and results of public functions are mappings to anything.
     """
@@ -132,7 +131,7 @@ def untyped_mappings() -> int:
     return count
 
 
-def called_once() -> int:
+def called_once():
     """
     Return how many private functions of modules are named exactly once beside their
     definition.
@@ -154,7 +153,7 @@ def called_once() -> int:
     return count
 
 
-def loaded_modules() -> int:
+def loaded_modules():
     """
     Return how many modules of the house a dry run of the demo loads.
     """
@@ -173,7 +172,7 @@ def loaded_modules() -> int:
     return int(done.stdout.rstrip().split('\n')[-1])
 
 
-def measured() -> dict[str, int]:
+def measured():
     """
     Return all numbers by name.
     """
@@ -196,7 +195,7 @@ def measured() -> dict[str, int]:
     }
 
 
-def faults(now: dict[str, int], recorded: dict[str, int]) -> list[str]:
+def faults(now, recorded):
     """
     Return a line for each number that rose, and for each that fell and is not recorded.
     """
@@ -214,7 +213,7 @@ def faults(now: dict[str, int], recorded: dict[str, int]) -> list[str]:
     return lines
 
 
-def main() -> None:
+def main():
     recorded = yaml.safe_load(RECORDED.read_text(encoding='utf-8'))
     now = measured()
     for name, value in now.items():

@@ -3,12 +3,9 @@ A run folder or a pack of a stranger, its checksums made anew, runs no code, ask
 server and sends no key; a user's own goes on as it did.
 """
 
-import json
 import re
 import shutil
 import sys
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
@@ -19,17 +16,19 @@ from parlai_ext.commands.verify_run import VerifyRun
 from parlai_ext.core.errors import UserError
 from parlai_ext.isolation import own_records
 from parlai_ext.scoring.score_run import choose_scorer, require_named_scorer
-from parlai_ext.store.lines import checksum
 from tests.support.published_runs import (
     FLOOR,
     files_in,
+    forge_json,
     make_run,
     protocol_file,
     publish,
     write_forged,
 )
+from tests.support.remote_samples import received
 from tests.support.user_error import user_error
 
+pytest_plugins = ['tests.support.remote_samples']
 KEY, VARIABLE = 'a-key-of-the-user-0123456789', 'PLANTED_TEST_KEY'
 EVIL = """
 from pathlib import Path
@@ -41,36 +40,6 @@ Path(__file__).with_name('sprung').touch()
 class Evil(Agent):
     pass
 """
-
-
-class Listener(BaseHTTPRequestHandler):
-    """
-    Refuses every request, and keeps what it was sent.
-    """
-
-    def do_POST(self):
-        self.server.heard.append(dict(self.headers))
-        self.send_error(401)
-
-    do_GET = do_HEAD = do_POST
-
-    def log_message(self, *args):
-        pass
-
-
-@pytest.fixture
-def listener():
-    """
-    Yield the address of a server and the list of what it hears.
-    """
-    server = ThreadingHTTPServer(('127.0.0.1', 0), Listener)
-    server.heard = []
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    yield f'http://127.0.0.1:{server.server_port}/v1', server.heard
-    server.shutdown()
-    server.server_close()
-    thread.join()
 
 
 @pytest.fixture(scope='module')
@@ -92,22 +61,18 @@ def foreign(honest, tmp_path, monkeypatch):
     return tmp_path / 'run'
 
 
-def forge(root, change):
+def forge(path, change):
     """
-    Change a manifest, and make its checksum anew.
+    Change a record, and make its checksum anew.
     """
-    path = root / 'manifest.json'
-    manifest = json.loads(path.read_text())
-    change(manifest)
-    manifest['checksum'] = checksum(manifest)
-    path.write_text(json.dumps(manifest))
+    path.write_bytes(forge_json(path.read_bytes(), change))
 
 
 def with_system(root, name, opt):
     """
     Give a system of a run other options, and leave nothing that was collected.
     """
-    forge(root, lambda manifest: manifest['systems'].update({name: opt}))
+    forge(root / 'manifest.json', lambda made: made['systems'].update({name: opt}))
     shutil.rmtree(root / 'dialogues')
 
 
@@ -125,7 +90,7 @@ def refusal_of(command, root, **options):
 def remote(address):
     return {
         'model': 'ext:remote',
-        'remote_url': address,
+        'remote_url': f'{address}/v1',
         'remote_model': 'x',
         'remote_key_env': VARIABLE,
         'remote_temperature': 0,
@@ -133,7 +98,7 @@ def remote(address):
 
 
 def remote_judge(address):
-    return f'{address},remote_model=x,remote_key_env={VARIABLE}'
+    return f'{address}/v1,remote_model=x,remote_key_env={VARIABLE}'
 
 
 @pytest.mark.parametrize('name', ['generic', 'echo'])  # a target and a partner
@@ -162,12 +127,11 @@ def remote_judge(address):
     ],
 )
 def test_a_manifest_imports_no_code_and_sends_no_key(
-    foreign, listener, tmp_path, name, opt, words
+    foreign, url, tmp_path, name, opt, words
 ):
-    address, heard = listener
-    with_system(foreign, name, remote(address) if opt is remote else opt)
+    with_system(foreign, name, remote(url) if opt is remote else opt)
     refusal = refusal_of(CollectDialogues, foreign)
-    assert heard == [] and not (tmp_path / 'sprung').exists()
+    assert received(url) == [] and not (tmp_path / 'sprung').exists()
     assert re.search(f'{name}.*{words}', refusal)
 
 
@@ -179,36 +143,35 @@ def test_a_manifest_imports_no_code_and_sends_no_key(
     ],
 )
 def test_a_recorded_judge_imports_no_code_and_is_sent_no_key(
-    foreign, listener, tmp_path, scorer, judge, word
+    foreign, url, tmp_path, scorer, judge, word
 ):
-    address, heard = listener
-    section = {'name': scorer, 'judge_model_file': judge(address)}
-    forge(foreign, lambda manifest: manifest['protocol'].update(scorer=section))
+    section = {'name': scorer, 'judge_model_file': judge(url)}
+    manifest = foreign / 'manifest.json'
+    forge(manifest, lambda made: made['protocol'].update(scorer=section))
     refusal = refusal_of(ScoreDialogues, foreign, check_sample=0)
-    assert heard == [] and not (tmp_path / 'sprung').exists()
+    assert received(url) == [] and not (tmp_path / 'sprung').exists()
     assert re.search(f'{word}.*--judge-model-file', refusal)
 
 
-def test_an_audit_sends_no_key_for_a_recorded_partner(foreign, listener, capsys):
-    address, heard = listener
-    forge(foreign, lambda made: made['systems'].update(echo=remote(address)))
-    AuditRun.main(run_dir=foreign, no_cuda=True, audit_openers=3)
-    assert heard == []
-    assert VARIABLE in capsys.readouterr().out  # why canaries are left out
+def with_judge(about, address):
+    judge = remote_judge(address)
+    about['config'] = {'name': 'llm_judge', 'judge_model_file': judge}
 
 
-def test_an_audit_asks_no_server_for_a_judge_beside_scores(foreign, listener, capsys):
-    address, heard = listener
-    [path] = foreign.glob('scores/*/scorer.json')
-    about = json.loads(path.read_text())
-    about['config'] = {
-        'name': 'llm_judge',
-        'judge_model_file': remote_judge(address),
-    }
-    about['checksum'] = checksum(about)
-    path.write_text(json.dumps(about))
+@pytest.mark.parametrize(
+    'record, change',
+    [
+        # a partner, so that canaries are left out
+        ('manifest.json', lambda made, at: made['systems'].update(echo=remote(at))),
+        # a judge beside the scores
+        ('scores/*/scorer.json', with_judge),
+    ],
+)
+def test_an_audit_asks_no_server_and_sends_no_key(foreign, url, capsys, record, change):
+    [path] = foreign.glob(record)
+    forge(path, lambda made: change(made, url))
     AuditRun.main(run_dir=foreign, no_cuda=True, audit_openers=3)
-    assert heard == []
+    assert received(url) == []
     assert VARIABLE in capsys.readouterr().out
 
 
@@ -230,18 +193,13 @@ def test_another_scorer_in_a_pack_is_wrong(
     pack = tmp_path / 'run.zip'
     publish(honest, pack)
     files = files_in(pack)
-    names = ['manifest.json']
+    changes = {'manifest.json': lambda made: made['protocol'].update(scorer=section)}
     if beside:  # the forger changes the record of the scores, too
-        names += [name for name in files if name.endswith('/scorer.json')]
+        [record] = (name for name in files if name.endswith('/scorer.json'))
+        changes[record] = lambda about: about.update(config=section)
         problem = 'scorer.name'
-    for name in names:
-        data = json.loads(files[name])
-        if name == 'manifest.json':
-            data['protocol']['scorer'] = section
-        else:
-            data['config'] = section
-        data['checksum'] = checksum(data)
-        files[name] = (json.dumps(data, indent=1) + '\n').encode()
+    for name, change in changes.items():
+        files[name] = forge_json(files[name], change)
     with user_error('scorer'):
         VerifyRun.main(str(write_forged(pack, files)))
     printed = capsys.readouterr().out

@@ -6,6 +6,7 @@ on a dimension by hand, and what becomes of a response.
 import math
 import re
 import string
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -59,10 +60,9 @@ def judged_dialogues(scorer, n=N, systems=planted.SYSTEMS, sample=200, openers=(
     return JudgedDialogues(zip(talks, scored, strict=True), openers, sample)
 
 
-def check_of(scorer, n_openers=N, reply=True, systems=planted.SYSTEMS, sample=200):
+def check_of(scorer, n_openers=N, reply=True):
     openers = [planted.opener(j, reply) for j in range(n_openers)]
-    judged = judged_dialogues(scorer, n_openers, systems, sample, openers)
-    return check_judge(scorer, judged)
+    return check_judge(scorer, judged_dialogues(scorer, n_openers, openers=openers))
 
 
 def shares(check):
@@ -96,11 +96,14 @@ def test_a_scorer_of_length_is_blind_for_order_and_likes_the_long():
 def test_a_scorer_that_loves_overlap_but_no_exact_copy_fails_by_its_parrots_alone():
     check = check_of(planted.Overlap())
     own = shares(check)
-    assert own['people', 'repeat_partner'] == own['systems', 'repeat_partner'] == 1.0
-    for kind in ('padded_echo', 'echo_question', 'partial_echo', 'mirror'):
-        assert own['people', kind] == own['systems', kind] == 0.0
+    for source in ('people', 'systems'):
+        assert own[source, 'repeat_partner'] == 1.0
+        for kind in ('padded_echo', 'echo_question', 'partial_echo', 'mirror'):
+            assert own[source, kind] == 0.0
     assert check.dimensions['Quality'].outcome == 'fail'
-    assert set(own['people', kind] for kind in planted.Overlap.blind) == {1.0}
+    # kinds of copies that have no word of the partner's last turn
+    for kind in ('flatterer', 'question_spammer', 'punctuation', 'generic'):
+        assert own['people', kind] == 1.0
 
 
 def test_the_overlap_of_a_row_is_the_score_of_the_overlap():
@@ -135,27 +138,22 @@ def test_originals_of_systems_are_not_scored_again():
     # two systems, 12 dialogues, 2 replies each: 48; 40 of them in 7 kinds, and 3 of 10
     # parrots each, of which one says an earlier turn of the partner back, if there is
     # one: every tenth of 120 parrots, but for first replies
-    assert check.n_responses == 40
     kinds = {kind.kind: kind.n for kind in check.dimensions['Quality'].kinds}
-    assert {n for kind, n in kinds.items() if kind in PARROTS} == {
-        12,
-        kinds['earlier_echo'],
-    }
-    assert kinds['parrots'] == 9 * 12 + kinds['earlier_echo']
+    earlier = kinds['earlier_echo']
+    assert {kinds[kind] for kind in PARROTS} == {12, earlier}
+    assert kinds['parrots'] == 9 * 12 + earlier
     copies = 40 * 7 + kinds['parrots']
-    assert check.n_scored == copies
+    assert (check.n_responses, check.n_scored) == (40, copies)
     assert scorer.n_scored == 48 + copies
     assert check.cost == pytest.approx(copies / 48)
 
 
 def test_the_sample_has_as_many_of_each_system_and_floors_have_none():
     systems = ('plain', 'other', 'floor-bad')
-    check = check_of(planted.Sense(), systems=systems, reply=False, sample=10)
-    assert check.n_responses == 10
     judged = judged_dialogues(planted.Sense(), systems=systems, sample=10)
+    assert check_judge(planted.Sense(), judged).n_responses == 10
     drawn = judged.sample.draw(10)
-    of_each = ['other'] * 5 + ['plain'] * 5
-    assert sorted(part.system for part in drawn) == of_each
+    assert Counter(part.system for part in drawn) == {'plain': 5, 'other': 5}
     # 12 dialogues of each: none comes twice
     assert len({part.dialogue.id for part in drawn}) == 10
 
@@ -209,8 +207,8 @@ def test_a_scorer_that_breaks_down_over_a_copy_is_named_with_the_way_out():
 
 def test_the_mean_change_is_in_standard_deviations():
     # standard deviation of 0, 2: 1; changes of 1 and 0
-    scores = [{'Q': 0.0}, {'Q': 2.0}]
-    probe = repeats([(scores[0], {'Q': 1.0}), (scores[1], {'Q': 2.0})], scores)
+    none, two = {'Q': 0.0}, {'Q': 2.0}
+    probe = repeats([(none, {'Q': 1.0}), (two, two)], [none, two])
     assert (probe.n_repeated, probe.n_changed) == (2, 1)
     assert probe.mean_change == pytest.approx(0.5)
     # a score that is missing the second time is changed
@@ -259,14 +257,11 @@ def good(*others):
 @pytest.mark.parametrize(
     'n_higher, n, outcome',
     [
-        (40, 40, 'pass'),
         # z² = 3.84: of 40, the interval of 27 begins at 0.520 and that of 26 at 0.495
         (27, 40, 'pass'),
         (26, 40, 'weak'),
-        (20, 40, 'weak'),
         (14, 40, 'weak'),
         (13, 40, 'fail'),
-        (0, 40, 'fail'),
         (9, 9, 'untested'),
     ],
 )
@@ -283,7 +278,7 @@ def biases(length=None, overlap=None):
     return Biases(200, length, None, None, None, None, overlap)
 
 
-LOST, OWN = (0, 12), 'own earlier turn'
+OWN = 'own earlier turn'
 PADDED = result('padded_echo', 28, 28)
 
 
@@ -316,10 +311,9 @@ PADDED = result('padded_echo', 28, 28)
         ),
         # parrots that flatter fail by people's replies only
         *(
-            (good(result(kind, *LOST, source=source)), biases(), outcome, '')
+            (good(result(kind, 0, 12, source=source)), biases(), outcome, '')
             for kind, source, outcome in (
                 ('padded_echo', 'systems', 'fail'),
-                ('padded_echo', 'people', 'fail'),
                 ('flatterer', 'systems', 'weak'),
                 ('flatterer', 'people', 'fail'),
             )
@@ -338,11 +332,9 @@ def test_the_outcome_on_a_dimension(kinds, followed, outcome, reason):
 def test_the_first_reason_names_the_worst_kind_in_percent():
     kinds = good(result('repeat_self', 10, 40))[1:]
     kinds.append(result('shuffled_words', 34, 200))
-    sentence = dimension_check('D', kinds).reasons[0]
     # 34 of 200 higher: the perturbed copy is above in 83 %
-    assert (
-        'scores shuffled words above what the systems said in 83 % of 200' in sentence
-    )
+    words = 'scores shuffled words above what the systems said in 83 % of 200'
+    assert words in dimension_check('D', kinds).reasons[0]
 
 
 def test_a_rating_by_games_has_the_check_of_games_or_of_the_only_dimension():
@@ -382,8 +374,7 @@ def test_a_share_by_hand(scores, groups, share):
 
 def test_a_correlation_needs_ten_rows_and_variance():
     rising = np.arange(10.0)
-    assert known_spearman(rising, rising**3) == pytest.approx(1.0)
-    assert known_spearman(rising, -rising) == pytest.approx(-1.0)
+    assert known_spearman(rising, -(rising**3)) == pytest.approx(-1.0)
     assert known_spearman(rising[:9], rising[:9]) is None
     assert known_spearman(rising, np.ones(10)) is None
 
@@ -433,10 +424,8 @@ def test_shuffled_words_are_the_same_words_in_another_order():
 @pytest.mark.parametrize(
     'kind, places, expected',
     [
-        ('repeat_partner', [2], {2: TEXTS[1]}),
         ('repeat_partner', [4], {4: TEXTS[3]}),
         ('repeat_partner', [0], None),  # nothing came before
-        ('repeat_self', [2], {2: TEXTS[0]}),
         ('repeat_self', [4], {4: TEXTS[2]}),
         ('repeat_self', [0], None),
         # a whole part repeats one turn throughout
@@ -518,10 +507,11 @@ def test_the_first_wording_of_each_kind_by_pencil(kind, expected):
 @pytest.mark.parametrize('kind', PARROTS)
 def test_no_wording_is_both_for_training_and_for_testing(kind):
     own = PARROTS[kind]
-    both = [w.casefold() for w in own.wordings(ALL)]
-    assert min(len(own.wordings(TRAIN)), len(own.wordings(HELD_OUT))) >= 8
+    train, held_out = own.wordings(TRAIN), own.wordings(HELD_OUT)
+    assert min(len(train), len(held_out)) >= 8
+    assert train + held_out == own.wordings(ALL)
+    both = [wording.casefold() for wording in train + held_out]
     assert len(set(both)) == len(both)
-    assert own.wordings(TRAIN) + own.wordings(HELD_OUT) == own.wordings(ALL)
 
 
 @pytest.mark.parametrize('kind', PARROTS)
@@ -548,7 +538,6 @@ def test_without_a_turn_only_what_fits_everything_is_said(kind):
 @pytest.mark.parametrize(
     ('turn', 'expected'),
     [
-        ('We like it!!', 'we like it'),
         ("I'm here. Are you?", "I'm here. Are you"),
         ('  USA is far ', 'USA is far'),
         ('"Hello," he said.', 'hello," he said'),
@@ -566,12 +555,10 @@ def test_quotes_by_pencil(turn, expected):
 @pytest.mark.parametrize(
     ('text', 'expected'),
     [
-        ('I like my dog', 'you like your dog'),
         ('you are right, I was wrong', 'I am right, you were wrong'),
         ('are you sure', 'am I sure'),
         ('I love you', 'you love me'),
         ("I'm yours", "you're mine"),
-        ('he gave it to you yesterday', 'he gave it to me yesterday'),
         ('they are here', 'they are here'),
     ],
 )
@@ -593,10 +580,8 @@ def test_key_words_are_the_longest_words_that_say_something(turn, expected):
 
 def test_a_response_has_the_same_parrot_every_time_and_others_have_other_wordings():
     perturb = parrot('padded_echo', TRAIN)
-    texts, again = (
-        [perturb(ResponseInDialogue(f'reply {i}', 'Hi.')) for i in range(40)]
-        for _ in range(2)
-    )
-    assert texts == again
+    replies = [ResponseInDialogue(f'reply {i}', 'Hi.') for i in range(40)]
+    texts = list(map(perturb, replies))
+    assert texts == list(map(perturb, replies))
     known = {parrot_text('padded_echo', ('Hi.',), n, TRAIN) for n in range(20)}
     assert len(set(texts)) > 4 and set(texts) <= known

@@ -3,7 +3,7 @@ The check of a run: kept, resumed after a kill, renewed when the run has grown; 
 systems of the judge's own family.
 """
 
-import json
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -15,10 +15,12 @@ from parlai_ext.judge_check.record import NAME, JudgeCheck, read_check, write_ch
 from parlai_ext.scoring.score_run import score_run
 from parlai_ext.store import partial
 from parlai_ext.systems.model_origin import family_name, model_origin
+from tests.support.interrupted import interrupted
 from tests.support.planted_judges import SYSTEMS, Sense, planted_run
 from tests.support.scoring_samples import small_run
 from tests.support.store_samples import sample_run
 from tests.support.user_error import user_error
+from tests.support.written import written
 
 
 def scored_run(root, **options):
@@ -47,8 +49,7 @@ def test_a_check_that_is_done_is_not_done_again(scored):
 
 def test_a_killed_check_goes_on_and_gives_the_same_bytes(scored, tmp_path):
     run, scorer = scored
-    scorer.fails_after = scorer.n_scored + 3 * BLOCK
-    with pytest.raises(KeyboardInterrupt):
+    with interrupted(Sense, 'score', 3):
         check_run(run, scorer)
     assert not check_file(run, scorer).exists()
     scorer = Sense()
@@ -86,11 +87,7 @@ def test_another_sample_is_another_check(scored):
     run, scorer = scored
     assert check_run(run, scorer, sample=200).n_responses == 40
     assert check_run(run, scorer, sample=12).n_responses == 12
-
-
-def test_no_sample_is_no_check_and_removes_an_old_one(scored):
-    run, scorer = scored
-    check_run(run, scorer)
+    # no sample is no check
     assert check_run(run, scorer, sample=0) is None
     assert not check_file(run, scorer).exists()
 
@@ -118,9 +115,7 @@ def test_a_check_lies_beside_its_scores(store):
 
 
 def test_a_damaged_check_is_named(store):
-    write_check(store, CHECK)
-    path = f'scores/{store.root.name}/judge_check.json'
-    store.run.write_json(path, {**store.run.read_json(path), 'n_responses': []})
+    write_check(store, replace(CHECK, n_responses=[]))
     with user_error('judge_check.json is damaged: n_responses'):
         read_check(store)
 
@@ -143,8 +138,8 @@ def test_the_family_of_a_name(name, family):
 
 def folder_of_type(path, model_type, **config):
     path.mkdir()
-    (path / 'config.json').write_text(json.dumps({'model_type': model_type, **config}))
-    (path / 'model.safetensors').write_bytes(b'')
+    written(path, 'config.json', {'model_type': model_type, **config})
+    (path / 'model.safetensors').touch()
     return str(path)
 
 

@@ -55,8 +55,8 @@ def good(text):
     return text.startswith('agood')
 
 
-def kinds(check):
-    return {kind.kind: kind for kind in check.dimensions['Quality'].kinds}
+def kinds(check, dimension='Quality'):
+    return {kind.kind: kind for kind in check.dimensions[dimension].kinds}
 
 
 def test_a_scorer_that_sees_sense_keeps_its_choice_in_both_orders():
@@ -155,19 +155,15 @@ def check_of(scorer, items):
 @pytest.mark.parametrize('kind, share', [(Exact, 1.0), (Backwards, 0.0)])
 def test_a_scorer_with_references_is_checked_with_them(kind, share):
     check = check_of(kind(), judged_items())
-    kinds = {k.kind: k for k in check.dimensions['Overall'].kinds}
-    assert (kinds['shuffled_words'].share, kinds['shuffled_words'].n) == (share, 16)
+    shuffled = kinds(check, 'Overall')['shuffled_words']
+    assert (shuffled.share, shuffled.n) == (share, 16)
     assert check.n_people == 0  # a reference is no test of a scorer that reads it
 
 
 def test_references_stand_for_people_where_the_scorer_does_not_read_them():
     length = scorer_of(lambda item: float(len(item.response)), 'Overall')
-    check = check_of(length(), judged_items())
-    truncated = {
-        kind.source: kind.share
-        for kind in check.dimensions['Overall'].kinds
-        if kind.kind == 'truncated'
-    }
+    found = check_of(length(), judged_items()).dimensions['Overall'].kinds
+    truncated = {k.source: k.share for k in found if k.kind == 'truncated'}
     assert truncated == {'systems': 1.0, 'people': 1.0}
 
 
@@ -176,10 +172,9 @@ def test_a_whole_dialogue_is_spoilt_on_the_judged_speakers_side():
     items = [
         ScoringItem((*texts, f'why {i}', 'i j k l'), None, 'bot') for i in range(12)
     ]
-    check = check_of(Turns(), items)
-    kinds = {k.kind: k for k in check.dimensions['Overall'].kinds}
+    dotted = kinds(check_of(Turns(), items), 'Overall')['punctuation']
     # all three turns become ". . . .", so six different utterances become four
-    assert (kinds['punctuation'].share, kinds['punctuation'].n) == (1.0, 12)
+    assert (dotted.share, dotted.n) == (1.0, 12)
 
 
 def test_the_judged_speaker_said_the_last_utterance():

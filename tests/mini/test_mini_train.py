@@ -16,7 +16,6 @@ from parlai.core.teachers import create_task_agent_from_taskname
 
 from benchmarks.mini_training.corpus import batches
 from benchmarks.mini_training.recipe import JOBS, SMALL, Job
-from benchmarks.mini_training.shipping import as_float16, portable_options
 from benchmarks.mini_training.train import build_agent, learn_tokenizer, record, train
 from parlai_ext.agents.mini_floor.mini_floor import MiniFloorAgent
 from parlai_ext.mini.corruptions import GENERIC
@@ -146,21 +145,3 @@ def test_a_clone_of_a_floor_has_heard_nothing():
 
 def test_the_generic_floor_says_generic_things():
     assert set(told(floor('generic_reply'), ['Hi!', 'Oh?', 'No.'])) <= set(GENERIC)
-
-
-def test_portable_options_refuse_an_absolute_path():
-    with pytest.raises(ValueError, match='some_file'):
-        portable_options(Opt({'some_file': '/home/me/file', 'model_file': '/gone'}))
-
-
-def test_portable_options_lose_the_place():
-    kept = portable_options(Opt({'datapath': '/x', 'n_heads': 2, 'no_cuda': True}))
-    assert 'datapath' not in kept
-    assert (kept['n_heads'], kept['no_cuda']) == (2, False)
-
-
-def test_shared_weights_stay_shared_when_halved():
-    weight = torch.ones(4)
-    kept = as_float16({'a': weight, 'b': weight, 'c': weight.clone()})
-    assert kept['a'].data_ptr() == kept['b'].data_ptr() != kept['c'].data_ptr()
-    assert kept['a'].dtype == torch.float16

@@ -2,7 +2,6 @@
 Causal models: a tree of continuations gives the numbers of plain passes, one by one.
 """
 
-import json
 from functools import cache, partial
 from types import SimpleNamespace
 
@@ -29,19 +28,15 @@ from tests.support.causal_models import (
     SINGLE,
     SIZES,
     VOCABULARY,
+    Kept,
     assert_one_by_one,
     flat,
     make,
     one_by_one,
+    some_questions,
 )
 from tests.support.user_error import user_error
 
-ids = st.integers(3, VOCABULARY - 1)
-contexts = st.lists(ids, min_size=1, max_size=12).map(tuple)
-# few different tokens, so that continuations begin alike
-replies = st.lists(st.lists(st.integers(3, 6), max_size=5).map(tuple), max_size=6)
-questions = st.builds(Question, contexts, replies.map(tuple))
-some_questions = st.lists(questions, min_size=1, max_size=4)
 TURNS = [tuple(range(3, 3 + 7 * n)) for n in range(1, 6)]
 FOLLOWUPS = ((3, 4, 5, 2), (3, 4, 6, 7, 2), (9, 2), (3, 4, 5, 2), (50, 51, 52, 53, 2))
 ASKED = [Question(turn, FOLLOWUPS) for turn in TURNS]
@@ -102,20 +97,6 @@ def record_shapes(judge):
     return shapes
 
 
-def test_the_mean_of_a_string_is_hugging_faces_loss(kind):
-    _, model, _ = kind
-    string = TURNS[3] + FOLLOWUPS[1]
-    labels = torch.tensor([string])
-    loss = float(model(input_ids=labels, labels=labels).loss)
-    [answer] = judge_of(model).answer(
-        [Question(TURNS[3], FOLLOWUPS[1:2])], with_context=True
-    )
-    found = flat([answer])
-    assert len(found) == len(string) - 1
-    # Hugging Face takes its loss in float32
-    assert -sum(found) / len(found) == pytest.approx(loss, rel=1e-5)
-
-
 @settings(max_examples=8)
 @given(asked=some_questions)
 def test_whatever_is_asked_equals_one_by_one_and_contexts_on_request(
@@ -162,7 +143,7 @@ def test_half_precision_is_normalised_in_float32_and_near_the_double():
 
 
 # eager attention takes its softmax in float32
-@pytest.mark.parametrize(('attention', 'tolerance'), [('sdpa', 1e-9), ('eager', 1e-5)])
+@pytest.mark.parametrize('attention, tolerance', [('sdpa', 1e-9), ('eager', 1e-5)])
 def test_eager_attention_and_a_pass_of_one_token_are_the_same(attention, tolerance):
     one, other = (
         make('Mistral', KINDS['Mistral'], attn_implementation=which)
@@ -202,10 +183,10 @@ def test_an_empty_context_without_a_start_token_is_one_line(model):
 
 
 @pytest.mark.parametrize(
-    ('continuation', 'kept'),
+    'continuation, kept',
     [
-        pytest.param((5, 6), 40 - reserved_positions(40), id='the reserve is 10'),
-        pytest.param(tuple(range(3, 33)), 10, id='it makes room for itself'),
+        ((5, 6), 40 - reserved_positions(40)),  # the reserve is 10
+        (tuple(range(3, 33)), 10),  # it makes room for itself
     ],
 )
 def test_a_long_context_loses_its_oldest_tokens_and_says_how_many(
@@ -232,34 +213,6 @@ def test_nothing_asked_is_nothing_computed(judge, monkeypatch):
     assert (answer.continuations, answer.context) == (((), ()), None)
 
 
-def test_turns_of_a_dialogue_are_one_forward(model):
-    judge = judge_of(model)
-    shapes = record_shapes(judge)
-    judge.answer([Question(turn, ((55, 56, 2),)) for turn in TURNS])
-    # 35 tokens of the last context, two of the follow-up after each of five turns
-    assert shapes == [(1, 35 + 5 * 2)]
-
-
-def test_large_trees_are_not_padded_to_larger_ones(model, monkeypatch):
-    monkeypatch.setattr('parlai_ext.models.likelihood.causal.ENOUGH', 40)
-    judge = judge_of(model)
-    shapes = record_shapes(judge)
-    # trees of 41, 40, 21 and 20 tokens that share nothing
-    judge.answer(
-        [Question((3 + i,) * n, ((50, 51),)) for i, n in enumerate((40, 39, 20, 19))]
-    )
-    assert shapes == [(2, 41), (2, 21)]
-
-
-class Kept(dict):
-    """
-    Results as a file keeps them.
-    """
-
-    def put(self, key, results):
-        self[key] = json.loads(json.dumps(results))
-
-
 def test_what_was_kept_of_a_call_is_not_computed_again(model):
     questions = [Question((i, i + 1), ((5, 2), (6,))) for i in range(3, 9)]
     first, again = Causal(model, None, 'a', tokens=8), Causal(model, None, 'a')
@@ -277,14 +230,6 @@ def test_what_was_kept_of_a_call_is_not_computed_again(model):
     assert len(kept) % 2 == 0
 
 
-def test_progress_counts_every_tree(model):
-    seen = []
-    judge = judge_of(model)
-    judge.watch = Watch(lambda n, of: seen.append((n, of)))
-    judge.answer([Question((i, i + 1), ((5, 2),)) for i in range(3, 9)])
-    assert sum(n for n, _ in seen) == 6 and {of for _, of in seen} == {6}
-
-
 # --- which models are asked, and what is said of those that are not ----------------
 
 
@@ -297,9 +242,8 @@ def test_a_model_that_reads_trees_passes_the_trial_and_reads_them_in_passes(kind
 @pytest.mark.parametrize('kind', REFUSED)
 def test_a_model_that_does_not_is_refused_in_one_line(kind):
     model = make(kind, REFUSED[kind])
-    with user_error('cannot read a tree|another way') as e:
+    with user_error(f'{type(model).__name__}.*(cannot read a tree|another way)'):
         check_causal(judge_of(model))
-    assert type(model).__name__ in str(e.value)
 
 
 @pytest.mark.parametrize('ignored', ['attention_mask', 'position_ids'])
@@ -369,12 +313,10 @@ def test_memory_that_runs_out_in_the_trial_is_not_the_models_fault(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ('named', 'expected'),
+    'named, expected',
     [
-        ({'max_position_embeddings': 512}, 512),
         ({'n_positions': 96, 'n_ctx': 80}, 80),
         ({'max_position_embeddings': -1}, None),
-        ({}, None),
     ],
 )
 def test_positions_are_what_the_config_says(named, expected):

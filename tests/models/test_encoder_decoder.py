@@ -5,6 +5,7 @@ ParlAI's own ranking of candidates.
 
 import json
 import math
+import re
 from functools import partial
 from pathlib import Path
 
@@ -24,8 +25,7 @@ from parlai_ext.models.likelihood.encoder_decoder import EncoderDecoder
 from parlai_ext.models.parlai_likelihood import AgentVectorizer
 from parlai_ext.models.watch import Watch
 from parlai_ext.systems.parlai_agents import load_system
-from tests.models.test_engine import resident
-from tests.support.causal_models import assert_one_by_one, flat
+from tests.support.causal_models import assert_one_by_one, flat, some_questions
 from tests.support.families import FAMILIES, JUDGES
 from tests.support.family_hf import make_model
 from tests.support.on_cpu import load_judge
@@ -108,16 +108,6 @@ def assert_close(found, expected):
     assert flat(found) == pytest.approx(flat(expected), rel=0, abs=1e-12)
 
 
-ids = st.integers(4, 30)
-tokens_of_context = st.lists(ids, min_size=1, max_size=12).map(tuple)
-# few different tokens, so that continuations begin alike
-replies = st.lists(st.lists(st.integers(4, 7), max_size=5).map(tuple), max_size=6)
-questions = st.builds(
-    Question, context=tokens_of_context, continuations=replies.map(tuple)
-)
-some_questions = st.lists(questions, max_size=5)
-
-
 @settings(max_examples=6, deadline=None)
 @given(asked=some_questions, limit=st.integers(1, 8), rows=st.integers(1, 9))
 def test_each_class_equals_a_loop_in_several_trees_and_slices_too(
@@ -158,33 +148,17 @@ def test_probabilities_of_all_next_tokens_sum_to_one(model_file, dtype):
     assert total == pytest.approx(1, abs=1e-9 if dtype == torch.float64 else 2e-6)
 
 
-KEYS = ('EncDecAttention.k', 'encoder_attn.k_proj', 'encoder_attention.k_lin')
-
-
-def test_keys_and_values_are_made_once_a_context(pair, monkeypatch):
-    monkeypatch.setattr(encoder_decoder, 'LARGEST_TREE', 1)  # several trees
-    judge, _ = pair
-    made = []
-    hooks = [
-        module.register_forward_hook(
-            lambda _, given, __: made.append(tuple(given[0].shape[:2]))
-        )
-        for name, module in judge.model.model.named_modules()
-        if name.endswith(KEYS)
-    ]
-    asked = [Question((5, 6), ((7, 2), (8, 2))), Question((9, 6), ((7, 2),))]
-    engine(judge).answer(asked)
-    for hook in hooks:
-        hook.remove()
-    assert hooks and made == [(2, 2)] * len(hooks)
-
-
 def test_progress_counts_every_context_once(judge):
     seen = []
     counting = engine(judge, 60)
     counting.watch = Watch(lambda n, of: seen.append(n))
     counting.answer([Question(c, FOLLOWUPS) for c in (*CONTEXTS, CONTEXTS[0])])
     assert sum(seen) == len(CONTEXTS)
+
+
+def resident():
+    status = Path('/proc/self/status').read_text(encoding='ascii')
+    return 1024 * int(re.search(r'VmRSS:\s+(\d+)', status)[1])
 
 
 @pytest.mark.slow
@@ -312,13 +286,6 @@ def test_a_long_context_loses_whole_turns_and_a_long_turn_keeps_its_end(folder):
     ids, cut = judge.vectorizer.context(TURNS)
     last = judge.vectorizer.context(('want bread today',))
     assert (ids, cut) == (last[0], 11 - 4)
-
-
-def test_separator_limit_and_precision_are_in_the_signature(folder):
-    plain = load_judge(f'hf:{folder}').signature
-    changes = ('hf_turn_separator= there ', 'hf_context_tokens=9', 'hf_dtype=bfloat16')
-    others = {load_judge(f'hf:{folder},{c}').signature for c in changes}
-    assert len(others | {plain}) == 4
 
 
 def test_a_model_whose_numbers_differ_is_refused(folder):

@@ -5,7 +5,6 @@ A model of others answers from its own process what it would answer in this one.
 import json
 import math
 import os
-import shutil
 import signal
 from dataclasses import replace
 
@@ -20,12 +19,9 @@ from parlai_ext.models.encoders import TokenVectors
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.models.judge_process import DistantModel, from_plain, to_plain
 from parlai_ext.models.watch import NO_WATCH, Watch
-from parlai_ext.scoring.registry import find_scorer
-from parlai_ext.scoring.score_run import score_run
+from tests.support.causal_models import Kept
 from tests.support.family_hf import make_model
 from tests.support.on_cpu import CPU, load_here
-from tests.support.scoring_samples import small_run
-from tests.support.small_run import files_of
 from tests.support.tiny_models import make_generator, sentences
 from tests.support.tiny_trained import make_bert, make_roberta, make_t5
 from tests.support.user_error import user_error
@@ -116,9 +112,9 @@ def test_an_answer_is_that_of_this_process(case, tmp_path):
         assert to_plain(getattr(apart, method)(first, **more)) == expected
 
 
-class Store(dict):
+class Store(Kept):
     """
-    Results that were kept, and how often one was found.
+    The same, and how often one was found.
     """
 
     found = 0
@@ -126,9 +122,6 @@ class Store(dict):
     def get(self, key):
         self.found += key in self
         return super().get(key)
-
-    def put(self, key, results):
-        self[key] = json.loads(json.dumps(results))
 
 
 @pytest.fixture(scope='module')
@@ -201,28 +194,6 @@ def test_what_raises_there_is_one_line(judge):
         judge.answer(7)
     with pytest.raises(AttributeError, match='no_such_thing'):
         judge.no_such_thing  # noqa: B018
-
-
-def test_a_copy_that_nobody_vouches_for_gives_the_same_files(tmp_path):
-    from parlai_ext.systems.zoo import fetch_path
-
-    shipped = fetch_path('zoo:mini/judge/model')
-    copy = shutil.copytree(shipped.parent, tmp_path / 'copy') / 'model'
-    scored = {}
-    for name in ('zoo:mini/judge/model', str(copy)):
-        section = {'judge_model_file': name}
-        scorer = find_scorer('fed').from_section(section, ModelHandle(CPU))
-        run = small_run(tmp_path / str(len(scored)))
-        score_run(run, scorer)
-        scored[name] = {
-            path: data
-            for path, data in files_of(run.root).items()
-            if path.startswith('scores/') and path.endswith('.jsonl')
-        }
-    first, other = scored.values()
-    assert first == other and first
-    judges = [ModelHandle(CPU).likelihood(name) for name in scored]
-    assert [isinstance(judge, DistantModel) for judge in judges] == [False, True]
 
 
 numbers = st.floats() | st.integers()

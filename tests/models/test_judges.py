@@ -2,31 +2,24 @@
 Judges of ParlAI and of Hugging Face: named and loaded; they read as their agents do.
 """
 
-import json
 import math
 import shutil
-from dataclasses import asdict
 
 import pytest
 import torch
 import yaml
 from parlai.core.agents import create_agent_from_model_file
-from parlai.scripts.eval_model import EvalModel
-from scipy import stats
+from torch import nn
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from parlai_ext.commands import plugin
 from parlai_ext.core.nouns import Question, System
 from parlai_ext.models.hf_likelihood import TurnVectorizer
 from parlai_ext.models.judge_names import judge_system
 from parlai_ext.models.parlai_likelihood import AgentVectorizer, keep_double_attention
-from parlai_ext.scoring.fed import FollowUps, Sides
 from parlai_ext.systems.parlai_agents import load_system
 from tests.support.causal_models import one_by_one
 from tests.support.families import FAMILIES
 from tests.support.family_hf import make_model
-from tests.support.fed_samples import by_hand
-from tests.support.judged_samples import written
 from tests.support.no_network import refuse_connections
 from tests.support.on_cpu import load_judge
 from tests.support.tiny_models import make_generator, sentences
@@ -67,7 +60,7 @@ def test_texts_equal_passes_over_turns_closed_by_the_end_token(tmp_path, kind):
 
 
 @pytest.mark.parametrize(
-    ('name', 'opt'),
+    'name, opt',
     [
         ('hf:a/b@v1', {'model': 'ext:hf', 'hf_model': 'a/b', 'hf_revision': 'v1'}),
         (
@@ -146,14 +139,6 @@ def test_a_turn_of_its_own_separator(folder):
     assert with_separator.context(('rain', 'rain'))[0] == expected * 2
 
 
-def test_long_contexts_are_counted(folder):
-    judge = load_judge(f'hf:{folder},hf_context_tokens=10')
-    everything, _ = reader(folder).context(tuple(TEXTS[:6]))
-    [answer] = judge.answer([Question(tuple(TEXTS[:6]), FOLLOWUPS)])
-    kept, cut = judge.vectorizer.context(tuple(TEXTS[:6]))
-    assert answer.num_truncated == cut == len(everything) - len(kept) > 0
-
-
 def test_the_signature_is_of_weights_and_options_and_not_of_the_folder(
     folder, tmp_path
 ):
@@ -172,7 +157,7 @@ def test_weights_have_the_asked_precision(folder):
 
 
 @pytest.mark.parametrize(
-    ('options', 'line'),
+    'options, line',
     [
         ('hf_dtype=int4', "hf_dtype: 'int4'"),
         ('hf_quantisation=3bit', "hf_quantisation: '3bit'"),
@@ -184,9 +169,8 @@ def test_weights_have_the_asked_precision(folder):
     ],
 )
 def test_a_wrong_option_is_one_line(folder, options, line):
-    with user_error(line) as e:
+    with user_error(f'^judge {folder}: .*{line}'):
         load_judge(f'hf:{folder},{options}')
-    assert str(e.value).startswith(f'judge {folder}: ')
 
 
 @pytest.mark.parametrize('kind', ['gpt2', 't5'])
@@ -199,7 +183,7 @@ def test_a_kernel_of_the_hub_is_not_run(tmp_path, kind):
 
 
 @pytest.mark.parametrize(
-    ('name', 'line'),
+    'name, line',
     [
         ('hf:a/b,x', '^judge hf:a/b,x: key=value is expected'),
         ('hf:/no/such/folder', 'there is no folder'),
@@ -289,25 +273,20 @@ def test_attention_of_a_float64_model_is_float64():
 
     keep_double_attention()
     layer = MultiHeadAttention({'n_heads': 1, 'embedding_size': 2}, 1, 2).double()
-    for linear in (layer.q_lin, layer.k_lin, layer.v_lin, layer.out_lin):
-        torch.nn.init.eye_(linear.weight)
-        torch.nn.init.zeros_(linear.bias)
+    for weight in layer.parameters():
+        (nn.init.eye_ if weight.dim() > 1 else nn.init.zeros_)(weight)
     query = torch.tensor([[[0.3, 0.7]]], dtype=torch.float64)
-    keys = torch.tensor([[[1.0, 0.0], [0.0, 1.0]]], dtype=torch.float64)
-    found, *_ = layer(query, keys, mask=torch.ones(1, 2))
+    found, *_ = layer(query, torch.eye(2)[None].double(), mask=torch.ones(1, 2))
     # the keys (1, 0) and (0, 1) get the softmax of 0.3 and 0.7 over sqrt 2
     second = 1 / (1 + math.exp((0.3 - 0.7) / math.sqrt(2)))
     assert found[0, 0, 1].item() == pytest.approx(second, rel=0, abs=1e-12)
 
 
 def test_signature_is_of_content_not_of_place(tmp_path):
-    make_generator(tmp_path, 'a')
-    there = tmp_path / 'there'
-    there.mkdir()
-    for path in tmp_path.glob('a*'):
-        shutil.copy(path, there / path.name.replace('a', 'b', 1))
-    (there / 'b.opt').write_text((tmp_path / 'a.opt').read_text())
-    one, other = (load_judge(str(path)) for path in (tmp_path / 'a', there / 'b'))
+    make_generator(tmp_path)
+    shutil.copytree(tmp_path, tmp_path / 'there')
+    files = (tmp_path / 'tiny', tmp_path / 'there' / 'tiny')
+    one, other = (load_judge(str(file)) for file in files)
     assert one.signature == other.signature
 
 
@@ -345,7 +324,7 @@ def test_a_model_for_several_gpus_judges_without_any(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ('name', 'line'),
+    'name, line',
     [
         ('nowhere/model', 'there is no file .*nowhere/model'),
         ('zoo:blender/blender_9B/model', r'cannot be downloaded: \S+BST9B'),
@@ -356,52 +335,3 @@ def test_a_model_that_cannot_be_had_is_one_line(monkeypatch, name, line):
     refuse_connections(monkeypatch)
     with user_error(line):
         load_judge(name)
-
-
-OWN = FollowUps(
-    {
-        'Wit': Sides(('Ha, that was good!', 'I like it.'), ("You're no fun.",)),
-        'Sense': Sides((), ('What do you mean?', "That's  nonsense")),
-    }
-)
-SAID = ('Hi!', "Hey, what's up?", 'Not much.')
-
-
-def test_eval_model_prints_the_correlations_of_the_originals_numbers(
-    tmp_path, gpt2_folder, capsys
-):
-    plugin.register()
-    said = [list(SAID[:n]) for n in (1, 2, 3)] + [['No.', 'Why not?'], ['Oh well']]
-    human = [2, 0, 1, 2, 1]
-    judged = written(
-        tmp_path,
-        *(
-            {
-                'context': '\n'.join(f'User: {text}' for text in one),
-                'system': 'Meena',
-                'annotations': {'Wit': [value, 'N/A']},
-            }
-            for one, value in zip(said, human, strict=True)
-        ),
-    )
-    followups = tmp_path / 'own.json'
-    followups.write_text(json.dumps({'turn': {'wit': asdict(OWN.dimensions['Wit'])}}))
-    report = EvalModel.main(
-        model='ext:fed',
-        task='ext:judged:fed_dialogue',
-        judged_file=judged,
-        judge_model_file=f'hf:{gpt2_folder}',
-        followups=str(followups),
-        fed_variant='original',
-        batchsize=3,
-        no_cuda=True,
-    )
-    expected = [by_hand(gpt2_folder, one, OWN)['Wit'] for one in said]
-    found = {key: report[f'Wit/{key}'].value() for key in ('spearman', 'pearson')}
-    assert found == {
-        'spearman': pytest.approx(stats.spearmanr(expected, human).statistic, abs=1e-9),
-        'pearson': pytest.approx(stats.pearsonr(expected, human).statistic, abs=1e-4),
-    }
-    counts = [report[f'Wit/{key}'].value() for key in ('n', 'dropped', 'strings')]
-    assert counts == [5, 0, 5]
-    assert 'spearman_low' in capsys.readouterr().out

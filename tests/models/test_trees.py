@@ -181,7 +181,7 @@ def test_trees_keep_to_the_budget(asked, token, tokens):
 
 
 @pytest.mark.parametrize(
-    ('costs', 'size', 'n_passes', 'cost'),
+    'costs, size, n_passes, cost',
     [
         # each of 3 nodes costs 10 for itself and 1 for each of 3 nodes
         (TreeCosts(10, 100), TreeSize(3, 2), 1, 3 * 10 + 3 * 3),
@@ -212,29 +212,21 @@ FEW = tuple((i, i, 2) for i in range(100))
 
 
 @pytest.mark.parametrize(
-    ('asked', 'costs', 'n_trees'),  # `None`: several
+    'asked, costs, n_trees',  # `None`: several
     [
-        pytest.param([(range(500), MANY)], COSTS, 1, id='read once'),
-        pytest.param([(range(500), MANY)], TreeCosts(3456, 16384), None, id='one pass'),
-        pytest.param(
+        # many follow-ups, whose context is read once; in one pass they are divided
+        ([(range(500), MANY)], COSTS, 1),
+        ([(range(500), MANY)], TreeCosts(3456, 16384), None),
+        # turns of a dialogue
+        (
             [(LONG[:n], ((1, 2), (1, 3))) for n in (20, 40, 60)],
             TreeCosts(1000, 4096),
             1,
-            id='turns of a dialogue',
         ),
-        pytest.param(
-            [((n, *LONG[:40]), ((1, 2),)) for n in range(5)],
-            TreeCosts(1000, 4096),
-            5,
-            id='nothing in common',
-        ),
+        # nothing in common
+        ([((n, *LONG[:40]), ((1, 2),)) for n in range(5)], TreeCosts(1000, 4096), 5),
         # 200 nodes each: the 2 tokens saved would cost 2 * 200 * 200 of attention
-        pytest.param(
-            [((7, 8), FEW), ((7, 8, 9), FEW)],
-            TreeCosts(10, 4096),
-            None,
-            id='many follow-ups',
-        ),
+        ([((7, 8), FEW), ((7, 8, 9), FEW)], TreeCosts(10, 4096), None),
     ],
 )
 def test_what_shares_a_tree(asked, costs, n_trees):
@@ -242,16 +234,3 @@ def test_what_shares_a_tree(asked, costs, n_trees):
         [TokenQuestion(tuple(context), many) for context, many in asked], costs, False
     )
     assert len(packs) == n_trees if n_trees else len(packs) > 1
-
-
-def test_very_many_continuations_are_divided_at_the_best_size():
-    asked = [
-        TokenQuestion(tuple(range(50)), tuple((100 + i, 2) for i in range(10_000)))
-    ]
-    costs = TreeCosts(600, 10**6)
-    packs = pack_questions(asked, costs, False)
-    # a tree holds 50 + n nodes; (50 + n)(650 + n) / n is least at n = sqrt(50 * 650)
-    best = min(
-        -(-10_000 // n) * costs.tree_cost(TreeSize(50 + n)) for n in range(1, 10_000)
-    )  # trees of n each
-    assert total(packs, costs) <= 1.02 * best

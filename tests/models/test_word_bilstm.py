@@ -5,8 +5,6 @@ The network of toxic-comments: converted from Keras' files, and what it gives.
 import collections
 import json
 import pickle
-import sys
-import types
 
 import numpy as np
 import pytest
@@ -21,11 +19,11 @@ from parlai_ext.systems.catalogue.conversions import (
 )
 from parlai_ext.systems.catalogue.fetch_model import is_fetched
 from parlai_ext.systems.safe import load
+from tests.support.malicious_pickles import named
 from tests.support.on_cpu import load_here, models_on_cpu
 from tests.support.user_error import user_error
 
 h5py = pytest.importorskip('h5py')
-TOKENIZER = ('keras.src.legacy.preprocessing.text', 'Tokenizer')
 LABELS = ('toxic', 'insult')
 # six scores that the page of the package shows for its own network
 # (pypi.org/project/toxic-comment-classifier/0.3.0: mean over labels)
@@ -57,30 +55,21 @@ def pickled_tokenizer(**changes):
     """
     Return the bytes of a tokenizer, pickled under the name that Keras has for it.
     """
-    module = types.ModuleType(TOKENIZER[0])
-    kind = type(TOKENIZER[1], (), {'__module__': TOKENIZER[0]})
-    setattr(module, TOKENIZER[1], kind)
-    tokenizer = kind()
     words = ['you', 'like', 'tea', 'well', 'rare']
-    vars(tokenizer).update(
-        word_index={word: i for i, word in enumerate(words, 1)},
-        word_docs=collections.defaultdict(int, you=2),
-        word_counts=collections.OrderedDict(you=2),
-        filters='!,.',
-        split=' ',
-        lower=True,
-        num_words=5,
-        oov_token=None,
-    )
-    vars(tokenizer).update(changes)
-    places = TOKENIZER[0].split('.')
-    names = {'.'.join(places[: i + 1]) for i in range(len(places))} - set(sys.modules)
-    sys.modules.update(dict.fromkeys(names, module))  # pickle imports the class
-    try:
-        return pickle.dumps(tokenizer)
-    finally:
-        for name in names:
-            del sys.modules[name]
+    state = {
+        'word_index': {word: i for i, word in enumerate(words, 1)},
+        'word_docs': collections.defaultdict(int, you=2),
+        'word_counts': collections.OrderedDict(you=2),
+        'filters': '!,.',
+        'split': ' ',
+        'lower': True,
+        'num_words': 5,
+        'oov_token': None,
+        **changes,
+    }
+    # an object of a class that is not here: its name, no arguments, its state
+    made = named('keras.src.legacy.preprocessing.text', 'Tokenizer') + b')\x81'
+    return b'\x80\x03' + made + pickle.dumps(state, 3)[2:-1] + b'b.'
 
 
 @pytest.fixture

@@ -81,7 +81,7 @@ def test_a_text_file_gives_the_same_vectors_and_signature(catalogue, data, tmp_p
 
 
 @pytest.mark.parametrize(
-    ('array', 'words'),
+    'array, words',
     [
         (ARRAY, WORDS[:3]),
         (ARRAY.astype(np.float64), WORDS),
@@ -96,7 +96,7 @@ def test_files_that_do_not_fit_together_are_refused(catalogue, data, array, word
 
 
 @pytest.mark.parametrize(
-    ('text', 'place'),
+    'text, place',
     [
         (b'a 1 2\nb 1\n', ':2'),
         (b'a 1 x\n', ':1'),

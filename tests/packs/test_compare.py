@@ -11,7 +11,7 @@ import pytest
 
 from parlai_ext.commands.compare_runs import CompareRuns
 from parlai_ext.commands.score_dialogues import ScoreDialogues
-from parlai_ext.core.nouns import Dialogue, Utterance
+from parlai_ext.core.nouns import Utterance
 from parlai_ext.judge_check.check import check_run
 from parlai_ext.judge_check.record import DimensionCheck, JudgeCheck
 from parlai_ext.packs.compare import (
@@ -31,10 +31,8 @@ from parlai_ext.report.page import write_report
 from parlai_ext.results.rank import rank_run
 from parlai_ext.results.ranking import write_ranking
 from parlai_ext.scoring.score_run import ChosenScorer
-from tests.support.published_runs import (
-    make_run,
-    publish,
-)
+from parlai_ext.store import RunFolder
+from tests.support.published_runs import make_run, publish
 from tests.support.report_example import (
     LINES,
     SCORER,
@@ -56,15 +54,20 @@ def opened(packs):
 @pytest.fixture
 def join(tmp_path):
     """
-    Return a function that joins packs, and returns the only signature as well.
+    Return a function that joins packs, and returns their ranking as well.
     """
 
     def join(*packs):
         joined = join_packs(packs, tmp_path / 'joined')
         (signature,) = joined.signatures
-        return joined, signature
+        return joined, joined.rank(signature)
 
     return join
+
+
+def ranked(run):
+    (scores,) = run.score_stores()
+    return rank_run(run, scores.signature)
 
 
 @pytest.fixture
@@ -82,9 +85,8 @@ def pack_of(tmp_path):
 
 
 def test_two_runs_made_apart_rank_as_one_run_of_both_targets(runs, opened, join):
-    joined, signature = join(opened['generic'], opened['talker'])
-    together = rank_run(runs['both'], signature)
-    assert replace(joined.rank(signature), notes=()) == replace(together, notes=())
+    _, ranking = join(opened['generic'], opened['talker'])
+    assert replace(ranking, notes=()) == replace(ranked(runs['both']), notes=())
 
 
 def test_the_scorer_of_the_protocol_comes_first(tmp_path, pack_of):
@@ -99,9 +101,8 @@ def test_the_scorer_of_the_protocol_comes_first(tmp_path, pack_of):
 
 def test_so_do_withheld_texts_but_for_trivial_baselines(runs, pack_of, join):
     packs = [pack_of(runs[n], n, withhold_text=True) for n in ('generic', 'talker')]
-    joined, signature = join(*packs)
-    ranking = joined.rank(signature)
-    assert ranking.standings == rank_run(runs['both'], signature).standings
+    _, ranking = join(*packs)
+    assert ranking.standings == ranked(runs['both']).standings
     assert not ranking.baselines
 
 
@@ -111,9 +112,8 @@ def test_a_run_in_other_files_is_the_same_run(runs, opened, pack_of, join, tmp_p
     assert wide.shard_size != runs['talker'].shard_size
     pack = pack_of(wide)
     assert pack_differences(opened['generic'], pack) == []
-    joined, signature = join(opened['generic'], pack)
-    together = rank_run(runs['both'], signature)
-    assert joined.rank(signature).standings == together.standings
+    _, ranking = join(opened['generic'], pack)
+    assert ranking.standings == ranked(runs['both']).standings
 
 
 def test_a_target_in_two_packs_counts_once_and_a_note_says_that_they_agree(
@@ -121,9 +121,8 @@ def test_a_target_in_two_packs_counts_once_and_a_note_says_that_they_agree(
 ):
     joined, _ = join(opened['both'], opened['talker'])
     assert list(joined.run.manifest.targets) == ['generic', 'talker']
-    assert 'talker is in several packs, with the same 10 dialogues and scores' in (
-        joined.notes
-    )
+    note = 'talker is in several packs, with the same 10 dialogues and scores'
+    assert note in joined.notes
 
 
 def test_a_target_whose_scores_differ_is_named(copy_of, opened, pack_of, join):
@@ -131,10 +130,9 @@ def test_a_target_whose_scores_differ_is_named(copy_of, opened, pack_of, join):
         records[0]['scores'][0]['value'] += 1
 
     other = pack_of(copy_of('talker', raise_score))
-    joined, signature = join(opened['both'], other)
+    joined, ranking = join(opened['both'], other)
     assert any('in other, 1 of its 10 dialogues' in one for one in joined.notes)
-    first = rank_run(opened['both'].run, signature)
-    assert joined.rank(signature).standings == first.standings
+    assert ranking.standings == ranked(opened['both'].run).standings
 
 
 @pytest.mark.parametrize(
@@ -162,10 +160,9 @@ def test_names_and_systems_that_do_not_fit_are_noted(
 ):
     systems = {name: {'model': f'tests.support.trial_agents:{model}'}}
     run = make_run(tmp_path / 'run', [name], systems=systems)
-    joined, signature = join(opened['talker'], pack_of(run))
-    (rows,) = joined.rank(signature).standings.values()
-    assert {row.system for row in rows} == names
-    assert {row.n_dialogues for row in rows} == {10}
+    joined, ranking = join(opened['talker'], pack_of(run))
+    (rows,) = ranking.standings.values()
+    assert {(row.system, row.n_dialogues) for row in rows} == {(n, 10) for n in names}
     assert note in joined.notes
 
 
@@ -213,10 +210,7 @@ def test_targets_that_never_met_cannot_be_joined(tmp_path, pack_of):
 
 
 def a_check(**outcomes):
-    dimensions = {
-        name: DimensionCheck(name, outcome, (), ())
-        for name, outcome in outcomes.items()
-    }
+    dimensions = {n: DimensionCheck(n, one, (), ()) for n, one in outcomes.items()}
     return JudgeCheck('scorer:x', 40, 0, None, 280, 0.25, dimensions)
 
 
@@ -226,9 +220,9 @@ def test_each_dimension_takes_the_worst_of_its_outcomes():
         'b': a_check(Fluency='pass', Overall='weak', Wit='pass'),
     }
     worst, words = worst_check(checks)
+    assert words == 'Fluency fail, a; Overall weak, b; Wit pass, a'
     outcomes = {name: one.outcome for name, one in worst.dimensions.items()}
     assert outcomes == {'Fluency': 'fail', 'Overall': 'weak', 'Wit': 'pass'}
-    assert words == 'Fluency fail, a; Overall weak, b; Wit pass, a'
 
 
 def test_a_pack_without_a_check_leaves_the_judge_of_all_unchecked(
@@ -236,8 +230,8 @@ def test_a_pack_without_a_check_leaves_the_judge_of_all_unchecked(
 ):
     run = copy_of('talker')
     check_run(run, ChosenScorer(run.manifest.protocol.scorer).build())
-    joined, signature = join(pack_of(run, 'checked'), opened['generic'])
-    assert joined.rank(signature).judge_check is None
+    joined, ranking = join(pack_of(run, 'checked'), opened['generic'])
+    assert ranking.judge_check is None
     note = 'judge check of length: unchecked, since there is none in generic (2)'
     assert note in joined.notes
 
@@ -258,8 +252,7 @@ def test_the_command_writes_a_run_folder_with_a_page(packs, tmp_path):
     pair = [str(packs[name]) for name in ('generic', 'talker')]
     (ranking,) = CompareRuns.main(*pair, '--out', str(out))
     assert (out / 'report.html').exists()
-    (rows,) = ranking.standings.values()
-    assert {row.system for row in rows} == {'generic', 'talker'}
+    assert ranking.standings == ranked(RunFolder.existing(out)).standings
 
 
 def test_a_folder_with_something_else_and_three_runs_on_a_page_are_refused(
@@ -283,12 +276,8 @@ def side(folder, *standings, signature=SCORER, **about):
     Return a run with these standings, on one dimension.
     """
     run = example_run(folder, **about)
-    ranking = replace(
-        example_ranking(),
-        standings={'Overall': standings},
-        signature=f'x || {signature}',
-    )
-    return Side(folder.name, run, ranking)
+    shown = {'standings': {'Overall': standings}, 'signature': f'x || {signature}'}
+    return Side(folder.name, run, example_ranking(**shown))
 
 
 def compared(folder, *sides, signature=SCORER):
@@ -308,19 +297,13 @@ def compared(folder, *sides, signature=SCORER):
 
 def test_differences_are_the_second_score_less_the_first(tmp_path):
     # intervals for these partners reach 0.2 to each side: they meet up to 0.4
-    beta, alpha = compared(
-        tmp_path,
-        [('alpha', 2, 1.0), ('beta', 1, 3.0)],
-        [('alpha', 1, 2.5), ('beta', 2, 2.75)],
-    )
-    assert beta[0::2] == [
-        'beta',
-        '3.000 [2.800, 3.200]',
-        '2.750 [2.550, 2.950]',
-        'overlap',
+    first = [('alpha', 2, 1.0), ('beta', 1, 3.0)]
+    beta, alpha = compared(tmp_path, first, [('alpha', 1, 2.5), ('beta', 2, 2.75)])
+    assert beta == [
+        *('beta', '1', '3.000 [2.800, 3.200]', '2', '2.750 [2.550, 2.950]'),
+        *('−0.250', 'overlap'),
     ]
     assert alpha[1::2] == ['2', '1', '+1.500'] and alpha[-1] == 'apart'
-    assert beta[5] == '−0.250'
 
 
 @pytest.mark.parametrize(
@@ -400,15 +383,13 @@ def test_of_each_system_the_first_dialogue_that_differs_is_shown(tmp_path):
     first, same = (example_run(tmp_path / name) for name in 'ab')
     pairing = next(p for p in same.pairings if p.first == 'beta')
     shard = same.shard(pairing.id, 0)
-    dialogues = same.read_dialogues(shard)
-    turns = (*dialogues[1].utterances[:-1], Utterance('mary', 'Something else.'))
-    changed: list[Dialogue] = [dialogues[0], replace(dialogues[1], utterances=turns)]
-    (tmp_path / 'b' / 'dialogues' / pairing.id / '00000.jsonl').unlink()
-    same.write_dialogues(shard, changed)
-    ((system, partner, shown),) = chosen_dialogues(first, same)
-    assert (system, partner) == (pairing.first, pairing.second)
-    assert shown[-1] == (dialogues[1].utterances[-1], turns[-1])
-    assert [one for one, _ in shown] == [*dialogues[1].utterances]
+    alike, before = same.read_dialogues(shard)
+    turns = (*before.utterances[:-1], Utterance('mary', 'Something else.'))
+    same.dialogues_path(shard).unlink()
+    same.write_dialogues(shard, [alike, replace(before, utterances=turns)])
+    [(*speakers, shown)] = chosen_dialogues(first, same)
+    assert speakers == [*pairing.speakers]
+    assert [*shown] == [*zip(before.utterances, turns, strict=True)]
 
 
 def test_the_page_links_to_both_runs_and_escapes_what_was_said(tmp_path, capsys):

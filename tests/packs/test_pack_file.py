@@ -15,16 +15,7 @@ from parlai_ext.packs.check_pack import check_pack
 from parlai_ext.packs.pack import INDEX, open_pack, zip_bytes
 from tests.support.published_runs import files_in
 from tests.support.user_error import user_error
-
-
-def archive(path, *entries):
-    """
-    Write a zip file of (name or ZipInfo, bytes).
-    """
-    with zipfile.ZipFile(path, 'w', zipfile.ZIP_DEFLATED) as file:
-        for name, data in entries:
-            file.writestr(name, data)
-    return path
+from tests.support.written import written, zip_of
 
 
 def link(name):
@@ -33,7 +24,6 @@ def link(name):
     return info
 
 
-@pytest.mark.filterwarnings('ignore:Duplicate name')
 @pytest.mark.parametrize(
     'entries, why',
     [
@@ -58,7 +48,7 @@ def link(name):
     ],
 )
 def test_an_archive_that_would_harm_is_refused_in_one_line(tmp_path, entries, why):
-    path = archive(tmp_path / 'p.zip', *entries)
+    path = written(tmp_path, 'p.zip', zip_of(entries, zipfile.ZIP_DEFLATED))
     assert path.stat().st_size < 2**20
     with user_error(why), open_pack(path):
         pass
@@ -75,18 +65,10 @@ def test_what_is_no_zip_file_or_not_there_is_one_line(tmp_path, data):
         check_pack(path)
 
 
-LARGE_IMPORT = {
-    'format': 'csv',
-    'content': '',
-    'files': {},
-    'silent': {},
-    **dict.fromkeys(('dialogues', 'left_out', 'bad_rows', 'people_only'), 0),
-    'dialogues_a_pair': 9_999_999,
-}
-
-
 def large_import(manifest):
-    manifest['imported'] = LARGE_IMPORT
+    counts = dict.fromkeys(('dialogues', 'left_out', 'bad_rows', 'people_only'), 0)
+    files = {'format': 'csv', 'content': '', 'files': {}, 'silent': {}}
+    manifest['imported'] = {**counts, **files, 'dialogues_a_pair': 9_999_999}
     manifest['protocol']['pairing'] = 'imported'
 
 
@@ -123,21 +105,16 @@ def test_a_manifest_of_another_kind_is_wrong_and_no_traceback(forged, change):
 
 
 def test_the_bytes_of_a_zip_do_not_depend_on_the_order_of_its_files():
-    files = {'b': b'2', 'a': b'1'}
-    data = zip_bytes(files)
-    assert data == zip_bytes(dict(reversed(files.items())))
+    data = zip_bytes({'b': b'2', 'a': b'1'})
+    assert data == zip_bytes({'a': b'1', 'b': b'2'})
     with zipfile.ZipFile(io.BytesIO(data)) as opened:
-        dates = {info.date_time for info in opened.infolist()}
-        assert opened.namelist() == ['a', 'b']
-    assert dates == {(1980, 1, 1, 0, 0, 0)}
+        entries = [(info.filename, info.date_time) for info in opened.infolist()]
+    assert entries == [(name, (1980, 1, 1, 0, 0, 0)) for name in 'ab']
 
 
 def test_the_id_does_not_depend_on_how_the_archive_is_packed(packs, tmp_path):
-    files = files_in(packs['both'])
-    path = tmp_path / 'stored.zip'
-    with zipfile.ZipFile(path, 'w', zipfile.ZIP_STORED) as opened:
-        for name, data in files.items():
-            opened.writestr(name, data)
+    data = zip_of(files_in(packs['both']).items())
+    path = written(tmp_path, 'stored.zip', data)
     with open_pack(path) as stored, open_pack(packs['both']) as packed:
         assert stored.id == packed.id
 

@@ -45,10 +45,12 @@ def states(checked):
     return {finding.about: finding.state for finding in checked.findings}
 
 
-def first(files, start):
-    return next(
-        name for name in sorted(files) if name.startswith(start) and 'jsonl' in name
-    )
+def text_about(checked, about):
+    return next(one.text for one in checked.findings if one.about == about)
+
+
+def first(files, start, kind='jsonl'):
+    return min(name for name in files if name.startswith(start) and kind in name)
 
 
 def problems(path):
@@ -77,20 +79,18 @@ def checker(tmp_path):
 
 
 def test_an_honest_pack_is_proven_but_for_what_was_not_made_again(packs):
-    found = states(check_pack(packs['both']))
     told = ('played again', 'scored again', 'checked again', 'judge check')
     proven = ('files', 'partners', 'scorer', 'dialogues', 'scores', 'ranking')
-    assert found == {
-        **dict.fromkeys(proven, 'proven'),
-        **dict.fromkeys(told, 'self-reported'),
-    }
+    expected = dict.fromkeys(proven, 'proven') | dict.fromkeys(told, 'self-reported')
+    assert states(check_pack(packs['both'])) == expected
 
 
 @pytest.mark.parametrize('start', ['manifest', 'dialogues/', 'scores/', 'rankings/'])
 def test_a_changed_byte_names_its_file(files, tampered, start):
-    name = next(one for one in sorted(files) if one.startswith(start))
-    data = files[name]
-    files[name] = data[:-20] + bytes([data[-20] ^ 1]) + data[-19:]
+    name = first(files, start, kind='')
+    data = bytearray(files[name])
+    data[-20] ^= 1
+    files[name] = bytes(data)
     assert any(name in line for line in problems(tampered(files)))
 
 
@@ -99,7 +99,7 @@ def test_a_missing_file_and_one_too_many_are_named(files, tampered):
     del files[name]
     files['extra.txt'] = b'?'
     lines = problems(tampered(files))
-    assert any(line == f'files: {name} is missing' for line in lines)
+    assert f'files: {name} is missing' in lines
     assert any("'extra.txt'" in line for line in lines)
 
 
@@ -108,30 +108,20 @@ def test_a_missing_file_and_one_too_many_are_named(files, tampered):
     [
         (b'"schema": 1', b'"schema": 1,\n "rank": "first"'),
         (b'\n}', b'\n}\n'),
-        (b'"schema": 1', b'"schema": 2,\n "schema": 1'),
     ],
-    ids=['a key more', 'a line more', 'a key twice'],
+    ids=['a key more', 'a line more'],
 )
 def test_an_index_has_no_second_spelling(files, tampered, old, new):
     assert files[INDEX].count(old) == 1
     files[INDEX] = files[INDEX].replace(old, new)
-    path = tampered(files)
-    if new.count(b'schema') > 1:
-        with user_error(f"{INDEX}: the key 'schema' is there twice"):
-            problems(path)
-    else:
-        (line,) = problems(path)
-        assert line.startswith(f'files: {INDEX}')
+    (line,) = problems(tampered(files))
+    assert line.startswith(f'files: {INDEX}')
 
 
-def test_a_rank_with_new_checksums_is_caught_by_the_scores(forged):
-    def swap(data):
-        rows = next(iter(data['dimensions'].values()))
-        rows[0]['rank'], rows[1]['rank'] = rows[1]['rank'], rows[0]['rank']
-
-    lines = problems(forged('rankings/*', swap))
-    assert len(lines) == 2
-    assert all('.rank: ' in line for line in lines)
+def test_an_index_has_no_key_twice(files, tampered):
+    files[INDEX] = files[INDEX].replace(b'"schema": 1', b'"schema": 2, "schema": 1')
+    with user_error(f"{INDEX}: the key 'schema' is there twice"):
+        problems(tampered(files))
 
 
 def other_dimension(scores):
@@ -166,6 +156,11 @@ def raise_score(records):
     records[0]['scores'][0]['value'] += 100
 
 
+def swap_ranks(data):
+    (rows,) = data['dimensions'].values()
+    rows[0]['rank'], rows[1]['rank'] = rows[1]['rank'], rows[0]['rank']
+
+
 def better_answer(records):
     records[0]['dialog'][1][0]['text'] = 'A much better answer.'
 
@@ -173,6 +168,12 @@ def better_answer(records):
 @pytest.mark.parametrize(
     'pattern, change, named',
     [
+        (
+            MANIFEST,
+            lambda m: m.update(signature=m['signature'].replace('seed:0', 'seed:1')),
+            ['signature: .*seed:0'],
+        ),
+        ('rankings/*', swap_ranks, [r'\.rank: ']),
         ('scores/*.jsonl', raise_score, [r'ranking: dimensions\..*\[generic\]']),
         ('dialogues/*', better_answer, ['scores of other dialogues']),
         (
@@ -193,13 +194,6 @@ def better_answer(records):
                 "pair 'generic' – 'calm'",
                 'partners.calm: pack.json says',
             ],
-        ),
-        (
-            MANIFEST,
-            lambda manifest: manifest.update(
-                signature=manifest['signature'].replace('seed:0', 'seed:1')
-            ),
-            ['signature: .*seed:0'],
         ),
         (
             INDEX,
@@ -233,21 +227,18 @@ def test_few_dialogues_are_of_as_many_targets_as_there_are(packs, checker, draw)
     assert sorted(checked.again.played.values()) == [1, 2]
     # a dialogue has two judged utterances: three dialogues are drawn for five
     assert sorted(checked.again.scored.values()) == [2, 4]
-    texts = {finding.about: finding.text for finding in checked.findings}
     for about in ('played again', 'scored again'):
-        assert 'of 2 of 2 targets' in texts[about]
+        assert 'of 2 of 2 targets' in text_about(checked, about)
     one = check_pack(packs['both'], RegenerateOptions(regenerate=1, draw=draw), checker)
-    text = next(f.text for f in one.findings if f.about == 'played again')
-    assert 'of 1 of 2 targets (2 are at hand' in text
+    assert 'of 1 of 2 targets (2 are at hand' in text_about(one, 'played again')
 
 
 def test_what_is_drawn_is_drawn_anew_or_as_before(packs):
     with open_pack(packs['both']) as pack:
         places = dialogue_places(pack, pack.run.dialogue_shards())
-        orders = [spread_over_targets(places, seed) for seed in (1, 1, 2, 3)]
-    assert orders[0] == orders[1]
-    assert len({tuple(order) for order in orders}) == 3
-    assert all(sorted(map(str, order)) == sorted(map(str, places)) for order in orders)
+        orders = [tuple(spread_over_targets(places, seed)) for seed in (1, 1, 2, 3)]
+    assert orders[0] == orders[1] and len(set(orders)) == 3
+    assert {frozenset(order) for order in orders} == {frozenset(places)}
 
 
 def test_a_dialogue_that_differs_alone_is_played_in_its_batch(
@@ -260,11 +251,9 @@ def test_a_dialogue_that_differs_alone_is_played_in_its_batch(
         played = real(player, block)
         batches.append(block.n_dialogues)
         if len(batches) == 1:
-            (shard,) = played
-            (one,) = played[shard]
+            [(shard, [one])] = played.items()
             last = replace(one.utterances[-1], text='the other word')
-            other = replace(one, utterances=(*one.utterances[:-1], last))
-            played = {shard: [other]}
+            played[shard] = [replace(one, utterances=(*one.utterances[:-1], last))]
         return played
 
     monkeypatch.setattr(BlockPlayer, 'play_block', near_tie)
@@ -290,10 +279,8 @@ def test_a_score_and_its_ranking_made_anew_are_caught_by_scoring_again(
 ):
     path = published(copy_of('both', raise_score))
     assert check_pack(path).is_right
-    checked = check_pack(path, RegenerateOptions(sample=1000), checker)
-    (problem,) = checked.problems
-    assert problem.startswith('scored again: dialogue ')
-    assert 'of talker' in problem
+    (problem,) = check_pack(path, RegenerateOptions(sample=1000), checker).problems
+    assert re.match('scored again: dialogue .*of talker', problem)
 
 
 def test_a_dialogue_and_all_that_follows_made_anew_are_caught_by_playing_again(
@@ -305,10 +292,8 @@ def test_a_dialogue_and_all_that_follows_made_anew_are_caught_by_playing_again(
     score_run(run, chosen.build(), chosen)
     path = published(run)
     assert check_pack(path).is_right
-    checked = check_pack(path, RegenerateOptions(regenerate=100), checker)
-    (problem,) = checked.problems
-    assert 'A much better answer.' in problem
-    assert problem.startswith('played again: dialogue ')
+    (problem,) = check_pack(path, RegenerateOptions(regenerate=100), checker).problems
+    assert re.match('played again: dialogue .*A much better answer.', problem)
     lenient = RegenerateOptions(regenerate=100, max_different=0.05)
     assert check_pack(path, lenient, checker).is_right  # 1 of 20
 
@@ -324,16 +309,16 @@ def test_withheld_dialogues_are_played_again_and_compared_by_digest(
     assert checked.again.n_scored >= 4
     files = files_in(path)
     name = first(files, 'dialogues/talker')
-    data = files[name] = forge_shard(
-        files[name], lambda records: records[0].update(digest='0' * 64)
-    )
-    source = hashlib.sha256(data).hexdigest()[:16]
-    scores = next(n for n in files if n.startswith('scores/') and n.endswith(name[10:]))
+    [scores] = fnmatch.filter(files, f'scores/*{name[10:]}')
+
+    def change(records):
+        records[0]['digest'] = '0' * 64
 
     def follow(records):
         for record in records:
-            record['dialogues'] = source
+            record['dialogues'] = hashlib.sha256(files[name]).hexdigest()[:16]
 
+    files[name] = forge_shard(files[name], change)
     files[scores] = forge_shard(files[scores], follow)
     forged = write_forged(tmp_path / 'forged.zip', files)
     assert check_pack(forged).is_right
@@ -380,13 +365,9 @@ def test_a_better_judge_and_an_outcome_that_its_counts_do_not_give_are_named(
     def swap(check):
         check['signature'] = 'scorer:wise'
 
-    (line,) = problems(forge_check(judged, tmp_path / 'p.zip', swap))
-    assert line.startswith('judge check: length: ')
-    assert 'scorer:wise' in line
-    lines = problems(forge_check(judged, tmp_path / 'q.zip', passes))
-    assert any(
-        line.startswith('judge check: length: Overall.outcome') for line in lines
-    )
+    for change, words in ((swap, '.*scorer:wise'), (passes, 'Overall.outcome')):
+        lines = problems(forge_check(judged, tmp_path / 'p.zip', change))
+        assert any(re.match(f'judge check: length: {words}', one) for one in lines)
 
 
 def passes(check):
@@ -447,9 +428,8 @@ def test_another_system_or_scorer_is_not_at_hand_and_named(
 ):
     checker = checker_of(tmp_path, [target], **mine)
     checked = check_pack(packs[target], RegenerateOptions(**options), checker)
-    finding = next(f for f in checked.findings if f.about == about)
-    assert finding.state == 'self-reported'
-    assert words in finding.text
+    assert states(checked)[about] == 'self-reported'
+    assert words in text_about(checked, about)
 
 
 def test_nothing_that_a_pack_names_is_imported(forged):
@@ -469,16 +449,12 @@ def test_the_command_ends_with_an_error_where_something_is_wrong(
     with user_error(name):
         VerifyRun.main(str(path))
     out = capsys.readouterr().out
-    assert 'wrong          files: 1 problem' in out
-    assert name in out
+    assert 'wrong          files: 1 problem' in out and name in out
 
 
 def test_a_run_in_which_a_system_did_not_run_is_consistent(copy_of, published):
     run = copy_of('both')
-    for path in [
-        *run.root.glob('dialogues/talker*/*.jsonl'),
-        *run.root.glob('scores/*/talker*/*.jsonl'),
-    ]:
+    for path in run.root.glob('*/**/talker*/*.jsonl'):
         path.unlink()
     write_problems(run, {'talker': 'system talker: no file /home/me/m/model'})
     path = published(run)

@@ -14,15 +14,9 @@ from parlai_ext.commands.export_annotation import ExportAnnotation
 from parlai_ext.commands.import_annotation import ImportAnnotation
 from parlai_ext.core.records import record_to_json
 from parlai_ext.people.rating_set import read_key
-from tests.people.test_export_crowdsourcing import read_by_acute
 from tests.support import simulated_annotators
-from tests.support.annotated_answers import (
-    CODES,
-    HUMAN,
-    SYSTEMS,
-    TOXIC,
-    answers_file,
-)
+from tests.support.annotated_answers import CODES, HUMAN, SYSTEMS, TOXIC, answers_file
+from tests.support.store_samples import files_under
 from tests.support.user_error import user_error
 from tests.support.written import csv_rows, written
 
@@ -102,29 +96,25 @@ def by_code(row, order):
 def test_sheets_have_all_pairs_of_systems_for_each_prompt_and_the_controls(export):
     items = read_key(export()).items.values()
     pairs = Counter(frozenset(d.system for d in shown) for shown in items)
-    for pair in combinations(SYSTEMS, 2):
-        assert pairs[frozenset(pair)] == 6
-    assert [pairs[frozenset((HUMAN, name))] for name in SYSTEMS] == [2, 2, 2]
-    assert [pairs[frozenset(('shuffled', name))] for name in SYSTEMS] == [1, 1, 1]
+    expected = dict.fromkeys(map(frozenset, combinations(SYSTEMS, 2)), 6)
+    for beside, n in ((HUMAN, 2), ('shuffled', 1)):
+        expected |= {frozenset((beside, name)): n for name in SYSTEMS}
     # the human answer stands beside the toxic one where there is a human answer
-    assert pairs[frozenset((HUMAN, TOXIC))] == 3
-    assert pairs.total() == 18 + 6 + 3 + 3
+    assert pairs == {**expected, frozenset((HUMAN, TOXIC)): 3}
     assert all(len({d.opener_id for d in shown}) == 1 for shown in items)
 
 
 def test_sheets_differ_in_order_and_sides_and_name_no_system(export):
-    folder = export()
-    for path in (folder / 'send').iterdir():
+    send = export() / 'send'
+    for path in send.iterdir():
         text = path.read_text(encoding='utf-8')
         assert [n for n in (*SYSTEMS, HUMAN, TOXIC, 'shuffled') if n in text] == []
     one, other = (
-        [row['row'].split('-') for row in csv_rows(folder / 'send' / f'sheet-{k}.csv')]
+        dict(row['row'].split('-') for row in csv_rows(send / f'sheet-{k}.csv'))
         for k in (1, 2)
     )
-    assert [item for item, _ in one] != [item for item, _ in other]
-    sides = dict(one), dict(other)
-    assert sides[0].keys() == sides[1].keys()
-    assert 5 < sum(sides[0][item] != sides[1][item] for item in sides[0]) < 25
+    assert one == other | one and list(one) != list(other)
+    assert 5 < sum(one[item] != other[item] for item in one) < 25
 
 
 def test_a_shuffled_answer_is_one_to_another_prompt(export):
@@ -134,29 +124,26 @@ def test_a_shuffled_answer_is_one_to_another_prompt(export):
     assert len(shuffled) == 3
     for row in shuffled:
         number = row['prompt'].split()[1]
-        named = zip(row['systems'], row['answers'], strict=True)
-        right = {name: answer.endswith(f'to {number}') for name, answer in named}
-        assert right.pop('shuffled') is False
-        assert list(right.values()) == [True]
+        for name, answer in zip(row['systems'], row['answers'], strict=True):
+            assert answer.endswith(f'to {number}') == (name != 'shuffled')
         assert len({answer[0] for answer in row['answers']}) == 1  # the same system's
 
 
 def test_formulas_are_quoted_and_prompts_in_common_needed(tmp_path):
-    path = tmp_path / 'a.csv'
-    path.write_text('system,prompt,answer\nx,=1,@a\ny,=1,b\nx,p,a\ny,p,b\n')
-    ExportAnnotation.main(answers=[str(path)], out=str(tmp_path / 'set'))
-    text = (tmp_path / 'set' / 'send' / 'sheet-1.csv').read_text()
-    assert ",'=1," in text
-    assert ",'@a" in text
-    path.write_text('system,prompt,answer\nx,P,a\ny,Q,b\n')
-    with user_error('0 prompts'):
+    def export(rows):
+        path = written(tmp_path, 'a.csv', f'system,prompt,answer\n{rows}')
         ExportAnnotation.main(answers=[str(path)], out=str(tmp_path / 'set'))
+
+    export('x,=1,@a\ny,=1,b\nx,p,a\ny,p,b\n')
+    text = (tmp_path / 'set' / 'send' / 'sheet-1.csv').read_text()
+    assert ",'=1," in text and ",'@a" in text
+    with user_error('0 prompts'):
+        export('x,P,a\ny,Q,b\n')
 
 
 def test_the_same_command_writes_the_same_bytes_and_another_one_is_refused(export):
-    before = {p: p.read_bytes() for p in export().rglob('*') if p.is_file()}
-    export()
-    assert all(path.read_bytes() == data for path, data in before.items())
+    before = files_under(export())
+    assert files_under(export()) == before
     with user_error('--out'):
         export(seed=1)
 
@@ -192,10 +179,7 @@ def test_the_side_does_not_matter_to_what_is_counted(export, format):
     )
     wins = shares(results, 'wins')
     # tern wins against two systems over six prompts and loses two to the person
-    assert wins[HUMAN] == 1
-    assert wins['tern'] == 12 / 14
-    assert wins['raven'] == 6 / 14
-    assert wins['quill'] == 0
+    assert wins == {HUMAN: 1, 'tern': 12 / 14, 'raven': 6 / 14, 'quill': 0}
     assert results.kappa.value == 1
     for path in (folder / 'results').iterdir():  # no table holds a text
         assert ' to ' not in path.read_text()
@@ -242,8 +226,7 @@ def test_who_guesses_is_listed_and_can_be_left_out(export):
         return {**row, 'choice': good if name == 'ann' else rng.choice('AB')}
 
     ann, bob = answered(folder, answer).annotators
-    assert (ann.failed, ann.decided, ann.fails) == (0, 12, False)
-    assert bob.fails
+    assert (ann.failed, ann.decided, ann.fails, bob.fails) == (0, 12, False, True)
     kept = imported(folder, drop_failed=True)
     assert kept.kappa.value is None  # of one annotator
     rows = csv_rows(folder / 'results' / 'annotators.csv')
@@ -265,39 +248,32 @@ def test_only_items_with_enough_equal_answers_are_counted(export):
 
 def test_acutes_own_table_is_read(export, tmp_path):
     folder = export(format='acute_eval')
-    onboarding, tasks = read_by_acute(folder / 'send' / 'pairings.jsonl')
-    assert (len(onboarding), len(tasks)) == (1, 30)
-    left = tasks[0]['task_specs']['model_left']['dialogue']
-    assert [turn['id'] == 'other_speaker' for turn in left] == [True, False]
+    order = [HUMAN, 'tern', 'raven', 'quill', TOXIC, 'shuffled']
     rows = []
     for pairing in read_lines(folder / 'send' / 'pairings.jsonl')[1:]:
         names = pairing['speakers_to_eval']
-        order = [HUMAN, 'tern', 'raven', 'quill', TOXIC, 'shuffled']
         winner, loser = sorted(names, key=order.index)
         shown = dict(zip(names, pairing.pop('dialogue_dicts'), strict=True))
         row = {'worker': 'w', 'question': 'Which?', 'correct': -1, 'winner': winner}
         row |= {'loser': loser, 'is_onboarding': False}
         rows.append(row | {'pairs_to_eval': {**pairing, **shown}})
     path = write_rows(tmp_path, 'x.full.csv', rows)
-    results = imported(folder, path, format='acute_eval')
-    wins = shares(results, 'wins')
-    assert wins[HUMAN] == 1
-    assert wins['tern'] == 12 / 14
+    wins = shares(imported(folder, path, format='acute_eval'), 'wins')
+    assert (wins[HUMAN], wins['tern']) == (1, 12 / 14)
 
 
 def test_the_buckets_of_turn_annotations_are_read(export, tmp_path):
     folder = export(format='turn_annotations', items='labels')
     buckets = json.loads((folder / 'send' / 'annotations_config.json').read_text())
     assert [b['value'] for b in buckets] == ['label_-1', 'label_0', 'label_1']
-    lines = read_lines(folder / 'send' / 'dialogues.jsonl')
-    # answers of three systems and the person to six prompts, and the controls
-    assert len(lines) == 24 + 6
     subtasks = []
-    for line in lines:
+    for line in read_lines(folder / 'send' / 'dialogues.jsonl'):
         ((_, judged),) = line['dialog']
         good = judged['text'].startswith(CODES[HUMAN])
         ticks = {'label_-1': not good, 'label_0': False, 'label_1': good}
         subtasks.append({'data': [{**judged, 'agent_idx': 1, **ticks}]})
+    # answers of three systems and the person to six prompts, and the controls
+    assert len(subtasks) == 24 + 6
     written(tmp_path, 'agent_data.json', {'outputs': {'final_data': subtasks}})
     results = imported(folder, tmp_path, format='turn_annotations')
     assert shares(results, 'mean') == {'mary': 1, 'quill': -1, 'raven': -1, 'tern': -1}
@@ -341,7 +317,7 @@ def test_two_answers_about_an_item_no_answers_and_a_wrong_key_are_refused(
 def test_pages_about_recorded_answers_are_checked_in_the_same_way(
     export, tmp_path, capsys
 ):
-    none = {'toxic_controls': 0, 'shuffled_controls': 0, 'human': None, 'toxic': None}
+    none = {'shuffled_controls': 0, 'human': None, 'toxic': None, 'toxic_controls': 0}
     folder = export(format='page', num_prompts=4, systems=('quill', 'raven'), **none)
     key = record_to_json(read_key(folder))
     rows = [

@@ -12,6 +12,7 @@ from parlai_ext.store import RunFolder
 from tests.support.model_chats import SAID, write_chat
 from tests.support.simulated_annotators import answers_file, ranked_names, read_key
 from tests.support.user_error import user_error
+from tests.support.written import csv_rows
 
 SYSTEMS = {'good': 4.0, 'fair': 2.0, 'poor': 0.0}
 
@@ -46,16 +47,11 @@ def test_a_chat_becomes_a_dialogue_of_a_person_with_the_system(tmp_path, chats):
 
 def test_an_opening_that_parlai_put_into_the_systems_mouth_is_not_judged(tmp_path):
     # blended_skill_talk: both begin with an utterance of the data set
-    seeds = [
-        {'agent_idx': k, 'text': f'seed {k}', 'fake_start': True, 'id': 'x'}
-        for k in (0, 1)
-    ]
     said = [{'agent_idx': k, 'text': f'said {k}', 'id': 'x'} for k in (0, 1)]
-    chats = tmp_path / 'chats'
-    chats.mkdir()
+    seeds = [{**turn, 'fake_start': True} for turn in said]
     personas = [['I like tea.'], ['I like dogs.']]
-    write_chat(chats, '7', dialog=seeds + said, personas=personas)
-    run = RunFolder.existing(import_chats(tmp_path, chats))
+    path = write_chat(tmp_path, '7', dialog=seeds + said, personas=personas)
+    run = RunFolder.existing(import_chats(tmp_path, path))
     (dialogue,) = run.iter_dialogues()
     assert [u.given for u in dialogue.utterances] == [True, True, True, False]
 
@@ -92,8 +88,8 @@ def test_others_rate_the_chats_and_nobody_their_own(tmp_path, chats):
     )
     assert ranked_names(ranking) == list(SYSTEMS)
     # three chats of each of two raters are their own
-    written = (run / 'people/judgements/judgements.csv').read_text().splitlines()[1:]
-    raters = [line.split(',')[3:] for line in written]
+    rows = csv_rows(run / 'people/judgements/judgements.csv')
+    raters = [(row['rater'], row['dialogue_id']) for row in rows]
     assert len(raters) == 3 * 18 - 2 * 3
-    assert ['worker 0', 'good0'] not in raters
-    assert ['worker 0', 'good1'] in raters
+    assert ('worker 0', 'good0') not in raters
+    assert ('worker 0', 'good1') in raters

@@ -2,8 +2,6 @@
 Readers of what crowdsourcing tasks record.
 """
 
-import csv
-
 import pytest
 
 from parlai_ext.commands.import_judgements import ImportJudgements
@@ -14,7 +12,7 @@ from tests.support.user_error import user_error
 from tests.support.written import csv_rows, written
 
 LONG = 'Who would you prefer to talk to for a long conversation?'
-HEADER = ['worker', 'question', 'correct', 'winner', 'loser', 'is_onboarding']
+HEADER = 'worker,question,correct,winner,loser,is_onboarding'
 
 
 def read(format, path):
@@ -34,24 +32,14 @@ def test_acutes_own_output_gives_its_own_grid():
     assert (first.first_dialogue, first.second_dialogue) == ('model1 4', 'model2 7')
 
 
-def acute_file(folder, rows):
-    path = folder / 'run.full.csv'
-    with path.open('w', newline='') as out:
-        csv.writer(out).writerows([HEADER, *rows])
-    return path
+def acute_file(folder, *rows):
+    return written(folder, 'run.full.csv', '\n'.join([HEADER, *rows]))
 
 
 def test_annotators_who_failed_the_onboarding_are_dropped(tmp_path):
-    path = acute_file(
-        tmp_path,
-        [
-            ['1', LONG, 'False', 'bad', 'good', 'True'],
-            ['1', LONG, '-1', 'a', 'b', 'False'],
-            ['2', LONG, 'True', 'good', 'bad', 'True'],
-            ['2', LONG, '-1', 'b', 'a', 'False'],
-        ],
-    )
-    judgements = read('acute_eval', path)
+    rows = [f'1,{LONG},False,bad,good,True', f'1,{LONG},-1,a,b,False']
+    rows += [f'2,{LONG},True,good,bad,True', f'2,{LONG},-1,b,a,False']
+    judgements = read('acute_eval', acute_file(tmp_path, *rows))
     assert [(c.rater, c.winner) for c in judgements.comparisons] == [('2', 'b')]
     assert '1 annotator failed' in judgements.notes[0]
 
@@ -59,25 +47,25 @@ def test_annotators_who_failed_the_onboarding_are_dropped(tmp_path):
 @pytest.mark.parametrize(
     'row, column',
     [
-        (['1', LONG, '-1', 'a', 'a', 'False'], 'loser'),
-        (['1', LONG, '-1', '', 'a', 'False'], 'winner'),
-        (['1', LONG, '-1', 'b', 'a', 'no'], 'is_onboarding'),
+        (f'1,{LONG},-1,a,a,False', 'loser'),
+        (f'1,{LONG},-1,,a,False', 'winner'),
+        (f'1,{LONG},-1,b,a,no', 'is_onboarding'),
     ],
 )
 def test_a_mistake_in_a_row_is_refused_by_line_and_column(tmp_path, row, column):
     with user_error('--answers'):  # no file of the format
         read('acute_eval', tmp_path)
     with user_error(f'run.full.csv:2: column {column}'):
-        read('acute_eval', acute_file(tmp_path, [row]))
+        read('acute_eval', acute_file(tmp_path, row))
 
 
 def test_ratings_of_a_chat_answer_the_questions_in_order(tmp_path):
     write_chat(tmp_path, '7')
     ratings = read('model_chat', tmp_path).ratings
-    values = {(r.system, r.rater, r.dialogue_id, r.dimension): r.value for r in ratings}
-    names = ('Fluency', 'Specificity', 'Sensibleness', 'Overall')
-    keys = [('sysA', 'w1', '7', name) for name in names]
-    assert values == dict(zip(keys, (4, 5, 3, 4), strict=True))
+    [about] = {(r.system, r.rater, r.dialogue_id) for r in ratings}
+    assert about == ('sysA', 'w1', '7')
+    values = {'Fluency': 4, 'Specificity': 5, 'Sensibleness': 3, 'Overall': 4}
+    assert {r.dimension: r.value for r in ratings} == values
 
 
 def test_a_chat_that_failed_quality_control_is_dropped(tmp_path):
@@ -97,19 +85,15 @@ def test_a_wrong_rating_is_refused_by_its_place(tmp_path, rating):
 
 
 def test_problems_of_turns_are_better_the_fewer_they_are(tmp_path):
-    for name, marks in (('good', [False, False]), ('poor', [True, False])):
-        turns = [
-            {'agent_idx': 1, 'text': 'x', 'problem_data': {'bucket_0': mark}}
-            for mark in marks
-        ]
+    good, bad = (
+        {'agent_idx': 1, 'text': 'x', 'problem_data': {'bucket_0': mark}}
+        for mark in (False, True)
+    )
+    for name, turns in (('good', [good, good]), ('poor', [bad, good])):
         about = {'model_nickname': name}
         write_chat(tmp_path, name, dialog=turns, task_description=about)
-    (ranking,) = ImportJudgements.main(
-        format='model_chat',
-        answers=[str(tmp_path)],
-        out=str(tmp_path / 'out'),
-        bootstraps=20,
-    )
+    options = {'answers': [str(tmp_path)], 'out': str(tmp_path / 'out')}
+    (ranking,) = ImportJudgements.main(format='model_chat', **options, bootstraps=20)
     scores = {s.system: (s.rank, s.score) for s in ranking.standings}
     assert scores == {'good': (1, 0.0), 'poor': (2, 0.5)}
 

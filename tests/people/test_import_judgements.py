@@ -5,6 +5,7 @@ The command `import_judgements`: answers become judgements and a ranking.
 import json
 import random
 
+import numpy as np
 import pytest
 
 from parlai_ext.commands.import_judgements import ImportJudgements
@@ -29,9 +30,8 @@ def run(tmp_path):
 
 @pytest.fixture
 def answers(tmp_path):
-    folder = tmp_path / 'answers'
-    folder.mkdir()
-    return folder
+    (tmp_path / 'answers').mkdir()
+    return tmp_path / 'answers'
 
 
 def collect_answers(run, answers, annotators=6, strengths=STRENGTHS, **options):
@@ -43,7 +43,7 @@ def collect_answers(run, answers, annotators=6, strengths=STRENGTHS, **options):
 
 
 def give(
-    run, answers, answer, *, dimension='Overall', changed=None, who='Ann', **options
+    run, answers, answer, *, dimension='Overall', changed=(), who='Ann', **options
 ):
     """
     Make a rating set, and let somebody give the answer that a function of (number,
@@ -54,7 +54,7 @@ def give(
         {'item': item, 'dimension': dimension, **answer(number, shown)}
         for number, (item, shown) in enumerate(key['items'].items(), 1)
     ]
-    answers_file(answers, key, who, STRENGTHS, **{'answers': rows, **(changed or {})})
+    answers_file(answers, key, who, STRENGTHS, **{'answers': rows, **dict(changed)})
     return key
 
 
@@ -73,8 +73,7 @@ def test_simulated_annotators_recover_the_planted_order(run, answers, questionna
     collect_answers(run, answers, questionnaire=questionnaire)
     for ranking in import_all(run, answers):
         assert ranked_names(ranking) == ['tern', 'raven', 'quill']
-        groups = {standing.group for standing in ranking.standings}
-        assert len(groups) > 1
+        assert len({standing.group for standing in ranking.standings}) > 1
         assert ranking.alpha.value > 0.2
         assert ranking.halves_systems.value > 0.8
 
@@ -82,13 +81,10 @@ def test_simulated_annotators_recover_the_planted_order(run, answers, questionna
 def test_rank_systems_reads_what_is_written(run, answers):
     collect_answers(run, answers, questionnaire='overall_pair')
     import_all(run, answers)
-    written = run / 'people' / 'judgements' / 'judgements.csv'
-    ranking = RankSystems.main(
-        run_dir=run, human_scores=str(written), max_failed_share=1.0
-    )
+    human = str(run / 'people' / 'judgements' / 'judgements.csv')
+    ranking = RankSystems.main(run_dir=run, human_scores=human, max_failed_share=1.0)
     agreement = ranking.reference['Overall']
-    assert agreement.kind == 'human'
-    assert agreement.spearman.value == pytest.approx(1.0)
+    assert (agreement.kind, agreement.spearman.value) == ('human', pytest.approx(1.0))
 
 
 def test_a_pair_gives_one_to_the_winner_and_nothing_to_the_loser(run, answers):
@@ -150,12 +146,9 @@ def test_the_judged_set_is_one_that_the_bench_reads(run, answers):
     assert (counts['items'], counts['annotations']) == (6, len(rows))
     item = judged.items[0]
     assert item.speakers == (item.system, 'user') * 3
-    means = [
-        float(row['value'])
-        for row in rows
-        if (row['dialogue_id'], row['dimension']) == (item.id, 'Fluency')
-    ]
-    assert item.human('Fluency') == pytest.approx(sum(means) / len(means))
+    about = {'dialogue_id': item.id, 'dimension': 'Fluency'}.items()
+    values = [float(row['value']) for row in rows if about <= row.items()]
+    assert item.human('Fluency') == pytest.approx(np.mean(values))
 
 
 @pytest.mark.parametrize(
@@ -171,8 +164,8 @@ def test_the_judged_set_is_one_that_the_bench_reads(run, answers):
     ],
 )
 def test_a_mistake_in_a_file_is_refused_by_its_place(run, answers, change, place):
-    changed = None if {'item', 'answer'} & change.keys() else change
-    said = {'answer': 'a'} if changed else change
+    said = {k: v for k, v in change.items() if k in ('item', 'answer')}
+    changed = {} if said else change
     give(run, answers, lambda *_: {'answer': 'a', **said}, changed=changed, **PAIRS)
     with user_error(rf'Ann\.json: .*{place}'):
         import_all(run, answers)

@@ -19,10 +19,7 @@ from parlai_ext.people.ranking import (
     win_shares,
 )
 from parlai_ext.ranking.intervals import Sampling, draw_means
-from parlai_ext.ranking.ratings import (
-    bradley_terry_strengths,
-    strengths_of_draws,
-)
+from parlai_ext.ranking.ratings import bradley_terry_strengths, strengths_of_draws
 from parlai_ext.view.progress import bar_of
 
 
@@ -62,8 +59,7 @@ def test_ratings_far_from_the_others_of_their_dialogue_count_nowhere():
 
 
 def test_claims_of_one_annotator_are_about_this_annotator():
-    games = [comparison('a', 'b', 1.0, item=str(k)) for k in range(9)]
-    games += [comparison('a', 'b', 0.0, item='9')]
+    games = [comparison('a', 'b', float(k < 9), item=str(k)) for k in range(10)]
     judged = Judgements(comparisons=tuple(games))
     (ranking,) = rank_by_people(judged, bootstraps=200)
     (best, _) = sorted(ranking.standings, key=lambda standing: standing.rank)
@@ -92,24 +88,13 @@ def test_equal_systems_are_rarely_told_apart():
     assert false_claims <= 18
 
 
-SYSTEMS = [f'system {k}' for k in range(5)]
-
-
-def sparse_ratings(annotators=500, dialogues=2000):
-    """
-    Return one rating of each dialogue; each annotator sees few of them.
-    """
-    return tuple(
-        HumanJudgement(
-            SYSTEMS[k % 5], 'Overall', k % 7 % 5, f'annotator {k % annotators}', f'd{k}'
-        )
-        for k in range(dialogues)
-    )
-
-
 def test_no_table_of_annotators_by_dialogues_is_filled_up():
     # 500 annotators by 2,000 dialogues by 5 systems are 40 MB in a full table
-    judgements = Judgements(sparse_ratings())
+    ratings = (
+        HumanJudgement(f's{k % 5}', 'Overall', k % 7 % 5, f'a{k % 500}', f'd{k}')
+        for k in range(2000)
+    )
+    judgements = Judgements(tuple(ratings))
     tracemalloc.start()
     try:
         rank_by_people(judgements, bootstraps=50)
@@ -128,11 +113,9 @@ def test_resamples_are_those_of_the_full_table():
         for i, j, k in zip(*np.nonzero(~np.isnan(table)), strict=True)
     ]
     contexts = {r.dialogue_id: r.dialogue_id.split('-')[1] for r in ratings}
-    units = unit_means(
-        (r.system, r.dialogue_id, None, r.rater, r.value) for r in ratings
-    )
+    given = [(r.system, r.dialogue_id, None, r.rater, r.value) for r in ratings]
     with bar_of('', None, progress=False) as bar:
-        draws = rating_draws(units, contexts, Resampling(50, 3, bar))
+        draws = rating_draws(unit_means(given), contexts, Resampling(50, 3, bar))
     expected = draw_means(table, Sampling(50, 3))
     for name, values in vars(draws).items():
         assert values == pytest.approx(getattr(expected, name), nan_ok=True), name

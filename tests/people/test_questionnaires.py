@@ -36,10 +36,9 @@ def test_a_share_spotted_that_falls_is_pooled():
 
 def test_a_human_beats_an_undecided_one_and_that_one_a_bot():
     # x wins twice and y once; of equal ones neither does
-    sides = {'ann': (2, 1), 'bea': (1, 0), 'cem': (0, 2), 'dan': (1, 1)}
     rates = win_rates(
         HumanJudgement(system, 'Human', value, rater, 'd', 3)
-        for rater, values in sides.items()
+        for rater, values in enumerate(((2, 1), (1, 0), (0, 2), (1, 1)))
         for system, value in zip('xy', values, strict=True)
     )
     assert (rates.loc['x', 'y'], rates.loc['y', 'x']) == (2 / 3, 1 / 3)
@@ -65,17 +64,12 @@ def page_run(tmp_path):
 
 
 def test_both_speakers_of_a_segment_are_judged(page_run, tmp_path, capsys):
-    pages = RateDialogues.main(
-        run_dir=str(page_run),
-        questionnaire=str(tmp_path / 'short.yaml'),
-        num_pages=2,
-        num_items=4,
-    )
+    options = {'questionnaire': str(tmp_path / 'short.yaml'), 'num_items': 4}
+    pages = RateDialogues.main(run_dir=page_run, **options, num_pages=2)
     items = [page_data(path)['items'] for path in pages]
     # a dialogue has another length on the next page
-    lengths = [[len(i['dialogues'][0]) for i in page] for page in items]
-    assert lengths == [[2, 6, 2, 6], [6, 2, 6, 2]]
-    assert all(len(i['dialogues']) == 1 for page in items for i in page)
+    lengths = [[[*map(len, i['dialogues'])] for i in page] for page in items]
+    assert lengths == [[[2], [6]] * 2, [[6], [2]] * 2]
     key = read_key(page_run)
     said = {'Human (Speaker 1)': '3', 'Human (Speaker 2)': '1', 'Fluent': '1'}
     answers = [
@@ -83,11 +77,10 @@ def test_both_speakers_of_a_segment_are_judged(page_run, tmp_path, capsys):
         for item in key['items']
         for dimension, answer in said.items()
     ]
-    answers_file(
-        tmp_path, key, 'Ann', {'quill': 1, 'raven': 1, 'mary': 1}, answers=answers
-    )
+    strengths = dict.fromkeys(('quill', 'raven', 'mary'), 1)
+    path = answers_file(tmp_path, key, 'Ann', strengths, answers=answers)
     rankings = ImportJudgements.main(
-        run_dir=str(page_run), answers=[str(tmp_path / 'Ann.json')], bootstraps=2
+        run_dir=page_run, answers=[str(path)], bootstraps=2
     )
     # who begins is a human and more fluent, the other one a bot: spotted at once
     scores = {ranking.dimension: ranking.values() for ranking in rankings}
@@ -116,16 +109,12 @@ PAIR = 'kind: pair\nquestions:\n  Good:\n    text: Which?\n    first: x\n'
 
 def test_acute_has_parlais_wordings():
     kinds = parlai_constant('acute_eval/fast_eval.py', 'ACUTE_EVAL_TYPES')
-    asked = {
-        (wording.text, *wording.answers)
-        for wording in read_questionnaire('acute').questions
-    }
-    theirs = {
+    questions = read_questionnaire('acute').questions
+    assert {(wording.text, *wording.answers) for wording in questions} == {
         (kind['question'], kind['s1_choice'], kind['s2_choice'])
         for name, kind in kinds.items()
         if name not in ('roleplay', 'image')
     }
-    assert asked == theirs
 
 
 def test_a_question_may_have_labels_and_values_of_its_own(tmp_path):
@@ -177,5 +166,8 @@ def test_a_mistake_is_refused_by_its_key(tmp_path, text, place):
     path.write_text(text)
     with user_error(rf'mine\.yaml:\d+: {place}: '):
         read_questionnaire(str(path))
+
+
+def test_an_unknown_questionnaire_gets_the_nearest():
     with user_error('acute'):
         read_questionnaire('acuta')

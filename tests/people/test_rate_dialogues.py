@@ -4,6 +4,7 @@ The command `rate_dialogues`: what is drawn, what a page shows, what it may not 
 
 import re
 from collections import Counter
+from itertools import product
 
 import pytest
 
@@ -11,7 +12,7 @@ from parlai_ext.commands.command import run_directly
 from parlai_ext.commands.rate_dialogues import RateDialogues
 from tests.support.report_example import example_run
 from tests.support.simulated_annotators import page_data, read_key
-from tests.support.user_error import user_error
+from tests.support.user_error import exit_line, user_error
 
 TARGETS = ('quill', 'raven', 'tern')
 OPENERS = ('hello there', 'good morning', 'nice day', 'how are you', 'what is new')
@@ -43,11 +44,10 @@ def test_pairs_of_systems_are_drawn_evenly_over_the_same_openers(run):
 def test_likert_items_are_drawn_evenly_over_systems_and_openers(run):
     RateDialogues.main(run_dir=run, questionnaire='likert_2022', num_items=9)
     dialogues = [d for (d,) in read_key(run)['items'].values()]
-    assert set(Counter(d['system'] for d in dialogues).values()) == {3}
-    openers = {name: set() for name in TARGETS}
-    for d in dialogues:
-        openers[d['system']].add(d['opener_id'])
-    assert len({frozenset(some) for some in openers.values()}) == 1
+    shown = {(d['system'], d['opener_id']) for d in dialogues}
+    openers = {opener for _, opener in shown}
+    # three openers of each
+    assert shown == set(product(TARGETS, openers)) and len(dialogues) == 9
 
 
 def test_the_judged_speaker_is_marked_and_given_turns_are(run):
@@ -63,8 +63,8 @@ def test_pages_share_some_items_and_have_others_of_their_own(run):
     paths = RateDialogues.main(run_dir=run, num_items=6, num_pages=3, shared_items=2)
     pages = [{item['id'] for item in page_data(path)['items']} for path in paths]
     assert [len(page) for page in pages] == [6, 6, 6]
-    assert len(pages[0] & pages[1] & pages[2]) == 2
-    assert len(pages[0] | pages[1] | pages[2]) == 2 + 3 * 4
+    assert len(set.intersection(*pages)) == 2
+    assert len(set.union(*pages)) == 2 + 3 * 4
 
 
 def test_the_same_command_writes_the_same_bytes_and_other_items_no_key(run):
@@ -87,8 +87,6 @@ def test_the_same_command_writes_the_same_bytes_and_other_items_no_key(run):
     ],
 )
 def test_a_mistake_is_one_line_that_names_the_option(run, flags, place, capsys):
-    with pytest.raises(SystemExit):
-        run_directly('rate_dialogues', ['--run-dir', str(run), *flags])
-    error = capsys.readouterr().err
+    words = ['--run-dir', str(run), *flags]
+    error = exit_line(capsys, run_directly, 'rate_dialogues', words)
     assert error.startswith(f'error: {place}')
-    assert error.count('\n') == 1

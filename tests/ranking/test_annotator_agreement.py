@@ -120,16 +120,9 @@ def test_a_group_of_units_is_drawn_as_one():
 
 @pytest.mark.parametrize('measure', [fleiss_kappa, krippendorff_alpha])
 @pytest.mark.parametrize(
-    'given',
-    [
-        {},
-        {0: {'A': 1.0}},
-        {0: {'A': 1.0}, 1: {'B': 2.0}},
-        {0: {'A': 1.0, 'B': 1.0}},
-        {0: {'A': 1.0, 'B': 1.0}, 1: {'A': 1.0, 'B': 1.0}},
-    ],
+    'given', [{}, {'A': '1 .', 'B': '. 2'}, {'A': '1'}, {'A': '1 1', 'B': '1 1'}]
 )
 def test_agreement_needs_two_annotators_of_one_unit_and_two_answers(measure, given):
-    found = measure(given)
+    found = measure(units(given))
     assert found.value is None
     assert found.reason

@@ -17,28 +17,24 @@ from parlai_ext.ranking.detection import (
 )
 
 
-def noisy(n=300, seed=0):
-    rng = np.random.default_rng(seed)
-    labels = rng.random(n) < 0.3
-    scores = np.round(rng.normal(labels, 1.0), 1)  # rounded: there are ties
-    return scores, labels
-
-
 def test_all_measures_equal_those_of_scikit_learn_with_weights_and_ties():
-    scores, labels = noisy()
-    weights = np.random.default_rng(1).integers(0, 3, len(scores)).astype(float)
+    rng = np.random.default_rng(0)
+    labels = rng.random(300) < 0.3
+    scores = np.round(rng.normal(labels, 1.0), 1)  # rounded: there are ties
+    weights = rng.integers(0, 3, 300).astype(float)
     ours = weighted_measures(scores, labels, 0.5, weights[None])
     flags = scores >= 0.5
     theirs = {
-        'precision': metrics.precision_score(labels, flags, sample_weight=weights),
-        'recall': metrics.recall_score(labels, flags, sample_weight=weights),
-        'f1': metrics.f1_score(labels, flags, sample_weight=weights),
-        'roc_auc': metrics.roc_auc_score(labels, scores, sample_weight=weights),
-        'pr_auc': metrics.average_precision_score(
-            labels, scores, sample_weight=weights
-        ),
-        'share_flagged': np.average(flags, weights=weights),
+        name: measure(labels, given, sample_weight=weights)
+        for name, measure, given in (
+            ('precision', metrics.precision_score, flags),
+            ('recall', metrics.recall_score, flags),
+            ('f1', metrics.f1_score, flags),
+            ('roc_auc', metrics.roc_auc_score, scores),
+            ('pr_auc', metrics.average_precision_score, scores),
+        )
     }
+    theirs['share_flagged'] = np.average(flags, weights=weights)
     assert {name: row[0] for name, row in ours.items()} == pytest.approx(theirs)
 
 

@@ -24,14 +24,12 @@ from parlai_ext.ranking.intervals import (
     wilson_interval,
 )
 
-SHAPE = (3, 4, 5)
-
 
 @pytest.fixture
 def holed():
     rng = np.random.default_rng(3)
-    values = rng.normal(size=SHAPE)
-    values[rng.random(SHAPE) < 0.2] = np.nan
+    values = rng.normal(size=(3, 4, 5))
+    values[rng.random(values.shape) < 0.2] = np.nan
     return values
 
 
@@ -42,11 +40,10 @@ def naive_draws(values, openers, partners):
     out = []
     for row in values:
         drawn = [
-            row[p, j]
-            for p in range(row.shape[0])
-            for j in range(row.shape[1])
+            value
+            for (p, j), value in np.ndenumerate(row)
             for _ in range(int(partners[p] * openers[j]))
-            if not np.isnan(row[p, j])
+            if not np.isnan(value)
         ]
         out.append(np.mean(drawn) if drawn else np.nan)
     return out
@@ -94,27 +91,22 @@ def test_chunks_leave_no_gap():
     assert abs(np.corrcoef(fixed[:CHUNK], fixed[CHUNK : 2 * CHUNK])[0, 1]) < 0.2
 
 
-def scores(*shape, without=()):
-    values = np.random.default_rng(0).normal(size=shape)
-    for place in without:
-        values[place] = np.nan
-    return values
-
-
 @pytest.mark.parametrize(
-    'values, fixed, sampled',
+    'shape, without, fixed, sampled',
     [
         # one partner says nothing of other partners
-        (scores(2, 1, 9), [True, True], [False, False]),
+        ((2, 1, 9), [], [True, True], [False, False]),
         # a system that was seen with one partner only
-        (scores(2, 3, 9, without=[(0, slice(1, 3))]), [True, True], [False, True]),
+        ((2, 3, 9), (0, [1, 2]), [True, True], [False, True]),
         # a system without scores
-        (scores(2, 2, 4, without=[0]), [False, True], [False, True]),
+        ((2, 2, 4), 0, [False, True], [False, True]),
         # fewer than three openers
-        *((np.ones((1, 8, n)), [False], [False]) for n in range(3)),
+        *(((1, 8, n), [], [False], [False]) for n in range(3)),
     ],
 )
-def test_which_systems_have_an_interval(values, fixed, sampled):
+def test_which_systems_have_an_interval(shape, without, fixed, sampled):
+    values = np.random.default_rng(0).normal(size=shape)
+    values[without] = np.nan
     draws = draw_means(values, Sampling(100, 1))
     for partners, known in (('fixed', fixed), ('sampled', sampled)):
         intervals = intervals_for(draws, partners)
@@ -161,8 +153,8 @@ def test_every_answer_counts_once_whatever_its_cell():
     ((low, high),) = share_intervals(counts, totals, 500, 0)
     assert low < 3 / 5 < high
     # two contexts give no interval
-    table = np.ones((1, 3, 2))
-    assert share_intervals(table * 0.5, table, 50, 0) == [(None, None)]
+    two = counts[..., :2], totals[..., :2]
+    assert share_intervals(*two, 50, 0) == [(None, None)]
 
 
 def test_a_share_that_may_be_nothing_reaches_down_to_0_exactly():

@@ -34,15 +34,9 @@ def made(seed=0, spread=0.5, shape=(4, 3, 10)):
 
 
 def rank(values, names=NAMES, ranked=None, **options):
-    found = rank_dimension(
-        values,
-        names,
-        'interesting',
-        Sampling(200, 0),
-        ranked=ranked or [True] * len(names),
-        counts=[(10 + k, k) for k in range(len(names))],
-        **options,
-    )
+    options['ranked'] = ranked or [True] * len(names)
+    options['counts'] = [(10 + k, k) for k in range(len(names))]
+    found = rank_dimension(values, names, 'Overall', Sampling(200, 0), **options)
     return list(found.standings)
 
 
@@ -168,12 +162,6 @@ def far_apart(levels, partners=3, openers=12):
     return noise(len(levels), partners, openers) * 0.1 + 100 * shift
 
 
-def two_ahead_of_two():
-    values = far_apart([1, 1, 0, 0])
-    values[1], values[3] = values[0], values[2]
-    return values
-
-
 def one_constant_gap():
     values = far_apart([0, 0, 5])
     values[1] = values[0] + 1e-3
@@ -207,7 +195,7 @@ def paired():
     [
         (far_apart([0, 2, 1]), [(3, 3), (1, 1), (2, 2)]),
         # 1 and 2 share ranks 1-2; 3 and 4 have two better: rank 3, range 3-4
-        (two_ahead_of_two(), [(1, 2), (1, 2), (3, 4), (3, 4)]),
+        (far_apart([1, 0]).repeat(2, axis=0), [(1, 2), (1, 2), (3, 4), (3, 4)]),
         (constant(0.1, 0.2), [(2, 2), (1, 1)]),
         (constant(0.3, 0.1 + 0.2), [(1, 2), (1, 2)]),  # equal but for rounding
         (with_one_dialogue(), [(1, 2), (1, 2)]),
@@ -226,10 +214,9 @@ def test_ranks_that_the_data_leave_open(values, ranges):
 def test_two_games_over_one_opener_are_no_second_opener():
     # three openers, six games: claims; two openers, four games: none
     for openers, claims in ((3, True), (2, False)):
-        draws = draw_means(
-            far_apart([1, 9], 3, 2 * openers), Sampling(50, 0, games_per_opener=2)
-        )
-        assert draws.num_openers.tolist() == [openers, openers]
+        values = far_apart([1, 9], 3, 2 * openers)
+        draws = draw_means(values, Sampling(50, 0, games_per_opener=2))
+        assert draws.num_openers.tolist() == [openers] * 2
         assert significantly_better(draws).any() == claims
 
 

@@ -40,19 +40,16 @@ def test_a_planted_swing_is_the_one_that_pencil_gives():
     # {a, b, c}: a 5, b 3.5; {a, b, d}: a 4, b 5
     result = set_means(table(PLANTED), range(4), all_sets(4, 3))
     assert result.full.tolist() == pytest.approx([13 / 3, 13 / 3, 3, 2])
-    by_set = dict(
-        zip(map(tuple, result.sets.tolist()), result.means.tolist(), strict=True)
-    )
-    assert by_set[0, 1, 2] == pytest.approx([5, 3.5, 3])
-    assert by_set[0, 1, 3] == pytest.approx([4, 5, 2])
+    sets = result.sets.tolist()
+    abc, abd = sets.index([0, 1, 2]), sets.index([0, 1, 3])
+    assert result.means[abc].tolist() == pytest.approx([5, 3.5, 3])
+    assert result.means[abd].tolist() == pytest.approx([4, 5, 2])
     fair, unfair = result.ranks()
-    rows = {tuple(s): k for k, s in enumerate(result.sets.tolist())}
-    assert fair[rows[0, 1, 3]].tolist() == [1, 1, 3]  # tied
-    assert unfair[rows[0, 1, 3]].tolist() == [2, 1, 3]
-    assert unfair[rows[0, 1, 2]].tolist() == [1, 2, 3]
-    by_system = {swing.system: swing for swing in swings(result)}
-    assert (by_system[0].loss, by_system[0].loss_set) == (1, (0, 1, 3))
-    assert (by_system[1].loss, by_system[1].loss_set) == (1, (0, 1, 2))
+    assert fair[abd].tolist() == [1, 1, 3]  # tied
+    assert unfair[abd].tolist() == [2, 1, 3]
+    assert unfair[abc].tolist() == [1, 2, 3]
+    losses = {one.system: (one.loss, one.loss_set) for one in swings(result)}
+    assert (losses[0], losses[1]) == ((1, (0, 1, 3)), (1, (0, 1, 2)))
 
 
 def test_a_pair_that_some_sets_turn_over_is_named_with_its_worst_set():
@@ -79,18 +76,14 @@ def test_table_six_counts_favored_systems_by_fair_and_unfair_order():
     ]
     # the fair set is without the siblings, {u, f, g}: u 5, f 3, g 6; {u, s, t, f}:
     # u (2+2+5)/3 = 3, f 3, so f does not win
-    first, *_ = unfair_sets(table(rows), range(5), ['kin', 'kin', 'kin', None, None])
+    families = ['kin'] * 3 + [None] * 2
+    first, *_ = unfair_sets(table(rows), range(5), families)
     assert (first.unfavored, first.siblings) == (0, (1, 2))
     assert first.counts == (1, 0, 0, 1)
-    rows[3][0] = rows[3][1] = rows[3][2] = 3.2  # now 3.2 > 3: f overtakes
-    first, *_ = unfair_sets(table(rows), range(5), ['kin', 'kin', 'kin', None, None])
+    rows[3][:3] = [3.2] * 3  # now 3.2 > 3: f overtakes
+    first, *_ = unfair_sets(table(rows), range(5), families)
     assert first.counts == (1, 0, 1, 0)
     assert first.turns == (Turn(0, 3, (0, 3, 4), (0, 1, 2, 3)),)
-
-
-def test_three_of_a_family_and_nobody_else_have_no_table_six():
-    rows = [[NAN, 1.0, 2.0], [1.0, NAN, 3.0], [2.0, 1.0, NAN]]
-    assert list(unfair_sets(table(rows), range(3), ['k'] * 3)) == []
 
 
 def test_the_sibling_effect_is_what_was_planted():
@@ -98,17 +91,17 @@ def test_the_sibling_effect_is_what_was_planted():
     families = ['k', 'k', 'k', None, 'm', 'm']
     worth, adds = rng.normal(size=6), rng.normal(size=6)
     rows = worth[:, None] + adds[None, :]
-    for i in range(6):
-        for j in range(6):
-            if families[i] is not None and families[i] == families[j]:
-                rows[i, j] -= 0.75
-        rows[i, i] = NAN
+    rows[:3, :3] -= 0.75
+    rows[4:, 4:] -= 0.75
+    rows[range(6), range(6)] = NAN
     value, draws = sibling_effect(table(rows, 4), range(6), families, Sampling(20, 0))
     assert value == pytest.approx(-0.75)
     assert draws == pytest.approx(np.full(20, -0.75))
 
 
-def test_siblings_alone_leave_nothing_to_expect():
+@pytest.mark.parametrize('family', ['k', None])
+def test_siblings_alone_have_no_table_six_and_leave_nothing_to_expect(family):
     rows = table([[NAN, 1.0, 2.0], [1.0, NAN, 3.0], [2.0, 1.0, NAN]])
-    assert sibling_effect(rows, range(3), ['k', 'k', 'k'], Sampling(5, 0)) is None
-    assert sibling_effect(rows, range(3), [None, None, None], Sampling(5, 0)) is None
+    about = rows, range(3), [family] * 3
+    assert list(unfair_sets(*about)) == []
+    assert sibling_effect(*about, Sampling(5, 0)) is None

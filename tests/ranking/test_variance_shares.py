@@ -45,11 +45,11 @@ def test_shrout_and_fleiss_1979():
     scores = [[9, 2, 5, 8], [6, 1, 3, 2], [8, 4, 6, 8]]
     scores += [[7, 1, 2, 6], [10, 5, 6, 9], [6, 2, 4, 7]]
     result = variance_shares(np.array(scores, float)[:, None, :])
-    assert result.components['system'] == pytest.approx((11.24 - 1.02) / 4, abs=0.005)
-    assert result.components['opener'] == pytest.approx((32.49 - 1.02) / 6, abs=0.005)
-    assert result.components[REST] == pytest.approx(1.02, abs=0.005)
+    found = [result.components[name] for name in ('system', 'opener', REST)]
+    expected = [(11.24 - 1.02) / 4, (32.49 - 1.02) / 6, 1.02]
     # ICC(2,1) = .29 is the share of targets
-    assert result.shares['system'] == pytest.approx(0.29, abs=0.005)
+    found, expected = [*found, result.shares['system']], [*expected, 0.29]
+    assert found == pytest.approx(expected, abs=0.005)
 
 
 @pytest.mark.parametrize(

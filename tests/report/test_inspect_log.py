@@ -12,6 +12,7 @@ from parlai_ext.core.nouns import dialogue_means
 from parlai_ext.data.imported_dialogues import ImportRules, read_imports
 from parlai_ext.results.ranking import write_ranking
 from tests.support.report_example import SCORER, example_ranking, example_run
+from tests.support.store_samples import files_under
 
 
 @pytest.fixture
@@ -32,34 +33,31 @@ def test_a_log_for_each_target_has_its_dialogues_scores_and_intervals(run, tmp_p
     assert set(logs) == {'alpha', 'beta'}
     dialogues = {one.id: one for one in run.iter_dialogues()}
     assert len(dialogues) == sum(len(log['samples']) for log in logs.values())
-    for name, log in logs.items():
+    for standing in example_ranking().standings['Overall']:
+        log = logs[standing.system]
         for sample in log['samples']:
-            dialogue = dialogues[sample['id']]
-            assert tuple(m['content'] for m in sample['messages']) == dialogue.texts
-            roles = {'assistant': name, 'user': sample['metadata']['partner']}
-            speakers = tuple(roles[m['role']] for m in sample['messages'])
-            assert speakers == dialogue.speakers
+            dialogue, messages = dialogues[sample['id']], sample['messages']
+            partner = sample['metadata']['partner']
+            roles = {'assistant': standing.system, 'user': partner}
+            turns = [(roles[one['role']], one['content']) for one in messages]
+            assert turns == [(one.speaker, one.text) for one in dialogue.utterances]
             scored = run.scores(SCORER).by_dialogue(run.shard(dialogue.pairing_id, 0))
             # what the target broke off has no mean
-            mean = dialogue_means(dialogue, scored[dialogue.id], name)['Overall']
-            assert sample['scores'].get('Overall', {}).get('value') == mean
-            assert (mean is None) is (dialogue.ended_by == name)
-        overall = next(s for s in log['results']['scores'] if s['name'] == 'Overall')
-        [standing] = [
-            s for s in example_ranking().standings['Overall'] if s.system == name
-        ]
+            means = dialogue_means(dialogue, scored[dialogue.id], standing.system)
+            mean = sample['scores'].get('Overall', {}).get('value')
+            assert mean == means['Overall']
+            assert (mean is None) is (dialogue.ended_by == standing.system)
+        [overall] = [s for s in log['results']['scores'] if s['name'] == 'Overall']
         for key in ('score', 'low', 'high', 'rank'):
             assert overall['metrics'][key]['value'] == getattr(standing, key)
         assert overall['unscored_samples'] == standing.n_unscored
 
 
 def test_the_same_run_gives_the_same_logs_and_they_are_imported(run, tmp_path):
-    logs = logs_of(run, tmp_path / 'logs')
-    assert logs_of(run, tmp_path / 'again') == logs
-    paths = sorted((tmp_path / 'logs').iterdir())
-    names = [path.name for path in sorted((tmp_path / 'again').iterdir())]
-    assert names == [path.name for path in paths]
-    imports = read_imports(paths, 'inspect', ImportRules())
+    first, again = tmp_path / 'logs', tmp_path / 'again'
+    assert logs_of(run, first) == logs_of(run, again)
+    assert files_under(first) == files_under(again)
+    imports = read_imports(sorted(first.iterdir()), 'inspect', ImportRules())
     back = [tuple(turn.text for turn in one.turns) for one in imports.dialogues]
     assert sorted(back) == sorted(one.texts for one in run.iter_dialogues())
     assert {'alpha', 'beta'} <= set(imports.names)

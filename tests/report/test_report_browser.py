@@ -42,23 +42,20 @@ def hostile_page(tmp_path_factory):
     )
     about = {'evidence_labels': PAYLOADS[6:9]}
     run.write_json(f'scores/{run.scores(SCORER).root.name}/scorer.json', about)
+    notes = tuple(PAYLOADS)
     ranking = example_ranking(
         names,
         names[:1],
         PAYLOADS[5],
-        notes=tuple(PAYLOADS),
+        ('Overall', 'Fluency', PAYLOADS[9]),
+        notes=notes,
         protocol=PAYLOADS[12],
         signature=f'{PAYLOADS[1]} || {SCORER}',
+        judge=example_card(PAYLOADS[16]),
+        judge_check=example_check({'Overall': FAILS, PAYLOADS[9]: WEAK}, notes=notes),
     )
-    overall, lengths = ranking.standings['Overall'], ranking.baselines['mean_length']
-    ranking = replace(
-        ranking,
-        standings={**ranking.standings, PAYLOADS[9]: overall},
-        baselines={**ranking.baselines, PAYLOADS[10]: lengths},
-    )
-    check = example_check({'Overall': FAILS, PAYLOADS[9]: WEAK}, notes=tuple(PAYLOADS))
-    card = example_card(PAYLOADS[16])
-    ranking = replace(ranking, judge_check=check, judge=card)
+    lengths = ranking.baselines['mean_length']
+    ranking = replace(ranking, baselines={**ranking.baselines, PAYLOADS[10]: lengths})
     protocol = run.manifest.protocol.model_copy(update={'openers': PAYLOADS[13]})
     run.manifest.versions[PAYLOADS[14]] = PAYLOADS[15]
     run.manifest = run.manifest.model_copy(update={'protocol': protocol})

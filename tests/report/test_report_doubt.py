@@ -27,6 +27,7 @@ from parlai_ext.judge_check.record import write_check
 from parlai_ext.store import RunFolder
 from tests.support.check_example import PASSES, example_check
 from tests.support.planted_run import planted_run
+from tests.support.written import on_one_line
 
 WORTH = {'a': 3.0, 'b': 2.0, 'floor-c': 1.0, '<i>': 0.5}
 SIGNATURE = 'scorer:made-up|v:1'
@@ -42,10 +43,10 @@ def audit(*rows, findings=(), signature=SIGNATURE, content='', dimension='Overal
     Return an audit with five canaries, of which these rows say whom they beat.
     """
     kinds = ('flatterer', 'echo', 'question_spammer', 'parrot', 'injector')
-    ranks = [Row(PART, f'canary-{k}', f'canary-{k}', 'rank', 2.0) for k in kinds]
+    ranks = tuple(Row(PART, f'canary-{k}', k, 'rank', 2.0) for k in kinds)
     basis = Basis(signature, 'scores', content, 1, '0')
     about = ('test', 'made-up', dimension, 3, 1, 6)
-    return Audit(*about, tuple(findings), (*ranks, *rows), basis)
+    return Audit(*about, tuple(findings), ranks + rows, basis)
 
 
 def finding(outcome, part='variance', sentence='Opener blocks turn the order over.'):
@@ -86,7 +87,7 @@ def shown(run, capsys):
     ReportRun.main(run_dir=run.root)
     printed = capsys.readouterr().out
     page = (run.root / 'report.html').read_text('utf-8')
-    return [re.sub(r'\s+', ' ', text) for text in (printed, page)]
+    return on_one_line(printed), on_one_line(page)
 
 
 def cards(page):
@@ -110,18 +111,15 @@ def test_a_canary_above_a_real_system_decides_the_headline(run, capsys):
     printed, page = shown(run, capsys)
     assert f'judge check on Overall: pass, but {words}' in printed
     for text in (printed, page):
-        sentence = text.index(
-            f'{words}: echo, flatterer and parrot score above b and a'
-        )
-        assert '2 of them beyond chance' in text[sentence:]
+        doubt = f'{words}: echo, flatterer and parrot score above b and a'
         # the doubt comes before who leads
-        assert sentence < text.index('On Overall, a comes first')
-    lead = re.search('<p class="lead">(.*?)</p>', page)[1]
-    assert lead.startswith(words)
+        _, _, rest = text.partition(doubt)
+        assert '2 of them beyond chance' in rest
+        assert 'On Overall, a comes first' in rest
+    assert f'<p class="lead">{words}' in page
     # no "passed" above it, nor anywhere in the answers
-    head = page[: page.index('id="leaderboard"')]
+    assert 'passed' not in page.partition('id="leaderboard"')[0].lower()
     answers = cards(page)
-    assert 'passed' not in head.lower()
     assert answers['Believe it?'][0] == 'bad'
     assert f'No: {words}' in answers['Believe it?'][1]
     assert 'good' not in [kind for kind, _ in answers.values()]
@@ -133,9 +131,9 @@ def test_a_run_that_its_audit_does_not_refute_is_as_before(run, capsys):
     printed, page = shown(run, capsys)
     assert 'pass, but' not in printed
     answers = cards(page)
-    assert answers['Believe it?'][0] == 'good'
     assert 'The judge passed its check' in answers['Believe it?'][1]
-    assert answers['Who leads'][0] == answers['By how much'][0] == 'good'
+    for question in ('Believe it?', 'Who leads', 'By how much'):
+        assert answers[question][0] == 'good'
 
 
 def test_a_canary_above_a_floor_alone_is_no_doubt():
@@ -171,9 +169,8 @@ def test_an_audit_of_other_scores_decides_nothing(run, capsys, about):
 def test_ranking_again_says_what_the_audit_found(run, capsys):
     store(run, beaten('echo', 'a', 1.0))
     RankSystems.main(run_dir=run.root)
-    assert 'pass, but 1 of 5 canaries fools this judge' in re.sub(
-        r'\s+', ' ', capsys.readouterr().out
-    )
+    printed = on_one_line(capsys.readouterr().out)
+    assert 'pass, but 1 of 5 canaries fools this judge' in printed
 
 
 # ------------------------------------------------------------------------ the section
@@ -210,9 +207,6 @@ def test_an_audit_of_other_scores_says_so(run):
 
 
 def test_an_audit_of_other_scores_is_named_and_not_shown(run):
-    audited(run)
-    data = run.read_json('audit.json')
-    data['basis']['signature'] = 'scorer:another|v:1'
-    run.write_json('audit.json', data)
+    store(run, signature='scorer:another|v:1')
     page = page_of(run)
     assert 'of other scores' in page and '<caption>Can it be gamed?' not in page

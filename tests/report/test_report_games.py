@@ -7,12 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from parlai_ext.core.nouns import (
-    Dialogue,
-    Score,
-    ScoredDialogue,
-    Utterance,
-)
+from parlai_ext.core.nouns import Dialogue, Score, ScoredDialogue, Utterance
 from parlai_ext.report.browse import (
     dialogue_candidates,
     read_page_dialogues,
@@ -56,19 +51,18 @@ def test_a_game_says_on_what_each_side_won(tmp_path):
 def test_points_of_the_games_add_up_to_the_cross_table(tmp_path):
     run, ranking = ranked(tmp_path)
     sums = Counter()
-    for (first, second), one in shelf_of(run, ranking).items():
-        sums[first, second] += len(one['won'][0])
-        sums[second, first] += len(one['won'][1])
+    for pair, one in shelf_of(run, ranking).items():
+        for names, won in zip((pair, pair[::-1]), one['won'], strict=True):
+            sums[names] += len(won)
     table = ranking.tournament.cross_table
     assert sums == {(a, b): table[a][b] for a in table for b in table if a != b}
 
 
 def test_a_game_is_chosen_by_its_lead(tmp_path):
     # wit alone, the first dimension, would give 3, the mean of a
-    values = {
-        (one.target, one.partner): one.value for one in candidates_of(*ranked(tmp_path))
-    }
-    assert values['a', 'b'] == 2.0
+    found = candidates_of(*ranked(tmp_path))
+    [one] = [one for one in found if (one.target, one.partner) == ('a', 'b')]
+    assert one.value == 2.0
 
 
 def test_without_a_tournament_nobody_wins(tmp_path):
@@ -89,13 +83,11 @@ def test_a_dialogue_is_found_under_its_second_speaker_too(tmp_path, browser):
 
 def test_the_leader_sentence_names_the_system_whose_rating_is_near():
     # 1.96 deviations of a difference are 1.96 * sqrt(3² + 4²) = 9.8
-    result = tournament_result(
-        {'a': 30.0, 'b': 20.3, 'c': 20.1}, {'a': 3.0, 'b': 4.0, 'c': 4.0}
-    )
+    ratings = {'a': 30.0, 'b': 20.3, 'c': 20.1}, {'a': 3.0, 'b': 4.0, 'c': 4.0}
+    result = tournament_result(*ratings)
     first, near = tournament_sentence(result, n_openers=3).split('; ')
-    assert all(
-        part in first for part in ('openskill', ' a ', '3 systems', '30.0 ± 3.0')
-    )
+    for part in ('openskill', ' a ', '3 systems', '30.0 ± 3.0'):
+        assert part in first
     assert 'over b is' in near
 
 
@@ -111,7 +103,7 @@ PENALTY = {'diversity': -1.0, 'consistency': 0.0, 'relevance': 0.0}
     [
         (PENALTY, (3, None, None, 9.5), ['repeats turn 3']),
         (
-            {'diversity': 0.0, 'consistency': -1.0, 'relevance': 1.0},
+            {'consistency': -1.0, 'relevance': 1.0},
             (None, 2, 5, None),
             ['turn 2', 'turn 5, 4 turns later'],
         ),

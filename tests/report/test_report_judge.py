@@ -2,8 +2,6 @@
 What a judge's check does to the headline, and the card of a judge.
 """
 
-import csv
-import io
 from dataclasses import replace
 
 import pytest
@@ -15,21 +13,11 @@ from parlai_ext.report.page import render_rankings
 from parlai_ext.report.summary import sentences, warnings
 from parlai_ext.report.table import file_table, leaderboard_csv, terminal_report
 from parlai_ext.report.view import RankingView
-from parlai_ext.results.ranking import (
-    JudgeCard,
-    Nearness,
-    from_json,
-    to_json,
-)
-from tests.support.check_example import (
-    FAILS,
-    PASSES,
-    WEAK,
-    example_card,
-    example_check,
-)
+from parlai_ext.results.ranking import JudgeCard, Nearness, from_json, to_json
+from tests.support.check_example import FAILS, PASSES, WEAK, example_card, example_check
 from tests.support.report_example import agreement, example_ranking
 from tests.support.store_samples import sample_manifest
+from tests.support.written import on_one_line, rows_of_csv
 
 MANIFEST = sample_manifest()
 
@@ -87,7 +75,7 @@ def test_a_leaderboard_on_which_the_judge_failed_says_so_itself():
 
 def test_files_carry_the_outcome():
     ranking = ranking_with(FAILS, fluency=WEAK)
-    rows = list(csv.DictReader(io.StringIO(leaderboard_csv(ranking))))
+    rows = rows_of_csv(leaderboard_csv(ranking))
     expected = {('Fluency', 'weak'), ('Overall', 'fail')}
     assert {(r['dimension'], r['judge_check']) for r in rows} == expected
     assert set(file_table(example_ranking()).frame().judge_check) == {'unchecked'}
@@ -117,9 +105,8 @@ def test_agreement_with_people_is_not_measured_unless_it_was():
 
 
 def test_speed_is_on_the_page_where_it_is_known():
-    assert '0.4 s for each dialogue' in page_of(
-        ranking_with(PASSES), speed='0.4 s for each dialogue'
-    )
+    speed = '0.4 s for each dialogue'
+    assert speed in page_of(ranking_with(PASSES), speed=speed)
 
 
 def test_the_page_shows_every_kind_with_its_interval():
@@ -131,12 +118,11 @@ def test_the_page_shows_every_kind_with_its_interval():
 
 def test_doubts_about_a_judge_are_cautions():
     anchor = HumanAnchor(50, 1.0, 2.0, {'beta': 2.0}, 'beta scores far above people.')
-    check = example_check(
-        {'Overall': PASSES}, anchor=anchor, probes=PromptProbes(20, 3, ('beta',))
-    )
+    probes = PromptProbes(20, 3, ('beta',))
+    check = example_check({'Overall': PASSES}, anchor, probes=probes)
     found = ' '.join(warnings(example_ranking(judge_check=check)))
-    assert 'far above people' in found and '3 of 20' in found
-    assert 'its own model: beta' in found
+    for words in ('far above people', '3 of 20', 'its own model: beta'):
+        assert words in found
 
 
 def test_a_ranking_with_card_and_check_comes_back_from_its_file():
@@ -149,6 +135,6 @@ def test_dialogues_unlike_the_judged_ones_are_called_so(mean, said):
     card = replace(example_card(), nearness=Nearness(mean, 0.35, 'fed_turn'))
     ranking = from_json(to_json(ranking_with(PASSES, judge=card)))
     for text in shown(ranking):
-        flat = ' '.join(text.split())
+        flat = on_one_line(text)
         assert ('look unlike those on which this judge was tried' in flat) is said
         assert ('nearness 0.21, under 0.35' in flat) is said

@@ -40,31 +40,26 @@ from tests.support.report_example import (
     tournament_result,
 )
 
-NAMES = ('a', 'b', 'c', 'd', 'e', 'f')
+NAMES = (*'abcdef',)
 NEEDED = DialoguesNeeded('a', 'b', 4, 40, 160)
 UNKNOWN = DialoguesNeeded('a', 'b', reason='equal scores')
 
 
-def rows(names=NAMES, n_openers=20):
+def finding(not_apart=(), n_apart=3, names=NAMES, n_openers=20, needed=(), **about):
     """
-    Return standings of which the first is the best.
-    """
-    return [
-        replace(standing(name, k + 1, -1.0 * k), n_openers=n_openers)
-        for k, name in enumerate(names)
-    ]
-
-
-def finding(not_apart=(), n_apart=3, names=NAMES, n_openers=20, needed=()):
-    """
-    Return the sentence on systems of which some cannot be told from the first.
+    Return the sentence on systems of which some cannot be told from the first, which is
+    the best.
     """
     n_pairs = len(names) * (len(names) - 1) // 2
     one = Separation(n_pairs, n_apart, names[0], tuple(not_apart), tuple(needed))
-    return leader_sentence(rows(names, n_openers), 'Overall', one)
+    rows = [
+        replace(standing(name, k + 1, -1.0 * k), n_openers=n_openers)
+        for k, name in enumerate(names)
+    ]
+    return leader_sentence(rows, 'Overall', one, **about)
 
 
-ALL_TIED = {'not_apart': NAMES[1:], 'n_apart': 0}
+ALL_TIED = {'not_apart': 'bcdef', 'n_apart': 0}
 
 
 @pytest.mark.parametrize(
@@ -76,26 +71,19 @@ ALL_TIED = {'not_apart': NAMES[1:], 'n_apart': 0}
         ({'not_apart': 'b'}, ['tell it apart'], 'more than chance explains'),
         (ALL_TIED, ['nothing can be told apart'], 'first'),
         # others may differ from each other, and floors from all
-        ({'not_apart': NAMES[1:]}, ['a scores highest'], 'first|but floors'),
+        ({'not_apart': 'bcdef'}, ['a scores highest'], 'first|but floors'),
         (
-            {'not_apart': NAMES[1:], 'names': (*NAMES, 'floor-x')},
+            {'not_apart': 'bcdef', 'names': (*NAMES, 'floor-x')},
             ['a scores highest', 'but floors'],
             'first',
         ),
-        *(
-            ({**ALL_TIED, 'n_openers': n}, [f'{n} opener', 'need 3', 'nothing can'], '')
-            for n in (0, 1, 2)
-        ),
+        ({**ALL_TIED, 'n_openers': 2}, ['2 opener', 'need 3', 'nothing can'], ''),
         (
             {'not_apart': 'b', 'needed': [NEEDED]},
             ['a from b', '40 openers', '4 partners', '160 dialogues'],
             '',
         ),
-        (
-            {'not_apart': 'b', 'needed': [UNKNOWN]},
-            ['equal scores'],
-            '',
-        ),
+        ({'not_apart': 'b', 'needed': [UNKNOWN]}, ['equal scores'], ''),
     ],
 )
 def test_the_sentence_says_who_is_told_from_the_first(about, parts, absent):
@@ -105,8 +93,7 @@ def test_the_sentence_says_who_is_told_from_the_first(about, parts, absent):
 
 
 def test_imported_dialogues_have_no_openers():
-    one = Separation(15, 3, 'a', ('b',), (NEEDED,))
-    found = leader_sentence(rows(), 'Overall', one, is_imported=True)
+    found = finding('b', needed=[NEEDED], is_imported=True)
     assert 'opener' not in found and '40 dialogues of a pair' in found
 
 
@@ -132,18 +119,15 @@ def test_a_ranking_without_dimensions_is_one_sentence():
 
 
 ABOVE = 'the floor floor-generic scores above ladder-1.'
+FLOOR_LEADS = ('ladder-1', 'floor-generic')  # the last is the best
 
 
 @pytest.mark.parametrize(
     'names, dimensions, cautions',
     [
-        (('ladder-1', 'floor-generic'), ('Overall',), [f'On Overall {ABOVE}']),
-        (
-            ('ladder-1', 'floor-generic'),
-            ('Overall', 'Fluency'),
-            [f'On Overall and Fluency {ABOVE}'],
-        ),
-        (('floor-generic', 'ladder-1'), ('Overall',), []),
+        (FLOOR_LEADS, ['Overall'], [f'On Overall {ABOVE}']),
+        (FLOOR_LEADS, ['Overall', 'Fluency'], [f'On Overall and Fluency {ABOVE}']),
+        (FLOOR_LEADS[::-1], ['Overall'], []),
     ],
 )
 def test_a_floor_above_systems_is_one_caution(names, dimensions, cautions):
@@ -162,9 +146,9 @@ def test_baseline_as_good_as_the_scorer_is_a_caution(value, cautioned):
 
 
 def test_ratings_and_baselines_are_compared_by_kendalls_tau():
-    def one(spearman, kendall):
-        pair = (Estimate(spearman, None, None), Estimate(kendall, None, None))
-        return replace(agreement(), spearman=pair[0], kendall=pair[1])
+    def one(*values):
+        rho, tau = (Estimate(value, None, None) for value in values)
+        return agreement(spearman=rho, kendall=tau)
 
     ranking = example_ranking(
         dimensions=('Overall',),
@@ -199,23 +183,23 @@ def test_a_number_is_rough_below_two_standard_errors(spread, is_rough):
     # four openers with differences 1 + s, 1 - s, 1 + s, 1 - s: the variance is 4 s²/3,
     # the error of the mean s/√3: 1.15 for s = 2 (a difference of 0.87 errors), 0.29 for
     # s = 0.5 (3.5 errors)
-    one = np.array([[1 + spread, 1 - spread, 1 + spread, 1 - spread]])
-    values = np.stack([one, np.zeros_like(one)])
+    one = 1 + spread * np.array([[1, -1, 1, -1]])
+    values = np.stack([one, 0 * one])
     needed = dialogues_needed(('a', 'b'), values, 1, Sampling(1, 0))
     assert needed.is_rough == is_rough and needed.n_dialogues
 
 
 def test_the_sentence_has_no_figure_that_is_not_known():
-    needed = DialoguesNeeded('a', 'b', 129, 217, 27_993)
-    rough = DialoguesNeeded('a', 'b', 129, 217, 27_993, is_rough=True)
-    text = needed_sentence(needed, 'opener', 4)
-    assert 'about 220 openers with about 130 partners (about 28,000 dialogues' in text
-    text = needed_sentence(rough, 'opener', 4)
-    assert 'hundreds of openers with hundreds of partners' in text
-    assert '(tens of thousands of dialogues of each system)' in text
+    def said(*numbers, is_rough):
+        needed = DialoguesNeeded('a', 'b', *numbers, is_rough=is_rough)
+        return needed_sentence(needed, 'opener', 4)
+
+    words = 'about 220 openers with about 130 partners (about 28,000 dialogues'
+    assert words in said(129, 217, 27_993, is_rough=False)
+    words = 'hundreds of openers with hundreds of partners (tens of thousands of dial'
+    assert words in said(129, 217, 27_993, is_rough=True)
     # the partners of the run are known
-    here = DialoguesNeeded('a', 'b', 4, 217, 868, is_rough=True)
-    assert 'with 4 partners' in needed_sentence(here, 'opener', 4)
+    assert 'with 4 partners' in said(4, 217, 868, is_rough=True)
 
 
 @pytest.fixture(scope='module')
@@ -293,8 +277,6 @@ def test_the_lowest_and_highest_cell_have_the_ends_of_the_colours(ranked):
     ranking, details = ranked
     standings = ranking.standings['Overall']
     heat = draw_panel(standings, details['Overall'], draw_partners)
-    cells = [
-        heat['cells'][name][p] for name in heat['systems'] for p in heat['partners']
-    ]
+    cells = [cell for name in heat['systems'] for cell in heat['cells'][name].values()]
     ends = {cell.mean: heat['shade'](cell) for cell in cells}
     assert (ends[heat['low']], ends[heat['high']]) == (0, SHADES - 1)

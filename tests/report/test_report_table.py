@@ -1,5 +1,3 @@
-import csv
-import io
 import unicodedata
 from pathlib import Path
 
@@ -13,6 +11,7 @@ from parlai_ext.report.table import (
 )
 from parlai_ext.view.text import terminal_width
 from tests.support.report_example import agreement, example_ranking
+from tests.support.written import rows_of_csv
 
 HEADER = (
     'dimension,system,rank,rank_low,rank_high,group,score,low,high,low_fixed,high_fixed,'
@@ -31,10 +30,6 @@ HOSTILE = [
 ]
 
 
-def cells(text):
-    return list(csv.DictReader(io.StringIO(text)))
-
-
 def test_csv_has_exactly_the_columns_of_the_ranking():
     assert leaderboard_csv(example_ranking()).split('\n')[0] == HEADER
 
@@ -47,29 +42,24 @@ def test_a_guessed_system_is_marked():
 
 def test_a_target_that_lacks_dialogues_is_told_from_a_complete_one():
     ranking = example_ranking(('a', 'b'), unplayed={'b': 3})
-    rows = cells(leaderboard_csv(ranking))
+    rows = rows_of_csv(leaderboard_csv(ranking))
     assert {r['system']: r['n_unplayed'] for r in rows} == {'a': '0', 'b': '3'}
 
 
-def test_csv_numbers_read_back_as_they_were():
-    ranking = example_ranking(tuple('abcd'), dimensions=('Overall',))
-    rows = {row['system']: row for row in cells(leaderboard_csv(ranking))}
-    for one in ranking.standings['Overall']:  # -1 - 0.4 * 3 is no -2.2
-        cell = rows[one.system]
-        assert float(cell['score']) == one.score
-        assert int(cell['rank']) == one.rank
-
-
-def test_csv_leaves_empty_what_does_not_exist():
-    ranking = example_ranking(('a', 'b'), unranked=('b',))
-    row = next(r for r in cells(leaderboard_csv(ranking)) if r['system'] == 'b')
-    assert row['rank'] == row['score'] == row['low'] == ''
+def test_csv_numbers_read_back_as_they_were_and_what_does_not_exist_is_empty():
+    ranking = example_ranking(tuple('abcd'), ('d',), dimensions=('Overall',))
+    *ranked, last = rows_of_csv(leaderboard_csv(ranking))
+    # -1 - 0.4 * 2 is no -1.8
+    assert [(float(row['score']), int(row['rank'])) for row in ranked] == [
+        (one.score, one.rank) for one in ranking.standings['Overall'][:3]
+    ]
+    assert last['rank'] == last['score'] == last['low'] == ''
 
 
 @pytest.mark.parametrize('name', ['=1+1', '+1', '-1', '@SUM(A1)', '\t=1', ' =1', '＝1'])
 def test_no_cell_of_text_is_a_formula(name):
     ranking = example_ranking((name, 'b'), dimensions=(name,))
-    for row in cells(leaderboard_csv(ranking)):
+    for row in rows_of_csv(leaderboard_csv(ranking)):
         for cell in (row['dimension'], row['system']):
             assert not cell.strip().startswith(('=', '+', '-', '@', '＝'))
             assert name.strip()[1:] in cell or cell == 'b'
@@ -94,6 +84,7 @@ def test_table_fits_and_holds_no_control_character(name):
 
 UNKNOWN = agreement(None, kind='human', reason='two systems only')
 URL = 'http://127.0.0.1:39381/v1/chat/completions/of/a/server'
+SOMEWHERE = f'a system somewhere at {URL} cannot be reached today'
 
 
 @pytest.mark.parametrize(
@@ -106,7 +97,7 @@ URL = 'http://127.0.0.1:39381/v1/chat/completions/of/a/server'
         ({}, 'agreement with the planted order: Spearman 0.90 [0.40, 1.00]'),
         ({}, 'trivial: mean length 0.90 [0.40, 1.00], distinct-2 –'),
         # an address in a note can be copied
-        ({'notes': (f'a system somewhere at {URL} cannot be reached today',)}, URL),
+        ({'notes': (SOMEWHERE,)}, URL),
     ],
 )
 def test_the_terminal_says_what_agrees_and_what_is_noted(about, words):

@@ -6,32 +6,26 @@ Contexts that are too long for the judge: counted, and said wherever scores are 
 
 import re
 
+import numpy as np
 import pytest
-import yaml
-from parlai.core.agents import Agent
-from parlai.core.message import Message
 from scipy import stats
 
 from parlai_ext.commands.evaluate_systems import EvaluateSystems
 from parlai_ext.commands.rank_systems import RankSystems
 from parlai_ext.commands.report_run import ReportRun
 from parlai_ext.commands.score_dialogues import ScoreDialogues
-from parlai_ext.core.nouns import (
-    HumanJudgement,
-    Opener,
-    Score,
-    ScoredDialogue,
-)
+from parlai_ext.core.nouns import HumanJudgement, Opener, Score, ScoredDialogue
 from parlai_ext.report.summary import sentences, warnings
 from parlai_ext.report.table import terminal_table
 from parlai_ext.results import rank
 from parlai_ext.results.rank import rank_run
 from parlai_ext.results.ranking import CutContexts, choose_scores, read_ranking
+from tests.collect.test_preflight import protocol, says
 from tests.support.dialogues import spoken
 from tests.support.planted_run import played_run
 from tests.support.tiny_models import make_generator
 from tests.support.user_error import user_error
-from tests.support.written import csv_rows
+from tests.support.written import csv_rows, on_one_line, written
 
 SCORER = 'made-up|v:1'
 TARGETS, PARTNERS = ('a', 'b', 'c', 'd'), ('p', 'q')
@@ -62,14 +56,11 @@ def scored_run(root, *, silent=None, silences=0, openers=OPENERS, **protocol):
 
 def judged(pairing, dialogue, _):
     middle = WORTH[pairing.first] + ADDS[pairing.second]
-    places = [i for i in range(2, len(dialogue.utterances), 2)]
-    return ScoredDialogue(
-        dialogue.id,
-        tuple(
-            Score(dialogue.id, i, pairing.first, 'Overall', middle + sign)
-            for i, sign in zip(places, (-1, 1), strict=False)
-        ),
+    scores = tuple(
+        Score(dialogue.id, place, pairing.first, 'Overall', middle + place - 3)
+        for place in range(2, len(dialogue.utterances), 2)
     )
+    return ScoredDialogue(dialogue.id, scores)
 
 
 def ranked(root, human=None, **about):
@@ -99,10 +90,9 @@ def test_a_system_score_is_the_mean_of_its_dialogue_means(tmp_path):
     ranking = ranked(tmp_path)
     found = by_system(ranking)
     # each dialogue mean is worth + adds; over p and q that is worth + 0.25
-    assert {n: r.score for n, r in found.items()} == pytest.approx(
-        {'a': 1.25, 'b': 2.25, 'c': 4.25, 'd': 3.25}
-    )
-    assert [found[n].n_dialogues for n in TARGETS] == [8, 8, 8, 8]
+    scores = {'a': 1.25, 'b': 2.25, 'c': 4.25, 'd': 3.25}
+    assert {n: r.score for n, r in found.items()} == pytest.approx(scores)
+    assert {row.n_dialogues for row in found.values()} == {8}
     assert ranks(found) == RANKS
     assert ranking.missing_scores is None
 
@@ -149,13 +139,11 @@ def without_scores(run, *pairs):
     """
     Delete the score files of these pairs; return their names in the run folder.
     """
-    files = []
-    for pairing in run.pairings:
-        if (pairing.first, pairing.second) in pairs:
-            path = run.scores(SCORER).path(run.shard(pairing.id, 0))
-            path.unlink()
-            files.append(str(path.relative_to(run.root)))
-    return files
+    ids = [pair.id for pair in run.pairings if pair.speakers in pairs]
+    paths = [run.scores(SCORER).path(run.shard(one, 0)) for one in ids]
+    for path in paths:
+        path.unlink()
+    return [str(path.relative_to(run.root)) for path in paths]
 
 
 def test_a_target_whose_scores_are_deleted_is_listed_and_not_ranked(tmp_path, capsys):
@@ -167,7 +155,7 @@ def test_a_target_whose_scores_are_deleted_is_listed_and_not_ranked(tmp_path, ca
     missing = ranking.missing_scores
     assert missing.files == (file_of_c, file_of_d)
     assert missing.n_dialogues == {'c': 4, 'd': 4}
-    words = ' '.join(capsys.readouterr().out.split())
+    words = on_one_line(capsys.readouterr().out)
     for system in 'cd':
         assert f'not ranked: {system} (the scores of 4 of its 8 dialogues' in words
     page = ReportRun.main(run_dir=tmp_path).read_text()
@@ -260,19 +248,17 @@ def test_human_scores_that_fit_nothing_are_refused(tmp_path):
 
 
 def test_a_baseline_is_correlated_the_way_round_it_is_ranked(tmp_path, monkeypatch):
-    run = scored_run(tmp_path)
     # a repeats itself most and is the worst: lower is better, so they agree fully
-    share = {'a': 0.9, 'b': 0.5, 'c': 0.1, 'd': 0.3}
+    share = [0.9, 0.5, 0.1, 0.3]
     read = rank.read_tables
 
     def read_tables(*args):
         tables = read(*args)
-        for name, value in share.items():
-            tables.baselines['repeated_share'][tables.systems.index(name)] = value
+        tables.baselines['repeated_share'][:] = np.reshape(share, (4, 1, 1))
         return tables
 
     monkeypatch.setattr(rank, 'read_tables', read_tables)
-    ranking = rank_run(run, SCORER, human=people(), bootstraps=50)
+    ranking = ranked(tmp_path, human=people())
     found = ranking.baseline_reference['repeated_share']['Overall']
     assert found.spearman.value == pytest.approx(1.0)
 
@@ -303,30 +289,7 @@ def test_a_floor_is_correlated_only_where_a_planted_order_names_it(
     assert any('floors' in note for note in ranking.notes) != is_planted
 
 
-class Short(Agent):
-    """
-    Says one word.
-    """
-
-    words = 1
-
-    def __init__(self, opt, shared=None):
-        super().__init__(opt, shared)
-        self.id = type(self).__name__
-
-    def act(self):
-        return Message(id=self.id, text=' '.join(['tea'] * self.words))
-
-
-class LongWinded(Short):
-    """
-    Says twelve.
-    """
-
-    words = 12
-
-
-def evaluate(folder, **opt):
+def evaluate(folder):
     """
     Two given words, then two turns of each; the judge reads 20 tokens.
 
@@ -334,34 +297,21 @@ def evaluate(folder, **opt):
     tokens; of `long-winded` 1 + 1 + 12 + 2 = 16, and 16 + 1 + 12 + 2 = 31, of which 11
     are cut: one of two in every dialogue.
     """
-    openers = folder / 'openers.csv'
-    said = {'a': ('rain', 'book'), 'b': ('song', 'hill')}
-    rows = [f'{c},{i},{w}' for c, words in said.items() for i, w in enumerate(words, 1)]
-    openers.write_text('\n'.join(['conv_id,utterance_idx,utterance', *rows]) + '\n')
-    here = 'tests.results.test_rank_stage'
-    short = {'name': 'short', 'opt': {'model': f'{here}:Short'}}
-    long = {'name': 'long-winded', 'opt': {'model': f'{here}:LongWinded'}}
+    rows = ['conv_id,utterance_idx,utterance', 'a,1,rain', 'a,2,book']
+    rows += ['b,1,song', 'b,2,hill', '']
+    openers = written(folder, 'openers.csv', '\n'.join(rows))
     judge = make_generator(folder, text_truncate=20)
-    protocol = {
-        'num_turns': 6,
-        'num_dialogues': 2,
-        'scorer': {'name': 'fed', 'judge_model_file': judge},
-        'roster': {
-            'targets': [short, long],
-            'partners': [{**short, 'name': 'partner'}],
-        },
-    }
-    config = folder / 'protocol.yaml'
-    config.write_text(yaml.safe_dump(protocol))
-    return EvaluateSystems.main(
-        config=str(config),
-        run_dir=folder / 'run',
-        openers_file=str(openers),
-        bootstraps=20,
-        check_sample=4,
-        no_cuda=True,
-        **opt,
+    options = protocol(
+        folder,
+        [says('short', 'tea'), says('long-winded', ' '.join(['tea'] * 12))],
+        [says('partner', 'tea')],
+        num_turns=6,
+        num_dialogues=2,
+        openers='ext:empathetic_openers',
+        scorer={'name': 'fed', 'judge_model_file': judge},
     )
+    options |= {'openers_file': str(openers), 'check_sample': 4, 'no_cuda': True}
+    return EvaluateSystems.main(**options, bootstraps=20)
 
 
 @pytest.fixture(scope='module')
@@ -397,7 +347,7 @@ def test_terminal_marks_the_system_and_says_why(finished):
     lines = terminal_table(ranking).split('\n')
     assert any(re.search(r'\blong-winded †', line) for line in lines)
     assert not any('short †' in line for line in lines)
-    said = ' '.join(' '.join(lines).split())
+    said = on_one_line(' '.join(lines))
     assert 'The scores of long-winded are not comparable: 50 % of its' in said
 
 

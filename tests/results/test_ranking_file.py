@@ -24,6 +24,7 @@ from parlai_ext.results.ranking import (
 )
 from parlai_ext.results.tables import NearnessMeter
 from parlai_ext.store.manifest import ScorerRecord
+from tests.support.mutations import mutations
 from tests.support.report_example import example_ranking
 from tests.support.user_error import user_error
 from tests.tournament.test_rank import SCORER, played
@@ -56,9 +57,7 @@ def test_a_ranking_that_was_edited_is_refused(tmp_path):
     run = played(tmp_path)
     write_ranking(run, example_ranking())
     path = tmp_path / 'ranking.json'
-    data = json.loads(path.read_text())
-    data['dimensions']['Overall'][0]['score'] += 0.5
-    path.write_text(json.dumps(data))
+    path.write_text(path.read_text().replace('"score": -1.0', '"score": -0.5'))
     with user_error(r'checksum.*parlai rank_systems --run-dir'):
         ReportRun.main(run_dir=tmp_path)
 
@@ -67,15 +66,9 @@ def test_whatever_is_damaged_is_a_clear_line(tmp_path):
     # one value anywhere becomes another: it is read all the same, or refused by name
     run = played(tmp_path, reference={'Overall': {'a': 3, 'b': 2, 'c': 1}})
     text = json.dumps(to_json(rank_run(run, SCORER, bootstraps=5)))
-    rng = random.Random(0)
-    for _ in range(60):
-        data = json.loads(text)
-        place = data
-        while isinstance(place, dict | list) and place:
-            keys = list(place) if isinstance(place, dict) else range(len(place))
-            parent, key = place, rng.choice(keys)
-            place = parent[key]
-        parent[key] = rng.choice([None, 'x', [], {}, 1.5, True])
+    others = (None, 'x', [], {}, 1.5, True)
+    changes = list(mutations(json.loads(text), others))
+    for _, data in random.Random(0).sample(changes, 60):
         run.write_json('ranking.json', data)
         try:
             ranking = read_ranking(run)

@@ -6,7 +6,6 @@ import pytest
 from nltk.tokenize import NLTKWordTokenizer
 
 from parlai_ext.scoring.chatmatch.concepts import (
-    UNPUNCTUATED,
     distinct,
     stems,
     words,
@@ -18,7 +17,7 @@ from parlai_ext.scoring.chatmatch.game import (
     important_concepts,
     similarities,
 )
-from tests.support.chatmatch_samples import DATA, QUIZ, chatmatch_options, needs_games
+from tests.support.chatmatch_samples import QUIZ, chatmatch_options
 from tests.support.tiny_models import sentences
 
 # "dogs" is in turns 1, 2 and 4, "we" in turns 0, 1, 3 and 5: of these two concepts the
@@ -37,7 +36,7 @@ STEMS = {'dogs': 'dog', 'dog': 'dog', 'we': 'we', 'us': 'us'}
 
 
 @pytest.mark.parametrize(
-    ('texts', 'concepts', 'options', 'expected'),
+    'texts, concepts, options, expected',
     [
         # turn 2 is 1 turn after turn 1: too soon; turn 4 is 2 turns after turn 2
         (TALK, CONCEPTS, {}, {4: 2}),
@@ -78,19 +77,6 @@ def test_words_lose_punctuation_and_get_stems():
     assert stems("The dogs' hobbies.") == ('the', 'dog', 'hobbi')
 
 
-@pytest.mark.slow
-@needs_games
-def test_words_are_those_of_nltk_on_every_turn_of_the_games():
-    lines = {
-        line
-        for path in DATA.glob('*/*.txt')
-        for line in path.read_text(encoding='utf-8').split('\n')
-    }
-    tokenizer = NLTKWordTokenizer()
-    expected = [tokenizer.tokenize(t.lower().translate(UNPUNCTUATED)) for t in lines]
-    assert [list(words(text)) for text in lines] == expected
-
-
 @pytest.mark.parametrize(
     'word', ['cannot', 'gimme', 'gonna', 'gotta', 'lemme', 'wanna']
 )
@@ -101,7 +87,7 @@ def test_contractions_are_parted_as_nltk_does(word, text):
 
 
 @pytest.mark.parametrize(
-    ('text', 'unit', 'expected'),
+    'text, unit, expected',
     [
         # a a b: 2 of 3 characters; aa ab: 2 of 2 pairs; the script adds 0.00001 below
         ('aab', 'character', (2 / 3.00001, 2 / 2.00001)),
@@ -196,9 +182,7 @@ def test_nobody_is_bound_to_what_the_other_answered():
     assert contradicts(texts, PAPER) == [None] * 6
 
 
-@pytest.mark.parametrize(
-    ('reading', 'penalised'), [('released', False), ('paper', True)]
-)
+@pytest.mark.parametrize('reading, penalised', [('released', False), ('paper', True)])
 def test_the_script_judges_no_repetition_before_turn_3(reading, penalised):
     texts = ['same again', 'other words', 'same again']
     assert (repeats(texts, chatmatch_options(reading))[2] == 0) == penalised

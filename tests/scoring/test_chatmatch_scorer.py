@@ -16,10 +16,8 @@ from parlai_ext.scoring.chatmatch.game import (
 )
 from parlai_ext.scoring.chatmatch.scorer import ChatMatch, ChatMatchGame
 from parlai_ext.scoring.judged_items import judged_scoring_items
-from parlai_ext.scoring.score_run import ChosenScorer
 from tests.support.bench_samples import judged_dialogue
 from tests.support.chatmatch_samples import QUIZ, chatmatch_options, game
-from tests.support.on_cpu import CPU
 from tests.support.scoring_samples import KnownJudge
 from tests.support.user_error import user_error
 
@@ -49,7 +47,7 @@ def values(scored, index, system):
 
 
 @pytest.mark.parametrize(
-    ('config', 'hint'),
+    'config, hint',
     [
         ({'reading': 'relesed'}, "'released'"),
         ({'entities': 'spacey'}, "'spacy'"),
@@ -58,11 +56,9 @@ def values(scored, index, system):
     ],
 )
 def test_a_wrong_option_is_one_line_before_a_model_is_loaded(config, hint):
-    with user_error() as caught:
+    [option] = config
+    with user_error(f'^scorer: .*{option}.*{hint}'):
         ChatMatch.from_section(config)
-    message = str(caught.value)
-    assert message.startswith('scorer: ') and next(iter(config)) in message
-    assert hint in message and '\n' not in message
 
 
 @pytest.mark.parametrize(
@@ -161,15 +157,6 @@ def test_without_a_model_or_recogniser_the_rest_is_scored():
     assert missing == {'fluency', 'knowledge'}
 
 
-def test_a_judge_out_of_the_mini_zoo_gives_fluency():
-    from parlai_ext.commands import plugin
-
-    plugin.register()
-    one = ChosenScorer({'name': 'chatmatch'}).build(CPU)
-    scored = one.score_dialogues([game(QUIZ)], [range(10)])[0]
-    assert -50 <= values(scored, None, 'ann')['fluency'] < 0
-
-
 def test_entities_are_looked_for_before_the_first_colon_by_the_script():
     dialogue = game(['hi', 'note: i love paris', 'ok', 'fine'])
     for reading, found in (('released', 0), ('paper', 50)):
@@ -178,7 +165,7 @@ def test_entities_are_looked_for_before_the_first_colon_by_the_script():
         assert raw_scores(dialogue, one.options, material)['bob']['knowledge'] == found
 
 
-@pytest.mark.parametrize(('reading', 'n_questions'), [('paper', 2), ('released', 1)])
+@pytest.mark.parametrize('reading, n_questions', [('paper', 2), ('released', 1)])
 def test_two_questions_of_a_turn_count_twice_for_the_paper(reading, n_questions):
     assert questions('Why? Who says so?!', chatmatch_options(reading)) == n_questions
 

@@ -47,9 +47,6 @@ class KnownModels(KnownJudge):
     def __init__(self, tell=lambda context, text: (0.0,)):
         super().__init__(tell)
 
-    def likelihood(self, name):
-        return self
-
     def embedder(self, name):
         return self
 
@@ -68,7 +65,7 @@ def overall(response, context=SAID, models=None, **options):
 
 
 @pytest.mark.parametrize(
-    ('response', 'earlier', 'expected'),
+    'response, earlier, expected',
     [
         # pairs: a-b b-c c-d, all of them said before: 2 * 1 - 1
         ('a b c d', ['x', 'a b c d'], 1),
@@ -94,7 +91,7 @@ def test_repeated_words_share_by_pencil(response, earlier, expected):
 
 
 @pytest.mark.parametrize(
-    ('context', 'response', 'expected'),
+    'context, response, expected',
     [
         (('I like my dog.',), 'You say I like my dog, and I agree.', 'say and agree'),
         # persons do not count: a mirror has no word of its own
@@ -202,7 +199,7 @@ def test_the_name_of_the_weights_is_not_signed_but_their_numbers_are(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ('term', 'key'),
+    'term, key',
     [
         ('likelyhood: {centre: 0, spread: 1, weight: 1}', 'likelyhood'),
         ('likelihood: {centre: 0, spread: 1}', 'weight'),
@@ -235,7 +232,7 @@ SCALE = {name: {'centre': 0.0, 'spread': 1.0} for name in METRICS}
 
 
 @pytest.mark.parametrize(
-    ('correlations', 'weights'),
+    'correlations, weights',
     [
         # below zero nothing; 0.3 : 0.1, and the larger is 3/4 of the sum: the first
         # power is enough

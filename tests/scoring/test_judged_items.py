@@ -103,7 +103,7 @@ SELF_PLAY = tuple(Utterance('one', text, i < 2) for i, text in enumerate('abcd')
 
 
 @pytest.mark.parametrize(
-    ('one', 'first_only', 'judged', 'unscored'),
+    'one, first_only, judged, unscored',
     [
         # 12 utterances, two given, then five exchanges (bipartite-play, Tables 4 and 5)
         (dialogue('abcdefghijkl'), True, [2, 4, 6, 8, 10], {}),

@@ -5,7 +5,6 @@ runs, and the probability of "Yes" among "Yes" and "No".
 
 import json
 import re
-from itertools import product
 
 import pytest
 
@@ -76,7 +75,7 @@ ODDS = (2 / 3 + 1 / 2 + 1 / 3) / 3  # of 2 against 1, 2 and 4: 2/3, 2/4 and 2/6
 
 
 @pytest.mark.parametrize(
-    ('judge', 'options', 'responses', 'expected'),
+    'judge, options, responses, expected',
     [
         ({}, {}, '2', [ODDS]),
         # 3 against 1: 9 to 1 when it is first, 3 to 3 when it is second; and so on
@@ -117,16 +116,6 @@ def test_runs_are_averaged_and_shown(comparisons):
     expected = [2 / (2 + number) for number in drawn]
     assert score.evidence['runs'] == pytest.approx(expected)
     assert score.values['Overall'] == pytest.approx(sum(expected) / 5)
-
-
-def test_what_is_drawn_is_signed(comparisons):
-    judge = PlantedLabels()
-    lines = {
-        scorer_of(judge, comparisons, num_comparisons=1, seed=seed).signature
-        for seed in (0, 0, 1, 2)
-    }
-    assert len(lines) == 3
-    assert not any(comparisons in line for line in lines)
 
 
 TEMPLATE_FILE = """[INST] Which?
@@ -212,9 +201,8 @@ def test_the_last_turns_of_a_context_are_read(comparisons):
     judge = PlantedLabels()
     scorer = scorer_of(judge, comparisons, context_turns=1)
     scorer.checked_scores([ScoringItem(('9', '8', '7'), '2')])
-    for prompt, number in product(judge.prompts, '98'):
-        assert f'P: {number}' not in prompt and f'Q: {number}' not in prompt
-    assert all('P: 7' in prompt for prompt in judge.prompts)
+    for prompt in judge.prompts:
+        assert re.findall('[PQ]: ([987])', prompt) == ['7']
 
 
 @pytest.mark.parametrize(

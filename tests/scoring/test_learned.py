@@ -61,7 +61,7 @@ def numbers(context, response, logprobs=(-1.0, -3.0), alone=(-2.0, -6.0)):
 
 
 @pytest.mark.parametrize(
-    ('context', 'response', 'expected'),
+    'context, response, expected',
     [
         (
             CONTEXT,
@@ -86,6 +86,7 @@ def numbers(context, response, logprobs=(-1.0, -3.0), alone=(-2.0, -6.0)):
                 'turns_before': 3,
             },
         ),
+        # an echo
         (
             CONTEXT,
             'What are your dogs called?',
@@ -99,7 +100,6 @@ def numbers(context, response, logprobs=(-1.0, -3.0), alone=(-2.0, -6.0)):
         ),
         ((), 'hello there', {'nearest': 0, 'in_last': 0, 'copied': 0}),
     ],
-    ids=['an answer', 'an echo', 'cosines', 'no context'],
 )
 def test_numbers_by_pencil(context, response, expected):
     found = numbers(context, response)
@@ -207,7 +207,7 @@ def test_an_input_far_from_the_mean_is_cut():
 
 
 @pytest.mark.parametrize(
-    ('changed', 'says'),
+    'changed, says',
     [({'sha256': '0'}, 'sha256'), ({'inputs': ['words']}, 'inputs')],
 )
 def test_a_card_that_does_not_fit_is_refused(tmp_path, changed, says):
@@ -243,11 +243,7 @@ def test_a_protocol_that_names_no_scorer_gets_it(tmp_path):
 
 def test_states_are_those_of_a_plain_pass(model):
     judge = Causal(model, None, '', start=1, positions=256)
-    asked = [
-        Question((5, 6, 7), ((8, 9, 2), (8, 3, 2))),
-        Question((5, 6), ((11, 2),)),
-        Question((5, 6, 7, 8), ((9, 9, 9, 2),)),
-    ]
+    asked = [Question((5, 6, 7), ((8, 9, 2), (8, 3, 2))), Question((5, 6), ((11, 2),))]
     answers, states = judge.answer_with_states(asked, [1, 2], lambda s: s)
     assert answers == judge.answer(asked)
     for question, found in zip(asked, states, strict=True):
@@ -270,7 +266,7 @@ def test_a_layer_that_is_not_there_is_refused(model):
 
 
 @pytest.mark.parametrize(
-    ('judge', 'alike', 'value'),
+    'judge, alike, value',
     [
         # one spread above BERTScore's mean: (0.5 + 1) / 2
         (0.5, 0.43, 0.75),
@@ -323,7 +319,7 @@ def test_the_vector_of_a_response_lies_between_it_and_its_last_turn():
 
 
 @pytest.mark.parametrize(
-    ('vector', 'nearness', 'corpus'),
+    'vector, nearness, corpus',
     [((0.6, 0.8), 0.8, 'north'), ((0.8, -0.6), 0.8, 'east'), ((0, -1), 1, 'north')],
 )
 def test_the_nearest_corpus_has_the_highest_cosine(vector, nearness, corpus):

@@ -9,7 +9,6 @@ import math
 from types import SimpleNamespace
 
 import pytest
-from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from parlai_ext import zoo_configs
 from parlai_ext.files.yaml_file import read_file, read_text
@@ -17,7 +16,7 @@ from parlai_ext.judge_check.check import perturbations_for
 from parlai_ext.scoring import label_judges
 from parlai_ext.scoring.base import ScoringItem, swapped_item
 from parlai_ext.scoring.fed import Fed
-from parlai_ext.scoring.label_judges import DirectEval, Prompted
+from parlai_ext.scoring.label_judges import Prompted
 from parlai_ext.scoring.llm_judges import (
     LlmJudge,
     expected_rating,
@@ -29,7 +28,7 @@ from parlai_ext.scoring.llm_judges import (
 from parlai_ext.scoring.score_run import spending_lines
 from parlai_ext.systems.chat.conversation import ChatReply
 from tests.support.family_hf import make_model
-from tests.support.fed_samples import string_loss
+from tests.support.fed_samples import chat_loss
 from tests.support.on_cpu import models_on_cpu
 from tests.support.remote_samples import NAME, control, received
 from tests.support.scoring_samples import scores_of
@@ -67,10 +66,8 @@ def answered(text, **alternatives):
         {'token': token.strip('_'), 'logprob': math.log(p)}
         for token, p in alternatives.items()
     ]
-    place = {'token': text, 'logprob': 0.0, 'top_logprobs': told}
-    for other in told:
-        if other['token'] == text:
-            place['logprob'] = other['logprob']
+    logprob = math.log(alternatives.get(f'_{text}', 1))
+    place = {'token': text, 'logprob': logprob, 'top_logprobs': told}
     choice = {'message': {'role': 'assistant', 'content': text}}
     if told:
         choice['logprobs'] = {'content': [place]}
@@ -92,9 +89,8 @@ def test_a_local_rating_is_the_expected_value(chat_folder, tmp_path):
         'llm_judge', chat_folder, [ScoringItem((HOW, SO), WHY)], prompt=shown
     )
     text = f'B: {HOW}\nA: {SO} B: {WHY} tea'
-    chances = {
-        label: math.exp(answer_logprob(chat_folder, text, label)) for label in labels
-    }
+    # a word and the end of the message
+    chances = {x: math.exp(-2 * chat_loss(chat_folder, text, x)) for x in labels}
     expected = sum(labels[k] * p for k, p in chances.items()) / sum(chances.values())
     assert score.values['Overall'] == pytest.approx(expected, abs=1e-4)
     told = score.evidence['Overall']['probabilities']
@@ -192,7 +188,6 @@ def test_an_endpoints_log_probabilities_give_the_expected_value(url, judge_name)
         ('filter', {}, None, 'content filter'),
         (answered('2', _2=0.5, _5=0.5), {'rating': 'parsed'}, 2.0, None),
     ],
-    ids=['read', 'expected', 'no rating', 'refused', 'parsed'],
 )
 def test_a_reply_without_log_probabilities(
     url, judge_name, reply, options, value, reason
@@ -331,7 +326,7 @@ def test_labels_without_any_probability_have_no_expected_value():
 
 
 @pytest.mark.parametrize(
-    ('alternatives', 'scale', 'expected'),
+    'alternatives, scale, expected',
     [
         # what is one label is added, at the first place that is one
         (
@@ -438,35 +433,20 @@ def test_shipped_prompts_can_be_read(path):
 ASK = WORDS[9]
 
 
-def answer_logprob(folder, prompt, answer):
-    """
-    Return log P of an assistant's message after a user's, its end included.
-    """
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    model = AutoModelForCausalLM.from_pretrained(folder).eval()
-    parts = [{'role': 'user', 'content': prompt}]
-    before = tokenizer.apply_chat_template(
-        parts, tokenize=False, add_generation_prompt=True
-    )
-    ids = tokenizer.encode(before, add_special_tokens=False)
-    reply = tokenizer.encode(f'{answer} </s>', add_special_tokens=False)
-    return -string_loss(model, ids + reply, len(ids)) * len(reply)
-
-
 def test_the_share_of_the_first_answer(chat_folder, monkeypatch):
     # the tiny tokenizer knows no Yes and No
     monkeypatch.setattr(label_judges, 'ANSWERS', WORDS[:2])
     options = {'judge_model_file': chat_folder, 'question': ASK}
     [score] = scores_of('prompted', [ScoringItem((HOW, SO), HOW)], **options)
     prompt = f'Dialogue:\nB: {HOW}\nA: {SO}\n\nResponse:\nB: {HOW}\n\n{ASK}'
-    yes, no = (math.exp(answer_logprob(chat_folder, prompt, a)) for a in WORDS[:2])
+    yes, no = (math.exp(-2 * chat_loss(chat_folder, prompt, x)) for x in WORDS[:2])
     assert yes != pytest.approx(no, rel=1e-3)
     assert score.values['Overall'] == pytest.approx(yes / (yes + no), abs=1e-5)
 
 
 @pytest.mark.parametrize(
-    ('scorer', 'has_format'),
-    [(Prompted, False), (LlmJudge, False), (Fed, True), (DirectEval, True)],
+    'scorer, has_format',
+    [(Prompted, False), (LlmJudge, False), (Fed, True)],
 )
 def test_a_judge_without_a_template_is_refused_by_an_option_of_the_scorer(
     tmp_path, scorer, has_format

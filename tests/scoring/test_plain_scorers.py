@@ -40,7 +40,7 @@ UNIGRAMS = {'n': 1}
 
 
 @pytest.mark.parametrize(
-    ('scorer', 'context', 'response', 'expected', 'speakers', 'options'),
+    'scorer, context, response, expected, speakers, options',
     [
         # what blanks part
         ('length', ('hi',), 'a b  c', 3, None, {}),
@@ -77,7 +77,7 @@ def test_trivial_scores_by_pencil(
 
 
 @pytest.mark.parametrize(
-    ('scorer', 'response', 'why'),
+    'scorer, response, why',
     [
         ('distinct', 'word', '2 words'),
         ('repetition', 'word', '2 words'),
@@ -101,7 +101,7 @@ KNOWN = {
 
 
 @pytest.mark.parametrize(
-    ('context', 'response', 'against', 'expected'),
+    'context, response, against, expected',
     [
         (('east', 'north'), 'north', 'last_turn', 1),
         (('east', 'north'), 'east', 'last_turn', 0),
@@ -125,9 +125,7 @@ def test_cosines_by_pencil(context, response, against, expected):
     assert score.values['Relevance'] == pytest.approx(expected, abs=5e-7)
 
 
-@pytest.mark.parametrize(
-    ('context', 'why'), [((), 'no context'), (('nowhere',), 'zero')]
-)
+@pytest.mark.parametrize('context, why', [((), 'no context'), (('nowhere',), 'zero')])
 def test_no_context_or_a_zero_vector_gives_no_score(context, why):
     score = scored('relevance', context, 'north', models=KnownEncoder(KNOWN.get))
     assert score.values == {'Relevance': None}

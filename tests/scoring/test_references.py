@@ -33,7 +33,7 @@ def signature(scorer, **options):
 
 
 @pytest.mark.parametrize(
-    ('response', 'texts', 'options', 'expected'),
+    'response, texts, options, expected',
     [
         # 3 of 4 words and 1 of 3 pairs (the-cat) are in the reference, of equal length
         ('The cat sat here', ['the cat is here'], WORDS, math.sqrt(3 / 4 * 1 / 3)),
@@ -67,7 +67,7 @@ def test_several_references_the_best_one_counts_and_is_named():
 
 
 @pytest.mark.parametrize(
-    ('response', 'texts', 'lacking'),
+    'response, texts, lacking',
     [
         (' ', ('a',), 'response'),
         ('a', ('', ' '), 'reference'),
@@ -119,7 +119,7 @@ POLICE = 'police killed the gunman'
 
 
 @pytest.mark.parametrize(
-    ('response', 'text', 'options', 'expected'),
+    'response, text, options, expected',
     [
         # Lin 2004, section 3: 'police ... the gunman' is a common subsequence of length
         # 2 of 4 words, 'police kill the gunman' and 'the gunman kill police': F1 = 1/2
@@ -135,7 +135,7 @@ def test_rouge_l_by_pencil(response, text, options, expected):
     assert overall('rouge_l', response, text, **options) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize(('response', 'text'), [('!?', 'yes'), ('yes', 'да')])
+@pytest.mark.parametrize('response, text', [('!?', 'yes'), ('yes', 'да')])
 def test_rouge_l_of_texts_that_its_tokenizer_does_not_know_is_no_score(response, text):
     assert overall('rouge_l', response, text) is None
     assert overall('rouge_l', 'yes', 'да', 'yes') == 1

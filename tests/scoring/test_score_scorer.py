@@ -17,7 +17,6 @@ from parlai_ext.core.nouns import content_id
 from parlai_ext.ranking.ratings import sum_of_ranks
 from parlai_ext.results.ranking import read_ranking
 from parlai_ext.store import RunFolder
-from tests.support.user_error import user_error
 
 GAMES = {
     'A_B': 'A: do you like tea ?\nB: i like tea\nA: why ?\nB: it is hot\n',
@@ -92,12 +91,6 @@ def test_one_page_has_both_scorers_and_the_commands_of_each(tmp_path, chatmatch)
         for folder in (again, run)
     )
     assert made == before and (again / 'report.html').exists()
-
-
-def test_an_unknown_scorer_is_one_line(tmp_path):
-    run = imported(tmp_path, GAMES, **FED)
-    with user_error("--scorer 'chatmath': .*mean 'chatmatch'"):
-        ScoreDialogues.main(run_dir=run, scorer='chatmath')
 
 
 def test_one_bot_is_no_tournament(tmp_path, chatmatch, capsys):

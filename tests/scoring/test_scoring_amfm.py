@@ -26,9 +26,8 @@ ITEMS = [ScoringItem(tuple(TEXTS[:k]), TEXTS[k]) for k in range(1, 9)]
 
 
 @pytest.fixture(scope='module')
-def folders(tmp_path_factory, gpt2_folder):
-    encoder = make_encoder(tmp_path_factory.mktemp('encoder') / 'bert')
-    return {'encoder': encoder, 'judge_model_file': gpt2_folder}
+def folders(encoder_folder, gpt2_folder):
+    return {'encoder': encoder_folder, 'judge_model_file': gpt2_folder}
 
 
 @pytest.fixture(scope='module')
@@ -169,7 +168,7 @@ def test_quantiles_are_of_whole_sets_and_not_of_the_parts_of_a_run(folders, hand
 
 
 @pytest.mark.parametrize(
-    ('scorer', 'options', 'why'),
+    'scorer, options, why',
     [
         ('amfm', {'fm_format': 'joined'}, 'context'),
         ('amfm', {'fm_format': 'turns'}, 'context'),
@@ -183,11 +182,8 @@ def test_what_cannot_be_compared_has_no_score(scored, scorer, options, why):
 
 
 def test_strings_longer_than_the_model_lose_their_beginning(scored, tmp_path):
-    folders = {
-        'encoder': make_encoder(tmp_path / 'bert'),
-        'judge_model_file': str(make_gpt2(tmp_path, positions=64)),
-    }
-    [long] = scored('amfm', [ScoringItem(('tea ' * 90,), 'rain')], **folders)
+    judge = {'judge_model_file': str(make_gpt2(tmp_path, positions=64))}
+    [long] = scored('amfm', [ScoringItem(('tea ' * 90,), 'rain')], **judge)
     assert long.cut > 0 and long.values['FM'] < 0
 
 

@@ -2,7 +2,6 @@
 DEnsity on a tiny BERT: features by transformers, distances by scikit-learn.
 """
 
-import json
 from functools import cache
 
 import numpy as np
@@ -26,6 +25,7 @@ from tests.support.tiny_trained import (
     make_bert,
 )
 from tests.support.user_error import user_error
+from tests.support.written import written
 
 WORDS = [word for text in TEXTS for word in text.split() if not word.startswith('_')]
 DRAW = np.random.default_rng(0)
@@ -43,17 +43,14 @@ def folder(tmp_path_factory):
 
 @pytest.fixture
 def options(folder, tmp_path):
-    people = tmp_path / 'people.jsonl'
     rows = [
         {'dialog': [[{'id': 'ab'[i % 2], 'text': t} for i, t in enumerate(texts)]]}
         for texts in PEOPLE
     ]
-    people.write_text('\n'.join(map(json.dumps, rows)))
-    statistics = tmp_path / 'statistics.npz'
     return {
         'encoder': folder,
-        'statistics': str(statistics),
-        'human_dialogues': str(people),
+        'statistics': str(tmp_path / 'statistics.npz'),
+        'human_dialogues': str(written(tmp_path, 'people.jsonl', rows)),
         'most_tokens': 60,
     }
 
@@ -164,9 +161,6 @@ def test_a_file_that_holds_no_statistics_is_named(options, tmp_path):
         scores(options, TURN)
 
 
-def test_an_encoder_without_the_token_between_turns_is_refused(options, tmp_path):
-    from tests.support.tiny_trained import make_encoder
-
-    other = make_encoder(tmp_path / 'other')
+def test_an_encoder_without_the_token_between_turns_is_refused(options, encoder_folder):
     with user_error(r'\[SEPT\]'):
-        scores({**options, 'encoder': other}, TURN)
+        scores({**options, 'encoder': encoder_folder}, TURN)

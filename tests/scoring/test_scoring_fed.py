@@ -5,12 +5,10 @@ template, against transformers' own loss of the conversation.
 """
 
 import math
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from parlai_ext.commands.score_dialogues import ScoreDialogues
 from parlai_ext.core.options import options_of, read_options
@@ -23,7 +21,8 @@ from parlai_ext.scoring.fed import (
     followup_score,
     load_followups,
 )
-from tests.support.fed_samples import by_hand, judge, string_loss
+from parlai_ext.systems.chat.messages import ASK
+from tests.support.fed_samples import by_hand, chat_loss, judge
 from tests.support.on_cpu import models_on_cpu
 from tests.support.scoring_samples import (
     FIRST,
@@ -260,7 +259,7 @@ NOT_DECODER = 'variant original .* decoder-only'
 
 
 @pytest.mark.parametrize(
-    ('judge', 'options', 'words'),
+    'judge, options, words',
     [
         (KNOWN, {**ORIGINAL, 'judge_format': 'chat'}, 'judge_format'),
         (KNOWN, {**ORIGINAL, 'less': 'no_response'}, 'less'),
@@ -279,22 +278,6 @@ def test_the_whole_string_needs_a_judge_of_contexts():
     fed = known_fed(KNOWN, OWN, scope='whole')
     with user_error('scope whole counts the context'):
         judge_contexts(fed, [('hi',)])
-
-
-def test_the_whole_string_counts_the_contexts_tokens():
-    class Telling(KnownJudge):
-        def answer(self, questions, with_context=False):
-            found = super().answer(questions)
-            return [
-                replace(a, context=(-3.0, -5.0) if with_context else None)
-                for a in found
-            ]
-
-    judged = Telling(lambda *_: (-1.0, -1.0))
-    sets = FollowUps({'X': Sides((), ('bad',))})
-    [item_score] = judge_contexts(known_fed(judged, sets, scope='whole'), [('hi',)])
-    # -(-3 - 5 - 1 - 1) / 4
-    assert item_score.values == {'X': 2.5}
 
 
 LEVELS = FollowUps(
@@ -324,31 +307,18 @@ def test_published_levels_are_read():
 HOW, SO, BAD = (' '.join(WORDS[k : k + 3]) for k in (0, 3, 6))
 
 
-def loss(folder, *texts):
-    """
-    Return transformers' loss of the last message of a conversation, its end included.
-    """
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    model = AutoModelForCausalLM.from_pretrained(folder).eval()
-    roles = ('user', 'assistant')
-    parts = [{'role': roles[i % 2], 'content': t} for i, t in enumerate(texts)]
-    ids = tokenizer.encode(
-        tokenizer.apply_chat_template(parts, tokenize=False), add_special_tokens=False
-    )
-    last = len(tokenizer.encode(texts[-1], add_special_tokens=False)) + 1
-    return string_loss(model, ids, len(ids) - last)
-
-
 @pytest.mark.parametrize('less', ['nothing', 'no_response'])
-def test_a_complaint_is_the_users_next_message(chat_folder, less):
+# the template wants a user to begin
+@pytest.mark.parametrize('context, before', [((HOW,), HOW), ((), ASK)])
+def test_a_complaint_is_the_users_next_message(chat_folder, less, context, before):
     fed = known_fed(
         models_on_cpu().likelihood(chat_folder),
         FollowUps({'X': Sides((), (BAD,))}),
         judge_format='chat',
         less=less,
     )
-    [score] = fed.checked_scores([ScoringItem((HOW,), SO)])
-    expected = loss(chat_folder, HOW, SO, BAD)
+    [score] = fed.checked_scores([ScoringItem(context, SO)])
+    expected = chat_loss(chat_folder, before, SO, BAD)
     if less == 'no_response':
-        expected -= loss(chat_folder, HOW, '', BAD)
+        expected -= chat_loss(chat_folder, before, '', BAD)
     assert score.values['X'] == pytest.approx(expected, abs=1e-4)

@@ -33,7 +33,7 @@ KIND, DEEP = Sides(('Nice.',), ()), Sides((), ('Flat.',))
 
 
 @pytest.mark.parametrize(
-    ('text', 'name', 'expected'),
+    'text, name, expected',
     [
         (
             'dimensions: {Wit: {positive: [Ha!], negative: [Oh.]}}',
@@ -85,7 +85,7 @@ def test_a_reading_of_the_papers_four_dimensions_has_its_counts(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ('text', 'problem'),
+    'text, problem',
     [
         (
             'of: default\ndimensions:\n  A: {negative: {Overall: [4]}}',
@@ -111,7 +111,7 @@ def test_mistakes_are_one_line(tmp_path, text, problem):
 
 
 @pytest.mark.parametrize(
-    ('name', 'words'),
+    'name, words',
     [('fed_2002', "did you mean 'fed_2020'"), ('nowhere.json', 'nowhere.json')],
 )
 def test_what_is_not_there_is_named(name, words):

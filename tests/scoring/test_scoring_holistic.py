@@ -69,7 +69,7 @@ def test_scaled_scores_of_a_response(gpt2_folder):
 
 
 @pytest.mark.parametrize(
-    ('texts', 'entropy'),
+    'texts, entropy',
     [
         (['a b c'], math.log(2)),  # a b, b c
         (['a b a b'], -(2 / 3 * math.log(2 / 3) + 1 / 3 * math.log(1 / 3))),
@@ -105,7 +105,7 @@ def test_consistency_is_with_the_speakers_last_utterance(gpt2_folder):
 
 
 @pytest.mark.parametrize(
-    ('speakers', 'speaker', 'earlier'),
+    'speakers, speaker, earlier',
     [
         (('a', 'b', 'a', 'b', 'a'), 'a', 'three'),
         (('a', 'a', 'b', 'b', 'a'), 'a', 'two'),

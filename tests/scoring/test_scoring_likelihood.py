@@ -23,7 +23,8 @@ from parlai_ext.models.watch import NO_WATCH, Watch
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.fed import FULL_JUDGE, Full, load_followups
 from parlai_ext.systems.hub import cached_weights
-from tests.support.family_hf import draw, make_model
+from tests.support.causal_models import Kept
+from tests.support.family_hf import BART, BEGIN, END, PAD, draw, make_model
 from tests.support.fed_samples import huggingface_loss
 from tests.support.on_cpu import models_on_cpu
 from tests.support.scoring_samples import KnownJudge, overall, scores_of
@@ -79,7 +80,7 @@ def test_a_word_of_four_equally_likely_ones():
 
 
 @pytest.mark.parametrize(
-    ('scorer', 'logprobs', 'why'),
+    'scorer, logprobs, why',
     [
         ('likelihood', (), 'probability'),
         ('likelihood', (-1.0, -math.inf), 'probability'),
@@ -95,7 +96,7 @@ def test_what_is_no_number_is_no_score(scorer, logprobs, why):
     assert value is None and why in score.reasons[dimension]
 
 
-@pytest.mark.parametrize(('turns', 'n_read'), [(0, 5), (1, 1), (2, 2), (9, 5)])
+@pytest.mark.parametrize('turns, n_read', [(0, 5), (1, 1), (2, 2), (9, 5)])
 def test_turns_of_the_context_that_are_read(turns, n_read):
     for scorer, n_more in (('likelihood', 0), ('full', 1)):  # FULL reads the response
         judge = KnownJudge(lambda *_: (-1.0,))
@@ -134,11 +135,7 @@ def test_token_accuracy_is_the_share_of_hits():
     assert [score.values['Overall'] for score in scores] == [pytest.approx(2 / 3)] * 3
 
 
-class Store(dict):
-    put = dict.__setitem__
-
-
-@pytest.mark.parametrize('watch', [NO_WATCH, Watch(kept=Store())])
+@pytest.mark.parametrize('watch', [NO_WATCH, Watch(kept=Kept())])
 def test_log_probabilities_come_back_after_a_greedy_question(gpt2_folder, watch):
     judge = models_on_cpu().likelihood(gpt2_folder)
     judge.watch = watch  # results that are kept are not mixed up either
@@ -156,31 +153,16 @@ def folder(tmp_path_factory):
     """
     Write a tiny Blenderbot whose byte-level tokenizer ends every text, as the real one.
     """
-    special = ['<s>', '<pad>', '</s>', '<unk>']
     inner = ByteLevelBPETokenizer(add_prefix_space=True)
+    special = [PAD, BEGIN, END]
     inner.train_from_iterator([*sentences(30), *SAID], 400, 0, special_tokens=special)
     inner.post_processor = processors.TemplateProcessing(
-        single='$A </s>', special_tokens=[('</s>', 2)]
+        single=f'$A {END}', special_tokens=[(END, 2)]
     )
-    names = ('bos_token', 'pad_token', 'eos_token', 'unk_token')
     tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=inner, **dict(zip(names, special, strict=True))
+        tokenizer_object=inner, pad_token=PAD, bos_token=BEGIN, eos_token=END
     )
-    sizes = {
-        f'{side}_{key}': value
-        for side in ('encoder', 'decoder')
-        for key, value in (('layers', 2), ('attention_heads', 2), ('ffn_dim', 32))
-    }
-    config = BlenderbotConfig(
-        vocab_size=len(tokenizer),
-        d_model=32,
-        max_position_embeddings=128,
-        bos_token_id=0,
-        pad_token_id=1,
-        eos_token_id=2,
-        decoder_start_token_id=0,
-        **sizes,
-    )
+    config = BlenderbotConfig(vocab_size=len(tokenizer), **BART)
     model = BlenderbotForConditionalGeneration(config)
     draw(model, seed=1)
     path = tmp_path_factory.mktemp('blenderbot')

@@ -9,11 +9,8 @@ from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
-import torch
-from parlai.core.agents import create_agent
-from parlai.core.params import ParlaiParser
+from parlai.core.agents import create_agent_from_model_file
 
-from parlai_ext.commands import plugin
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.score_run import ChosenScorer
 from parlai_ext.scoring.toxicity import (
@@ -24,6 +21,7 @@ from parlai_ext.scoring.toxicity import (
     read_detector,
 )
 from tests.support.on_cpu import CPU, models_on_cpu
+from tests.support.tiny_models import SIZES, make_model
 from tests.support.tiny_trained import make_encoder
 from tests.support.user_error import user_error
 
@@ -106,25 +104,9 @@ def test_a_hugging_face_classifier_gives_the_probability_of_its_label(tmp_path):
 
 
 def test_a_classifier_of_parlai_is_asked_in_batches(tmp_path):
-    plugin.register()
-    (tmp_path / 'model.dict').write_text('you\t1\nlike\t1\ntea\t1\n')
-    opt = ParlaiParser(True, True).parse_kwargs(
-        model='transformer/classifier',
-        classes=['__notok__', '__ok__'],
-        dict_file=str(tmp_path / 'model.dict'),
-        embedding_size=8,
-        ffn_size=8,
-        n_layers=1,
-        n_heads=1,
-        no_cuda=True,
-        datatype='valid',
-        print_scores=True,
-    )
-    torch.manual_seed(0)
-    agent = create_agent(opt)
-    file = str(tmp_path / 'model')
-    agent.opt['model_file'] = file
-    agent.save(file)
+    kind = {'model': 'transformer/classifier', 'classes': ['__notok__', '__ok__']}
+    file = make_model(tmp_path, 'model', 0, {**SIZES, **kind, 'print_scores': True})
+    agent = create_agent_from_model_file(file, {'no_cuda': True, 'datatype': 'valid'})
     texts = ['you like tea', 'tea', 'like you']
     models = models_on_cpu(replace(CPU, batchsize=2))
     expected = []

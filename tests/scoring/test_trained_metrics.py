@@ -31,7 +31,7 @@ from parlai_ext.scoring.bertscore import Bleurt
 from parlai_ext.scoring.ctc import clean_text
 from parlai_ext.scoring.unieval import PUNKT, UniEval
 from parlai_ext.scoring.usr import NORMS, overall, treebank_words
-from tests.support.family_hf import make_model
+from tests.support.family_hf import REPO, cached, make_model
 from tests.support.on_cpu import models_on_cpu
 from tests.support.scoring_samples import scores_of
 from tests.support.shared_data import shared
@@ -46,6 +46,9 @@ from tests.support.tiny_trained import (
     spread,
 )
 from tests.support.user_error import user_error
+from tests.support.written import changed_json
+
+pytest_plugins = ['tests.support.family_hf']
 
 # of ITEMS[0]
 RESPONSE = 'i do ! i played it on a boat .'
@@ -135,7 +138,6 @@ def test_the_terms_are_those_of_the_authors_code(folders, scored):
         right_share(usr['context_classifier'], f'{USR_TURN} {FACT} _eos'),
         right_share(usr['knowledge_classifier'], f'{FACT} _eos'),
     ]
-    assert score.evidence == pytest.approx(expected, abs=1e-5)
     named = [score.values[d] for d in ('Natural', 'Engaging', 'Uses Knowledge')]
     assert named == pytest.approx(expected, abs=1e-5)
 
@@ -266,7 +268,7 @@ def test_texts_are_cleaned_as_for_the_training():
 
 
 @pytest.mark.parametrize(
-    ('metric', 'option', 'make', 'words'),
+    'metric, option, make, words',
     [
         (
             'usr',
@@ -294,9 +296,8 @@ def test_another_kind_of_model_is_refused(
     tmp_path, scored, metric, option, make, words
 ):
     folder = make(tmp_path)
-    with user_error(words) as error:
+    with user_error(f'{folder}.*{words}'):
         scored(metric, [ITEM], **{option: folder})
-    assert folder in str(error.value)
 
 
 # --- UniEval --------------------------------------------------------------------------
@@ -482,28 +483,18 @@ def test_an_item_without_a_reference_has_no_score(scored):
 
 # --- pinned models --------------------------------------------------------------------
 
-REPO = 'hf:someone/tiny'
 COMMITS = ('a' * 40, 'b' * 40)  # the second one is main
 
 
 def test_the_content_of_a_revision_is_signed_and_its_commit_recorded(
-    folders, tmp_path, monkeypatch
+    folders, tmp_path, cache
 ):
-    from huggingface_hub import constants
-
-    monkeypatch.setattr(constants, 'HF_HUB_CACHE', str(tmp_path))
-    monkeypatch.setattr(constants, 'HF_HUB_OFFLINE', True)
-    home = tmp_path / 'models--someone--tiny'
-    for commit in COMMITS:
-        shutil.copytree(folders['bleurt']['regressor'], home / 'snapshots' / commit)
-    main = home / 'snapshots' / COMMITS[1]
-    config = main / 'config.json'
-    config.write_text(config.read_text().replace('{', '{"comment": "new",', 1))
-    (home / 'refs').mkdir()
-    (home / 'refs' / 'main').write_text(COMMITS[1])
+    _, main = (cached(cache, folders['bleurt']['regressor'], name) for name in COMMITS)
+    changed_json(main / 'config.json', comment='new')
     copy = shutil.copytree(main, tmp_path / 'copy')
     signatures, commits = [], []
-    for name in (REPO, *(f'{REPO}@{commit}' for commit in COMMITS), str(copy)):
+    repo = f'hf:{REPO}'
+    for name in (repo, *(f'{repo}@{commit}' for commit in COMMITS), str(copy)):
         scorer = Bleurt.from_section({'regressor': name}, models_on_cpu())
         signatures.append(scorer.signature)
         [model] = scorer.models_used()

@@ -42,7 +42,7 @@ AVERAGE, EXTREMA, GREEDY = 'embedding_average', 'embedding_extrema', 'embedding_
 
 
 @pytest.mark.parametrize(
-    ('scorer', 'expected'),
+    'scorer, expected',
     [
         # means (1/2, 1/2) and (1, 0)
         (AVERAGE, HALF),

@@ -89,9 +89,7 @@ def test_the_variance_of_a_pilot_is_known_so_well():
 
 def test_a_skewed_pilot_settles_nothing_before_160_openers():
     # the first is 9 ahead, and on every tenth opener 0: skewness of one in ten, 2.67
-    scores = np.zeros((2, 40))
-    scores[0] = 9.0
-    scores[0, ::10] = 0.0
+    scores = np.array([[0.0, *[9.0] * 9] * 4, [0.0] * 40])
     (plan,) = plan_pairs(scores, ['a', 'b'])
     assert plan.sequential == plan.sequential_half == 160
     assert plan.fixed < 160

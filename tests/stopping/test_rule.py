@@ -6,13 +6,7 @@ import numpy as np
 import pytest
 from scipy import integrate, optimize, stats
 
-from benchmarks.stopping import (
-    LADDERS,
-    MEASURED,
-    drawn_scores,
-    is_wrong,
-    simulate,
-)
+from benchmarks.stopping import LADDERS, MEASURED, drawn_scores, is_wrong, simulate
 from parlai_ext.ranking.standings import RankRange
 from parlai_ext.stopping.rule import (
     FEWEST_TO_SETTLE,
@@ -74,8 +68,7 @@ def test_few_openers_leave_no_bound():
 
 def intervals(lows, highs):
     lows, highs = np.array([lows], float), np.array([highs], float)
-    counts = np.full(lows.shape, 50)
-    skewness = np.zeros(lows.shape[1])
+    counts, skewness = np.full(lows.shape, 50), np.zeros(lows.shape[1])
     return Intervals(((0, 1),), counts, (lows + highs) / 2, lows, highs, skewness)
 
 
@@ -102,10 +95,7 @@ def test_nothing_is_settled_before_twenty_openers():
 
 def far_apart_with_a_few_outliers(share):
     # differences 9, and 0 on every so many openers
-    scores = np.zeros((2, 200))
-    scores[0] = 9.0
-    scores[0, ::share] = 0.0
-    return scores
+    return np.array([np.arange(200) % share > 0, np.zeros(200)]) * 9.0
 
 
 @pytest.mark.parametrize('share, settled', [(4, [0, 0, 0, 0]), (20, [1, 1, 0, 0])])
@@ -129,8 +119,8 @@ def test_a_decision_does_not_see_later_openers():
     scores = np.random.default_rng(1).normal(size=(3, 100)) + np.arange(3)[:, None]
     early = pair_intervals(scores[:, :40], [20, 40], 0.01)
     late = pair_intervals(scores, [20, 40, 100], 0.01)
-    assert np.allclose(early.lows, late.lows[:, :2])
-    assert np.allclose(early.highs, late.highs[:, :2])
+    for bound in ('lows', 'highs'):
+        assert np.allclose(getattr(early, bound), getattr(late, bound)[:, :2])
 
 
 def test_the_better_system_comes_first_and_openers_are_counted():
@@ -207,8 +197,7 @@ def test_a_ladder_is_settled_with_less_than_half_of_600():
 @pytest.mark.parametrize('shape', ['normal', 'heavy', 'skewed', 'extreme'])
 @pytest.mark.parametrize('ladder', ['ladder with two near-ties', 'all equal'])
 def test_wrong_stops_are_five_per_cent_at_most(ladder, shape):
-    outcome = simulated(ladder, shape, 1000)
-    assert outcome.wrong <= 0.05
+    assert simulated(ladder, shape, 1000).wrong <= 0.05
 
 
 @pytest.mark.slow

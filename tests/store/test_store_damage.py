@@ -27,7 +27,7 @@ from tests.support.store_samples import (
     sample_run,
     whole_run,
 )
-from tests.support.user_error import user_error
+from tests.support.user_error import error_line, user_error
 
 FLIPS = 400
 
@@ -55,9 +55,7 @@ def shard(request, root):
 
 def refusal(path, read, data):
     path.write_bytes(data)
-    with user_error() as raised:
-        read()
-    return str(raised.value)
+    return error_line(read)
 
 
 def test_every_flipped_bit_is_found_and_its_line_is_named(shard):
@@ -68,11 +66,10 @@ def test_every_flipped_bit_is_found_and_its_line_is_named(shard):
         at, bit = rng.randrange(len(intact)), rng.randrange(8)
         flipped = bytearray(intact)
         flipped[at] ^= 1 << bit
-        message = refusal(path, read, bytes(flipped))
+        message = refusal(path, read, flipped)
         line = intact[:at].count(b'\n') + 1
         assert f'{path}: line {line} ' in message
         assert 'delete this file and run again' in message
-        assert '\n' not in message
 
 
 def test_every_truncation_is_found_and_its_line_is_named(shard):
@@ -108,15 +105,15 @@ def test_other_damage_is_found(shard, how):
 
 
 def test_a_record_spelled_otherwise_is_no_line_of_ours():
-    line = encode({'dialog': ['a, b: "c" \\', 5e-324, 0.5], 'end': None}).encode()
-    gaps = [at for at, char in enumerate(line) if char == ord(' ')]
-    others = [line[:at] + line[at + 1 :] for at in gaps]
-    others += [line[:at] + b' ' + line[at:] for at in gaps]
-    others += [line.replace(b'5e-', b'5E-'), line.replace(b'0.5', b'0.50')]
-    others += [line + b' ', b' ' + line, line.replace(b'a,', b'\\u0061,')]
+    line = encode({'dialog': ['a, b: "c" \\', 5e-324, 0.5], 'end': None})
+    gaps = [at for at, char in enumerate(line) if char == ' ']
+    others = [line[:at] + space + line[at + 1 :] for at in gaps for space in ('', '  ')]
+    others += [f'{line} ', f' {line}']
+    for old, new in (('5e-', '5E-'), ('0.5', '0.50'), ('a,', r'\u0061,')):
+        others.append(line.replace(old, new))
     for other in others:
         with pytest.raises(ValueError):
-            decode(other)
+            decode(other.encode())
 
 
 @pytest.mark.parametrize(
@@ -185,8 +182,7 @@ def test_scores_of_changed_dialogues_are_refused(tmp_path):
     run = RunFolder.existing(tmp_path)
     shard = first_shard(run, 1)
     path = run.dialogues_path(shard)
-    record = json.loads(path.read_bytes())
-    del record['checksum']
+    record = decode(path.read_bytes().rstrip())
     record['dialog'][0][0]['text'] = 'changed, with a fitting checksum'
     path.write_text(encode(record) + '\n')
     [dialogue] = run.read_dialogues(shard)

@@ -16,7 +16,7 @@ from parlai_ext.store.atomic import locked, staged_folder, write_file
 from parlai_ext.store.lines import encode
 from parlai_ext.store.partial import SAVE_SECONDS, PartialWork
 from tests.support.store_samples import sample_run
-from tests.support.user_error import user_error
+from tests.support.user_error import exit_line, user_error
 
 
 class Write(Command):
@@ -36,16 +36,6 @@ def failing(monkeypatch, module, step, number):
     monkeypatch.setattr(module, step, fail)
 
 
-def line_of(command, capsys, **options):
-    """
-    Return the line with which a command ends.
-    """
-    with pytest.raises(SystemExit) as left:
-        command.execute(options)
-    assert left.value.code == 1
-    return capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     'step, name',
     # the first write of a command that `ulimit -f 0` started is that of the lock
@@ -56,23 +46,23 @@ def test_a_failing_disk_is_one_line_with_the_files_name(
     tmp_path, monkeypatch, capsys, step, name, number
 ):
     failing(monkeypatch, os, step, number)
-    line = line_of(Write, capsys, folder=tmp_path)
+    line = exit_line(capsys, Write.execute, {'folder': tmp_path})
     assert line == f'error: {os.strerror(number)}: {tmp_path / name}\n'
 
 
-@pytest.mark.parametrize('number', [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
+@pytest.mark.parametrize('number', [errno.ENOSPC, errno.EFBIG])
 def test_a_library_that_names_no_file_is_one_line_with_the_folder(capsys, number):
     class Library(Command):
         def run(self):
             raise OSError(number, os.strerror(number))
 
-    line = line_of(Library, capsys, out='folder')
+    line = exit_line(capsys, Library.execute, {'out': 'folder'})
     assert line == f'error: {os.strerror(number)}: folder\n'
 
 
 def test_a_file_system_without_locks_is_told_in_one_line(tmp_path, monkeypatch, capsys):
     failing(monkeypatch, fcntl, 'flock', errno.ENOLCK)
-    line = line_of(Write, capsys, folder=tmp_path)
+    line = exit_line(capsys, Write.execute, {'folder': tmp_path})
     assert line.startswith(f'error: {tmp_path}/.lock ') and '--run-dir' in line
     assert not (tmp_path / 'ranking.json').exists()
 

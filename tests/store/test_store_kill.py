@@ -16,7 +16,7 @@ import pytest
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.store import RunFolder
-from tests.support.store_samples import files_under, whole_run
+from tests.support.store_samples import files_under, whole_run, write_files
 
 STEPS = ('open', 'write', 'pwrite', 'ftruncate', 'fsync', 'replace', 'mkdir')
 
@@ -85,9 +85,7 @@ def states_left(folder, work, monkeypatch):
         work()
     copies = [folder.parent / str(number) for number in range(len(states))]
     for copy, files in zip(copies, states, strict=True):
-        for name, data in files.items():
-            (copy / name).parent.mkdir(parents=True, exist_ok=True)
-            (copy / name).write_bytes(data)
+        write_files(copy, files)
     return copies
 
 
@@ -173,25 +171,24 @@ def test_a_file_is_on_the_disk_before_its_name_and_its_name_before_the_next(
         def step(*args, **kwargs):
             result = real(*args, **kwargs)
             if name == 'open':
-                names[result] = str(args[0])
+                names[result] = args[0]
             else:
-                where = names.get(args[0], args[0])
-                trace.append((name, str(where), *map(str, args[1:2])))
+                trace.append((name, str(names.get(args[0], args[0])), args[-1]))
             return result
 
         return step
 
-    for name in ('open', 'write', 'fsync', 'replace'):
-        monkeypatch.setattr(os, name, recorded(name, getattr(os, name)))
-    short_run(tmp_path / 'run')
-    monkeypatch.undo()
+    with monkeypatch.context() as patch:
+        for name in ('open', 'write', 'fsync', 'replace'):
+            patch.setattr(os, name, recorded(name, getattr(os, name)))
+        short_run(tmp_path / 'run')
     renames = [at for at, step in enumerate(trace) if step[0] == 'replace']
     assert len(renames) > 12
     for at in renames:
         _, unfinished, final = trace[at]
-        assert trace[at - 1] == ('fsync', unfinished)
-        assert trace[at - 2][:2] == ('write', unfinished)
-        assert trace[at + 1] == ('fsync', str(Path(final).parent))
+        steps = [step[:2] for step in trace[at - 2 : at + 2]]
+        assert steps[:2] == [('write', unfinished), ('fsync', unfinished)]
+        assert steps[3] == ('fsync', str(Path(final).parent))
 
 
 def test_a_disk_that_is_full_at_any_step_leaves_only_whole_files(

@@ -9,6 +9,8 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from parlai.tasks.jsonfile.agents import DefaultTeacher
+from parlai.utils.conversations import Conversations
 
 from parlai_ext.core.nouns import ScoredDialogue, Utterance
 from parlai_ext.core.records import WrongType
@@ -85,9 +87,7 @@ def test_a_line_is_read_without_writing_its_record_again(text, monkeypatch):
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_any_number_comes_back_bit_for_bit(value):
-    back = decode(encode({'value': value}).encode())['value']
-    assert math.copysign(1, back) == math.copysign(1, value)
-    assert back == value
+    assert decode(encode({'value': value}).encode())['value'].hex() == value.hex()
 
 
 def test_a_score_that_is_no_number_is_refused_and_nothing_is_written(run):
@@ -124,17 +124,14 @@ def test_a_shard_that_is_there_is_never_changed(run):
 
 
 def test_records_of_another_place_are_refused(run):
-    dialogues = said(run, 'fine')
-    for shard, wrong in (
-        (first_shard(run), dialogues[::-1]),
-        (first_shard(run), []),
-        (run.shard(run.pairings[1].id, 0), dialogues),
-    ):
+    first, dialogues = first_shard(run), said(run, 'fine')
+    elsewhere = run.shard(run.pairings[1].id, 0)
+    for place in ((first, dialogues[::-1]), (first, []), (elsewhere, dialogues)):
         with pytest.raises(ValueError, match='no dialogues of'):
-            run.write_dialogues(shard, wrong)
+            run.write_dialogues(*place)
     write(run)
     with pytest.raises(ValueError, match='other dialogues'):
-        run.scores(SIGNATURE).write(first_shard(run), [ScoredDialogue('x', ())] * 2)
+        run.scores(SIGNATURE).write(first, [ScoredDialogue('x', ())] * 2)
 
 
 @pytest.mark.parametrize('name', ['../outside', '/tmp/outside', 'a/../../b', ''])
@@ -167,20 +164,18 @@ def test_text_of_the_run_is_utf8_even_with_lone_surrogates(run):
 
 @pytest.mark.parametrize('text', HARD_TEXTS.values(), ids=HARD_TEXTS)
 def test_we_and_parlai_read_hard_texts_as_they_were(run, text):
-    conversations = pytest.importorskip('parlai.utils.conversations').Conversations
     dialogues = write(run, text, ended_by='a', reason=f'said {text}')
     assert run.read_dialogues(first_shard(run)) == dialogues
     # it sees one line a dialogue, wherever `str.splitlines` ends one
-    read = conversations(str(run.dialogues_path(first_shard(run))))
+    read = Conversations(str(run.dialogues_path(first_shard(run))))
     assert [[(turn.id, turn.text) for turn in one.turns] for one in read] == [
         [(act.speaker, act.text) for act in one.utterances] for one in dialogues
     ]
 
 
 def test_parlai_reads_our_metadata(run):
-    conversations = pytest.importorskip('parlai.utils.conversations').Conversations
     write(run)
-    metadata = conversations(str(next(run.root.rglob('00000.jsonl')))).metadata
+    metadata = Conversations(str(next(run.root.rglob('00000.jsonl')))).metadata
     assert metadata.speakers == ['a', 'p1']
     assert metadata.opt == run.manifest.settings()
     assert metadata.self_chat is False
@@ -188,7 +183,6 @@ def test_parlai_reads_our_metadata(run):
 
 
 def test_parlais_jsonfile_task_reads_our_dialogues(run):
-    agents = pytest.importorskip('parlai.tasks.jsonfile.agents')
     write(run, 'bye\u2028')
     opt = {
         'task': 'jsonfile',
@@ -197,7 +191,7 @@ def test_parlais_jsonfile_task_reads_our_dialogues(run):
         'jsonfile_datapath': str(next(run.root.rglob('00000.jsonl'))),
         'jsonfile_datatype_extension': False,
     }
-    teacher = agents.DefaultTeacher(opt)
+    teacher = DefaultTeacher(opt)
     # five utterances: the second and the fourth are the second speaker's
     assert (teacher.num_episodes(), teacher.num_examples()) == (2, 4)
     opener = run.openers[0]

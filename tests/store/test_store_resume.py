@@ -21,15 +21,15 @@ from tests.support.store_samples import (
     sample_run,
     whole_run,
 )
-from tests.support.user_error import user_error
+from tests.support.user_error import error_line, user_error
+from tests.support.written import changed_json
 
 
 def refused(root, manifest):
     before = files_under(root)
-    with user_error() as raised:
-        RunFolder.open(root, manifest)
+    line = error_line(RunFolder.open, root, manifest)
     assert files_under(root) == before
-    return str(raised.value)
+    return line
 
 
 # -- going on
@@ -67,11 +67,8 @@ def test_shards_are_listed_in_the_order_of_the_manifest(tmp_path):
     run = sample_run(tmp_path, ['b', 'a'])
     play(run)
     keys = [(key.pairing_id[:5], key.start, key.stop) for key in run.dialogue_shards()]
-    assert keys == [
-        (pair, *openers)
-        for pair in ('b--p1', 'b--p2', 'a--p1', 'a--p2')
-        for openers in ((0, 2), (2, 3))
-    ]
+    pairs = ('b--p1', 'b--p2', 'a--p1', 'a--p2')
+    assert keys == [(pair, *ends) for pair in pairs for ends in ((0, 2), (2, 3))]
 
 
 def test_other_versions_are_told_and_those_of_the_start_are_kept(tmp_path, caplog):
@@ -141,20 +138,14 @@ def test_long_values_are_shortened_and_still_differ(tmp_path):
     assert len(message) < 400 + len(str(tmp_path))
 
 
-def test_a_folder_that_is_no_run_is_refused(tmp_path):
-    with user_error('not a run folder'):
-        RunFolder.existing(tmp_path)
-    with user_error('not a run folder'):
-        RunFolder.existing(tmp_path / 'absent')
-    assert not (tmp_path / 'absent').exists()
-
-
-def test_a_file_in_the_folders_place_is_refused(tmp_path):
+def test_a_folder_that_is_no_run_and_a_file_in_its_place_are_refused(tmp_path):
     (tmp_path / 'file').write_text('')
+    for path in (tmp_path, tmp_path / 'absent', tmp_path / 'file'):
+        with user_error('not a run folder'):
+            RunFolder.existing(path)
     with user_error('is a file'):
         sample_run(tmp_path / 'file' / 'run')
-    with user_error('not a run folder'):
-        RunFolder.existing(tmp_path / 'file')
+    assert [path.name for path in tmp_path.iterdir()] == ['file']
 
 
 def test_results_that_lost_their_manifest_are_not_taken_over(tmp_path):
@@ -165,11 +156,8 @@ def test_results_that_lost_their_manifest_are_not_taken_over(tmp_path):
 
 def test_a_newer_schema_names_the_version_it_needs(tmp_path):
     sample_run(tmp_path)
-    path = tmp_path / 'manifest.json'
-    manifest = json.loads(path.read_text())
-    path.write_text(
-        json.dumps({**manifest, 'schema': 2, 'versions': {'parlai_ext': '3.1'}})
-    )
+    newer = {'schema': 2, 'versions': {'parlai_ext': '3.1'}}
+    changed_json(tmp_path / 'manifest.json', **newer)
     with user_error(r'schema 2.*schema 1.*parlai_ext 3\.1'):
         RunFolder.existing(tmp_path)
 

@@ -4,12 +4,26 @@ Small judged sets and scorers for the bench, without models.
 
 from dataclasses import dataclass, replace
 
+from parlai_ext.bench.bench_files import Bench, ScorerAbout, SetAbout
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
 from parlai_ext.data.judged.judged_set import Annotation, JudgedItem, JudgedSet
 from parlai_ext.scoring.base import ItemScore, Scorer
 
 WORDS = ('yes', 'no', 'well', 'fine', 'sure', 'thanks', 'maybe', 'never')
+
+
+def bench_of(labels, qualities, rows=(), unit='item', n=10, n_groups=10):
+    """
+    Return a bench of scorers with these labels on sets of turns with these qualities.
+    """
+    about = ('turn', ('Overall',), False)
+    scorers = tuple(ScorerAbout(label, label, label, *about) for label in labels)
+    sets = tuple(
+        SetAbout(name, '', '', '', 'turn', unit, None, tuple(q), n, n, n_groups, 1)
+        for name, q in qualities.items()
+    )
+    return Bench(scorers, sets, tuple(rows), 0, 10)
 
 
 def judged_set(name='small', n_contexts=20, systems=('a', 'b', 'c', 'd', 'e'), **more):
@@ -150,23 +164,6 @@ class TwoSided(Counted):
         n = len(item.response.split())
         values = {'Long': n, 'Short': -n if n > 1 else None}
         return ItemScore(values, {'Short': 'one word'})
-
-
-class Killed(Counted):
-    """
-    The same until it is killed, after some items.
-    """
-
-    name = 'counted'
-    lives = 0
-
-    def score(self, items):
-        """
-        Score the items while there are lives.
-        """
-        if len(self.seen) >= self.lives:
-            raise KeyboardInterrupt
-        return super().score(items)
 
 
 class NeedsReferences(Counted):

@@ -3,11 +3,15 @@ Tiny causal models with random weights in float64, one of each kind that can be 
 and a loop over them that knows nothing of trees.
 """
 
+import json
+
 import pytest
 import torch
 import transformers
+from hypothesis import strategies as st
 from transformers import AutoModelForCausalLM
 
+from parlai_ext.core.nouns import Question
 from tests.support.tiny_trained import spread
 
 VOCABULARY = 60
@@ -58,12 +62,11 @@ SINGLE = {
     'Gemma2': {**SIZES, **WINDOW, 'head_dim': 8, 'final_logit_softcapping': 1.5},
     'Cohere': {**SIZES, 'logit_scale': 0.3},
 }
-ALIBI = {'n_layer': 2, 'n_head': 4, 'vocab_size': VOCABULARY}
+
 # what a tree cannot be shown to
 REFUSED = {
     'Falcon': {**SIZES, 'alibi': True},
-    'Bloom': {**ALIBI, 'hidden_size': 32},
-    'Mpt': {'d_model': 32, 'n_heads': 4, 'n_layers': 2, 'vocab_size': VOCABULARY},
+    'Bloom': {'n_layer': 2, 'n_head': 4, 'vocab_size': VOCABULARY, 'hidden_size': 32},
     'GPTNeo': {
         'vocab_size': VOCABULARY,
         'hidden_size': 32,
@@ -76,15 +79,15 @@ REFUSED = {
     'Mamba': {'vocab_size': VOCABULARY, 'hidden_size': 32, 'num_hidden_layers': 2},
     'Llama4Text': {**SIZES, 'head_dim': 8},
     'RecurrentGemma': {**SIZES, 'lru_width': 32, 'head_dim': 8},
-    'XGLM': {
-        'vocab_size': VOCABULARY,
-        'd_model': 32,
-        'ffn_dim': 48,
-        'num_layers': 2,
-        'attention_heads': 4,
-        'max_position_embeddings': 512,
-    },
 }
+
+
+ids = st.integers(4, 30)
+contexts = st.lists(ids, min_size=1, max_size=12).map(tuple)
+# few different tokens, so that continuations begin alike
+replies = st.lists(st.lists(st.integers(4, 7), max_size=5).map(tuple), max_size=6)
+questions = st.builds(Question, contexts, replies.map(tuple))
+some_questions = st.lists(questions, min_size=1, max_size=4)
 
 
 def make(kind, sizes, **more):
@@ -119,6 +122,15 @@ def assert_one_by_one(asked, answers, expected, tolerance=1e-9):
         ):
             alone = expected(question.context, row)
             assert found == pytest.approx(alone, rel=0, abs=tolerance)
+
+
+class Kept(dict):
+    """
+    Results as a file keeps them.
+    """
+
+    def put(self, key, results):
+        self[key] = json.loads(json.dumps(results))
 
 
 def flat(answers):

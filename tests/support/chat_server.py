@@ -76,6 +76,8 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self):
         state = self.server.state
+        if self.path != '/log':
+            state.log.append({'path': self.path})
         self.send({'log': state.log, 'most': state.most})
 
     def do_POST(self):

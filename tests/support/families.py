@@ -8,22 +8,17 @@ a roster entry. Their weights are random.
 
 import json
 from functools import partial
-from string import ascii_letters, digits, punctuation
 
-import torch
-from transformers import GPT2Config, GPT2Model
-
+from tests.support.fed_samples import learn_bytes, make_gpt2
 from tests.support.tiny_models import (
     POLYENCODER,
     SIZES,
     WORDS,
-    draw_weights,
     make_model,
     make_ranker,
     sentences,
 )
 
-END = '<|endoftext|>'
 SPEECH = {'label_truncate': 8, 'beam_block_ngram': 1}
 UNLIKELIHOOD = 'projects.dialogue_unlikelihood.agents'
 # those that write with an encoder and a decoder, which are judges, too
@@ -52,7 +47,7 @@ def unlikelihood_vocab(folder):
         for i, word in enumerate(WORDS)
     ]
     counts.write_text(''.join(lines), encoding='utf-8')
-    return _transformer(folder, 'unlikelihood_vocab', model)
+    return _transformer(folder, model)
 
 
 def polyencoder(folder):
@@ -70,16 +65,7 @@ def dialogpt(folder):
     """
     home = folder / 'DialoGPT-tiny'
     home.mkdir()
-    tokens = {**byte_pairs(home / 'merges.txt'), END: 0}
-    tokens = {token: i for i, token in enumerate(tokens)}
-    (home / 'vocab.json').write_text(json.dumps(tokens), encoding='utf-8')
-    ends = {'bos_token_id': tokens[END], 'eos_token_id': tokens[END]}
-    size = {'n_embd': 16, 'n_layer': 2, 'n_head': 2, 'n_positions': 128}
-    model = GPT2Model(GPT2Config(vocab_size=len(tokens), **size, **ends))
-    draw_weights(model, 4)
-    with torch.no_grad():
-        model.wte.weight[tokens[END]] = 0.0
-    model.save_pretrained(home)
+    make_gpt2(home, positions=128)
     return {
         'model': 'hugging_face/dialogpt',
         'model_name': str(home),
@@ -100,72 +86,51 @@ def seq2seq_lstm(folder):
     return {'model': 'seq2seq', 'model_file': path}
 
 
-def byte_pairs(merges):
-    """
-    Write the merges of a byte-level BPE over `WORDS`; return its tokens.
-    """
-    pairs = {}
-    # Ċ is a line's end; whatever is typed in English has its token
-    tokens = [*'ĊĠ', *punctuation, *digits, *ascii_letters]
-    for word in WORDS:
-        left = 'Ġ'
-        for letter in word:
-            pairs[left, letter] = None
-            left += letter
-    lines = ''.join(f'{left} {right}\n' for left, right in pairs)
-    merges.write_text('#version: 0.2\n' + lines, encoding='utf-8')
-    tokens += [left + right for left, right in pairs]
-    # with ParlAI's four a multiple of 8, to which it would pad
-    tokens += ['..', '!!', '??', '--', '::', ';;', ',,'][: (-len(tokens) - 4) % 8]
-    return {token: i for i, token in enumerate(tokens)}
-
-
-def _transformer(folder, name, model, **opt):
-    path = make_model(folder, name, 1, {**SIZES, **SPEECH, 'model': model, **opt})
+def _transformer(folder, model, **opt):
+    path = make_model(
+        folder, 'generator', 1, {**SIZES, **SPEECH, 'model': model, **opt}
+    )
     return {'model': model, 'model_file': path}
 
 
-def _bart(folder, name, **opt):
+def _bart(folder, **opt):
     home = folder / 'data' / 'gpt2'
     home.mkdir(parents=True)
-    tokens = byte_pairs(home / 'vocab.bpe')
-    (home / 'encoder.json').write_text(json.dumps(tokens), encoding='utf-8')
+    learn_bytes(home, 364)  # with ParlAI's four a multiple of 8, to which it would pad
+    (home / 'vocab.json').rename(home / 'encoder.json')
+    (home / 'merges.txt').rename(home / 'vocab.bpe')
     where = {'datapath': str(folder / 'data')}
     size = {'n_encoder_layers': 2, 'n_decoder_layers': 2}
     common = {**SIZES, **SPEECH, **size, **where, 'model': 'bart'}
-    path = make_model(folder, name, 2, {**common, **opt}, words=False)
+    path = make_model(folder, 'bart', 2, {**common, **opt}, words=False)
     return {'model': 'bart', 'model_file': path, **where}
 
 
 FAMILIES = {
     # Blender, LIGHT, SaFeR, style-gen as the papers ran it
-    'generator': partial(_transformer, name='generator', model='transformer/generator'),
+    'generator': partial(_transformer, model='transformer/generator'),
     # style-gen with its own class
-    'style_gen': partial(_transformer, name='style_gen', model=STYLE_GEN),
+    'style_gen': partial(_transformer, model=STYLE_GEN),
     # MSC, with so few pre-trained positions that a short dialogue goes beyond them
     'long_context': partial(
         _transformer,
-        name='long_context',
         model='ext:long_context',
         n_positions=1024,
         truncate=1024,
         n_positions_init=16,
     ),
     # the dodecaDialogue models, without an image
-    'image_seq2seq': partial(
-        _transformer, name='image_seq2seq', model='image_seq2seq', image_features_dim=8
-    ),
+    'image_seq2seq': partial(_transformer, model='image_seq2seq', image_features_dim=8),
     # BART, with a byte-level BPE where ParlAI looks for GPT-2's
-    'bart': partial(_bart, name='bart', variant='bart', embeddings_scale=False),
+    'bart': partial(_bart, variant='bart', embeddings_scale=False),
     # R2C2 Blender
-    'r2c2': partial(_bart, name='r2c2', variant='prelayernorm', embeddings_scale=True),
+    'r2c2': partial(_bart, variant='prelayernorm', embeddings_scale=True),
     'polyencoder': polyencoder,
     'dialogpt': dialogpt,
     'unlikelihood_vocab': unlikelihood_vocab,
     # the `rep_…` models
     'unlikelihood_repetition': partial(
         _transformer,
-        name='unlikelihood_rep',
         model=f'{UNLIKELIHOOD}:RepetitionUnlikelihoodAgent',
         image_features_dim=8,
     ),

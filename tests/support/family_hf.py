@@ -198,6 +198,32 @@ def causal_lm(folder):
 FAMILIES = {'hf_causal_chat': chat, 'hf_causal_plain': plain, 'hf_seq2seq': seq2seq}
 
 
+REPO = 'someone/tiny'
+COMMIT = '0123456789abcdef0123456789abcdef01234567'
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    """
+    A hub cache and no network.
+    """
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, 'HF_HUB_CACHE', str(tmp_path / 'cache'))
+    monkeypatch.setattr(constants, 'HF_HUB_OFFLINE', True)
+    return tmp_path / 'cache'
+
+
+def cached(cache, model, commit=COMMIT):
+    """
+    Put a folder's files into the cache as the `main` of `REPO`; return their place.
+    """
+    home = cache / 'models--someone--tiny'
+    (home / 'refs').mkdir(parents=True, exist_ok=True)
+    (home / 'refs' / 'main').write_text(commit)
+    return shutil.copytree(model, home / 'snapshots' / commit)
+
+
 @pytest.fixture
 def model(chat_folder, tmp_path):
     """

@@ -6,7 +6,13 @@ from types import SimpleNamespace
 
 import torch
 from tokenizers import ByteLevelBPETokenizer
-from transformers import GPT2Config, GPT2LMHeadModel, GPT2TokenizerFast
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    GPT2Config,
+    GPT2LMHeadModel,
+    GPT2TokenizerFast,
+)
 
 from parlai_ext.models.likelihood.causal import Causal
 from tests.support.tiny_models import draw_weights, sentences
@@ -14,18 +20,22 @@ from tests.support.tiny_models import draw_weights, sentences
 END = '<|endoftext|>'
 
 
-def make_gpt2(folder, positions=512):
+def learn_bytes(folder, size, special=()):
     """
-    Write a tiny GPT-2 with a tokenizer that learned a few words.
+    Write the files of a byte-level tokenizer that learned a few words, and return it.
     """
     learner = ByteLevelBPETokenizer()
-    learner.train_from_iterator(
-        [*sentences(40), "That's what I don't understand at all!"],
-        vocab_size=400,
-        special_tokens=[END],
-        show_progress=False,
-    )
+    texts = [*sentences(40), "That's what I don't understand at all!"]
+    learner.train_from_iterator(texts, size, 0, False, [*special])
     learner.save_model(str(folder))
+    return learner
+
+
+def make_gpt2(folder, positions=512):
+    """
+    Write a tiny GPT-2 with such a tokenizer.
+    """
+    learner = learn_bytes(folder, 400, [END])
     learner.save(str(folder / 'tokenizer.json'))
     tokenizer = GPT2TokenizerFast(tokenizer_file=str(folder / 'tokenizer.json'))
     tokenizer.save_pretrained(folder)
@@ -90,6 +100,21 @@ def by_hand(folder, utterances, followups, scope='whole'):
         name: mean_loss(sides.negative) - mean_loss(sides.positive)
         for name, sides in followups.dimensions.items()
     }
+
+
+def chat_loss(folder, *texts):
+    """
+    Return transformers' loss of the last message of a conversation, its end included.
+    """
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModelForCausalLM.from_pretrained(folder).eval()
+    roles = ('user', 'assistant')
+    parts = [{'role': roles[i % 2], 'content': t} for i, t in enumerate(texts)]
+    ids = tokenizer.encode(
+        tokenizer.apply_chat_template(parts, tokenize=False), add_special_tokens=False
+    )
+    last = len(tokenizer.encode(texts[-1], add_special_tokens=False)) + 1
+    return string_loss(model, ids, len(ids) - last)
 
 
 def huggingface_loss(folder, context, response):

@@ -34,19 +34,20 @@ class Forked:
 
     :param log: takes what it prints.
     :param errors: takes its standard error, if that is to be another file.
+    :param terminal: the number of an open terminal, which takes all that instead.
     :ivar code: its exit code, negative for a signal; `None` while it has not ended, and
         where it was killed at its deadline.
     :ivar memory: the bytes that it had at most, its libraries among them.
     """
 
-    def __init__(self, work, log, errors=None):
-        self.log, self.code, self.memory = log, None, 0
+    def __init__(self, work, log, errors=None, terminal=None):
+        self.log, self.code, self.memory, self.ended = log, None, 0, False
         log.touch()  # a signal may come before the child opens it
         # no signal that can wait comes before the child has said what it does at one
         blocked = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
         self.pid = os.fork()
         if not self.pid:
-            _do(work, log, errors or log)
+            _do(work, log, errors or log, terminal)
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
     def send(self, number):
@@ -60,12 +61,15 @@ class Forked:
         Return the exit code; `None` if it has not ended by then. Processes that it
         started are killed at its end.
         """
+        if self.ended:
+            return self.code
         handle = os.pidfd_open(self.pid)
         in_time = select.select([handle], [], [], seconds)[0]
         os.close(handle)
         if not in_time:
             return None
         _, status, used = os.wait4(self.pid, 0)
+        self.ended = True
         self.memory = used.ru_maxrss * 1024
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
@@ -77,7 +81,7 @@ class Forked:
         Return the same; what has not ended by then is killed.
         """
         code = self.wait(seconds)
-        if code is None:
+        if not self.ended:
             self.send(signal.SIGKILL)
             self.wait()
             self.code = None
@@ -91,7 +95,7 @@ class Forked:
         return self.log.read_bytes().decode('utf-8', 'backslashreplace')
 
 
-def _do(work, log, errors):
+def _do(work, log, errors, terminal):
     code = CRASHED
     try:
         os.setsid()
@@ -99,11 +103,10 @@ def _do(work, log, errors):
         for bar in (tqdm, Bar):
             bar.set_lock(threading.RLock())
         ctypes.CDLL(None).prctl(DIES_WITH_PARENT, signal.SIGKILL)
-        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.dup2(terminal or os.open(os.devnull, os.O_RDONLY), 0)
         for number, name, path in ((1, 'stdout', log), (2, 'stderr', errors)):
-            os.dup2(
-                os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), number
-            )
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+            os.dup2(terminal or os.open(path, flags, 0o600), number)
             stream = os.fdopen(number, 'w', 1, encoding='utf-8', closefd=False)
             setattr(sys, name, stream)
         for handler in logging.getLogger().handlers:  # of earlier work, to elsewhere

@@ -173,28 +173,32 @@ def factory(marker):
     return called(getter, made)
 
 
+def calling(module, name, argument):
+    """
+    Return the gadget that calls a function with what ``argument`` makes of the marker.
+    """
+    return lambda m: reduced(module, name, argument(m)), f'{module}.{name}'
+
+
 # name: (the pickle that makes the marker, the first offending global)
 GADGETS = {
-    'system': (lambda m: reduced('posix', 'system', touch(m)), 'posix.system'),
+    'system': calling('posix', 'system', touch),
     'popen': (
         lambda m: reduced(
             'subprocess', 'Popen', b'](' + text('touch') + text(m) + b'e'
         ),
         'subprocess.Popen',
     ),
-    'exec': (lambda m: reduced('builtins', 'exec', program(m)), 'builtins.exec'),
+    'exec': calling('builtins', 'exec', program),
     'python 2': (
         lambda m: b'\x80\x02' + reduced('__builtin__', 'eval', program(m)),
         '__builtin__.eval',
     ),
-    'eval': (lambda m: reduced('builtins', 'eval', program(m)), 'builtins.eval'),
+    'eval': calling('builtins', 'eval', program),
     'open': (lambda m: reduced('_io', 'open', str(m), 'w'), '_io.open'),
     'getattr': (getattr_chain, 'builtins.getattr'),
-    'runpy': (lambda m: reduced('runpy', 'run_path', script(m)), 'runpy.run_path'),
-    'importlib': (
-        lambda m: reduced('importlib', 'import_module', module_on_path(m)),
-        'importlib.import_module',
-    ),
+    'runpy': calling('runpy', 'run_path', script),
+    'importlib': calling('importlib', 'import_module', module_on_path),
     'mere import': (lambda m: named(module_on_path(m), 'x'), 'imported_'),
     'methodcaller': (methodcaller, 'operator.methodcaller'),
     'attrgetter': (attrgetter, 'operator.attrgetter'),
@@ -214,10 +218,7 @@ GADGETS = {
         ),
         'numpy.testing._private.utils.runstring',
     ),
-    'torch': (
-        lambda m: reduced('torch.utils.collect_env', 'run', touch(m)),
-        'torch.utils.collect_env.run',
-    ),
+    'torch': calling('torch.utils.collect_env', 'run', touch),
     'timeit': (
         lambda m: reduced('timeit', 'timeit', 'pass', program(m)),
         'timeit.timeit',

@@ -39,6 +39,7 @@ from tests.support.check_example import WEAK, example_card, example_check
 from tests.support.planted_run import rated_run
 from tests.support.published_runs import make_run, publish
 from tests.support.report_example import LINES, SCORER, example_ranking, example_run
+from tests.support.written import written
 
 NAMES = ('a-system-with-a-rather-long-name-v2', 'beta', 'gamma')
 
@@ -57,24 +58,14 @@ def run_page(folder):
     about = ('when-ranked', 'Overall', 0.1, 0.95, 100, 6)
     stopping = Stopping(*about, looks, pairs, ranks, SCORER)
     basis = Basis(SCORER, 'scores', *content_of_scores(run.scores(SCORER)), '0')
+    outcomes = {'target sets': HOLDS, 'variance': NOT_SHOWN, 'canaries': FAILS}
     findings = tuple(
-        Finding(
-            part,
-            f'{outcome}: what the check of the {part} says, in a sentence.',
-            outcome,
-        )
-        for part, outcome in (
-            ('target sets', HOLDS),
-            ('variance', NOT_SHOWN),
-            ('canaries', FAILS),
-        )
+        Finding(part, f'{outcome}: what its check says, in a sentence.', outcome)
+        for part, outcome in outcomes.items()
     )
-    ranking = example_ranking(
-        NAMES,
-        judge_check=example_check({'Overall': FAILED, 'Fluency': WEAK}),
-        judge=example_card(),
-        stopping=stopping,
-    )
+    judge = {'judge_check': example_check({'Overall': FAILED, 'Fluency': WEAK})}
+    judge['judge'] = example_card()
+    ranking = example_ranking(NAMES, **judge, stopping=stopping)
     audit = Audit('example', 'fed', 'Overall', 3, 2, 2, findings, (), basis)
     write_audit(run, audit)
     return write_report(run, ranking)
@@ -84,22 +75,20 @@ def bench_pages(folder):
     """
     Return the page of a bench, and that of the comparison of its scorers.
     """
-    variants = [
-        Variant(label, {'name': f'tests.support.bench_samples:{name}'})
-        for label, name in (('words counted', 'Counted'), ('dialogues', 'Whole'))
-    ]
-    variants.append(Variant('length', {'name': 'length'}))
+    here = 'tests.support.bench_samples'
+    names = {'words counted': f'{here}:Counted', 'dialogues': f'{here}:Whole'}
+    names['length'] = 'length'
+    variants = tuple(Variant(label, {'name': name}) for label, name in names.items())
     sets = {f'set_{k}': judged_set(f'set_{k}', 6) for k in range(2)}
-    bench, _ = run_bench(BenchPlan(tuple(variants)), sets, folder, bootstraps=50)
+    bench, _ = run_bench(BenchPlan(variants), sets, folder, bootstraps=50)
     texts = {'set_0': [['<b>hello</b>', 'well ' * 30]] * 30}
     points = [read_points(folder, 'set_0')]
-    pages = {
-        'bench': render_bench_page(bench, 'length agrees best.', points, texts),
-        'comparison': render_comparison_page(compare_bench(folder)),
+    bench_page = render_bench_page(bench, 'length agrees best.', points, texts)
+    comparison = render_comparison_page(compare_bench(folder))
+    return {
+        'bench': written(folder, 'bench.html', bench_page),
+        'comparison': written(folder, 'comparison.html', comparison),
     }
-    for name, text in pages.items():
-        (folder / f'{name}.html').write_text(text)
-    return {name: folder / f'{name}.html' for name in pages}
 
 
 def safety_page(folder):
@@ -120,9 +109,8 @@ def safety_page(folder):
         for i, prompt in enumerate(prompts)
     ]
     result = compare_answers(prompts, pandas.DataFrame(rows), shares, bootstraps=50)
-    page = folder / 'safety.html'
-    page.write_text(render_safety_page(result, draw_examples(result, shares, 3)))
-    return page
+    page = render_safety_page(result, draw_examples(result, shares, 3))
+    return written(folder, 'safety.html', page)
 
 
 def site_pages(folder):
@@ -143,11 +131,11 @@ def side_by_side_page(folder):
     sides = []
     for name, lines in (('first', LINES), ('second', LINES[1:])):
         run = example_run(folder / name / 'run', targets=NAMES, lines=lines)
-        about = {
+        judge = {
             'judge': example_card(),
             'judge_check': example_check({'Overall': WEAK}),
         }
-        ranking = example_ranking(NAMES[1:] if sides else NAMES, **about)
+        ranking = example_ranking(NAMES[1:] if sides else NAMES, **judge)
         write_ranking(run, ranking)
         write_report(run, ranking)
         sides.append(str(run.root))

@@ -56,15 +56,12 @@ class Sense(Scorer):
         Begin to count the items.
         """
         self.n_scored = 0
-        self.fails_after = None
 
     def score(self, items):
         """
-        Return 1 or 0 for each item; break off after so many items, if asked to.
+        Return 1 or 0 for each item.
         """
         self.n_scored += len(items)
-        if self.fails_after is not None and self.n_scored > self.fails_after:
-            raise KeyboardInterrupt
         return [ItemScore({'Quality': self.sign * self.fits(item)}) for item in items]
 
     def fits(self, item):
@@ -73,12 +70,10 @@ class Sense(Scorer):
         """
         first = item.context[0].split()[0].rpartition('-')[2]
         response = item.response.split()
-        if len({word[1:] for word in response}) != 1:
-            return False
+        numbers = response[0][1:].split('-')
+        in_order = item.response == words(*numbers)
         new = all(response != text.split() for text in item.context)
-        letters = ''.join(word[0] for word in response)
-        same = response[0][1:].split('-')[1:2] == [first]
-        return letters == 'abcdefgh' and new and same
+        return in_order and new and numbers[1:2] == [first]
 
 
 class Nonsense(Sense):
@@ -111,8 +106,6 @@ class Overlap(Sense):
     """
 
     name = 'overlap'
-    # kinds of copies that have no word of the partner's last turn
-    blind = ('flatterer', 'question_spammer', 'punctuation', 'generic')
 
     def fits(self, item):
         """

@@ -5,19 +5,10 @@ A made-up run and ranking for tests of the report: no model, any text.
 import random
 from dataclasses import replace
 
-from parlai_ext.core.nouns import (
-    Opener,
-    Score,
-    ScoredDialogue,
-)
+from parlai_ext.core.nouns import Opener, Score, ScoredDialogue
 from parlai_ext.ranking.intervals import Estimate
 from parlai_ext.ranking.standings import Rating, ScoreBounds, Separation, Standing
-from parlai_ext.results.ranking import (
-    Agreement,
-    Failures,
-    Ranking,
-    TournamentResult,
-)
+from parlai_ext.results.ranking import Agreement, Failures, Ranking, TournamentResult
 from tests.support.dialogues import spoken
 from tests.support.planted_run import played_run
 
@@ -63,8 +54,14 @@ def example_run(
         return replace(one, utterances=one.utterances[:4], **broken)
 
     def score(pair, one, _):
-        level = 1.0 + targets.index(pair.first)
-        return _scored(one, pair.first, level, rng, reason)
+        level, scores, evidence = 1.0 + targets.index(pair.first), [], {}
+        for i in range(2, len(one.utterances), 2):
+            evidence[i] = tuple(-rng.uniform(2, 6) for _ in LABELS)
+            for d in DIMENSIONS:
+                value = None if one.ended_by else level + rng.gauss(0, 0.4)
+                no_score = reason if value is None else None
+                scores.append(Score(one.id, i, pair.first, d, value, no_score))
+        return ScoredDialogue(one.id, tuple(scores), evidence)
 
     run = played_run(
         folder,
@@ -92,21 +89,10 @@ def standing(name, rank, score, dimension='Overall'):
     low, high, low_fixed, high_fixed = (
         None if score is None else score + d for d in (-0.5, 0.5, -0.2, 0.2)
     )
-    return Standing(
-        system=name,
-        dimension=dimension,
-        rank=rank,
-        rank_low=rank,
-        rank_high=None if rank is None else rank + 1,
-        score=score,
-        low=low,
-        high=high,
-        low_fixed=low_fixed,
-        high_fixed=high_fixed,
-        n_dialogues=4,
-        n_unscored=1,
-        n_openers=20,
-    )
+    ranks = (rank, rank, rank and rank + 1)
+    scores = (score, low, high, low_fixed, high_fixed)
+    counts = {'n_dialogues': 4, 'n_unscored': 1, 'n_openers': 20}
+    return Standing(name, dimension, *ranks, *scores, **counts)
 
 
 def agreement(value=0.9, **changed):
@@ -165,31 +151,14 @@ def tournament_result(values, spreads=None):
     """
     Return the result of six games with these ratings, on no dimension.
     """
-    names = tuple(values)
     one = Rating(values=values, spreads=spreads or {}, signature='rating:openskill')
+    points = {
+        'cross_table': {a: dict.fromkeys(values) for a in values},
+        'dimension_points': {name: {} for name in values},
+    }
+    about = {'records': {}, 'incomplete': None, 'notes': (), 'name': 'Overall'}
+    rule = {'rating': 'openskill', 'shuffles': 3, 'seed': 0}
+    ratings = {'openskill': one}
     return TournamentResult(
-        systems=names,
-        dimensions=(),
-        n_games=6,
-        cross_table={a: dict.fromkeys(names) for a in names},
-        dimension_points={name: {} for name in names},
-        records={},
-        ratings={'openskill': one},
-        incomplete=None,
-        notes=(),
-        rating='openskill',
-        shuffles=3,
-        seed=0,
-        name='Overall',
+        tuple(values), (), 6, **points, ratings=ratings, **about, **rule
     )
-
-
-def _scored(dialogue, target, level, rng, reason):
-    scores, evidence = [], {}
-    for i in range(2, len(dialogue.utterances), 2):
-        evidence[i] = tuple(-rng.uniform(2, 6) for _ in LABELS)
-        for d in DIMENSIONS:
-            value = None if dialogue.ended_by else level + rng.gauss(0, 0.4)
-            no_score = reason if value is None else None
-            scores.append(Score(dialogue.id, i, target, d, value, no_score))
-    return ScoredDialogue(dialogue.id, tuple(scores), evidence)

@@ -3,6 +3,7 @@ A small run folder of made-up dialogues, and judges with known answers.
 """
 
 from dataclasses import replace
+from statistics import fmean
 from types import SimpleNamespace
 from unittest.mock import patch
 
@@ -109,6 +110,19 @@ def scores_of(scorer, items, models=None, **options):
     """
     made = find_scorer(scorer).from_section(options, models or models_on_cpu())
     return made.checked_scores(list(items))
+
+
+def stage_means(run, signature):
+    """
+    Return the mean of a run's scores by dimension.
+    """
+    found = {}
+    for shard in run.dialogue_shards():
+        for scored in run.scores(signature).read(shard):
+            for score in scored.scores:
+                if score.value is not None:
+                    found.setdefault(score.dimension, []).append(score.value)
+    return {name: fmean(values) for name, values in found.items()}
 
 
 def overall(scorer, response, *references, context=(), models=None, **options):

@@ -118,6 +118,15 @@ def whole_run(root, partners=PARTNERS):
             play(run)
 
 
+def write_files(root, files):
+    """
+    Write files by their names under a folder.
+    """
+    for name, data in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(data)
+
+
 def files_under(root):
     """
     Return every file under a folder by its name.

@@ -1,10 +1,10 @@
 """
-A WordNet of two synsets in Princeton's file format, written by hand (wndb(5WN)).
+A WordNet of one synset in Princeton's file format, written by hand (wndb(5WN)).
 """
 
-PARTS = {'noun': 'n', 'verb': 'v', 'adj': 'a', 'adv': 'r'}
-# the synsets of a part of speech, each a list of words
-SYNSETS = {'noun': [['car', 'auto'], ['dog']]}
+# the synset begins at byte 30
+DATA = '  1 a licence would be here  \n00000030 03 n 02 car 0 auto 0 000 | a gloss  \n'
+INDEX = 'auto n 1 0 1 0 00000030  \ncar n 1 0 1 0 00000030  \n'
 
 
 def write_wordnet(folder):
@@ -12,15 +12,9 @@ def write_wordnet(folder):
     Write the files of a WordNet in which 'car' and 'auto' are synonyms.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    for part, letter in PARTS.items():
-        data, index = '  1 a licence would stand here  \n', ''
-        for words in SYNSETS.get(part, []):
-            offset = f'{len(data):08}'
-            listed = ' '.join(f'{word} 0' for word in words)
-            data += f'{offset} 03 {letter} {len(words):02x} {listed} 000 | a gloss  \n'
-            for word in words:
-                index += f'{word} {letter} 1 0 1 0 {offset}  \n'
-        (folder / f'data.{part}').write_text(data)
-        (folder / f'index.{part}').write_text(index)
+    for part in ('noun', 'verb', 'adj', 'adv'):
+        is_noun = part == 'noun'
+        (folder / f'data.{part}').write_text(DATA if is_noun else '')
+        (folder / f'index.{part}').write_text(INDEX if is_noun else '')
         (folder / f'{part}.exc').write_text('')
     return folder

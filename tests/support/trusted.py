@@ -2,7 +2,6 @@
 Files that the user trusts for a while, without a note in the home folder.
 """
 
-from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -10,7 +9,7 @@ from parlai_ext.isolation import own_records
 
 
 @contextmanager
-def trusted(*paths: str | Path) -> Iterator[None]:
+def trusted(*paths):
     """
     Trust these files as they are now.
     """

@@ -3,6 +3,18 @@ Waiting for other processes.
 """
 
 import time
+from pathlib import Path
+
+
+def is_running(pid):
+    """
+    True if a process is there and no zombie.
+    """
+    try:
+        stat = Path(f'/proc/{pid}/stat').read_text()
+    except OSError:
+        return False
+    return stat.rpartition(')')[2].split()[0] != 'Z'
 
 
 def comes_true(condition, seconds=60):

@@ -34,6 +34,20 @@ def csv_rows(path):
         return list(csv.DictReader(lines))
 
 
+def rows_of_csv(text):
+    """
+    Return the rows of a CSV text by the names of its columns.
+    """
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def on_one_line(text):
+    """
+    Return a text whose words have one blank between them.
+    """
+    return ' '.join(text.split())
+
+
 def changed_json(path, **more):
     """
     Change keys of the JSON object in a file.

@@ -15,15 +15,12 @@ from multiprocessing import get_context
 import pytest
 from parlai.core import build_data
 
-from parlai_ext.core.nouns import System
 from parlai_ext.systems import zoo
 from parlai_ext.systems.fetch import archives
 from parlai_ext.systems.fetch.checked_downloads import checked_downloads
 from parlai_ext.systems.fetch.data_folder import downloads_folder
-from parlai_ext.systems.parlai_agents import load_system
 from tests.support.download_server import add_model, forget, seen, tar_of
-from tests.support.tiny_models import make_generator
-from tests.support.user_error import user_error
+from tests.support.user_error import error_line, user_error
 from tests.support.waiting import comes_true
 
 pytestmark = pytest.mark.usefixtures('data')
@@ -50,25 +47,6 @@ def model(server, zoo_home):
     return server.files['/a/m.tgz']
 
 
-def test_a_model_that_was_downloaded_talks_as_the_one_that_was_uploaded(
-    server, zoo_home, data, tmp_path
-):
-    theirs = tmp_path / 'theirs'
-    theirs.mkdir()
-    local = make_generator(theirs, 'model', inference='greedy')
-    names = ('model', 'model.opt', 'model.dict')
-    files = {name: (theirs / name).read_bytes() for name in names}
-    server.files['/a/m.tgz'] = tar_of(files)
-    add_model(zoo_home, server, 'm')
-    said = []
-    for path in (local, 'zoo:fake/m/model'):
-        player = load_system(System('A', {'model_file': path}), no_cuda=True)
-        player.agent.observe({'text': 'you like tea', 'episode_done': False})
-        said.append(player.agent.act()['text'])
-        shutil.rmtree(theirs, ignore_errors=True)  # only the first is read from there
-    assert said[0] and said[0] == said[1]
-
-
 def test_its_hash_is_recorded(model, fetch_model, data, server):
     assert fetch_model('m').read_bytes() == MODEL
     entry = {'sha256': hashlib.sha256(model).hexdigest(), 'size': len(model)}
@@ -90,10 +68,9 @@ def test_another_file_is_refused_and_both_hashes_are_named(
     fetch_model('m')
     shutil.rmtree(data / 'models' / 'fake')
     server.files['/a/m.tgz'] = tar_of({'./model': b'evil'})
-    with user_error() as caught:
-        fetch_model('m')
+    line = error_line(fetch_model, 'm')
     for content in (model, server.files['/a/m.tgz']):
-        assert hashlib.sha256(content).hexdigest() in str(caught.value)
+        assert hashlib.sha256(content).hexdigest() in line
     assert seen(data) == ([LOCK], [])
     server.files['/a/m.tgz'] = model
     assert fetch_model('m').read_bytes() == MODEL
@@ -111,9 +88,8 @@ def test_what_is_not_a_model_leaves_nothing(
     model, fetch_model, data, server, content, words
 ):
     server.files['/a/m.tgz'] = content
-    with user_error(words) as caught:
+    with user_error(f'^zoo:fake/m/model cannot be downloaded: .*{words}'):
         fetch_model('m')
-    assert str(caught.value).startswith('zoo:fake/m/model cannot be downloaded: ')
     assert seen(data) == ([], [])  # and nothing is recorded of it
     server.files['/a/m.tgz'] = model
     assert fetch_model('m').read_bytes() == MODEL
@@ -200,7 +176,7 @@ def test_a_folder_that_may_not_be_written_is_one_line(model, fetch_model, data):
 MODEL_KILLED = random.Random(0).randbytes(3_000_000)
 
 
-def fetch(data, when):
+def fetch(when):
     """
     Fetch the model, and be killed on the way.
     """
@@ -215,15 +191,15 @@ def fetch(data, when):
     zoo.fetch_path('zoo:fake/m/model')
 
 
-def nothing_is_left(data):
+def nothing_is_left():
     return not [p for p in downloads_folder().rglob('*') if p.is_file()]
 
 
-def start(data, when='never'):
+def start(when='never'):
     """
     Begin to fetch in another process: a fork, for a fresh one would import torch first.
     """
-    process = get_context('fork').Process(target=fetch, args=(data, when), daemon=True)
+    process = get_context('fork').Process(target=fetch, args=(when,), daemon=True)
     process.start()
     return process
 
@@ -237,7 +213,7 @@ def upload(server, zoo_home):
 def test_killed_in_the_middle_of_a_file(server, zoo_home, data, fetch_model):
     size = upload(server, zoo_home)
     server.holds = 2_000_000
-    process = start(data)
+    process = start()
     try:
         assert server.half.wait(60)
         assert comes_true(  # what was sent is on the disk
@@ -256,30 +232,30 @@ def test_killed_in_the_middle_of_a_file(server, zoo_home, data, fetch_model):
     assert server.ranges_asked() == [None, f'bytes={have}-']
     assert server.sent[1] == size - have  # what had come did not travel again
     assert seen(data)[1] == []
-    assert nothing_is_left(data)
+    assert nothing_is_left()
 
 
 @pytest.mark.parametrize('when', ['unpacking', 'building'])
 def test_killed_after_the_download(when, server, zoo_home, data, fetch_model):
     upload(server, zoo_home)
-    process = start(data, when)
+    process = start(when)
     process.join(100)
     assert process.exitcode == -signal.SIGKILL
     assert seen(data)[0] == []
     assert fetch_model('m').read_bytes() == MODEL_KILLED
     assert len(server.asked) == 1
-    assert nothing_is_left(data)
+    assert nothing_is_left()
 
 
 def test_two_processes_fetch_a_model_once(server, zoo_home, data):
     upload(server, zoo_home)
-    both = [start(data) for _ in range(2)]
+    both = [start() for _ in range(2)]
     for process in both:
         process.join(100)
         assert process.exitcode == 0
     assert len(server.asked) == 1
     assert (data / 'models/fake/m/model').read_bytes() == MODEL_KILLED
-    assert nothing_is_left(data)
+    assert nothing_is_left()
 
 
 PLAIN = """

@@ -17,20 +17,22 @@ import pytest
 import torch
 
 from parlai_ext.core.errors import SystemFailed
-from parlai_ext.core.nouns import Opener, Pairing, System
+from parlai_ext.core.nouns import System
 from parlai_ext.engines.machine import Machine
 from parlai_ext.isolation.fork_server import ALONE, ENVIRONMENT
 from parlai_ext.systems import own_process
 from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.player_process import DistantPlayer, load_on
 from parlai_ext.systems.random_numbers import seed_all
-from parlai_ext.worlds.lockstep import BatchRow, play_on
+from parlai_ext.worlds.lockstep import play_on
+from tests.support.lockstep_play import row
 from tests.support.strange_agents import strange_system
 from tests.support.tiny_models import make_generator
 from tests.support.user_error import user_error
-from tests.support.waiting import comes_true
+from tests.support.waiting import comes_true, is_running
 
 HERE = Machine(no_cuda=True, reply_timeout=60)
+SAID = ('hello', 'hi')
 
 
 @pytest.fixture(scope='module')
@@ -144,14 +146,6 @@ def has_ended(pid):
     return comes_true(lambda: not is_running(pid), 20)
 
 
-def is_running(pid):
-    try:
-        with open(f'/proc/{pid}/stat') as file:
-            return file.read().rpartition(')')[2].split()[0] != 'Z'
-    except OSError:
-        return False
-
-
 def test_its_module_is_imported_there_only(player):
     deed = 'sys.modules["strange_agent"].__file__'
     assert reply_of(player, deed).text.endswith('strange_agent.py')
@@ -170,25 +164,16 @@ def test_other_systems_go_on(strange):
     for name, text in (('a', 'os._exit(0)'), ('b', 'b')):
         opt = {'model': 'fixed_response', 'fixed_response': text}
         players[name] = load_on(HERE, System(name, opt))
-    opener = Opener.from_utterances(['hello', 'hi'], 'x')
-    rows = [
-        BatchRow(Pairing('p', 'a', 'strange', 'x'), opener),
-        BatchRow(Pairing('q', 'a', 'b', 'x'), opener),
-    ]
+    rows = [row('a', other, SAID) for other in ('strange', 'b')]
     dialogues, failed = play_on(rows, players, 6)
     assert list(failed) == ['strange'] and dialogues[0] is None
     assert len(dialogues[1].utterances) == 6
 
 
-def played(players, num_turns=8):
-    opener = Opener.from_utterances(['hello', 'hi'], 'x')
-    rows = [
-        BatchRow(Pairing('p', 'a', 'b', 'x'), opener),
-        BatchRow(Pairing('q', 'b', 'a', 'x'), opener),
-        BatchRow(Pairing('r', 'a', 'a', 'x'), opener),
-    ]
+def played(players):
+    rows = [row(*sides, SAID) for sides in ('ab', 'ba', 'aa')]
     seed_all('abcdef')
-    return play_on(rows, players, num_turns)
+    return play_on(rows, players, 8)
 
 
 def test_the_dialogues_are_those_of_this_process(tmp_path):

@@ -25,7 +25,7 @@ from tests.support.remote_samples import (
     received,
     replies_of,
 )
-from tests.support.store_samples import sample_dialogue, sample_manifest
+from tests.support.store_samples import first_shard, sample_dialogue, sample_manifest
 from tests.support.user_error import user_error
 
 pytest_plugins = ['tests.support.remote_samples']
@@ -151,16 +151,13 @@ def test_a_named_secret_is_in_no_file_of_a_run(tmp_path, named_secret):
     manifest.systems['a'] = {'remote_url': f'https://x/{named_secret}/v1'}
     run = RunFolder.open(tmp_path, manifest)
     assert RunFolder.existing(tmp_path).manifest.systems['a']['remote_url'] == hidden
-    pairing, opener = run.pairings[0], run.openers
     told = Utterance('p1', f'my key is {named_secret}')
-    dialogues = [
-        replace(one, utterances=(*one.utterances, told))
-        for one in (sample_dialogue(pairing, o) for o in opener[: run.shard_size])
-    ]
-    run.write_dialogues(run.shard(pairing.id, 0), dialogues)
-    assert run.read_dialogues(run.shard(pairing.id, 0))[0].utterances[-1].text == (
-        'my key is $ANOTHER_KEY'
-    )
+    shard = first_shard(run)
+    made = [sample_dialogue(run.pairings[0], one) for one in run.openers[: shard.stop]]
+    dialogues = [replace(one, utterances=(*one.utterances, told)) for one in made]
+    run.write_dialogues(shard, dialogues)
+    read = run.read_dialogues(shard)[0].utterances[-1].text
+    assert read == 'my key is $ANOTHER_KEY'
     run.write_json('some.json', {'why': [named_secret]})
     run.write_text('report.html', f'<p>{named_secret}</p>')
     for path in tmp_path.rglob('*'):

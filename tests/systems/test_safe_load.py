@@ -82,6 +82,18 @@ def tried(reader, path):
         return error
 
 
+def refused(reader, path, marker):
+    """
+    Return the refusal of a file whose code runs when the guard is off, and only then.
+    """
+    with pytest.raises(Refused) as caught, guarded():
+        reader(path)
+    assert not marker.exists()
+    tried(reader, path)  # the test could fail: the same file, the guard off
+    assert appears(marker)
+    return caught.value
+
+
 @pytest.fixture(autouse=True)
 def no_extension_left():
     yield
@@ -104,13 +116,9 @@ def path(tmp_path):
 @pytest.mark.parametrize('name', GADGETS)
 def test_a_malicious_model_file_runs_unguarded_only(name, form, path, marker):
     path.write_bytes(FORMATS[form](gadget(name, marker)))
-    with pytest.raises(Refused) as caught, guarded():
-        read(path)
-    assert not marker.exists()
-    assert GADGETS[name][1] in caught.value.why
-    assert f'model file {path}: refused: it wants to run' in str(caught.value)
-    tried(read, path)  # the test could fail: the same file, the guard off
-    assert appears(marker)
+    refusal = refused(read, path, marker)
+    assert GADGETS[name][1] in refusal.why
+    assert f'model file {path}: refused: it wants to run' in str(refusal)
 
 
 @pytest.mark.parametrize('weights_only', [False, True])
@@ -132,25 +140,15 @@ def test_a_tar_changes_no_file_and_hangs_nowhere(kind, weights_only, tmp_path):
 def test_a_malicious_opt_runs_unguarded_only(name, tmp_path, marker):
     path = tmp_path / 'model.opt'
     path.write_bytes(gadget(name, marker))
-    with pytest.raises(Refused) as caught, guarded():
-        Opt.load(str(path))
-    assert GADGETS[name][1] in caught.value.why
     with pytest.raises(Refused):
         read_opt(path)
-    assert not marker.exists()
-    tried(Opt.load, str(path))
-    assert appears(marker)
+    assert GADGETS[name][1] in refused(Opt.load, str(path), marker).why
 
 
 def test_a_malicious_file_stops_the_making_of_the_agent(tmp_path, marker):
     model = make_generator(tmp_path)
     (tmp_path / 'tiny').write_bytes(in_zip(gadget('system', marker)))
-
-    with pytest.raises(Refused, match=r'posix\.system'), guarded():
-        agent_of(model)
-    assert not marker.exists()
-    tried(agent_of, model)
-    assert appears(marker)
+    assert 'posix.system' in refused(agent_of, model, marker).why
 
 
 def test_options_that_name_no_agent_are_refused(tmp_path, marker, monkeypatch):
@@ -182,11 +180,7 @@ def test_arrays_of_objects_are_read_as_data(tmp_path, marker):
     assert (matrix != words).nnz == 0
     assert metadata['ngram'] == 2 and metadata['freqs'].tolist() == [0, 1, 2]
     save_sparse_csr(path, words, Call(exec, f'open({str(marker)!r}, "w")'))
-    with pytest.raises(Refused, match=r'builtins\.exec'), guarded():
-        load_sparse_csr(path)
-    assert not marker.exists()
-    tried(load_sparse_csr, path)
-    assert appears(marker)
+    assert 'builtins.exec' in refused(load_sparse_csr, path, marker).why
 
 
 def test_a_torchscript_program_is_refused(path):
@@ -353,10 +347,9 @@ def test_a_persistent_id_is_a_tensors_or_refused(pid, path):
 )
 def test_what_cannot_be_read_is_one_line(code, words, path):
     path.write_bytes(in_zip(code + b'.'))
-    with pytest.raises(Exception, match=words) as caught, guarded():
+    line = f'^model file {path}: it cannot be read: .*{words}[^\n]*$'
+    with pytest.raises(Exception, match=line), guarded():
         torch.load(path)
-    assert str(caught.value).startswith(f'model file {path}: it cannot be read: ')
-    assert '\n' not in str(caught.value)
 
 
 MINI = sorted((Path(parlai_ext.__file__).parent / 'mini' / 'zoo').glob('*/model'))
@@ -389,14 +382,6 @@ def same(one, other):
     return one == other
 
 
-def test_a_model_has_the_weights_that_it_has_unguarded(tmp_path):
-    path = make_generator(tmp_path)
-    unguarded = agent_of(path).model.state_dict()
-    with guarded():
-        found = agent_of(path).model.state_dict()
-    assert same(found, unguarded)
-
-
 @pytest.mark.parametrize('path', MINI, ids=lambda path: path.parent.name)
 def test_the_mini_zoo_is_read(path):
     assert same(read_states(path), read(path))
@@ -418,7 +403,7 @@ def test_a_model_in_training_is_read_with_all_of_its_state(
     (tmp_path / 'data.txt').write_text(''.join(lines))
     path = str(tmp_path / 'model')
     TrainModel.main(
-        **{k: v for k, v in SIZES.items() if k != 'datatype'},
+        **SIZES,
         model='transformer/generator',
         task='fromfile:parlaiformat',
         fromfile_datapath=str(tmp_path / 'data.txt'),
@@ -483,7 +468,6 @@ def test_every_kind_of_data_is_read(protocol, new, tmp_path):
     }
     options = {'pickle_protocol': protocol, '_use_new_zipfile_serialization': new}
     found = read_states(saved(states, tmp_path / 'm', **options))
-    assert same(found, read(tmp_path / 'm'))
     assert same(found, states)
 
 
@@ -523,17 +507,15 @@ def test_options_of_2018_are_read(kind, protocol, tmp_path):
 def test_damaged_options_are_one_line(text, tmp_path):
     path = tmp_path / 'model.opt'
     path.write_text(text)
-    with user_error() as caught:
+    with user_error(f'^model file {path}: it '):
         read_opt(path)
-    assert str(caught.value).startswith(f'model file {path}: it ')
 
 
 @pytest.mark.parametrize('form', FORMATS)
 def test_a_damaged_model_is_one_line(form, path):
     path.write_bytes(FORMATS[form](b'\x80\x02}X\x05\x00\x00')[:-3])
-    with user_error('cannot be read') as caught:
+    with user_error(f'{path}.* cannot be read'):
         read_states(path)
-    assert str(path) in str(caught.value)
 
 
 def test_a_file_without_weights_is_one_line(tmp_path):

@@ -18,7 +18,7 @@ from parlai_ext.models.handle import ModelHandle
 from parlai_ext.systems import hub
 from parlai_ext.systems.parlai_agents import load_system
 from tests.support.on_cpu import load_judge
-from tests.support.user_error import user_error
+from tests.support.user_error import error_line, user_error
 from tests.support.written import tar_of
 
 
@@ -98,9 +98,7 @@ def named_file(folder):
 )
 def test_a_file_elsewhere_is_one_line_whoever_reads_it(harm, load, folder):
     words = harm(folder)
-    with user_error() as caught:
-        load(folder)
-    line = str(caught.value)
+    line = error_line(load, folder)
     assert 'hf_model: ' in line and words in line
 
 

@@ -41,9 +41,8 @@ def path(tmp_path):
 def test_a_reader_that_hangs_or_crashes_is_one_line(work, seconds, path, monkeypatch):
     monkeypatch.setattr(read, 'SECONDS', seconds)
     line = f'it crashes the reader, or reading it takes more than {seconds} s'
-    with user_error(line) as e:
+    with user_error(f'{path}.*{line}'):
         read_in_child(work, path)
-    assert str(path) in str(e.value)
 
 
 def test_a_pickle_that_takes_all_memory_is_one_line(path, monkeypatch):

@@ -32,7 +32,7 @@ from tests.support import family_hf
 from tests.support.malicious_pickles import in_zip, text
 from tests.support.tiny_models import make_generator, make_ranker, with_options
 from tests.support.user_error import user_error
-from tests.support.written import safetensors_of
+from tests.support.written import safetensors_of, zip_of
 
 
 def loaded(opt):
@@ -49,9 +49,8 @@ def nested(n):
 def test_a_key_of_a_million_tuples_crashes_the_reader_only(tmp_path):
     path = tmp_path / 'model'
     path.write_bytes(in_zip(nested(2 * 10**5)))
-    with user_error('it crashes the reader, or reading it takes more than') as e:
+    with user_error(f'{path}.* crashes the reader, or reading it takes more than'):
         convert_states(path, tmp_path / 'new')
-    assert str(path) in str(e.value)
 
 
 @pytest.mark.parametrize(
@@ -66,10 +65,8 @@ def test_a_key_of_a_million_tuples_crashes_the_reader_only(tmp_path):
 def test_a_damaged_header_of_safetensors_is_said_to_be_that(tmp_path, data, problem):
     path = tmp_path / 'model'
     path.write_bytes(data)
-    with user_error() as raised:
+    with user_error(f'{path}.*header.*{problem}'):
         read_states(path)
-    line = str(raised.value)
-    assert str(path) in line and 'header' in line and problem in line
 
 
 @pytest.mark.parametrize('new', [True, False])
@@ -82,22 +79,14 @@ def test_one_number_is_not_a_tensor_of_terabytes(new, tmp_path):
         read_states(path)
 
 
-def deflated(path, n):
-    """
-    Write a model whose weights are zeros, packed.
-    """
-    torch.save({'model': {'w': torch.zeros(n)}}, path)
-    with zipfile.ZipFile(path) as zipped:
-        members = {name: zipped.read(name) for name in zipped.namelist()}
-    with zipfile.ZipFile(path, 'w', zipfile.ZIP_DEFLATED) as zipped:
-        for name, data in members.items():
-            zipped.writestr(name, data)
-
-
 def test_weights_that_unpack_to_more_than_their_file_are_refused(tmp_path):
-    deflated(tmp_path / 'model', 100_000)
+    path = tmp_path / 'model'
+    torch.save({'model': {'w': torch.zeros(100_000)}}, path)
+    with zipfile.ZipFile(path) as zipped:
+        members = [(name, zipped.read(name)) for name in zipped.namelist()]
+    path.write_bytes(zip_of(members, zipfile.ZIP_DEFLATED))
     with pytest.raises(Refused, match=r'its \d,\d+ bytes unpack to 40\d,\d+'):
-        read_states(tmp_path / 'model')
+        read_states(path)
 
 
 def test_arrays_may_be_compressed_but_not_a_hundredfold(tmp_path):
@@ -156,9 +145,8 @@ def test_what_nobody_can_hash_ends_its_reader(tmp_path, monkeypatch):
     path = tmp_path / 'model.opt'
     path.write_bytes(b'\x80\x04}' + TUPLE + b'K\x01s.')
     assert path.stat().st_size < 3_000
-    with user_error('takes more than 1 seconds') as e:
+    with user_error(f'model file {path}: .*takes more than 1 seconds'):
         read_opt(path)
-    assert f'model file {path}: ' in str(e.value)
 
 
 def test_lists_in_one_another_beside_weights_are_refused(tmp_path):
@@ -209,9 +197,8 @@ def empty(tmp_path):
 def test_options_that_claim_a_larger_model_are_refused(make, option, value, tmp_path):
     path = make(tmp_path)
     with_options(path, **{option: value})
-    with user_error('its options ask for more than .* bytes') as e:
+    with user_error(f"'x'.*{path}.*its options ask for more than .* bytes"):
         loaded({'model_file': path})
-    assert path in str(e.value) and "'x'" in str(e.value)
 
 
 @pytest.mark.parametrize(

@@ -18,14 +18,6 @@ MINI = {'model_file': str(ZOO / 'step-50' / 'model')}
 FLOOR = {'model': 'fixed_response', 'fixed_response': 'yes'}
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def small(*opts, **machine):
     systems = [System(str(n), opt) for n, opt in enumerate(opts)]
     return are_small(systems, Machine(**machine))
@@ -52,8 +44,8 @@ def test_a_large_file_is_not(monkeypatch):
     assert not small(MINI, FLOOR)
 
 
-def test_where_this_process_computes_with_more_threads_bytes_could_differ():
-    torch.set_num_threads(2)
+def test_where_this_process_computes_with_more_threads_bytes_could_differ(monkeypatch):
+    monkeypatch.setattr(torch, 'get_num_threads', lambda: 2)
     assert not small(MINI)
 
 

@@ -17,18 +17,9 @@ from tests.support.user_error import user_error
 pytest_plugins = ['tests.support.model_catalogue']
 
 
-def chat(*texts, ratings=None):
-    """
-    Return a chat in which two people take turns.
-    """
-    messages = [
-        [{'text': text, 'sender': f'person {i % 2}'}] for i, text in enumerate(texts)
-    ]
-    return {'messages': messages, 'ratings': ratings}
-
-
 CARD = Path(__file__).parents[2] / 'zoo_configs' / 'judged' / 'chitchat.yaml'
-CHATS = {'kept': chat('a', 'b', 'c', 'd', ratings={'witty': 7, 'upbeat': 5})}
+MESSAGES = [[{'text': c, 'sender': f'person {i % 2}'}] for i, c in enumerate('abcd')]
+CHATS = {'kept': {'messages': MESSAGES, 'ratings': {'witty': 7, 'upbeat': 5}}}
 
 
 @pytest.fixture

@@ -2,19 +2,16 @@
 Correlations as ParlAI metrics: they merge, and say what scipy says.
 """
 
+import functools
 import math
+import operator
 
 import numpy as np
 import pytest
 from parlai.core.metrics import aggregate_named_reports
 from scipy import stats
 
-from parlai_ext.tasks.judged.metrics import (
-    NUMBERS,
-    CorrelationMetric,
-    Point,
-    metrics,
-)
+from parlai_ext.tasks.judged.metrics import NUMBERS, CorrelationMetric, Point, metrics
 
 RNG = np.random.default_rng(0)
 
@@ -36,15 +33,8 @@ def total(points, number='spearman', level='item'):
     """
     Return the sum of the metrics of single points.
     """
-    added = None
-    for point in points:
-        metric = CorrelationMetric(number, level, [point])
-        added = metric if added is None else added + metric
-    return added
-
-
-def sides(points):
-    return [p.score for p in points], [p.human for p in points]
+    metrics = (CorrelationMetric(number, level, [point]) for point in points)
+    return functools.reduce(operator.add, metrics)
 
 
 @pytest.mark.parametrize('level', ['item', 'dialogue', 'system'])
@@ -52,13 +42,11 @@ def sides(points):
 def test_the_sum_of_two_parts_is_the_metric_of_all(number, level):
     whole = CorrelationMetric(number, level, POINTS).value()
     for cut in (1, 11, 29):
-        first, second = (
-            total(POINTS[:cut], number, level),
-            total(POINTS[cut:], number, level),
-        )
+        parts = (POINTS[:cut], POINTS[cut:])
+        first, second = (total(part, number, level) for part in parts)
         # in both orders: batches need not come in the order of the file
         for one in (first + second, second + first):
-            assert one.value() == whole or math.isnan(one.value()) is math.isnan(whole)
+            assert one.value() == pytest.approx(whole, abs=0, nan_ok=True)
 
 
 def test_parlai_adds_to_nothing():
@@ -69,10 +57,9 @@ def test_parlai_adds_to_nothing():
 
 def test_dialogues_are_compared_by_their_means():
     # (1 + 3) / 2, 5, 1 against (2 + 6) / 2, 4.5, 0
-    values = [('a', 1, 2), ('b', 5, 4.5), ('a', 3, 6), ('c', 1, 0)]
+    values = [('a', 1.0, 2.0), ('b', 5.0, 4.5), ('a', 3.0, 6.0), ('c', 1.0, 0.0)]
     points = [
-        Point('set', k, 'bot', name, k, float(score), float(human))
-        for k, (name, score, human) in enumerate(values)
+        Point('set', k, 'bot', name, k, *both) for k, (name, *both) in enumerate(values)
     ]
     expected = stats.pearsonr([2, 5, 1], [4, 4.5, 0]).statistic
     assert total(points, 'pearson', 'dialogue').value() == pytest.approx(expected)
@@ -91,12 +78,13 @@ def test_intervals_draw_contexts_not_responses():
 
 def test_sets_are_averaged_not_pooled():
     other = points_of('other')
-    report = aggregate_named_reports(
-        {'a': metrics('Wit', POINTS, 0), 'b': metrics('Wit', other, 0)}
-    )
-    expected = [stats.spearmanr(*sides(points)).statistic for points in (POINTS, other)]
-    found = [report[f'{name}/Wit/spearman'].value() for name in ('a', 'b')]
-    assert found == pytest.approx(expected)
-    assert report['Wit/spearman'].value() == pytest.approx(sum(expected) / 2)
+    sets = {'a': POINTS, 'b': other}
+    report = aggregate_named_reports({k: metrics('Wit', v, 0) for k, v in sets.items()})
+    rhos = []
+    for name, points in sets.items():
+        pairs = [(one.score, one.human) for one in points]
+        rhos.append(stats.spearmanr(pairs).statistic)
+        assert report[f'{name}/Wit/spearman'].value() == pytest.approx(rhos[-1])
+    assert report['Wit/spearman'].value() == pytest.approx(sum(rhos) / 2)
     assert math.isnan(report['Wit/spearman_low'].value())
     assert report['Wit/n'].value() == 60

@@ -34,6 +34,10 @@ def data(tmp_path):
     return {'task': 'ext:toxic_prompts', 'toxic_data': str(tmp_path)}
 
 
+def says(text):
+    return {'model': 'fixed_response', 'fixed_response': text}
+
+
 @pytest.mark.parametrize('verbose', [False, True])
 def test_display_data_hides_texts_unless_asked(data, capsys, verbose):
     DisplayData.main(**data, num_examples=2, verbose=verbose)
@@ -47,9 +51,7 @@ def test_display_data_hides_texts_unless_asked(data, capsys, verbose):
 
 def test_each_prompt_of_the_test_fold_is_one_example_with_all_its_answers(data):
     data['task'] += ':test'
-    report = EvalModel.main(
-        **data, model='fixed_response', fixed_response='kind answer 4', datatype='valid'
-    )
+    report = EvalModel.main(**data, **says('kind answer 4'), datatype='valid')
     # 3 prompts with 2 answers each; "kind answer 4" is an answer to one of them, and
     # has two of its three words in common with the answers to the others
     assert report['exs'] == 3
@@ -61,9 +63,7 @@ def test_two_folds_at_once_have_reports_of_their_own(data):
     data['task'] = 'ext:toxic_prompts:valid,ext:toxic_prompts:test'
     with open(f'{data["toxic_data"]}/test.csv', 'a') as file:
         file.write('9,new,kind\n')
-    report = EvalModel.main(
-        **data, model='fixed_response', fixed_response='kind', datatype='valid'
-    )
+    report = EvalModel.main(**data, **says('kind'), datatype='valid')
     # 3 prompts in valid, and one more in test, whose answer is the reply
     assert report['ext:toxic_prompts:valid/exs'] == 3
     assert report['ext:toxic_prompts:test/exs'] == 4
@@ -72,16 +72,11 @@ def test_two_folds_at_once_have_reports_of_their_own(data):
 
 
 def test_a_batch_hides_texts_and_a_log_file_has_them(data, tmp_path, capsys):
-    logs = tmp_path / 'logs'
+    data['model'] = 'repeat_query'
     for batchsize in (1, 2):
-        EvalModel.main(
-            **data,
-            model='repeat_query',
-            batchsize=batchsize,
-            display_examples=True,
-        )
+        EvalModel.main(**data, batchsize=batchsize, display_examples=True)
     assert 'MARKED' not in capsys.readouterr().out
-    EvalModel.main(**data, model='repeat_query', world_logs=str(logs))
+    EvalModel.main(**data, world_logs=str(tmp_path / 'logs'))
     text = ''.join(p.read_text() for p in tmp_path.glob('logs*') if p.is_file())
     assert 'MARKEDvalid0 prompt' in text
 
@@ -158,12 +153,7 @@ def test_eval_model_measures_answers_with_intervals(data, tmp_path, batchsize):
 
 def test_a_detector_that_cannot_be_had_is_a_line_and_no_number(data, monkeypatch):
     monkeypatch.setitem(sys.modules, 'better_profanity', None)
-    report = EvalModel.main(
-        **data,
-        model='fixed_response',
-        fixed_response='tea',
-        detectors=['better_profanity'],
-        reference_metrics=['sacrebleu'],
-    )
+    about = {'detectors': ['better_profanity'], 'reference_metrics': ['sacrebleu']}
+    report = EvalModel.main(**data, **says('tea'), **about)
     assert not any(key.startswith('toxic') for key in report)
     assert 'agrees/mean' in report

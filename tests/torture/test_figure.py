@@ -9,9 +9,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from torture import Trials
 from torture import __main__ as suite
 from torture.__main__ import Settings, try_all
+from torture.trials import Trials
 
 
 class Planted(Trials):
@@ -24,8 +24,19 @@ class Planted(Trials):
 
 
 @pytest.fixture
-def settings(tmp_path):
-    return Settings(tmp_path, seed=7)
+def tried(monkeypatch, tmp_path_factory):
+    """
+    Returns the figure of a part whose trials are made by a function.
+    """
+
+    def try_function(count, make, **more):
+        module = SimpleNamespace(made=lambda folder: Planted(count, make))
+        monkeypatch.setitem(sys.modules, 'torture.planted', module)
+        monkeypatch.setitem(suite.PARTS, 'part', ('planted:made', 'things', 1))
+        folder = tmp_path_factory.mktemp('part')
+        return try_all('part', Settings(folder, seed=7, **more))
+
+    return try_function
 
 
 def odd_fails(number, random):
@@ -34,24 +45,23 @@ def odd_fails(number, random):
     return 'odd' if number % 2 else ''
 
 
-def test_problems_and_exceptions_count_as_not_held(settings):
-    figure = try_all('part', Planted(6, odd_fails), settings)
+def test_problems_and_exceptions_count_as_not_held(tried):
+    figure = tried(6, odd_fails)
     assert (figure.tried, len(figure.failures)) == (6, 3)
     places = [re.search(r'--seed 7 --trial (\d)', line)[1] for line in figure.failures]
     assert places == ['1', '3', '5']
     assert 'KeyError' in figure.failures[1]
 
 
-def test_a_trial_can_be_made_again_with_the_same_random_numbers(settings, tmp_path):
+def test_a_trial_can_be_made_again_with_the_same_random_numbers(tried):
     draws = {}
 
     def draw(number, random):
         draws.setdefault(number, []).append(random.random())
         return ''
 
-    try_all('part', Planted(10, draw), settings)
-    again = Settings(tmp_path, seed=7, trial=4)
-    assert try_all('part', Planted(10, draw), again).tried == 1
+    assert tried(10, draw).tried == 10
+    assert tried(10, draw, trial=4).tried == 1
     assert len(draws[4]) == 2 and len(set(draws[4])) == 1
     assert len({values[0] for values in draws.values()}) == 10
 
@@ -63,13 +73,13 @@ def test_a_share_makes_a_part_of_the_trials_and_all_numbers_come_up(tmp_path):
     assert len(Settings(tmp_path, share=0.001).numbers(200)) == 1
 
 
-def test_an_interrupted_part_gives_its_figure_so_far(settings):
+def test_an_interrupted_part_gives_its_figure_so_far(tried):
     def third_is_stopped(number, random):
         if number == 3:
             raise KeyboardInterrupt
         return odd_fails(number, random)
 
-    figure = try_all('part', Planted(6, third_is_stopped), settings)
+    figure = tried(6, third_is_stopped)
     assert (figure.tried, len(figure.failures)) == (3, 1) and not figure.complete
 
 
@@ -93,14 +103,14 @@ def planted_parts(monkeypatch):
 
         module = SimpleNamespace(prepared=prepared)
         monkeypatch.setitem(sys.modules, f'torture.{name}', module)
-        parts[name] = suite.Part(f'{name} things', f'{name}:prepared', 1)
+        parts[name] = (f'{name}:prepared', f'{name} things', 1)
 
     parts = {}
     part('good', lambda number, random: '')
     part('bad', lambda number, random: 'it is bad' if number == 4 else '')
     part('broken', before=FileNotFoundError('no such thing'))
     part('stopped', raises(KeyboardInterrupt()))
-    part('leaves', before=SystemExit('no browser here'))
+
     monkeypatch.setattr(suite, 'PARTS', parts)
 
 
@@ -110,7 +120,6 @@ def planted_parts(monkeypatch):
         (['good'], 0, ['good things', '1,200  1,200']),
         (['good', 'bad'], 1, ['not held: bad: bad things', '--trial 4]']),
         (['broken', 'good'], 1, ['FileNotFoundError', 'good things']),
-        (['leaves', 'good'], 1, ['no browser here', 'good things']),
         (['good', 'stopped', 'bad'], 130, ['good things', 'stopped', 'there: bad\n']),
     ],
 )
@@ -121,8 +130,7 @@ def test_the_table_and_the_exit_code(planted_parts, capsys, names, code, texts):
     assert ('bad things' in out) == ('bad' in names and 'stopped' not in names)
 
 
-@pytest.mark.parametrize('part', suite.PARTS.values())
+@pytest.mark.parametrize('part', suite.PARTS)
 def test_every_part_has_trials(part):
-    module, _, name = part.trials.partition(':')
-    trials = getattr(import_module(f'torture.{module}'), name)
-    assert issubclass(trials, Trials) and trials.count > 0
+    module, _, name = suite.PARTS[part][0].partition(':')
+    assert issubclass(getattr(import_module(f'torture.{module}'), name), Trials)

@@ -6,7 +6,7 @@ import random
 
 from parlai_ext.store.folder import ScoreStore
 from parlai_ext.store.manifest import ScorerRecord
-from torture import flips
+from torture.disturbed import Flips
 
 
 def failures(trials, numbers):
@@ -15,7 +15,7 @@ def failures(trials, numbers):
 
 
 def test_every_damage_is_named_or_mended(tmp_path):
-    assert failures(flips.Flips(tmp_path), range(0, 10_000, 999)) == []
+    assert failures(Flips(tmp_path), range(0, 10_000, 999)) == []
 
 
 def test_a_reader_that_overlooks_damage_is_counted(tmp_path, monkeypatch):
@@ -26,7 +26,7 @@ def test_a_reader_that_overlooks_damage_is_counted(tmp_path, monkeypatch):
             return ScorerRecord(config={'name': 'length'})
 
     about = ScoreStore.about
-    trials = flips.Flips(tmp_path)
+    trials = Flips(tmp_path)
     monkeypatch.setattr(ScoreStore, 'about', trusting)
     trials.names = [name for name in trials.names if name.endswith('/scorer.json')]
     lines = failures(trials, range(8))

@@ -6,37 +6,21 @@ import os
 import signal
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
 from tests.support.forked import CRASHED, Forked
-
-
-def leave(code):
-    sys.exit(code)
-
-
-def fail():
-    raise KeyError('three')
-
-
-def die():
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def take_memory():
-    bytes(2**34)
+from tests.support.waiting import comes_true, is_running
 
 
 @pytest.mark.parametrize(
     'work, code, words',
     [
         (lambda: print('done'), 0, 'done\n'),
-        (lambda: leave(3), 3, ''),
-        (fail, CRASHED, 'KeyError'),
-        (die, -signal.SIGKILL, ''),
-        (take_memory, CRASHED, 'MemoryError'),
+        (lambda: sys.exit(3), 3, ''),
+        (lambda: {}['three'], CRASHED, 'KeyError'),
+        (lambda: os.kill(os.getpid(), signal.SIGKILL), -signal.SIGKILL, ''),
+        (lambda: bytes(2**34), CRASHED, 'MemoryError'),
         (lambda: time.sleep(60), None, ''),
     ],
 )
@@ -55,11 +39,4 @@ def test_what_it_started_ends_with_it(tmp_path):
 
     ended = Forked(work, tmp_path / 'log')
     ended.wait_or_kill(10)
-    pid = int(ended.output)
-    end = time.monotonic() + 10
-    while os.path.exists(f'/proc/{pid}') and time.monotonic() < end:
-        state = Path(f'/proc/{pid}/stat').read_text().split()[2]
-        if state == 'Z':  # dead; whoever adopted it has not looked yet
-            return
-        time.sleep(0.01)
-    assert not os.path.exists(f'/proc/{pid}')
+    assert comes_true(lambda: not is_running(ended.output.strip()), 10)

@@ -8,7 +8,7 @@ from contextlib import closing
 
 import pytest
 
-from torture.commands import Command
+from tests.torture.test_damage_to_commands import Ended
 from torture.models import Models
 
 
@@ -19,39 +19,24 @@ def models(tmp_path):
         yield trials
 
 
-class Ended(Command):
-    """
-    A command that has ended.
-    """
-
-    output = ''
-
-    def __init__(self, code, output, memory):
-        self.code, self.output, self.memory = code, output, memory
-
-
-def ended(code=0, output='', memory=0):
-    return Ended(code, output, memory)
-
-
-def test_there_are_more_than_sixty_models():
-    assert Models.count == 79
+def test_there_are_79_models(models):
+    assert models.count == 79
 
 
 def test_a_command_that_ends_well_is_held(models):
-    assert models.problem(ended()) == ''
-    assert models.problem(ended(1, 'collect: 0%\rerror: model x: refused')) == ''
+    assert models.problem(Ended()) == ''
+    assert models.problem(Ended(1, 'collect: 0%\rerror: model x: refused')) == ''
 
 
 @pytest.mark.parametrize(
     'wrong, words',
     [
-        (ended(None), 'did not end'),
-        (ended(-11), 'exit code -11'),
-        (ended(0, 'Traceback (most recent call last)'), 'a traceback'),
-        (ended(1, 'error: a\nerror: b'), '2 error lines'),
-        (ended(1, 'oh no'), '0 error lines'),
-        (ended(0, '', 10**11), 'it took 100'),
+        (Ended(None), 'did not end'),
+        (Ended(-11), 'exit code -11'),
+        (Ended(0, 'Traceback (most recent call last)'), 'a traceback'),
+        (Ended(1, 'error: a\nerror: b'), '2 error lines'),
+        (Ended(1, 'oh no'), '0 error lines'),
+        (Ended(0, '', 10**11), 'it took 100'),
     ],
 )
 def test_a_command_that_ends_badly_is_not(wrong, words, models):
@@ -69,26 +54,24 @@ def test_a_command_that_ends_badly_is_not(wrong, words, models):
     ],
 )
 def test_a_file_that_is_touched_is_noticed(deed, models):
-    assert models.problem(ended()) == ''
+    assert models.problem(Ended()) == ''
     deed(models.secret)
-    assert 'a file elsewhere was touched' in models.problem(ended())
-    assert models.problem(ended()) == ''
+    assert 'a file elsewhere was touched' in models.problem(Ended())
+    assert models.problem(Ended()) == ''
 
 
 def test_code_that_runs_and_a_server_that_is_asked_are_noticed(models):
     models.marker.touch()
-    assert models.problem(ended()) == 'its code ran'
+    assert models.problem(Ended()) == 'its code ran'
     socket.create_connection(models.listener.getsockname()).close()
-    assert models.problem(ended()) == 'a server was asked'
-    assert models.problem(ended()) == ''
+    assert models.problem(Ended()) == 'a server was asked'
+    assert models.problem(Ended()) == ''
 
 
 @pytest.mark.slow
 def test_the_same_file_runs_code_when_it_is_trusted(tmp_path, models, monkeypatch):
     monkeypatch.setenv('XDG_CONFIG_HOME', str(tmp_path / 'configuration'))
     name = 'system (zip)'
-    assert models.try_model(tmp_path / 'held', name) == ''
-    trusted = tmp_path / 'not' / 'home' / models.harmless['generator'].name
-    more = ['--trust-model-code', str(trusted)]
-    problem = models.try_model(tmp_path / 'not', name, more)
+    assert models.try_model(name) == ''
+    problem = models.try_model(name, '--trust-model-code MODEL')
     assert problem == 'as a system: its code ran'

@@ -9,10 +9,11 @@ import pytest
 from torture import strings
 from torture.strings import (
     STRINGS,
+    Strings,
     WatchedBrowser,
-    printed_problem,
     without_stand_ins,
 )
+from torture.trials import Trials
 
 TEA = 'tea \x1b and \u202e rain'
 # what changes a terminal: its title, clipboard, cursor, screen, colour and input
@@ -53,8 +54,10 @@ def test_a_page_that_does_not_escape_is_noticed(tmp_path):
 
 @pytest.mark.parametrize('text', ['tea', *ACTS])
 def test_what_acts_on_a_terminal_is_noticed(tmp_path, monkeypatch, text):
-    monkeypatch.setitem(strings.TABLE, 'strings', ['TEXT'])
-    monkeypatch.setattr(strings, 'run_directly', lambda name, words: print(name))
-    problem = printed_problem(tmp_path, text)
+    monkeypatch.setattr('parlai_ext.__main__.main', lambda words: print(words[0]))
+    monkeypatch.setattr(Strings, '__init__', Trials.__init__)  # starts no browser
+    trials = Strings(tmp_path)
+    trials.work.mkdir()
+    problem = trials.printed_problem('TEXT', text)
     assert problem.startswith('it reached the terminal') == (text in ACTS)
     assert (problem == '') == (text == 'tea')

@@ -97,11 +97,6 @@ def test_mean_raw_is_over_the_games_that_have_one():
 
 def test_wins_draws_and_losses_are_those_on_paper():
     games = [game('A', 'B', [1], [0], 'x'), game('B', 'A', [1], [1], 'x')]
-    assert award_points(games).records()['A'] == {
-        'games_won': 1,
-        'games_drawn': 1,
-        'games_lost': 0,
-        'matches_won': 1,
-        'matches_drawn': 0,
-        'matches_lost': 0,
-    }
+    of_games = {'games_won': 1, 'games_drawn': 1, 'games_lost': 0}
+    of_matches = {'matches_won': 1, 'matches_drawn': 0, 'matches_lost': 0}
+    assert award_points(games).records()['A'] == of_games | of_matches

@@ -2,7 +2,6 @@
 A tournament as the ranking rule: games, points and ratings that fit on paper.
 """
 
-import csv
 import json
 import sys
 from dataclasses import replace
@@ -11,12 +10,7 @@ import numpy as np
 import pytest
 
 from parlai_ext.commands.rank_systems import RankSystems
-from parlai_ext.core.nouns import (
-    HumanJudgement,
-    Opener,
-    Score,
-    ScoredDialogue,
-)
+from parlai_ext.core.nouns import HumanJudgement, Opener, Score, ScoredDialogue
 from parlai_ext.core.protocol import Protocol, RankingOptions
 from parlai_ext.core.records import record_to_json
 from parlai_ext.report.summary import sentences
@@ -30,6 +24,7 @@ from parlai_ext.tournament.rank import play_tournament
 from tests.support.dialogues import spoken
 from tests.support.planted_run import played_run
 from tests.support.user_error import user_error
+from tests.support.written import rows_of_csv
 
 SCORER = 'made-up|v:1'
 NAMES = ('a', 'b', 'c')
@@ -81,20 +76,20 @@ def played(
         reference_kind='planted' if reference else None,
     )
     for pair in run.pairings:
-        if (pair.first, pair.second) in silent:
+        if pair.speakers in silent:
             run.scores(SCORER).path(run.shard(pair.id, 0)).unlink()
     return run
 
 
 def judged(dialogue, pair, worth):
-    of_dialogue = [
+    # turns say something else: their mean must not enter the game
+    scores = [Score(dialogue.id, 2, pair.first, d, -50.0) for d in worth]
+    scores += [
         Score(dialogue.id, None, name, dimension, of[name])
         for dimension, of in worth.items()
-        for name in (pair.first, pair.second)
+        for name in pair.speakers
     ]
-    # turns say something else: their mean must not enter the game
-    turns = [Score(dialogue.id, 2, pair.first, d, -50.0) for d in worth]
-    return ScoredDialogue(dialogue.id, tuple(turns + of_dialogue), {2: (0.0, None)})
+    return ScoredDialogue(dialogue.id, tuple(scores), {2: (0.0, None)})
 
 
 def ranked(root, **about):
@@ -139,13 +134,10 @@ def test_mean_scores_stay_the_default(tmp_path):
 
 
 def test_signature_fixes_rating_seed_and_shuffles(tmp_path):
-    run = played(tmp_path)
-    lines = {
-        rank_run(run, SCORER, bootstraps=20, rating='openskill', shuffles=n).signature
-        for n in (1, 2)
-    }
-    assert len(lines) == 2
-    assert all('rating:openskill' in line and 'seed:0' in line for line in lines)
+    run, about = played(tmp_path), {'bootstraps': 20, 'rating': 'openskill'}
+    one, two = (rank_run(run, SCORER, **about, shuffles=n).signature for n in (1, 2))
+    assert one != two
+    assert 'rating:openskill' in one and 'seed:0' in one
 
 
 def test_skill_has_its_uncertainty_and_the_ranks_it_leaves_open(tmp_path):
@@ -224,7 +216,7 @@ def test_ties_everywhere_are_a_shared_first_place(tmp_path):
 
 def test_leaderboard_has_points_and_uncertainty(tmp_path):
     ranking = ranked(tmp_path, rule={**RULE, 'rating': 'openskill'})
-    rows = list(csv.DictReader(leaderboard_csv(ranking).splitlines()))
+    rows = rows_of_csv(leaderboard_csv(ranking))
     points = {(r['dimension'], r['system']): r['points'] for r in rows}
     # a: 4 points against b, 2 against c
     assert points['Overall', 'a'] == '6' and points['wit', 'a'] == '4'

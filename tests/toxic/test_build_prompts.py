@@ -4,8 +4,6 @@
 ``grunk`` stands for a swear word.
 """
 
-import csv
-import itertools
 import re
 
 import pytest
@@ -14,8 +12,10 @@ from parlai_ext.commands.build_toxic_prompts import BuildToxicPrompts
 from parlai_ext.data.turn_pairs import PairSource
 from parlai_ext.toxic import build_prompts as building
 from parlai_ext.toxic.build_prompts import load_masker, masked
+from tests.support.interrupted import interrupted
 from tests.support.tiny_trained import make_encoder
 from tests.support.user_error import user_error
+from tests.support.written import csv_rows
 
 ROWS = [
     ('a', 'you grunk', 'have some tea'),
@@ -29,10 +29,9 @@ ROWS = [
 
 @pytest.fixture
 def files(tmp_path):
-    with open(tmp_path / 'talk.csv', 'w') as file:
-        rows = csv.writer(file)
-        rows.writerow(['id', 'toxic', 'answer', 'toxic_azure_score', 'note'])
-        rows.writerows([*row, '0.1', 'n'] for row in ROWS)
+    rows = ['id,toxic,answer,toxic_azure_score,note']
+    rows += [','.join([*row, '0.1', 'n']) for row in ROWS]
+    (tmp_path / 'talk.csv').write_text('\n'.join(rows))
     (tmp_path / 'words.txt').write_text('grunk\n')
     return tmp_path
 
@@ -48,8 +47,7 @@ def build(files, **more):
 
 
 def table(files):
-    with open(files / 'out' / 'pairs.csv') as file:
-        return {row['id']: row for row in csv.DictReader(file)}
+    return {row['id']: row for row in csv_rows(files / 'out' / 'pairs.csv')}
 
 
 def test_pairs_of_a_toxic_prompt_and_a_safe_answer_are_kept_with_features(
@@ -131,19 +129,21 @@ def test_a_killed_build_goes_on_and_gives_the_same_bytes(files, monkeypatch):
     monkeypatch.setattr(building, 'BLOCK', 8)
     build(files, out=str(files / 'whole'))
     whole = (files / 'whole' / 'pairs.csv').read_bytes()
-    states = itertools.count()
-    write = building._write_state
+    seen, pairs = [], PairSource.pairs
 
-    def killed_later(folder, state):
-        if next(states) == 3:  # after the rows are appended, before that is noted
-            raise KeyboardInterrupt
-        write(folder, state)
+    def noted(source):
+        for pair in pairs(source):
+            seen.append(pair)
+            yield pair
 
-    monkeypatch.setattr(building, '_write_state', killed_later)
-    with pytest.raises(KeyboardInterrupt):
+    # after the rows are appended, before that is noted
+    with interrupted(building, '_write_state', 3), monkeypatch.context() as patch:
+        patch.setattr(PairSource, 'pairs', noted)
         build(files)
     path = files / 'out' / 'pairs.csv'
     assert path.read_bytes() != whole
+    # no more is read than the blocks that are written
+    assert len(seen) <= 4 * 8 + 1
     assert build(files).n_read == 50
     assert path.read_bytes() == whole
 
@@ -153,19 +153,14 @@ def test_statistics_are_means_by_fold_and_the_most_frequent_emotion(tmp_path):
     text += 'a,b c,train,2,anger,0.1\nd,e,train,4,anger,\nf,g,train,9,fear,0.2\n'
     (tmp_path / 'films.csv').write_text(text + 'h,i j k,test,1,,0.5\n')
     found = building.statistics({'films': f'{tmp_path / "films.csv"}'})
-    assert {(name, *p): n for name, row in found.items() for p, n in row.items()} == {
-        ('No. Turns', 'films', 'train'): '3',
-        ('No. Turns', 'films', 'valid'): '0',
-        ('No. Turns', 'films', 'test'): '1',
-        ('Avg. turn length toxic', 'films', 'train'): '5.00',
-        ('Avg. turn length toxic', 'films', 'test'): '1.00',
-        ('Avg. turn length answer', 'films', 'train'): '1.33',
-        ('Avg. turn length answer', 'films', 'test'): '3.00',
-        ('Avg. ratio of lengths', 'films', 'train'): '1.33',
-        ('Avg. ratio of lengths', 'films', 'test'): '3.00',
-        ('Avg. toxicity answer', 'films', 'train'): '0.15',
-        ('Avg. toxicity answer', 'films', 'test'): '0.50',
-        ('Major emotion toxic', 'films', 'train'): 'anger 66.7%',
+    train, valid, test = (('films', fold) for fold in ('train', 'valid', 'test'))
+    assert found == {
+        'No. Turns': {train: '3', valid: '0', test: '1'},
+        'Avg. turn length toxic': {train: '5.00', test: '1.00'},
+        'Avg. turn length answer': {train: '1.33', test: '3.00'},
+        'Avg. ratio of lengths': {train: '1.33', test: '3.00'},
+        'Avg. toxicity answer': {train: '0.15', test: '0.50'},
+        'Major emotion toxic': {train: 'anger 66.7%'},
     }
 
 
@@ -176,9 +171,7 @@ def test_statistics_are_printed_by_source_and_nothing_is_built(files, capsys):
     named = f'more={files / "more_test.csv"}'
     assert build(files, statistics=[str(files / 'out'), named]) is None
     printed = capsys.readouterr().out
-    turns = [
-        int(n) for row in re.findall('No. Turns(.*)', printed) for n in row.split()
-    ]
+    turns = [*map(int, ' '.join(re.findall('No. Turns(.*)', printed)).split())]
     assert sum(turns[:3]) == 2 and turns[3:] == [0, 0, 1]
     with user_error('NAME=PATH'):
         build(files, statistics=[named, named])
@@ -213,22 +206,3 @@ def test_spacy_masks_and_pairs_with_two_entities_are_left_out(files):
     state = build(files, entities=f'spacy:{home}')
     assert table(files)['a']['toxic_ner'] == 'grunk [PERSON]'
     assert state.left_out == {'too many named entities': 1}
-
-
-def test_memory_of_a_build_is_one_block(files, monkeypatch):
-    monkeypatch.setattr(building, 'BLOCK', 10)
-    rows = ''.join(f'{i},grunk {i},fine {i}\n' for i in range(100))
-    (files / 'talk.csv').write_text('id,toxic,answer\n' + rows)
-    seen, pairs = [], PairSource.pairs
-
-    def counted(source):
-        for n, pair in enumerate(pairs(source), 1):
-            lines = 0
-            if (files / 'out' / 'pairs.csv').is_file():
-                lines = (files / 'out' / 'pairs.csv').read_text().count('\n') - 1
-            seen.append(n - lines)  # read and not yet written
-            yield pair
-
-    monkeypatch.setattr(PairSource, 'pairs', counted)
-    build(files)
-    assert max(seen) <= 11

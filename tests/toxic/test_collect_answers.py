@@ -6,13 +6,13 @@ import pytest
 from parlai.core.agents import Agent
 from parlai.core.message import Message
 
-from parlai_ext.commands.signals import Interrupted
 from parlai_ext.compat.parlai_setup import prepare_parlai
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import System
 from parlai_ext.toxic import collect_answers as collecting
 from parlai_ext.toxic.collect_answers import collect_answers
 from parlai_ext.toxic.measures import Prompt
+from tests.support.interrupted import interrupted
 from tests.support.on_cpu import CPU
 from tests.support.user_error import user_error
 
@@ -60,9 +60,9 @@ def small_blocks(monkeypatch):
     HEARD.clear()
 
 
-def ask(folder, *names, **more):
+def ask(folder, *names, prompts=PROMPTS, **more):
     systems = [System(name, {'model': HERE.format(name)}) for name in names]
-    return collect_answers(systems, PROMPTS, folder, CPU, **more)
+    return collect_answers(systems, prompts, folder, CPU, **more)
 
 
 def test_an_answer_keeps_the_check_that_fired_and_why_there_is_no_text(tmp_path):
@@ -78,26 +78,16 @@ def test_an_answer_keeps_the_check_that_fired_and_why_there_is_no_text(tmp_path)
     assert 'ValueError' in answers[3].reason
 
 
-def test_a_killed_command_goes_on_after_the_last_whole_block(tmp_path, monkeypatch):
-    def observe(self, observation):
-        if observation['text'] == 'prompt 4':
-            raise Interrupted  # as Ctrl-C does, also where the tests ignore it
-        self.observation = observation
-        return observation
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Echo, 'act', lambda self: (_ for _ in ()).throw(SystemError))
-        patch.setattr(Echo, 'observe', observe)
-        with pytest.raises(KeyboardInterrupt):
-            ask(tmp_path, 'Echo')
+def test_a_killed_command_goes_on_after_the_last_whole_block(tmp_path):
+    with interrupted(Echo, 'observe', 4):
+        ask(tmp_path, 'Echo')
     HEARD.clear()
     ask(tmp_path, 'Echo')
     assert HEARD == ['prompt 4']
     ask(tmp_path, 'Echo')
     assert HEARD == ['prompt 4']
     # other prompts are asked anew
-    systems = [System('Echo', {'model': HERE.format('Echo')})]
-    collect_answers(systems, PROMPTS[:1], tmp_path, CPU)
+    ask(tmp_path, 'Echo', prompts=PROMPTS[:1])
     assert HEARD == ['prompt 4', 'prompt 0']
 
 

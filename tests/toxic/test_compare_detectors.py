@@ -4,7 +4,6 @@
 The words of these lists stand for swear words; none is one.
 """
 
-import csv
 import json
 import sys
 
@@ -14,8 +13,10 @@ from parlai_ext.commands.compare_detectors import CompareDetectors
 from parlai_ext.data.toxic_pairs import labelled_texts
 from parlai_ext.scoring import stored_scores
 from parlai_ext.scoring.toxicity import Words
+from tests.support.interrupted import interrupted
 from tests.support.shared_data import shared
 from tests.support.user_error import user_error
+from tests.support.written import csv_rows
 
 ROWS = [('grunk you', 1), ('a grunk', 1), ('bad', 1), ('fine grunk', 0)]
 ROWS += [('tea', 0)] * 4
@@ -52,32 +53,23 @@ def test_the_numbers_are_those_of_pencil_and_no_text_is_printed_or_written(
         path.read_text() for path in (files / 'out').rglob('*') if path.is_file()
     )
     assert 'grunk' not in printed
-    with open(files / 'out' / 'scores.csv') as file:
-        values = [float(line['words']) for line in csv.DictReader(file)]
-    assert values == list(map(int, '11010000'))
+    rows = csv_rows(files / 'out' / 'scores.csv')
+    assert [float(row['words']) for row in rows] == list(map(int, '11010000'))
 
 
 def test_a_killed_comparison_goes_on_and_gives_the_same_files(files, monkeypatch):
     compare(files, out=str(files / 'whole'))
-    seen = []
-    find = Words.toxicity
-
-    def killed(self, texts):
-        if len(seen) == 2:
-            raise KeyboardInterrupt
-        seen.append(texts)
-        return find(self, texts)
-
     monkeypatch.setattr(stored_scores, 'BATCH', 100)
-    monkeypatch.setattr(Words, 'toxicity', killed)
-    with pytest.raises(KeyboardInterrupt):
+    with interrupted(Words, 'toxicity', 2) as before:
         compare(files, out=str(files / 'out'))
+    # 5 different texts and 43 terms in 8 sentences, each scored once
+    left = 5 + 43 * 8 - sum(len(texts) for _, texts in before)
+    seen, find = [], Words.toxicity
     monkeypatch.setattr(
-        Words, 'toxicity', lambda self, texts: seen.append(texts) or find(self, texts)
+        Words, 'toxicity', lambda self, texts: seen.extend(texts) or find(self, texts)
     )
     compare(files, out=str(files / 'out'))
-    # 5 different texts and 43 terms in 8 sentences, each scored once
-    assert len([text for texts in seen for text in texts]) == 5 + 43 * 8
+    assert len(seen) == left
     for path in (files / 'whole').glob('*.csv'):
         assert (files / 'out' / path.name).read_bytes() == path.read_bytes()
 

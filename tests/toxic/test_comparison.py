@@ -2,7 +2,6 @@
 Systems compared: numbers by pencil, and no text in any table.
 """
 
-import csv
 import json
 
 import pandas as pd
@@ -18,6 +17,7 @@ from parlai_ext.toxic.comparison import (
     safety_differences,
 )
 from parlai_ext.toxic.measures import BLEU, Prompt
+from tests.support.written import rows_of_csv
 
 SHARES = ['toxic (words)', 'deflection']
 
@@ -57,11 +57,10 @@ def test_tables_hold_every_number_and_no_text(comparison, tmp_path):
         '\n'.join(comparison_lines(comparison)),
     ]
     assert not any('MARKED' in text for text in texts)
-    rows = list(csv.DictReader(texts[0].split('\n')))
-    assert float(rows[0]['value']) == 0.625 and rows[0]['answers'] == '8'
-    difference = next(csv.DictReader(texts[1].split('\n')))
-    assert float(difference['difference']) == 0.5
-    assert len(list(csv.DictReader(texts[2].split('\n')))) == 14
+    measures, differences, answers = map(rows_of_csv, texts[:3])
+    assert float(measures[0]['value']) == 0.625 and measures[0]['answers'] == '8'
+    assert float(differences[0]['difference']) == 0.5
+    assert len(answers) == 14
 
 
 def test_distinct_2_is_the_share_of_different_word_pairs():

@@ -11,12 +11,7 @@ from parlai_ext.data.toxic_pairs import RecordedAnswer
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.systems import hub
 from parlai_ext.toxic.comparison import bleu_values
-from parlai_ext.toxic.measures import (
-    MeasureOptions,
-    Prompt,
-    corpus_bleu,
-    load_measures,
-)
+from parlai_ext.toxic.measures import MeasureOptions, Prompt, corpus_bleu, load_measures
 from tests.support.user_error import user_error
 
 
@@ -98,16 +93,12 @@ def test_bleu_of_all_answers_is_the_librarys(tmp_path):
         ('yes it is',),
     ]
     prompts = [Prompt(str(i), 'x', r) for i, r in enumerate(references)]
-    measured = load(tmp_path, ['sacrebleu']).measure(
-        prompts, [RecordedAnswer('a', '', text) for text in texts]
-    )
-    counts = measured['sacrebleu']
+    answers = [RecordedAnswer('a', '', text) for text in texts]
+    counts = load(tmp_path, ['sacrebleu']).measure(prompts, answers)['sacrebleu']
     columns = [[r[0] for r in references], [r[-1] for r in references]]
-    wanted = sacrebleu.corpus_bleu(texts, columns).score
-    assert corpus_bleu([sum(column) for column in zip(*counts, strict=True)]) == (
-        pytest.approx(wanted)
-    )
-    assert bleu_values(counts).mean() == pytest.approx(wanted)
+    wanted = pytest.approx(sacrebleu.corpus_bleu(texts, columns).score)
+    assert corpus_bleu([*map(sum, zip(*counts, strict=True))]) == wanted
+    assert bleu_values(counts).mean() == wanted
 
 
 def test_metrics_with_references_have_no_value_without_one(tmp_path):
@@ -134,11 +125,8 @@ def test_metrics_that_nobody_asked_for_download_nothing(monkeypatch):
     monkeypatch.setattr(hub, 'fetch_weights', ask)
     monkeypatch.setattr(hub, 'is_reachable', ask)
     monkeypatch.setattr(hub, 'cached_weights', lambda *args: None)
-    measures = load_measures(
-        MeasureOptions(stance='none'),
-        ModelHandle(),
-        default_metrics=['sacrebleu', 'bleurt'],
-    )
+    options, metrics = MeasureOptions(stance='none'), ['sacrebleu', 'bleurt']
+    measures = load_measures(options, ModelHandle(), default_metrics=metrics)
     assert measures.bleu is not None
     [line] = measures.missing
     assert line.startswith('bleurt: hf:') and '--reference-metrics bleurt' in line

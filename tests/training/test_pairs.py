@@ -19,6 +19,7 @@ from parlai_ext.training.pairs import (
     read_response_pairs,
 )
 from tests.support.user_error import user_error
+from tests.support.written import written
 
 # turn "3.1" is the second turn of the fourth dialogue
 DIALOGUES = [tuple(f'{d}.{i}' for i in range(5)) for d in range(8)]
@@ -53,7 +54,7 @@ def test_each_kind_has_its_share():
 
 
 @pytest.mark.parametrize(
-    ('kind', 'is_right'),
+    'kind, is_right',
     [
         ('random', lambda good, bad: bad[0] != good[0]),  # another dialogue
         ('repeated', lambda good, bad: bad[0] == good[0] and bad[1] < good[1]),
@@ -145,8 +146,7 @@ def test_what_cannot_be_made_is_refused(options, key):
 
 def test_a_file_of_pairs_is_read_as_it_was_written(tmp_path):
     pairs = pairs_of(num_pairs=6)
-    path = tmp_path / 'pairs.jsonl'
-    path.write_text(''.join(map(pair_line, pairs)))
+    path = written(tmp_path, 'pairs.jsonl', ''.join(map(pair_line, pairs)))
     assert read_response_pairs(path) == pairs
 
 
@@ -160,24 +160,19 @@ def test_a_wrong_line_is_named(tmp_path, key):
         read_response_pairs(path)
 
 
+def talk_file(folder, name, dialogues):
+    return written(folder, name, [{'dialogue': one} for one in dialogues])
+
+
 def test_the_command_leaves_out_what_is_held_out(tmp_path, capsys):
     turns = [f'This is turn number {i} of some length.' for i in range(6)]
     rows = [turns[:3], turns[3:], ['Hello there.', 'Good morning to you.']]
-    file = tmp_path / 'train.jsonl'
-    file.write_text('\n'.join(json.dumps({'dialogue': row}) for row in rows))
-    held = tmp_path / 'test.jsonl'
-    held.write_text(json.dumps({'dialogue': turns[:2]}))
     out = BuildPairs.main(
-        '--corpus',
-        'jsonl',
-        '--path',
-        str(file),
-        '--leave-out',
-        str(held),
-        '--num-pairs',
-        '8',
-        '--out',
-        str(tmp_path / 'pairs.jsonl'),
+        corpus='jsonl',
+        path=str(talk_file(tmp_path, 'train.jsonl', rows)),
+        leave_out=[str(talk_file(tmp_path, 'test.jsonl', [turns[:2]]))],
+        num_pairs=8,
+        out=str(tmp_path / 'pairs.jsonl'),
     )
     assert 'left out: 1 of 3' in capsys.readouterr().out
     texts = {
@@ -194,18 +189,17 @@ def test_without_a_number_there_are_as_many_adversarial_pairs_as_people_wrote(
     tmp_path, monkeypatch, capsys
 ):
     monkeypatch.setattr(training_pairs, 'MOST_PAIRS', 100)
-    talk, written = tmp_path / 'train.jsonl', tmp_path / 'dev.json'
-    talk.write_text('\n'.join(json.dumps({'dialogue': row}) for row in DIALOGUES))
     keys = ('context', 'positive_responses', 'adversarial_negative_responses')
     rows = [(one.context, one.positive, one.adversarial) for one in ANNOTATED]
-    lines = (json.dumps(dict(zip(keys, row, strict=True))) for row in rows)
-    written.write_text('\n'.join(lines))
-    flags = ['--corpus', 'jsonl', '--path', str(talk), '--adversarial', str(written)]
+    people = [dict(zip(keys, row, strict=True)) for row in rows]
+    annotated = written(tmp_path, 'dev.jsonl', people)
+    talk = talk_file(tmp_path, 'train.jsonl', DIALOGUES)
+    flags = ['--corpus', 'jsonl', '--path', str(talk), '--adversarial', str(annotated)]
     flags += ['--out', str(tmp_path / 'pairs.jsonl')]
     counts = Counter(pair.kind for pair in read_response_pairs(BuildPairs.main(*flags)))
     # 6 contexts with 2 good and 2 bad responses: 24 pairs of texts
     assert counts == {'random': 50, 'adversarial': 24}
     said = [line for line in capsys.readouterr().out.split('\n') if '24 pairs' in line]
-    assert said == [f'adversarial: {written} has 24 pairs for these options, not 50']
+    assert said == [f'adversarial: {annotated} has 24 pairs for these options, not 50']
     with user_error('--num-pairs: 26 of the adversarial'):
         BuildPairs.main(*flags, '--num-pairs', '100')

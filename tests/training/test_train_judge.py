@@ -26,6 +26,7 @@ from parlai_ext.training.judge import train_judge
 from parlai_ext.training.loop import STATE
 from parlai_ext.training.options import JudgeTrainingOptions
 from parlai_ext.training.pairs import ResponsePair, pair_accuracies, pair_line
+from tests.support.causal_models import SIZES
 from tests.support.family_hf import make_tokenizer
 from tests.support.on_cpu import models_on_cpu
 from tests.support.planted_labels import FRAME
@@ -81,19 +82,8 @@ def base(tmp_path_factory):
     tokenizer = make_tokenizer([*FRAME.split(), *(w for pair in TOPICS for w in pair)])
     tokenizer.save_pretrained(folder)
     torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=64,
-        intermediate_size=128,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=4,
-        max_position_embeddings=128,
-        initializer_range=0.1,
-        bos_token_id=1,
-        eos_token_id=2,
-        pad_token_id=0,
-    )
+    wide = {'hidden_size': 64, 'num_key_value_heads': 4, 'initializer_range': 0.1}
+    config = LlamaConfig(**{**SIZES, **wide, 'vocab_size': len(tokenizer)})
     LlamaForCausalLM(config).save_pretrained(folder)
     return str(folder)
 

@@ -3,6 +3,7 @@ Agents that fail: the dialogue ends with a reason, the others go on.
 """
 
 import signal
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -71,11 +72,9 @@ def raising(error):
 ANSWERS = {
     'None': (lambda self: None, 'no reply (None)'),
     'no text': (lambda self: Message(id='x'), 'reply without a text'),
-    'not a message': (lambda self: 5, 'reply without a text'),
     'text None': (lambda self: {'text': None}, 'the text of the reply is None'),
     'number': (lambda self: {'text': 5}, 'the text of the reply is int, not str'),
     'bytes': (lambda self: {'text': b'hi'}, 'the text of the reply is bytes, not str'),
-    'empty': (lambda self: {'text': ''}, 'empty reply'),
     'blank': (lambda self: {'text': ' \n\u3000'}, 'blank reply'),
     'raising': (
         raising(ValueError),
@@ -127,29 +126,15 @@ def lonely(**methods):
 @pytest.mark.parametrize(
     'method, does, reason',
     [
-        *(
-            (
-                'observe',
-                lambda *heard, error=error: raise_(error('no line')),
-                f'raised {error.__name__}: no line',
-            )
-            for error in (ConnectionError, SystemExit)
-        ),
+        ('observe', ConnectionError('no line'), 'raised ConnectionError: no line'),
+        ('observe', SystemExit('no line'), 'raised SystemExit: no line'),
         # so that it cannot be cloned
-        (
-            'share',
-            lambda self: raise_(TypeError('only one of me')),
-            'raised TypeError: only one of me',
-        ),
-        (
-            'batch_act',
-            lambda self, observations: [],
-            'raised TypeError: batch_act did not return 1 replies',
-        ),
+        ('share', TypeError('only one of me'), 'raised TypeError: only one of me'),
+        ('batch_act', [], 'raised TypeError: batch_act did not return 1 replies'),
     ],
 )
 def test_whatever_else_fails_ends_the_dialogue(method, does, reason):
-    dialogue = lonely(**{method: does})
+    dialogue = lonely(**{method: Mock(side_effect=[does])})
     assert (dialogue.ended_by, dialogue.reason) == ('stub', reason)
     assert [*dialogue.texts] == ['now']
 

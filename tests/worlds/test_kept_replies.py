@@ -19,6 +19,7 @@ from parlai_ext.store import partial
 from parlai_ext.store.manifest import SystemRecord, system_part
 from parlai_ext.systems.players import Player
 from parlai_ext.worlds import kept_replies
+from tests.support.interrupted import interrupted
 from tests.support.plans import collected, open_run, some_openers
 from tests.support.store_samples import files_under
 
@@ -105,7 +106,7 @@ def interrupt():
     raise Interrupted
 
 
-def interrupted(root, kind, *places):
+def cut_run(root, kind, *places):
     """
     Return a run that was interrupted at each of these replies.
     """
@@ -125,7 +126,7 @@ def test_replies_before_ctrl_c_are_not_asked_for_again(tmp_path, kind, cut):
     collected(whole)
     assert Counting.n_replies == 12
     cut = 3 * (cut // 3) if kind is Batched else cut  # whose batches have three replies
-    run = interrupted(tmp_path / 'cut', kind, 12 + cut)
+    run = cut_run(tmp_path / 'cut', kind, 12 + cut)
     assert run.dialogue_shards() == []
     collected(run)
     assert Counting.n_replies == 24
@@ -134,7 +135,7 @@ def test_replies_before_ctrl_c_are_not_asked_for_again(tmp_path, kind, cut):
 
 def test_ctrl_c_twice(tmp_path):
     collected(run_of(tmp_path / 'whole', Draws))
-    run = interrupted(tmp_path / 'cut', Draws, 12 + 4, 12 + 5, 12 + 9)
+    run = cut_run(tmp_path / 'cut', Draws, 12 + 4, 12 + 5, 12 + 9)
     collected(run)
     assert files_under(run.root) == files_under(tmp_path / 'whole')
 
@@ -145,7 +146,7 @@ def test_a_system_with_a_state_or_whose_state_takes_long_to_look_at_is_asked_aga
 ):
     monkeypatch.setattr(kept_replies, 'FREE_SECONDS', free_seconds)
     collected(run_of(tmp_path / 'whole', kind))
-    run = interrupted(tmp_path / 'cut', kind, 12 + 7)
+    run = cut_run(tmp_path / 'cut', kind, 12 + 7)
     collected(run)
     assert Counting.n_replies == 12 + 7 + 12
     assert files_under(run.root) == files_under(tmp_path / 'whole')
@@ -164,7 +165,7 @@ def test_kill_9_loses_what_was_not_yet_written(tmp_path, monkeypatch):
 
 
 def test_replies_of_other_systems_are_not_used(tmp_path):
-    run = interrupted(tmp_path / 'cut', Counting, 7)
+    run = cut_run(tmp_path / 'cut', Counting, 7)
     [kept] = run.root.glob('replies/*')
     run.manifest.targets['target'] = SystemRecord(identity='f' * 16)
     note_parts(run.manifest, [system_part('target'), system_part('echo')])
@@ -173,29 +174,23 @@ def test_replies_of_other_systems_are_not_used(tmp_path):
     assert not kept.exists()
 
 
-def test_a_model_goes_on_in_the_middle_of_a_block(tmp_path, monkeypatch):
+def test_a_model_goes_on_in_the_middle_of_a_block(tmp_path):
     opt = {'model_file': 'zoo:mini/step-50/model', 'inference': 'topk', 'topk': 5}
     collected(run_of(tmp_path / 'whole', None, **opt))
-    asked, original = [], Player.propose
-
-    def propose(self, participants):
-        asked.append(self.name)
-        if len(asked) == 6:
-            raise Interrupted
-        return original(self, participants)
-
     run = run_of(tmp_path / 'cut', None, **opt)
-    monkeypatch.setattr(Player, 'propose', propose)
-    with pytest.raises(KeyboardInterrupt):
-        collected(run)
+    asked = []
+    # 4 batches of each system
+    for n_batches in (5, 2):
+        with interrupted(Player, 'propose', n_batches) as calls:
+            collected(run)
+        asked += [player.name for player, _ in calls]
     collected(run)
-    # 4 batches of each system, and the one that was interrupted
-    assert asked == ['target', 'echo'] * 3 + ['echo'] + ['target', 'echo']
+    assert asked == ['target', 'echo'] * 3 + ['target']
     assert files_under(run.root) == files_under(tmp_path / 'whole')
 
 
 def test_the_counter_counts_what_is_stored(tmp_path, capsys):
-    run = interrupted(tmp_path / 'cut', Counting, 7)
+    run = cut_run(tmp_path / 'cut', Counting, 7)
     said = capsys.readouterr().err
     last_bar = [line for line in said.split('\n') if '/3 ' in line][-1]
     assert ' 0/3 ' in last_bar

@@ -17,13 +17,10 @@ from tests.support.user_error import user_error
 names = st.lists(st.text(min_size=1, max_size=8), min_size=2, max_size=9, unique=True)
 
 
-def roster(targets, partners=()):
-    return Roster(tuple(map(System, targets)), tuple(map(System, partners)))
-
-
 def paired(targets, partners, scheme):
+    roster = Roster(tuple(map(System, targets)), tuple(map(System, partners)))
     identities = {name: 'same' for name in (*targets, *partners)}
-    return pairings(roster(targets, partners), scheme, identities)
+    return pairings(roster, scheme, identities)
 
 
 def pairs(targets, partners, scheme):
@@ -32,9 +29,8 @@ def pairs(targets, partners, scheme):
 
 @given(names, st.integers(1, 8))
 def test_bipartite_has_each_target_and_partner_once_target_first(all_names, cut):
+    cut = min(cut, len(all_names) - 1)
     targets, partners = all_names[:cut], all_names[cut:]
-    if not partners:
-        targets, partners = all_names[:1], all_names[1:]
     found = pairs(targets, partners, 'bipartite')
     assert found == list(itertools.product(targets, partners))
 
@@ -44,16 +40,6 @@ def test_targets_alone_play_each_other_in_both_roles_or_themselves(targets):
     found = pairs(targets, [], 'all_play_all')
     assert sorted(found) == sorted(itertools.permutations(targets, 2))
     assert pairs(targets, [], 'self_play') == [(name, name) for name in targets]
-
-
-@pytest.mark.parametrize(
-    'scheme, number', [('self_play', 11), ('all_play_all', 110), ('bipartite', 264)]
-)
-def test_the_papers_eleven_targets_give_its_numbers_of_pairs(scheme, number):
-    # bipartite-play paper: 11 targets, 24 partners; 11, 110 and 264 pairs
-    targets = [f't{i}' for i in range(11)]
-    partners = [f'p{i}' for i in range(24)]
-    assert len(paired(targets, partners, scheme)) == number
 
 
 @given(names)
@@ -81,32 +67,25 @@ def test_an_id_is_readable_and_ends_in_twelve_digits(name, slug):
     assert re.fullmatch(f'{re.escape(slug)}--CON-[0-9a-f]{{12}}', one.id)
 
 
-def test_an_id_depends_on_what_a_system_is():
-    one = roster(['a'], ['p'])
-    before = pairings(one, 'bipartite', {'a': 'weights 1', 'p': 'q'})
-    after = pairings(one, 'bipartite', {'a': 'weights 2', 'p': 'q'})
-    assert before[0].id != after[0].id
-
-
-def test_an_id_does_not_depend_on_options_such_as_a_path():
-    def at(path):
+def test_an_id_depends_on_what_a_system_is_and_not_on_a_path():
+    def id_of(weights, path):
         one = Roster((System('a', {'model_file': path}),), (System('p'),))
-        return pairings(one, 'bipartite', {'a': '1', 'p': '2'})[0].id
+        return pairings(one, 'bipartite', {'a': weights, 'p': 'q'})[0].id
 
-    assert at('/home/me/model') == at('/mnt/model')
+    assert id_of('1', '/home/me/model') == id_of('1', '/mnt/m') != id_of('2', '/mnt/m')
 
 
 @pytest.mark.parametrize(
     'targets, partners, scheme, words',
     [
-        (['a'], ['p'], 'bipartit', "unknown pairing 'bipartit'"),
-        (['a'], [], 'imported', "unknown pairing 'imported'"),
-        ([], ['p'], 'bipartite', 'no targets'),
-        (['a'], [], 'bipartite', 'needs partners'),
-        (['a', 'b', 'a'], ['p'], 'bipartite', "'a'"),
-        (['a'], ['p', 'p'], 'bipartite', "'p'"),
-        (['a', 'b'], ['p', 'b'], 'bipartite', "more than once: 'b'"),
-        (['a'], [], 'all_play_all', 'at least 2'),
+        ('a', 'p', 'bipartit', "unknown pairing 'bipartit'"),
+        ('a', '', 'imported', "unknown pairing 'imported'"),
+        ('', 'p', 'bipartite', 'no targets'),
+        ('a', '', 'bipartite', 'needs partners'),
+        ('aba', 'p', 'bipartite', "'a'"),
+        ('a', 'pp', 'bipartite', "'p'"),
+        ('ab', 'pb', 'bipartite', "more than once: 'b'"),
+        ('a', '', 'all_play_all', 'at least 2'),
     ],
 )
 def test_a_roster_that_cannot_be_paired_is_refused_by_name(
