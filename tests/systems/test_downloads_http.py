@@ -16,7 +16,7 @@ import pytest
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.systems.fetch.archives import SPARE_DISK
-from parlai_ext.systems.fetch.http_file import (
+from parlai_ext.systems.fetch.checked_downloads import (
     Entry,
     FileDownload,
     LockFile,
