@@ -88,7 +88,10 @@ class CheckRoster(Command):
         Download what the systems need; print for each what was downloaded or why not.
         """
         from parlai_ext.systems.downloads import download_systems
-        from parlai_ext.systems.fetch.http_file import DownloadSettings, downloading
+        from parlai_ext.systems.fetch.checked_downloads import (
+            DownloadSettings,
+            downloading,
+        )
 
         lock = self.options(DownloadOptions).lock
         with downloading(DownloadSettings(Path(lock) if lock else None)):

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.options import named_pairs, one_value, option
+from parlai_ext.data.chat_logs import self_chat_model
 from parlai_ext.data.formats import FORMATS, read_sources
-from parlai_ext.data.parlai_logs import self_chat_model
 from parlai_ext.data.source_file import (
     Problem,
     SourceDialogue,

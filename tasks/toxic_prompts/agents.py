@@ -28,7 +28,7 @@ from parlai_ext.data.toxic_pairs import (
 )
 from parlai_ext.engines.machine import Machine
 from parlai_ext.models.handle import ModelHandle
-from parlai_ext.ranking.detection import prompt_means
+from parlai_ext.ranking.comparison import prompt_means
 from parlai_ext.ranking.intervals import Estimate
 from parlai_ext.systems.fetch.public_sets import with_public_sets
 from parlai_ext.systems.players import fired_check
