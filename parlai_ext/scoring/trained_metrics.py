@@ -25,7 +25,7 @@ import numpy as np
 from nltk.tokenize import NLTKWordTokenizer  # type: ignore[import-untyped]
 from nltk.tokenize.punkt import (  # type: ignore[import-untyped]
     PunktParameters,
-    PunktSentenceTokenizer,  # type: ignore[import-untyped]
+    PunktSentenceTokenizer,
 )
 
 from parlai_ext.core.errors import UserError
