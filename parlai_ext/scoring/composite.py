@@ -89,7 +89,6 @@ class CompositeOptions(TermModels):
         'fitted',
         help='centre, spread and weight of each term: a shipped name, or a file',
         metavar='NAME|FILE',
-        path=True,
     )
 
 
@@ -292,7 +291,6 @@ class CrsOptions(TermModels):
         'crs',
         help='how far the sub-metrics agree with people: a shipped name, or a file',
         metavar='NAME|FILE',
-        path=True,
     )
 
 
