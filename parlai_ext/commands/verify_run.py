@@ -4,6 +4,7 @@ Check a pack: what of it is proven, what is wrong, and what is only reported.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -105,24 +106,23 @@ def checker_of(command: Command) -> Checker:
     )
 
 
-def finding_lines(checked: Verification) -> list[str]:
+def finding_lines(checked: Verification) -> Iterator[str]:
     """
-    Return the findings as lines, the problems of each part below it.
+    Yield the findings as lines, the problems of each part below it.
     """
     index = checked.index
-    lines = [
+    yield (
         f'{checked.path}: protocol {index.protocol:.80}, '
         f'{count_of(len(index.targets), "target")}, '
-        f'parlai_ext {index.environment.get("parlai_ext", "?")}',
-        f'id {checked.id}',
-    ]
+        f'parlai_ext {index.environment.get("parlai_ext", "?")}'
+    )
+    yield f'id {checked.id}'
     for finding in checked.findings:
         line = f'{finding.state:13}  {finding.about}: {finding.text}'
-        lines.append(line[:LONGEST_FINDING])
-        shown = finding.problems[:SHOWN]
-        lines += [f'{"":13}  - {problem}'[:LONGEST] for problem in shown]
+        yield line[:LONGEST_FINDING]
+        for problem in finding.problems[:SHOWN]:
+            yield f'{"":13}  - {problem}'[:LONGEST]
         if (more := len(finding.problems) - SHOWN) > 0:
-            lines.append(f'{"":13}  - and {more:,} more')
+            yield f'{"":13}  - and {more:,} more'
     if checked.again.played or checked.again.n_scored:
-        lines.append(f'drawn with --draw {checked.draw}')
-    return lines
+        yield f'drawn with --draw {checked.draw}'
