@@ -51,15 +51,17 @@ class AskContexts(ModelCommand):
         """
         Return the file of the dialogues.
         """
+        from parlai_ext.collect.plan import read_systems
+
+        given = self.options(AskContextsOptions)
+        systems = read_systems(given)
+        if not systems:
+            raise UserError('--systems or --roster is needed: who is asked?')
+        chosen = last_turns(given)
         from parlai_ext.toxic.collect_answers import collect_answers
         from parlai_ext.toxic.measures import Prompt
 
-        given = self.options(AskContextsOptions)
-        chosen = last_turns(given)
         prompts = [Prompt(name, '\n'.join(c), (r,)) for name, (c, r) in chosen.items()]
-        systems = given.read_systems()
-        if not systems:
-            raise UserError('--systems or --roster is needed: who is asked?')
         folder = Path(given.out)
         answers, problems = collect_answers(
             systems,

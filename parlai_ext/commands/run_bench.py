@@ -183,7 +183,7 @@ def read_judged_sets(
     if folder.suffix in OWN_ENDINGS and folder.is_file():
         folder, names = folder.parent, names or [str(folder)]
     if not folder.is_dir():
-        raise UserError(f'--judged-path {folder}: there is no such folder')
+        raise UserError(f'--judged-path {folder}: there is no such file or folder')
     files = find_sets(folder)
     wanted = names or [*files, *map(str, find_own_files(folder))]
     sets = {}

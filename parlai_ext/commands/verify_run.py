@@ -16,6 +16,7 @@ from parlai_ext.packs.pack import RegenerateOptions, existing_pack
 from parlai_ext.view.text import count_of
 
 if TYPE_CHECKING:
+    from parlai_ext.core.protocol import Protocol
     from parlai_ext.packs.check_pack import Checker, Verification
 
 
@@ -71,6 +72,7 @@ class VerifyRun(Command):
         """
         super().check_early()
         existing_pack(self.opt['pack'])
+        own_protocol(self.opt['config'])
 
     def run(self) -> object:
         """
@@ -95,15 +97,23 @@ def checker_of(command: Command) -> Checker:
     Return what the one who checks a pack has, as the options of a command say.
     """
     from parlai_ext.packs.check_pack import Checker
-    from parlai_ext.scoring.registry import load_protocol_file
 
     opt = command.opt
     return Checker(
         command.machine,
-        load_protocol_file(opt['config']).protocol if opt['config'] else None,
+        own_protocol(opt['config']),
         command.added_systems,
         opt['openers_file'],
     )
+
+
+def own_protocol(config: str | None) -> Protocol | None:
+    """
+    Return the protocol of ``--config``; `None` where it is not given.
+    """
+    from parlai_ext.scoring.registry import load_protocol_file
+
+    return load_protocol_file(config).protocol if config else None
 
 
 def finding_lines(checked: Verification) -> Iterator[str]:

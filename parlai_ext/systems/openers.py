@@ -4,6 +4,8 @@ Openers from any ParlAI task: the first act of each episode and its first label.
 
 import logging
 import pkgutil
+import re
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -14,11 +16,14 @@ from parlai_ext.core.errors import UserError, first_line, nearest
 from parlai_ext.core.json_text import without_half_characters
 from parlai_ext.core.nouns import Opener
 from parlai_ext.files.openers_file import read_openers_file, report_too_short
+from parlai_ext.files.option_files import existing_file
 
 logger = logging.getLogger(__name__)
 
 FILE_TASK = 'ext:empathetic_openers'
 SAY = 'say:'
+# a task of ours, or one of ParlAI's own, which has no prefix and is no module
+TASK = re.compile(r'\s*(ext:\w+|\w+(?!.*[:.]))')
 # what gives openers without data that would be downloaded first
 NO_DOWNLOAD = (SAY, 'ext:everyday_openers', 'ext:smalltalk')
 
@@ -37,11 +42,7 @@ def load_openers(
     :param openers_file: a CSV in place of what `ext:empathetic_openers` downloads.
     :raises UserError: for an unknown task, or one whose data cannot be had.
     """
-    if openers_file and task != FILE_TASK:
-        raise UserError(
-            f'--openers-file is read by {FILE_TASK}, not by {task}; '
-            f'add --openers {FILE_TASK}'
-        )
+    require_openers(task, openers_file)
     if openers_file:
         file = read_openers_file(openers_file)
         report_too_short(openers_file, file)
@@ -50,17 +51,40 @@ def load_openers(
             for key, utterances in file.openers.items()
         ]
     if task.startswith(SAY):
-        text = task.removeprefix(SAY).strip()
-        if not text:
-            raise UserError(f'openers: a text is expected behind {SAY!r}')
-        words = (without_half_characters(text),)
+        words = (without_half_characters(task.removeprefix(SAY).strip()),)
         return [Opener.from_utterances(words, SAY.rstrip(':'))]
-    if not task:
-        raise UserError('openers: the name of a task is expected, not nothing')
     openers = list(_from_acts(_first_acts(task, split), f'{task}:{split}'))
     if not openers:
         raise UserError(f'task {task!r} has no dialogue that could open a conversation')
     return openers
+
+
+def require_openers(task: str, openers_file: str | None = None) -> None:
+    """
+    Refuse openers that no task gives, as far as names tell; ParlAI is not imported.
+
+    :raises UserError: for an unknown task, with the nearest one; for a file that is not
+        there, or that another task reads.
+    """
+    if openers_file and task != FILE_TASK:
+        raise UserError(
+            f'--openers-file is read by {FILE_TASK}, not by {task}; '
+            f'add --openers {FILE_TASK}'
+        )
+    if openers_file:
+        existing_file(openers_file, 'openers file')
+    if task.startswith(SAY):
+        if not task.removeprefix(SAY).strip():
+            raise UserError(f'openers: a text is expected behind {SAY!r}')
+        return
+    if not task:
+        raise UserError('openers: the name of a task is expected, not nothing')
+    for one in task.split(','):
+        name, known = TASK.match(one), known_tasks()
+        loader = sys.modules.get('parlai.core.loader')
+        own = getattr(loader, 'TEACHER_REGISTRY', ())
+        if name and name[1].lower() not in known and one not in own:
+            raise UserError(f'no task {one!r}; {nearest(one, known)}')
 
 
 def _from_acts(pairs: Iterator[tuple[Any, Any]], source: str) -> Iterator[Opener]:

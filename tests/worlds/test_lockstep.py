@@ -29,19 +29,14 @@ def rows_of(pairs, openers):
 
 
 @pytest.fixture(scope='module')
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp('models')
-
-
-@pytest.fixture(scope='module')
-def cast(folder):
+def cast(module_folder):
     opts = {
-        name: {'model_file': make_generator(folder, name, seed), **way}
+        name: {'model_file': make_generator(module_folder, name, seed), **way}
         for seed, (name, way) in enumerate(DECODING.items(), start=1)
     }
     for seed in (5, 6):
         name = f'ranker{seed}'
-        opts[name] = {'model_file': make_ranker(folder, name, seed)}
+        opts[name] = {'model_file': make_ranker(module_folder, name, seed)}
     found = {name: load_system(System(name, opt)) for name, opt in opts.items()}
     for player in found.values():
         in_float64(player.agent)
@@ -155,12 +150,12 @@ def test_openers_of_any_length_play_side_by_side():
     assert {one.speakers for one in dialogues} == {(*('echo', 'yes') * 2, 'echo')}
 
 
-def test_stock_self_chat_says_the_same(cast, folder):
+def test_stock_self_chat_says_the_same(cast, module_folder):
     plugin.register()
-    greedy = {'model_file': str(folder / 'greedy'), 'inference': 'greedy'}
-    partner = str(folder / 'ranker6')
+    greedy = {'model_file': str(module_folder / 'greedy'), 'inference': 'greedy'}
+    partner = str(module_folder / 'ranker6')
     more = {'selfchat_max_turns': 6, 'num_self_chats': 2, 'seed': 3}
-    more |= {'outfile': str(folder / 'selfchat'), 'display_examples': False}
+    more |= {'outfile': str(module_folder / 'selfchat'), 'display_examples': False}
     task = {'task': 'ext:smalltalk', 'partner_model_file': partner}
     logs = SelfChat.main(**task, **greedy, **more)
     # ParlAI's logger adds an empty episode after each
