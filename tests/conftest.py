@@ -88,7 +88,7 @@ def models_here(monkeypatch):
 
 
 @pytest.fixture(scope='module')
-def module_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def module_folder(tmp_path_factory):
     """
     A folder for what all tests of a file share.
     """

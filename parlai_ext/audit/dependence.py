@@ -210,22 +210,22 @@ def check_judge_swap(result: PartResult, audited: Audited) -> None:
 
 def other_scorers(audited: Audited) -> dict[str, Floats]:
     """
-    Return the values of the run's other scorers, each by its overall or first
-    dimension, under its name.
+    Return the values of the run's other scorers that gave a score, each by its overall
+    or first dimension, under its name.
     """
     run, judges = audited.run, {}
     for store in run.score_stores():
         signature = store.signature
-        if signature == audited.scores.scorer_signature or not any(
-            store.has(shard) for shard in run.dialogue_shards()
-        ):
-            continue  # its own, or begun, and nothing is scored
+        if signature == audited.scores.scorer_signature:
+            continue
         tables = read_run_scores(run, signature, {}).tables
         dimension = min(tables.scores, key=lambda d: d.casefold() != 'overall')
         name = f'{scorer_name(signature)} {store.root.name[:6]} on {dimension}'
-        judges[name] = tables.cells(
+        values = tables.cells(
             tables.scores[dimension], audited.systems, audited.opponents
         )
+        if not np.isnan(values).all():
+            judges[name] = values
     return judges
 
 

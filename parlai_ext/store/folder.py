@@ -304,12 +304,17 @@ class RunFolder:
 
     def score_stores(self) -> list[ScoreStore]:
         """
-        Return the scores of every scorer that has scored the run.
+        Return the scores of every scorer that has scored some of the run. One that
+        failed before has left a signature alone.
 
         :raises UserError: when the signature of one was changed.
         """
         paths = sorted((self.root / 'scores').glob('*/signature.txt'))
-        return [self.scores(read_signature(path)) for path in paths]
+        return [
+            self.scores(read_signature(path))
+            for path in paths
+            if any(path.parent.glob('*/*.jsonl'))
+        ]
 
     def write_json(self, name: str, data: Mapping[str, Any]) -> None:
         """

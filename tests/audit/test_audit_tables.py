@@ -150,18 +150,20 @@ def test_table_six_of_named_systems_and_a_fair_set(planted, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    'options, words',
+    'unfavored, similar, words',
     [
-        (('z', ['b', 'c']), '--unfavored: no audited system'),
-        (('a', ['b', 'z']), '--similar: no audited system'),
-        (('a', ['a', 'b']), '--similar: systems are expected'),
-        (('a', []), '--similar: systems are expected'),
+        ('z', 'bc', '--unfavored: no audited system'),
+        ('a', 'bz', '--similar: no audited system'),
+        ('a', 'ab', '--similar: systems are expected'),
+        ('a', '', '--similar: systems are expected'),
     ],
 )
-def test_sets_that_table_six_cannot_be_made_of_are_refused(planted, options, words):
+def test_sets_that_table_six_cannot_be_made_of_are_refused(
+    planted, unfavored, similar, words
+):
     run = planted(plain, **ALL_PLAY_ALL)
     with user_error(words):
-        audit(run, unfavored=options[0], similar=options[1])
+        audit(run, unfavored=unfavored, similar=[*similar])
 
 
 def declare_families(run, families):
@@ -286,6 +288,7 @@ FLIP = '10 of 10 pairs flip'
                 # the order is reversed, by less than chance explains
                 (by_opener(-0.01, 1, 0, 5), FAILS, [f'{FLIP}, 0 of which both']),
                 (plain, HOLDS, []),
+                (lambda *pair: None, LEFT_OUT, ['one scorer only']),
             )
         ),
         (by_opener(1, 2), AB, {}, 'variance', NOT_SHOWN, []),

@@ -101,7 +101,6 @@ def test_json_is_one_document_and_all_else_is_elsewhere(quiet, capsys, monkeypat
     ('command', 'option'),
     [
         ('evaluate_systems', 'num_dialogues'),
-        ('collect_dialogues', 'num_dialogues'),
         ('run_bench', 'max_items'),
     ],
 )

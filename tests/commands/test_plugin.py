@@ -116,7 +116,6 @@ EARLY = [
     ('score_dialogues', 1, '--run-dir is needed'),
     ('verify_run', 1, 'error: PACK is needed'),
     ('verify_run /nowhere', 1, 'there is no such pack'),
-    ('verify_run pyvenv.cfg', 1, 'it is no zip file'),
     ('build_leaderboard --packs bin --out x', 1, 'there is no pack'),
     ('compare_metrics /nowhere', 1, 'there is no bench'),
     ('convert_model --model-file zoo:b', 1, 'has no zoo:b'),

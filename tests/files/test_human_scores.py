@@ -20,10 +20,11 @@ def read(tmp_path):
     return read
 
 
-def test_three_columns_are_enough(read):
-    assert read(HEADER + 'a,Overall,3.5\nb,Overall,-1e-1\n') == [
+def test_three_columns_are_enough_and_unsigned_judgements_may_be_many(read):
+    assert read(HEADER + 'a,Overall,3.5\nb,Overall,-1e-1\na,Overall,3.5\n') == [
         HumanJudgement('a', 'Overall', 3.5),
         HumanJudgement('b', 'Overall', -0.1),
+        HumanJudgement('a', 'Overall', 3.5),
     ]
 
 
@@ -62,7 +63,3 @@ def test_one_rater_judges_a_dialogue_once(read):
     rows = 'a,Overall,3,r,d\na,Overall,3,r,e\na,Overall,4,r,d\n'
     with user_error(':4: the same judgement is in line 2'):
         read('system,dimension,value,rater,dialogue_id\n' + rows)
-
-
-def test_unsigned_judgements_of_one_system_may_be_many(read):
-    assert len(read(HEADER + 'a,Overall,3\na,Overall,3\n')) == 2

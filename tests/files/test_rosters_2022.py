@@ -48,7 +48,6 @@ def systems():
 
 SYSTEMS = systems()
 ZOO = [n for n, (s, _) in SYSTEMS.items() if 'model_file' in s.opt]
-HUB = [n for n, (s, _) in SYSTEMS.items() if s.opt['model'] == 'hugging_face/dialogpt']
 INFO = {name: info for name, (_, info) in SYSTEMS.items()}
 
 
@@ -120,7 +119,10 @@ def test_the_urls_are_what_parlais_downloader_asks_for(name, monkeypatch, tmp_pa
     assert not (tmp_path / 'ours').exists()
 
 
-@pytest.mark.parametrize('name', HUB)
+@pytest.mark.parametrize(
+    'name',
+    [n for n, (s, _) in SYSTEMS.items() if s.opt['model'] == 'hugging_face/dialogpt'],
+)
 def test_the_repository_is_that_of_the_map(name, listed):
     size = SYSTEMS[name][0].opt['gpt2_size']
     assert listed[name]['hf_repo'] == f'microsoft/DialoGPT-{size}'

@@ -56,13 +56,9 @@ def test_an_archive_that_would_harm_is_refused_in_one_line(tmp_path, entries, wh
 
 
 @pytest.mark.parametrize('data', [b'', b'PK\x03\x04 not really', b'<html>403</html>'])
-def test_what_is_no_zip_file_or_not_there_is_one_line(tmp_path, data):
-    path = tmp_path / 'p.zip'
-    with user_error('no such pack'):
-        check_pack(path)
-    path.write_bytes(data)
+def test_what_is_no_zip_file_is_one_line(tmp_path, data):
     with user_error('p.zip'):
-        check_pack(path)
+        check_pack(written(tmp_path, 'p.zip', data))
 
 
 def large_import(manifest):

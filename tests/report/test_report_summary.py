@@ -83,17 +83,17 @@ ALL_TIED = {'not_apart': 'bcdef', 'n_apart': 0}
             '',
         ),
         ({'not_apart': 'b', 'needed': [UNKNOWN]}, ['equal scores'], ''),
+        (
+            {'not_apart': 'b', 'needed': [NEEDED], 'is_imported': True},
+            ['40 dialogues of a pair'],
+            'opener',
+        ),
     ],
 )
 def test_the_sentence_says_who_is_told_from_the_first(about, parts, absent):
     found = finding(**about)
     assert all(part in found for part in parts)
     assert not absent or not re.search(absent, found)
-
-
-def test_imported_dialogues_have_no_openers():
-    found = finding('b', needed=[NEEDED], is_imported=True)
-    assert 'opener' not in found and '40 dialogues of a pair' in found
 
 
 def test_unranked_systems_do_not_come_first():

@@ -219,6 +219,8 @@ def test_the_protocols_own_scorer_owns_ranking_json(tmp_path, order):
         name = f'made-up|polarity:{config.get("polarity", "negative")}'
         add_scores(run, name, config)
     add_scores(run, SCORER, {'name': 'else'})
+    failed = run.scores('failed').root.name  # before its first shard
+    run.write_text(f'scores/{failed}/signature.txt', 'failed\n')
     other = run.scores('made-up|polarity:both').root.name
     assert choose_scores(run, None) == ('made-up|polarity:negative', '')
     folder = f'rankings/{other}/'

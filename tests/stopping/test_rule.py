@@ -23,8 +23,6 @@ from parlai_ext.stopping.rule import (
     settled_ranks,
 )
 
-LOOKS = list(range(20, 601, 20))
-
 
 def bayes_factor(t, n, g):
     # noncentral t against t, effect sizes normal with variance g (Gönen et al. 2005)
@@ -216,7 +214,8 @@ def test_tests_at_each_look_are_wrong_more_often():
 def test_the_sequence_covers_at_all_looks_together():
     rng, missed, worlds = np.random.default_rng(3), 0, 2000
     for _ in range(worlds):
-        seen = pair_intervals(rng.normal(size=(2, 600)), LOOKS, 0.05)
+        looks = range(20, 601, 20)
+        seen = pair_intervals(rng.normal(size=(2, 600)), looks, 0.05)
         missed += seen.lows[0, -1] > 0 or seen.highs[0, -1] < 0
     # 5 % over an endless run, so less over 600
     assert 0.005 < missed / worlds < 0.05

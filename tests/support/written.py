@@ -37,8 +37,8 @@ def csv_rows(path):
     """
     Return the rows of a CSV file by the names of its columns.
     """
-    with open(path, newline='', encoding='utf-8-sig') as lines:
-        return list(csv.DictReader(lines))
+    with open(path, newline='', encoding='utf-8-sig') as file:
+        return rows_of_csv(file.read())
 
 
 def rows_of_csv(text):

@@ -93,7 +93,7 @@ def test_a_server_that_asks_for_a_day_is_not_waited_for(url, endpoint, waits):
     'status, error, line',
     [
         (400, {'message': 'bad top_k'}, 'remote_url: .* refuses the request .*top_k'),
-        (401, {'message': 'who?'}, 'remote_key_env: .* not accept no key .401: who'),
+        (401, {'message': 'who?'}, 'remote_key_env: .* asks for a key, .* .401: who'),
         (404, {'message': 'no model tiny'}, 'remote_model: .* does not know tiny'),
         (404, {'message': 'no page'}, r'remote_url: .* refuses .*404: no page'),
         (429, {'code': 'insufficient_quota'}, 'remote_url: .* refuses the request'),

@@ -22,6 +22,7 @@ from parlai_ext.scoring.registry import load_protocol_file
 from parlai_ext.tournament.games import Game
 from parlai_ext.tournament.rank import play_tournament
 from tests.support.dialogues import spoken
+from tests.support.plans import some_openers
 from tests.support.planted_run import played_run
 from tests.support.user_error import user_error
 from tests.support.written import rows_of_csv
@@ -29,9 +30,6 @@ from tests.support.written import rows_of_csv
 SCORER = 'made-up|v:1'
 NAMES = ('a', 'b', 'c')
 OPENER = Opener.from_utterances(['How are you?'], 'test')
-THREE_OPENERS = [
-    Opener.from_utterances([text], 'test') for text in ('Hi.', 'Hello.', 'Hey.')
-]
 RULE = {'rule': 'tournament', 'rating': '3-1-0'}
 # what each is worth on each dimension, in every game: a beats b beats c on wit, c beats
 # b on joy, and a and c are equal there
@@ -141,7 +139,7 @@ def test_signature_fixes_rating_seed_and_shuffles(tmp_path):
 
 
 def test_skill_has_its_uncertainty_and_the_ranks_it_leaves_open(tmp_path):
-    run = played(tmp_path, openers=THREE_OPENERS)
+    run = played(tmp_path, openers=some_openers(3))
     ranking = rank_run(run, SCORER, bootstraps=20, rating='openskill')
     row = overall(ranking)['a']
     spread = ranking.tournament.ratings['openskill'].spreads['a']

@@ -45,14 +45,12 @@ def test_the_terminal_shows_numbers_right_and_intervals_in_brackets():
     ]
 
 
-def test_a_file_has_six_figures_both_ends_and_no_formula():
-    assert Table(COLUMNS, ROWS).csv() == (
+def test_a_file_has_six_figures_both_ends_and_no_formula_and_a_frame_its_columns():
+    table = Table(COLUMNS, ROWS)
+    assert table.csv() == (
         "name,n,score,score_low,score_high\na,5,0.612346,0.5,0.75\n'=b,12,1,,\nc,0,,,\n"
     )
-
-
-def test_the_data_frame_has_the_columns_of_the_file():
-    frame = Table(COLUMNS, ROWS).frame()
+    frame = table.frame()
     assert list(frame.columns) == ['name', 'n', 'score', 'score_low', 'score_high']
     assert frame['score'][0] == 0.612346
     assert frame['score'].isna().tolist() == [False, False, True]

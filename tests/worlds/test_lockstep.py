@@ -9,23 +9,19 @@ import pytest
 from parlai.scripts.self_chat import SelfChat
 
 from parlai_ext.commands import plugin
-from parlai_ext.core.nouns import Opener, Pairing, System
+from parlai_ext.core.nouns import Opener, System
 from parlai_ext.systems.openers import load_openers
 from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.players import Player
-from parlai_ext.worlds.lockstep import BatchRow, LockstepEngine
+from parlai_ext.worlds.lockstep import LockstepEngine
 from parlai_ext.worlds.schedule import sample_openers
-from tests.support.lockstep_play import DECODING, play
+from tests.support.lockstep_play import DECODING, play, row
 from tests.support.plans import says, some_openers
 from tests.support.tiny_models import in_float64, make_generator, make_ranker
 
 
 def rows_of(pairs, openers):
-    return [
-        BatchRow(Pairing(f'{a}-{b}', a, b, 'bipartite'), opener)
-        for a, b in pairs
-        for opener in openers
-    ]
+    return [row(*pair, one.utterances) for pair in pairs for one in openers]
 
 
 @pytest.fixture(scope='module')
@@ -100,8 +96,8 @@ def test_a_ranker_never_repeats_a_line_of_its_own_dialogue(batched):
 
 def test_a_ranker_may_say_what_was_said_in_another_dialogue(cast):
     # the same dialogue twice in one batch: the second must not avoid the first's lines
-    row = rows_of([('ranker5', 'ranker6')], some_openers(1))
-    one, other = play(row * 2, cast, 12)
+    rows = rows_of([('ranker5', 'ranker6')], some_openers(1))
+    one, other = play(rows * 2, cast, 12)
     assert one == other
 
 

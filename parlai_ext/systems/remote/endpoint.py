@@ -553,8 +553,10 @@ class Endpoint:
         """
         model = self.settings.model
         if status in (401, 403):
-            key = f'${self.settings.key_name}' if self.settings.key_env else 'no key'
-            return self._bad('remote_key_env', f'does not accept {key} ({what})')
+            asks = 'asks for a key, and none is named'
+            if self.settings.key_env:
+                asks = f'does not accept ${self.settings.key_name}'
+            return self._bad('remote_key_env', f'{asks} ({what})')
         if status == 404 and model and model in what:
             return self._bad('remote_model', f'does not know {model} ({what})')
         return self._bad('remote_url', f'refuses the request ({what})')
