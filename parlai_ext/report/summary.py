@@ -13,8 +13,12 @@ from parlai_ext.core.nouns import is_floor
 from parlai_ext.judge_check import section as judge
 from parlai_ext.judge_check.record import FAIL
 from parlai_ext.ranking.intervals import FEWEST_FOR_OTHERS, FEWEST_OPENERS, Estimate
-from parlai_ext.ranking.separation import DialoguesNeeded, Separation
-from parlai_ext.ranking.standings import Standing, best_first
+from parlai_ext.ranking.standings import (
+    DialoguesNeeded,
+    Separation,
+    Standing,
+    best_first,
+)
 from parlai_ext.report.view import Doubts
 from parlai_ext.results.ranking import Agreement, Ranking
 from parlai_ext.tournament import section as tournament

@@ -26,9 +26,8 @@ import pandas as pd
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import content_id
-from parlai_ext.data.recorded_answers import RecordedAnswer
-from parlai_ext.data.toxic_pairs import ToxicPair, prompt_key
-from parlai_ext.ranking.detection import (
+from parlai_ext.data.toxic_pairs import RecordedAnswer, ToxicPair, prompt_key
+from parlai_ext.ranking.comparison import (
     BOOTSTRAPS,
     MeanDifference,
     jackknife_values,
