@@ -18,8 +18,7 @@ from parlai_ext.core.options import option, read_options
 from parlai_ext.files.yaml_file import read_file
 from parlai_ext.results.rank import rank_run
 from parlai_ext.results.ranking import Ranking, choose_scores, scores_rule
-from parlai_ext.scoring.fed import FedOptions
-from parlai_ext.scoring.followups import load_followups
+from parlai_ext.scoring.fed import FedOptions, load_followups
 from parlai_ext.store import RunFolder
 from parlai_ext.view.table import Column, Table, interval_cell
 from parlai_ext.view.text import DASH, number

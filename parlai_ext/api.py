@@ -290,7 +290,7 @@ def check_judge(
     :raises TypeError: for an unknown argument or option; it names the nearest one.
     """
     from parlai_ext.judge_check import check
-    from parlai_ext.judge_check.check_items import check_pairs
+    from parlai_ext.judge_check.check import check_pairs
     from parlai_ext.judge_check.sample import JudgedDialogues
     from parlai_ext.scoring.base import turn_items
 

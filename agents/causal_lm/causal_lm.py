@@ -26,8 +26,12 @@ from parlai.utils.torch import padded_tensor
 from parlai_ext.core.options import DeclaresOptions, Flags, option
 from parlai_ext.systems.chat.messages import ChatStyle, ChatTurn
 from parlai_ext.systems.hf.causal import CausalNetwork, TokenDictionary, build_network
-from parlai_ext.systems.hf.generate import FormOptions, positions, prompt_limit
-from parlai_ext.systems.hf.prompts import fit_prompt
+from parlai_ext.systems.hf.generate import (
+    FormOptions,
+    fit_prompt,
+    positions,
+    prompt_limit,
+)
 from parlai_ext.systems.hub import PREFIX, ModelOptions
 
 MODEL_FLAGS = ('--hf-model', '--hf-revision')

@@ -20,7 +20,7 @@ from parlai_ext.core.options import add_flags, options_from_opt
 from parlai_ext.data.judged.judged_set import JudgedItem
 from parlai_ext.engines.machine import Machine
 from parlai_ext.isolation.own_records import is_own_scorer
-from parlai_ext.judge_check.check_items import check_items
+from parlai_ext.judge_check.check import check_items
 from parlai_ext.judge_check.record import CheckOptions, JudgeCheck
 from parlai_ext.scoring.base import WHOLE_SETS, ItemScore, Scorer, ScoringItem
 from parlai_ext.scoring.judged_items import (

@@ -8,8 +8,7 @@ from pathlib import Path
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Dialogue, Utterance
 from parlai_ext.data.formats import find_files
-from parlai_ext.data.import_rules import ImportRules
-from parlai_ext.data.imported_dialogues import read_imports
+from parlai_ext.data.imported_dialogues import ImportRules, read_imports
 from parlai_ext.data.source_file import SourceDialogue
 from parlai_ext.scoring.chatmatch.concepts import words
 from parlai_ext.scoring.chatmatch.game import (

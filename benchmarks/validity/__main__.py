@@ -67,7 +67,7 @@ from parlai_ext.files.agreement_file import (
 from parlai_ext.files.yaml_file import read_file
 from parlai_ext.judge_check.marks import dimension_check, kind_result
 from parlai_ext.judge_check.record import DimensionCheck
-from parlai_ext.scoring.score_run import build_scorer
+from parlai_ext.scoring.score_run import ChosenScorer
 
 DOCUMENT = Path(__file__).parents[2] / 'docs' / 'validity.md'
 OF_GAMES = {GAMES: chatmatch_games, WHOLE_GAMES: chatmatch_whole_games}
@@ -297,7 +297,7 @@ def kept_scorers(
         if variant.label in measured:
             continue
         try:
-            signature = build_scorer(variant.section, named_by_user=True).signature
+            signature = ChosenScorer(variant.section).build().signature
         except UserError as error:
             print(f'{variant.label}: earlier rows of any signature are kept: {error}')
             continue

@@ -25,8 +25,11 @@ from parlai_ext.ranking.intervals import (
     percentile_ends,
     system_means,
 )
-from parlai_ext.ranking.separation import DialoguesNeeded
-from parlai_ext.ranking.standings import ranks_by_score, significantly_better
+from parlai_ext.ranking.standings import (
+    DialoguesNeeded,
+    ranks_by_score,
+    significantly_better,
+)
 from parlai_ext.ranking.target_sets import NO_SYSTEM
 from parlai_ext.results.rank import RunScores, read_run_scores
 from parlai_ext.results.ranking import choose_scores

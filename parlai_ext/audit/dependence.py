@@ -33,8 +33,12 @@ from parlai_ext.ranking.intervals import (
     system_means,
 )
 from parlai_ext.ranking.pairs import flipped_pairs
-from parlai_ext.ranking.separation import DialoguesNeeded, dialogues_needed, fold_games
-from parlai_ext.ranking.standings import significantly_better
+from parlai_ext.ranking.standings import (
+    DialoguesNeeded,
+    dialogues_needed,
+    fold_games,
+    significantly_better,
+)
 from parlai_ext.ranking.variance_shares import REST, VarianceShares, variance_shares
 from parlai_ext.results.rank import read_run_scores
 from parlai_ext.view.text import count_of, number, percent

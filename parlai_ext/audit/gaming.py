@@ -49,7 +49,7 @@ from parlai_ext.isolation.own_records import (
 from parlai_ext.judge_check.perturbations import PARROTS
 from parlai_ext.ranking.intervals import Floats, Sampling, system_means
 from parlai_ext.ranking.pairs import Placing, difference, lift, place_newcomer
-from parlai_ext.ranking.separation import dialogues_needed
+from parlai_ext.ranking.standings import dialogues_needed
 from parlai_ext.results.tables import ScoreTables, read_tables
 from parlai_ext.scoring.base import Scorer
 from parlai_ext.store import RunFolder
@@ -89,7 +89,7 @@ class SidePlayer:
         :raises UserError: when nothing can be played, or this is another scorer now.
         """
         from parlai_ext.scoring.score_run import (
-            build_scorer,
+            ChosenScorer,
             require_named_scorer,
             score_signature,
         )
@@ -111,7 +111,7 @@ class SidePlayer:
             name = section.get('name')
             given = {'name': name} if name == options.scores else {}
             require_named_scorer(section, given)
-        scorer = build_scorer(section, machine, named_by_user=True)
+        scorer = ChosenScorer(section).build(machine)
         signature = score_signature(scorer, about.given)
         then = audited.scores.scorer_signature
         if signature != then:

@@ -53,7 +53,7 @@ from parlai_ext.ranking.intervals import Sampling
 from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
 from parlai_ext.scoring.judged_items import judged_scoring_items, mean_score
 from parlai_ext.scoring.registry import find_scorer
-from parlai_ext.scoring.score_run import build_scorer
+from parlai_ext.scoring.score_run import ChosenScorer
 from parlai_ext.scoring.stored_scores import (
     StoredScores,
     item_id,
@@ -159,7 +159,7 @@ def score_sets(
     with bar_of('bench', len(plan.variants) * n_items, unit='item') as bar:
         for variant in plan.variants:
             try:
-                scorer = build_scorer(variant.section, machine, named_by_user=True)
+                scorer = ChosenScorer(variant.section).build(machine)
                 result = ScorerResult(variant, _about(variant, scorer))
             except Exception as error:  # which foreign code may raise
                 results.append(_failed(variant, sets, error))
@@ -331,7 +331,7 @@ class _ScorerWork:
         scorer = source = self.scorer
         section, derives = self.evidence_section, self.evidence_section is not None
         if section is not None:
-            source = build_scorer(section, self.machine, named_by_user=True)
+            source = ChosenScorer(section).build(self.machine)
         sources: AbstractContextManager[StoredScores] = nullcontext(store)
         if source.signature != scorer.signature:
             sources = stored_scores(self.folder, source.signature)

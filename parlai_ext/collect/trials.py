@@ -29,7 +29,7 @@ from parlai_ext.collect.plan import (
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.engines.machine import Machine
-from parlai_ext.scoring.score_run import ChosenScorer, check_scorer, model_systems
+from parlai_ext.scoring.score_run import ChosenScorer
 from parlai_ext.store import RunFolder
 from parlai_ext.view.text import count_of
 from parlai_ext.worlds.schedule import pairings
@@ -113,16 +113,33 @@ def try_before_run(
         section, named = asked.protocol.scorer, asked.scorer_is_named
         scorer = ChosenScorer(section, named_by_user=named)
         if options.run_dir and not trials.dry_run:
-            check_scorer(section, named_by_user=named)
+            scorer.check()
     if trials.preflight:
-        _preflight(options, machine, scorer)
+        from parlai_ext.collect import preflight
+
+        plan = plan_to_try(options, machine)
+        run = RunFolder.existing_or_none(options.run_dir)
+        checks = preflight.preflight(plan, machine, run)
+        print('\n'.join(preflight.check_report(checks)))
+        preflight.stop_unless_fit(checks, skip_missing=options.skip_missing)
+        if scorer is not None:
+            # a model that is no judge is known when it is loaded, and not before
+            scorer.build(machine)
+            print('preflight  the scorer can be had')
     result: DryRun | Forecast | None = None
     if trials.dry_run:
         result = dry_run(asked, options.run_dir, scorer)
         print('\n'.join(result.lines()))
         result.refuse_missing(asked.protocol, options.skip_missing)
     if trials.pilot:
-        result = _pilot(options, machine, scorer)
+        from parlai_ext.collect.preflight import pilot
+
+        plan = plan_to_try(options, machine)
+        run = RunFolder.existing_or_none(options.run_dir)
+        with run.lock() if run else nullcontext():
+            result = pilot(plan, machine, run, scorer)
+            if options.run_dir:
+                save_forecast(options.run_dir, result)
         print('\n'.join(result.lines()))
     return result
 
@@ -143,9 +160,7 @@ def dry_run(
         refuse_collecting(run)
     refuse_other_settings(protocol, run_dir)
     refuse_missing_openers(asked)
-    models = []
-    if scorer is not None:
-        models = model_systems(scorer.section, named_by_user=scorer.named_by_user)
+    models = scorer.model_systems() if scorer else []
     status, of_models = (
         [resolve(system) for system in some] for some in (asked.needed_systems, models)
     )
@@ -174,32 +189,3 @@ def dry_run(
         },
         pilot=read_forecast(run_dir) if run_dir else None,
     )
-
-
-def _preflight(
-    options: PlanOptions, machine: Machine, scorer: ChosenScorer | None
-) -> None:
-    from parlai_ext.collect.preflight import check_report, preflight, stop_unless_fit
-
-    plan = plan_to_try(options, machine)
-    checks = preflight(plan, machine, RunFolder.existing_or_none(options.run_dir))
-    print('\n'.join(check_report(checks)))
-    stop_unless_fit(checks, skip_missing=options.skip_missing)
-    if scorer is not None:
-        # a model that is no judge is known when it is loaded, and not before
-        scorer.build(machine)
-        print('preflight  the scorer can be had')
-
-
-def _pilot(
-    options: PlanOptions, machine: Machine, scorer: ChosenScorer | None
-) -> Forecast:
-    from parlai_ext.collect.pilot import pilot
-
-    plan = plan_to_try(options, machine)
-    run = RunFolder.existing_or_none(options.run_dir)
-    with run.lock() if run else nullcontext():
-        forecast = pilot(plan, machine, run, scorer)
-        if options.run_dir:
-            save_forecast(options.run_dir, forecast)
-    return forecast

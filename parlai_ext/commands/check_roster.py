@@ -87,7 +87,10 @@ class CheckRoster(Command):
         Download what the systems need; print for each what was downloaded or why not.
         """
         from parlai_ext.systems.downloads import download_systems
-        from parlai_ext.systems.fetch.http_file import DownloadSettings, downloading
+        from parlai_ext.systems.fetch.checked_downloads import (
+            DownloadSettings,
+            downloading,
+        )
 
         lock = self.options(DownloadOptions).lock
         with downloading(DownloadSettings(Path(lock) if lock else None)):
@@ -114,9 +117,9 @@ class CheckRoster(Command):
             protocol_file = load_protocol_file(opt['config'], given)
             protocol, info = protocol_file.protocol, protocol_file.info
             roster = protocol.roster
-            from parlai_ext.scoring.score_run import model_systems
+            from parlai_ext.scoring.score_run import ChosenScorer
 
-            models = model_systems(protocol.scorer, named_by_user=True)
+            models = ChosenScorer(protocol.scorer).model_systems()
             judge = [('judge', model) for model in models]
         elif opt['roster']:
             file = load_roster(opt['roster'])

@@ -15,8 +15,13 @@ from parlai_ext.commands.options import Resamples
 from parlai_ext.core.errors import UserError, printable
 from parlai_ext.core.nouns import System
 from parlai_ext.core.options import Flags, option
-from parlai_ext.data.recorded_answers import RecordedAnswer, recorded_answers
-from parlai_ext.data.toxic_pairs import FOLDS, ToxicData, choose_pairs
+from parlai_ext.data.toxic_pairs import (
+    FOLDS,
+    RecordedAnswer,
+    ToxicData,
+    choose_pairs,
+    recorded_answers,
+)
 from parlai_ext.engines.machine import Machine
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.store.atomic import write_text

@@ -8,7 +8,7 @@ from pathlib import Path
 from parlai_ext.commands.command import Command
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
-from parlai_ext.data.recorded_answers import recorded_answers
+from parlai_ext.data.toxic_pairs import recorded_answers
 from parlai_ext.people.answer_items import AnnotationOptions, make_annotation_set
 from parlai_ext.people.questionnaire import LIKERT, PAIR, read_questionnaire
 from parlai_ext.people.rating_set import RatingSet, write_key

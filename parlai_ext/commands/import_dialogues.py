@@ -14,8 +14,11 @@ from parlai_ext.core.options import named_pairs, option
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.data.dialogue_rows import COLUMNS
 from parlai_ext.data.formats import find_files
-from parlai_ext.data.import_rules import ImportRules
-from parlai_ext.data.imported_dialogues import ImportedDialogues, read_imports
+from parlai_ext.data.imported_dialogues import (
+    ImportedDialogues,
+    ImportRules,
+    read_imports,
+)
 from parlai_ext.isolation.own_records import SCORER, note_parts
 from parlai_ext.scoring.registry import (
     DEFAULT,

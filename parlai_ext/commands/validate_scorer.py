@@ -157,7 +157,7 @@ class ValidateScorer(ModelCommand):
         Score the utterances of the judged systems in a file of dialogues. Return the
         mean scores, the signature of the scorer and its check.
         """
-        from parlai_ext.data.parlai_logs import read_dialogues
+        from parlai_ext.data.chat_logs import read_dialogues
         from parlai_ext.judge_check.check import check_judge
         from parlai_ext.judge_check.sample import JudgedDialogues
 

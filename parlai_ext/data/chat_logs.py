@@ -1,5 +1,7 @@
 """
-Chats as lists of messages: OpenAI's ``messages``, ShareGPT's ``conversations``, and
+Logs of chats, and those of ParlAI and of studies.
+
+First, lists of messages: OpenAI's ``messages``, ShareGPT's ``conversations``, and
 such lists in exports of Telegram, LangSmith, Langfuse, inspect_ai and MT-Bench.
 
     {"messages": [{"role": "user", "content": "Hi!"},
@@ -19,14 +21,22 @@ Logs of inspect_ai are its `EvalLog` as JSON (``inspect log dump``), MT-Bench's 
 judgements of people, with both conversations.
 """
 
+from __future__ import annotations
+
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import groupby
+from pathlib import Path
 from typing import Any
 
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.nouns import Dialogue, Utterance
 from parlai_ext.data.source_file import (
     MEDIA,
+    NOT_UTF8,
     BadRecord,
     Format,
     NumberedRecord,
@@ -42,6 +52,7 @@ from parlai_ext.data.source_file import (
     record_format,
     text_value,
 )
+from parlai_ext.files.text_file import is_utf8
 
 IDS = ('dialogue_id', 'conversation_id', 'id')
 PEOPLE = frozenset({'user', 'human'})
@@ -336,3 +347,433 @@ FORMATS = {
         SHAREGPT.read,
     ),
 }
+
+# --- WhatsApp, and the logs of studies ------------------------------------------------
+# Dialogues as three studies published them: ChatMatch, Spot The Bot and DSTC9.
+#
+# ChatMatch's logs hold one dialogue a file, one turn a line, ``NAME: text``. The
+# speakers are named in the lines, never in the file's name. WhatsApp's text file,
+# which is read here too, has a date before each name; a message may go on over lines,
+# and lines of the program itself (who joined, what is encrypted) are no turns.
+# Messages without a text of somebody (``<Media omitted>``, ``This message was
+# deleted``) are counted and left out.
+#
+# Spot The Bot's sampled dialogues stand one a line, with which of the sides are
+# people. Speakers are called by their type, as in the turns. What generation left in
+# the texts (``< /s >``, ``<pad>``) stays unless ``--strip-markers`` is given.
+#
+# DSTC9's interactive dialogues are a JSON list with one object a rating. Neighbouring
+# objects with the same ``context`` rate one dialogue. The lines of a context begin
+# with ``User:`` or ``System:``; any other line continues the turn before it. Every
+# bot is called ``System``, so it is given the name of its file.
+
+FORM = 'NAME: text'
+TURN = re.compile('(?P<name>[^:]*): ?(?P<text>.*)')
+# [31.12.23, 21:15:02] or 12/31/23, 9:15 PM - or 31.12.2023 klo 21.15 - , and marks of
+# the direction of text before it; a title in quotation marks, which may have a colon,
+# is in a line of the program
+DATED_TURN = re.compile(
+    r'[\u200e\u200f]*\[?\d{1,4}[./-] ?\d{1,2}[./-] ?\d{2,4}\.?[,،]? '
+    r'(?:[^\W\d]+ ?)?\d{1,2}[:.]\d{2}(?:[:.]\d{2})?'
+    r'(?:\s?(?:[AaPp]\.?\s?[Mm]\.?|[^\W\d]{1,2}))?(?:\]| -) '
+    r'(?:(?P<name>[^"“„«]*?): (?P<text>.*))?'
+)
+# what WhatsApp puts in the place of a photo, a call or a deleted text: behind a mark of
+# direction or in angle brackets (not <html>), or else in words of the phone's language
+NO_TEXT = re.compile(
+    r'\u200e.*|.* •(?: \u200e.*)?|<(?![!-~]+>)[^<>]+>|null'
+    r'|.+ \((?:file attached|Datei angehängt|fichier joint|archivo adjunto|'
+    r'arquivo anexado|file allegato|bestand bijgevoegd)\)'
+    r'|(?:image|video|audio|sticker|GIF|document|Contact card) omitted'
+    r'|(?:Bild|Video|Audio|Sticker|GIF|Dokument|Kontaktkarte) weggelassen'
+    r'|(?:This message was deleted|You deleted this message'
+    r'|Diese Nachricht wurde gelöscht|Du hast diese Nachricht gelöscht'
+    r'|Ce message a été supprimé|Vous avez supprimé ce message'
+    r'|Se eliminó este mensaje|Este mensaje fue eliminado|Eliminaste este mensaje'
+    r'|Questo messaggio è stato eliminato|Hai eliminato questo messaggio'
+    r'|(?:Essa m|Esta m|M)ensagem (?:foi )?(?:apagada|eliminada)'
+    r'|Você apagou esta mensagem|Dit bericht is verwijderd'
+    r'|U (?:hebt|heeft) dit bericht verwijderd)\.?'
+)
+# what it puts behind a text: that it was edited, or the file that it was sent with
+NOTE = re.compile(
+    r' ?(?:\u200e(?:<[^<>\n]*>|\w+ \w+)|<(?:This message was edited'
+    r'|Diese Nachricht wurde bearbeitet|Ce message a été modifié|Se editó este mensaje'
+    r'|Questo messaggio è stato modificato|Mensagem editada)\.?>)$'
+)
+HUMAN, BOT = 'User', 'System'
+
+
+def looks_like_log(source: SourceFile) -> bool:
+    """
+    Return True if the first line that is not empty is a turn of ChatMatch.
+    """
+    turn = TURN.match(source.first_line.lstrip())
+    return bool(turn and turn['name'] and turn['name'][0] not in '[{<')
+
+
+def read_log(
+    source: SourceFile, pattern: re.Pattern[str] = TURN, goes_on: bool = False
+) -> Iterator[SourceDialogue]:
+    """
+    Yield the one dialogue of a file with turns in lines; empty lines are skipped.
+
+    :param goes_on: a turn may go on in the next lines.
+    """
+    turns: list[SourceTurn] = []
+    problems = []
+    for number, line in enumerate(source.lines, 1):
+        match = pattern.match(line)
+        name = ((match and match['name']) or '').strip()
+        if not line.strip():
+            continue
+        if not is_utf8(line):
+            problems.append(source.problem(number, NOT_UTF8))
+        elif match and name:
+            turns.append(SourceTurn(name, match['text'], number))
+        elif not goes_on:
+            problem = f'a turn is a line {FORM!r}, this one is {brief(line)}'
+            problems.append(source.problem(number, problem))
+        elif turns and not match:
+            turns[-1] = replace(turns[-1], text=f'{turns[-1].text}\n{line}')
+    first = turns[0].line if turns else 1
+    yield SourceDialogue(source.file, first, tuple(turns), problems=tuple(problems))
+
+
+def _whatsapp(source: SourceFile) -> Iterator[SourceDialogue]:
+    """
+    Yield the one dialogue of a file, without messages in which nobody wrote anything.
+    """
+    for dialogue in read_log(source, DATED_TURN, goes_on=True):
+        turns: list[SourceTurn] = []
+        inside = 0
+        for turn in dialogue.turns:
+            text = NOTE.sub('', turn.text)
+            first, _, caption = text.partition('\n')
+            text = caption if NO_TEXT.fullmatch(first) else text
+            if text.strip():
+                turns.append(replace(turn, text=text))
+            else:
+                inside += bool(turns)
+        unread = Unread({MEDIA: len(dialogue.turns) - len(turns)}, inside)
+        yield replace(dialogue, turns=tuple(turns), unread=unread)
+
+
+def _spot_the_bot(
+    source: SourceFile, line: int, record: Mapping[str, Any]
+) -> Iterator[SourceDialogue]:
+    sides = [text_value(record, f'system_type{k}', 'the record') for k in (0, 1)]
+    people = (sides[k] for k in (0, 1) if record.get(f'is_human{k}') is True)
+    turns = (
+        SourceTurn(
+            text_value(act, 'id', f'turn {number}').strip(),
+            text_value(act, 'text', f'turn {number}'),
+            line,
+        )
+        for number, act in enumerate(list_value(record, 'convo'), 1)
+    )
+    yield SourceDialogue(
+        source.file,
+        line,
+        tuple(turns),
+        id_value(record, '_id'),
+        frozenset(people),
+        self_chat=sides[0] == sides[1],
+        sides=tuple(sides),
+    )
+
+
+def looks_like_ratings(source: SourceFile) -> bool:
+    """
+    Return True if the file begins as a JSON list of ratings.
+    """
+    start = '\n'.join(source.lines[:40])[:4000]
+    return start.lstrip().startswith('[') and '"context"' in start
+
+
+def rated_dialogues(
+    source: SourceFile,
+) -> Iterator[tuple[SourceDialogue, list[Mapping[str, Any]]]]:
+    """
+    Yield the dialogues of DSTC9 with their ratings, which are the objects of the file.
+    """
+    try:
+        ratings = source.document
+        if not ratings:
+            raise BadRecord("a JSON list of objects with 'context' is expected")
+    except BadRecord as error:
+        yield source.unreadable(error.line, str(error)), []
+        return
+    n = 0
+    for context, same in groupby(
+        enumerate(ratings, 1),
+        key=lambda one: one[1].get('context') if isinstance(one[1], dict) else None,
+    ):
+        numbered = list(same)
+        place = f'object {numbered[0][0]}: '
+        try:
+            if not isinstance(context, str):
+                raise BadRecord(f"'context' is a text, not {brief(context)}")
+            n += 1
+            turns = tuple(_rated_turns(context, source.stem))
+        except BadRecord as error:
+            yield source.unreadable(1, f'{place}{error}'), []
+            continue
+        name, people = f'{source.stem}-{n}', frozenset({HUMAN})
+        dialogue = SourceDialogue(source.file, 1, turns, name, people, place=place)
+        yield dialogue, [rating for _, rating in numbered]
+
+
+def _rated_turns(context: str, bot: str) -> Iterator[SourceTurn]:
+    """
+    Yield the turns of a context; line breaks inside a turn are kept.
+    """
+    names = {HUMAN: HUMAN, BOT: bot}
+    speaker, texts = '', list[str]()
+    for line in context.removesuffix('\n').split('\n'):
+        name, colon, text = line.partition(':')
+        if colon and name in names:
+            if speaker:
+                yield SourceTurn(speaker, '\n'.join(texts).strip(), 1)
+            speaker, texts = names[name], [text]
+        elif speaker:
+            texts.append(line)
+        else:
+            raise BadRecord(
+                f"a context begins with '{HUMAN}:' or '{BOT}:', not {brief(line)}"
+            )
+    yield SourceTurn(speaker, '\n'.join(texts).strip(), 1)
+
+
+CHATMATCH = Format(FORM, looks_like_log, read_log, self_chats=True)
+WHATSAPP = Format(
+    '31/12/2023, 21:15 - NAME: text',
+    lambda source: DATED_TURN.match(source.first_line) is not None,
+    _whatsapp,
+)
+SPOT_THE_BOT = record_format(
+    '{"convo": [{"id": "NAME", "text": "Hi!"}, …], …}', ('convo',), _spot_the_bot
+)
+DSTC9 = Format(
+    r'[{"context": "User: Hi!\nSystem: Hello.\n", …}, …]',
+    looks_like_ratings,
+    lambda source: (dialogue for dialogue, _ in rated_dialogues(source)),
+)
+
+# --- ParlAI's logs --------------------------------------------------------------------
+# Dialogues as ParlAI writes them: its Conversations format, and logs of model_chat.
+#
+# ``parlai``: one dialogue a line, with ``.metadata`` beside the file.
+#
+#   {"dialogue_id": "chat-7", "dialog": [[{"id": "human", "text": "Hi!"},
+#                                         {"id": "some-bot", "text": "Hello."}]]}
+#
+# ``id`` is the speaker. ParlAI calls the speaker of personas and the like
+# ``context``; such acts are no turns. The log of a `self_chat` says in its metadata
+# whether two models talk, and whether the first turn is an opener. A run's own shards
+# are such files.
+#
+# ``model_chat``: a person talks with a system, one chat a file.
+#
+#   {"dialog": [{"agent_idx": 0, "text": "Hi!", "fake_start": true, …},
+#               {"agent_idx": 1, "text": "Hello.", …, "final_rating": "4|5|3|4"}],
+#    "workers": ["A1B2"], "bad_workers": [], "acceptability_violations": [null],
+#    "assignment_ids": ["7"], "task_description": {"model_nickname": "some-bot", …}}
+#
+# Agent 0 is the person and agent 1 the system; nobody said a turn with
+# ``fake_start``, of which ParlAI makes one or two. Source: ``model_chat/worlds.py``,
+# `get_final_chat_data`.
+
+CONTEXT = 'context'
+WORKER = 'human'  # all people: the id of a worker is nobody else's business
+BAD_WORKER = 'of annotators recorded as bad'
+VIOLATION = 'with a recorded violation'
+
+
+def conversation(
+    source: SourceFile, line: int, record: Mapping[str, Any]
+) -> Iterator[SourceDialogue]:
+    """
+    Yield the dialogue of a record of the Conversations format, by any program. Unread
+    are the acts of ``context`` that have a text: those among the turns, and those that
+    ParlAI's logs hold beside them, under ``context``.
+
+    :raises BadRecord: names the key and the act that is wrong.
+    """
+    turns: list[SourceTurn] = []
+    beside = record.get(CONTEXT)
+    contexts = (
+        [act for act in beside if isinstance(act, dict)]
+        if isinstance(beside, list)
+        else []
+    )
+    acts = []
+    for exchange in list_value(record, 'dialog'):
+        if not isinstance(exchange, list):
+            raise BadRecord("'dialog' is a list of lists of acts")
+        acts += exchange
+    inside = 0
+    for number, act in enumerate(acts, 1):
+        speaker = text_value(act, 'id', f'act {number}').strip()
+        if speaker == CONTEXT:
+            contexts.append(act)
+            inside += bool(turns and act.get('text'))
+        else:
+            text = text_value(act, 'text', f'act {number}')
+            turns.append(SourceTurn(speaker, text, line, act.get('given') is True))
+    unread = Unread({CONTEXT: sum(bool(act.get('text')) for act in contexts)}, inside)
+    name = id_value(record)
+    yield SourceDialogue(source.file, line, tuple(turns), name, unread=unread)
+
+
+def _logged_conversation(
+    source: SourceFile, line: int, record: Mapping[str, Any]
+) -> Iterator[SourceDialogue]:
+    """
+    Yield the dialogue of a record, with what the metadata of its file say of it.
+    """
+    [dialogue] = conversation(source, line, record)
+    if source.metadata.get('self_chat'):
+        two_systems = len(_models(source.metadata)) > 1
+        opt, turns = source.metadata['opt'], dialogue.turns
+        # by `SelfChatWorld.get_openers`, though it has the name of the first system
+        if any(opt.get(f'seed_messages_from_{place}') for place in ('file', 'task')):
+            turns = (*(replace(turn, given=True) for turn in turns[:1]), *turns[1:])
+        dialogue = replace(
+            dialogue, turns=turns, self_chat=not two_systems, two_systems=two_systems
+        )
+    yield dialogue
+
+
+def read_dialogues(path: str | Path, option: str) -> list[Dialogue]:
+    """
+    Return the dialogues of a file; one without an id is called by its line, from 1.
+
+    :param option: what messages say before the path.
+    :raises UserError: names file, line and key of the first mistake.
+    """
+    dialogues: dict[str, Dialogue] = {}
+    source = SourceFile.from_path(Path(path), called=f'{option} ')
+    for one in dialogues_of_records(source, conversation):
+        if one.problems:
+            raise UserError(f'{option} {one.problems[0]}')
+        name = one.id or str(one.line)
+        if name in dialogues:
+            problem = f"'dialogue_id': {name!r} is there already"
+            raise UserError(f'{option} {path}:{one.line}: {problem}')
+        utterances = (Utterance(t.speaker, t.text, t.given) for t in one.turns)
+        dialogues[name] = Dialogue(name, '', '', tuple(utterances))
+    if not dialogues:
+        raise UserError(f'{option} {path}: no dialogue in it')
+    return list(dialogues.values())
+
+
+def self_chat_model(source: SourceFile) -> str | None:
+    """
+    Return the model file that talks to itself in this file, as its metadata says; both
+    of them where it talks to another one.
+    """
+    try:
+        about = source.metadata
+    except BadRecord:
+        return None
+    return (about.get('self_chat') and ' and '.join(_models(about))) or None
+
+
+def _models(about: Mapping[str, Any]) -> list[str]:
+    """
+    Return the model files of a self-chat: one, or two where ParlAI's `self_chat` was
+    given a partner that is another model, or has other options.
+    """
+    opt = about['opt']
+    own, partner = opt.get('model_file'), opt.get('partner_model_file')
+    if partner and opt.get('partner_opt_file'):
+        partner = f'{partner} with {opt["partner_opt_file"]}'
+    return list(dict.fromkeys(str(name) for name in (own, partner) if name))
+
+
+@dataclass(frozen=True)
+class Chat:
+    """
+    One record of model_chat.
+
+    :param id: that of its assignment; empty where there is none.
+    :param turns: each has ``agent_idx``, 0 for the person and 1 for the system.
+    :param rejected: by which control of quality it is to be left out, if by any.
+    """
+
+    id: str
+    system: str
+    worker: str
+    turns: tuple[Mapping[str, Any], ...]
+    rejected: str = ''
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Chat:
+        """
+        Return the chat of a record.
+
+        :raises BadRecord: names the key that is wrong.
+        """
+        about = record.get('task_description')
+        system = text_value(about, 'model_nickname', 'task_description').strip()
+        workers = _texts(record, 'workers')
+        if not (system and workers):
+            raise BadRecord("'workers' and 'model_nickname' are expected to be filled")
+        turns = list_value(record, 'dialog')
+        for place, turn in enumerate(turns):
+            if not isinstance(turn, dict) or turn.get('agent_idx') not in (0, 1):
+                raise BadRecord(f'dialog[{place}]: an agent_idx of 0 or 1 is expected')
+        rejected = ''
+        if {*workers} & {*_texts(record, 'bad_workers')}:
+            rejected = BAD_WORKER
+        elif any(_texts(record, 'acceptability_violations')):
+            rejected = VIOLATION
+        name = '-'.join(_texts(record, 'assignment_ids'))
+        return cls(name, system, workers[0], tuple(turns), rejected)
+
+
+def _chat_dialogue(
+    source: SourceFile, line: int, record: Mapping[str, Any]
+) -> Iterator[SourceDialogue]:
+    """
+    Yield the chat of a record. One that quality control left out is a bad row.
+    """
+    chat = Chat.from_record(record)
+    if chat.rejected:
+        raise BadRecord(f'a chat {chat.rejected}')
+    turns = tuple(
+        SourceTurn(
+            (WORKER, chat.system)[turn['agent_idx']],
+            text_value(turn, 'text', f'dialog[{place}]'),
+            line,
+            given=turn.get('fake_start') is True,
+        )
+        for place, turn in enumerate(chat.turns)
+    )
+    name, people = chat.id or source.stem, frozenset({WORKER})
+    unread = Unread({'persona': sum(map(bool, record.get('personas') or ()))})
+    yield SourceDialogue(source.file, line, turns, name, people, unread=unread)
+
+
+def _texts(record: Mapping[str, Any], key: str) -> list[str]:
+    """
+    Return a list of texts; a missing key is an empty one, `None` in it an empty text.
+    """
+    values = record.get(key) or []
+    if not isinstance(values, list):
+        raise BadRecord(f'{key!r} is a list, not {brief(values)}')
+    return ['' if value is None else str(value) for value in values]
+
+
+CONVERSATIONS = record_format(
+    '{"dialog": [[{"id": "NAME", "text": "Hi!"}, …], …]}',
+    ('dialog',),
+    _logged_conversation,
+    self_chats=True,
+)
+MODEL_CHAT = record_format(
+    '{"dialog": [{"agent_idx": 0, "text": "Hi!"}, …], "task_description": …}',
+    ('dialog', 'task_description'),
+    _chat_dialogue,
+)

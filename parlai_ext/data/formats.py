@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 
 from parlai_ext.core.errors import UserError, nearest
-from parlai_ext.data import chat_logs, parlai_logs, study_logs
+from parlai_ext.data import chat_logs
 from parlai_ext.data import dialogue_rows as rows
 from parlai_ext.data.corpora import END, Turns, archived_texts, marked_utterances
 from parlai_ext.data.source_file import (
@@ -30,15 +30,15 @@ SUFFIXES = ('.csv', '.json', '.jsonl', '.log', '.txt', ZIPPED_LOG)
 # the first that fits is taken, so the logs of ChatMatch, which fit almost any text,
 # come last
 FORMATS = {
-    'model_chat': parlai_logs.MODEL_CHAT,
-    'parlai': parlai_logs.CONVERSATIONS,
-    'spot_the_bot': study_logs.SPOT_THE_BOT,
+    'model_chat': chat_logs.MODEL_CHAT,
+    'parlai': chat_logs.CONVERSATIONS,
+    'spot_the_bot': chat_logs.SPOT_THE_BOT,
     **chat_logs.FORMATS,
     'jsonl': rows.JSON_LINES,
     'csv': rows.CSV,
-    'dstc9': study_logs.DSTC9,
-    'whatsapp': study_logs.WHATSAPP,
-    'chatmatch': study_logs.CHATMATCH,
+    'dstc9': chat_logs.DSTC9,
+    'whatsapp': chat_logs.WHATSAPP,
+    'chatmatch': chat_logs.CHATMATCH,
 }
 
 

@@ -34,7 +34,7 @@ class LocalEngine:
                 n_workers = n_cores()
             n_workers = min(n_workers, len(tasks))
         if n_workers > 1:
-            from parlai_ext.engines.forked_workers import run_in_forks
+            from parlai_ext.engines.host import run_in_forks
 
             yield from run_in_forks(job, tasks, bar, n_workers)
             return

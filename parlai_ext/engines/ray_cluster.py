@@ -107,6 +107,7 @@ INSTALL = (
 )
 
 
+@dataclass
 class RayEngine:
     """
     Runs tasks on a cluster; a context manager, which connects and leaves.
@@ -117,19 +118,13 @@ class RayEngine:
     :param patience: seconds without a sign of life after which a worker is lost.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        address: str,
-        cpus: int,
-        patience: float,
-        machine: Machine,
-    ):
-        self.folder = folder
-        self.address = address
-        self.cpus = cpus
-        self.patience = patience
-        self.machine = machine
+    folder: Path
+    address: str
+    cpus: int
+    patience: float
+    machine: Machine
+
+    def __post_init__(self) -> None:
         self._crew = _Crew(self)
         self._end = ExitStack()
 

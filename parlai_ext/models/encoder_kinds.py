@@ -51,8 +51,7 @@ from parlai_ext.systems.hub import PREFIX, ModelOptions
 from parlai_ext.systems.identity import identity
 from parlai_ext.systems.parlai_agents import cost_of_model
 from parlai_ext.systems.pretrained import chosen_device, fetch_named_weights
-from parlai_ext.systems.safe.cost import bounded_cost
-from parlai_ext.systems.safe.load import guarded
+from parlai_ext.systems.safe.load import bounded_cost, guarded
 from parlai_ext.systems.zoo import fetch_path
 
 

@@ -15,12 +15,14 @@ from typing import Any
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import LanguageModel, Question
-from parlai_ext.systems.chat.messages import ChatStyle, ChatTurn, messages
-from parlai_ext.systems.chat.rendering import (
+from parlai_ext.systems.chat.messages import (
     TODAY,
+    ChatStyle,
+    ChatTurn,
     TemplateProblem,
     control_tokens,
     fix_date,
+    messages,
     render_chat,
     without_control_tokens,
 )

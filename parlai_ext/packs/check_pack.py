@@ -52,7 +52,7 @@ from parlai_ext.packs.verify import (
 )
 from parlai_ext.scoring.base import Scorer
 from parlai_ext.scoring.registry import load_protocol_file
-from parlai_ext.scoring.score_run import build_scorer, score_dialogues
+from parlai_ext.scoring.score_run import ChosenScorer, score_dialogues
 from parlai_ext.systems.identity import candidates_hash, identity
 from parlai_ext.systems.openers import load_openers
 from parlai_ext.systems.resolve import PRESENT, resolve
@@ -315,8 +315,8 @@ class Regeneration:
         """
         if self.checker.protocol is None:
             raise UserError('there is no protocol here that names a scorer (--config)')
-        section = self.checker.protocol.scorer
-        scorer = build_scorer(section, self.checker.machine, named_by_user=True)
+        chosen = ChosenScorer(self.checker.protocol.scorer)
+        scorer = chosen.build(self.checker.machine)
         signatures = list(self.pack.index.scores.values())
         for signature in signatures:
             if signature.removesuffix(GIVEN_JUDGED) == scorer.signature:

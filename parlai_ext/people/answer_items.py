@@ -17,7 +17,7 @@ from itertools import combinations
 from parlai_ext.core.errors import UserError, require_known
 from parlai_ext.core.nouns import content_id
 from parlai_ext.core.options import option
-from parlai_ext.data.recorded_answers import RecordedAnswer
+from parlai_ext.data.toxic_pairs import RecordedAnswer
 from parlai_ext.people.questionnaire import LIKERT, PAIR, Questionnaire
 from parlai_ext.people.rating_set import (
     DialogueReference,

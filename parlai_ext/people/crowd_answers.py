@@ -22,8 +22,8 @@ from typing import Any
 
 from parlai_ext.core.errors import UserError, require_known
 from parlai_ext.core.nouns import HumanJudgement
+from parlai_ext.data.chat_logs import Chat
 from parlai_ext.data.judged.readers import FEATURES, DataFile, read_spot_the_bot
-from parlai_ext.data.parlai_logs import Chat
 from parlai_ext.data.source_file import BadRecord
 from parlai_ext.files.csv_file import read_csv
 from parlai_ext.files.human_scores import number, read_human_scores

@@ -20,8 +20,7 @@ from parlai_ext.core.signature import PART_SEPARATOR, scorer_name
 from parlai_ext.judge_check.record import DimensionCheck, JudgeCheck
 from parlai_ext.ranking.agreement import Correlation, agreement_data
 from parlai_ext.ranking.intervals import Estimate
-from parlai_ext.ranking.separation import Separation
-from parlai_ext.ranking.standings import Rating, ScoreBounds, Standing
+from parlai_ext.ranking.standings import Rating, ScoreBounds, Separation, Standing
 from parlai_ext.stopping.rule import Stopping
 from parlai_ext.store import RunFolder
 from parlai_ext.store.manifest import ScorerRecord

@@ -36,8 +36,11 @@ from parlai_ext.scoring.likelihood import (
     first_continuation_share,
     judge_option,
 )
-from parlai_ext.systems.chat.messages import ChatTurn
-from parlai_ext.systems.chat.rendering import control_tokens, without_control_tokens
+from parlai_ext.systems.chat.messages import (
+    ChatTurn,
+    control_tokens,
+    without_control_tokens,
+)
 from parlai_ext.view.text import single_spaced
 
 FORMATS = ('plain', 'chat')  # how a judge is asked

@@ -38,7 +38,6 @@ from parlai_ext.scoring.base import (
     encoder_option,
     unit_rows,
 )
-from parlai_ext.scoring.bertscore import BertScore
 from parlai_ext.scoring.composite import repeated_words_share
 from parlai_ext.scoring.english import LEFT_OUT
 from parlai_ext.scoring.judged_corpora import (
@@ -55,6 +54,7 @@ from parlai_ext.scoring.likelihood import (
     judge_option,
     response_question,
 )
+from parlai_ext.scoring.references import BertScore
 
 if TYPE_CHECKING:
     from parlai_ext.models.response_reader import ResponseReader

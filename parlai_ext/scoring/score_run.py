@@ -80,24 +80,57 @@ class ChosenScorer:
     The ``scorer:`` section for a run, and the ranking rule that goes with it, if that
     is not the protocol's.
 
-    :param named_by_user: the user named all of the section (`prepared_scorer`).
+    :param named_by_user: the user named all of the section: code from outside the
+        package may be imported, and servers may be asked.
     """
 
     section: Mapping[str, Any]
     ranking: Mapping[str, object] = field(default_factory=dict)
     named_by_user: bool = True
 
+    def prepared(self, models: Models | None = None) -> Scorer:
+        """
+        Return the scorer, no model loaded: it knows its dimensions.
+
+        :raises UserError: for an unknown name or key, or a file that is not there.
+        """
+        if not self.named_by_user:
+            require_named_scorer(self.section)
+        cls = scorer_class(self.section, named_by_user=self.named_by_user)
+        return cls.from_section(self.section, models)
+
     def build(self, machine: Machine | None = None) -> Scorer:
         """
         Return the scorer with its models loaded.
-        """
-        return build_scorer(self.section, machine, named_by_user=self.named_by_user)
 
-    def prepared(self) -> Scorer:
+        :param machine: its `batchsize` counts rows of `engines.machine.TOKENS_A_ROW`
+            tokens; of shorter ones, more go through a model together.
+        :raises UserError: names the key that is wrong.
         """
-        Return the scorer without models: it knows its dimensions.
+        scorer = self.prepared(ModelHandle(machine))
+        with naming_another(scorer):
+            scorer.load_models()
+        return scorer
+
+    def model_systems(self) -> list[System]:
         """
-        return prepared_scorer(self.section, named_by_user=self.named_by_user)
+        Return the models of the scorer, as systems.
+        """
+        named = self.prepared().named_models()
+        return [model_system(kind, name) for kind, name in named]
+
+    def check(self) -> None:
+        """
+        Refuse a scorer that could not be built: asked before days of dialogues, not
+        after them. Its models are fetched and not loaded.
+
+        :raises UserError: for what building it would raise: an unknown name, key or set
+            of follow-ups, a model that is not there or cannot be downloaded.
+        """
+        scorer = self.prepared()
+        with naming_another(scorer):
+            for kind, name in scorer.named_models():
+                check_model(kind, name)
 
 
 def choose_scorer(
@@ -168,70 +201,6 @@ def require_named_scorer(
         if name not in given.values():
             system = model_system(kind, name)
             require_named_options(f'judge {name!r:.200}', system.opt)
-
-
-def prepared_scorer(
-    section: Mapping[str, Any],
-    models: Models | None = None,
-    *,
-    named_by_user: bool = False,
-) -> Scorer:
-    """
-    Return the scorer of a ``scorer:`` section, no model loaded.
-
-    :param named_by_user: the user named all of the section: code from outside the
-        package may be imported, and servers may be asked.
-    :raises UserError: for an unknown name or key, or a file that is not there.
-    """
-    if not named_by_user:
-        require_named_scorer(section, None)
-    cls = scorer_class(section, named_by_user=named_by_user)
-    return cls.from_section(section, models)
-
-
-def build_scorer(
-    section: Mapping[str, Any],
-    machine: Machine | None = None,
-    *,
-    named_by_user: bool = False,
-) -> Scorer:
-    """
-    Return the scorer of a ``scorer:`` section, its models loaded.
-
-    :param machine: its `batchsize` counts rows of `engines.machine.TOKENS_A_ROW`
-        tokens; of shorter ones, more go through a model together.
-    :param named_by_user: as for `prepared_scorer`.
-    :raises UserError: names the key that is wrong.
-    """
-    models = ModelHandle(machine)
-    scorer = prepared_scorer(section, models, named_by_user=named_by_user)
-    with naming_another(scorer):
-        scorer.load_models()
-    return scorer
-
-
-def model_systems(
-    section: Mapping[str, Any], *, named_by_user: bool = False
-) -> list[System]:
-    """
-    Return the models of the scorer of a ``scorer:`` section, as systems.
-    """
-    scorer = prepared_scorer(section, named_by_user=named_by_user)
-    return [model_system(kind, name) for kind, name in scorer.named_models()]
-
-
-def check_scorer(section: Mapping[str, Any], *, named_by_user: bool = False) -> None:
-    """
-    Refuse a scorer that could not be built: asked before days of dialogues, not after
-    them. Its models are fetched and not loaded.
-
-    :raises UserError: for what building it would raise: an unknown name, key or set of
-        follow-ups, a model that is not there or cannot be downloaded.
-    """
-    scorer = prepared_scorer(section, named_by_user=named_by_user)
-    with naming_another(scorer):
-        for kind, name in scorer.named_models():
-            check_model(kind, name)
 
 
 @contextmanager
@@ -428,7 +397,7 @@ def shard_scorer(
 
 def scorer_elsewhere(chosen: ChosenScorer, machine: Machine | None) -> Scorer:
     """
-    Return the scorer of another process, its models loaded as `build_scorer` does.
+    Return the scorer of another process, its models loaded.
     """
     machine = machine or Machine()
     use_data_folder(machine.datapath)

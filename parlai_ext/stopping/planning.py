@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.ranking.intervals import FEWEST_OPENERS, Floats
-from parlai_ext.ranking.separation import (
+from parlai_ext.ranking.standings import (
     MOST_OPENERS,
     POWER,
     Components,

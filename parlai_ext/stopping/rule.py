@@ -44,8 +44,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parlai_ext.ranking.intervals import LEVEL, Floats, json_number
-from parlai_ext.ranking.separation import fold_games, known_means
-from parlai_ext.ranking.standings import RankRange, rank_ranges
+from parlai_ext.ranking.standings import RankRange, fold_games, known_means, rank_ranges
 
 ERROR = 1 - LEVEL
 # the number of openers after which intervals are about as narrow as they can be

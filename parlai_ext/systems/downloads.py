@@ -18,9 +18,8 @@ from parlai_ext.files.roster_file import FILE_OPTIONS, INDEX_OPTIONS
 from parlai_ext.systems import candidates, zoo
 from parlai_ext.systems.families import family_of
 from parlai_ext.systems.family import effective_options
-from parlai_ext.systems.fetch.checked_downloads import checked_downloads
+from parlai_ext.systems.fetch.checked_downloads import Unreachable, checked_downloads
 from parlai_ext.systems.fetch.data_folder import data_folder, is_zoo_path
-from parlai_ext.systems.fetch.http_file import Unreachable
 
 
 @dataclass(frozen=True)

@@ -43,9 +43,8 @@ from parlai_ext.isolation.names import Options
 from parlai_ext.systems import hub, zoo
 from parlai_ext.systems.chat.conversation import other_contexts_hash
 from parlai_ext.systems.family import DOWNLOAD, PRESENT, Family
-from parlai_ext.systems.fetch.checked_downloads import lock_file
+from parlai_ext.systems.fetch.checked_downloads import Entry, lock_file
 from parlai_ext.systems.fetch.data_folder import data_folder, local_path
-from parlai_ext.systems.fetch.http_file import Entry
 from parlai_ext.systems.remote.settings import PREFIX, UNTOLD, Settings
 
 # --- weights from the Hugging Face hub, or from a folder in its format ----------------

@@ -17,7 +17,7 @@ from parlai_ext.isolation.names import is_our_agent
 from parlai_ext.systems.families import family_of
 from parlai_ext.systems.family import model_path
 from parlai_ext.systems.players import Player
-from parlai_ext.systems.safe.model_options import named_servers
+from parlai_ext.systems.safe.load import named_servers
 from parlai_ext.systems.spending import Ledger
 from parlai_ext.systems.torch_memory import is_out_of_memory
 

@@ -31,7 +31,7 @@ from parlai_ext.systems.fetch.data_folder import data_folder
 from parlai_ext.systems.model_cache import free_memory
 from parlai_ext.systems.players import AgentRaised, in_words, raise_unless_of_agent
 from parlai_ext.systems.random_numbers import random_state, set_random_state
-from parlai_ext.systems.safe.model_options import named_servers
+from parlai_ext.systems.safe.load import named_servers
 from parlai_ext.systems.torch_memory import is_out_of_memory
 from parlai_ext.view.text import VisibleOutput
 

@@ -45,8 +45,8 @@ from parlai_ext.systems.family import effective_options, roster_options
 from parlai_ext.systems.fetch.checked_downloads import ensure_checked_downloads
 from parlai_ext.systems.fetch.data_folder import is_zoo_path
 from parlai_ext.systems.players import Player, in_words, raise_unless_of_agent
-from parlai_ext.systems.safe.cost import bounded_cost
 from parlai_ext.systems.safe.load import (
+    bounded_cost,
     check_model_files,
     guarded,
     is_shipped,

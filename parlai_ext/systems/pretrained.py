@@ -26,10 +26,8 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.isolation.confinement import is_confined
 from parlai_ext.systems import hub
 from parlai_ext.systems.hub import ModelOptions
-from parlai_ext.systems.safe.cost import bounded_cost
-from parlai_ext.systems.safe.load import guarded
-from parlai_ext.systems.safe.read import write_tensors
-from parlai_ext.systems.safe.reader import read_in_child
+from parlai_ext.systems.safe.load import bounded_cost, guarded
+from parlai_ext.systems.safe.read import read_in_child, write_tensors
 from parlai_ext.systems.safe.unpickle import BadModelFile
 from parlai_ext.systems.torch_memory import is_out_of_memory
 

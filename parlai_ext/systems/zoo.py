@@ -25,6 +25,7 @@ from parlai_ext.files.option_files import files_at
 from parlai_ext.files.roster_file import INDEX_OPTIONS
 from parlai_ext.systems.fetch.archives import move_into
 from parlai_ext.systems.fetch.checked_downloads import (
+    Unreachable,
     checked_downloads,
     noting,
     replaced,
@@ -37,7 +38,6 @@ from parlai_ext.systems.fetch.data_folder import (
     is_zoo_path,
     local_path,
 )
-from parlai_ext.systems.fetch.http_file import Unreachable
 
 SHIPPED = 'mini/'  # comes with us
 SHIPPED_FILES = Path(mini.__file__).parent / 'zoo'

@@ -16,7 +16,7 @@ from parlai_ext.collect.plan import resolve_protocol
 from parlai_ext.core.errors import SystemFailed, UserError
 from parlai_ext.core.nouns import Roster, System, content_id
 from parlai_ext.core.protocol import Protocol
-from parlai_ext.data.recorded_answers import RecordedAnswer
+from parlai_ext.data.toxic_pairs import RecordedAnswer
 from parlai_ext.engines.machine import Machine
 from parlai_ext.store.atomic import locked
 from parlai_ext.store.partial import PartialWork

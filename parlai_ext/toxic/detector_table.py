@@ -13,9 +13,9 @@ import numpy as np
 import pandas as pd
 
 from parlai_ext.data.toxic_pairs import LabelledText
-from parlai_ext.ranking.detection import MEASURES, detection_measures
+from parlai_ext.ranking.comparison import MEASURES, detection_measures
 from parlai_ext.ranking.intervals import Estimate, wilson_interval
-from parlai_ext.scoring.items import ScoringItem
+from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.stored_scores import score_items
 from parlai_ext.scoring.toxicity import ToxicityDetector
 from parlai_ext.systems.fetch.public_sets import moderation_data

@@ -21,13 +21,20 @@ from typing import TYPE_CHECKING, Any
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option, read_key_values
-from parlai_ext.data.recorded_answers import RecordedAnswer
+from parlai_ext.data.toxic_pairs import RecordedAnswer
 from parlai_ext.models.handle import ModelHandle, is_here
 from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
 from parlai_ext.scoring.references import OVERALL, ReferenceScorer, metric_library
 from parlai_ext.scoring.registry import find_scorer
-from parlai_ext.scoring.safety import DEFLECTED, Deflection, NonAnswer, Stance
-from parlai_ext.scoring.toxicity import Detector, DetectorChoice, load_detectors
+from parlai_ext.scoring.toxicity import (
+    DEFLECTED,
+    Deflection,
+    Detector,
+    DetectorChoice,
+    NonAnswer,
+    Stance,
+    load_detectors,
+)
 from parlai_ext.scoring.trivial import Length
 
 if TYPE_CHECKING:

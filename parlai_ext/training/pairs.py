@@ -104,14 +104,13 @@ def build_pairs(
     :param annotated: the contexts with adversarial responses.
     :raises UserError: when a kind cannot be made, or not so many pairs of it.
     """
-    planned = planned_pairs(annotated, options)
-    missing = dict(planned)
     maker = PairMaker(dialogues, annotated, options)
-    groups = [*maker.groups(missing)]
-    for kind, number in missing.items():
+    planned = dict(maker.missing)
+    groups = [*maker.groups()]
+    for kind, number in maker.missing.items():
         enough = kind == 'adversarial' and options.num_pairs is None
         if number and not (enough and number < planned[kind]):
-            made = sum(planned.values()) - sum(missing.values())
+            made = sum(planned.values()) - sum(maker.missing.values())
             raise UserError(
                 f'--num-pairs: {number} of the {kind} pairs cannot be made of these '
                 f'dialogues; {made} would do'
@@ -156,6 +155,7 @@ class PairMaker:
         annotated: Sequence[AnnotatedContext],
         options: PairOptions,
     ):
+        self.missing = planned_pairs(annotated, options)  # counts down
         self.dialogues = [turns for turns in dialogues if len(turns) >= 2]
         if len(self.dialogues) < 2:
             raise UserError('--path: two dialogues of two utterances are the least')
@@ -163,29 +163,27 @@ class PairMaker:
         self.options = options
         self.rng = random.Random(f'{options.seed} pairs')
 
-    def groups(self, missing: dict[str, int]) -> Iterator[list[ResponsePair]]:
+    def groups(self) -> Iterator[list[ResponsePair]]:
         """
-        Yield groups of pairs, one good response each; ``missing`` counts down.
+        Yield groups of pairs that are missing, one good response each.
         """
+        kinds = [kind for kind in self.missing if kind != 'adversarial']
         places = [
             (d, i)
             for d, turns in enumerate(self.dialogues)
             for i in range(1, len(turns))
         ]
         made = True
-        while made and any(missing[kind] for kind in missing if kind != 'adversarial'):
+        while made and any(self.missing[kind] for kind in kinds):
             self.rng.shuffle(places)
             made = False
             for d, i in places:
-                kinds = [kind for kind in missing if kind != 'adversarial']
-                if group := self._group(d, i, kinds, missing):
+                if group := self._group(d, i, kinds):
                     made = True
                     yield group
-        yield from self._adversarial_groups(missing)
+        yield from self._adversarial_groups()
 
-    def _group(
-        self, d: int, i: int, kinds: Sequence[str], missing: dict[str, int]
-    ) -> list[ResponsePair]:
+    def _group(self, d: int, i: int, kinds: Sequence[str]) -> list[ResponsePair]:
         """
         Return pairs with the response at one place of a dialogue, of kinds that are
         still missing.
@@ -195,7 +193,7 @@ class PairMaker:
         pairs: list[ResponsePair] = []
         wrong: set[str] = set()
         for _ in range(self.options.per_context):
-            weights = [missing[kind] for kind in kinds]
+            weights = [self.missing[kind] for kind in kinds]
             if not any(weights):
                 break
             [kind] = self.rng.choices(kinds, weights)
@@ -209,7 +207,7 @@ class PairMaker:
                     continue
                 wrong.add(text)
                 pair = self._pair(good, text, kind)
-            self._add(pairs, pair, missing)
+            self._add(pairs, pair)
         return pairs
 
     def _wrong_text(self, kind: str, d: int, i: int) -> str | None:
@@ -226,9 +224,7 @@ class PairMaker:
         other = self.rng.randrange(len(self.dialogues) - 1)
         return self.rng.choice(self.dialogues[other + (other >= d)])
 
-    def _adversarial_groups(
-        self, missing: dict[str, int]
-    ) -> Iterator[list[ResponsePair]]:
+    def _adversarial_groups(self) -> Iterator[list[ResponsePair]]:
         """
         Yield pairs of good and adversarial responses of DailyDialog++; each pair of
         texts is used once at most.
@@ -244,15 +240,13 @@ class PairMaker:
             good = JudgedResponse(one.context, one.positive[place])
             pairs: list[ResponsePair] = []
             for text in one.adversarial[shift : shift + self.options.per_context]:
-                if missing.get('adversarial') and not same_text(text, good.response):
-                    pair = self._pair(good, text, 'adversarial')
-                    self._add(pairs, pair, missing)
+                is_missing = self.missing.get('adversarial')
+                if is_missing and not same_text(text, good.response):
+                    self._add(pairs, self._pair(good, text, 'adversarial'))
             if pairs:
                 yield pairs
 
-    def _add(
-        self, pairs: list[ResponsePair], pair: ResponsePair, missing: dict[str, int]
-    ) -> None:
+    def _add(self, pairs: list[ResponsePair], pair: ResponsePair) -> None:
         """
         Add a pair to its group, if both its conversations are short enough.
         """
@@ -263,7 +257,7 @@ class PairMaker:
         )
         if not self.options.max_words or n_words <= self.options.max_words:
             pairs.append(pair)
-            missing[pair.kind] -= 1
+            self.missing[pair.kind] -= 1
 
     def _swapped_pair(self, good: JudgedResponse) -> ResponsePair | None:
         """

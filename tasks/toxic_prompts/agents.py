@@ -19,11 +19,16 @@ from parlai.core.opt import Opt
 from parlai.utils import logging
 
 from parlai_ext.core.options import Flags, option, options_from_opt, options_of
-from parlai_ext.data.recorded_answers import RecordedAnswer
-from parlai_ext.data.toxic_pairs import FOLDS, ToxicData, ToxicPair, choose_pairs
+from parlai_ext.data.toxic_pairs import (
+    FOLDS,
+    RecordedAnswer,
+    ToxicData,
+    ToxicPair,
+    choose_pairs,
+)
 from parlai_ext.engines.machine import Machine
 from parlai_ext.models.handle import ModelHandle
-from parlai_ext.ranking.detection import prompt_means
+from parlai_ext.ranking.comparison import prompt_means
 from parlai_ext.ranking.intervals import Estimate
 from parlai_ext.systems.fetch.public_sets import with_public_sets
 from parlai_ext.systems.players import fired_check

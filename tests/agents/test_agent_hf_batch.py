@@ -14,15 +14,13 @@ from parlai_ext.core.nouns import System
 from parlai_ext.core.options import options_from_opt
 from parlai_ext.systems.chat.messages import ChatStyle, ChatTurn
 from parlai_ext.systems.hf.generate import (
+    ChatForm,
     FormOptions,
+    PlainForm,
+    fit_prompt,
     penalty_processors,
     prompt_form,
     prompt_limit,
-)
-from parlai_ext.systems.hf.prompts import (
-    ChatForm,
-    PlainForm,
-    fit_prompt,
 )
 from parlai_ext.systems.parlai_agents import load_system
 from tests.support.family_hf import CONFIGS, OPT, TEMPLATE, make_model, make_tokenizer

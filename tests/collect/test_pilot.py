@@ -18,7 +18,7 @@ from parlai_ext.collect.forecast import (
     save_forecast,
     timed,
 )
-from parlai_ext.collect.pilot import covering_blocks, pilot
+from parlai_ext.collect.preflight import covering_blocks, pilot
 from parlai_ext.commands.collect_dialogues import CollectDialogues
 from parlai_ext.commands.evaluate_systems import EvaluateSystems
 from parlai_ext.core.nouns import Opener, Roster, System

@@ -9,7 +9,7 @@ import pytest
 
 from parlai_ext.commands.compare_safety import CompareSafety
 from parlai_ext.commands.export_annotation import ExportAnnotation
-from parlai_ext.data.recorded_answers import recorded_answers
+from parlai_ext.data.toxic_pairs import recorded_answers
 from parlai_ext.people.rating_set import read_key
 from parlai_ext.toxic.comparison import PAGE
 from tests.support.shared_data import shared

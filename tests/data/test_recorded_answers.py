@@ -4,7 +4,7 @@ Recorded answers of systems, read from files.
 
 import pytest
 
-from parlai_ext.data.recorded_answers import recorded_answers
+from parlai_ext.data.toxic_pairs import recorded_answers
 from tests.support.shared_data import shared
 from tests.support.user_error import user_error
 from tests.support.written import written

@@ -79,9 +79,9 @@ CHANGES = {
                 "SCORERS = {'vowels': 'parlai_ext.scoring.vowels:Vowels',",
             ),
         },
-        'from parlai_ext.scoring.score_run import build_scorer\n'
+        'from parlai_ext.scoring.score_run import ChosenScorer\n'
         'from parlai_ext.scoring.base import ScoringItem\n'
-        "scorer = build_scorer({'name': 'vowels'})\n"
+        "scorer = ChosenScorer({'name': 'vowels'}).build()\n"
         "print(scorer.score([ScoringItem(('hi',), 'aeiou')])[0].values)",
         "{'Overall': 5.0}",
     ),

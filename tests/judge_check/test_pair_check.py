@@ -5,7 +5,7 @@ The check of scorers of pairs whose choices are known beforehand.
 import pytest
 
 from parlai_ext.api import check_judge
-from parlai_ext.judge_check.check_items import check_items, check_pairs, item_dialogue
+from parlai_ext.judge_check.check import check_items, check_pairs, item_dialogue
 from parlai_ext.judge_check.record import from_json, to_json
 from parlai_ext.judge_check.section import check_lines
 from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem

@@ -18,7 +18,7 @@ from parlai_ext.systems.catalogue.conversions import (
     convert_keras,
 )
 from parlai_ext.systems.catalogue.fetch_model import is_fetched
-from parlai_ext.systems.safe import cost
+from parlai_ext.systems.safe import load
 from tests.support.malicious_pickles import named
 from tests.support.on_cpu import load_here, models_on_cpu
 from tests.support.user_error import user_error
@@ -137,7 +137,7 @@ def test_settings_of_another_kind_are_named(converted, key, value):
 
 
 def test_a_network_is_no_larger_than_its_weights(converted, monkeypatch):
-    monkeypatch.setattr(cost, 'MORE_WEIGHTS', 0)
+    monkeypatch.setattr(load, 'MORE_WEIGHTS', 0)
     file = converted / WEIGHTS
     weights = load_file(file) | {'forward.kernel': torch.zeros(1, 40_000)}
     save_file(weights, file)

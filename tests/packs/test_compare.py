@@ -29,7 +29,7 @@ from parlai_ext.packs.side_by_side import (
 from parlai_ext.report.page import write_report
 from parlai_ext.results.rank import rank_run
 from parlai_ext.results.ranking import write_ranking
-from parlai_ext.scoring.score_run import build_scorer
+from parlai_ext.scoring.score_run import ChosenScorer
 from parlai_ext.store import RunFolder
 from tests.support.check_example import FAILS, PASSES, WEAK, example_check
 from tests.support.published_runs import make_run, publish
@@ -224,7 +224,7 @@ def test_a_pack_without_a_check_leaves_the_judge_of_all_unchecked(
     copy_of, opened, pack_of, join
 ):
     run = copy_of('talker')
-    check_run(run, build_scorer(run.manifest.protocol.scorer))
+    check_run(run, ChosenScorer(run.manifest.protocol.scorer).build())
     joined, ranking = join(pack_of(run, 'checked'), opened['generic'])
     assert ranking.judge_check is None
     note = 'judge check of length: unchecked, since there is none in generic (2)'

@@ -24,7 +24,7 @@ from parlai_ext.packs.check_pack import (
     spread_over_targets,
 )
 from parlai_ext.packs.pack import INDEX, RegenerateOptions, open_pack
-from parlai_ext.scoring.score_run import ChosenScorer, build_scorer, score_run
+from parlai_ext.scoring.score_run import ChosenScorer, score_run
 from parlai_ext.store import RunFolder
 from parlai_ext.worlds.block_player import BlockPlayer
 from tests.support.on_cpu import CPU
@@ -334,7 +334,7 @@ def judged(runs, tmp_path_factory):
     folder = tmp_path_factory.mktemp('judged')
     shutil.copytree(runs['both'].root, folder / 'run')
     run = RunFolder.existing(folder / 'run')
-    check_run(run, build_scorer(run.manifest.protocol.scorer))
+    check_run(run, ChosenScorer(run.manifest.protocol.scorer).build())
     return publish(run, folder / 'p.zip').path
 
 

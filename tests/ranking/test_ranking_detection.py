@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn import metrics
 
-from parlai_ext.ranking.detection import (
+from parlai_ext.ranking.comparison import (
     detection_measures,
     jackknife_values,
     paired_differences,

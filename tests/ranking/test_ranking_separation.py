@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 from parlai_ext.ranking.intervals import Sampling, draw_means
-from parlai_ext.ranking.separation import (
+from parlai_ext.ranking.standings import (
     Components,
     detectable_difference,
     dialogues_needed,
+    rank_dimension,
+    significantly_better,
     variance_components,
 )
-from parlai_ext.ranking.standings import rank_dimension, significantly_better
 
 REAL = Components(partner=0.05, opener=0.3, dialogue=1.0)
 

@@ -9,8 +9,7 @@ import pytest
 
 from parlai_ext.commands.report_run import ReportRun
 from parlai_ext.core.nouns import dialogue_means
-from parlai_ext.data.import_rules import ImportRules
-from parlai_ext.data.imported_dialogues import read_imports
+from parlai_ext.data.imported_dialogues import ImportRules, read_imports
 from parlai_ext.results.ranking import write_ranking
 from tests.support.report_example import SCORER, example_ranking, example_run
 from tests.support.store_samples import files_under

@@ -10,7 +10,7 @@ import pytest
 
 from parlai_ext.ranking.intervals import Estimate, Sampling
 from parlai_ext.ranking.pairs import CellMean
-from parlai_ext.ranking.separation import DialoguesNeeded, Separation, dialogues_needed
+from parlai_ext.ranking.standings import DialoguesNeeded, Separation, dialogues_needed
 from parlai_ext.report.details import (
     SHADES,
     draw_pairs,

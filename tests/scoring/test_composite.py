@@ -30,7 +30,7 @@ from parlai_ext.scoring.composite import (
     words_of,
 )
 from parlai_ext.scoring.registry import load_protocol_file
-from parlai_ext.scoring.score_run import build_scorer, check_scorer
+from parlai_ext.scoring.score_run import ChosenScorer
 from tests.support.scoring_samples import KnownJudge
 from tests.support.user_error import user_error
 from tests.support.written import written
@@ -222,10 +222,10 @@ def test_the_protocols_of_papers_and_demos_keep_theirs():
 
 
 def test_where_its_models_are_absent_one_line_names_another_scorer():
-    section = {'name': 'composite', 'judge_model_file': '/no/such/model'}
-    for build in (check_scorer, build_scorer):
+    chosen = ChosenScorer({'name': 'composite', 'judge_model_file': '/no/such/model'})
+    for build in (chosen.check, chosen.build):
         with user_error('/no/such/model.*--scorer fed'):
-            build(section)
+            build()
 
 
 SCALE = {name: {'centre': 0.0, 'spread': 1.0} for name in METRICS}

@@ -18,7 +18,7 @@ from parlai_ext.core.nouns import System
 from parlai_ext.core.options import options_of
 from parlai_ext.scoring.base import ScoringItem, row_cosines
 from parlai_ext.scoring.registry import SCORERS, find_scorer, load_protocol_file
-from parlai_ext.scoring.score_run import check_scorer, model_systems
+from parlai_ext.scoring.score_run import ChosenScorer
 from parlai_ext.systems import parlai_agents
 from tests.support import outside_scorer
 from tests.support.on_cpu import models_on_cpu
@@ -136,7 +136,7 @@ def test_a_foreign_run_folder_imports_no_code(tmp_path, command):
 
 def test_the_check_before_a_run_imports_no_code(tmp_path):
     with user_error('outside the package'):
-        check_scorer({'name': trap(tmp_path)})
+        ChosenScorer({'name': trap(tmp_path)}, named_by_user=False).check()
     assert not (tmp_path / 'sprung').exists()
 
 
@@ -206,8 +206,9 @@ def test_nothing_is_collected_for_a_scorer_that_is_not_there(tmp_path, wrong, li
 
 
 def test_chatmatch_needs_no_judge_when_fluency_is_left_out():
-    assert model_systems({'name': 'chatmatch', 'judge_model_file': 'none'}) == []
-    [judge] = model_systems({'name': 'chatmatch'})
+    section = {'name': 'chatmatch', 'judge_model_file': 'none'}
+    assert ChosenScorer(section).model_systems() == []
+    [judge] = ChosenScorer({'name': 'chatmatch'}).model_systems()
     assert judge.opt == {'model_file': JUDGE}
 
 

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from parlai_ext.data.judged.cards import read_card
-from parlai_ext.scoring import meteor, references
+from parlai_ext.scoring import references
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.registry import find_scorer
 from tests.support.scoring_samples import overall, scores_of
@@ -168,7 +168,7 @@ def test_the_signature_has_the_content_of_wordnet_and_not_its_folder(tmp_path):
 
 
 def test_without_wordnet_one_line_says_where_it_is_to_be_had(tmp_path, monkeypatch):
-    monkeypatch.setattr(meteor, 'INSTALLED', (str(tmp_path / 'not here'),))
+    monkeypatch.setattr(references, 'INSTALLED', (str(tmp_path / 'not here'),))
     monkeypatch.setattr('nltk.data.path', [str(tmp_path)])
     monkeypatch.delenv('WNSEARCHDIR', raising=False)
     with user_error('wordnet-base'):

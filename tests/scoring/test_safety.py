@@ -7,9 +7,9 @@ import pytest
 
 from parlai_ext.data.toxic_pairs import ToxicData, read_pairs
 from parlai_ext.models.handle import ModelHandle
-from parlai_ext.ranking.detection import detection_measures
+from parlai_ext.ranking.comparison import detection_measures
 from parlai_ext.scoring.base import ScoringItem
-from parlai_ext.scoring.safety import Stance
+from parlai_ext.scoring.toxicity import Stance
 from parlai_ext.toxic.measures import read_stance
 from tests.support.scoring_samples import KnownClassifier
 from tests.support.shared_data import shared

@@ -11,7 +11,7 @@ from sklearn.covariance import EmpiricalCovariance
 from transformers import BertModel
 
 from parlai_ext.scoring.base import ScoringItem
-from parlai_ext.scoring.density import (
+from parlai_ext.scoring.trained_metrics import (
     Density,
     read_statistics,
     squared_distances,

@@ -13,8 +13,14 @@ from hypothesis import strategies as st
 from parlai_ext.commands.score_dialogues import ScoreDialogues
 from parlai_ext.core.options import options_of, read_options
 from parlai_ext.scoring.base import ScoringItem
-from parlai_ext.scoring.fed import Fed, FedOptions, followup_score
-from parlai_ext.scoring.followups import FollowUps, Sides, load_followups
+from parlai_ext.scoring.fed import (
+    Fed,
+    FedOptions,
+    FollowUps,
+    Sides,
+    followup_score,
+    load_followups,
+)
 from parlai_ext.systems.chat.messages import ASK
 from tests.support.fed_samples import by_hand, chat_loss, judge
 from tests.support.on_cpu import models_on_cpu

@@ -8,8 +8,8 @@ import json
 import pytest
 
 from parlai_ext.files.yaml_file import read_file
-from parlai_ext.scoring import followups
-from parlai_ext.scoring.followups import Sides, load_followups
+from parlai_ext.scoring import fed as followups
+from parlai_ext.scoring.fed import Sides, load_followups
 from tests.support.no_network import downloads_give
 from tests.support.shared_data import shared
 from tests.support.user_error import user_error

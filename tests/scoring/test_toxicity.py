@@ -12,7 +12,7 @@ import pytest
 from parlai.core.agents import create_agent_from_model_file
 
 from parlai_ext.scoring.base import ScoringItem
-from parlai_ext.scoring.score_run import build_scorer
+from parlai_ext.scoring.score_run import ChosenScorer
 from parlai_ext.scoring.toxicity import (
     KINDS,
     ToxicityDetector,
@@ -150,10 +150,10 @@ def test_a_detector_that_cannot_be_had_is_one_line(words, spec, problem):
 
 def test_a_detector_scores_a_run_and_higher_is_better(words):
     section = {'name': 'words', 'file': words.partition('=')[2]}
-    scorer = build_scorer(section)
+    scorer = ChosenScorer(section).build()
     items = [ScoringItem(('hi',), text) for text in ('tea', 'grunk')]
     assert [score.values['Toxic'] for score in scorer.score(items)] == [0, -1]
-    other = build_scorer({**section, 'threshold': 0.1})
+    other = ChosenScorer({**section, 'threshold': 0.1}).build()
     assert scorer.signature == other.signature  # scores are the same
     with user_error('is no ToxicityDetector'):
         read_detector('tests.support.outside_scorer:Similarity', MODELS)

@@ -27,10 +27,15 @@ from transformers import (
 
 from parlai_ext.data.judged.cards import read_card
 from parlai_ext.scoring.base import ScoringItem
-from parlai_ext.scoring.bertscore import Bleurt
-from parlai_ext.scoring.ctc import clean_text
-from parlai_ext.scoring.unieval import PUNKT, UniEval
-from parlai_ext.scoring.usr import NORMS, overall, treebank_words
+from parlai_ext.scoring.references import Bleurt
+from parlai_ext.scoring.trained_metrics import (
+    NORMS,
+    PUNKT,
+    UniEval,
+    clean_text,
+    overall,
+    treebank_words,
+)
 from tests.support.family_hf import REPO, cached, make_model
 from tests.support.on_cpu import models_on_cpu
 from tests.support.scoring_samples import scores_of
@@ -252,7 +257,7 @@ def test_a_response_without_words_has_no_score(scored):
 
 
 def test_a_long_response_loses_its_end(scored, monkeypatch):
-    monkeypatch.setattr('parlai_ext.scoring.ctc.MOST_TOKENS', 6)
+    monkeypatch.setattr('parlai_ext.scoring.trained_metrics.MOST_TOKENS', 6)
     [score] = scored('ctc')
     assert score.cut > 0
     assert len(score.evidence['Uses Knowledge']) < len(RESPONSE.split())

@@ -11,7 +11,7 @@ import pytest
 
 from parlai_ext.models.encoders import TokenVectors
 from parlai_ext.scoring.base import ScoringItem
-from parlai_ext.scoring.bertscore import token_f1
+from parlai_ext.scoring.references import token_f1
 from parlai_ext.scoring.registry import find_scorer
 from tests.support.scoring_samples import overall, scores_of
 from tests.support.tiny_models import WORDS, sentences

@@ -19,7 +19,7 @@ import pytest
 from parlai_ext.commands import plugin
 from parlai_ext.engines.machine import DATA_FOLDER
 from parlai_ext.systems import zoo
-from parlai_ext.systems.fetch.http_file import DownloadSettings, downloading
+from parlai_ext.systems.fetch.checked_downloads import DownloadSettings, downloading
 
 QUICK = DownloadSettings(
     progress=False, connect=5, stall=5, least=1024, tries=2, pause=0.01

@@ -3,8 +3,7 @@ Dialogues imported from files.
 """
 
 from parlai_ext.data.formats import find_files
-from parlai_ext.data.import_rules import ImportRules
-from parlai_ext.data.imported_dialogues import read_imports
+from parlai_ext.data.imported_dialogues import ImportRules, read_imports
 
 OPTIONS = ('skip_bad_rows', 'columns')
 

@@ -7,7 +7,7 @@ import socket
 
 import httpx2
 
-from parlai_ext.systems.fetch.http_file import Entry, FileDownload
+from parlai_ext.systems.fetch.checked_downloads import Entry, FileDownload
 
 
 def refuse_sockets(monkeypatch):

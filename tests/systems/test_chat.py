@@ -10,18 +10,16 @@ import pytest
 from parlai_ext.commands import plugin
 from parlai_ext.core.options import add_flags
 from parlai_ext.isolation import fork_server
-from parlai_ext.systems.chat import rendering
+from parlai_ext.systems.chat import messages as rendering
 from parlai_ext.systems.chat.messages import (
+    TODAY,
     ChatStyle,
     ChatTurn,
-    messages,
-    reply_from,
-)
-from parlai_ext.systems.chat.rendering import (
-    TODAY,
     TemplateProblem,
     fix_date,
+    messages,
     render_chat,
+    reply_from,
 )
 from tests.support.family_hf import TEMPLATE, make_tokenizer
 from tests.support.forked import said_in_child

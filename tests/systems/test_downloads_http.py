@@ -15,7 +15,7 @@ import httpx2
 import pytest
 
 from parlai_ext.systems.fetch.archives import SPARE_DISK
-from parlai_ext.systems.fetch.http_file import (
+from parlai_ext.systems.fetch.checked_downloads import (
     Entry,
     FileDownload,
     LockFile,

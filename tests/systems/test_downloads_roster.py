@@ -13,8 +13,11 @@ from parlai_ext.commands.check_roster import CheckRoster
 from parlai_ext.core.nouns import System
 from parlai_ext.systems import hub
 from parlai_ext.systems.downloads import download_systems
-from parlai_ext.systems.fetch.checked_downloads import checked_downloads
-from parlai_ext.systems.fetch.http_file import Entry, LockFile
+from parlai_ext.systems.fetch.checked_downloads import (
+    Entry,
+    LockFile,
+    checked_downloads,
+)
 from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.resolve import resolve
 from tests.support import families

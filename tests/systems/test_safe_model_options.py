@@ -19,10 +19,12 @@ from parlai_ext.isolation.names import is_our_agent, source_file
 from parlai_ext.isolation.own_records import note_trust
 from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.resolve import resolve
-from parlai_ext.systems.safe.load import Refused, guarded, read_opt
-from parlai_ext.systems.safe.model_options import (
+from parlai_ext.systems.safe.load import (
+    Refused,
+    guarded,
     named_servers,
     options_for_talking,
+    read_opt,
 )
 from parlai_ext.systems.safe.read import read_options
 from tests.support.malicious_pickles import gadget, in_zip

@@ -16,14 +16,14 @@ from parlai_ext.engines.machine import Machine
 from parlai_ext.isolation import fork_server
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.systems.player_process import load_on
-from parlai_ext.systems.safe import reader, unpickle
+from parlai_ext.systems.safe import read, unpickle
 from parlai_ext.systems.safe.load import (
     convert_states,
     count_parameters,
     guarded,
     read_opt,
 )
-from parlai_ext.systems.safe.reader import read_in_child
+from parlai_ext.systems.safe.read import read_in_child
 from tests.support.forked import said_in_child
 from tests.support.malicious_pickles import in_zip
 from tests.support.reader_work import crash, facts, sleep
@@ -39,14 +39,14 @@ def path(tmp_path):
 
 @pytest.mark.parametrize('work, seconds', [(sleep, 0), (crash, 60)])
 def test_a_reader_that_hangs_or_crashes_is_one_line(work, seconds, path, monkeypatch):
-    monkeypatch.setattr(reader, 'SECONDS', seconds)
+    monkeypatch.setattr(read, 'SECONDS', seconds)
     line = f'it crashes the reader, or reading it takes more than {seconds} s'
     with user_error(f'{path}.*{line}'):
         read_in_child(work, path)
 
 
 def test_a_pickle_that_takes_all_memory_is_one_line(path, monkeypatch):
-    monkeypatch.setattr(reader, 'MEMORY', 2**20)
+    monkeypatch.setattr(read, 'MEMORY', 2**20)
     # two million lists of 56 bytes and more
     path.write_bytes(in_zip(b'\x80\x04](' + b']' * 2_000_000 + b'e.'))
     with user_error('or reading it takes more than|cannot be read: .* memory'):
@@ -58,8 +58,8 @@ def test_the_reader_has_no_keys_and_has_limits(path):
     # of what pytest has set before any reader was started
     assert 'PYTEST_VERSION' in os.environ and 'PYTEST_VERSION' not in environment
     assert 'PATH' in environment
-    assert (seconds, core) == (reader.SECONDS, 0)
-    assert size == reader.MEMORY + reader.COPIES * path.stat().st_size
+    assert (seconds, core) == (read.SECONDS, 0)
+    assert size == read.MEMORY + read.COPIES * path.stat().st_size
 
 
 def test_no_pickle_is_opened_in_this_process(tmp_path, monkeypatch):

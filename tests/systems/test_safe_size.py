@@ -18,10 +18,10 @@ import torch
 from parlai_ext.core.nouns import System
 from parlai_ext.files.zip_file import MOST_MEMBERS
 from parlai_ext.systems.parlai_agents import load_system
-from parlai_ext.systems.safe import cost, reader
-from parlai_ext.systems.safe.cost import bounded_cost
+from parlai_ext.systems.safe import load, read
 from parlai_ext.systems.safe.load import (
     Refused,
+    bounded_cost,
     convert_states,
     guarded,
     read_opt,
@@ -141,7 +141,7 @@ TUPLE = b')' + b'2\x86' * 60  # each has the one before it twice
 
 
 def test_what_nobody_can_hash_ends_its_reader(tmp_path, monkeypatch):
-    monkeypatch.setattr(reader, 'SECONDS', 1)
+    monkeypatch.setattr(read, 'SECONDS', 1)
     path = tmp_path / 'model.opt'
     path.write_bytes(b'\x80\x04}' + TUPLE + b'K\x01s.')
     assert path.stat().st_size < 3_000
@@ -173,8 +173,8 @@ HUGE = 10**9
 
 @pytest.fixture(autouse=True)
 def no_more_parts(monkeypatch):
-    monkeypatch.setattr(cost, 'MORE_WEIGHTS', 1_000_000)
-    monkeypatch.setattr(cost, 'MOST_MODULES', 3_000)
+    monkeypatch.setattr(load, 'MORE_WEIGHTS', 1_000_000)
+    monkeypatch.setattr(load, 'MOST_MODULES', 3_000)
 
 
 @pytest.fixture
@@ -229,7 +229,7 @@ def test_a_model_of_as_many_weights_as_its_file_holds_is_built(empty):
     torch.save({'w': torch.zeros(n, dtype=torch.int8)}, empty)
     with bounded_cost(empty):
         torch.nn.Linear(4 * n, 1)  # 2 bits each
-    cost.MORE_WEIGHTS = 0  # the fixture puts it back
+    load.MORE_WEIGHTS = 0  # the fixture puts it back
     with pytest.raises(BadModelFile), bounded_cost(empty):
         torch.nn.Linear(5 * n, 1)
 

@@ -7,7 +7,7 @@ import sys
 import pytest
 import sacrebleu
 
-from parlai_ext.data.recorded_answers import RecordedAnswer
+from parlai_ext.data.toxic_pairs import RecordedAnswer
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.systems import hub
 from parlai_ext.toxic.comparison import bleu_values

@@ -32,7 +32,8 @@ from typing import Any
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.json_text import parse_json
-from parlai_ext.data.import_rules import MARKERS
+from parlai_ext.data.chat_logs import SPOT_THE_BOT, rated_dialogues
+from parlai_ext.data.imported_dialogues import MARKERS
 from parlai_ext.data.judged.judged_set import Annotation, JudgedItem
 from parlai_ext.data.source_file import (
     BadRecord,
@@ -40,7 +41,6 @@ from parlai_ext.data.source_file import (
     SourceFile,
     id_value,
 )
-from parlai_ext.data.study_logs import SPOT_THE_BOT, rated_dialogues
 from parlai_ext.files.csv_file import read_csv
 from parlai_ext.files.human_scores import LARGEST, number
 from parlai_ext.files.json_file import is_texts, json_lines, read_json

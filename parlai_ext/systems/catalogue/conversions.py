@@ -49,8 +49,7 @@ def convert_keras(
 
     :raises UserError: for another network, a damaged file, and without `h5py`.
     """
-    from parlai_ext.systems.safe.read import read_pickle
-    from parlai_ext.systems.safe.reader import read_in_child
+    from parlai_ext.systems.safe.read import read_in_child, read_pickle
 
     h5py = _imported('h5py', 'weights', 'moderation')
     try:

@@ -24,12 +24,12 @@ from parlai_ext.files.model_cards import ModelCard, Wheel, model_card
 from parlai_ext.files.option_files import sha256
 from parlai_ext.store.atomic import make_folder, write_file
 from parlai_ext.systems.fetch.archives import SPARE_DISK, unpack
+from parlai_ext.systems.fetch.checked_downloads import SETTINGS, fetch_pinned
 from parlai_ext.systems.fetch.data_folder import (
     data_folder,
     downloads_folder,
     exclusive,
 )
-from parlai_ext.systems.fetch.http_file import SETTINGS, fetch_pinned
 from parlai_ext.view.progress import byte_bar
 
 NOTE = 'parlai_ext_model.json'

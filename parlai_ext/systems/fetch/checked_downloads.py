@@ -6,26 +6,433 @@ against the lock file and unpacked safely.
 
 from __future__ import annotations
 
+import asyncio
 import functools
+import hashlib
+import json
+import os
+import re
+import shutil
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextvars import ContextVar
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import FunctionType
-from typing import Any
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
-from parlai_ext.core.errors import UserError
+import httpx2
+from pydantic import StringConstraints
+
+from parlai_ext.core.errors import UserError, printable
+from parlai_ext.core.json_text import parse_json
+from parlai_ext.core.records import record_from_json
 from parlai_ext.files.option_files import sha256
+from parlai_ext.store.atomic import make_folder, write_file
 from parlai_ext.systems.fetch import archives
-from parlai_ext.systems.fetch.data_folder import data_folder, exclusive
-from parlai_ext.systems.fetch.http_file import (
-    LOCK_NAME,
-    SETTINGS,
-    Entry,
-    FileDownload,
-    LockFile,
+from parlai_ext.systems.fetch.archives import SPARE_DISK
+from parlai_ext.systems.fetch.data_folder import (
+    data_folder,
+    downloads_folder,
+    exclusive,
 )
+from parlai_ext.systems.remote.event_loop import certificates, run_in_loop
+from parlai_ext.view.progress import byte_bar
+
+LOCK_NAME = 'parlai_ext.lock.json'
+
+
+@dataclass(frozen=True)
+class Entry:
+    """
+    Checksum and size of a downloaded file.
+    """
+
+    sha256: Annotated[str, StringConstraints(pattern='^[0-9a-f]{64}$')]
+    size: int
+
+
+@dataclass(frozen=True)
+class _Entries:
+    version: Literal[1]
+    files: Mapping[str, Entry]
+
+
+@dataclass(frozen=True)
+class LockFile:
+    """
+    The file with an entry for each address; it need not exist yet.
+    """
+
+    path: Path
+
+    def entries(self) -> dict[str, Entry]:
+        """
+        Return the entries by address.
+
+        :raises UserError: when the file is no lock file, or damaged.
+        """
+        try:
+            content = parse_json(self.path.read_bytes())
+            return dict(record_from_json(_Entries, content).files)
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError) as e:
+            raise UserError(
+                f'{self.path} is no lock file ({type(e).__name__}: {e}); restore it, '
+                'or remove it to trust the next downloads anew'
+            ) from None
+
+    def record(self, downloaded: Mapping[str, Entry]) -> None:
+        """
+        Add new entries; those that are there stay as they are.
+
+        :raises UserError: when another process recorded something else meanwhile.
+        """
+        if not downloaded:
+            return
+        make_folder(self.path.parent)
+        with exclusive(self.path.parent):
+            entries = self.entries()
+            for url, entry in downloaded.items():
+                self.check(url, entry, entries.setdefault(url, entry))
+            content = asdict(_Entries(1, entries))
+            text = json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False)
+            write_file(self.path, f'{text}\n'.encode())
+
+    def check(self, url: str, entry: Entry, recorded: Entry | None) -> None:
+        """
+        Refuse a download that differs from what is recorded of its address.
+
+        :raises UserError: naming both checksums.
+        """
+        if recorded is not None and recorded != entry:
+            raise UserError(
+                f'{url}: its sha256 is {entry.sha256}, but {self.path} has '
+                f'{recorded.sha256}, recorded at the first download; the file is not '
+                'trusted. If the change is known and right, remove that entry'
+            )
+
+
+CONTENT_RANGE = re.compile(r'bytes (\d+)-\d+/(\d+)')
+WEB_PAGE = re.compile(rb'\s*<(!doctype|html|head|body|\?xml|error)', re.IGNORECASE)
+WEB_SUFFIXES = ('.html', '.htm', '.xml')
+FIRST_BYTES = {'.gz': b'\x1f\x8b', '.zip': b'PK', '.bz2': b'BZh', '.xz': b'\xfd7zXZ'}
+FIRST_BYTES['.tgz'] = FIRST_BYTES['.gz']
+MAX_REDIRECTS = 5
+HEADERS = {'Accept-Encoding': 'identity', 'User-Agent': 'parlai_ext'}
+# no other try would end in another way
+FINAL = (httpx2.InvalidURL, httpx2.UnsupportedProtocol, httpx2.TooManyRedirects)
+
+
+@dataclass(frozen=True)
+class DownloadSettings:
+    """
+    How to download.
+
+    :param lock: the lock file (default: ``parlai_ext.lock.json`` in ``models``).
+    :param progress: show a progress bar.
+    :param connect: seconds until there is a connection.
+    :param stall: seconds in which at least ``least`` bytes must arrive; so the time for
+        a whole file is limited too.
+    :param tries: attempts in a row that bring fewer than ``least`` bytes.
+    :param pause: seconds before the second try; twice as many before each next one.
+    """
+
+    lock: Path | None = None
+    progress: bool = True
+    connect: float = 15.0
+    stall: float = 30.0
+    least: int = 2**14
+    tries: int = 5
+    pause: float = 1.0
+
+
+USUAL = DownloadSettings()
+SETTINGS = ContextVar('settings of the downloads that begin', default=USUAL)
+
+
+@contextmanager
+def downloading(settings: DownloadSettings) -> Iterator[None]:
+    """
+    Download so meanwhile.
+    """
+    token = SETTINGS.set(settings)
+    try:
+        yield
+    finally:
+        SETTINGS.reset(token)
+
+
+class _Interrupted(UserError):
+    """
+    A failure that may pass: worth another try.
+    """
+
+
+class Unreachable(_Interrupted):
+    """
+    No connection to the server: there is no network, or no such host.
+    """
+
+
+class FileDownload:
+    """
+    A download to a folder, which serves one address and one process at a time.
+
+    :param folder: `None`: a hidden one, named after the address.
+    :param most: bytes that the file may have.
+    :ivar data: the whole file, once it is here.
+    """
+
+    def __init__(self, url: str, folder: Path | None = None, most: int = sys.maxsize):
+        name = hashlib.sha256(url.encode()).hexdigest()[:32]
+        self.url, self.folder = url, folder or downloads_folder() / name
+        self.most = most
+        self.settings = SETTINGS.get()
+        names = ('file', 'file.part', 'file.version')
+        self.data, self.part, self.note = (self.folder / name for name in names)
+
+    def n_bytes(self) -> int:
+        return self.part.stat().st_size if self.part.is_file() else 0
+
+    def remove(self) -> None:
+        for path in (self.part, self.note, self.data):
+            path.unlink(missing_ok=True)
+
+    def copy_to(self, place: Path) -> None:
+        """
+        Put the whole file at a place, too, at once.
+        """
+        place.parent.mkdir(parents=True, exist_ok=True)
+        new = place.with_name(f'.{place.name}.new')
+        new.unlink(missing_ok=True)
+        try:
+            os.link(self.data, new)
+        except OSError:  # another file system, or one without links
+            shutil.copyfile(self.data, new)
+        os.replace(new, place)
+
+    def run(self) -> Entry:
+        """
+        Download what is missing and return the checksum and size of the whole file.
+
+        :raises Unreachable: when no connection comes about.
+        :raises UserError: when the file cannot be had. Its part stays for the next run,
+            unless it is something else than the file.
+        """
+        failures, most, connected = 0, self.n_bytes(), False
+        while not self.data.is_file():
+            try:
+                self._request_missing()
+            except _Interrupted as e:
+                if isinstance(e, Unreachable) and not connected:
+                    raise
+                progressed = self.n_bytes() - most >= self.settings.least
+                failures = 0 if progressed else failures + 1
+                most = max(most, self.n_bytes())
+                if failures >= self.settings.tries:
+                    rest = f'; another run continues after {most:,} bytes'
+                    raise UserError(f'{e}{rest if most else ""}') from None
+                time.sleep(self.settings.pause * 2 ** max(failures - 1, 0))
+            connected = True
+        with open(self.data, 'rb') as file:
+            digest = hashlib.file_digest(file, 'sha256').hexdigest()
+        return Entry(digest, self.data.stat().st_size)
+
+    def _request_missing(self) -> None:
+        """
+        Request the bytes that are missing, once, and append them.
+        """
+        try:
+            run_in_loop(self._transfer())
+        except TimeoutError:
+            raise _Interrupted(f'{self.url} hardly sends anything') from None
+        except FINAL as e:
+            what = f'{self.url} cannot be requested: {printable(str(e))[:200]}'
+            raise UserError(what) from None
+        except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.ProxyError) as e:
+            if 'CERTIFICATE' in str(e):
+                raise UserError(f'{self.url}: {printable(str(e))[:200]}') from None
+            raise Unreachable(f'{self.url} cannot be reached (no network?)') from None
+        except httpx2.HTTPError as e:
+            raise _Interrupted(f'{self.url} breaks off ({type(e).__name__})') from None
+        self._check_kind()
+        os.replace(self.part, self.data)
+
+    async def _transfer(self) -> None:
+        """
+        Make one request. Its deadline moves on with every ``least`` bytes.
+        """
+        start, headers = self.n_bytes(), {}
+        noted = self.note.read_bytes() if self.note.is_file() else b''
+        version = noted.decode('ascii', 'ignore')
+        version = version if version.isprintable() else ''
+        if start and version:
+            headers = {'Range': f'bytes={start}-', 'If-Range': version}
+        connect, stall = self.settings.connect, self.settings.stall
+        client = httpx2.AsyncClient(
+            headers=HEADERS,
+            verify=certificates(),
+            timeout=httpx2.Timeout(None, connect=connect),
+            follow_redirects=True,
+            max_redirects=MAX_REDIRECTS,
+            event_hooks={'request': [self._check_address]},
+        )
+        async with (
+            client,
+            asyncio.timeout(connect + stall) as deadline,
+            client.stream('GET', self.url, headers=headers) as response,
+        ):
+            size: int | None
+            if response.status_code in (206, 416):
+                size = self._whole_size(response, start, version)
+            else:
+                size = self._size(response)
+                self.remove()
+                write_file(self.note, _version(response.headers).encode())
+            await self._append(response, size, deadline)
+
+    async def _check_address(self, request: httpx2.Request) -> None:
+        """
+        Refuse, also of redirects, what is no http address, or leads from https to http.
+        """
+        schemes = ('https',) if self.url.startswith('https:') else ('https', 'http')
+        if request.url.scheme not in schemes:
+            address = printable(str(request.url))[:200]
+            raise UserError(f'{self.url} redirects to {address}')
+
+    def _whole_size(self, response: httpx2.Response, start: int, version: str) -> int:
+        """
+        Return the size of the whole file that a response continues.
+
+        :raises _Interrupted: when it does not continue the part, which is removed.
+        """
+        sent = CONTENT_RANGE.fullmatch(response.headers.get('Content-Range', ''))
+        same_version = _version(response.headers) in ('', version)
+        if response.status_code == 206 and sent and same_version:
+            first, size = map(int, sent.groups())
+            if first == start < size:
+                return size
+        self.remove()
+        raise _Interrupted(f'{self.url} has changed meanwhile')
+
+    def _size(self, response: httpx2.Response) -> int | None:
+        """
+        Return the size that a response gives; `None` when it comes in chunks.
+
+        :raises _Interrupted: for a status that may pass.
+        :raises UserError: for any other status, or when no size can be known.
+        """
+        status = response.status_code
+        answer = (
+            f'{self.url} answers {status} {printable(response.reason_phrase)[:200]}'
+        )
+        if status in (408, 425, 429) or status >= 500:
+            raise _Interrupted(answer)
+        if status != 200:
+            raise UserError(answer)
+        if 'chunked' in response.headers.get('Transfer-Encoding', '').lower():
+            return None
+        length = response.headers.get('Content-Length', '')
+        if not length.isdecimal():
+            raise UserError(f'{self.url} does not say how long it is')
+        return int(length)
+
+    async def _append(
+        self, response: httpx2.Response, size: int | None, deadline: asyncio.Timeout
+    ) -> None:
+        """
+        Append a response's body, as much as the disk has room for.
+
+        :raises _Interrupted: when it ends early.
+        """
+        start = counted = self.n_bytes()
+        room = start + shutil.disk_usage(self.folder).free - SPARE_DISK
+        now = asyncio.get_running_loop().time
+        deadline.reschedule(now() + self.settings.stall)
+        name = '/'.join(self.url.rsplit('/', 2)[1:])
+        bar = byte_bar(name, size, start=start, shown=self.settings.progress)
+        with open(self.part, 'ab') as file, bar:
+            self._check_room(start, size or 0, room)
+            async for chunk in response.aiter_raw():
+                self._check_room(start, file.tell() + len(chunk), room)
+                file.write(chunk)
+                bar.update(len(chunk))
+                if file.tell() - counted >= self.settings.least:
+                    counted = file.tell()
+                    deadline.reschedule(now() + self.settings.stall)
+            file.flush()
+            os.fsync(file.fileno())
+        if size is not None and self.n_bytes() != size:
+            what = f'ends after {self.n_bytes():,} of {size:,} bytes'
+            raise _Interrupted(f'{self.url} {what}')
+
+    def _check_room(self, start: int, needed: int, room: int) -> None:
+        if needed <= min(room, self.most):
+            return
+        if not start or needed > self.most:
+            self.remove()
+        what = f'needs more than {room:,} bytes, for which {self.folder} has room'
+        if needed > self.most:
+            what = f'is another file: it has more than {self.most:,} bytes'
+        raise UserError(f'{self.url} {what}')
+
+    def _check_kind(self) -> None:
+        """
+        Remove and refuse a file that is not what its name says: mostly an error page.
+        """
+        with open(self.part, 'rb') as file:
+            head = file.read(512)
+        suffix = Path(urlsplit(self.url).path.lower()).suffix
+        is_page = WEB_PAGE.match(head.removeprefix(b'\xef\xbb\xbf'))
+        if is_page and suffix not in WEB_SUFFIXES:
+            what = 'a web page'
+        elif not head:
+            what = 'an empty file'
+        elif not head.startswith(FIRST_BYTES.get(suffix, b'')):
+            what = f'something else than a {suffix} file'
+        else:
+            return
+        self.remove()
+        raise UserError(f'{self.url} gives {what}, which was removed')
+
+
+def _version(headers: Mapping[str, str]) -> str:
+    """
+    Return the header that tells one version of a file from another; '' without one.
+
+    A weak ETag is not for ranges of bytes: RFC 9110, 13.1.5.
+    """
+    etag = headers.get('ETag', '')
+    is_strong = etag and not etag.startswith('W/')
+    return etag if is_strong else headers.get('Last-Modified', '')
+
+
+def fetch_pinned(url: str, checksum: str, place: Path, most: int) -> None:
+    """
+    Download a file whose checksum is known to its place.
+
+    :param most: bytes that it may have.
+    :raises Unreachable: when no connection comes about.
+    :raises UserError: when it cannot be had, or is another file.
+    """
+    download = FileDownload(url, most=most)
+    with exclusive(download.folder):
+        entry = download.run()
+        if entry.sha256 == checksum:
+            download.copy_to(place)
+        download.remove()
+    if entry.sha256 != checksum:
+        raise UserError(
+            f'{url} is another file: its sha256 is {entry.sha256}, not {checksum}'
+        )
+
+
+# --- the downloads of ParlAI ----------------------------------------------------------
 
 Function = Callable[..., Any]
 NAMES = (

@@ -40,7 +40,7 @@ class PinnedFile:
         if hashlib.sha256(data).hexdigest() == self.sha256:
             return data
         # an HTTP library, which only this needs
-        from parlai_ext.systems.fetch.http_file import fetch_pinned
+        from parlai_ext.systems.fetch.checked_downloads import fetch_pinned
 
         try:
             fetch_pinned(self.url, self.sha256, cached, MOST_BYTES)

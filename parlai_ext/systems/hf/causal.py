@@ -30,8 +30,7 @@ from parlai_ext.files.json_file import read_json
 from parlai_ext.isolation.names import Options
 from parlai_ext.store.atomic import write_file
 from parlai_ext.systems.chat.messages import ChatStyle
-from parlai_ext.systems.hf.generate import FormOptions, prompt_form
-from parlai_ext.systems.hf.prompts import ChatForm, PlainForm
+from parlai_ext.systems.hf.generate import ChatForm, FormOptions, PlainForm, prompt_form
 from parlai_ext.systems.hub import PREFIX, ModelOptions
 from parlai_ext.systems.pretrained import (
     fetch_named_weights,
