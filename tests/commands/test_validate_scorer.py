@@ -48,7 +48,7 @@ def test_dialogues_are_named_by_id_or_line(tmp_path):
         ('', 'no dialogue in it'),
         ('{', ':1: not JSON'),
         ('\n[]', ': no dialogue in it'),
-        ('{"dialog": []}\n[]', ':2: a JSON object is expected'),
+        ('{"dialog": []}\n3', ':2: a JSON object is expected'),
         (
             '{"dialog": [], "dialogue_id": "2"}\n{"dialog": []}',
             ":2: 'dialogue_id': '2' is there already",
