@@ -27,7 +27,7 @@ import scipy
 from scipy.sparse.csgraph import connected_components
 
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.signature import signature_line
+from parlai_ext.core.nouns import signature_line
 from parlai_ext.ranking.intervals import Floats, json_number, round_off_noise
 from parlai_ext.ranking.standings import Rating
 from parlai_ext.tournament.games import Tournament

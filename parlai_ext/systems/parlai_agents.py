@@ -34,7 +34,6 @@ from parlai_ext.isolation.names import (
 from parlai_ext.isolation.own_records import is_trusted_file
 from parlai_ext.isolation.policy import require_named
 from parlai_ext.systems import hub
-from parlai_ext.systems.candidates import candidates_file, is_spec
 from parlai_ext.systems.downloads import needed_tokenizer
 from parlai_ext.systems.families import (
     CANDIDATES,
@@ -45,6 +44,7 @@ from parlai_ext.systems.families import (
 from parlai_ext.systems.family import effective_options, roster_options
 from parlai_ext.systems.fetch.checked_downloads import ensure_checked_downloads
 from parlai_ext.systems.fetch.data_folder import is_zoo_path
+from parlai_ext.systems.openers import candidates_file, is_spec
 from parlai_ext.systems.players import Player, in_words, raise_unless_of_agent
 from parlai_ext.systems.safe.load import (
     bounded_cost,
