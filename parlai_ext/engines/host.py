@@ -1,6 +1,6 @@
 """
-The process of a worker on another machine: it checks that it may take part, does tasks,
-and tells how far it is.
+The process of a worker, here or on another machine: it checks that it may take part,
+does tasks, and tells how far it is. The engine of this machine, and its forks.
 
 Nothing here imports Ray, which only calls the methods of `Host`.
 """

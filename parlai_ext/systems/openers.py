@@ -1,6 +1,6 @@
 """
-What ParlAI's tasks give: openers, the first act of each episode and its first label; and
-a retriever's candidates.
+What ParlAI's tasks give: openers, which are the first act of each episode and its first
+label, and a retriever's candidates.
 """
 
 import importlib

@@ -1,8 +1,7 @@
 """
 What the engines for causal models and for encoder-decoders share: trees of tokens, a
-limit on the tokens
-that go through a model at once, contexts and continuations as token ids, and
-log-probabilities from an output layer.
+limit on the tokens that go through a model at once, contexts and continuations as token
+ids, and log-probabilities from an output layer.
 
 Logits take more memory than anything else in a language model, so they are never all
 there at once.
