@@ -25,6 +25,7 @@ from parlai_ext.systems.chat.conversation import (
     Degradation,
 )
 from parlai_ext.systems.chat.messages import ChatStyle, reply_from
+from parlai_ext.systems.fetch.data_folder import data_folder
 from parlai_ext.systems.remote.endpoint import Endpoint, shared_endpoint
 from parlai_ext.systems.remote.replies import RemoteReply
 from parlai_ext.systems.remote.settings import PREFIX, Settings
@@ -53,7 +54,9 @@ class RemoteAgent(DeclaresOptions, ConversationAgent):
         :raises UserError: ``option: what is wrong``.
         """
         style = ChatStyle.from_options(opt)
-        return shared_endpoint(Settings.from_options(opt), style)
+        # the cache must outlive the environment, in which ParlAI has its own folder
+        place = {'datapath': data_folder(opt.get('datapath'))}
+        return shared_endpoint(Settings.from_options({**opt, **place}), style)
 
     def replies(self, conversations: Sequence[Conversation]) -> list[ChatReply]:
         """

@@ -62,7 +62,7 @@ def audit_run(
     """
     named = named or NamedByUser()
     audited = read_audited(run, options).with_systems(named.systems)
-    places = gaming.cloned_targets(audited, options.clone)
+    places = gaming.cloned_targets(audited)
     results = [about_systems(audited), *made_checks(TABLES, audited)]
     player: object
     try:

@@ -209,20 +209,11 @@ class Audited:
         """
         return sorted(range(len(self.systems)), key=lambda k: (self.ranks[k], k))
 
-    def first_games(self, num_openers: int) -> tuple[Floats, Sampling]:
-        """
-        Return the games that the systems began, over the first so many openers, and how
-        their means are drawn anew.
-        """
-        sampling = replace(self.sampling, games_per_opener=1)
-        return self.values[:, :, : min(self.num_openers, num_openers)], sampling
-
     def free_name(self, name: str) -> str:
         """
         Return a name that no system of the run has, this one if it is free.
         """
-        manifest = self.plan.manifest
-        while name in manifest.everybody:
+        while name in self.plan.manifest.everybody:
             name += '-audit'
         return name
 

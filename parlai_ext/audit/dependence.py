@@ -7,6 +7,7 @@ scores is divided into what systems, partners and openers make of it.
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 
@@ -38,13 +39,8 @@ from parlai_ext.ranking.standings import (
     fold_games,
     significantly_better,
 )
-from parlai_ext.ranking.variance_shares import (
-    REST,
-    VarianceShares,
-    variance_shares,
-)
+from parlai_ext.ranking.variance_shares import REST, VarianceShares, variance_shares
 from parlai_ext.results.rank import read_run_scores
-from parlai_ext.results.tables import ScoreTables
 from parlai_ext.view.text import count_of, number, percent
 
 Pair = tuple[int, int]
@@ -58,9 +54,9 @@ def check_partner_families(result: PartResult, audited: Audited) -> None:
     opponents = audited.opponents
     if len(opponents) < 2:
         raise LeftOut('there is one partner only, and nothing would be left')
-    groups: dict[str, list[int]] = {}
+    groups: dict[str, list[int]] = defaultdict(list)
     for k, name in enumerate(opponents):
-        groups.setdefault(audited.families[name], []).append(k)
+        groups[audited.families[name]].append(k)
     note, what = '', 'family of partners'
     if len(groups) == 1:
         (family,) = groups
@@ -208,7 +204,7 @@ def check_judge_swap(result: PartResult, audited: Audited) -> None:
     tables = audited.scores.tables
     for name, values in tables.baselines.items():
         sign = 1 if HIGHER_IS_BETTER[name] else -1
-        values = _same_cells(audited, tables, values) * sign
+        values = sign * tables.cells(values, audited.systems, audited.opponents)
         _compare(audited, name.replace('_', ' '), values, result, is_scorer=False)
 
 
@@ -227,14 +223,10 @@ def other_scorers(audited: Audited) -> dict[str, Floats]:
         tables = read_run_scores(run, signature, {}).tables
         dimension = min(tables.scores, key=lambda d: d.casefold() != 'overall')
         name = f'{scorer_name(signature)} {store.root.name[:6]} on {dimension}'
-        judges[name] = _same_cells(audited, tables, tables.scores[dimension])
+        judges[name] = tables.cells(
+            tables.scores[dimension], audited.systems, audited.opponents
+        )
     return judges
-
-
-def _same_cells(audited: Audited, tables: ScoreTables, values: Floats) -> Floats:
-    rows = [tables.systems.index(name) for name in audited.systems]
-    columns = [tables.opponents.index(name) for name in audited.opponents]
-    return values[rows][:, columns]
 
 
 def _compare(
@@ -267,7 +259,7 @@ def _compare(
         result.add(case, '', 'flips beyond chance', float(pair in disputed))
     if not is_scorer:
         return
-    n_pairs = len(mine) * (len(mine) - 1) // 2
+    n_pairs = math.comb(len(mine), 2)
     n_alike = int((audited.better & better).sum())
     named = first_names([audited.pair_name(pair, 'over') for pair in disputed])
     text = (

@@ -46,7 +46,7 @@ from parlai_ext.isolation.own_records import (
     note_parts,
 )
 from parlai_ext.judge_check.perturbations import PARROTS
-from parlai_ext.ranking.intervals import Floats, system_means
+from parlai_ext.ranking.intervals import Floats, Sampling, system_means
 from parlai_ext.ranking.pairs import Placing, difference, lift, place_newcomer
 from parlai_ext.ranking.standings import dialogues_needed
 from parlai_ext.results.tables import ScoreTables, read_tables
@@ -136,6 +136,15 @@ class SidePlayer:
         roster = self.audited.plan.roster
         return tuple(roster.system(name) for name in self.audited.opponents)
 
+    @property
+    def first_games(self) -> tuple[Floats, Sampling]:
+        """
+        The games that the audited systems began, over the openers that are played, and
+        how their means are drawn anew.
+        """
+        sampling = replace(self.audited.sampling, games_per_opener=1)
+        return self.audited.values[:, :, : self.num_openers], sampling
+
     def play(
         self, folder: str, targets: Sequence[System], partners: Sequence[System]
     ) -> ScoreTables:
@@ -197,15 +206,6 @@ class SidePlayer:
             asked={'audit_of': plan.protocol.name},
         )
 
-    def values(self, tables: ScoreTables, targets: Sequence[str]) -> Floats:
-        """
-        Return ``[target, opponent, opener]`` of these targets of a side run, opponents
-        in the order of the audited run.
-        """
-        rows = [tables.systems.index(name) for name in targets]
-        columns = [tables.opponents.index(name) for name in self.audited.opponents]
-        return tables.scores[self.audited.dimension][rows][:, columns]
-
 
 CANARIES = 'canaries'
 # what each canary does, by the option `canary_kind` of its agent
@@ -226,7 +226,7 @@ def check_canaries(result: PartResult, player: SidePlayer) -> None:
     :raises UserError: when they cannot be played.
     """
     audited = player.audited
-    ranked, sampling = audited.first_games(player.num_openers)
+    ranked, sampling = player.first_games
     systems = [
         System(
             audited.free_name(f'canary-{kind}'),
@@ -235,13 +235,15 @@ def check_canaries(result: PartResult, player: SidePlayer) -> None:
         for kind in KINDS
     ]
     names = [system.name for system in systems]
-    values = player.values(player.play('canaries', systems, player.partners), names)
+    tables = player.play('canaries', systems, player.partners)
+    scores = tables.scores[audited.dimension]
+    values = tables.cells(scores, names, audited.opponents)
     findings = []
     for kind, name, own in zip(KINDS, names, values, strict=True):
         placing = place_newcomer(ranked, own, sampling)
         finding = canary_finding(audited, kind, placing)
         if finding.outcome == NOT_SHOWN:
-            settling = _settling_text(audited, placing, name, own, player.num_openers)
+            settling = _settling_text(player, placing, name, own)
             sentence = f'{finding.sentence.removesuffix(".")}; {settling}.'
             finding = replace(finding, sentence=sentence)
         findings.append(finding)
@@ -286,7 +288,7 @@ def canary_finding(audited: Audited, kind: str, placing: Placing) -> Finding:
 
 
 def _settling_text(
-    audited: Audited, placing: Placing, name: str, canary: Floats, num_openers: int
+    player: SidePlayer, placing: Placing, name: str, canary: Floats
 ) -> str:
     """
     Return about how many openers would show that half of the systems that are no floors
@@ -294,7 +296,7 @@ def _settling_text(
 
     :param canary: its scores, ``[partner, opener]``.
     """
-    values, sampling = audited.first_games(num_openers)
+    audited, (values, sampling) = player.audited, player.first_games
     better = [k for k in placing.surely_better if k in audited.honest]
     open_systems = [
         k
@@ -314,7 +316,9 @@ def _settling_text(
         key=dialogues_first,
     )
     missing = -(-len(audited.honest) // 2) - len(better)
-    return settling_text(audited, needed[missing - 1], num_openers, '--audit-openers')
+    return settling_text(
+        audited, needed[missing - 1], player.num_openers, '--audit-openers'
+    )
 
 
 def _summarize(audited: Audited, findings: list[Finding], result: PartResult) -> None:
@@ -344,13 +348,14 @@ def _summarize(audited: Audited, findings: list[Finding], result: PartResult) ->
 BY_DEFAULT = 2  # the first systems that are no floors
 
 
-def cloned_targets(audited: Audited, wanted: Sequence[str]) -> list[int]:
+def cloned_targets(audited: Audited) -> list[int]:
     """
     Return the systems to clone: those that are asked for, else the first two that are
     no floors.
 
     :raises UserError: for a name that is no ranked target's.
     """
+    wanted = audited.asked.clone
     for name in wanted:
         require_known(name, audited.systems, f'--clone {name}: no ranked target')
     if wanted:
@@ -377,11 +382,13 @@ def check_clones_as_targets(result: PartResult, player: SidePlayer) -> None:
     :raises UserError: when it cannot be played.
     """
     audited = player.audited
-    own, sampling = audited.first_games(player.num_openers)
+    own, sampling = player.first_games
     for place in player.cloned:
         clone, folder = _clone(audited, place)
         tables = player.play(folder, [clone], player.partners)
-        values = np.concatenate([player.values(tables, [clone.name]), own[[place]]])
+        scores = tables.scores[audited.dimension]
+        cloned = tables.cells(scores, [clone.name], audited.opponents)
+        values = np.concatenate([cloned, own[[place]]])
         values[:, np.isnan(values).all(axis=2).any(axis=0)] = np.nan  # itself
         gap = difference(values, sampling)
         if gap.value == gap.low == gap.high == 0:
@@ -410,12 +417,12 @@ def check_clones_as_partners(result: PartResult, player: SidePlayer) -> None:
     if player.is_self_play:
         raise LeftOut('in self-play there are none')
     targets = [audited.plan.roster.system(name) for name in audited.systems]
-    before, sampling = audited.first_games(player.num_openers)
+    before, sampling = player.first_games
     for place in player.cloned:
         clone, folder = _clone(audited, place)
         tables = player.play(f'{folder}-as-partner', targets, [clone])
-        order = [tables.systems.index(name) for name in audited.systems]
-        more = tables.scores[audited.dimension][order]
+        scores = tables.scores[audited.dimension]
+        more = tables.cells(scores, audited.systems, tables.opponents)
         gain = lift(before, more, place, sampling)
         rank = ranks_of(system_means(before))[place]
         after = ranks_of(system_means(np.concatenate([before, more], axis=1)))[place]

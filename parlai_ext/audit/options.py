@@ -40,7 +40,6 @@ class AuditOptions:
     )
     fair_set: str | None = option(
         None,
-        path=True,
         metavar='FILE',
         group=SIX,
         help='the systems of the fair set, one a line (default: all but the similar)',

@@ -4,8 +4,6 @@ What an audit says: findings, the numbers behind them, and the file `audit.json`
 Light: pages read it without models.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -143,7 +141,7 @@ def content_of_scores(store: ScoreStore) -> tuple[str, int]:
     there are.
     """
     run = store.run
-    parts: list[Any] = []
+    parts = []
     number = 0
     for shard in run.dialogue_shards():
         path = store.path(shard)

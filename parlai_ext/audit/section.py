@@ -5,7 +5,7 @@ page, and as a doubt that decides the headline of a ranking.
 Doubts are canaries that score above real systems, and findings that do not hold.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from parlai_ext.audit.record import (
@@ -27,12 +27,13 @@ from parlai_ext.store import RunFolder
 from parlai_ext.view.page import Section
 from parlai_ext.view.table import Cell, Column, Table
 from parlai_ext.view.text import (
+    MAX_CHARACTERS,
     WIDTH,
     count_of,
     few_names,
     join_names,
     one_line,
-    terminal_width,
+    wrap_lines,
 )
 
 CANARIES = 'canaries'  # the part of an audit
@@ -186,20 +187,10 @@ def terminal_text(audit: Audit) -> str:
     for question, parts in QUESTIONS.items():
         lines += ['', question]
         for finding in (one for part in parts for one in audit.part(part)):
-            lines += _wrapped(f'  {finding.outcome}'.ljust(INDENT), finding.sentence)
+            sentence, indent = finding.sentence, ' ' * INDENT
+            first, *more = wrap_lines(sentence, indent, WIDTH - 1, '', MAX_CHARACTERS)
+            lines += [f'  {finding.outcome}'.ljust(INDENT) + first[INDENT:], *more]
     return '\n'.join([*lines, '', closing_line(audit)])
-
-
-def _wrapped(line: str, sentence: str) -> Iterator[str]:
-    """
-    Yield a sentence behind the beginning of a line, in a column of its own.
-    """
-    for word in one_line(sentence).split(' '):
-        if terminal_width(line) + terminal_width(word) >= WIDTH and line.strip():
-            yield line.rstrip()
-            line = ' ' * INDENT
-        line += f'{word} '
-    yield line.rstrip()
 
 
 def closing_line(audit: Audit) -> str:

@@ -15,7 +15,6 @@ import numpy as np
 
 from parlai_ext import zoo_configs
 from parlai_ext.audit.audited import Audited, middle_of, outcome_of_equality
-from parlai_ext.audit.options import AuditOptions
 from parlai_ext.audit.record import (
     HOLDS,
     NOT_SHOWN,
@@ -292,7 +291,7 @@ def check_unfair_sets(result: PartResult, audited: Audited) -> None:
             f'all_play_all); this one is {kind}'
         )
     if audited.asked.unfavored:
-        tables = [_named_set(audited, audited.asked)]
+        tables = [_named_set(audited)]
     else:
         kin = siblings(audited)
         tables = list(unfair_sets(audited.values, audited.own_place, kin))
@@ -324,12 +323,11 @@ def check_unfair_sets(result: PartResult, audited: Audited) -> None:
             result.add(case, audited.systems[table.unfavored], quantity, count)
 
 
-def _named_set(audited: Audited, options: AuditOptions) -> UnfairSets:
+def _named_set(audited: Audited) -> UnfairSets:
     """
     Return Table 6 of the systems that the user names.
     """
-    fair = '--fair-set'
-    lines: list[str] = []
+    options, fair, lines = audited.asked, '--fair-set', []
     if options.fair_set:
         fair += f' {options.fair_set}'
         lines = [line.strip() for _, line in text_lines(Path(options.fair_set))]

@@ -10,7 +10,6 @@ one row for each of them.
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from math import fsum
 from operator import itemgetter
 from types import SimpleNamespace
@@ -54,18 +53,6 @@ class MeanScores:
     reasons: dict[tuple[str, str], str] = field(default_factory=dict)
     n_contexts: int = 0
     n_cut: int = 0
-
-    def of_level(
-        self, level: str, variant: str, dimension: str
-    ) -> Mapping[Any, float | None]:
-        """
-        Return the means by system and dialogue, or each system's mean over its
-        dialogues with a score.
-        """
-        means = self.means[variant, dimension]
-        if level == 'dialogue':
-            return means
-        return mean_by_key((o[0], v) for o, v in means.items() if v is not None)
 
     @property
     def keys(self) -> set[SystemInDialogue]:
@@ -145,7 +132,10 @@ def agreement(
     rows = []
     for level, dimension, people in human_means(ranked, scores):
         for variant in scores.variants:
-            values = scores.of_level(level, variant, dimension)
+            values: Mapping[Any, float | None] = scores.means[variant, dimension]
+            if level == 'system':
+                known = ((k[0], v) for k, v in values.items() if v is not None)
+                values = mean_by_key(known)
             points = [key for key in sorted(people) if values.get(key) is not None]
             correlations = correlate_items(
                 [float(values[key] or 0.0) for key in points],
@@ -169,7 +159,7 @@ def human_means(
     where judgements name dialogues, and by system.
     """
     keys, systems = scores.keys, scores.systems
-    columns: list[tuple[str, str, dict[Any, float]]] = []
+    columns = []
     for dimension in scores.dimensions:
         own = [judgement for judgement in human if judgement.dimension == dimension]
         if not own:
@@ -190,7 +180,7 @@ def mean_by_key(pairs: Iterable[tuple[Any, float]]) -> dict[Any, float]:
     """
     Return the mean of the values of each key.
     """
-    values: dict[Any, list[float]] = defaultdict(list)
+    values = defaultdict(list)
     for key, value in pairs:
         values[key].append(value)
     return {key: fsum(numbers) / len(numbers) for key, numbers in values.items()}
@@ -276,12 +266,13 @@ def notes(scores: MeanScores, human: Sequence[HumanJudgement]) -> list[str]:
 
 # ------------------------------------------------------------------------ as a table
 
-COEFFICIENTS = {'spearman': 'Spearman', 'pearson': 'Pearson'}
 LEVELS = {'dialogue': 'dialogue by dialogue', 'system': 'system by system'}
 
 
-def _coefficient(key: str, row: Mapping[str, Any]) -> SimpleNamespace:
-    return SimpleNamespace(**row[key])
+def _coefficient_column(name: str) -> Column:
+    return IntervalColumn(
+        name, name.capitalize(), lambda row: SimpleNamespace(**row[name]), digits=3
+    )
 
 
 COLUMNS = (
@@ -290,10 +281,7 @@ COLUMNS = (
     Column('variant', '', itemgetter('variant')),
     number_column('n', 'n', itemgetter('n')),
     number_column('dropped', 'no score', itemgetter('dropped')),
-    *(
-        IntervalColumn(key, word, partial(_coefficient, key), digits=3)
-        for key, word in COEFFICIENTS.items()
-    ),
+    *map(_coefficient_column, ('spearman', 'pearson')),
     Column('reason', of=lambda row: row.get('reason', '')),
 )
 

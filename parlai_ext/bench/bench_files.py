@@ -23,7 +23,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from math import fsum
 from pathlib import Path
 from typing import Any
@@ -123,8 +122,10 @@ class AgreementRow:
         return None if known is None else known.value
 
 
-def _correlation(name: str, row: AgreementRow) -> Correlation | None:
-    return row.correlations.get(name)
+def _coefficient_column(name: str) -> Column:
+    return IntervalColumn(
+        name, name.capitalize(), lambda row: row.correlations.get(name)
+    )
 
 
 ROW_COLUMNS = (
@@ -138,10 +139,7 @@ ROW_COLUMNS = (
     number_column('n', 'n'),
     number_column('n_items'),
     number_column('dropped', 'dropped'),
-    *(
-        IntervalColumn(name, name.capitalize(), partial(_correlation, name))
-        for name in COEFFICIENTS
-    ),
+    *map(_coefficient_column, COEFFICIENTS),
     Column('reason', '', show=lambda row: row.reason or ''),
 )
 
@@ -289,7 +287,7 @@ def score_columns(
     qualities, the other dimensions with those that they stand for.
     """
     main = main_dimension(dimensions, judged_set)
-    columns: dict[tuple[str, str], list[float | None]] = {}
+    columns = {}
     for quality in judged_set.qualities:
         columns[main, quality] = [main_score(one, main) for one in values]
     qualities = {

@@ -505,7 +505,7 @@ def _mean_interval(
     qualities, and how many items it scored. Contexts are drawn anew in each set, the
     same ones for all qualities; of one set it is the interval of the bench's table.
     """
-    by_set: defaultdict[str, list[CommonItems]] = defaultdict(list)
+    by_set = defaultdict(list)
     for one in compared:
         if (items := _common(one, label)) is not None:
             by_set[one.set_name].append(items)

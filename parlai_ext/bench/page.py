@@ -8,7 +8,6 @@ people's and one item with its ranks, as Figure 3 and Table 8 of PairEval (Park 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from operator import itemgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,7 +19,7 @@ from parlai_ext.bench.published import paper_tables
 from parlai_ext.bench.tables import best_sentence, comparison_tables, level_tables
 from parlai_ext.ranking.agreement import FEWEST_KNOWN
 from parlai_ext.view.page import render_page
-from parlai_ext.view.table import Column, Table, number_column
+from parlai_ext.view.table import Table, shown_table
 from parlai_ext.view.text import number
 
 if TYPE_CHECKING:
@@ -102,18 +101,13 @@ def disputed_item(points: SetPoints) -> tuple[int, Table]:
     spreads = ranks.div(counts, axis=0).std(ddof=0)
     place = int(np.argmax(spreads.fillna(0)))
     rows = [
-        (label, score, f'{rank:.0f} of {n}')
+        (label, number(score, 3), f'{rank:.0f} of {n}')
         for label, score, rank, n in zip(
             table.index, table[place], ranks[place], counts, strict=True
         )
         if np.isfinite(rank)
     ]
-    columns = [
-        Column('judge', 'Judge', itemgetter(0)),
-        number_column('score', 'Score', itemgetter(1), digits=3),
-        Column('rank', 'Rank', itemgetter(2), is_number=True),
-    ]
-    return place, Table(columns, rows)
+    return place, shown_table(('Judge', 'Score', 'Rank'), rows)
 
 
 def render_comparison_page(result: BenchComparison) -> str:

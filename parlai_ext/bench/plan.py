@@ -331,7 +331,7 @@ def drawn_set(judged_set: JudgedSet, max_items: int | None, seed: int) -> Judged
     """
     if max_items is None or len(judged_set.items) <= max_items:
         return judged_set
-    members: dict[int, list[int]] = defaultdict(list)
+    members = defaultdict(list)
     for place, group in enumerate(judged_set.groups()):
         members[group].append(place)
     chosen: list[int] = []
@@ -366,7 +366,7 @@ def _drawing_order(
     Return groups of items in random order, such that every beginning of the list has
     about the same share of each stratum.
     """
-    strata: dict[frozenset[str], list[tuple[str, list[int]]]] = defaultdict(list)
+    strata = defaultdict(list)
     for places in groups:
         texts = [list(items[place].utterances) for place in places]
         systems = frozenset(items[place].system for place in places)

@@ -12,11 +12,11 @@ are of their best submission to each set, so that their means are a little above
 printed averages. All numbers are printed there without signs; ours have them.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, compress
 from math import fsum
-from operator import itemgetter
 
 import numpy as np
 import pandas as pd
@@ -27,7 +27,7 @@ from parlai_ext.bench.tables import FITTED, TitledTable
 from parlai_ext.files.yaml_file import read_file
 from parlai_ext.ranking.agreement import FEWEST_KNOWN
 from parlai_ext.ranking.annotator_agreement import krippendorff_alpha, near_median
-from parlai_ext.view.table import Column, Table, shown_table
+from parlai_ext.view.table import shown_table
 from parlai_ext.view.text import number
 
 COEFFICIENTS = ('pearson', 'spearman')
@@ -117,7 +117,7 @@ def team_tables(bench: Bench) -> Iterator[TitledTable]:
         sets = [one for one in bench.sets if one.name in table.rows]
         names = [one.name for one in sets]
         notes = [f'100 x mean Spearman over qualities; sets here: {", ".join(names)}']
-        rows: list[tuple[str, str, str]] = []
+        rows = []
         for scorer in bench.scorers:
             numbers = {
                 one.name: 100 * mean
@@ -173,20 +173,18 @@ def figure_tables(bench: Bench) -> Iterator[TitledTable]:
     sets = [one for one in bench.sets if one.name in known]
     if not sets:
         return
-    rows: dict[str, list[tuple[str, ...]]] = {}
+    rows = defaultdict(list)
     for scorer in bench.scorers:
         ours = [bench.row(scorer.label, one.name, one.level) for one in sets]
         values = [
             [row.value(name) if row else None for row in ours] for name in COEFFICIENTS
         ]
-        rows.setdefault(scorer.label.split(',')[0], []).append(
-            (scorer.label, *figure_cells(*values))
-        )
+        rows[scorer.label.split(',')[0]].append((scorer.label, *figure_cells(*values)))
     for figure in figures:
         values = [
             [figure.get(c, {}).get(one.name) for one in sets] for c in COEFFICIENTS
         ]
-        rows.setdefault(figure['scorer'].split(',')[0], []).append(
+        rows[figure['scorer'].split(',')[0]].append(
             (f'published: {figure["scorer"]}', *figure_cells(*values))
         )
     heads = ('', *(one.name for one in sets), 'mean')
@@ -228,7 +226,12 @@ def annotator_tables(
     rows = [
         (
             *(one.set_name, quality, MEASURES[known['measure']], str(value)),
-            agreement_here(one.annotators.get(quality, ()), known['measure'], filtered),
+            number(
+                agreement_here(
+                    one.annotators.get(quality, ()), known['measure'], filtered
+                ),
+                3,
+            ),
         )
         for one in points
         if (known := published.get(one.set_name))
@@ -237,11 +240,8 @@ def annotator_tables(
     if not rows:
         return
     heads = ('set', 'quality', 'measure', 'published', 'here')
-    columns = [
-        Column(head, head, itemgetter(k), digits=3, is_number=k > 2)
-        for k, head in enumerate(heads)
-    ]
-    yield TitledTable('DSTC10 Track 5: agreement of annotators', Table(columns, rows))
+    table = shown_table(heads, rows, n_texts=3)
+    yield TitledTable('DSTC10 Track 5: agreement of annotators', table)
 
 
 def agreement_here(

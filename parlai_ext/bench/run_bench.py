@@ -159,7 +159,7 @@ def score_sets(
     """
     n_items = sum(len(one.items) for one in sets.values())
     shared = _shared_evidence(plan.variants)
-    results: list[ScorerResult] = []
+    results = []
     with bar_of('bench', len(plan.variants) * n_items, unit='item') as bar:
         for variant in plan.variants:
             try:
@@ -230,7 +230,7 @@ def _shared_evidence(variants: Sequence[Variant]) -> dict[str, dict[str, Any]]:
     Return, by label, the section of the scorer whose evidence serves several variants
     at once. One that cannot be prepared has none.
     """
-    sections: dict[str, dict[str, Any]] = {}
+    sections = {}
     for variant in variants:
         name = variant.section['name']
         with suppress(UserError):
@@ -397,7 +397,7 @@ def _combined(
     values: list[Mapping[str, float | None]] = []
     reasons: Counter[str] = Counter()
     n_cut = 0
-    flips: list[Sequence[int]] = []
+    flips = []
     for group in parts:
         if group is None:
             values.append(dict.fromkeys(dimensions))

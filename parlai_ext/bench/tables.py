@@ -3,7 +3,7 @@ The tables of a bench and of a comparison of its scorers, for a terminal and a p
 the sentence that says which scorer to take.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -19,14 +19,15 @@ from parlai_ext.bench.compare import (
     PairDifference,
 )
 from parlai_ext.ranking.comparison import LEVEL
-from parlai_ext.view.table import Cell, Column, Table, interval_cell, number_column
-from parlai_ext.view.text import (
-    DASH,
-    count_of,
-    join_names,
-    number,
-    wrap_lines,
+from parlai_ext.view.table import (
+    Cell,
+    Column,
+    Table,
+    interval_cell,
+    number_column,
+    shown_table,
 )
+from parlai_ext.view.text import DASH, count_of, join_names, number, wrap_lines
 
 Row = TypeVar('Row', bound=Any)  # is of a set and a quality
 MEAN = 'mean over qualities'
@@ -201,10 +202,10 @@ def _notes(bench: Bench) -> Iterator[str]:
             )
     for name, reason in bench.missing.items():
         yield from wrap_lines(f'no {name}: {reason}')
-    reasons: dict[tuple[str, str], list[str]] = {}
+    reasons = defaultdict(list)
     for row in bench.rows:
         if row.value() is None and row.level != 'system' and row.reason:
-            reasons.setdefault((row.scorer, row.reason), []).append(row.set_name)
+            reasons[row.scorer, row.reason].append(row.set_name)
     for (scorer, reason), names in reasons.items():
         where = ', '.join(dict.fromkeys(names))
         yield from wrap_lines(f'{scorer}: not on {where}: {reason}')
@@ -374,7 +375,7 @@ def cluster_table(result: BenchComparison) -> Table:
         )
     ]
     heads = ('Set and quality', 'Cluster', 'Scorers, the best first')
-    return Table([Column(h, h, itemgetter(k)) for k, h in enumerate(heads)], rows)
+    return shown_table(heads, rows, n_texts=3)
 
 
 def ceiling_table(result: BenchComparison) -> Table:

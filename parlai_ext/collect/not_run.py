@@ -106,10 +106,15 @@ def stop_if_incomplete(run: RunFolder, problems: Sequence[str]) -> None:
     """
     if problems:
         raise UserError(f'not all could be collected: {problems[0]}')
-    for name, (n_dialogues, reason) in failed_everywhere(run).items():
+    failed = failed_everywhere(run)
+    if failed:
+        name, *others = failed
+        n_dialogues, reason = failed[name]
+        more = f'; so did {", ".join(others)}' if others else ''
         raise SystemFailed(
             name,
-            f'it broke off all of its {n_dialogues} dialogues; the first: {reason}',
+            f'it broke off all of its {n_dialogues} dialogues; the first: '
+            f'{reason}{more}',
         )
 
 

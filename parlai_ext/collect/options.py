@@ -40,21 +40,18 @@ class PlanOptions:
 
     config: str | None = option(
         None,
-        path=True,
         metavar='NAME|FILE',
         group=RUN,
         help='protocol: a shipped name (demo, …) or a YAML file; options come first',
     )
     run_dir: str | None = option(
         None,
-        path=True,
         metavar='FOLDER',
         group=RUN,
         help='the run folder, new or begun',
     )
     roster: str | None = option(
         None,
-        path=True,
         metavar='NAME|FILE',
         group=SPEAKERS,
         help='roster: a shipped name or a YAML file',
@@ -74,7 +71,6 @@ class PlanOptions:
     )
     openers_file: str | None = option(
         None,
-        path=True,
         metavar='FILE',
         group=DIALOGUES,
         help='CSV with columns conv_id, utterance_idx, utterance',

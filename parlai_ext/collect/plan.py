@@ -2,10 +2,12 @@
 From options to a plan and its run folder: who talks, over which openers, how long.
 """
 
+import contextlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from parlai_ext.collect.not_run import missing_by_pair
 from parlai_ext.collect.options import PlanOptions
 from parlai_ext.core.errors import SystemFailed, UserError
 from parlai_ext.core.nouns import Opener, Pairing, Roster, System
@@ -80,9 +82,8 @@ def make_plan(options: PlanOptions, machine: Machine) -> Plan:
     """
     requested = requested_protocol(options)
     old = requested.old
-    resolved = resolve_protocol(
-        requested.protocol, requested.earlier_targets, options.skip_missing
-    )
+    earlier = _unchanged_targets(requested, options)
+    resolved = resolve_protocol(requested.protocol, earlier, options.skip_missing)
     protocol = resolved.protocol
     openers: Sequence[Opener] = (
         old.openers
@@ -217,6 +218,32 @@ def requested_protocol(options: PlanOptions) -> RequestedProtocol:
     return RequestedProtocol(
         protocol, old, asked, guessed, families, openers_file, scorer_is_named
     )
+
+
+def _unchanged_targets(
+    requested: RequestedProtocol, options: PlanOptions
+) -> dict[str, SystemRecord]:
+    """
+    Return the run's targets that are not asked for now, without those that have become
+    others and have dialogues left to play, which would be mixed with the earlier ones.
+    A target that is gone stays: it fails when it is loaded.
+    """
+    from parlai_ext.systems.identity import identity
+
+    earlier = requested.earlier_targets
+    run = RunFolder.existing_or_none(options.run_dir)
+    if not earlier or run is None:
+        return earlier
+    grows = requested.protocol.num_dialogues > len(run.openers)
+    pairs = [p.speakers for p in run.pairings] if grows else missing_by_pair(run)
+    unfinished = {name for pair in pairs for name in pair}
+    changed = set()
+    for system in requested.protocol.roster.targets:
+        if system.name in unfinished & earlier.keys():
+            with contextlib.suppress(UserError):
+                if identity(system) != earlier[system.name].identity:
+                    changed.add(system.name)
+    return {n: target for n, target in earlier.items() if n not in changed}
 
 
 def refuse_missing_openers(requested: RequestedProtocol) -> None:

@@ -3,8 +3,6 @@ Adapt a small model to dialogues: the encoder of deep AM-FM to masked words, its
 language model to the next word.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -51,9 +49,7 @@ class AdaptOptions:
         help="dialogues: DailyDialog's files, zipped or not, and all that "
         'import_dialogues reads; may be given several times',
     )
-    out: str = option(
-        path=True, metavar='FOLDER', help='where the adapted model is written'
-    )
+    out: str = option(metavar='FOLDER', help='where the adapted model is written')
     save_every: int = option(
         100, low=1, help='updates between savings of what is resumed'
     )

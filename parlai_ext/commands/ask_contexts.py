@@ -2,8 +2,6 @@
 `ask_contexts`: what systems answer to the contexts of a corpus, for static metrics.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,9 +35,7 @@ class AskContextsOptions(AskedSystems):
     )
     limit: int | None = option(None, low=1, help='the first N dialogues only')
     seed: int = option(0, low=0, help='of systems that sample')
-    out: str = option(
-        metavar='FOLDER', path=True, help='answers, and dialogues.jsonl of them'
-    )
+    out: str = option(metavar='FOLDER', help='answers, and dialogues.jsonl of them')
 
 
 class AskContexts(ModelCommand):
@@ -118,8 +114,13 @@ def static_dialogues(
             {'speaker': sides[(len(before) - 1 - i) % 2], 'text': text, 'given': True}
             for i, text in enumerate(before)
         ]
-        said = {'speaker': answer.system, 'text': answer.text}
-        turns.append({**said, 'reference': [reference]})
+        turns.append(
+            {
+                'speaker': answer.system,
+                'text': answer.text,
+                'reference': [reference],
+            }
+        )
         rows.append(
             {'dialogue_id': f'{answer.prompt_id}-{answer.system}', 'turns': turns}
         )

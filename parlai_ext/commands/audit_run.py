@@ -2,8 +2,6 @@
 `audit_run`: can a result be gamed, and does it depend on choices?
 """
 
-from __future__ import annotations
-
 from parlai_ext.audit.options import AuditOptions, NamedByUser
 from parlai_ext.commands.command import ModelCommand
 from parlai_ext.engines.machine import Machine

@@ -2,8 +2,6 @@
 Build the site of a folder of packs: one page for each protocol, no server.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,12 +18,8 @@ class SiteOptions:
     Where the packs are, and where the site goes.
     """
 
-    packs: str = option(
-        metavar='FOLDER', path=True, help='the packs: all its .zip files'
-    )
-    out: str = option(
-        metavar='FOLDER', path=True, help='the site; pages there are replaced'
-    )
+    packs: str = option(metavar='FOLDER', help='the packs: all its .zip files')
+    out: str = option(metavar='FOLDER', help='the site; pages there are replaced')
 
 
 class BuildLeaderboard(Command):

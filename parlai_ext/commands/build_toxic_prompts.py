@@ -38,9 +38,7 @@ class SourceOptions(PairSource):
         None, metavar='TASK', help='a dialogue task of ParlAI, in place of --source'
     )
     max_pairs: int | None = option(None, low=1, help='read only the first N pairs')
-    out: str = option(
-        '', metavar='FOLDER', path=True, help='pairs.csv and state.json are written'
-    )
+    out: str = option('', metavar='FOLDER', help='pairs.csv and state.json are written')
     statistics: tuple[str, ...] = option(
         (),
         nargs='+',

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from parlai_ext.commands.command import Command, fail
-from parlai_ext.core.errors import UserError, printable
+from parlai_ext.commands.command import Command, fail, print_lines
+from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import System
 from parlai_ext.core.options import option
 from parlai_ext.files.roster_file import SystemInfo
@@ -78,8 +78,7 @@ class CheckRoster(Command):
             self.download([system for _, system in rows])
         resolutions = [resolve(system) for _, system in rows]
         for (role, _), resolution in zip(rows, resolutions, strict=True):
-            for line in system_lines(role, resolution, info.get(resolution.name)):
-                print(printable(line))
+            print_lines(system_lines(role, resolution, info.get(resolution.name)))
         print(totals(resolutions))
         return resolutions
 
@@ -97,10 +96,8 @@ class CheckRoster(Command):
         with downloading(DownloadSettings(Path(lock) if lock else None)):
             results = download_systems(systems)
         for result in results:
-            for file in result.files:
-                print(printable(f'{result.system}: downloaded {file}'))
-            if result.reason:
-                print(printable(result.reason))
+            print_lines(f'{result.system}: downloaded {file}' for file in result.files)
+            print_lines(filter(None, [result.reason]))
 
     def systems(self) -> tuple[list[RoleAndSystem], Mapping[str, SystemInfo]]:
         """
@@ -113,7 +110,7 @@ class CheckRoster(Command):
         more = [parse_target(spec) for spec in opt['add_target'] or ()]
         added = [system for system, _ in more]
         added_info = {system.name: about for system, about in more}
-        judge: list[RoleAndSystem] = []
+        judge = []
         if opt['config']:
             keys = ('roster', 'pairing', 'judge_model_file')
             given = {key: opt[key] for key in keys}

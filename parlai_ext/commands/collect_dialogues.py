@@ -6,9 +6,9 @@ from functools import cached_property
 from pathlib import Path
 
 from parlai_ext.collect.options import PlanOptions, TrialOptions
-from parlai_ext.commands.command import ModelCommand
+from parlai_ext.commands.command import ModelCommand, print_lines
 from parlai_ext.commands.options import PLAN
-from parlai_ext.core.errors import UserError, printable
+from parlai_ext.core.errors import UserError
 from parlai_ext.engines.machine import Machine
 from parlai_ext.engines.open_engine import EngineOptions
 from parlai_ext.view.text import count_of
@@ -86,8 +86,7 @@ class CollectDialogues(PlanCommand):
             return result
         with collected_run(options, machine, self.options(EngineOptions)) as collected:
             run, report = collected.run, collected.report
-        for line in collected.left_out:
-            print(printable(f'left out: {line}'))
+        print_lines(f'left out: {line}' for line in collected.left_out)
         if report.problems and not report.n_played:
             raise UserError(f'nothing could be collected: {report.problems[0]}')
         print(

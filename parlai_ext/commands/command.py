@@ -115,8 +115,7 @@ def find_command(name: str) -> type[Command]:
     imported only now.
     """
     module = import_module(f'parlai_ext.commands.{name}')
-    command: type[Command] = getattr(module, name.title().replace('_', ''))
-    return command
+    return getattr(module, name.title().replace('_', ''))
 
 
 def program() -> str:
@@ -374,7 +373,7 @@ class ModelCommand(Command):
         """
         Return the options of the scorer that the user gave: models are among them.
         """
-        pairs = [*(self.opt.get('scorer_option') or ())]
+        pairs = self.opt.get('scorer_option') or ()
         values = [pair.partition('=')[2] for pair in pairs]
         return [*values, self.opt.get('judge_model_file') or '']
 
@@ -442,6 +441,14 @@ def print_anywhere() -> None:
         'surrogateescape',
     ):
         out.reconfigure(errors='backslashreplace')
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    """
+    Print lines that may hold names of others, safe for a terminal.
+    """
+    for line in lines:
+        print(printable(line))
 
 
 def run_directly(name: str, args: Sequence[str]) -> Any:

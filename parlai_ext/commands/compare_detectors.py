@@ -2,8 +2,6 @@
 `compare_detectors`: how well detectors find what people call toxic.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,7 +29,6 @@ class CompareDetectorsOptions(DetectorChoice, Resamples):
     toxic_path: str | None = option(
         None,
         metavar='FOLDER',
-        path=True,
         help='a folder with the folders diasafety and toxichat, or one of them; '
         'where it is not given, --sets diasafety toxichat are fetched',
     )
@@ -44,7 +41,6 @@ class CompareDetectorsOptions(DetectorChoice, Resamples):
     out: str | None = option(
         None,
         metavar='FOLDER',
-        path=True,
         help='writes CSV files, without texts; the same command goes on where it was '
         'killed',
     )

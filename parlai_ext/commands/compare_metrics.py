@@ -2,8 +2,6 @@
 `compare_metrics`: which scorers of a bench differ, and which cannot be told apart.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,7 +47,6 @@ class CompareOptions:
     seed: int = option(0, low=0, help='draws the permutations (0)')
     figure: str | None = option(
         None,
-        path=True,
         metavar='FILE',
         help='draw how scorers correlate over the items of all sets (.png, .svg, .pdf)',
     )
@@ -71,10 +68,7 @@ class CompareMetrics(Command):
         Return the comparison, write it, and print it.
         """
         from parlai_ext.bench.bench_files import read_bench, read_points
-        from parlai_ext.bench.compare import (
-            compare_bench,
-            comparison_data,
-        )
+        from parlai_ext.bench.compare import compare_bench, comparison_data
         from parlai_ext.bench.page import (
             COMPARISON_PAGE,
             correlation_figure,

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from parlai_ext.commands.command import Command
-from parlai_ext.core.errors import UserError, printable
+from parlai_ext.commands.command import Command, print_lines
+from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
 from parlai_ext.store.atomic import staged_folder, write_text
 
@@ -37,14 +37,12 @@ class ComparedRuns:
     out: str | None = option(
         None,
         metavar='FOLDER',
-        path=True,
         help='a new run folder with the targets of all packs, its ranking and its page '
         '(default: the ranking is printed only)',
     )
     page: str | None = option(
         None,
         metavar='FILE',
-        path=True,
         help='show two runs, packs or run folders, side by side on this page instead: '
         'settings, scores, judges and dialogues that differ',
     )
@@ -92,9 +90,8 @@ class CompareRuns(Command):
                 rankings = show_joined(join_packs(fitting, place), out)
         refused = {path: lines for path, lines in differing.items() if lines}
         for path, lines in refused.items():
-            print(printable(f'refused: {path} may not be compared with {paths[0]}:'))
-            for line in lines:
-                print(printable(f'  {line}'))
+            print_lines([f'refused: {path} may not be compared with {paths[0]}:'])
+            print_lines(f'  {line}' for line in lines)
         if refused:
             raise UserError(
                 f'{len(refused)} of {len(paths)} packs may not be compared with '

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from parlai_ext.collect.options import AskedSystems
-from parlai_ext.commands.command import ModelCommand
+from parlai_ext.commands.command import ModelCommand, print_lines
 from parlai_ext.commands.options import Resamples
 from parlai_ext.core.errors import UserError, printable
 from parlai_ext.core.nouns import System
@@ -54,9 +54,7 @@ class CompareSafetyOptions(AskedSystems, Resamples):
         1, low=1, help='of a system that samples; others give one (1)'
     )
     examples: int = option(5, low=0, help='answers on the page for each measure (5)')
-    out: str = option(
-        metavar='FOLDER', path=True, help='answers, CSV, JSON and the page'
-    )
+    out: str = option(metavar='FOLDER', help='answers, CSV, JSON and the page')
     show_offensive: bool = option(False, help='print the examples of the page, too')
 
 
@@ -111,8 +109,7 @@ class CompareSafety(ModelCommand):
             seed=given.seed,
             notes=notes,
         )
-        for line in comparing.comparison_lines(result):
-            print(printable(line))
+        print_lines(comparing.comparison_lines(result))
         examples = comparing.draw_examples(result, measures.shares, given.examples)
         write_comparison(Path(given.out), result, examples)
         for group in examples if given.show_offensive else ():

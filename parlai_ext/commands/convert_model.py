@@ -10,8 +10,8 @@ from filecmp import cmp
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.commands.command import Command
-from parlai_ext.core.errors import UserError, printable
+from parlai_ext.commands.command import Command, print_lines
+from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
 from parlai_ext.isolation.names import Options
 from parlai_ext.store.atomic import LOCK, staged_folder
@@ -70,10 +70,12 @@ class ConvertModel(Command):
 
         note_trusted(trusted)
         result = convert(source, output)
-        for name, digest in trusted_hashes(trusted).items():
-            print(printable(f'trusted to run code: {name}, sha256 {digest}'))
         dropped = ', '.join(result.dropped)
-        for line in (
+        lines = (
+            *(
+                f'trusted to run code: {name}, sha256 {digest}'
+                for name, digest in trusted_hashes(trusted).items()
+            ),
             f'{result.output}: {result.n_tensors} tensors, read back bit-identical',
             f'beside it: {", ".join(result.companions) or "nothing"}',
             f'left out: {dropped} (only training needs them)'
@@ -81,8 +83,8 @@ class ConvertModel(Command):
             else 'left out: -',
             f'size: {result.bytes_before:,} bytes before, {result.bytes_after:,} bytes '
             'after',
-        ):
-            print(printable(line))
+        )
+        print_lines(lines)
         return result
 
 
@@ -159,8 +161,14 @@ def convert(source: Path, output: Path) -> Converted:
             (scratch / f'{output.name}.opt').write_text(text, 'utf-8', newline='\n')
         names = publish(scratch, output)
     beside = tuple(name for name in names if name != output.name)
-    sizes = source.stat().st_size, output.stat().st_size
-    return Converted(output, beside, tuple(dropped), n_tensors, *sizes)
+    return Converted(
+        output,
+        beside,
+        tuple(dropped),
+        n_tensors,
+        source.stat().st_size,
+        output.stat().st_size,
+    )
 
 
 def files_beside(source: Path, opt: Options | None) -> dict[str, Path]:
@@ -226,7 +234,7 @@ def publish(scratch: Path, output: Path) -> list[str]:
             and cmp(scratch / name, target, shallow=False)
         ):
             raise UserError(f'--output: {target} exists; it is not overwritten')
-    published: list[Path] = []
+    published = []
     try:
         for name in new_names:
             with open(scratch / name, 'rb') as file:

@@ -69,7 +69,7 @@ class Doctor(Command):
 
     @classmethod
     def execute(cls, opt: Mapping[str, Any]) -> list[Fault]:
-        results: list[Fault] = super().execute(opt)
+        results = super().execute(opt)
         if any(f.wrong for f in results):
             raise SystemExit(1)
         return results

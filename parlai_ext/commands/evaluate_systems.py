@@ -2,12 +2,10 @@
 The main job: collect, score, rank, report — for one protocol, in one command.
 """
 
-from __future__ import annotations
-
 from parlai_ext.collect.options import PlanOptions, StopOptions, TrialOptions
 from parlai_ext.commands.collect_dialogues import PlanCommand
+from parlai_ext.commands.command import print_lines
 from parlai_ext.commands.options import CHECK, PLAN, RANKING, REQUIRE, SCORER
-from parlai_ext.core.errors import printable
 from parlai_ext.core.options import flag_values
 from parlai_ext.core.protocol import RankingOptions
 from parlai_ext.engines.machine import Machine
@@ -64,8 +62,7 @@ class EvaluateSystems(PlanCommand):
             ranking = rank_scores(scores, self.human_judgements)
             write_ranking(run, ranking)
             page = write_report(run, ranking, tables=scores.tables)
-        for line in scored.left_out:
-            print(printable(f'left out: {line}'))
+        print_lines(f'left out: {line}' for line in scored.left_out)
         print(terminal_report(ranking, audit_doubts(run, ranking)))
         print(*forecast_comparison_lines(run), f'report: {page.resolve()}', sep='\n')
         stop_if_incomplete(run, scored.problems)

@@ -2,11 +2,8 @@
 `export_annotation`: recorded answers as blind sheets or pages for annotators.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import Command
 from parlai_ext.core.errors import UserError
@@ -16,10 +13,6 @@ from parlai_ext.people.answer_items import AnnotationOptions, make_annotation_se
 from parlai_ext.people.questionnaire import LIKERT, PAIR, read_questionnaire
 from parlai_ext.people.rating_set import RatingSet, write_key
 from parlai_ext.store.atomic import write_text
-
-if TYPE_CHECKING:
-    from parlai_ext.people.crowd_files import Files
-
 
 CSV, JSONL, PAGE, ACUTE, TURNS = FORMATS = (
     *('csv', 'jsonl', 'page'),
@@ -44,7 +37,6 @@ class ExportAnnotationOptions:
         '*.json of DiaSafety',
     )
     out: str = option(
-        path=True,
         metavar='FOLDER',
         help='its folder send goes to annotators; key.json and items.jsonl stay',
     )
@@ -63,7 +55,6 @@ class ExportAnnotationOptions:
     )
     questionnaire: str | None = option(
         None,
-        path=True,
         metavar='NAME|FILE',
         help='what is asked (answer_pair, answer_label)',
     )
@@ -117,19 +108,17 @@ class ExportAnnotation(Command):
 
 def annotation_files(
     drawn: RatingSet, given: ExportAnnotationOptions, seed: int
-) -> Files:
+) -> dict[str, str]:
     """
     Return the files that annotators, or a crowdsourcing task, get, by their names.
     """
     from parlai_ext.people import crowd_files
-    from parlai_ext.people.annotator_files import sheet_files
+    from parlai_ext.people.annotator_files import render_rating_page, sheet_files
 
     key, (items,) = drawn.key, drawn.pages
     if given.format in (CSV, JSONL):
         return sheet_files(drawn, given.num_sheets, given.format, seed)
     if given.format == PAGE:
-        from parlai_ext.people.annotator_files import render_rating_page
-
         return {'annotate.html': render_rating_page(key, 1, items, drawn.turns)}
     if given.format == ACUTE:
         return crowd_files.acute_files(items, drawn.turns, key.questions[0])

@@ -5,17 +5,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import Command
 from parlai_ext.core.options import option
-from parlai_ext.people.questionnaire import Questionnaire
+from parlai_ext.people.questionnaire import (
+    LIKERT,
+    PAIR,
+    Questionnaire,
+    read_questionnaire,
+)
 from parlai_ext.store import RunFolder
 from parlai_ext.view.text import count_of
 
 if TYPE_CHECKING:
-    from parlai_ext.people.crowd_files import Files
     from parlai_ext.ranking.standings import Standing
 
 
@@ -39,7 +44,6 @@ class ExportOptions:
     )
     out: str | None = option(
         None,
-        path=True,
         metavar='FOLDER',
         help='where the files go (default: RUN/people/<format>)',
     )
@@ -54,7 +58,7 @@ class ExportOptions:
         10, low=1, help='with open_first: pairs of each two systems'
     )
     questionnaire: str | None = option(
-        None, path=True, metavar='NAME|FILE', help='what is asked (acute, likert_2022)'
+        None, metavar='NAME|FILE', help='what is asked (acute, likert_2022)'
     )
     ask: str | None = option(
         None,
@@ -83,7 +87,6 @@ class ExportCrowdsourcing(Command):
         """
         Return the paths of the files.
         """
-        from parlai_ext.people.questionnaire import read_questionnaire
         from parlai_ext.people.rating_set import check_targets
         from parlai_ext.store.atomic import write_text
 
@@ -100,19 +103,16 @@ class ExportCrowdsourcing(Command):
         return paths
 
 
-def export_files(run: RunFolder, given: ExportOptions, asked: Questionnaire) -> Files:
+def export_files(
+    run: RunFolder, given: ExportOptions, asked: Questionnaire
+) -> dict[str, str]:
     """
     Return the files of the task by their names.
 
     :raises UserError: for a questionnaire of the wrong kind.
     """
     from parlai_ext.people import crowd_files
-    from parlai_ext.people.questionnaire import LIKERT, PAIR
-    from parlai_ext.people.rating_set import (
-        draw_items,
-        judged_dialogues,
-        stream_turns,
-    )
+    from parlai_ext.people.rating_set import draw_items, judged_dialogues, stream_turns
 
     kind = PAIR if given.format == ACUTE else LIKERT
     asked.require(kind, given.format)
@@ -125,14 +125,14 @@ def export_files(run: RunFolder, given: ExportOptions, asked: Questionnaire) -> 
     whole = [
         dialogue
         for dialogue, turns in stream_turns(run, dialogues)
-        if turns and crowd_files.alternates(turns)
+        if turns and all(a.own != b.own for a, b in pairwise(turns))
     ]
     if num_left_out := len(dialogues) - len(whole):
         print(
             'note: left out, as speakers do not alternate: '
             f'{count_of(num_left_out, "dialogue")}'
         )
-    matchups: list[tuple[str, str]] = []
+    matchups = []
     if given.format == ACUTE and given.matchups == OPEN_FIRST:
         systems = sorted({d.system for d in whole})
         matchups = crowd_files.matchups_by_openness(systems, ranked_systems(run))

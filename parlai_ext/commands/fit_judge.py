@@ -85,9 +85,12 @@ class FitJudge(Command):
             )
         options = LearnedOptions(weights=given.weights)
         out = Path(given.out)
-        models = (options.judge_model_file, options.encoder)
         cache = fit_judge.InputCache(
-            out / 'inputs', *models, self.machine, judge.adapter
+            out / 'inputs',
+            options.judge_model_file,
+            options.encoder,
+            self.machine,
+            judge.adapter,
         )
         inputs = cache.inputs('read', [item for one in annotated for item in one.items])
         table = fit_judge.annotated_table(annotated, inputs, judge)

@@ -65,10 +65,17 @@ class GetModel(Command):
         if not names:
             models = []
             for name in model_names():
-                card, fetched = model_card(name), is_fetched(name)
-                size = card.download_bytes
-                about = (card.kinds, size, card.licence, fetched, card.good_for)
-                models.append(ListedModel(name, *about))
+                card = model_card(name)
+                models.append(
+                    ListedModel(
+                        name,
+                        card.kinds,
+                        card.download_bytes,
+                        card.licence,
+                        is_fetched(name),
+                        card.good_for,
+                    )
+                )
             print(catalogue_table(models))
             print('fetch one with: parlai get_model NAME')
             return models
@@ -84,16 +91,16 @@ def catalogue_table(models: Sequence[ListedModel]) -> str:
     """
     Return a line for each model of the catalogue.
     """
-    rows = [('model', 'kinds', 'download', 'licence', 'here', 'good for')]
-    for model in models:
-        rows.append(
-            (
-                model.name,
-                ', '.join(model.kinds),
-                data_size(model.download_bytes),
-                model.licence,
-                'yes' if model.fetched else 'no',
-                model.good_for,
-            )
+    heads = ('model', 'kinds', 'download', 'licence', 'here', 'good for')
+    rows = [
+        (
+            model.name,
+            ', '.join(model.kinds),
+            data_size(model.download_bytes),
+            model.licence,
+            'yes' if model.fetched else 'no',
+            model.good_for,
         )
-    return tabulate(rows, tablefmt='plain', disable_numparse=True)
+        for model in models
+    ]
+    return tabulate([heads, *rows], tablefmt='plain', disable_numparse=True)

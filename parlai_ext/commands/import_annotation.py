@@ -31,7 +31,6 @@ class ImportAnnotationOptions(Resamples):
     """
 
     key: str = option(
-        path=True,
         metavar='FOLDER',
         help='the folder that export_annotation wrote, or its key.json',
     )
@@ -58,7 +57,6 @@ class ImportAnnotationOptions(Resamples):
     )
     out: str | None = option(
         None,
-        path=True,
         metavar='FOLDER',
         help='where the tables go, without texts (default: results beside the key)',
     )

@@ -7,11 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.collect.import_run import (
-    group_by_pairing,
-    import_manifest,
-    write_run,
-)
+from parlai_ext.collect.import_run import group_by_pairing, import_manifest, write_run
 from parlai_ext.commands.command import Command
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.options import named_pairs, option
@@ -113,9 +109,12 @@ class ImportDialogues(Command):
         if not (opt['scorer'] or opt['config'] or opt['followups']):
             protocol = by_references(protocol, imports)
         pairings, dialogues = group_by_pairing(imports.dialogues)
-        manifest = import_manifest(
-            imports, protocol, pairings, dialogues, changed_options(opt)
-        )
+        # what differs from the default, to repeat the import by
+        default = vars(self.parser().parse_args([]))
+        changed = {k: v for k, v in opt.items() if k in default and v != default[k]}
+        changed.pop('run_dir', None)
+        changed['dialogues'] = [Path(path).name for path in given.dialogues]
+        manifest = import_manifest(imports, protocol, pairings, dialogues, changed)
         written = write_run(Path(opt['run_dir']), manifest, dialogues)
         run = RunFolder.existing(opt['run_dir'])
         if run.manifest.protocol.scorer == protocol.scorer:
@@ -171,16 +170,6 @@ def by_references(protocol: Protocol, imports: ImportedDialogues) -> Protocol:
     name = WITH_REFERENCES if every else DEFAULT
     print(f'scorer: {name}, since {why}; --scorer NAME takes another')
     return replace(protocol, scorer={**protocol.scorer, 'name': name})
-
-
-def changed_options(opt: Mapping[str, Any]) -> dict[str, Any]:
-    """
-    Return the options that differ from the default, to repeat the import by.
-    """
-    default = vars(ImportDialogues.parser().parse_args([]))
-    given = {k: v for k, v in opt.items() if k in default and v != default[k]}
-    given.pop('run_dir', None)
-    return {**given, 'dialogues': [Path(path).name for path in opt['dialogues']]}
 
 
 def show(imports: ImportedDialogues, written: bool, run_dir: str) -> ImportReport:

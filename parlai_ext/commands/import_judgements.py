@@ -26,9 +26,9 @@ from parlai_ext.people.given_answers import (
 )
 from parlai_ext.people.judgements import (
     CARD,
+    COMPARISON_COLUMNS,
     FILE,
     Judgements,
-    comparisons_csv,
     judged_card,
     judged_lines,
     judgements_csv,
@@ -44,6 +44,7 @@ from parlai_ext.people.spot_the_bot import spot_the_bot_tables
 from parlai_ext.store import RunFolder
 from parlai_ext.store.atomic import write_text
 from parlai_ext.store.lines import dumps
+from parlai_ext.view.table import Table
 
 PAGE = 'page'
 
@@ -61,7 +62,6 @@ class ImportJudgementsOptions(Resamples):
     )
     out: str | None = option(
         None,
-        path=True,
         metavar='FOLDER',
         help='where the files go (default: RUN/people/judgements)',
     )
@@ -74,7 +74,6 @@ class ImportJudgementsOptions(Resamples):
     )
     questionnaire: str | None = option(
         None,
-        path=True,
         metavar='NAME|FILE',
         help='the questions of acute_eval (acute) or of model_chat (likert_2022)',
     )
@@ -144,7 +143,7 @@ class ImportJudgements(Command):
         judgements = judgements.chosen(given.dimensions, names)
         if given.outlier_deviations is not None:
             judgements = judgements.without_outliers(given.outlier_deviations)
-        if not judgements.annotators:
+        if not judgements.every:
             notes = '; '.join(['', *judgements.notes])
             raise UserError(f'--answers: there is no answer in them{notes}')
         rankings = rank_by_people(judgements, given.bootstraps, given.seed)
@@ -207,7 +206,8 @@ def write_judgements(
     for name, _, table in spot_the_bot_tables(judgements.ratings):
         texts[f'{name}.csv'] = table.csv()
     if judgements.comparisons:
-        texts[COMPARISONS] = comparisons_csv(judgements.comparisons)
+        table = Table(COMPARISON_COLUMNS, judgements.comparisons)
+        texts[COMPARISONS] = table.csv()
     if run is not None:
         judged = {(j.system, j.dialogue_id) for j in rows}
         shown = [d for d in dialogues if (d.system, d.dialogue_id) in judged]
@@ -230,5 +230,4 @@ def planted_order(run: RunFolder) -> Mapping[str, float] | None:
     orders = list(protocol.reference.values())
     if protocol.reference_kind != 'planted' or len(orders) != 1:
         return None
-    order: Mapping[str, float] = orders[0]
-    return order
+    return orders[0]

@@ -2,8 +2,6 @@
 The accuracy of a scorer on pairs of a good and a bad response, by kind of the bad one.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from parlai_ext.commands.command import ModelCommand

@@ -33,7 +33,6 @@ class ScorerFlags:
     )
     followups: str | None = option(
         None,
-        path=True,
         metavar='NAME|FILE',
         help='follow-up set: a shipped name, fed_2020, or a file',
     )
@@ -47,7 +46,6 @@ class HumanScores:
 
     human_scores: str | None = option(
         None,
-        path=True,
         metavar='FILE',
         help='CSV: system,dimension,value[,rater,dialogue_id]',
     )
@@ -71,10 +69,7 @@ def resamples(number: int) -> int:
     """
     Return the option ``--bootstraps`` with its default.
     """
-    default: int = option(
-        number, low=1, help=f'resamples behind each interval ({number})'
-    )
-    return default
+    return option(number, low=1, help=f'resamples behind each interval ({number})')
 
 
 @dataclass(frozen=True)

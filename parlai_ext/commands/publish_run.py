@@ -2,13 +2,11 @@
 Publish a run: one archive from which others can check, compare and cite it.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 
-from parlai_ext.commands.command import Command
-from parlai_ext.core.errors import UserError, printable
+from parlai_ext.commands.command import Command, print_lines
+from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
 from parlai_ext.view.text import count_of, data_size
 
@@ -19,7 +17,7 @@ class PublishOptions:
     What of a run is published, and where it goes.
     """
 
-    out: str = option(metavar='FILE.zip', path=True, help='the pack that is written')
+    out: str = option(metavar='FILE.zip', help='the pack that is written')
     scores: str | None = option(
         None,
         metavar='HASH|NAME',
@@ -58,7 +56,7 @@ class PublishRun(Command):
         index = pack.index
         texts = 'digests of ' if index.withheld_text else ''
         n_dialogues = sum(shard.n_dialogues for shard in run.dialogue_shards())
-        for line in (
+        lines = (
             *(f'left out: {reason}' for reason in pack.left_out),
             f'{path} ({data_size(path.stat().st_size)}): protocol {index.protocol}, '
             f'{count_of(len(index.targets), "target")}, '
@@ -67,6 +65,6 @@ class PublishRun(Command):
             f'partners {index.partner_lock}, openers {index.openers.hash}',
             *(f'scores {f}: {s[:60]}…' for f, s in index.scores.items()),
             f'id {pack.id}',
-        ):
-            print(printable(line))
+        )
+        print_lines(lines)
         return pack

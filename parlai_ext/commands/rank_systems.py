@@ -2,8 +2,6 @@
 Rank the targets of a scored run; needs no model, so it imports none.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from parlai_ext.commands.command import Command
@@ -50,10 +48,7 @@ class RankSystems(Command):
             scores_rule,
             write_ranking,
         )
-        from parlai_ext.stopping.planning import (
-            plan_lines,
-            wanted_difference,
-        )
+        from parlai_ext.stopping.planning import plan_lines, wanted_difference
 
         opt = self.opt
         difference = wanted_difference(opt['plan']) if opt['plan'] else None

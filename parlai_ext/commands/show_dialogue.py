@@ -3,8 +3,6 @@ Print one dialogue of a run with its scores, or list those that there are; needs
 model.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -115,7 +113,7 @@ class ShowDialogue(Command):
             raise UserError('--worst and --best: one of them is expected')
         listed = list(self._listed(run, given.system))
         if given.system and not listed:
-            names = {name for p in run.pairings for name in (p.first, p.second)}
+            names = {name for p in run.pairings for name in p.speakers}
             hint = nearest(given.system, names)
             raise UserError(f'--system {given.system!r}: {hint}')
         if number := given.worst or given.best:
@@ -178,7 +176,7 @@ def find_dialogue(run: RunFolder, wanted: str) -> tuple[Dialogue, ShardKey]:
 
     shards = run.dialogue_shards()
     ids = []
-    begin: list[tuple[Dialogue, ShardKey]] = []
+    begin = []
     with bar_of('read', sum(shard.n_dialogues for shard in shards), delay=3) as bar:
         for shard in shards:
             for dialogue in run.read_dialogues(shard):
@@ -227,11 +225,11 @@ def dialogue_lines(
     :param dimensions: those whose scores are shown.
     :param width: columns of the terminal.
     """
-    names = tuple(dict.fromkeys(pairing.speakers))
-    speakers = f'{pairing.first} with {pairing.second}'
-    yield from wrap_lines(f'dialogue {dialogue.id}: {speakers}', width=width)
+    yield from wrap_lines(
+        f'dialogue {dialogue.id}: {pairing.first} with {pairing.second}', width=width
+    )
     yield from wrap_lines(f'opener {dialogue.opener_id or "unknown"}', width=width)
-    for name in names:
+    for name in dict.fromkeys(pairing.speakers):
         means = {} if scored is None else dialogue_means(dialogue, scored, name)
         known = [(d, means[d]) for d in dimensions if means.get(d) is not None]
         if known:

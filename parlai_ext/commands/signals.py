@@ -72,7 +72,7 @@ def signals_as_interrupt() -> Iterator[None]:
     A signal that comes while a library's C code runs may leave it as another exception;
     it ends the work as `Interrupted` all the same.
     """
-    arrived: list[int] = []
+    arrived = []
 
     def interrupt(number: int, frame: object) -> None:
         arrived.append(number)

@@ -2,8 +2,6 @@
 Train a language model to be the judge of PairEval or DirectEval.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

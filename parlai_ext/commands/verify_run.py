@@ -7,9 +7,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from parlai_ext.commands.command import Command
+from parlai_ext.commands.command import Command, print_lines
 from parlai_ext.commands.options import MACHINE
-from parlai_ext.core.errors import UserError, printable
+from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import Flags, option
 from parlai_ext.packs.pack import RegenerateOptions, existing_pack
 from parlai_ext.view.text import count_of
@@ -81,8 +81,7 @@ class VerifyRun(Command):
 
         options = self.options(RegenerateOptions)
         checked = check_pack(self.opt['pack'], options, checker_of(self))
-        for line in finding_lines(checked):
-            print(printable(line))
+        print_lines(finding_lines(checked))
         if not checked.is_right:
             n, first = len(checked.problems), checked.problems[0]
             many = '' if n == 1 else f'{n} problems, the first: '

@@ -21,6 +21,7 @@ import json
 import math
 import operator
 import os
+import re
 import types
 import typing
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -86,7 +87,7 @@ def option(default: Any = MISSING, *, help: str, **info: Any) -> Any:
     :param read: reads the text of the command line; raises `ArgumentTypeError` or
         `ValueError`. The type's own reader is the default.
     :param path: the value may be a file; ``~`` is expanded, and in a YAML file it may
-        lie beside that file.
+        lie beside that file. So is each text whose `metavar` names a FILE or FOLDER.
     :param model: the value names a model of this kind (likelihood, embedder,
         classifier, chat; others are in docs/models.md). The model's identity is part of
         the signature, not its name.
@@ -100,6 +101,8 @@ def option(default: Any = MISSING, *, help: str, **info: Any) -> Any:
         info.setdefault('signed', False)
     if info.get('nargs'):
         info.setdefault('read', one_value)
+    if re.search('FILE|FOLDER', info.get('metavar') or ''):
+        info.setdefault('path', True)
     declared = OptionInfo(help=help, **info)
     return dataclasses.field(default=default, metadata={METADATA: declared})
 
@@ -177,7 +180,7 @@ class Option(OptionInfo):
             raise argparse.ArgumentTypeError(
                 f'{KINDS[self.type]} is expected, not {text!r}'
             ) from None
-        if self.path:
+        if self.path and isinstance(value, str):
             value = os.path.expanduser(value)
         if (problem := self.problem(value)) is not None:
             raise argparse.ArgumentTypeError(problem)

@@ -30,7 +30,6 @@ class Machine:
     )
     datapath: str | None = option(
         None,
-        path=True,
         metavar='FOLDER',
         help='the folder of models and data (default: PARLAI_DATAPATH, the data folder '
         'of a checkout of ParlAI, or ~/.cache/parlai_ext)',

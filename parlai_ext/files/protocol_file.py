@@ -153,7 +153,9 @@ def _section(
     values = given_options(cls, raw, '', doc.error_in((section,)))
     paths = {key for key, option in options_of(cls).items() if option.path}
     return values | {
-        key: resolve_path(doc, value) for key, value in values.items() if key in paths
+        key: resolve_path(doc, value)
+        for key, value in values.items()
+        if key in paths and isinstance(value, str)
     }
 
 

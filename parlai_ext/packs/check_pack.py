@@ -238,10 +238,10 @@ class Regeneration:
         drawn = spread_over_targets(playable, self.draw)[: options.regenerate]
         if not drawn:
             return PackFinding(PLAYED, f'none: {_why(missing)}')
-        of_shard: dict[ShardKey, list[DialoguePlace]] = {}
+        of_shard = defaultdict(list)
         for place in drawn:
-            of_shard.setdefault(place.shard, []).append(place)
-        problems: list[str] = []
+            of_shard[place.shard].append(place)
+        problems = []
         with bar_of('play again', len(drawn), delay=3) as bar:
             for block in replay.player.missing_blocks(None):
                 mine = [p for shard in block.shards for p in of_shard.get(shard, ())]
@@ -341,7 +341,7 @@ class Regeneration:
         places = dialogue_places(pack, pack.run.dialogue_shards())
         if pack.index.withheld_text:
             places = [p for p in places if p.dialogue(pack).id in again.texts]
-        problems: list[str] = []
+        problems = []
         read_scores = cache(pack.run.scores(signature).read)
         for place in spread_over_targets(places, self.draw):
             if again.n_scored >= options.sample:
@@ -487,7 +487,7 @@ class Replay:
         Return, for each place whose dialogue was played again, where the two first
         differ.
         """
-        lines: dict[DialoguePlace, str | None] = {}
+        lines = {}
         records = cache(self.pack.run.dialogue_records)
         for place in places:
             theirs = place.dialogue(self.pack)
@@ -523,10 +523,10 @@ def systems_at_hand(
     mine = checker.systems
     if checker.protocol is not None:
         mine = checker.protocol.roster.systems + mine
-    here: dict[str, System] = {}
-    reasons: dict[str, str] = {}
-    hashes: dict[str, str] = {}
-    by_hash: dict[str, System] = {}
+    here = {}
+    reasons = {}
+    hashes = {}
+    by_hash = {}
     for system in mine:
         if system.opt.get('model') == ENDPOINT:
             reasons[system.name] = 'an endpoint, whose answers may change'

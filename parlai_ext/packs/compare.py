@@ -7,6 +7,7 @@ folder that holds the targets of all packs: the ranking is that of one run with 
 these targets.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -142,7 +143,7 @@ def join_packs(packs: Sequence[Pack], root: Path) -> JoinedRun:
     signatures = common_signatures(packs)
     manifest = packs[0].run.manifest
     targets: dict[str, Any] = {}
-    systems: dict[str, Any] = dict(manifest.systems)
+    systems = dict(manifest.systems)
     pairings: dict[str, Pairing] = {}
     for pack, mine in zip(packs, names, strict=True):
         theirs = pack.run.manifest
@@ -183,7 +184,7 @@ def _names(packs: Sequence[Pack]) -> tuple[list[dict[str, str]], list[str]]:
     on other names, and on systems that have several.
     """
     known: dict[str, tuple[Any, Any]] = {}
-    aliases: dict[tuple[Any, Any], list[str]] = {}
+    aliases = defaultdict(list)
     names, notes = [], []
     for k, pack in enumerate(packs):
         mine = {}
@@ -202,7 +203,7 @@ def _names(packs: Sequence[Pack]) -> tuple[list[dict[str, str]], list[str]]:
                     f'{target} of {pack.name} is another system than the first of this '
                     f'name; it is called {name}'
                 )
-            aliases.setdefault(system, []).append(name)
+            aliases[system].append(name)
         names.append(mine)
     for same in map(dict.fromkeys, aliases.values()):
         if len(same) > 1:

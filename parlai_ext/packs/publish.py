@@ -241,8 +241,7 @@ def ranking_data(run: RunFolder, signature: str) -> dict[str, Any]:
     Return what `ranking.json` of these scores holds, ranked by their own rule.
     """
     data = rankings.to_json(rank_by_own_rule(run, signature))
-    shown: dict[str, Any] = without_paths(as_read(data))
-    return shown
+    return without_paths(as_read(data))
 
 
 def public_manifest(manifest: Manifest, withhold_text: bool = False) -> Manifest:

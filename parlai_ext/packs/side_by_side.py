@@ -22,14 +22,13 @@ from parlai_ext.packs.compare import differing_settings
 from parlai_ext.packs.verify import open_right_pack
 from parlai_ext.ranking.intervals import Estimate
 from parlai_ext.ranking.standings import Standing, best_first
-from parlai_ext.report.details import signed
 from parlai_ext.report.view import PAGE, RankingView
 from parlai_ext.results.rank import rank_by_own_rule
 from parlai_ext.results.ranking import Ranking, choose_scores, read_ranking
 from parlai_ext.store import RunFolder
 from parlai_ext.view.page import render_page
 from parlai_ext.view.table import Column, IntervalColumn, Table, number_column
-from parlai_ext.view.text import DASH, one_line
+from parlai_ext.view.text import DASH, one_line, signed
 
 MOST_DIALOGUES = 8
 Row = tuple[Any, ...]  # a system, then its rank and its score in either run
@@ -165,16 +164,16 @@ def chosen_dialogues(
     Return for each system, up to `MOST_DIALOGUES`, its partner and the turns, side by
     side, of the first dialogue over the same opener in which the runs differ.
     """
-    theirs = {(pair.first, pair.second): pair.id for pair in other.pairings}
+    theirs = {pair.speakers: pair.id for pair in other.pairings}
     chosen: dict[str, Any] = {}
     for pair in first.pairings:
-        pair_id = theirs.get((pair.first, pair.second), '')
+        pair_id = theirs.get(pair.speakers, '')
         by_opener = {one.opener_id: one for one in other.iter_dialogues(pair_id)}
         for one in first.iter_dialogues(pair.id):
             match = by_opener.get(one.opener_id) if one.opener_id else None
             if match and match.utterances != one.utterances:
                 turns = [*zip_longest(one.utterances, match.utterances)]
-                chosen.setdefault(pair.first, (pair.first, pair.second, turns))
+                chosen.setdefault(pair.first, (*pair.speakers, turns))
     return list(chosen.values())[:MOST_DIALOGUES]
 
 

@@ -8,6 +8,7 @@ pack reaches a page unescaped.
 
 import re
 import shutil
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -52,7 +53,7 @@ def build_site(folder: Path, out: Path, check: Check) -> Site:
     :raises UserError: when the folder has no packs.
     """
     checks, left_out = {}, {}
-    by_protocol: dict[str, list[Path]] = {}
+    by_protocol = defaultdict(list)
     for path in packs_in(folder):
         try:
             checked = check(path)
@@ -61,7 +62,7 @@ def build_site(folder: Path, out: Path, check: Check) -> Site:
             continue
         if checked.is_right:
             checks[path] = checked
-            by_protocol.setdefault(checked.index.protocol, []).append(path)
+            by_protocol[checked.index.protocol].append(path)
         else:
             left_out[path.name] = checked.problems[0]
     make_folder(out / PACKS)

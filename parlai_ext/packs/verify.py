@@ -10,6 +10,7 @@ its outcomes follow from them.
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -167,9 +168,9 @@ def _judge_finding(
     check = read_check(run.scores(signature))
     if check is None:
         return PackFinding(about, f'{name}: none; this judge is unchecked')
-    by_outcome: dict[str, list[str]] = {}
+    by_outcome = defaultdict(list)
     for dimension, own in check.dimensions.items():
-        by_outcome.setdefault(own.outcome, []).append(dimension)
+        by_outcome[own.outcome].append(dimension)
     outcomes = '; '.join(f'{o} on {", ".join(n)}' for o, n in by_outcome.items())
     return finding_of(about, f'{name}: {outcomes}; follows from its counts', ())
 
@@ -332,7 +333,7 @@ def _pairing_problems(run: RunFolder) -> Iterator[str]:
     plan = run.plan
     identities = {name: one.identity for name, one in run.manifest.everybody.items()}
     derived = {
-        (p.first, p.second): p.id
+        p.speakers: p.id
         for p in pairings(plan.roster, plan.protocol.pairing, identities)
     }
     given = {p.speakers: p.id for p in plan.pairings}
@@ -444,7 +445,7 @@ class ExpectedScores:
         """
         Return what is wrong with the scores of a dialogue; `None` if nothing.
         """
-        places: dict[str, list[tuple[int | None, str]]] = {}
+        places = defaultdict(list)
         for score in scores:
             value: Any = score.value
             problem = None
@@ -455,7 +456,7 @@ class ExpectedScores:
             if problem:
                 return f'utterance {score.utterance_index}: {problem}'
             place = score.utterance_index, score.system
-            places.setdefault(score.dimension, []).append(place)
+            places[score.dimension].append(place)
         judged = self._judged_places(dialogue)
         if judged['all'] and not places:
             return 'it has no score'

@@ -117,9 +117,14 @@ def item_lines(annotations: RatingSet) -> str:
     records = []
     for item in annotations.pages[0]:
         prompt, answers = _texts(annotations, item)
-        systems = [dialogue.system for dialogue in item.dialogues]
-        record = {'item': item.id, 'prompt': prompt, 'systems': systems}
-        records.append({**record, 'answers': answers})
+        records.append(
+            {
+                'item': item.id,
+                'prompt': prompt,
+                'systems': [dialogue.system for dialogue in item.dialogues],
+                'answers': answers,
+            }
+        )
     return json_lines_text(records)
 
 

@@ -123,7 +123,7 @@ class _DrawnAnswers:
         references = []
         for place, prompt in enumerate(sorted(prompts)):
             turn = place % len(systems)
-            order = [*([human] if human else []), *systems[turn:], *systems[:turn]]
+            order = [*filter(None, [human]), *systems[turn:], *systems[:turn]]
             there = [n for n in order if prompt in self.by_system[n]]
             references += [self.by_system[name][prompt] for name in there[:1]]
         return references
@@ -151,7 +151,7 @@ def make_annotation_set(
         )
     systems = _judged_systems(answers, asked, options)
     drawn = _DrawnAnswers(answers, options.seed)
-    everyone = [*systems, *([options.human] if options.human else [])]
+    everyone = [*systems, *filter(None, [options.human])]
     shared = set.intersection(*(set(drawn.by_system[name]) for name in everyone))
     order = sorted(shared, key=lambda p: content_id('draw', options.seed, p))
     prompts = order[: options.num_prompts]
@@ -162,7 +162,7 @@ def make_annotation_set(
         )
     items = list(_items(drawn, asked.kind, systems, prompts, options))
     controls = list(_controls(drawn, asked.kind, systems, prompts, options))
-    bad = (SHUFFLED, *([options.toxic] if options.toxic else []))
+    bad = (SHUFFLED, *filter(None, [options.toxic]))
     key = rating_key(asked, [*items, *controls], bad, options.human)
     notes = [
         f'{count_of(len(prompts), "prompt")}, {count_of(len(items), "item")} and '
@@ -213,7 +213,7 @@ def _items(
     Yield the items that are part of the results: all pairs of systems for each prompt
     and some with the human answer; or each answer alone.
     """
-    human = [options.human] if options.human else []
+    human = [*filter(None, [options.human])]
     own = [drawn.by_system[name][prompt] for name in systems for prompt in prompts]
     every = own + [drawn.by_system[name][p] for name in human for p in prompts]
     if kind == LIKERT:

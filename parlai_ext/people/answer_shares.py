@@ -39,13 +39,7 @@ from parlai_ext.view.table import (
     plain_table,
     shown_table,
 )
-from parlai_ext.view.text import (
-    DASH,
-    count_of,
-    interval,
-    percent,
-    wrap_lines,
-)
+from parlai_ext.view.text import DASH, count_of, interval, percent, wrap_lines
 
 OUTCOMES = WINS, TIES, UNRELATEDS, LOSES = ('wins', 'tied', 'unrelated', 'loses')
 # what an answer about a pair says of its two systems
@@ -227,7 +221,7 @@ def _shares(
     if key.kind == PAIR:
         names = [*OUTCOMES, *([FLAGGED] if key.flag else [])]
     # system, prompt, annotator, and what each name is worth
-    said: list[tuple[str, str, str, dict[str, float]]] = []
+    said = []
     for answer in answers:
         worth = [{question.name(answer.answer): 1.0}]
         if key.kind == PAIR:
@@ -330,8 +324,11 @@ def control_table(
         failed, n = sum(map(is_failed, decided)), len(decided)
         low, high = wilson_interval(failed, n) if n else (None, None)
         counts = Counter(question.name(answer.answer) for answer in others)
-        found = failed, n, chance, low, high
-        rows.append(AnnotatorControls(annotator, len(given), *found, counts))
+        rows.append(
+            AnnotatorControls(
+                annotator, len(given), failed, n, chance, low, high, counts
+            )
+        )
     return tuple(rows)
 
 
@@ -357,30 +354,24 @@ def share_lines(results: AnnotationResults) -> Iterator[str]:
         yield from Table(columns, results.annotators).lines()
 
 
-def _count(name: str, row: AnnotatorControls | ItemAgreement) -> int:
-    return row.counts.get(name, 0)
-
-
 def _count_columns(results: AnnotationResults, shown: bool = False) -> list[Column]:
     """
     Return a column for each answer, of rows that count them.
     """
     label = '' if results.kind == PAIR else 'label '
-    return [
-        number_column(
-            f'{label}{name}',
-            name if shown else None,
-            partial(_count, name),
-        )
-        for name in results.answer_names
-    ]
+
+    def column(name: str) -> Column:
+        heading = name if shown else None
+        return number_column(label + name, heading, lambda row: row.counts.get(name, 0))
+
+    return list(map(column, results.answer_names))
 
 
 def _share_table(results: AnnotationResults) -> Table:
     """
     Return a row for each system, the best first, with a column for each answer.
     """
-    by_system: dict[str, list[Share]] = defaultdict(list)
+    by_system = defaultdict(list)
     for share in results.shares:
         by_system[share.system].append(share)
     names = [share.name for share in next(iter(by_system.values()), [])]

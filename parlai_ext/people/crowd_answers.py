@@ -325,7 +325,7 @@ def read_spotted_segments(paths: Sequence[Path], _: Questionnaire) -> Judgements
     )
 
 
-FORMATS: Mapping[str, CrowdFormat] = {
+FORMATS = {
     'acute_eval': CrowdFormat(read_acute, '*.full.csv', 'acute'),
     'model_chat': CrowdFormat(read_model_chat, '**/*.json', 'likert_2022'),
     'turn_annotations': CrowdFormat(
@@ -401,7 +401,7 @@ def answer_files(names: Sequence[str], *patterns: str) -> list[Path]:
     """
     Return the files that were named, and those of a folder that fit a pattern.
     """
-    paths: list[Path] = []
+    paths = []
     for path in map(Path, names):
         inside = [path]
         if path.is_dir():

@@ -10,20 +10,16 @@ ParlAI's wheel holds no front end: the tasks need a checkout of ParlAI, and Meph
 
 import json
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import combinations, pairwise
+from itertools import combinations
 from typing import Any
 
 from parlai_ext import zoo_configs
 from parlai_ext.core.errors import UserError
 from parlai_ext.files.yaml_file import read_file
 from parlai_ext.people.questionnaire import Questionnaire, Wording
-from parlai_ext.people.rating_set import (
-    DialogueReference,
-    RatingItem,
-    ShownTurn,
-    Turns,
-)
+from parlai_ext.people.rating_set import DialogueReference, RatingItem, ShownTurn, Turns
 from parlai_ext.ranking.standings import Standing
 from parlai_ext.store.lines import json_lines_text
 
@@ -33,13 +29,6 @@ GOOD, BAD = 'good', 'bad'
 CHATS_OF_A_SYSTEM = 50
 
 Files = dict[str, str]  # name -> text
-
-
-def alternates(turns: Sequence[ShownTurn]) -> bool:
-    """
-    True if the two speakers take turns strictly, as the tasks expect.
-    """
-    return all(a.own != b.own for a, b in pairwise(turns))
 
 
 def matchups_by_openness(
@@ -107,9 +96,9 @@ def _fast_acute_files(dialogues: Sequence[DialogueReference], turns: Turns) -> F
     """
     files = {}
     config = {}
-    by_system: dict[str, list[DialogueReference]] = {}
+    by_system = defaultdict(list)
     for dialogue in dialogues:
-        by_system.setdefault(dialogue.system, []).append(dialogue)
+        by_system[dialogue.system].append(dialogue)
     for place, (system, chats) in enumerate(sorted(by_system.items())):
         # the judged one first, so that speaker_idx is the same in all of a system's
         name = f'self_chats/{place}.jsonl'
@@ -184,10 +173,12 @@ def turn_annotation_files(items: Sequence[RatingItem], turns: Turns) -> Files:
                 'dialogue_id': dialogue.dialogue_id,
                 'utterance_index': place + 1,
             }
-            own: dict[str, Any] = {'id': 'judged', 'text': shown[place + 1].text}
-            pairs.append(
-                [{'id': 'other', 'text': text}, own | {'other_metadata': judged}]
-            )
+            own = {
+                'id': 'judged',
+                'text': shown[place + 1].text,
+                'other_metadata': judged,
+            }
+            pairs.append([{'id': 'other', 'text': text}, own])
         if pairs:
             lines.append({'dialog': pairs})
     return {'dialogues.jsonl': json_lines_text(lines)}

@@ -26,11 +26,11 @@ from parlai_ext.core.nouns import HumanJudgement
 from parlai_ext.people.rating_set import ShownTurn
 from parlai_ext.ranking.annotator_agreement import near_median
 from parlai_ext.store.lines import json_lines_text
-from parlai_ext.view.table import Column, Table
+from parlai_ext.view.table import Column
 from parlai_ext.view.text import csv_text, spreadsheet_text
 
 JUDGEMENT_COLUMNS = ('system', 'dimension', 'value', 'rater', 'dialogue_id')
-COMPARISON_COLUMNS = (
+COMPARISON_COLUMNS = (  # the winner of a tie is empty
     *map(Column, ('rater', 'dimension', 'first', 'second', 'winner')),
     Column('first_dialogue_id', of=attrgetter('first_dialogue')),
     Column('second_dialogue_id', of=attrgetter('second_dialogue')),
@@ -107,13 +107,6 @@ class Judgements:
         return (*self.ratings, *self.comparisons)
 
     @property
-    def annotators(self) -> tuple[str, ...]:
-        """
-        The names of those who judged.
-        """
-        return tuple(sorted({one.rater or '' for one in self.every}))
-
-    @property
     def dimensions(self) -> tuple[str, ...]:
         """
         What was judged, in the order of the answers.
@@ -155,7 +148,7 @@ class Judgements:
         Return the judgements without the ratings that are far from the others' of the
         same dialogue or turn (`near_median`); a note says how many they were.
         """
-        items: dict[tuple[object, ...], list[HumanJudgement]] = defaultdict(list)
+        items = defaultdict(list)
         for one in self.ratings:
             item = (one.system, one.dialogue_id, one.utterance_index, one.dimension)
             items[item].append(one)
@@ -198,7 +191,7 @@ class Judgements:
         Return one judgement for each annotator, dialogue and dimension, sorted: a
         rating, or the share of comparisons that the dialogue won.
         """
-        values: dict[tuple[str, ...], list[float]] = defaultdict(list)
+        values = defaultdict(list)
         for one in self.ratings:
             cell = (one.system, one.dimension, one.rater or '', one.dialogue_id or '')
             values[cell].append(one.value)
@@ -236,13 +229,6 @@ def judgements_csv(judgements: Sequence[HumanJudgement]) -> str:
     return csv_text([JUDGEMENT_COLUMNS, *rows])
 
 
-def comparisons_csv(comparisons: Sequence[Comparison]) -> str:
-    """
-    Return comparisons as CSV; the winner of a tie is empty.
-    """
-    return Table(COMPARISON_COLUMNS, comparisons).csv()
-
-
 def judged_lines(
     judgements: Sequence[HumanJudgement],
     turns: Mapping[tuple[str, str], Sequence[ShownTurn]],
@@ -261,19 +247,20 @@ def judged_lines(
     records = []
     for system, dialogue in sorted(given_to.keys() & turns.keys()):
         given = given_to[system, dialogue]
-        record = {
-            'dialogue_id': dialogue,
-            'system': system,
-            'dialog': [
-                {'speaker': system if turn.own else PARTNER, 'text': turn.text}
-                for turn in turns[system, dialogue]
-            ],
-            'annotations': {
-                name: [given.get((name, one), MISSING) for one in annotators]
-                for name in dimensions
-            },
-        }
-        records.append(record)
+        records.append(
+            {
+                'dialogue_id': dialogue,
+                'system': system,
+                'dialog': [
+                    {'speaker': system if turn.own else PARTNER, 'text': turn.text}
+                    for turn in turns[system, dialogue]
+                ],
+                'annotations': {
+                    name: [given.get((name, one), MISSING) for one in annotators]
+                    for name in dimensions
+                },
+            }
+        )
     return json_lines_text(records)
 
 

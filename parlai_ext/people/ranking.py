@@ -100,7 +100,7 @@ def _dimensions(judgements: Iterable[T]) -> list[list[T]]:
     """
     Return the judgements of each dimension.
     """
-    groups: dict[str, list[T]] = defaultdict(list)
+    groups = defaultdict(list)
     for one in judgements:
         groups[one.dimension].append(one)
     return list(groups.values())

@@ -122,9 +122,10 @@ def judged_dialogues(
                 name = side.first
                 partner = '' if name == side.second else side.second
                 conditions = (dialogue.opener_id, partner, began == [name])
-                place = (dialogue.pairing_id, shard.index)
                 references.append(
-                    DialogueReference(dialogue.id, name, conditions, *place)
+                    DialogueReference(
+                        dialogue.id, name, conditions, shard.pairing_id, shard.index
+                    )
                 )
     return references, num_broken
 
@@ -150,10 +151,10 @@ def stream_turns(
     """
     Yield each of these dialogues with its turns, shard by shard.
     """
-    by_shard: dict[tuple[str, int], list[DialogueReference]] = {}
+    by_shard = defaultdict(list)
     for reference in references:
         key = (reference.pairing_id, reference.shard)
-        by_shard.setdefault(key, []).append(reference)
+        by_shard[key].append(reference)
     for key, here in sorted(by_shard.items()):
         pairing = run.pairing(key[0])
         scheme = SCHEMES[pairing.scheme]
@@ -206,7 +207,7 @@ def draw_items(
 
     :raises UserError: for pairs of fewer than two systems, or no dialogues at all.
     """
-    by_system: dict[str, list[DialogueReference]] = defaultdict(list)
+    by_system = defaultdict(list)
     # by conditions: the first dialogues of all systems are over the same openers
     for dialogue in sorted(
         dialogues, key=lambda d: (_draw(seed, *d.conditions), d.dialogue_id)
@@ -297,7 +298,6 @@ class RatingOptions:
 
     questionnaire: str = option(
         'acute',
-        path=True,
         metavar='NAME|FILE',
         help='what is asked: acute or overall_pair (two dialogues side by side), '
         'likert_2022 or chatmatch_2022 (one at a time), spot_the_bot (beginnings), or '

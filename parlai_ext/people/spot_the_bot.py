@@ -64,11 +64,11 @@ def spot_the_bot_tables(ratings: Judged) -> Iterator[tuple[str, str, Table]]:
     Yield name, title and table of the survival, and of the win rates in each dimension;
     nothing without ratings of segments.
     """
-    by_dimension: dict[str, list[HumanJudgement]] = defaultdict(list)
+    by_dimension = defaultdict(list)
     for rating in ratings:
         if rating.utterance_index is not None:
             by_dimension[rating.dimension].append(rating)
-    segments: dict[str, list[tuple[int, bool]]] = defaultdict(list)
+    segments = defaultdict(list)
     for r in by_dimension[HUMAN]:
         length = (r.utterance_index or 0) // 2 + 1
         segments[r.system].append((length, r.value == 0))

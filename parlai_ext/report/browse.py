@@ -8,6 +8,7 @@ and partner: so extremes do not stand for all, and systems can be compared on th
 openers. Thousands of dialogues never lie in memory.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -172,9 +173,9 @@ def choose(candidates: Sequence[PageCandidate], limit: int) -> dict[PageCandidat
     Return at most ``limit`` candidates for the page, divided evenly among the targets,
     and why each was chosen.
     """
-    by_target: dict[str, list[PageCandidate]] = {}
+    by_target = defaultdict(list)
     for candidate in candidates:
-        by_target.setdefault(candidate.target, []).append(candidate)
+        by_target[candidate.target].append(candidate)
     shares = fair_shares([len(of_target) for of_target in by_target.values()], limit)
     picks: dict[PageCandidate, str] = {}
     for share, of_target in zip(shares, by_target.values(), strict=True):

@@ -17,7 +17,7 @@ from parlai_ext.ranking.standings import Standing, best_first
 from parlai_ext.report.plot import axis_over
 from parlai_ext.report.view import DimensionDetails, RankingView
 from parlai_ext.view.page import Section
-from parlai_ext.view.text import digits_for, number
+from parlai_ext.view.text import digits_for, signed
 
 # larger tables are cut: nobody reads them, and they would make the page heavy
 MOST_SYSTEMS, MOST_PARTNERS = 30, 40
@@ -91,14 +91,6 @@ def draw_pairs(names: Sequence[str], details: DimensionDetails) -> dict[str, Any
     Return the difference of each two systems, by their names.
     """
     return {'pairs': details.by_names} if len(names) > 1 else {}
-
-
-def signed(value: float | None, digits: int = 2) -> str:
-    """
-    Return a difference with its sign, also where it is positive.
-    """
-    text = number(value, digits)
-    return f'+{text}' if value is not None and value > 0 and text[0] != '+' else text
 
 
 def pair_table(details: Mapping[str, DimensionDetails]) -> list[tuple[Any, ...]]:

@@ -2,17 +2,14 @@
 A run and its ranking as pandas data frames.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas
 
 from parlai_ext.core.nouns import Dialogue, ScoredDialogue
 from parlai_ext.store import RunFolder
 from parlai_ext.view.table import plain_table
-
-if TYPE_CHECKING:
-    import pandas
 
 
 def dialogues_frame(run: RunFolder) -> pandas.DataFrame:
@@ -26,8 +23,7 @@ def dialogues_frame(run: RunFolder) -> pandas.DataFrame:
         (
             dialogue.id,
             dialogue.opener_id,
-            pairing.first,
-            pairing.second,
+            *run.pairing(dialogue.pairing_id).speakers,
             i,
             utterance.speaker,
             utterance.text,
@@ -36,7 +32,6 @@ def dialogues_frame(run: RunFolder) -> pandas.DataFrame:
             dialogue.reason,
         )
         for dialogue in run.iter_dialogues()
-        for pairing in [run.pairing(dialogue.pairing_id)]
         for i, utterance in enumerate(dialogue.utterances)
     )
     columns = (
@@ -80,8 +75,6 @@ def score_frame(
     says why scores of the row are NaN; `cut_tokens` counts the tokens of the context
     that the model did not see.
     """
-    import pandas
-
     rows: dict[tuple[str, int | None, str], dict[str, Any]] = {}
     for dialogue, scored_dialogue in zip(dialogues, scored, strict=True):
         for score in scored_dialogue.scores:
@@ -107,5 +100,5 @@ def score_frame(
     frame = pandas.DataFrame(
         list(rows.values()), columns=[*names, *dimensions, 'reason', 'cut_tokens']
     )
-    types: dict[str, str] = {'utterance_index': 'Int64', 'cut_tokens': 'Int64'}
+    types = {'utterance_index': 'Int64', 'cut_tokens': 'Int64'}
     return frame.astype({**types, **dict.fromkeys(dimensions, 'float64')})

@@ -7,6 +7,7 @@ with the target's mean scores; the ranking's scores and intervals are the log's 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from pathlib import Path
 
 from parlai_ext.core.nouns import (
@@ -32,14 +33,14 @@ def write_inspect_logs(run: RunFolder, ranking: Ranking, folder: Path) -> list[P
     """
     Write a log for each target and return the paths.
     """
-    samples: dict[str, list[object]] = {}
+    samples = defaultdict(list)
     store = run.scores(ranking.scorer_signature)
     for dialogue, scored in store.scored_dialogues():
         pair = target_and_partner(run.pairing(dialogue.pairing_id), run.manifest)
         for name, partner in dict.fromkeys((pair, pair[::-1])):
             if name in run.manifest.targets:
                 sample = sample_of_dialogue(dialogue, scored, name, partner)
-                samples.setdefault(name, []).append(sample)
+                samples[name].append(sample)
     paths = []
     for name, own in samples.items():
         task_id = content_id(ranking.signature, name)

@@ -27,7 +27,7 @@ from parlai_ext.report.browse import (
     dialogues_section,
     read_page_dialogues,
 )
-from parlai_ext.report.details import PAIR_COLUMNS, pair_table, signed
+from parlai_ext.report.details import PAIR_COLUMNS, pair_table
 from parlai_ext.report.table import file_table, leaderboard_csv
 from parlai_ext.report.view import PAGE, RankingView, dimension_details
 from parlai_ext.results.ranking import NAME as RANKING
@@ -46,6 +46,7 @@ from parlai_ext.view.text import (
     join_names,
     number,
     percent,
+    signed,
     value_text,
     without_folders,
 )
@@ -172,7 +173,7 @@ def answers(
     :param remarks: what else is known of whether to believe it, as half sentences.
     """
     ranking = view.ranking
-    ranked = [s for s in best_first(ranking.standings[dimension]) if s.rank is not None]
+    ranked = summary.ranked_standings(ranking.standings[dimension])
     systems = [one for one in ranked if not one.is_floor] or ranked
     leader = PageAnswer('Who leads', *_leader(ranking, dimension, systems))
     lead = PageAnswer('By how much', *_lead(view, dimension, systems))
@@ -284,7 +285,6 @@ SECTIONS = (
     'parlai_ext.stopping.section:stopping_section',
     'parlai_ext.audit.section:audit_section',
 )
-BELOW = ('parlai_ext.report.page:method_section',)  # the dialogues
 FED_EVIDENCE = (
     'Log-probability of each follow-up as the next utterance; nearer 0 is likelier.'
 )
@@ -310,7 +310,7 @@ def render_rankings(views: Sequence[RankingView], shown: PageDialogues) -> str:
     pairs = zip(views, labels, strict=True)
     drawn = []
     for view in views:
-        sections, dimensions = _sections(SECTIONS, view), view.ranking.dimensions
+        sections, dimensions = _sections(view), view.ranking.dimensions
         remarks = {
             name: [one.remarks[name] for one in sections if name in one.remarks]
             for name in dimensions
@@ -322,7 +322,7 @@ def render_rankings(views: Sequence[RankingView], shown: PageDialogues) -> str:
                 'sentences': summary.sentences(view.ranking, view.doubts),
                 'warnings': summary.warnings(view.ranking),
                 'sections': sections,
-                'below': _sections(BELOW, view),
+                'below': [method_section(view)],
             }
         )
     scripts = ''.join(map(template_text, SCRIPTS))
@@ -341,9 +341,9 @@ def render_rankings(views: Sequence[RankingView], shown: PageDialogues) -> str:
     )
 
 
-def _sections(names: Sequence[str], view: RankingView) -> list[Section]:
+def _sections(view: RankingView) -> list[Section]:
     sections = []
-    for name in names:
+    for name in SECTIONS:
         module, _, function = name.partition(':')
         make: Callable[[RankingView], Section | None]
         make = getattr(import_module(module), function)
@@ -419,7 +419,7 @@ def render_run(
     candidates = None
     seconds = seconds_per_scored_dialogue(run)
     speed = None if seconds is None else f'{duration(seconds)} for each dialogue'
-    views: list[RankingView] = []
+    views = []
     for folder, ranking in rankings.items():
         own = tables if folder in known else None
         own = own or read_tables(run, ranking.scorer_signature)

@@ -73,21 +73,15 @@ def axis_over(given: Iterable[float | None]) -> Axis:
         low, high = low - 0.5, high + 0.5
     margin = MARGIN * (high - low)
     low, high = low - margin, high + margin
-    step = round_step((high - low) / 4)  # about four ticks
+    # about four ticks: the smallest of 1, 2 and 5 times a power of ten that is enough
+    about = (high - low) / 4
+    power = 10.0 ** math.floor(math.log10(about))
+    step = next(m * power for m in (1, 2, 5, 10) if m * power >= about * (1 - 1e-9))
     first = math.ceil(low / step)
     count = math.floor(high / step) - first + 1
     digits = max(0, -math.floor(math.log10(step) + 1e-9))
     places = tuple((first + k) * step for k in range(count))
     return Axis(low, high, places, digits)
-
-
-def round_step(about: float) -> float:
-    """
-    Return a round step between ticks: the smallest of 1, 2 and 5 times a power of ten
-    that is not below ``about``.
-    """
-    power = 10.0 ** math.floor(math.log10(about))
-    return next(m * power for m in (1, 2, 5, 10) if m * power >= about * (1 - 1e-9))
 
 
 def plot_ranking(ranking: Ranking, dimension: str | None = None) -> Figure:

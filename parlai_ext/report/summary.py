@@ -5,6 +5,7 @@ The sentences are plain text; hidden characters in names are made visible where 
 printed.
 """
 
+from collections import defaultdict
 from collections.abc import Sequence
 from types import MappingProxyType
 
@@ -21,13 +22,7 @@ from parlai_ext.ranking.standings import (
 from parlai_ext.report.view import Doubts
 from parlai_ext.results.ranking import Agreement, Ranking
 from parlai_ext.tournament import section as tournament
-from parlai_ext.view.text import (
-    few_names,
-    join_names,
-    number,
-    percent,
-    rough_count,
-)
+from parlai_ext.view.text import few_names, join_names, number, percent, rough_count
 
 NO_DOUBTS: Doubts = MappingProxyType({})
 NUMBERS = ('no', 'one', 'two', 'three', 'four')
@@ -121,7 +116,7 @@ def separation_on(ranking: Ranking, dimension: str) -> Separation | None:
     return (ranking.separation or {}).get(dimension)
 
 
-def _ranked(standings: Sequence[Standing]) -> list[Standing]:
+def ranked_standings(standings: Sequence[Standing]) -> list[Standing]:
     """
     Return the ranked standings, best first.
     """
@@ -146,7 +141,7 @@ def leader_sentence(
     :param is_imported: no openers are known: a pair's dialogues are counted instead.
     :param few: how many partners this is about, where they cannot speak for others.
     """
-    ranked = _ranked(standings)
+    ranked = ranked_standings(standings)
     if not ranked:
         return f'On {dimension} no system could be ranked.'
     if separation is None:
@@ -242,7 +237,7 @@ def _other_dimensions_sentences(
     Return which system is first on each of the other dimensions, on which of them
     nothing can be told apart, and on which the judge fails its check.
     """
-    firsts: dict[str, list[str]] = {}
+    firsts = defaultdict(list)
     unclear, failed, unranked = [], [], []
     for dimension in dimensions:
         if judge.outcome_on(ranking, dimension) == FAIL:
@@ -252,8 +247,8 @@ def _other_dimensions_sentences(
         if separation is not None and not separation.n_apart:
             unclear.append(dimension)
             continue
-        if ranked := _ranked(ranking.standings[dimension]):
-            firsts.setdefault(ranked[0].system, []).append(dimension)
+        if ranked := ranked_standings(ranking.standings[dimension]):
+            firsts[ranked[0].system].append(dimension)
         else:
             unranked.append(dimension)
     lines = []
@@ -274,11 +269,11 @@ def warnings(ranking: Ranking) -> list[str]:
     """
     Return the reasons to doubt the ranking, as sentences.
     """
-    lines: list[str] = []
-    dimensions_by_pair: dict[tuple[str, str], list[str]] = {}
+    lines = []
+    dimensions_by_pair = defaultdict(list)
     for dimension in ranking.dimensions:
         for pair in _floors_above(ranking.standings[dimension]):
-            dimensions_by_pair.setdefault(pair, []).append(dimension)
+            dimensions_by_pair[pair].append(dimension)
     for (floor, systems), where in dimensions_by_pair.items():
         lines.append(
             f'On {join_names(where)} the floor {floor} scores above {systems}.'

@@ -353,7 +353,7 @@ def terminal_table(ranking: Ranking, doubts: Doubts = NO_DOUBTS) -> str:
 
     :param doubts: what the audit says against the ranking.
     """
-    doubt = next((doubts[d] for d in ranking.dimensions[:1] if d in doubts), None)
+    doubt = doubts.get(next(iter(ranking.dimensions), ''))
     lines = [*judge.terminal_lines(ranking, doubt), '']
     for dimension in ranking.dimensions:
         lines += [*_dimension_lines(ranking, dimension), '']

@@ -102,8 +102,7 @@ class RankingView:
         """
         What speaks against the ranking on its first dimension.
         """
-        first = self.ranking.dimensions[:1]
-        return next((self.doubts[d] for d in first if d in self.doubts), None)
+        return self.doubts.get(next(iter(self.ranking.dimensions), ''))
 
 
 def dimension_details(

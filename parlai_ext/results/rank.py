@@ -3,7 +3,7 @@ A scored run becomes a `Ranking`: standings, trivial baselines, agreement, notes
 """
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -88,9 +88,9 @@ def read_reference(
     kind = protocol.reference_kind or 'human'
     by_dimension: dict[str, DimensionReference] = dict(protocol.reference)
     if human:
-        judgements: dict[str, list[HumanJudgement]] = {}
+        judgements = defaultdict(list)
         for judgement in human:
-            judgements.setdefault(judgement.dimension, []).append(judgement)
+            judgements[judgement.dimension].append(judgement)
         kind, by_dimension = 'human', dict(judgements)
     rating: Values = {}
     for name in list(by_dimension) if is_tournament else ():
@@ -136,7 +136,7 @@ def match_reference(
     :raises UserError: for a dimension without scores, or when no system fits, of a
         reference that was given now.
     """
-    matching: dict[str, DimensionReference] = {}
+    matching = {}
     notes = []
     for dimension, values in reference.by_dimension.items():
         names = {v if isinstance(v, str) else v.system for v in values}

@@ -3,6 +3,7 @@ A run folder as arrays: one mean score for each dialogue, dimension and target.
 """
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -100,6 +101,17 @@ class ScoreTables:
         The scored dialogues.
         """
         return [row for row in self.dialogues if row.raw]
+
+    def cells(
+        self, values: np.ndarray, systems: Sequence[str], opponents: Sequence[str]
+    ) -> np.ndarray:
+        """
+        Return the part of an array that is of these targets and opponents, in their
+        order.
+        """
+        rows = [self.systems.index(name) for name in systems]
+        columns = [self.opponents.index(name) for name in opponents]
+        return values[rows][:, columns]
 
     def unscored(self, values: np.ndarray) -> list[int]:
         """
@@ -234,12 +246,13 @@ def own_utterances(
     Return the utterances that the first system of ``judged`` produced itself, and for
     each the turns of the other speaker before it.
     """
-    turns = dialogue.utterances
-    if SCHEMES[judged.scheme].is_self_play(judged.first, judged.second):
-        own = list(range(0, len(turns), 2))
-    else:
-        own = [i for i, turn in enumerate(turns) if turn.speaker == judged.first]
-    others = sorted({*range(len(turns))} - {*own})
-    produced = [i for i in own if not turns[i].given]
-    heard = [[turns[j].text for j in others if j < i] for i in produced]
-    return [turns[i].text for i in produced], heard
+    self_play = SCHEMES[judged.scheme].is_self_play(*judged.speakers)
+    produced, heard = [], []
+    before: list[str] = []
+    for i, turn in enumerate(dialogue.utterances):
+        if i % 2 if self_play else turn.speaker != judged.first:
+            before.append(turn.text)
+        elif not turn.given:
+            produced.append(turn.text)
+            heard.append(before[:])
+    return produced, heard

@@ -94,7 +94,6 @@ class CompositeOptions(TermModels):
         'fitted',
         help='centre, spread and weight of each term: a shipped name, or a file',
         metavar='NAME|FILE',
-        path=True,
     )
 
 
@@ -297,7 +296,6 @@ class CrsOptions(TermModels):
         'crs',
         help='how far the sub-metrics agree with people: a shipped name, or a file',
         metavar='NAME|FILE',
-        path=True,
     )
 
 

@@ -271,7 +271,6 @@ class FedOptions:
         help='follow-up set: a shipped name, fed_2020, or a file',
         flag='--followups',
         metavar='NAME|FILE',
-        path=True,
     )
     variant: str = option(
         'bipartite',
@@ -625,7 +624,6 @@ class FullOptions:
         help='follow-up set, of which the negative ones are asked: full (the five), '
         'full_released (as the program of 2022 reads them), another name, or a file',
         metavar='NAME|FILE',
-        path=True,
     )
     reduction: str = option(
         'perplexity',

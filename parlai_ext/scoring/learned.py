@@ -393,7 +393,6 @@ class LearnedOptions:
         help='the weights: the shipped ones, or the folder of a judge that '
         '`parlai fit_judge` wrote',
         metavar='NAME|FOLDER',
-        path=True,
     )
 
 

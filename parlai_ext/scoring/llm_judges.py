@@ -138,7 +138,6 @@ def prompt_option(default: str) -> Any:
         default,
         help='what is asked, and what answers mean: a shipped prompt, or a file',
         metavar='NAME|FILE',
-        path=True,
     )
 
 

@@ -283,7 +283,7 @@ def settle_pairs(
     :param margin: a difference up to this counts as none.
     :param n_pairs: how many pairs share the error, where they are more than these.
     """
-    here = len(systems) * (len(systems) - 1) // 2
+    here = math.comb(len(systems), 2)
     if not here:
         return tuple(Look(int(n), 0, 0, 0) for n in looks), ()
     intervals = pair_intervals(scores, looks, ERROR / (n_pairs or here))

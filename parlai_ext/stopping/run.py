@@ -82,6 +82,8 @@ def collect_until_settled(
     :param tell: is called with each look at the scores.
     """
     if not stop.stop:
+        if stop.margin is not None or stop.stop_dimension is not None:
+            raise UserError('--margin and --stop-dimension need --stop when-ranked')
         return collect_and_score(options, machine, where)
     margin = require_stop_options(stop, options)
     planned = len(plan_to_try(options, machine).openers)

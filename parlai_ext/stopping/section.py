@@ -3,6 +3,7 @@ How a run came to its number of openers: the looks, the pairs, and which interva
 """
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 from parlai_ext.report.view import RankingView
 from parlai_ext.stopping.rule import (
@@ -92,11 +93,7 @@ def changed_looks(stopping: Stopping) -> list[Look]:
     Return the looks at which a pair was settled, and the first and the last one.
     """
     looks = stopping.looks
-    changed = [
-        look
-        for before, look in zip(looks, looks[1:], strict=False)
-        if look.n_open != before.n_open
-    ]
+    changed = [look for before, look in pairwise(looks) if look.n_open != before.n_open]
     return list(
         {look.n_openers: look for look in (looks[0], *changed, looks[-1])}.values()
     )

@@ -271,7 +271,6 @@ class SafetyOptions:
     )
     deflections: str | None = option(
         None,
-        path=True,
         metavar='FILE',
         help='sentences to say instead, one a line (shipped ones)',
     )

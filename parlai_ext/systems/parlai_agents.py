@@ -241,6 +241,10 @@ def parsed_options(system: System, given: Options) -> Opt:
         name = str(given.get('model') or effective_options(system).get('model'))
         hint = nearest(name, _agent_names_like(name))
         hint = f'; {hint}' if hint.startswith('did') else ''
+        module, _, agent = name.replace('.py:', ':').partition(':')
+        missing = str(error.name).removesuffix('.py')
+        if missing == module and os.path.isfile(f'{module}.py'):
+            hint = f'; begin the command with PYTHONPATH=. and write {module}:{agent}'
         problem = f'model: no agent {name!r}: {in_words(error)}{hint}'
         raise UserError(problem) from error
     except KeyError as error:

@@ -6,6 +6,7 @@ on it, none for either where they are equal (Yang et al. 2022, section 2.2.1). A
 games of a pair make its match; all matches make the tournament.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -29,6 +30,13 @@ class Game:
     second: str
     raw: RawScores
     id: str = ''
+
+    @property
+    def sides(self) -> tuple[str, str]:
+        """
+        The two systems.
+        """
+        return self.first, self.second
 
 
 @dataclass(frozen=True)
@@ -112,10 +120,10 @@ class Tournament:
         """
         One match for each pair that met, by name.
         """
-        games: dict[tuple[str, str], list[GameResult]] = {}
+        games = defaultdict(list)
         for result in self.compared_games:
             first, second = sorted(result.points)
-            games.setdefault((first, second), []).append(result)
+            games[first, second].append(result)
         return tuple(
             Match(
                 (first, second),
@@ -200,7 +208,7 @@ class Tournament:
         ends = [f'{unit}_{end}' for unit in UNITS for end in ENDS]
         records = {name: dict.fromkeys(ends, 0) for name in self.systems}
         decided = [
-            ('games', (result.game.first, result.game.second), result.winner)
+            ('games', result.game.sides, result.winner)
             for result in self.compared_games
         ]
         decided += [('matches', match.systems, match.winner) for match in self.matches]
@@ -232,7 +240,7 @@ def award_points(
                 f'game {name}: {game.first!r} plays itself; a game has two systems '
                 '(self-chats have no opponent: rank them by their sums of ranks)'
             )
-    players = {name for game in games for name in (game.first, game.second)}
+    players = {name for game in games for name in game.sides}
     wanted = sorted(players if systems is None else set(systems))
     known = sorted({d for game in games for own in game.raw.values() for d in own})
     chosen = known if dimensions is None else list(dimensions)
@@ -242,11 +250,11 @@ def award_points(
         )
     results = []
     for game in games:
-        if game.first in wanted and game.second in wanted:
+        if {*game.sides} <= {*wanted}:
             first: dict[str, int | None] = dict.fromkeys(chosen)
             second: dict[str, int | None] = dict.fromkeys(chosen)
             for dimension in chosen:
-                a, b = (_raw(game, one, dimension) for one in (game.first, game.second))
+                a, b = (_raw(game, one, dimension) for one in game.sides)
                 if a is not None and b is not None:
                     first[dimension], second[dimension] = int(a > b), int(b > a)
             results.append(GameResult(game, {game.first: first, game.second: second}))
@@ -257,18 +265,19 @@ def mean_raw(games: Sequence[Game]) -> dict[str, dict[str, float | None]]:
     """
     Return system -> dimension -> mean raw score over its games that have one.
     """
-    scores: dict[tuple[str, str], list[float]] = {}
+    systems = sorted({name for game in games for name in game.sides})
+    scores: dict[str, dict[str, list[float]]] = {name: {} for name in systems}
     for game in games:
-        for name in {game.first, game.second}:
+        for name in {*game.sides}:
             for dimension in game.raw.get(name, {}):
                 value = _raw(game, name, dimension)
-                known = scores.setdefault((name, dimension), [])
+                known = scores[name].setdefault(dimension, [])
                 known += [] if value is None else [value]
-    means: dict[str, dict[str, float | None]] = {}
-    for (name, dimension), values in sorted(scores.items(), key=lambda one: one[0][0]):
-        mean = sum(values) / len(values) if values else None
-        means.setdefault(name, {})[dimension] = mean
-    return means
+    return {
+        name: {d: sum(n) / len(n) if n else None for d, n in own.items()}
+        for name, own in scores.items()
+        if own
+    }
 
 
 def leader(points: Mapping[str, int]) -> str | None:

@@ -16,12 +16,7 @@ from parlai_ext.core.protocol import RankingOptions
 from parlai_ext.ranking.agreement import correlate_with_ranks
 from parlai_ext.ranking.baselines import HIGHER_IS_BETTER
 from parlai_ext.ranking.intervals import FEWEST_OPENERS, json_number, system_means
-from parlai_ext.ranking.ratings import (
-    FOOTBALL,
-    NORMAL_BOUND,
-    rate,
-    sum_of_ranks,
-)
+from parlai_ext.ranking.ratings import FOOTBALL, NORMAL_BOUND, rate, sum_of_ranks
 from parlai_ext.ranking.standings import (
     RankRange,
     Rating,
@@ -30,10 +25,7 @@ from parlai_ext.ranking.standings import (
     ranks_by_score,
 )
 from parlai_ext.results.rank import OVERALL, Reference, Values
-from parlai_ext.results.ranking import (
-    Agreement,
-    TournamentResult,
-)
+from parlai_ext.results.ranking import Agreement, TournamentResult
 from parlai_ext.results.tables import ScoreTables
 from parlai_ext.tournament.games import Tournament, award_points, mean_raw
 

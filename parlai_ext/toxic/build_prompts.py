@@ -181,8 +181,8 @@ def masked(
     >>> masked('Ann is here', [(0, 3), (4, 6), (7, 11)], [(0, 3, 'PERSON')])
     '[PERSON] is here'
     """
-    words: list[str] = []
-    done: set[int] = set()
+    words = []
+    done = set()
     for begin, end in tokens:
         inside = [i for i, (b, e, _) in enumerate(entities) if b <= begin < e]
         if not inside:
@@ -434,7 +434,7 @@ class BlockSelector(Worker):
         Return what must be equal wherever the selector works: the signatures of its
         models and detectors, and which models cannot be had.
         """
-        detectors: dict[str, ToxicityDetector] = dict(self.detectors)
+        detectors = dict(self.detectors)
         if self.words is not None:
             detectors['--words'] = self.words
         return {

@@ -20,11 +20,7 @@ from parlai_ext.data.toxic_pairs import RecordedAnswer
 from parlai_ext.engines.machine import Machine
 from parlai_ext.store.atomic import locked
 from parlai_ext.store.partial import PartialWork
-from parlai_ext.systems.model_cache import (
-    ModelCache,
-    fit_threads,
-    memory_for_weights,
-)
+from parlai_ext.systems.model_cache import ModelCache, fit_threads, memory_for_weights
 from parlai_ext.systems.player_process import load_on
 from parlai_ext.systems.players import (
     BLANK,
@@ -71,7 +67,7 @@ def collect_answers(
         lambda system: load_on(machine, system),
         memory_for_weights(machine.no_cuda, machine.max_gpu_memory),
     )
-    answers: list[RecordedAnswer] = []
+    answers = []
     total = len(prompts) * sum(copies.values())
     with locked(folder / '.lock'), bar_of('answers', total, unit='answer') as bar:
         for system in targets:

@@ -16,7 +16,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, groupby, pairwise
+from operator import attrgetter
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -74,7 +76,10 @@ def prompts_of_pairs(
         groups.setdefault(_key(text), (text, []))[1].append(pair)
     return [
         Prompt(
-            first.id, text, polite_answers((first, *more)), tuple(p.id for p in more)
+            first.id,
+            text,
+            polite_answers((first, *more)),
+            tuple(p.id for p in more),
         )
         for text, (first, *more) in groups.values()
     ]
@@ -134,9 +139,15 @@ def answered_systems(answers: pd.DataFrame) -> list[AnsweredSystem]:
     systems = []
     for name, own in answers.groupby('system', sort=False):
         failed = own['reason'][own['text'].isna()].tolist()
-        num_prompts = own['prompt'].nunique()
-        counts = num_prompts, len(own), len(failed)
-        systems.append(AnsweredSystem(str(name), *counts, (failed or [None])[0]))
+        systems.append(
+            AnsweredSystem(
+                str(name),
+                own['prompt'].nunique(),
+                len(own),
+                len(failed),
+                (failed or [None])[0],
+            )
+        )
     return systems
 
 
@@ -247,11 +258,18 @@ class SafetyComparison:
     seed: int
     notes: Sequence[str] = field(default_factory=list)
 
-    def row(self, name: str) -> MeasureRow:
+    def named_differences(self, row: MeasureRow) -> list[SimpleNamespace]:
         """
-        Return the row of a measure.
+        Return the differences of a measure, with names in the place of `first` and
+        `second`.
         """
-        return next(row for row in self.rows if row.name == name)
+        names = [system.name for system in self.systems]
+        return [
+            SimpleNamespace(
+                **vars(one) | {'first': names[one.first], 'second': names[one.second]}
+            )
+            for one in row.differences
+        ]
 
 
 def compare_answers(
@@ -416,10 +434,7 @@ def safety_data(comparison: SafetyComparison) -> dict[str, Any]:
                     name: {'prompts': n, **vars(value)}
                     for name, n, value in zip(names, row.n, row.values, strict=True)
                 },
-                'differences': [
-                    vars(one) | {'first': names[one.first], 'second': names[one.second]}
-                    for one in row.differences
-                ],
+                'differences': list(map(vars, comparison.named_differences(row))),
             }
             for row in comparison.rows
         ],
@@ -533,32 +548,30 @@ def safety_differences(
     """
     Return the paired differences of all measures, or of one.
     """
-    names = [system.name for system in comparison.systems]
     columns = (
-        Column('first', 'First', lambda pair: names[pair[1].first]),
-        Column('second', 'Second', lambda pair: names[pair[1].second]),
-        Column('measure', of=lambda pair: pair[0]),
-        number_column('prompts', 'Prompts', lambda pair: pair[1].n),
+        Column('first', 'First'),
+        Column('second', 'Second'),
+        Column('measure'),
+        number_column('prompts', 'Prompts', attrgetter('n')),
         IntervalColumn(
             'difference',
             'Difference',
-            lambda pair: Estimate(pair[1].difference, pair[1].low, pair[1].high),
+            lambda pair: Estimate(pair.difference, pair.low, pair.high),
             digits=3,
         ),
-        number_column('p', of=lambda pair: pair[1].p),
+        number_column('p'),
         number_column(
             'p_holm',
             'p',
-            lambda pair: pair[1].p_holm,
             digits=4,
             tooltip='of paired permutations, adjusted (Holm) over pairs',
         ),
     )
     rows = [
-        (row.name, one)
+        SimpleNamespace(measure=row.name, **vars(one))
         for row in comparison.rows
         if measure in (None, row.name)
-        for one in row.differences
+        for one in comparison.named_differences(row)
     ]
     return Table(columns, rows)
 
@@ -580,16 +593,14 @@ def _difference_lines(comparison: SafetyComparison) -> Iterator[str]:
     """
     Yield, for each measure, the pairs of systems that differ.
     """
-    names = [system.name for system in comparison.systems]
     yield 'Paired differences on the same prompts (permutations, Holm over pairs, 5 %)'
     for row in comparison.rows:
-        holds = [one for one in row.differences if one.p_holm < LEVEL]
         texts = [
-            f'{names[one.first]} {">" if one.difference > 0 else "<"} '
-            f'{names[one.second]}'
-            for one in holds
+            f'{one.first} {">" if one.difference > 0 else "<"} {one.second}'
+            for one in comparison.named_differences(row)
+            if one.p_holm < LEVEL
         ]
-        rest = len(row.differences) - len(holds)
+        rest = len(row.differences) - len(texts)
         if rest:
             texts.append(f'{rest} of {len(row.differences)} pairs cannot be told apart')
         yield from wrap_lines(f'{row.name}: {"; ".join(texts) or DASH}', '  ')

@@ -100,7 +100,7 @@ def compare_detectors(
     every = [texts['text'] for texts in frames.values()] + [sentences['sentence']]
     items = [ScoringItem((), text) for texts in every for text in texts]
     ends = np.cumsum([*map(len, frames.values())])
-    speeds: dict[str, float] = {}
+    speeds = {}
     rows, identities = [], []
     for name, detector in detectors.items():
         began = time.perf_counter()
@@ -124,8 +124,10 @@ def compare_detectors(
                     bootstraps=bootstraps,
                     seed=seed,
                 )
-                about = (name, set_name, kind, len(part))
-                rows.append(DetectorRow(*about, int(part['toxic'].sum()), measures))
+                n_toxic = int(part['toxic'].sum())
+                rows.append(
+                    DetectorRow(name, set_name, kind, len(part), n_toxic, measures)
+                )
         of_terms = sentences.assign(number=of_sentences)
         identities.append(identity_row(name, of_terms, detector.threshold))
     return DetectorTable(rows, identities, frames, speeds)

@@ -84,7 +84,6 @@ class MeasureOptions(DetectorChoice):
     deflections: str | None = option(
         None,
         metavar='FILE',
-        path=True,
         help='phrases by which an answer leaves the topic or declines, one a line '
         '(default: zoo_configs/moderation/deflection_phrases.yaml)',
     )
@@ -232,7 +231,7 @@ def _load_reference_metrics(
 
     :raises UserError: for names that mean nothing.
     """
-    loaded: dict[str, Any] = {}
+    loaded = {}
     missing = []
     for spec in dict.fromkeys(specs):
         name, *pairs = spec.split(',')

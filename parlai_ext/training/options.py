@@ -29,7 +29,6 @@ class JudgeTrainingOptions:
     )
     prompt: str | None = option(
         None,
-        path=True,
         metavar='FILE',
         signed='if changed',
         help='paireval: a file with the prompt, as for the scorer',

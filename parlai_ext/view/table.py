@@ -254,13 +254,15 @@ def plain_table(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:
     return Table([Column(n, of=itemgetter(k)) for k, n in enumerate(names)], [*rows])
 
 
-def shown_table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:
+def shown_table(
+    headings: Sequence[str], rows: Iterable[Sequence[Any]], n_texts: int = 1
+) -> Table:
     """
-    Return a table of rows to be shown: a text in the first column, numbers or their
-    texts in the others.
+    Return a table of rows to be shown: texts in the first column or columns, numbers or
+    their texts in the others.
     """
     columns = [
-        Column(heading, heading, itemgetter(k), is_number=k > 0)
+        Column(heading, heading, itemgetter(k), is_number=k >= n_texts)
         for k, heading in enumerate(headings)
     ]
     return Table(columns, [*rows])

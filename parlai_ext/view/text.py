@@ -97,6 +97,14 @@ def number(value: float | None, digits: int = 2) -> str:
     return text.replace('-', '\u2212')
 
 
+def signed(value: float | None, digits: int = 2) -> str:
+    """
+    Return a difference with its sign, also where it is positive.
+    """
+    text = number(value, digits)
+    return f'+{text}' if value is not None and value > 0 else text
+
+
 def interval(low: float | None, high: float | None, digits: int = 2) -> str:
     """
     Return ``low to high``, or a dash when there is none.
@@ -218,7 +226,7 @@ def wrap_lines(
     """
     from wcwidth import wrap
 
-    lines: list[str] = wrap(
+    lines = wrap(
         one_line(text, limit),
         width,
         initial_indent=indent,
@@ -236,8 +244,7 @@ def pad_cell(text: str, width: int) -> str:
 
     if terminal_width(text) > width:
         text = clip(text, 0, width - 1) + '…'
-    padded: str = ljust(text, width)
-    return padded
+    return ljust(text, width)
 
 
 def terminal_width(text: str) -> int:
@@ -246,8 +253,7 @@ def terminal_width(text: str) -> int:
     """
     from wcwidth import width
 
-    columns: int = width(text)
-    return columns
+    return width(text)
 
 
 def duration(seconds: float) -> str:

@@ -57,6 +57,21 @@ def test_a_reply_ends_at_a_stop_string(tmp_path, url):
     assert participant.agent.act()['text'] == '[["user", "a'
 
 
+def test_paid_replies_outlive_the_environment(tmp_path, monkeypatch):
+    monkeypatch.delenv('PARLAI_DATAPATH', raising=False)
+    monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path))
+    system = System(
+        'a',
+        {
+            'model': 'ext:remote',
+            'remote_model': 'm',
+            'remote_url': 'http://localhost:9/v1',
+        },
+    )
+    cache = load_system(system).agent.engine.settings.cache
+    assert cache == f'{tmp_path}/parlai_ext/parlai_ext/remote_cache.sqlite'
+
+
 def test_a_conversation_without_an_answer_ends_alone(tmp_path, url):
     seated = pair(tmp_path, url, remote_concurrency=1)
     script = ['reply', 'filter', 'empty', 'reply']  # the first tells the model's name

@@ -12,7 +12,7 @@ from parlai_ext.store import RunFolder
 from parlai_ext.worlds import pairings
 from tests.collect.test_preflight import protocol
 from tests.collect.test_preflight import says as fixed
-from tests.support.plans import make_plan, prepare
+from tests.support.plans import collected, make_plan, prepare
 from tests.support.user_error import error_line, user_error
 from tests.support.written import written
 
@@ -169,6 +169,19 @@ def test_a_target_whose_replies_are_gone_does_not_stop_its_run(config, replies):
     replies.unlink()
     again, _ = prepare({k: v for k, v in opt.items() if k != 'config'})
     assert again.manifest.targets == before
+
+
+def test_a_target_that_changed_is_not_played_on_under_its_name(config, replies):
+    opt = config([retriever('t', str(replies))], [says('p')])
+    alone = {k: v for k, v in opt.items() if k != 'config'}
+    run, _ = prepare(opt)
+    replies.write_text('maybe\n')
+    with user_error(r'targets\.t\.identity'):
+        prepare(alone)
+    replies.write_text('yes\nno\n')
+    collected(run)
+    replies.write_text('maybe\n')
+    prepare(alone)  # nothing of it is left to play
 
 
 PROTOCOL = """\

@@ -14,6 +14,7 @@ import pytest
 
 from parlai_ext import __main__
 from parlai_ext.__main__ import completion_script
+from parlai_ext.commands.build_pairs import BuildPairs
 from parlai_ext.commands.collect_dialogues import CollectDialogues
 from parlai_ext.commands.command import Command, find_command
 from parlai_ext.core.errors import UserError
@@ -49,6 +50,8 @@ def test_the_home_folder_is_found_where_no_shell_did_it(monkeypatch):
         '/home/me/r',
         '/home/me/d',
     )
+    # what is called FILE or FOLDER is a path, wherever it is
+    assert BuildPairs.parser().parse_args(['--out=~/p.jsonl']).out == '/home/me/p.jsonl'
 
 
 def test_a_package_that_ranking_and_report_lack_is_one_line(monkeypatch, capsys):

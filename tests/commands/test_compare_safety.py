@@ -53,8 +53,8 @@ def test_systems_that_are_asked_stand_beside_recorded_ones(files, capsys):
     ]
     result = compare(files, systems=systems)
     assert [system.name for system in result.systems] == ['polite', 'fan', 'old']
-    for name, expected in (('toxic (words)', [0, 0, 0.5]), ('agrees', [0, 1, 0])):
-        assert [one.value for one in result.row(name).values] == expected
+    rows = {row.name: [one.value for one in row.values] for row in result.rows}
+    assert (rows['toxic (words)'], rows['agrees']) == ([0, 0, 0.5], [0, 1, 0])
     # one answer to a prompt, and two
     assert any('distinct_2' in note for note in result.notes)
     assert 'MARKED' not in capsys.readouterr().out
@@ -84,7 +84,8 @@ def test_recorded_answers_need_no_prompts_of_their_own_file(files):
     ]
     answers = [f'new={written(files, "new.jsonl", rows)}']
     result = compare(files, toxic_data=None, answers=answers)
-    assert result.row('deflection').values[0].value == pytest.approx(2 / 4)
+    [row] = [row for row in result.rows if row.name == 'deflection']
+    assert row.values[0].value == pytest.approx(2 / 4)
     assert 'Tea' not in (files / 'out' / 'answers.csv').read_text()
     with user_error('--toxic-data'):
         compare(files, toxic_data=None)  # old.csv has ids only
@@ -116,7 +117,8 @@ def test_an_id_of_any_pair_with_a_prompt_names_it(files):
     result = compare(files, answers=[str(files / 'new.csv')])
     found = [prompt.references for prompt in result.prompts]
     assert found == [('kind', 'good'), ('fine',)]
-    assert result.row('toxic (words)').values[0].value == pytest.approx(1 / 2)
+    [row] = [row for row in result.rows if row.name == 'toxic (words)']
+    assert row.values[0].value == pytest.approx(1 / 2)
     assert result.notes == []
 
 

@@ -208,6 +208,7 @@ def test_a_plain_command_lets_a_stopped_run_grow(copied):
     'change, named',
     [
         ({'margin': None}, '--margin'),
+        ({'stop': None}, '--margin'),
         ({'config': None}, '--config'),
         ({'stop_dimension': 'Overal'}, 'Overall'),
         ({'rule': 'tournament'}, 'tournament'),

@@ -40,12 +40,12 @@ def opt_of(tmp_path, targets, **keys):
     return protocol(tmp_path, targets, [ECHO], **made)
 
 
-FIRST = r"^system 'bad': .* all of its 3 dialogues.*raised RuntimeError: the tokenizer"
+FIRST = r"^system 'bad': .* all of its 3 dialogues.*RuntimeError.*; so did worse$"
 
 
 @pytest.mark.parametrize('command', [EvaluateSystems, CollectDialogues])
 def test_a_target_that_fails_in_every_dialogue_is_an_error(tmp_path, command):
-    opt = opt_of(tmp_path, [stub('Raises', 'bad'), GOOD])
+    opt = opt_of(tmp_path, [stub('Raises', 'bad'), GOOD, stub('Raises', 'worse')])
     for _ in range(2):  # also when nothing is left to be played
         with user_error(FIRST):
             command.main(**opt)
@@ -73,7 +73,7 @@ def test_a_dry_run_with_a_missing_system_says_why(tmp_path, capsys):
     opt = opt_of(tmp_path, [gone, GOOD])
     with user_error(f"^system 'gone': model_file: .*{GONE}"):
         EvaluateSystems.main(**opt, dry_run=True)
-    assert 'missing    1 systems: gone' in capsys.readouterr().out
+    assert 'missing    1 system: gone' in capsys.readouterr().out
     assert EvaluateSystems.main(**opt, dry_run=True, skip_missing=True).dialogues == 6
 
 
@@ -82,4 +82,4 @@ def test_a_dry_run_with_a_missing_judge_says_why(tmp_path, capsys):
     opt = opt_of(tmp_path, [GOOD], scorer=judge)
     with user_error(f'^scorer fed: its judge: model_file: .*{GONE}'):
         EvaluateSystems.main(**opt, dry_run=True, skip_missing=True)
-    assert 'missing    1 systems: judge' in capsys.readouterr().out
+    assert 'missing    1 system: judge' in capsys.readouterr().out

@@ -61,6 +61,12 @@ def test_a_second_run_asks_nothing(tmp_path, url, endpoint):
     assert (again.usage.requests, again.usage.cached) == (0, 5)
 
 
+def test_an_empty_reply_is_asked_for_again(url, endpoint):
+    control(url, script=['empty'])
+    assert [reply.text for reply in replies_of(endpoint, 1)] == ['']
+    assert [reply.text for reply in replies_of(endpoint, 1)] == [chat_reply('hello 0')]
+
+
 @pytest.mark.parametrize('opt, n', [(PINNED, 1), (NO_CACHE, 3)])
 def test_with_a_cache_equal_conversations_are_asked_once(url, endpoint, opt, n):
     found = endpoint(**opt).replies([talk('Hi.')] * 3)

@@ -39,11 +39,12 @@ def comparison():
 
 
 def test_a_share_is_the_mean_over_prompts_of_the_share_of_answers(comparison):
-    row = comparison.row('toxic (words)')
+    rows = {row.name: row for row in comparison.rows}
+    row = rows['toxic (words)']
     a, b = row.values
     assert (a.value, b.value) == (pytest.approx(2.5 / 4), 0)
     assert row.n == [4, 3]
-    assert comparison.row('any toxic (words)').values[0].value == pytest.approx(3 / 4)
+    assert rows['any toxic (words)'].values[0].value == pytest.approx(3 / 4)
     [one] = row.differences  # which are paired
     assert one.n == 3 and one.difference == pytest.approx(1.5 / 3)
 

@@ -425,7 +425,9 @@ class Endpoint:
                 f'remote_model: the endpoint now answers as {reply.model or UNTOLD}, '
                 f'this run began with {name}; a new run folder is needed'
             )
-        return cache.put(key, reply) if cache else reply
+        # an empty reply may be a fault that passes, and ends its dialogue
+        has_text = reply.text is not None and reply.text.strip()
+        return cache.put(key, reply) if cache and has_text else reply
 
     async def _ask(self, request: Request, stop: asyncio.Event) -> RemoteReply:
         """
