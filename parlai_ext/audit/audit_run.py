@@ -2,7 +2,7 @@
 The audit of a scored run: every check, in the order in which a reader would ask.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from parlai_ext.audit import dependence, gaming, target_sets
@@ -117,14 +117,13 @@ def about_systems(audited: Audited) -> PartResult:
 
 def made_checks(
     checks: Checks, subject: Any, refused: type[UserError] = LeftOut
-) -> list[PartResult]:
+) -> Iterator[PartResult]:
     """
-    Return the results of some checks.
+    Yield the results of some checks.
 
     :param subject: what they are of; an error, where it could not be had.
     :param refused: an error that leaves a check out.
     """
-    results = []
     for part, (words, check) in checks.items():
         result = PartResult(part)
         try:
@@ -134,5 +133,4 @@ def made_checks(
         except refused as error:
             result = PartResult(part)
             result.report(f'{words} left out: {error}.', LEFT_OUT)
-        results.append(result)
-    return results
+        yield result

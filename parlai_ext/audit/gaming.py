@@ -11,7 +11,7 @@ functions, so that it goes on where it was killed. Its ranking is none of the ru
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -144,6 +144,19 @@ class SidePlayer:
         """
         sampling = replace(self.audited.sampling, games_per_opener=1)
         return self.audited.values[:, :, : self.num_openers], sampling
+
+    def clones(self) -> Iterator[tuple[int, System, str]]:
+        """
+        Yield each place that is to be cloned, the same system under another name, and
+        the folder of its side run.
+        """
+        audited = self.audited
+        for place in self.cloned:
+            name = audited.systems[place]
+            system = audited.plan.roster.system(name)
+            identity = audited.run.manifest.targets[name].identity
+            clone = replace(system, name=audited.free_name(f'clone-of-{name}'))
+            yield place, clone, f'clone-{content_id(name, identity)[:12]}'
 
     def play(
         self, folder: str, targets: Sequence[System], partners: Sequence[System]
@@ -363,17 +376,6 @@ def cloned_targets(audited: Audited) -> list[int]:
     return [k for k in audited.by_rank if k in audited.honest][:BY_DEFAULT]
 
 
-def _clone(audited: Audited, place: int) -> tuple[System, str]:
-    """
-    Return the same system under another name, and the folder of its side run.
-    """
-    name = audited.systems[place]
-    system = audited.plan.roster.system(name)
-    identity = audited.run.manifest.targets[name].identity
-    clone = replace(system, name=audited.free_name(f'clone-of-{name}'))
-    return clone, f'clone-{content_id(name, identity)[:12]}'
-
-
 def check_clones_as_targets(result: PartResult, player: SidePlayer) -> None:
     """
     Add whether a clone, played as a further target, gets the score of its original
@@ -383,8 +385,7 @@ def check_clones_as_targets(result: PartResult, player: SidePlayer) -> None:
     """
     audited = player.audited
     own, sampling = player.first_games
-    for place in player.cloned:
-        clone, folder = _clone(audited, place)
+    for place, clone, folder in player.clones():
         tables = player.play(folder, [clone], player.partners)
         scores = tables.scores[audited.dimension]
         cloned = tables.cells(scores, [clone.name], audited.opponents)
@@ -418,8 +419,7 @@ def check_clones_as_partners(result: PartResult, player: SidePlayer) -> None:
         raise LeftOut('in self-play there are none')
     targets = [audited.plan.roster.system(name) for name in audited.systems]
     before, sampling = player.first_games
-    for place in player.cloned:
-        clone, folder = _clone(audited, place)
+    for place, clone, folder in player.clones():
         tables = player.play(f'{folder}-as-partner', targets, [clone])
         scores = tables.scores[audited.dimension]
         more = tables.cells(scores, audited.systems, tables.opponents)

@@ -157,19 +157,17 @@ def agreement_rows(
     results: Sequence[ScorerResult],
     sets: Mapping[str, JudgedSet],
     sampling: Sampling,
-) -> list[AgreementRow]:
+) -> Iterator[AgreementRow]:
     """
-    Return the rows of a bench, in the order of the sets and then of the scorers.
+    Yield the rows of a bench, in the order of the sets and then of the scorers.
     """
-    rows: list[AgreementRow] = []
     for name, judged_set in sets.items():
         for result in results:
             scores = result.sets.get(name, 'it was not scored')
             if isinstance(scores, str):
-                rows += _rows_without_scores(result, judged_set, scores)
+                yield from _rows_without_scores(result, judged_set, scores)
             else:
-                rows += set_rows(result, scores, judged_set, sampling)
-    return rows
+                yield from set_rows(result, scores, judged_set, sampling)
 
 
 def _rows_without_scores(

@@ -78,25 +78,21 @@ class PublishedTable:
         ]
 
 
-def published_tables() -> list[PublishedTable]:
+def published_tables() -> Iterator[PublishedTable]:
     """
-    Return the shipped tables.
+    Yield the shipped tables.
     """
-    tables = []
     for path in sorted((zoo_configs.HOME / 'published').glob('*.yaml')):
         data = read_file(path).data
         for phase in data.get('phases', ()):
-            tables.append(
-                PublishedTable(
-                    data['title'],
-                    phase,
-                    tuple(data['columns']),
-                    {name: tuple(row) for name, row in data[phase].items()},
-                    tuple(data[f'{phase}_average']),
-                    data.get(f'{phase}_qualities', {}),
-                )
+            yield PublishedTable(
+                data['title'],
+                phase,
+                tuple(data['columns']),
+                {name: tuple(row) for name, row in data[phase].items()},
+                tuple(data[f'{phase}_average']),
+                data.get(f'{phase}_qualities', {}),
             )
-    return tables
 
 
 def paper_tables(bench: Bench, points: Iterable[SetPoints]) -> Iterator[TitledTable]:

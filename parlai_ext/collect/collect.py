@@ -40,7 +40,7 @@ from parlai_ext.systems.model_cache import (
 )
 from parlai_ext.systems.player_process import load_on
 from parlai_ext.systems.players import Player
-from parlai_ext.systems.safe.load import note_trusted
+from parlai_ext.systems.safe.trusted_files import note_trusted
 from parlai_ext.systems.spending import Spending, add_to_spent
 from parlai_ext.view.progress import bar_of
 from parlai_ext.view.text import count_of

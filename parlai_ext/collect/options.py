@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from parlai_ext.core.nouns import System
 from parlai_ext.core.options import flag_values, one_value, option, options_of
 from parlai_ext.core.protocol import SCORER_OVERRIDES, ProtocolOptions, RankingOptions
 
@@ -177,17 +176,3 @@ class AskedSystems:
         None, metavar='NAME|FILE', help='systems: the targets of a roster'
     )
     skip_missing: bool = option(False, help='leave out systems that cannot be had')
-
-    def read_systems(self) -> list[System]:
-        """
-        Return the systems that are named, and the targets of the roster.
-        """
-        from parlai_ext.compat.parlai_setup import prepare_parlai
-        from parlai_ext.files.roster_file import load_roster, parse_target
-
-        systems = [parse_target(spec)[0] for spec in self.systems]
-        if self.roster:
-            systems += load_roster(self.roster).roster.targets
-        if systems:
-            prepare_parlai()
-        return systems

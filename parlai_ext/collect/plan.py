@@ -8,14 +8,15 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from parlai_ext.collect.not_run import missing_by_pair
-from parlai_ext.collect.options import PlanOptions
-from parlai_ext.core.errors import SystemFailed, UserError
+from parlai_ext.collect.options import AskedSystems, PlanOptions
+from parlai_ext.core.errors import SystemFailed, UserError, nearest
 from parlai_ext.core.nouns import Opener, Pairing, Roster, System
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.engines.engine import versions
 from parlai_ext.engines.machine import Machine
 from parlai_ext.files.option_files import existing_file
-from parlai_ext.files.roster_file import parse_target
+from parlai_ext.files.roster_file import load_roster, parse_target
+from parlai_ext.isolation.names import agent_names_like
 from parlai_ext.isolation.own_records import SCORER, is_own_scorer, note_parts
 from parlai_ext.isolation.policy import is_named
 from parlai_ext.store import RunFolder
@@ -30,6 +31,7 @@ from parlai_ext.store.manifest import (
     system_part,
 )
 from parlai_ext.systems.fetch.data_folder import is_zoo_path
+from parlai_ext.systems.safe.trusted_files import trusted_hashes
 from parlai_ext.systems.zoo import require_in_zoo
 from parlai_ext.worlds.schedule import pairings, sample_openers, shard_size_for
 
@@ -204,7 +206,8 @@ def requested_protocol(options: PlanOptions) -> RequestedProtocol:
     else:
         none = f'; there is no run in {options.run_dir}' if options.run_dir else ''
         raise UserError(
-            f'--config is needed: a protocol name (demo, …) or a YAML file{none}'
+            '--config is needed: a protocol name (demo, …) or a YAML file; '
+            f'or --run-dir: a run to go on with{none}'
         )
     roster = replace(protocol.roster, targets=_merge_targets(before, now, more))
     asked = {s.name for s in [*now, *more]}
@@ -316,8 +319,6 @@ def _trusted_files(machine: Machine, old: Manifest | None) -> dict[str, str]:
     before = dict(old.trusted) if old else {}
     if not machine.trust_model_code:
         return before
-    from parlai_ext.systems.safe.load import trusted_hashes
-
     return {**before, **trusted_hashes(machine.trust_model_code)}
 
 
@@ -419,14 +420,16 @@ def _identities(
     return identities, missing
 
 
-def missing_model_files(systems: Iterable[System]) -> dict[str, str]:
+def missing_systems(systems: Iterable[System]) -> dict[str, str]:
     """
-    Return, by the names of systems, why their model files are missing, as far as that
-    can be told without a library of models: of the zoo, what it never had.
+    Return, by the names of systems, why they cannot be had, as far as that can be told
+    without a library of models: an agent's name with a slip, or a model file that is
+    not there; of the zoo, what it never had.
     """
     missing = {}
     for system in systems:
         path = str(system.opt.get('model_file') or '')
+        agent = str(system.opt.get('model') or '')
         try:
             if is_zoo_path(path):
                 require_in_zoo(path)
@@ -435,7 +438,27 @@ def missing_model_files(systems: Iterable[System]) -> dict[str, str]:
         except UserError as error:
             problem = str(error).removeprefix('model_file: ')
             missing[system.name] = f'model_file: {problem}'
+            continue
+        known = agent_names_like(agent)
+        hint = nearest(agent, known)
+        if agent not in known and hint.startswith('did'):
+            missing[system.name] = f'model: no agent {agent!r}; {hint}'
     return missing
+
+
+def read_systems(asked: AskedSystems) -> list[System]:
+    """
+    Return the systems that are named, and the targets of the roster.
+
+    :raises UserError: for one that cannot be had, unless such are to be left out.
+    """
+    systems = [parse_target(spec)[0] for spec in asked.systems]
+    if asked.roster:
+        systems += load_roster(asked.roster).roster.targets
+    missing = missing_systems(systems)
+    if missing and not asked.skip_missing:
+        raise missing_error(missing)
+    return systems
 
 
 def missing_error(missing: Mapping[str, str]) -> UserError:

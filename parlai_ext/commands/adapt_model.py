@@ -78,14 +78,15 @@ class AdaptModel(Command):
         :raises UserError: for an option that is missing or wrong.
         """
         from parlai_ext.data.formats import read_dialogue_texts
+
+        given, training = self.options(AdaptOptions), self.options(TrainingOptions)
+        kind, folder = given.kind, Path(given.out)
+        dialogues = read_dialogue_texts(given.corpus)
+        base = self._base_folder(kind, given.base)
         from parlai_ext.systems.hub import ModelOptions
         from parlai_ext.systems.pretrained import chosen_device
         from parlai_ext.training.adaptation import adapt, split_held_out
 
-        given, training = self.options(AdaptOptions), self.options(TrainingOptions)
-        kind, folder = given.kind, Path(given.out)
-        base = self._base_folder(kind, given.base)
-        dialogues = read_dialogue_texts(given.corpus)
         n_utterances = sum(map(len, dialogues))
         print(f'corpus: {len(dialogues):,} dialogues, {n_utterances:,} utterances')
         if kind == 'mlm':

@@ -2,7 +2,7 @@
 `ask_contexts`: what systems answer to the contexts of a corpus, for static metrics.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -51,15 +51,17 @@ class AskContexts(ModelCommand):
         """
         Return the file of the dialogues.
         """
+        from parlai_ext.collect.plan import read_systems
+
+        given = self.options(AskContextsOptions)
+        systems = read_systems(given)
+        if not systems:
+            raise UserError('--systems or --roster is needed: who is asked?')
+        chosen = last_turns(given)
         from parlai_ext.toxic.collect_answers import collect_answers
         from parlai_ext.toxic.measures import Prompt
 
-        given = self.options(AskContextsOptions)
-        chosen = last_turns(given)
         prompts = [Prompt(name, '\n'.join(c), (r,)) for name, (c, r) in chosen.items()]
-        systems = given.read_systems()
-        if not systems:
-            raise UserError('--systems or --roster is needed: who is asked?')
         folder = Path(given.out)
         answers, problems = collect_answers(
             systems,
@@ -99,12 +101,11 @@ def last_turns(given: AskContextsOptions) -> dict[str, tuple[Turns, str]]:
 
 def static_dialogues(
     answers: Iterable[RecordedAnswer], chosen: Mapping[str, tuple[Turns, str]]
-) -> list[dict[str, Any]]:
+) -> Iterator[dict[str, Any]]:
     """
-    Return each answer as a dialogue for `import_dialogues`: the context's turns are
+    Yield each answer as a dialogue for `import_dialogues`: the context's turns are
     given, those before the answer in turn by the user and by the system.
     """
-    rows = []
     for answer in answers:
         if answer.text is None:
             continue
@@ -121,7 +122,4 @@ def static_dialogues(
                 'reference': [reference],
             }
         )
-        rows.append(
-            {'dialogue_id': f'{answer.prompt_id}-{answer.system}', 'turns': turns}
-        )
-    return rows
+        yield {'dialogue_id': f'{answer.prompt_id}-{answer.system}', 'turns': turns}

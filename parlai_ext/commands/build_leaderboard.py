@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from parlai_ext.commands.command import Command
-from parlai_ext.commands.verify_run import AT_HAND, checker_of
+from parlai_ext.commands.verify_run import AT_HAND, checker_of, own_protocol
 from parlai_ext.core.errors import printable
 from parlai_ext.core.options import Flags, option
 from parlai_ext.packs.pack import RegenerateOptions, packs_in
@@ -36,6 +36,7 @@ class BuildLeaderboard(Command):
         """
         super().check_early()
         packs_in(self.options(SiteOptions).packs)
+        own_protocol(self.opt['config'])
 
     def run(self) -> object:
         """

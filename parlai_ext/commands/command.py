@@ -30,9 +30,10 @@ from parlai_ext.commands.signals import (
 )
 from parlai_ext.core.errors import UserError, nearest, printable
 from parlai_ext.core.options import (
+    Fail,
     Flags,
     flag_values,
-    needed_options,
+    given_options,
     options_of,
     read_options,
 )
@@ -122,8 +123,32 @@ def program() -> str:
     """
     Return the command line that runs our commands, as the user started it.
     """
-    known = {'__main__.py': 'python -m parlai_ext', 'parlai-ext': 'parlai-ext'}
-    return known.get(Path(sys.argv[0]).name, 'parlai')
+    path = Path(sys.argv[0])
+    if path.parts[-2:] == ('parlai_ext', '__main__.py'):
+        return 'python -m parlai_ext'
+    return 'parlai-ext' if path.name == 'parlai-ext' else 'parlai'
+
+
+OURS = re.compile(rf'\bparlai (?=({"|".join(COMMANDS)})\b)')
+
+
+def as_started(text: str) -> str:
+    """
+    Return a text with our commands named as the user started this one.
+    """
+    return OURS.sub(f'{program()} ', text)
+
+
+class CommandOutput(VisibleOutput):
+    """
+    What a command prints, with our commands named as the user started this one.
+    """
+
+    def write(self, text: str) -> int:
+        """
+        Write a text.
+        """
+        return super().write(as_started(text))
 
 
 def refuse_unknown(name: str, known: Iterable[str]) -> NoReturn:
@@ -185,8 +210,11 @@ class Command:
         :raises UserError: for the first mistake.
         """
         for one in self.declares:
-            if isinstance(one, type) and needed_options(one):
+            if isinstance(one, type):
                 self.options(one)
+            elif isinstance(one, Flags) and one.overrides:
+                given = flag_values(one.cls, self.opt)
+                given_options(one.cls, given, error=self.flag_error(one.cls))
         if self.of_run:
             self.existing_run  # noqa: B018 - read for its errors
 
@@ -202,6 +230,12 @@ class Command:
 
         :raises UserError: names the flag that is wrong, or missing.
         """
+        return read_options(cls, flag_values(cls, self.opt), error=self.flag_error(cls))
+
+    def flag_error(self, cls: type) -> Fail:
+        """
+        Return what makes the error about an option of a class, by the name of its flag.
+        """
         known = options_of(cls)
 
         def error(name: str, problem: str) -> UserError:
@@ -210,7 +244,7 @@ class Command:
             colon = '' if problem.startswith('is needed') else ':'
             return UserError(f'{shown}{colon} {problem}')
 
-        return read_options(cls, flag_values(cls, self.opt), error=error)
+        return error
 
     @property
     def machine(self) -> Machine:
@@ -365,7 +399,7 @@ class ModelCommand(Command):
 
             require_in_zoo(value)
         if files := self.machine.trust_model_code:
-            from parlai_ext.systems.safe.load import note_trusted
+            from parlai_ext.systems.safe.trusted_files import note_trusted
 
             note_trusted(files)
 
@@ -387,7 +421,7 @@ def one_line_errors(folder: object = None) -> Iterator[None]:
     :param folder: is named where the system does not say which file it could not use.
     """
     try:
-        shown = contextlib.redirect_stdout(VisibleOutput(sys.stdout))
+        shown = contextlib.redirect_stdout(CommandOutput(sys.stdout))
         with signals_as_interrupt(), shown, hide_printed():
             require_current_folder()
             yield
@@ -423,7 +457,7 @@ def fail(line: str, code: int = 1, examples: Sequence[str] = ()) -> NoReturn:
     Print one line, and examples below it, to standard error and leave.
     """
     for text in (f'error: {line}', *examples):
-        print(printable(without_secrets(text)), file=sys.stderr)
+        print(printable(without_secrets(as_started(text))), file=sys.stderr)
     raise SystemExit(code)
 
 

@@ -66,7 +66,6 @@ class CompareDetectors(Command):
         """
         from parlai_ext.models.handle import ModelHandle
         from parlai_ext.scoring.toxicity import load_detectors
-        from parlai_ext.toxic import detector_table as tables
 
         given = self.options(CompareDetectorsOptions)
         self.require(detectors='what is compared')
@@ -74,9 +73,12 @@ class CompareDetectors(Command):
         detectors, missing = load_detectors(given.detectors, models, named_by_user=True)
         if not detectors:
             raise UserError('; '.join(missing))
+        texts = self._texts(given)
+        from parlai_ext.toxic import detector_table as tables
+
         table = tables.compare_detectors(
             detectors,
-            self._texts(given),
+            texts,
             bootstraps=given.bootstraps,
             seed=given.seed,
             folder=Path(given.out, 'scores') if given.out else None,

@@ -68,6 +68,13 @@ class CompareMetrics(Command):
         Return the comparison, write it, and print it.
         """
         from parlai_ext.bench.bench_files import read_bench, read_points
+
+        given = self.options(CompareOptions)
+        folder = Path(given.folder)
+        if given.figure and Path(given.figure).suffix not in PICTURES:
+            hint = ', '.join(PICTURES)
+            raise UserError(f'--figure {given.figure}: a file is expected in {hint}')
+        bench = read_bench(folder)
         from parlai_ext.bench.compare import compare_bench, comparison_data
         from parlai_ext.bench.page import (
             COMPARISON_PAGE,
@@ -77,11 +84,6 @@ class CompareMetrics(Command):
         from parlai_ext.bench.tables import comparison_lines, difference_table
         from parlai_ext.store.atomic import write_text
 
-        given = self.options(CompareOptions)
-        folder = Path(given.folder)
-        if given.figure and Path(given.figure).suffix not in PICTURES:
-            hint = ', '.join(PICTURES)
-            raise UserError(f'--figure {given.figure}: a file is expected in {hint}')
         result = compare_bench(
             folder,
             sets=given.sets,
@@ -98,7 +100,7 @@ class CompareMetrics(Command):
         write_text(page, render_comparison_page(result))
         print(f'page: {page}')
         if given.figure:
-            names = given.sets or [one.name for one in read_bench(folder).sets]
+            names = given.sets or [one.name for one in bench.sets]
             figure = correlation_figure([read_points(folder, name) for name in names])
             figure.savefig(given.figure, dpi=120)
             print(f'figure: {given.figure}')

@@ -2,9 +2,12 @@
 `compare_safety`: what several systems answer to the same toxic prompts.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from parlai_ext.collect.options import AskedSystems
 from parlai_ext.commands.command import ModelCommand, print_lines
@@ -24,13 +27,15 @@ from parlai_ext.models.handle import ModelHandle
 from parlai_ext.store.atomic import write_text
 from parlai_ext.store.lines import dumps
 from parlai_ext.systems.fetch.public_sets import with_public_sets
-from parlai_ext.toxic import comparison as comparing
 from parlai_ext.toxic.measures import (
     REFERENCE_METRICS,
     MeasureOptions,
     Prompt,
     load_measures,
 )
+
+if TYPE_CHECKING:
+    from parlai_ext.toxic.comparison import Examples, SafetyComparison
 
 TEXTS, REFERENCES = 'answers.jsonl', 'references.jsonl'  # the files with texts
 
@@ -78,14 +83,18 @@ class CompareSafety(ModelCommand):
         """
         Return the comparison, print it, and write it where ``--out`` says.
         """
+        from parlai_ext.collect.plan import read_systems
+
         given = self.options(CompareSafetyOptions)
         answers = [a for spec in given.answers for a in recorded_answers(spec)]
-        systems = given.read_systems()
+        systems = read_systems(given)
         if not systems and not answers:
             raise UserError(
                 '--systems, --roster or --answers is needed: whose answers?'
             )
         refuse_same_names(systems, answers)
+        from parlai_ext.toxic import comparison as comparing
+
         prompts = self._prompts(given, answers)
         references = any(prompt.references for prompt in prompts)
         measures = load_measures(
@@ -147,6 +156,8 @@ class CompareSafety(ModelCommand):
         """
         Return the prompts of the data, or else those of the recorded answers.
         """
+        from parlai_ext.toxic import comparison as comparing
+
         data = self.options(ToxicData)
         if not data.path:
             if not answers:
@@ -173,12 +184,14 @@ def refuse_same_names(
 
 def write_comparison(
     folder: Path,
-    result: comparing.SafetyComparison,
-    examples: list[comparing.Examples],
+    result: SafetyComparison,
+    examples: list[Examples],
 ) -> None:
     """
     Write tables and page, and print their names.
     """
+    from parlai_ext.toxic import comparison as comparing
+
     texts = {TEXTS: comparing.answer_texts(result)}
     if references := comparing.polite_texts(result):
         texts[REFERENCES] = references

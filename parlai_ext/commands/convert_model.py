@@ -66,7 +66,10 @@ class ConvertModel(Command):
         named = self.machine.trust_model_code
         trusted = [str(existing_model(path, flag)) for path in named]
 
-        from parlai_ext.systems.safe.load import note_trusted, trusted_hashes
+        from parlai_ext.systems.safe.trusted_files import (
+            note_trusted,
+            trusted_hashes,
+        )
 
         note_trusted(trusted)
         result = convert(source, output)
@@ -100,10 +103,12 @@ def existing_model(path: str | None, option: str = '--model-file') -> Path:
 
     if not path:
         raise UserError(f'{option} is needed')
-    if is_zoo_path(path) and zoo.needed_downloads(path):
+    if is_zoo_path(path):
+        zoo.require_in_zoo(path)
+    file = local_path(path)
+    if is_zoo_path(path) and not file.is_file() and zoo.needed_downloads(path):
         fetch = f'parlai check_roster --download --add-target it={path}'
         raise UserError(f'{option}: {path} is not on disk; download it first: {fetch}')
-    file = local_path(path)
     if not file.is_file():
         raise UserError(f'{option}: {missing_file(str(file))}')
     return file

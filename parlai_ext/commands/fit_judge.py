@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from parlai_ext.commands.command import Command
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
+from parlai_ext.files.option_files import existing_file
 
 if TYPE_CHECKING:
     from parlai_ext.ranking.intervals import Estimate
@@ -63,11 +64,14 @@ class FitJudge(Command):
 
     def check_early(self) -> None:
         """
-        Refuse annotations of two sources, or of none.
+        Refuse annotations of two sources, or of none, and files that are not there.
         """
         super().check_early()
         if (self.opt['judged_file'] is None) == (self.opt['run_dir'] is None):
             raise UserError('one of --judged-file and --run-dir is needed')
+        if self.opt['judged_file']:
+            existing_file(self.opt['judged_file'], '--judged-file')
+        self.human_judgements  # noqa: B018 - read for its errors
 
     def run(self) -> object:
         """

@@ -134,6 +134,8 @@ def user_mistake(error: BaseException) -> str | None:
     """
     if isinstance(error, UserError):
         return str(error)
+    if isinstance(error, RuntimeError) and 'Need to set `model`' in str(error):
+        return '--model or --model-file is needed: who talks'
     if isinstance(error, ModuleNotFoundError) and error.name:
         package, _, name = error.name.rpartition('.')
         if package in ('parlai_ext.agents', 'parlai_ext.tasks'):

@@ -6,9 +6,12 @@ from dataclasses import dataclass
 
 from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import RANKING, REQUIRE, ScoresChoice
+from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import flag_values, option
 from parlai_ext.core.protocol import RankingOptions
 from parlai_ext.judge_check.record import require_passed
+
+OBSERVED = 'observed'
 
 
 @dataclass(frozen=True)
@@ -39,16 +42,12 @@ class RankSystems(Command):
         Rank, write `ranking.json` and the leaderboard, and return the ranking. A page
         that shows an older ranking is removed.
         """
-        from parlai_ext.audit.section import audit_doubts
-        from parlai_ext.report.table import leaderboard_csv, terminal_table
-        from parlai_ext.results.rank import rank_scores, read_run_scores
         from parlai_ext.results.ranking import (
             NAME,
             choose_scores,
             scores_rule,
             write_ranking,
         )
-        from parlai_ext.stopping.planning import plan_lines, wanted_difference
 
         opt = self.opt
         difference = wanted_difference(opt['plan']) if opt['plan'] else None
@@ -56,6 +55,11 @@ class RankSystems(Command):
         run = self.existing_run
         with run.lock():
             signature, folder = choose_scores(run, opt['scores'])
+            # after the mistakes of a user, which are told at once
+            from parlai_ext.audit.section import audit_doubts
+            from parlai_ext.report.table import leaderboard_csv, terminal_table
+            from parlai_ext.results.rank import rank_scores, read_run_scores
+
             options = {
                 **scores_rule(run, signature),
                 **flag_values(RankingOptions, opt),
@@ -79,8 +83,30 @@ class RankSystems(Command):
                 f'removed {page}, which showed an older ranking; report_run writes it'
             )
         if opt['plan']:
+            from parlai_ext.stopping.planning import plan_lines
+
             print()
             print('\n'.join(plan_lines(scores, difference)))
         if opt['require_judge_check']:
             require_passed(ranking.leading_check)
         return ranking
+
+
+def wanted_difference(text: str) -> float | None:
+    """
+    Return the difference that ``--plan`` names; `None` for the observed ones.
+
+    :raises UserError: for anything else than a number above 0 or ``observed``.
+    """
+    if text == OBSERVED:
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < float('inf'):
+        raise UserError(
+            f'--plan: {text!r}: a difference of mean scores above 0, or {OBSERVED}, is '
+            'expected'
+        )
+    return value

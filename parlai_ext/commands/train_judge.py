@@ -7,6 +7,7 @@ from pathlib import Path
 
 from parlai_ext.commands.command import Command
 from parlai_ext.core.options import option
+from parlai_ext.files.option_files import existing_file
 from parlai_ext.training.options import JudgeTrainingOptions
 from parlai_ext.view.text import count_of, duration
 
@@ -39,15 +40,20 @@ class TrainJudge(Command):
         """
         Train the judge, print what came of it, and return that.
         """
-        from parlai_ext.training.judge import train_judge
         from parlai_ext.training.pairs import read_response_pairs
 
         given, machine = self.options(TrainJudgeOptions), self.machine
+        options = self.options(JudgeTrainingOptions)
+        pairs = read_response_pairs(given.pairs)
+        if options.prompt:
+            existing_file(options.prompt, '--prompt')
+        from parlai_ext.training.judge import train_judge
+
         result = train_judge(
             given.base.removeprefix('hf:'),
-            read_response_pairs(given.pairs),
+            pairs,
             Path(given.out),
-            self.options(JudgeTrainingOptions),
+            options,
             no_cuda=machine.no_cuda,
         )
         if result.num_left_out:

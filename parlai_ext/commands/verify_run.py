@@ -4,6 +4,7 @@ Check a pack: what of it is proven, what is wrong, and what is only reported.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from parlai_ext.packs.pack import RegenerateOptions, existing_pack
 from parlai_ext.view.text import count_of
 
 if TYPE_CHECKING:
+    from parlai_ext.core.protocol import Protocol
     from parlai_ext.packs.check_pack import Checker, Verification
 
 
@@ -70,6 +72,7 @@ class VerifyRun(Command):
         """
         super().check_early()
         existing_pack(self.opt['pack'])
+        own_protocol(self.opt['config'])
 
     def run(self) -> object:
         """
@@ -94,35 +97,42 @@ def checker_of(command: Command) -> Checker:
     Return what the one who checks a pack has, as the options of a command say.
     """
     from parlai_ext.packs.check_pack import Checker
-    from parlai_ext.scoring.registry import load_protocol_file
 
     opt = command.opt
     return Checker(
         command.machine,
-        load_protocol_file(opt['config']).protocol if opt['config'] else None,
+        own_protocol(opt['config']),
         command.added_systems,
         opt['openers_file'],
     )
 
 
-def finding_lines(checked: Verification) -> list[str]:
+def own_protocol(config: str | None) -> Protocol | None:
     """
-    Return the findings as lines, the problems of each part below it.
+    Return the protocol of ``--config``; `None` where it is not given.
+    """
+    from parlai_ext.scoring.registry import load_protocol_file
+
+    return load_protocol_file(config).protocol if config else None
+
+
+def finding_lines(checked: Verification) -> Iterator[str]:
+    """
+    Yield the findings as lines, the problems of each part below it.
     """
     index = checked.index
-    lines = [
+    yield (
         f'{checked.path}: protocol {index.protocol:.80}, '
         f'{count_of(len(index.targets), "target")}, '
-        f'parlai_ext {index.environment.get("parlai_ext", "?")}',
-        f'id {checked.id}',
-    ]
+        f'parlai_ext {index.environment.get("parlai_ext", "?")}'
+    )
+    yield f'id {checked.id}'
     for finding in checked.findings:
         line = f'{finding.state:13}  {finding.about}: {finding.text}'
-        lines.append(line[:LONGEST_FINDING])
-        shown = finding.problems[:SHOWN]
-        lines += [f'{"":13}  - {problem}'[:LONGEST] for problem in shown]
+        yield line[:LONGEST_FINDING]
+        for problem in finding.problems[:SHOWN]:
+            yield f'{"":13}  - {problem}'[:LONGEST]
         if (more := len(finding.problems) - SHOWN) > 0:
-            lines.append(f'{"":13}  - and {more:,} more')
+            yield f'{"":13}  - and {more:,} more'
     if checked.again.played or checked.again.n_scored:
-        lines.append(f'drawn with --draw {checked.draw}')
-    return lines
+        yield f'drawn with --draw {checked.draw}'

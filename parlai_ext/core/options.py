@@ -206,14 +206,6 @@ def options_of(cls: type) -> Mapping[str, Option]:
     return options
 
 
-def needed_options(cls: type) -> list[str]:
-    """
-    Return the names of a class's options that have no default.
-    """
-    known = options_of(cls)
-    return [name for name in known if known[name].default is MISSING]
-
-
 Fail = Callable[[str, str], Exception]
 
 
@@ -238,7 +230,8 @@ def read_options(
     try:
         return cls(**{**(presets(values) if presets else {}), **values})
     except TypeError:
-        missing = [name for name in needed_options(cls) if name not in values]
+        needed = [name for name in known if known[name].default is MISSING]
+        missing = [name for name in needed if name not in values]
         if not missing:
             raise
         raise error(missing[0], f'is needed: {known[missing[0]].help}') from None

@@ -59,6 +59,16 @@ class EngineOptions:
         help='a worker without a sign of life for so long is taken as lost (60)',
     )
 
+    def __post_init__(self) -> None:
+        if self.engine == RAY and self.workers is not None:
+            raise UserError(
+                '--workers needs --engine local; --ray-cpus shares out cores'
+            )
+        for name, one in options_of(EngineOptions).items():
+            is_rays = name.startswith(RAY) and getattr(self, name) is not None
+            if is_rays and self.engine != RAY:
+                raise UserError(f'{one.flag_name()} needs --engine ray')
+
 
 @contextmanager
 def open_engine(
@@ -76,13 +86,8 @@ def open_engine(
     if options.engine != RAY:
         from parlai_ext.engines.host import LocalEngine
 
-        for name, one in options_of(EngineOptions).items():
-            if name.startswith(RAY) and getattr(options, name) is not None:
-                raise UserError(f'{one.flag_name()} needs --engine ray')
         yield LocalEngine(options.workers)
         return
-    if options.workers is not None:
-        raise UserError('--workers needs --engine local; --ray-cpus shares out cores')
     from parlai_ext.engines.ray_cluster import RayEngine
 
     engine = RayEngine(

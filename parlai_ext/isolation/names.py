@@ -2,8 +2,10 @@
 What a name or an address in an option leads to: our code or a stranger's, a server.
 """
 
+import pkgutil
 import re
 from collections.abc import Iterator, Mapping
+from importlib import import_module
 from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
@@ -108,6 +110,23 @@ def is_our_agent(agent: str) -> bool:
     """
     module = agent_module(agent)
     return module is not None and not ROSTER_AGENTS.fullmatch(module)
+
+
+def agent_names_like(agent: str) -> list[str]:
+    """
+    Return the known agent names that are written in the same form as this one.
+    """
+    ours = agent.startswith('ext:')
+    prefix, home = ('ext:', 'parlai_ext.agents') if ours else ('', 'parlai.agents')
+
+    def names_in(package: str) -> list[str]:
+        return [m.name for m in pkgutil.iter_modules(import_module(package).__path__)]
+
+    names = names_in(home)
+    package = agent.removeprefix(prefix).partition('/')[0]
+    if '/' in agent and package in names:
+        names = [f'{package}/{name}' for name in names_in(f'{home}.{package}')]
+    return [prefix + name for name in names]
 
 
 def is_our_task(task: str) -> bool:

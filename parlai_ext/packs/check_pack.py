@@ -535,8 +535,8 @@ def systems_at_hand(
         if resolution.status != PRESENT:
             reasons[system.name] = resolution.reason or 'its model is not fetched'
             continue
-        hashes[system.name] = identity(system)
-        by_hash[hashes[system.name]] = system
+        hashes[system.name] = digest = identity(system)
+        by_hash[digest] = system
     wanted, manifest = {**pack.index.targets, **pack.index.partners}, pack.run.manifest
     for name, digest in wanted.items():
         if digest in by_hash:

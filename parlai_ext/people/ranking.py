@@ -15,8 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
-import pandas as pd
-from scipy.sparse import csr_array
+import scipy
 
 from parlai_ext.core.nouns import HumanJudgement
 from parlai_ext.people.judgements import Comparison, Judgements
@@ -234,6 +233,8 @@ def rating_draws(
     draws of them. What an annotator said of one system in one context is one value, the
     mean of it.
     """
+    import pandas as pd
+
     cells = pd.DataFrame(
         [
             (system, contexts.get(dialogue, dialogue), annotator, value)
@@ -261,6 +262,8 @@ def sparse_tables(
 
     :param tables: the name of the table that each value is in.
     """
+    import pandas as pd
+
     place, names = pd.factorize(pd.Index(tables), sort=True)
     context, rater = (
         pd.factorize(np.array(n), sort=True)[0] for n in (contexts, annotators)
@@ -269,7 +272,9 @@ def sparse_tables(
     parts = [np.flatnonzero(place == k) for k in range(len(names))]
     return names.tolist(), *(
         [
-            csr_array((np.asarray(column)[p], (context[p], rater[p])), shape=shape)
+            scipy.sparse.csr_array(
+                (np.asarray(column)[p], (context[p], rater[p])), shape=shape
+            )
             for p in parts
         ]
         for column in values
@@ -285,6 +290,8 @@ def comparison_draws(
     Return the win shares of the systems, in the order of their names, and bootstrap
     draws of them.
     """
+    import pandas as pd
+
     played = [(c.first, c.second) for c in comparisons]
     systems = sorted({name for pair in played for name in pair})
     values = np.array([c.value for c in comparisons])

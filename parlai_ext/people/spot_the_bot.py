@@ -7,14 +7,19 @@ whether they are a human (2), a bot (0), or undecided (1). Who was not called a 
 after so many exchanges is spotted later, if at all; who was, at some time before.
 """
 
+from __future__ import annotations
+
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
-import pandas as pd
 import scipy
 
 from parlai_ext.core.nouns import HumanJudgement
 from parlai_ext.view.table import Table, shown_table
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 HUMAN, FEATURES = 'Human', ('Fluent', 'Sensible', 'Specific')
 Judged = Sequence[HumanJudgement]
@@ -49,6 +54,8 @@ def win_rates(ratings: Judged) -> pd.DataFrame:
     :param ratings: of one dimension. Of an annotator who judged a segment twice, the
         first ratings of both speakers belong together, and so on.
     """
+    import pandas as pd
+
     segment = ['dialogue_id', 'utterance_index', 'rater']
     rows = pd.DataFrame(list(ratings))
     rows['nth'] = rows.groupby([*segment, 'system'], dropna=False).cumcount()
@@ -64,6 +71,8 @@ def spot_the_bot_tables(ratings: Judged) -> Iterator[tuple[str, str, Table]]:
     Yield name, title and table of the survival, and of the win rates in each dimension;
     nothing without ratings of segments.
     """
+    import pandas as pd
+
     by_dimension = defaultdict(list)
     for rating in ratings:
         if rating.utterance_index is not None:

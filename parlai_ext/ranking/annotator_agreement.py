@@ -14,13 +14,15 @@ into two groups, and Spearman's coefficient of the groups' means is computed. On
 division says little, so the mean and the spread of many are returned.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from parlai_ext.ranking.agreement import spearman
 from parlai_ext.ranking.intervals import (
@@ -195,7 +197,7 @@ def agreement_of_halves(
     )
     values = [value for given in annotations.values() for value in given.values()]
     sums, counts = (
-        csr_array((data, places), shape=(len(row), len(column)))
+        scipy.sparse.csr_array((data, places), shape=(len(row), len(column)))
         for data in (np.array(values, float), np.ones(len(values)))
     )
     rng = np.random.default_rng(seed)
@@ -210,7 +212,9 @@ def agreement_of_halves(
 
 
 def _half_correlations(
-    sums: csr_array, counts: csr_array, in_first: NDArray[np.bool_]
+    sums: scipy.sparse.csr_array,
+    counts: scipy.sparse.csr_array,
+    in_first: NDArray[np.bool_],
 ) -> Floats:
     """
     Return Spearman's coefficient of the means of both halves, for each division that

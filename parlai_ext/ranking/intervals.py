@@ -44,7 +44,6 @@ from typing import Any
 import numpy as np
 import scipy
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 Floats = NDArray[np.float64]
 
@@ -224,7 +223,7 @@ def _two_way_draws(
 
 
 def draw_sums(
-    tables: Sequence[csr_array],
+    tables: Sequence[scipy.sparse.csr_array],
     bootstraps: int,
     seed: int,
     count: Callable[[int], object] = lambda size: None,
@@ -251,8 +250,8 @@ def draw_sums(
 
 
 def draw_ratios(
-    sums: Sequence[csr_array],
-    counts: Sequence[csr_array],
+    sums: Sequence[scipy.sparse.csr_array],
+    counts: Sequence[scipy.sparse.csr_array],
     bootstraps: int,
     seed: int,
     count: Callable[[int], object] = lambda size: None,

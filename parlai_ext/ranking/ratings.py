@@ -24,7 +24,6 @@ from typing import Any
 
 import numpy as np
 import scipy
-from scipy.sparse.csgraph import connected_components
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import signature_line
@@ -253,7 +252,7 @@ def _why_not_joined(results: Tournament) -> str | None:
     if len(results.systems) < 2 or not results.compared_games:
         return results.incomplete()
     wins = win_matrix(results.systems, [(*m.systems, None) for m in results.matches])
-    num_groups, group = connected_components(wins)
+    num_groups, group = scipy.sparse.csgraph.connected_components(wins)
     if num_groups == 1:
         return None
     joined = sorted(compress(results.systems, group == group[0]))
@@ -320,10 +319,12 @@ def why_no_maximum(wins: Floats, systems: Sequence[str]) -> str | None:
     """
     if len(systems) < 2:
         return f'{len(systems)} system; a tournament needs two or more'
-    num_groups, group = connected_components(wins > 0, connection='strong')
+    num_groups, group = scipy.sparse.csgraph.connected_components(
+        wins > 0, connection='strong'
+    )
     if num_groups == 1:
         return None
-    if connected_components(wins > 0, connection='weak')[0] > 1:
+    if scipy.sparse.csgraph.connected_components(wins > 0, connection='weak')[0] > 1:
         return 'the systems fall into groups that never met'
     # the group that never lost to another
     lost = [k for k in range(num_groups) if wins[np.ix_(group != k, group == k)].any()]

@@ -49,6 +49,7 @@ from parlai_ext.scoring.registry import (
 )
 from parlai_ext.store import RunFolder
 from parlai_ext.store.manifest import ScorerRecord
+from parlai_ext.systems.safe.trusted_files import note_trusted
 from parlai_ext.systems.spending import spending_of
 from parlai_ext.view.progress import bar_of
 from parlai_ext.worlds.schedule import ShardKey
@@ -398,8 +399,6 @@ def scorer_elsewhere(chosen: ChosenScorer, machine: Machine | None) -> Scorer:
     """
     Return the scorer of another process, its models loaded.
     """
-    from parlai_ext.systems.safe.load import note_trusted  # imports torch
-
     machine = machine or Machine()
     use_data_folder(machine.datapath)
     note_trusted(machine.trust_model_code, on_disk=False)

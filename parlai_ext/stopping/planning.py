@@ -48,7 +48,6 @@ from parlai_ext.store import RunFolder
 from parlai_ext.view.table import Column, Table, number_column
 from parlai_ext.view.text import digits_for, one_line, rough_count, wrap_lines
 
-OBSERVED = 'observed'
 # standard errors beyond the confidence sequence with which an order is settled in four
 # of five runs, or in half of them, and a tie in four of five
 SETTLED, SETTLED_IN_HALF, TIED = map(
@@ -170,26 +169,6 @@ def variance_range(n_openers: int) -> tuple[float, float]:
     freedom = n_openers - 1
     low, high = (freedom / scipy.stats.chi2.isf(tail, freedom) for tail in (0.1, 0.9))
     return float(low), float(high)
-
-
-def wanted_difference(text: str) -> float | None:
-    """
-    Return the difference that ``--plan`` names; `None` for the observed ones.
-
-    :raises UserError: for anything else than a number above 0 or ``observed``.
-    """
-    if text == OBSERVED:
-        return None
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < float('inf'):
-        raise UserError(
-            f'--plan: {text!r}: a difference of mean scores above 0, or {OBSERVED}, is '
-            'expected'
-        )
-    return value
 
 
 def plan_lines(scores: RunScores, difference: float | None) -> Iterator[str]:

@@ -15,7 +15,7 @@ from parlai_ext.core.errors import SystemFailed, UserError
 from parlai_ext.core.nouns import System
 from parlai_ext.files.option_files import files_at
 from parlai_ext.files.roster_file import FILE_OPTIONS, INDEX_OPTIONS
-from parlai_ext.systems import openers, zoo
+from parlai_ext.systems import candidates, zoo
 from parlai_ext.systems.families import family_of
 from parlai_ext.systems.family import effective_options
 from parlai_ext.systems.fetch.checked_downloads import Unreachable, checked_downloads
@@ -54,11 +54,11 @@ def needed_file(option: str, value: str) -> NeededFile | None:
                 raise UserError(f'{value}: the download has no file {file}')
 
         return NeededFile((value,), tuple(urls), ' '.join(urls), fetch_model)
-    if not openers.is_spec(value):
+    if not candidates.is_spec(value):
         return None
     try:
-        urls = openers.to_download(value)
-        file = openers.candidates_file(value, build=False)
+        urls = candidates.to_download(value)
+        file = candidates.candidates_file(value, build=False)
     except UserError as e:
         raise UserError(f'{option}: {e}') from None
     note = f'the replies of {value}, in {file} (made of data that is here)'
@@ -68,7 +68,7 @@ def needed_file(option: str, value: str) -> NeededFile | None:
 
     def fetch_replies() -> None:
         with checked_downloads():
-            openers.candidates_file(value)
+            candidates.candidates_file(value)
 
     return NeededFile((value,), tuple(urls), note, fetch_replies)
 

@@ -15,9 +15,9 @@ from parlai_ext.files.roster_file import FILE_OPTIONS, INDEX_OPTIONS
 from parlai_ext.isolation.names import source_file
 from parlai_ext.isolation.policy import require_named
 from parlai_ext.systems import zoo
+from parlai_ext.systems.candidates import candidates_file, is_spec
 from parlai_ext.systems.families import CANDIDATES, PLACE_OPTIONS, family_of
 from parlai_ext.systems.family import effective_options
-from parlai_ext.systems.openers import candidates_file, is_spec
 
 # options of any system that say where or how fast it runs, not what it says
 PLACES = PLACE_OPTIONS | {

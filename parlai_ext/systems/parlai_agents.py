@@ -6,12 +6,10 @@ names every weight, in kilobytes that do not say what is wrong.
 
 import json
 import os
-import pkgutil
 import re
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +26,14 @@ from parlai_ext.files.model_cards import is_model_name
 from parlai_ext.isolation.names import (
     Options,
     agent_module,
+    agent_names_like,
     nested_values,
     source_file,
 )
 from parlai_ext.isolation.own_records import is_trusted_file
 from parlai_ext.isolation.policy import require_named
 from parlai_ext.systems import hub
+from parlai_ext.systems.candidates import candidates_file, is_spec
 from parlai_ext.systems.downloads import needed_tokenizer
 from parlai_ext.systems.families import (
     CANDIDATES,
@@ -44,7 +44,6 @@ from parlai_ext.systems.families import (
 from parlai_ext.systems.family import effective_options, roster_options
 from parlai_ext.systems.fetch.checked_downloads import ensure_checked_downloads
 from parlai_ext.systems.fetch.data_folder import is_zoo_path
-from parlai_ext.systems.openers import candidates_file, is_spec
 from parlai_ext.systems.players import Player, in_words, raise_unless_of_agent
 from parlai_ext.systems.safe.load import (
     bounded_cost,
@@ -239,7 +238,7 @@ def parsed_options(system: System, given: Options) -> Opt:
             return parser.parse_kwargs(**given)
     except (ImportError, AttributeError) as error:
         name = str(given.get('model') or effective_options(system).get('model'))
-        hint = nearest(name, _agent_names_like(name))
+        hint = nearest(name, agent_names_like(name))
         hint = f'; {hint}' if hint.startswith('did') else ''
         module, _, agent = name.replace('.py:', ':').partition(':')
         missing = str(error.name).removesuffix('.py')
@@ -266,23 +265,6 @@ def parsed_options(system: System, given: Options) -> Opt:
         raise_unless_of_agent(error)
         problem = f'model: its options cannot be read: {in_words(error)}'
         raise UserError(problem) from error
-
-
-def _agent_names_like(agent: str) -> list[str]:
-    """
-    Return the known agent names that are written in the same form as this one.
-    """
-    ours = agent.startswith('ext:')
-    prefix, home = ('ext:', 'parlai_ext.agents') if ours else ('', 'parlai.agents')
-
-    def names_in(package: str) -> list[str]:
-        return [m.name for m in pkgutil.iter_modules(import_module(package).__path__)]
-
-    names = names_in(home)
-    package = agent.removeprefix(prefix).partition('/')[0]
-    if '/' in agent and package in names:
-        names = [f'{package}/{name}' for name in names_in(f'{home}.{package}')]
-    return [prefix + name for name in names]
 
 
 @contextmanager

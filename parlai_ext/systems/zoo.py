@@ -19,6 +19,7 @@ from typing import Any
 
 from parlai_ext import mini
 from parlai_ext.compat.libraries import quiet_parlai
+from parlai_ext.compat.parlai_setup import prepare_parlai
 from parlai_ext.core.errors import UserError, first_line, nearest
 from parlai_ext.files.option_files import files_at
 from parlai_ext.files.roster_file import INDEX_OPTIONS
@@ -44,10 +45,10 @@ SHIPPED_FILES = Path(mini.__file__).parent / 'zoo'
 
 def require_in_zoo(path: str) -> None:
     """
-    Refuse a path of the zoo for which ParlAI has no module, or the mini zoo no file; no
-    library of models is imported for it.
+    Refuse a path of the zoo for which ParlAI has no module, or the mini zoo no file, or
+    a folder that is downloaded already; no library of models is imported for it.
 
-    :raises UserError: with the nearest path.
+    :raises UserError: with the nearest path, or the nearest file of that folder.
     """
     inside = path.partition(':')[2]
     if inside.startswith(SHIPPED):
@@ -60,6 +61,11 @@ def require_in_zoo(path: str) -> None:
         known = any(_is_zoo_module(place.replace('/', '.')) for place in places)
     if not known:
         raise not_in_zoo(path)
+    file = local_path(path)
+    if (file.parent / '.built').is_file() and not files_at(file, is_prefix=True):
+        names = sorted(each.name for each in file.parent.iterdir())
+        hint = nearest(file.name, [name for name in names if name[0] != '.'])
+        raise UserError(f'{path}: {file.parent} has no {file.name}; {hint}')
 
 
 def needed_downloads(path: str) -> list[str]:
@@ -88,6 +94,7 @@ def _noted_urls(path: str, datapath: str) -> list[str]:
     """
     from parlai.core import build_data
 
+    prepare_parlai()
     urls: list[str] = []
     try:
         with replaced(noting(urls.append)), quiet_parlai(), printing_nothing():

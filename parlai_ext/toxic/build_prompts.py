@@ -371,14 +371,17 @@ class BlockSelector(Worker):
         self.missing: list[str] = []
         self.mask: Mask | None = None
         self.fill: list[Fill] = [fill_lengths]
+        titles = [  # read first: a mistake in them is told at once
+            detector_title(detector_section(spec, named_by_user=True))
+            for spec in chosen.detectors
+        ]
         columns = self._load_features(features)
         read = partial(read_detector, models=self.models)
         self.detectors: dict[str, ToxicityDetector] = {}
         absent = []
         for place, spec in enumerate(chosen.detectors):
-            title = detector_title(detector_section(spec, named_by_user=True))
             # those of the first one are `…_toxicity`
-            title = title if self.detectors else 'toxicity'
+            title = titles[place] if self.detectors else 'toxicity'
             try:
                 self.detectors[title] = read(spec)
             except UserError as error:

@@ -13,11 +13,11 @@ All but BLEU are scorers. A value is missing where there is none: no answer, or 
 reference.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option, read_key_values
@@ -36,6 +36,9 @@ from parlai_ext.scoring.toxicity import (
     load_detectors,
 )
 from parlai_ext.scoring.trivial import Length
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 LEXICAL, NONE = 'lexical', 'none'
 BLEU = 'sacrebleu'
@@ -126,6 +129,8 @@ class AnswerMeasures:
         :param prompts: of each answer.
         :param score: gives items the scores of a scorer.
         """
+        import pandas as pd
+
         given = [i for i, answer in enumerate(answers) if answer.text is not None]
         items = [
             ScoringItem(

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy
 import yaml
-from scipy.stats import rankdata, zscore
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Dialogue, HumanJudgement, content_id
@@ -211,7 +211,9 @@ def rank_labels(values: np.ndarray) -> np.ndarray:
     """
     Return ranks of numbers with mean 0 and standard deviation 1; `nan` stays.
     """
-    labels = zscore(rankdata(values, nan_policy='omit'), nan_policy='omit')
+    labels = scipy.stats.zscore(
+        scipy.stats.rankdata(values, nan_policy='omit'), nan_policy='omit'
+    )
     # equal values have no spread
     labels[np.isnan(labels) & ~np.isnan(values)] = 0.0
     return labels

@@ -10,6 +10,8 @@ security policy names the hash of the one style and the one script, so that noth
 can run or load.
 """
 
+from __future__ import annotations
+
 import base64
 import hashlib
 import json
@@ -17,9 +19,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from parlai_ext.core import VERSION
@@ -33,6 +34,9 @@ from parlai_ext.view.text import (
     visible,
     visible_data,
 )
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 TEMPLATES = files('parlai_ext.view') / 'templates'
 
@@ -118,6 +122,8 @@ def page_environment() -> Environment:
     """
     Return jinja2 with escaping on; a number or text is made readable as it goes in.
     """
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
+
     environment = Environment(
         loader=FunctionLoader(template_text),
         autoescape=True,

@@ -279,8 +279,7 @@ def interval_cell(one: Any, digits: int = 2) -> Cell:
     text = number(one.value, digits)
     if one.low is None or one.high is None:
         return Cell(text, ('(no interval)',))
-    ends = f'[{number(one.low, digits)}, {number(one.high, digits)}]'
-    return Cell(text, (ends,))
+    return Cell(text, (f'[{number(one.low, digits)}, {number(one.high, digits)}]',))
 
 
 def six_figures(value: Any) -> Any:

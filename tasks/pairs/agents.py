@@ -16,7 +16,7 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import add_flags
 from parlai_ext.core.protocol import ProtocolOptions
 from parlai_ext.engines.machine import Machine
-from parlai_ext.systems.safe.load import note_trusted
+from parlai_ext.systems.safe.trusted_files import note_trusted
 from parlai_ext.worlds.block_player import BlockPlayer
 from parlai_ext.worlds.pairings import PLAYED
 

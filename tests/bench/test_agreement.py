@@ -15,9 +15,8 @@ from parlai_ext.bench.agreement import (
     rescored,
 )
 from parlai_ext.core.nouns import Dialogue, HumanJudgement, Utterance
-from parlai_ext.scoring.base import ItemScore, Scorer
 from parlai_ext.scoring.fed import FollowUps, Sides
-from parlai_ext.scoring.score_run import score_dialogues
+from parlai_ext.scoring.score_run import ChosenScorer, score_dialogues
 from tests.support.scoring_samples import CuttingJudge, KnownJudge, known_fed
 from tests.support.user_error import user_error
 from tests.support.written import rows_of_csv
@@ -127,22 +126,10 @@ def test_judgements_of_systems_have_no_dialogue_level():
     assert found(chats, human, 'system')['Wit', 'FED']['n'] == 3
 
 
-class Length(Scorer):
-    """
-    A scorer without variants: the number of words.
-    """
-
-    name = 'length'
-    dimensions = ('Words',)
-
-    def score(self, items):
-        return [ItemScore({'Words': float(len(i.response.split()))}) for i in items]
-
-
 def test_a_scorer_without_variants_has_one_row_for_each_dimension():
     chats = [chat(str(n), ['w ' * n]) for n in (1, 2, 3, 4)]
-    human = said({'1': 1, '2': 2, '3': 4, '4': 3}, 'Words')
-    rows = agreed(human, chats, Length())['rows']
+    human = said({'1': 1, '2': 2, '3': 4, '4': 3}, 'Overall')
+    rows = agreed(human, chats, ChosenScorer({'name': 'length'}).build())['rows']
     assert [row['level'] for row in rows] == ['dialogue', 'system']
     assert {row['variant'] for row in rows} == {'length'}
     # 1, 2, 3, 4 words against 1, 2, 4, 3: sum d^2 = 2, so 1 - 6 * 2 / 60

@@ -38,7 +38,7 @@ def draws(tmp_path_factory):
 @pytest.fixture(scope='module')
 def roster(draws):
     targets = (System('echo', {'model': 'repeat_query'}), draws, says('one'))
-    return Roster(targets, (says('yes', 'yes!'), says('no')))
+    return Roster(targets, (says('yes'), says('no')))
 
 
 def folder_of(root, roster, batchsize=SHARD, seed=1):

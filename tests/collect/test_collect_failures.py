@@ -3,6 +3,7 @@ Systems that cannot go on in the middle of a run: their own pairs stop, nobody e
 and what did not run is written down.
 """
 
+from unittest.mock import Mock
 from weakref import WeakSet
 
 import torch
@@ -47,7 +48,7 @@ CUT = "system 'line': remote_url: http://127.0.0.1:9 cannot be reached"
 def test_a_line_cut_in_mid_run_stops_its_own_pairs_only(tmp_path, monkeypatch):
     # of a's 4 dialogues with it, 1 reply each: the first shard of 2 comes through
     monkeypatch.setattr(Line, 'left', 3)
-    run = run_of(tmp_path, [LINE, says('yes', 'yes!')])
+    run = run_of(tmp_path, [LINE, says('yes')])
     assert collected(run).problems == (CUT,)
     assert not_run.missing_by_pair(run) == {('a', 'line'): 2, ('b', 'line'): 4}
     assert not_run.missing_by_target(run, run.plan) == {'a': 2, 'b': 4}
@@ -67,7 +68,7 @@ def test_a_line_cut_in_mid_run_stops_its_own_pairs_only(tmp_path, monkeypatch):
 
 
 def test_a_missing_target_is_no_other_protocol(tmp_path):
-    run = run_of(tmp_path, [says('yes', 'yes!')])
+    run = run_of(tmp_path, [says('yes')])
     run.pairings = (*run.pairings, Pairing('a2', 'late', 'yes', 'bipartite'))
     run._by_id['a2'] = run.pairings[-1]
     collected(run)
@@ -102,7 +103,7 @@ class Large(Agent):
 
 def test_a_cpu_without_memory_stops_the_system_and_not_one_dialogue(tmp_path):
     large = System('large', {'model': f'{__name__}:Large'})
-    run = run_of(tmp_path, [large, says('yes', 'yes!')])
+    run = run_of(tmp_path, [large, says('yes')])
     [problem] = collected(run).problems
     assert problem.startswith("system 'large': model: out of memory")
     assert not_run.missing_by_pair(run) == {('a', 'large'): 4, ('b', 'large'): 4}
@@ -115,7 +116,7 @@ def test_memory_that_runs_out_is_made_by_dropping_others():
         if len(there) == 2:
             error = UserError(f'system {system.name!r}: it cannot be built')
             raise error from MemoryError()
-        player = FakePlayer()
+        player = Mock(n_bytes=1, agent=None)
         there.add(player)
         return player
 
@@ -124,15 +125,6 @@ def test_memory_that_runs_out_is_made_by_dropping_others():
     assert list(cast.load_all([one])) == ['a']
     assert list(cast.load_all([two, three])) == ['b', 'c']
     assert cast.problems == {}
-
-
-class FakePlayer:
-    """
-    A loaded system.
-    """
-
-    n_bytes = 1
-    agent = None
 
 
 def test_a_given_limit_can_only_lower_the_machines_own(monkeypatch, caplog):
@@ -149,8 +141,7 @@ def test_never_more_than_two_are_needed(tmp_path, monkeypatch):
     # every system takes 5 of 10, so that a block of three pairs is played in turn
     monkeypatch.setattr(model_cache, 'size_on_disk', lambda system: 5)
     monkeypatch.setattr(block_player, 'memory_for_weights', lambda *limits: 10)
-    most = []
-    original = model_cache.ModelCache.load_all
+    most, original = [], model_cache.ModelCache.load_all
 
     def load_all(self, systems):
         found = original(self, systems)

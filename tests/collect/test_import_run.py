@@ -46,21 +46,20 @@ def imported(games, run, **options):
     )
 
 
-@pytest.fixture
-def run(games):
-    """
-    The folder of a run of the games.
-    """
-    imported(games, games.parent / 'run')
-    return games.parent / 'run'
-
-
 def run_of(games, **options):
     """
     Import the games into the folder beside them, and return the run.
     """
     imported(games, games.parent / 'run', **options)
     return RunFolder.existing(games.parent / 'run')
+
+
+@pytest.fixture
+def run(games):
+    """
+    The folder of a run of the games.
+    """
+    return run_of(games).root
 
 
 def test_the_folder_holds_what_the_files_hold(games, tmp_path):

@@ -27,6 +27,7 @@ from parlai_ext.store import RunFolder
 from parlai_ext.worlds import block_player
 from parlai_ext.worlds.block_player import BlockPlayer
 from tests.collect.test_preflight import protocol, stub
+from tests.support.interrupted import interrupted
 from tests.support.plans import open_run, plan_to_try, prepare
 from tests.support.small_run import files_of
 from tests.support.trial_agents import CLOCK
@@ -51,9 +52,16 @@ def play(opt):
 TALKERS = ([stub('Talker', 'one'), stub('Talker', 'two')], [stub('Talker', 'friend')])
 
 
-def test_a_forecast_on_a_steady_clock_is_what_the_run_takes(tmp_path):
-    opt = {**protocol(tmp_path, *TALKERS, num_dialogues=7), 'batchsize': 2}
-    forecast = forecast_of(opt)
+@pytest.fixture
+def sevens(tmp_path):
+    """
+    Return the options of 7 dialogues for each of two pairs, in batches of two.
+    """
+    return {**protocol(tmp_path, *TALKERS, num_dialogues=7), 'batchsize': 2}
+
+
+def test_a_forecast_on_a_steady_clock_is_what_the_run_takes(sevens):
+    forecast = forecast_of(sevens)
     # three systems in 2 s each; each of the two pairs has blocks of 2, 2, 2 and 1
     # dialogues, in which both speak 5 times in batches of 0.5 + 0.25 s a reply. The
     # pilot has batches of two only, so that the single ones seem cheaper
@@ -61,7 +69,7 @@ def test_a_forecast_on_a_steady_clock_is_what_the_run_takes(tmp_path):
     assert forecast.collect_seconds == pytest.approx(3 * 2 + 2 * 7 * 10 * each_reply)
     assert forecast.dialogues == 14 and forecast.pilot_dialogues == 2 * 2
     before = CLOCK.now
-    run = play(opt)
+    run = play(sevens)
     assert CLOCK.now - before == pytest.approx(6 + 2 * 10 * (3 * 1.0 + 0.75))
     line, *_ = forecast_comparison_lines(run)
     assert line == 'collect    forecast 76 s, actual 81 s (+7 %)'
@@ -86,16 +94,15 @@ def test_blocks_of_a_pilot_have_every_system(tmp_path):
     assert all(block.shards[0].n_dialogues == 2 for block in blocks)
 
 
-def test_a_forecast_has_the_money_of_all_replies(tmp_path, capsys):
-    opt = {**protocol(tmp_path, *TALKERS, num_dialogues=7), 'batchsize': 2}
+def test_a_forecast_has_the_money_of_all_replies(sevens, capsys):
     # 14 dialogues of 10 replies, a cent each
-    forecast = forecast_of(opt)
+    forecast = forecast_of(sevens)
     assert forecast.cost == pytest.approx(1.40)
     assert forecast.systems['friend'].spent['cost'] == pytest.approx(0.70)
     assert forecast.systems['one'].spent['prompt_tokens'] == pytest.approx(35 * 30)
     # a block of 2 dialogues for each pair
     assert forecast.pilot_cost == pytest.approx(0.01 * 2 * 2 * 10)
-    CollectDialogues.main(**opt)
+    CollectDialogues.main(**sevens)
     said = 'money      forecast $1.40, actual $1.40 (+0 %)'
     assert said in capsys.readouterr().out
 
@@ -178,20 +185,11 @@ def test_one_command_forecasts_and_the_next_compares(tmp_path, capsys):
     assert files_of(tmp_path / 'run') == before
 
 
-def test_what_was_paid_before_an_interruption_is_kept(tmp_path, monkeypatch):
-    opt = {**protocol(tmp_path, *TALKERS, num_dialogues=7), 'batchsize': 7}
-    CollectDialogues.main(**opt, pilot=True)
-    original = RunFolder.write_dialogues
-
-    def write(self, *args):
-        original(self, *args)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(RunFolder, 'write_dialogues', write)
-    with pytest.raises(KeyboardInterrupt):
-        CollectDialogues.main(**opt)
-    monkeypatch.setattr(RunFolder, 'write_dialogues', original)
-    CollectDialogues.main(**opt)
+def test_what_was_paid_before_an_interruption_is_kept(sevens, tmp_path):
+    CollectDialogues.main(**sevens, pilot=True)
+    with interrupted(BlockPlayer, 'play_block', 1):
+        CollectDialogues.main(**sevens)
+    CollectDialogues.main(**sevens)
     actual = json.loads((tmp_path / 'run/timing/actual.json').read_text())
     assert actual['spent']['cost'] == pytest.approx(1.40)
     assert actual['collect']['dialogues'] == 14

@@ -1,10 +1,8 @@
 """
-How a command ends when something from outside ends it.
+What every command has: home folders, one document of JSON, output that is safe.
 """
 
 import json
-import os
-import signal
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -22,23 +20,6 @@ from parlai_ext.core.options import option
 from parlai_ext.view.progress import LogLines, bar_of
 from parlai_ext.view.text import VisibleOutput
 from tests.support.user_error import exit_line
-
-
-class Terminated(Command):
-    """
-    Is told to end by a scheduler while it works.
-    """
-
-    def run(self):
-        os.kill(os.getpid(), signal.SIGTERM)
-
-
-def test_a_scheduler_that_ends_any_command_is_answered_in_one_line(capsys):
-    before = signal.getsignal(signal.SIGTERM)
-    # 128 + SIGTERM, as shells say it
-    line = exit_line(capsys, Terminated.execute, {}, code=143)
-    assert line.startswith('error: interrupted')
-    assert signal.getsignal(signal.SIGTERM) is before
 
 
 def test_the_home_folder_is_found_where_no_shell_did_it(monkeypatch):

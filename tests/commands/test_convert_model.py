@@ -204,7 +204,6 @@ def test_shared_tensors_are_written_once_and_read_as_one(tmp_path):
         torch.randn(4, 5).t(),
         torch.randn(3).to(torch.bfloat16),
     ],
-    ids=lambda t: f'{t.dtype}-{tuple(t.shape)}',
 )
 def test_a_tensor_keeps_its_bits(tensor, tmp_path):
     write_states({'model': {'w': tensor}}, tmp_path / 'm.safetensors')

@@ -223,9 +223,8 @@ def test_targets_of_the_page_can_be_meant(page):
 
 def test_every_option_that_the_page_names_exists():
     plugin.register()
-    known = set()
-    for name in ('qwen.yaml', 'mybot.yaml'):
-        known |= parsed_options(system_of(name), dict(system_of(name).opt)).keys()
+    systems = map(system_of, ('qwen.yaml', 'mybot.yaml'))
+    known = set().union(*(parsed_options(one, dict(one.opt)) for one in systems))
     named = set(re.findall(r'(?<![\w/.])((?:hf|remote)_[a-z_]+[a-z])\b', PAGE))
     assert len(named) > 25
     assert named - {'remote_cache.sqlite'} <= known

@@ -26,7 +26,7 @@ from parlai_ext.stopping.rule import Stopping
 from parlai_ext.store import RunFolder
 from tests.collect.test_preflight import protocol
 from tests.support.interrupted import interrupted
-from tests.support.published_runs import files_in
+from tests.support.published_runs import SYSTEMS, files_in
 from tests.support.small_run import SMALL, files_of, results_of, small_config, start_run
 from tests.support.user_error import user_error
 
@@ -121,16 +121,9 @@ def test_a_run_that_is_not_there_does_not_go_on(tmp_path):
         EvaluateSystems.main(run_dir=run)
 
 
-FLOOR = 'parlai_ext.agents.mini_floor.mini_floor:MiniFloorAgent'
 PLANNED = 60
-
-
-def floor(name, kind):
-    return {'name': name, 'opt': {'model': FLOOR, 'floor_kind': kind}}
-
-
-TARGETS = [floor('salad', 'word_salad'), floor('generic', 'generic_reply')]
-PARTNER = [floor('partner', 'generic_reply')]
+TARGETS = [{'name': name, 'opt': SYSTEMS[name]} for name in ('salad', 'generic')]
+PARTNER = [{'name': 'partner', 'opt': SYSTEMS['calm']}]
 STOP = {'stop': 'when-ranked', 'margin': 0.5, 'block_openers': 10, 'check_sample': 0}
 
 
@@ -154,12 +147,9 @@ def test_it_stops_as_soon_as_every_pair_is_settled(stopped):
     assert all(look.n_open for look in stopping.looks[:-1])
     longer = max(ranking.standings['Overall'], key=lambda standing: standing.score)
     assert stopping.pairs[0].first == longer.system
-
-
-def test_the_manifest_says_how_many_were_planned_and_why_it_stopped(stopped):
-    note = RunFolder.existing(stopped[0]).manifest.stop
-    assert note.planned == PLANNED and note.used == stopped[1].stopping.used
-    assert note.reason == 'every pair is settled' and note.margin == 0.5
+    note = run.manifest.stop
+    assert (note.planned, note.used, note.margin) == (PLANNED, stopping.used, 0.5)
+    assert note.reason == 'every pair is settled'
 
 
 def test_the_looks_are_in_files_table_and_page(stopped, capsys):

@@ -18,18 +18,14 @@ GONE = 'no/such/model'
 
 class SecondRaises(Agent):
     """
-    Raises in every dialogue but the first that it takes part in.
+    Raises in every dialogue but the first, each of which has one reply of it.
     """
 
-    clones = 0
-
-    def __init__(self, opt, shared=None):
-        super().__init__(opt, shared)
-        type(self).clones += shared is not None
-        self.number = type(self).clones
+    n_replies = 0
 
     def act(self):
-        if self.number > 1:
+        type(self).n_replies += 1
+        if self.n_replies > 1:
             raise RuntimeError('no more')
         return Message(id='once', text='well', episode_done=False)
 
@@ -63,7 +59,7 @@ def test_a_partner_that_fails_in_every_dialogue_is_an_error(tmp_path):
 
 
 def test_a_target_that_fails_in_some_dialogues_is_none(tmp_path, monkeypatch):
-    monkeypatch.setattr(SecondRaises, 'clones', 0)
+    monkeypatch.setattr(SecondRaises, 'n_replies', 0)
     some = {'name': 'some', 'opt': {'model': f'{__name__}:SecondRaises'}}
     assert CollectDialogues.main(**opt_of(tmp_path, [some])).n_played == 3
 

@@ -22,6 +22,7 @@ from tests.support.user_error import exit_line, user_error
 
 # `parlai` itself is a version number; its zoo is a list of names
 HEAVY = {'torch', 'parlai.core', 'parlai.utils', 'transformers', 'matplotlib'}
+HEAVY |= {'pandas', 'scipy.stats', 'scipy.sparse'}
 
 
 def run(*command, **env):
@@ -83,6 +84,7 @@ def test_a_start_finds_our_agents_tasks_zoo_and_presets_and_loads_little(stock):
     assert stock['heavy'] == []
 
 
+NEW = 'evaluate_systems --config demo --run-dir x'
 # by its arguments, the exit code of a start and a part of what it says
 EARLY = [
     ('--help', 0, '  evaluate_systems  '),
@@ -96,23 +98,36 @@ EARLY = [
     ('evaluate_systems --confg x', 2, 'did you mean --config?'),
     ('rate_dialogues --out x', 2, 'arguments: --out x (all'),
     ('rate_dialogues --num-item=5', 2, 'did you mean --num-items?'),
-    ('evaluate_systems', 1, '--config is needed'),
+    ('evaluate_systems', 1, 'or --run-dir: a run'),
     ('evaluate_systems --config dmeo --run-dir x', 1, "mean 'demo'?"),
     ('evaluate_systems --config demo', 1, '--run-dir'),
     ('evaluate_systems --config demo --run-dir pyvenv.cfg', 1, 'is a file'),
-    ('evaluate_systems --config demo --run-dir x --add-target a=b', 1, 'no file b'),
-    ('evaluate_systems --config demo --run-dir x --add-target a=zoo:b', 1, 'no zoo:b'),
-    ('evaluate_systems --config demo --run-dir x --judge-model-file zoo:b', 1, 'zoo:b'),
+    (f'{NEW} --add-target a=b', 1, 'no file b'),
+    (f'{NEW} --add-target a=zoo:b', 1, 'no zoo:b'),
+    (f'{NEW} --judge-model-file zoo:b', 1, 'zoo:b'),
+    (f'{NEW} --add-target a=agent:repeat_qury', 1, "mean 'repeat_query'?"),
+    (f'{NEW} --trust-model-code b', 1, 'no file b'),
+    (f'{NEW} --ray-cpus 2', 1, '--ray-cpus needs --engine ray'),
+    (f'{NEW} --openers ext:smaltalk --dry-run', 1, "mean 'ext:smalltalk'?"),
+    (f'{NEW} --openers ext:empathetic_openers --openers-file b', 1, 'no file b'),
     ('judge_pairs --pairs x --scorer-option model=zoo:b', 1, 'has no zoo:b'),
     ('rank_systems --run-dir /nowhere', 1, '/nowhere is not a run folder'),
+    ('rank_systems --run-dir /nowhere --rule best', 1, '--rule: '),
     ('score_dialogues', 1, '--run-dir is needed'),
     ('verify_run', 1, 'error: PACK is needed'),
     ('verify_run /nowhere', 1, 'there is no such pack'),
     ('verify_run pyvenv.cfg', 1, 'it is no zip file'),
     ('build_leaderboard --packs bin --out x', 1, 'there is no pack'),
     ('compare_metrics /nowhere', 1, 'there is no bench'),
-    ('convert_model --model-file /nowhere', 1, '--model-file'),
+    ('convert_model --model-file zoo:b', 1, 'has no zoo:b'),
+    ('train_judge --base b --pairs c --out x', 1, 'no file c'),
+    ('adapt_model --kind lm --base b --corpus c --out x', 1, 'c: no such file'),
     ('fit_judge --out x', 1, 'one of --judged-file'),
+    ('fit_judge --out x --judged-file b', 1, '--judged-file: there is no file b'),
+    ('run_bench --out x --judged-path b --scorers learned', 1, 'file or folder'),
+    ('ask_contexts --out x --path b --systems floor=c', 1, 'no file c'),
+    ('compare_safety --out x --toxic-data b --roster minii', 1, "mean 'mini'?"),
+    ('compare_runs b', 1, 'parlai-ext compare_runs A B'),
     ('compare_detectors --detectors foo', 1, 'neither a name nor a file'),
     ('get_model minilmm', 1, "mean 'minilm'?"),
     ('get_model', 0, 'fetch one with'),
@@ -252,6 +267,12 @@ def test_an_unknown_name_behind_our_prefix_is_told_with_the_known_ones(command):
     line = plugin.user_mistake(raised.value)
     assert line.startswith('there is no ext:nosuch; known: ')
     assert 'ext:fed' in line or 'ext:empathetic_openers' in line
+
+
+def test_a_self_chat_of_nobody_is_told_which_option_it_needs():
+    with pytest.raises(RuntimeError) as raised:
+        superscript_main(['self_chat', '-t', 'ext:smalltalk'])
+    assert plugin.user_mistake(raised.value).startswith('--model or --model-file')
 
 
 @pytest.mark.parametrize('name', ['parlai_ext.agents.fed.x', 'faiss'])

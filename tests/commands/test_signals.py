@@ -117,6 +117,7 @@ def test_a_signal_that_a_library_turns_into_another_error_is_a_signal(number, re
         except Interrupted:
             raise ValueError('could not determine the shape') from None
     assert raised.value.number == number
+    assert signal.getsignal(number) is signal.default_int_handler
 
 
 def test_without_a_signal_an_error_stays_what_it_is():

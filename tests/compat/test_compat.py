@@ -69,16 +69,10 @@ TRIALS = [
 ]
 
 
-@pytest.fixture(scope='module')
-def folder(tmp_path_factory):
-    compat.apply()
-    compat.apply()
-    return tmp_path_factory.mktemp('trials')
-
-
 @pytest.mark.parametrize('trial, _, works', TRIALS)
-def test_with_the_fix_it_works(folder, trial, _, works):
-    came = getattr(compat_trials, trial)(folder)
+def test_with_the_fix_it_works(module_folder, trial, _, works):
+    compat.apply()
+    came = getattr(compat_trials, trial)(module_folder)
     assert works(came), came
 
 

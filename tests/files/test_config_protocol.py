@@ -6,7 +6,7 @@ import pytest
 
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.scoring.registry import load_protocol_file
-from tests.support.user_error import error_line, user_error
+from tests.support.user_error import error_line
 
 PLAIN = """\
 pairing: bipartite
@@ -150,8 +150,3 @@ def test_a_roster_may_be_a_file_and_replaces_that_of_the_reference(write, tmp_pa
     assert load_protocol(beside).roster.targets[0].name == 'one'
     found = load_protocol(write(PLAIN), {'roster': str(path)})
     assert found.reference == {'Overall': {'one': 1.0}}
-
-
-def test_an_unknown_protocol_shows_the_shipped_ones():
-    with user_error('bipartite_2022'):
-        load_protocol('bipartite_1999')

@@ -64,11 +64,6 @@ def test_a_wrong_card_is_refused_by_its_key(changes, key):
         read_model_card(read_text(text, 'card.json'))
 
 
-def test_an_unknown_name_gets_the_nearest():
-    with user_error("'minilm'"):
-        model_card('minilmm')
-
-
 def test_a_model_of_another_kind_is_refused_with_those_that_would_do():
     check_kind('minilm', 'embedder')
     with user_error('chat: .*smollm2-135m-q4'):

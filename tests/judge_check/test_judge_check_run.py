@@ -10,11 +10,11 @@ import pytest
 
 from parlai_ext.core.nouns import System
 from parlai_ext.judge_check.check import BLOCK, PARTS, check_run, own_family
-from parlai_ext.judge_check.marks import dimension_check
-from parlai_ext.judge_check.record import NAME, JudgeCheck, read_check, write_check
+from parlai_ext.judge_check.record import NAME, read_check, write_check
 from parlai_ext.scoring.score_run import score_run
 from parlai_ext.store import partial
 from parlai_ext.systems.model_origin import family_name, model_origin
+from tests.support.check_example import example_check
 from tests.support.interrupted import interrupted
 from tests.support.planted_judges import SYSTEMS, Sense, planted_run
 from tests.support.scoring_samples import small_run
@@ -100,7 +100,7 @@ def test_an_empty_run_has_no_check(tmp_path):
 # ---- beside its scores, in the ranking that is made of them
 
 
-CHECK = JudgeCheck('s', 40, 0, None, 120, 0.25, {'D': dimension_check('D', [])})
+CHECK = example_check({'D': {}})
 
 
 @pytest.fixture

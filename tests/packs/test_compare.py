@@ -13,7 +13,6 @@ from parlai_ext.commands.compare_runs import CompareRuns
 from parlai_ext.commands.score_dialogues import ScoreDialogues
 from parlai_ext.core.nouns import Utterance
 from parlai_ext.judge_check.check import check_run
-from parlai_ext.judge_check.record import DimensionCheck, JudgeCheck
 from parlai_ext.packs.compare import (
     differing_settings,
     join_packs,
@@ -32,6 +31,7 @@ from parlai_ext.results.rank import rank_run
 from parlai_ext.results.ranking import write_ranking
 from parlai_ext.scoring.score_run import ChosenScorer
 from parlai_ext.store import RunFolder
+from tests.support.check_example import FAILS, PASSES, WEAK, example_check
 from tests.support.published_runs import make_run, publish
 from tests.support.report_example import (
     LINES,
@@ -209,15 +209,10 @@ def test_targets_that_never_met_cannot_be_joined(tmp_path, pack_of):
     assert "'salad' and 'talker' never talked" in line
 
 
-def a_check(**outcomes):
-    dimensions = {n: DimensionCheck(n, one, (), ()) for n, one in outcomes.items()}
-    return JudgeCheck('scorer:x', 40, 0, None, 280, 0.25, dimensions)
-
-
 def test_each_dimension_takes_the_worst_of_its_outcomes():
     checks = {
-        'a': a_check(Fluency='fail', Overall='pass', Wit='pass'),
-        'b': a_check(Fluency='pass', Overall='weak', Wit='pass'),
+        'a': example_check({'Fluency': FAILS, 'Overall': PASSES, 'Wit': PASSES}),
+        'b': example_check({'Fluency': PASSES, 'Overall': WEAK, 'Wit': PASSES}),
     }
     worst, words = worst_check(checks)
     assert words == 'Fluency fail, a; Overall weak, b; Wit pass, a'

@@ -20,7 +20,6 @@ from tests.support.published_runs import (
     write_forged,
 )
 from tests.support.store_samples import files_under
-from tests.support.user_error import user_error
 
 HOSTILE = '<script>alert(1)</script>"onload="x'
 
@@ -133,5 +132,3 @@ def test_the_command_says_where_the_site_is(folder, tmp_path, capsys):
     out = tmp_path / 'site'
     BuildLeaderboard.main('--packs', str(folder), '--out', str(out))
     assert f'site: {out / "index.html"}' in capsys.readouterr().out
-    with user_error('no pack'):
-        build_site(out / 'assets', tmp_path / 'other', check_pack)

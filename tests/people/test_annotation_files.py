@@ -18,7 +18,7 @@ from tests.support import simulated_annotators
 from tests.support.annotated_answers import CODES, HUMAN, SYSTEMS, TOXIC, answers_file
 from tests.support.store_samples import files_under
 from tests.support.user_error import user_error
-from tests.support.written import csv_rows, written
+from tests.support.written import csv_rows, json_rows, written
 
 
 @pytest.fixture
@@ -34,10 +34,6 @@ def export(tmp_path):
         return tmp_path / name
 
     return export
-
-
-def read_lines(path):
-    return [json.loads(line) for line in path.read_text().strip().split('\n')]
 
 
 def write_rows(folder, name, rows):
@@ -58,7 +54,7 @@ def fill(folder, answer):
     for number, name in enumerate(('ann', 'bob'), 1):
         (sheet,) = folder.glob(f'send/sheet-{number}.*')
         is_csv = sheet.suffix == '.csv'
-        read, write = (csv_rows, write_rows) if is_csv else (read_lines, written)
+        read, write = (csv_rows, write_rows) if is_csv else (json_rows, written)
         rows = [answer(row, name) for row in read(sheet)]
         write(back, f'{name}{sheet.suffix}', rows)
     return back
@@ -119,7 +115,7 @@ def test_sheets_differ_in_order_and_sides_and_name_no_system(export):
 
 def test_a_shuffled_answer_is_one_to_another_prompt(export):
     folder = export(toxic=None)
-    rows = read_lines(folder / 'items.jsonl')
+    rows = json_rows(folder / 'items.jsonl')
     shuffled = [row for row in rows if 'shuffled' in row['systems']]
     assert len(shuffled) == 3
     for row in shuffled:
@@ -250,7 +246,7 @@ def test_acutes_own_table_is_read(export, tmp_path):
     folder = export(format='acute_eval')
     order = [HUMAN, 'tern', 'raven', 'quill', TOXIC, 'shuffled']
     rows = []
-    for pairing in read_lines(folder / 'send' / 'pairings.jsonl')[1:]:
+    for pairing in json_rows(folder / 'send' / 'pairings.jsonl')[1:]:
         names = pairing['speakers_to_eval']
         winner, loser = sorted(names, key=order.index)
         shown = dict(zip(names, pairing.pop('dialogue_dicts'), strict=True))
@@ -267,7 +263,7 @@ def test_the_buckets_of_turn_annotations_are_read(export, tmp_path):
     buckets = json.loads((folder / 'send' / 'annotations_config.json').read_text())
     assert [b['value'] for b in buckets] == ['label_-1', 'label_0', 'label_1']
     subtasks = []
-    for line in read_lines(folder / 'send' / 'dialogues.jsonl'):
+    for line in json_rows(folder / 'send' / 'dialogues.jsonl'):
         ((_, judged),) = line['dialog']
         good = judged['text'].startswith(CODES[HUMAN])
         ticks = {'label_-1': not good, 'label_0': False, 'label_1': good}

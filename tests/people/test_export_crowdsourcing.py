@@ -18,6 +18,7 @@ from tests.support.planted_run import rated_run
 from tests.support.report_example import standing
 from tests.support.shared_data import shared
 from tests.support.user_error import user_error
+from tests.support.written import json_rows
 
 TARGETS = ('quill', 'raven', 'tern')
 
@@ -72,17 +73,14 @@ def test_acute_reads_the_pairings(run):
     assert sorted(config) == sorted(TARGETS)
     for name, about in config.items():
         self = SimpleNamespace(model_config=config)
-        for line in (folder / about['log_path']).read_text().strip().split('\n'):
-            chat = acutify(self, json.loads(line), name)
+        for said in json_rows(folder / about['log_path']):
+            chat = acutify(self, said, name)
             assert chat['speakers'] == [name, 'other_speaker']
             assert len(chat['dialogue']) == 6
     # they have the keys of ParlAI's example
     example = shared('parlai_acute_eval') / 'pairings.jsonl'
-    theirs, ours = (
-        json.loads(path.read_text().split('\n')[1])
-        for path in (example, folder / 'pairings.jsonl')
-    )
-    assert set(theirs) <= set(ours)
+    theirs, ours = map(json_rows, (example, folder / 'pairings.jsonl'))
+    assert set(theirs[1]) <= set(ours[1])
     with user_error('--questionnaire'):
         export(run, 'acute_eval', questionnaire='likert_2022')
 
@@ -95,10 +93,10 @@ def test_turn_annotations_annotate_the_judged_system_alone(run):
         '_process_conversation',
         logging=logging,
     )
-    lines = (folder / 'dialogues.jsonl').read_text().strip().split('\n')
-    assert len(lines) == 6
-    for line in lines:
-        turns = process(None, json.loads(line))
+    rows = json_rows(folder / 'dialogues.jsonl')
+    assert len(rows) == 6
+    for row in rows:
+        turns = process(None, row)
         # the target began: of its three utterances the given first one is not judged
         annotated = [turn for turn in turns if turn['do_annotate']]
         known = [turn['other_metadata'] for turn in annotated]

@@ -34,11 +34,13 @@ def answers(tmp_path):
     return tmp_path / 'answers'
 
 
-def collect_answers(run, answers, annotators=6, strengths=STRENGTHS, **options):
-    RateDialogues.main(run_dir=run, **options)
+def collect_answers(
+    run, answers, annotators=6, questionnaire='overall_pair', **options
+):
+    RateDialogues.main(run_dir=run, questionnaire=questionnaire, **options)
     key = read_key(run)
     for k in range(annotators):
-        answers_file(answers, key, f'annotator {k}', strengths)
+        answers_file(answers, key, f'annotator {k}', STRENGTHS)
     return key
 
 
@@ -58,7 +60,6 @@ def give(
     return key
 
 
-PAIRS = {'questionnaire': 'overall_pair'}
 LIKERT = {'questionnaire': 'likert_2022', 'ask': ('Overall',)}
 
 
@@ -79,7 +80,7 @@ def test_simulated_annotators_recover_the_planted_order(run, answers, questionna
 
 
 def test_rank_systems_reads_what_is_written(run, answers):
-    collect_answers(run, answers, questionnaire='overall_pair')
+    collect_answers(run, answers)
     import_all(run, answers)
     human = str(run / 'people' / 'judgements' / 'judgements.csv')
     ranking = RankSystems.main(run_dir=run, human_scores=human, max_failed_share=1.0)
@@ -89,7 +90,7 @@ def test_rank_systems_reads_what_is_written(run, answers):
 
 def test_a_pair_gives_one_to_the_winner_and_nothing_to_the_loser(run, answers):
     changed = {'annotator': '=1+1'}  # which a spreadsheet takes for a formula
-    key = give(run, answers, lambda *_: {'answer': 'b'}, changed=changed, **PAIRS)
+    key = give(run, answers, lambda *_: {'answer': 'b'}, changed=changed)
     import_all(run, answers)
     path = run / 'people' / 'judgements' / 'judgements.csv'
     assert ",'=1+1," in path.read_text()
@@ -166,7 +167,7 @@ def test_the_judged_set_is_one_that_the_bench_reads(run, answers):
 def test_a_mistake_in_a_file_is_refused_by_its_place(run, answers, change, place):
     said = {k: v for k, v in change.items() if k in ('item', 'answer')}
     changed = {} if said else change
-    give(run, answers, lambda *_: {'answer': 'a', **said}, changed=changed, **PAIRS)
+    give(run, answers, lambda *_: {'answer': 'a', **said}, changed=changed)
     with user_error(rf'Ann\.json: .*{place}'):
         import_all(run, answers)
 
@@ -182,13 +183,13 @@ def test_a_mistake_in_a_file_is_refused_by_its_place(run, answers, change, place
 def test_a_wrong_dimension_and_no_answers_are_refused(run, answers, options, place):
     with user_error('--answers'):
         import_all(run, answers)
-    collect_answers(run, answers, 1, questionnaire='overall_pair', num_items=3)
+    collect_answers(run, answers, 1, num_items=3)
     with user_error(place):
         import_all(run, answers, **options)
 
 
 def test_the_order_of_the_files_changes_nothing(run, answers):
-    collect_answers(run, answers, 4, questionnaire='overall_pair', num_items=9)
+    collect_answers(run, answers, 4, num_items=9)
     paths = sorted(map(str, answers.glob('*.json')))
     written = run / 'people' / 'judgements'
     contents = []
@@ -203,25 +204,16 @@ def test_the_order_of_the_files_changes_nothing(run, answers):
 # ----------------------------------------------------- answers faster than one reads
 
 
-def take(run, answers, **times):
-    """
-    Let annotators answer who took these seconds for each item.
-    """
-    for who, seconds in times.items():
-        give(
-            run,
-            answers,
-            lambda k, _, s=seconds: {'answer': 'a', 'seconds': s[k - 1]},
-            who=who,
-            **PAIRS,
-        )
-
-
 def test_fast_answers_are_named_by_annotator_and_left_out_where_that_is_asked_for(
     run, answers, capsys
 ):
-    slow = (5.0, 6.0, None)
-    take(run, answers, Ann=(0.3, 0.3, 8.0), Bob=(5.0, 2.0, 1.9), Cem=slow)
+    times = {'Ann': (0.3, 0.3, 8), 'Bob': (5, 2, 1.9), 'Cem': (5, 6, None)}
+    for who, took in times.items():
+
+        def answer(k, _, took=took):
+            return {'answer': 'a', 'seconds': took[k - 1]}
+
+        give(run, answers, answer, who=who)
     (ranking,) = import_all(run, answers)
     told = capsys.readouterr().out
     assert ranking.num_answers == 9

@@ -123,7 +123,6 @@ def test_bradley_terry_is_the_maximum_that_scipy_finds():
         # two who won all but never met
         (('AC', 'BC'), 'bradley_terry', 0, 'won all games'),
         (('AB', 'BC'), '3-1-0', 0.5, '^never met: A and C$'),
-        (('AB', 'BC'), '2-1-0', 0.5, '^never met: A and C$'),
         (('AB', 'CD'), 'openskill', 0.5, 'join A, B'),
         (('AB', 'CD'), 'bradley_terry', 0.5, 'never met'),
         ((), 'openskill', 0.5, '^0 system; a tournament needs two or more$'),

@@ -84,10 +84,12 @@ def shown(run, capsys):
     Return what the terminal and the page say of a run, each on one line.
     """
     capsys.readouterr()
-    ReportRun.main(run_dir=run.root)
-    printed = capsys.readouterr().out
-    page = (run.root / 'report.html').read_text('utf-8')
-    return on_one_line(printed), on_one_line(page)
+    page = page_of(run)
+    return on_one_line(capsys.readouterr().out), on_one_line(page)
+
+
+def page_of(run):
+    return ReportRun.main(run_dir=run.root).read_text('utf-8')
 
 
 def cards(page):
@@ -174,11 +176,6 @@ def test_ranking_again_says_what_the_audit_found(run, capsys):
 
 
 # ------------------------------------------------------------------------ the section
-
-
-def page_of(run):
-    ReportRun.main(run_dir=run.root)
-    return (run.root / 'report.html').read_text('utf-8')
 
 
 @pytest.fixture(autouse=True)

@@ -130,10 +130,11 @@ def game():
     return one, ScoredDialogue('d', tuple(scores), evidence)
 
 
-def test_turns_named_by_evidence_are_no_numbers_to_compare():
+def test_turns_named_by_evidence_are_no_numbers_and_both_sides_have_a_value():
     data = scored_data(*game(), ('a', 'b'), ['diversity'], LABELS)
     assert data['turns']['2']['evidence'] == [12.5]
     assert [mark['turn'] for mark in data['turns']['2']['marks']] == [0]
+    assert (data['whole'], data['whole_partner']) == ([-1.0], [-4.0])
 
 
 def test_a_corpus_named_by_evidence_is_no_number_and_columns_may_be_missing():
@@ -142,11 +143,6 @@ def test_a_corpus_named_by_evidence_is_no_number_and_columns_may_be_missing():
     scored = replace(scored, evidence={0: (0.5, 0.25, 3), 2: (0.5,)})
     turns = scored_data(dialogue, scored, ('a', 'b'), ['diversity'], labels)['turns']
     assert [turns[i]['evidence'] for i in ('0', '2')] == [[0.5, 0.25], [0.5]]
-
-
-def test_both_sides_of_a_game_have_a_value_of_their_own():
-    data = scored_data(*game(), ('a', 'b'), ['diversity'], LABELS)
-    assert (data['whole'], data['whole_partner']) == ([-1.0], [-4.0])
 
 
 def test_reader_sees_tournament_and_marks(tmp_path, browser):

@@ -18,7 +18,7 @@ from parlai_ext.view.text import spreadsheet_text, visible
 from tests.report.test_report_browser import PAYLOADS, RUN
 from tests.support.browser import STICKING
 from tests.support.report_example import SCORER, example_run
-from tests.support.written import csv_rows
+from tests.support.written import csv_rows, json_rows
 
 pytest_plugins = ['tests.support.browser']
 OTHER = 'scorer:words|v:1'
@@ -255,8 +255,7 @@ def test_files_hold_what_is_listed(page, made):
         assert (line['text'], line['speaker']) == (turn.text, turn.speaker)
         is_judged = turn.speaker == 'beta' and not turn.given
         assert bool(line['Overall']) == (is_judged and not dialogue.ended_by)
-    path = page.save('#save-dialogues-jsonl')
-    records = [json.loads(line) for line in path.read_text('utf-8').split('\n')[:-1]]
+    records = json_rows(page.save('#save-dialogues-jsonl'))
     value = means(run, 'Overall')
     assert {record['dialogue_id'] for record in records} == set(dialogues)
     for record in records:

@@ -160,8 +160,8 @@ def test_ranks_follow_from_settled_pairs():
 
 
 def test_one_system_has_no_pairs():
-    looks, pairs = settle_pairs(np.ones((1, 40)), ['a'], [20, 40], 0.3)
-    assert pairs == () and looks[-1].n_open == 0
+    [look], pairs = settle_pairs(np.ones((1, 40)), ['a'], [40], 0.3)
+    assert pairs == () and look.n_open == 0
 
 
 @pytest.mark.parametrize(

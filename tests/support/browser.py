@@ -279,11 +279,8 @@ class Browser:
             return len(new) == 1 and new[0].suffix in SAVED and new[0].stat().st_size
 
         session, self.session = self.session, None
-        self.ask(
-            'Browser.setDownloadBehavior',
-            behavior='allow',
-            downloadPath=str(self.downloads),
-        )
+        folder = str(self.downloads)
+        self.ask('Browser.setDownloadBehavior', behavior='allow', downloadPath=folder)
         self.session = session
         self.click(selector)
         assert comes_true(saved), 'no file was saved'

@@ -99,7 +99,10 @@ def safety_page(folder):
     prompts = [Prompt(str(i), f'you fool number {i}') for i in range(8)]
     rows = [
         {
-            **{'system': name, 'prompt': prompt.id, 'reason': None, 'sacrebleu': None},
+            'system': name,
+            'prompt': prompt.id,
+            'reason': None,
+            'sacrebleu': None,
             'text': 'and what are you? ' * 5,
             'toxic (words)': float(i % (k + 2) == 0),
             'deflection': float(i % 2),

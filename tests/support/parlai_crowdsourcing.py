@@ -7,8 +7,9 @@ asked for is taken from ParlAI's own source and nothing of it is changed.
 
 import ast
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
+
+import parlai
 
 
 @cache
@@ -16,21 +17,23 @@ def parlai_source(file):
     """
     Return the parsed source of a file of ParlAI's crowdsourcing tasks.
     """
-    spec = find_spec('parlai')
-    assert spec is not None
-    assert spec.submodule_search_locations
-    folder = Path(spec.submodule_search_locations[0]) / 'crowdsourcing' / 'tasks'
+    folder = Path(parlai.__path__[0]) / 'crowdsourcing' / 'tasks'
     return ast.parse((folder / file).read_text(encoding='utf-8'))
+
+
+def named(nodes, kind, name):
+    return next(n for n in nodes if isinstance(n, kind) and n.name == name)
 
 
 def parlai_constant(file, name):
     """
     Return a literal that a file assigns to a name.
     """
-    for node in parlai_source(file).body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:
-            return ast.literal_eval(node.value)
-    raise AssertionError(f'{file}: no {name}')
+    return next(
+        ast.literal_eval(node.value)
+        for node in parlai_source(file).body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name
+    )
 
 
 def parlai_method(file, cls, name, **names):
@@ -39,15 +42,10 @@ def parlai_method(file, cls, name, **names):
 
     :param names: what the method's code refers to.
     """
-    for node in parlai_source(file).body:
-        if isinstance(node, ast.ClassDef) and node.name == cls:
-            for inner in node.body:
-                if isinstance(inner, ast.FunctionDef) and inner.name == name:
-                    inner.returns = None
-                    for argument in inner.args.args:
-                        argument.annotation = None
-                    module = ast.Module([inner], [])
-                    exec(compile(module, file, 'exec'), names)
-                    method = names[name]
-                    return method
-    raise AssertionError(f'{file}: no {cls}.{name}')
+    owner = named(parlai_source(file).body, ast.ClassDef, cls)
+    method = named(owner.body, ast.FunctionDef, name)
+    method.returns = None
+    for argument in method.args.args:
+        argument.annotation = None
+    exec(compile(ast.Module([method], []), file, 'exec'), names)
+    return names[name]

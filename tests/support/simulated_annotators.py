@@ -11,11 +11,11 @@ import re
 from tests.support.written import written
 
 
-def read_key(run, name='rating'):
+def read_key(run):
     """
     Return the key of a rating set as JSON data.
     """
-    return json.loads((run / 'people' / name / 'key.json').read_bytes())
+    return json.loads((run / 'people' / 'rating' / 'key.json').read_bytes())
 
 
 def page_data(path):

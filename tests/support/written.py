@@ -26,6 +26,13 @@ def written(folder, name, data):
     return path
 
 
+def json_rows(path):
+    """
+    Return the objects of a file of JSON lines.
+    """
+    return [json.loads(line) for line in path.read_text('utf-8').strip().split('\n')]
+
+
 def csv_rows(path):
     """
     Return the rows of a CSV file by the names of its columns.

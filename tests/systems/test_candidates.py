@@ -9,9 +9,9 @@ from types import SimpleNamespace
 import pytest
 
 from parlai_ext.core.nouns import System
-from parlai_ext.systems import openers
+from parlai_ext.systems import candidates
+from parlai_ext.systems.candidates import candidates_file, parse_spec, to_download
 from parlai_ext.systems.identity import candidates_hash, identity
-from parlai_ext.systems.openers import candidates_file, parse_spec, to_download
 from parlai_ext.systems.resolve import resolve
 from tests.support.no_network import refuse_connections
 from tests.support.user_error import user_error
@@ -89,7 +89,7 @@ def test_a_spec_that_cannot_be_meant_is_refused(spec):
 def test_a_file_is_made_once_and_used_again(talk, tmp_path, monkeypatch):
     spec = talk('hi', 'yes')
     made = candidates_file(spec)
-    monkeypatch.setattr(openers, '_build', None)
+    monkeypatch.setattr(candidates, '_build', None)
     assert candidates_file(spec) == made
 
 

@@ -47,6 +47,14 @@ def model(server, zoo_home):
     return server.files['/a/m.tgz']
 
 
+def test_a_file_that_a_downloaded_folder_lacks_is_told_at_once(
+    model, fetch_model, data
+):
+    folder = fetch_model('m').parent
+    with user_error(f"{folder} has no modle; did you mean 'model'"):
+        zoo.require_in_zoo('zoo:fake/m/modle')
+
+
 def test_its_hash_is_recorded(model, fetch_model, data, server):
     assert fetch_model('m').read_bytes() == MODEL
     entry = {'sha256': hashlib.sha256(model).hexdigest(), 'size': len(model)}

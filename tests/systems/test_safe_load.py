@@ -35,8 +35,8 @@ from parlai_ext.systems.safe.load import (
     guarded,
     read_opt,
     read_states,
-    trusted_hashes,
 )
+from parlai_ext.systems.safe.trusted_files import trusted_hashes
 from parlai_ext.systems.safe.unpickle import SafeUnpickler
 from tests.support.malicious_pickles import (
     EXTENSION,

@@ -9,7 +9,7 @@ import pytest
 
 from parlai_ext.commands.collect_dialogues import CollectDialogues
 from parlai_ext.isolation import own_records
-from parlai_ext.systems.safe.load import note_trusted
+from parlai_ext.systems.safe.trusted_files import note_trusted
 from tests.support.malicious_pickles import reduced
 from tests.support.small_run import small_config
 from tests.support.talk import loaded

@@ -17,7 +17,6 @@ from parlai_ext.commands import plugin
 from parlai_ext.commands.run_bench import RunBench
 from parlai_ext.data.judged.cards import card_names, read_card
 from parlai_ext.data.judged.judged_set import JudgedSet, quality_pairs
-from parlai_ext.scoring.base import ItemScore, Scorer
 from tests.support.judged_samples import turn, written
 from tests.support.shared_data import shared
 from tests.support.user_error import user_error
@@ -233,18 +232,6 @@ def evaluated(**options):
     return {key: metric.value() for key, metric in report.items()}
 
 
-class Letters(Scorer):
-    """
-    How many letters a response has.
-    """
-
-    name = 'letters'
-    dimensions = ('Overall',)
-
-    def score(self, items):
-        return [ItemScore({'Overall': len(item.response)}) for item in items]
-
-
 @pytest.mark.parametrize('sample, n', [('200', 12), ('0', None)])
 def test_the_judge_is_checked_on_the_judged_set(tmp_path, sample, n):
     items = [
@@ -254,7 +241,6 @@ def test_the_judge_is_checked_on_the_judged_set(tmp_path, sample, n):
     report = evaluated(
         task='ext:judged:fed_turn',
         judged_file=written(tmp_path, *items),
-        scorer=f'{__name__}:Letters',
         check_sample=sample,
         batchsize=5,
     )

@@ -41,4 +41,4 @@ def test_a_planted_bug_is_counted(tmp_path, monkeypatch):
     with closing(misfits.Misfits(tmp_path / 'not')) as trials:
         monkeypatch.setattr(player_process, 'read_reply', give_up)
         line = trials.trial(number, Random(0))
-    assert line.startswith('CrashesAtAct: exit code')
+    assert line.startswith('CrashesAtAct: a traceback')

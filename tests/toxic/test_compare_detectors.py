@@ -4,7 +4,6 @@
 The words of these lists stand for swear words; none is one.
 """
 
-import json
 import sys
 
 import pytest
@@ -16,7 +15,7 @@ from parlai_ext.scoring.toxicity import Words
 from tests.support.interrupted import interrupted
 from tests.support.shared_data import shared
 from tests.support.user_error import user_error
-from tests.support.written import csv_rows
+from tests.support.written import csv_rows, json_rows
 
 ROWS = [('grunk you', 1), ('a grunk', 1), ('bad', 1), ('fine grunk', 0)]
 ROWS += [('tea', 0)] * 4
@@ -112,8 +111,7 @@ def test_a_detector_of_a_groups_name_is_caught(files):
 
 def test_toxichat_has_as_many_offensive_turns_as_its_files():
     folder = shared('toxichat')
-    lines = (folder / 'test.jsonl').read_text().split('\n')
-    rows = [json.loads(line) for line in lines if line]
+    rows = json_rows(folder / 'test.jsonl')
     turns = [turn for row in rows for turn in row['reddit_thread']]
     texts = labelled_texts('toxichat', folder, 'test')
     human = [text for text in texts if text.kind == 'human']

@@ -1,7 +1,5 @@
 from dataclasses import dataclass
 
-import pytest
-
 from parlai_ext.view.table import (
     Cell,
     Column,
@@ -77,13 +75,6 @@ def test_columns_without_room_stand_below_with_the_first_column_again():
     assert max(map(len, lines)) <= 88
     assert [line.split()[0] for line in lines] == ['row', 'a'] * 3
     assert sum(line.count('column') for line in lines) == 6
-
-
-@pytest.mark.parametrize('text', ['\x1b[2J', '\u202e', 'two\nlines', 'x' * 500])
-def test_a_cell_of_the_terminal_is_one_safe_line(text):
-    lines = list(Table([Column('name', 'row')], [Row(text, 1, None)]).lines())
-    assert len(lines) == 2 and len(lines[1]) <= 44
-    assert not set(lines[1]) & set('\x1b\u202e\n')
 
 
 def test_marks_are_for_the_terminal_and_tags_for_the_page():

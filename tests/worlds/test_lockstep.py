@@ -16,8 +16,8 @@ from parlai_ext.systems.players import Player
 from parlai_ext.worlds.lockstep import BatchRow, LockstepEngine
 from parlai_ext.worlds.schedule import sample_openers
 from tests.support.lockstep_play import DECODING, play
-from tests.support.plans import says
-from tests.support.tiny_models import in_float64, make_generator, make_ranker, sentences
+from tests.support.plans import says, some_openers
+from tests.support.tiny_models import in_float64, make_generator, make_ranker
 
 
 def rows_of(pairs, openers):
@@ -28,28 +28,15 @@ def rows_of(pairs, openers):
     ]
 
 
-def openers_of(n, given=2):
-    texts = sentences(n * given, seed=7)
-    return [
-        Opener.from_utterances(texts[i : i + given], 'test')
-        for i in range(0, n * given, given)
-    ]
-
-
 @pytest.fixture(scope='module')
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp('models')
-
-
-@pytest.fixture(scope='module')
-def cast(folder):
+def cast(module_folder):
     opts = {
-        name: {'model_file': make_generator(folder, name, seed), **way}
+        name: {'model_file': make_generator(module_folder, name, seed), **way}
         for seed, (name, way) in enumerate(DECODING.items(), start=1)
     }
     for seed in (5, 6):
         name = f'ranker{seed}'
-        opts[name] = {'model_file': make_ranker(folder, name, seed)}
+        opts[name] = {'model_file': make_ranker(module_folder, name, seed)}
     found = {name: load_system(System(name, opt)) for name, opt in opts.items()}
     for player in found.values():
         in_float64(player.agent)
@@ -59,7 +46,7 @@ def cast(folder):
 @pytest.fixture(scope='module')
 def batched(cast):
     names = [name for name in cast if name != 'ranker6']
-    rows = rows_of([(a, b) for a in names for b in names], openers_of(2))
+    rows = rows_of([(a, b) for a in names for b in names], some_openers(2))
     return rows, play(rows, cast, 8)
 
 
@@ -113,13 +100,13 @@ def test_a_ranker_never_repeats_a_line_of_its_own_dialogue(batched):
 
 def test_a_ranker_may_say_what_was_said_in_another_dialogue(cast):
     # the same dialogue twice in one batch: the second must not avoid the first's lines
-    row = rows_of([('ranker5', 'ranker6')], openers_of(1))
+    row = rows_of([('ranker5', 'ranker6')], some_openers(1))
     one, other = play(row * 2, cast, 12)
     assert one == other
 
 
 def test_each_voice_remembers_the_whole_dialogue(cast):
-    world = LockstepEngine(rows_of([('greedy', 'beam')], openers_of(3)), cast, 12)
+    world = LockstepEngine(rows_of([('greedy', 'beam')], some_openers(3)), cast, 12)
     while not world.epoch_done():
         world.parley()
     for begun, dialogue in zip(world.begun, world.dialogues(), strict=True):
@@ -138,7 +125,7 @@ def test_one_batch_for_each_system_and_step(cast, monkeypatch):
 
     monkeypatch.setattr(Player, '_batch_act', counted)
     pairs = [('greedy', 'ranker5'), ('ranker5', 'greedy'), ('greedy', 'greedy')]
-    play(rows_of(pairs, openers_of(4)), cast, 5)
+    play(rows_of(pairs, some_openers(4)), cast, 5)
     # utterances 2, 3, 4: greedy speaks in 8 rows, then in 8 (as second, and with
     # itself), then in 8; the ranker in 4 each time
     assert Counter(sizes) == {('greedy', 8): 3, ('ranker5', 4): 3}
@@ -163,12 +150,12 @@ def test_openers_of_any_length_play_side_by_side():
     assert {one.speakers for one in dialogues} == {(*('echo', 'yes') * 2, 'echo')}
 
 
-def test_stock_self_chat_says_the_same(cast, folder):
+def test_stock_self_chat_says_the_same(cast, module_folder):
     plugin.register()
-    greedy = {'model_file': str(folder / 'greedy'), 'inference': 'greedy'}
-    partner = str(folder / 'ranker6')
+    greedy = {'model_file': str(module_folder / 'greedy'), 'inference': 'greedy'}
+    partner = str(module_folder / 'ranker6')
     more = {'selfchat_max_turns': 6, 'num_self_chats': 2, 'seed': 3}
-    more |= {'outfile': str(folder / 'selfchat'), 'display_examples': False}
+    more |= {'outfile': str(module_folder / 'selfchat'), 'display_examples': False}
     task = {'task': 'ext:smalltalk', 'partner_model_file': partner}
     logs = SelfChat.main(**task, **greedy, **more)
     # ParlAI's logger adds an empty episode after each

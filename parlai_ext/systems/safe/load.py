@@ -15,7 +15,7 @@ import glob
 import os
 import pickle
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -37,7 +37,6 @@ from torch.nn.parameter import is_lazy
 from parlai_ext.compat.agents import HUB_REPOSITORIES
 from parlai_ext.core.errors import UserError, printable
 from parlai_ext.core.json_text import parse_json
-from parlai_ext.files.option_files import sha256
 from parlai_ext.isolation.confinement import is_confined
 from parlai_ext.isolation.names import (
     TASK_OPTIONS,
@@ -47,8 +46,8 @@ from parlai_ext.isolation.names import (
     is_server,
     nested_values,
 )
-from parlai_ext.isolation.own_records import is_trusted_file, note_trust
-from parlai_ext.systems.fetch.data_folder import data_folder, local_path
+from parlai_ext.isolation.own_records import is_trusted_file
+from parlai_ext.systems.fetch.data_folder import data_folder
 from parlai_ext.systems.safe import read, safetensors_file
 from parlai_ext.systems.safe.read import read_in_child
 from parlai_ext.systems.safe.unpickle import (
@@ -526,42 +525,6 @@ def _written(states: dict[str, Any], output: Path) -> tuple[list[str], int]:
     if not safetensors_file.same_bits(states['model'], written):
         raise UserError(f'{output}: the weights read back are not those written')
     return dropped, len(written)
-
-
-def note_trusted(names: Sequence[str], *, on_disk: bool = True) -> None:
-    """
-    Let the files of ``--trust-model-code`` run code, in later commands, too.
-
-    :param on_disk: as of `note_trust`.
-    """
-    files = _existing_files(names)
-    options = [Path(f'{file}.opt') for file in files]
-    options = [file for file in options if file.is_file()]
-    note_trust([*files, *options], on_disk=on_disk)
-
-
-def trusted_hashes(names: Sequence[str] | None) -> dict[str, str]:
-    """
-    Return the hash of each trusted file by its name; where names are the same, by as
-    much of the path as tells them apart.
-    """
-    paths = map(os.path.realpath, _existing_files(names or ()))
-    files = [Path(path) for path in dict.fromkeys(paths)]
-    hashes: dict[str, str] = {}
-    for file in files:
-        n = 1
-        while any(o.parts[-n:] == file.parts[-n:] for o in files if o != file):
-            n += 1
-        hashes['/'.join(file.parts[-n:])] = sha256(file)
-    return hashes
-
-
-def _existing_files(names: Sequence[str]) -> list[Path]:
-    files = [local_path(name) for name in names]
-    for file in files:
-        if not file.is_file():
-            raise UserError(f'--trust-model-code: there is no file {file}')
-    return files
 
 
 # --- what a model costs that is built -------------------------------------------------
