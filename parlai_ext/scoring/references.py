@@ -22,9 +22,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-import nltk.data  # type: ignore[import-untyped]
 import numpy as np
-from nltk.tokenize import NLTKWordTokenizer  # type: ignore[import-untyped]
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
@@ -112,6 +110,16 @@ def response_pairs(item: ScoringItem) -> list[Pair]:
     if not response.strip():
         return []
     return [(response, text) for text in item.references if text.strip()]
+
+
+@cache
+def treebank() -> Any:
+    """
+    Return nltk's tokenizer of words, which is imported when a text is scored.
+    """
+    from nltk.tokenize import NLTKWordTokenizer  # type: ignore[import-untyped]
+
+    return NLTKWordTokenizer()
 
 
 def metric_library(scorer: str, module: str, package: str) -> Any:
@@ -276,7 +284,6 @@ def _has_words(text: str) -> bool:
 # nltk.downloader wordnet`, has it. `wordnet: none` leaves the synonyms out, which makes
 # another metric with another signature.
 
-TREEBANK = NLTKWordTokenizer()
 NONE = 'none'
 INSTALLED: tuple[str, ...] = ('/usr/share/wordnet', '/opt/homebrew/opt/wordnet/dict')
 PARTS = ('adj', 'adv', 'noun', 'verb')
@@ -343,7 +350,7 @@ class Meteor(ReferenceScorer):
         """
         Return the METEOR of each response and reference.
         """
-        words = {text: TREEBANK.tokenize(text) for pair in pairs for text in pair}
+        words = {text: treebank().tokenize(text) for pair in pairs for text in pair}
         return [
             float(
                 self.library.single_meteor_score(
@@ -361,6 +368,8 @@ def wordnet_root(folder: str | None) -> Any:
     :param folder: the user's folder; `None` looks for one.
     :raises UserError: when it is not there, with where it can be had.
     """
+    import nltk.data  # type: ignore[import-untyped]
+
     places = INSTALLED
     if folder is not None:
         places = (folder,)
@@ -467,7 +476,7 @@ class EmbeddingMetric(ReferenceScorer):
         """
         model = self.models.word_vectors(self.options.vectors)
         rows = {
-            text: model.known_vectors(TREEBANK.tokenize(text.lower()))
+            text: model.known_vectors(treebank().tokenize(text.lower()))
             for pair in pairs
             for text in pair
         }
