@@ -148,7 +148,7 @@ def agreement(
             rows.append(about | agreement_data(correlations, dropped=dropped))
             if not points and (variant, dimension) in scores.reasons:
                 rows[-1]['reason'] = scores.reasons[variant, dimension]
-    return {'schema': SCHEMA, 'rows': rows, 'notes': notes(scores, human)}
+    return {'schema': SCHEMA, 'rows': rows, 'notes': [*notes(scores, human)]}
 
 
 def human_means(
@@ -233,9 +233,9 @@ def check_dimensions(
             )
 
 
-def notes(scores: MeanScores, human: Sequence[HumanJudgement]) -> list[str]:
+def notes(scores: MeanScores, human: Sequence[HumanJudgement]) -> Iterator[str]:
     """
-    Return sentences about what was cut or left out.
+    Yield sentences about what was cut or left out.
     """
     keys, systems = scores.keys, scores.systems
     unknown = [
@@ -249,19 +249,15 @@ def notes(scores: MeanScores, human: Sequence[HumanJudgement]) -> list[str]:
     floors = sorted(
         {judgement.system for judgement in human if is_floor(judgement.system)}
     )
-    lines = []
     if scores.n_cut:
         part = f'{scores.n_cut} of {count_of(scores.n_contexts, "context")}'
-        lines.append(f'too long for the judge, which read a part: {part}')
+        yield f'too long for the judge, which read a part: {part}'
     if unknown:
-        lines.append(
-            f'of no scored dialogue or system: {count_of(len(unknown), "judgement")}'
-        )
+        yield f'of no scored dialogue or system: {count_of(len(unknown), "judgement")}'
     if unjudged:
-        lines.append(f'nobody judged: {", ".join(unjudged)}')
+        yield f'nobody judged: {", ".join(unjudged)}'
     if floors:
-        lines.append(f'floors, no part of it: {", ".join(floors)}')
-    return lines
+        yield f'floors, no part of it: {", ".join(floors)}'
 
 
 # ------------------------------------------------------------------------ as a table

@@ -136,9 +136,12 @@ class Forecast:
         weights = sum(forecast.weights_bytes for forecast in self.systems.values())
         gpu, disk = self.peak_gpu_bytes, bytes_on_disk(self.utterances, self.judged)
         on_gpu = f' and {data_size(gpu)} on the GPU' if gpu else ''
-        counting = any(forecast.spent is not None for forecast in self.systems.values())
-        cost = 'unknown, no prices were given' if counting else 'no system costs any'
-        cost = cost if self.cost is None else money(self.cost)
+        spent = [s.spent for s in self.systems.values() if s.spent is not None]
+        cost = 'unknown, no prices were given' if spent else 'no system costs any'
+        if self.cost is not None:
+            unknown = any(one['cost'] is None for one in spent)
+            more = ', and what has no price' if unknown else ''
+            cost = f'{money(self.cost)}{more}'
         return [
             *lines,
             f'memory     {data_size(weights)} of weights; at most '

@@ -61,7 +61,8 @@ class PlanOptions:
         metavar='SYSTEM',
         group=SPEAKERS,
         help='one more target: NAME=MODEL_FILE[,key=value…], NAME=agent:CLASS[,…], '
-        'FILE.yaml, or the name of a shipped system; may be given several times',
+        'NAME=http://…[,…], FILE.yaml, or the name of a shipped system; may be given '
+        'several times',
     )
     skip_missing: bool = option(
         False,

@@ -63,5 +63,4 @@ class AuditRun(ModelCommand):
         if not config:
             return NamedByUser(added)
         protocol = load_protocol_file(config).protocol
-        roster = protocol.roster
-        return NamedByUser((*roster.targets, *roster.partners, *added), protocol.scorer)
+        return NamedByUser((*protocol.roster.systems, *added), protocol.scorer)

@@ -103,8 +103,9 @@ class CompareDetectors(Command):
         if not given.sets:
             self.require(toxic_path='the folder of DiaSafety and ToxiChat; or --sets')
         texts = {}
-        for name in given.sets or sets_in(Path(given.toxic_path or '')):
-            folder = Path(given.toxic_path or '')
+        home = Path(given.toxic_path or '')
+        for name in given.sets or sets_in(home):
+            folder = home
             if name in SETS and not given.toxic_path:
                 folder = fetch_public_set(name)
             found = labelled_texts(name, folder, given.fold)

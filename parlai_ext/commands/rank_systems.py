@@ -60,10 +60,7 @@ class RankSystems(Command):
             from parlai_ext.report.table import leaderboard_csv, terminal_table
             from parlai_ext.results.rank import rank_scores, read_run_scores
 
-            options = {
-                **scores_rule(run, signature),
-                **flag_values(RankingOptions, opt),
-            }
+            options = scores_rule(run, signature) | flag_values(RankingOptions, opt)
             scores = read_run_scores(run, signature, options)
             ranking = rank_scores(scores, human)
             path, page = run.root / f'{folder}{NAME}', run.root / 'report.html'

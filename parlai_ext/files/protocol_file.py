@@ -239,7 +239,10 @@ def _roster(doc: Document, from_file: Any, given: Any, pairing: str) -> RosterFi
     if not SCHEMES[pairing].has_partners:
         return replace(file, roster=replace(file.roster, partners=()))
     if not file.roster.partners:
-        raise doc.error(('roster',), f'{pairing} pairing needs partners: it has none')
+        problem = f'{pairing} pairing needs partners: it has none'
+        if given is not None:
+            raise UserError(f'--roster {given}: {problem}')
+        raise doc.error(('roster',), problem)
     return file
 
 

@@ -283,8 +283,9 @@ def parse_target(spec: str) -> tuple[System, SystemInfo]:
 
     ``NAME=MODEL_FILE[,key=value…]``, ``NAME=FOLDER[,key=value…]`` (a Hugging Face
     model, with a ``config.json``), ``NAME=agent:MODULE[,key=value…]`` (an agent without
-    a model file), a YAML or JSON file with `name` and `opt`, the name of a shipped
-    system, or a model file or folder alone (its folder names it).
+    a model file), ``NAME=ADDRESS[,key=value…]`` (a chat endpoint), a YAML or JSON file
+    with `name` and `opt`, the name of a shipped system, or a model file or folder alone
+    (its folder names it).
 
     :raises UserError: says which part is wrong.
     """
@@ -311,17 +312,25 @@ def parse_target(spec: str) -> tuple[System, SystemInfo]:
             raise doc.error((), f'key=value is expected, not {text!r} {hint}')
         data = read_text(value, doc.source).data if value else ''
         given[key.strip().replace('-', '_')] = data
-    if agent != model:
-        opt = {'model': agent}
-    elif is_model_name(model):
-        check_kind(model, 'chat')
-        opt = dict(catalogue_system(model)[0].opt)
-    elif (Path(model) / 'config.json').is_file() and 'model' not in given:
-        opt = {'model': 'ext:hf', 'hf_model': model}
-    else:
-        opt = {'model_file': model}
+    opt = _options_of(model, given)
     if not name:  # that of the file, or of its folder where it is called ``model``
         *folders, name = (part for part in re.split(r'[/\\:]', agent) if part)
         name = folders[-1] if name == 'model' and folders else name
     name = checked_name(doc, name, ())
     return System(name, {**opt, **given}), SystemInfo()
+
+
+def _options_of(model: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """
+    Return the options by which ParlAI builds what the command line calls ``model``.
+    """
+    if model.startswith('agent:'):
+        return {'model': model.removeprefix('agent:')}
+    if model.startswith(('http://', 'https://')):
+        return {'model': 'ext:remote', 'remote_url': model}
+    if is_model_name(model):
+        check_kind(model, 'chat')
+        return dict(catalogue_system(model)[0].opt)
+    if (Path(model) / 'config.json').is_file() and 'model' not in given:
+        return {'model': 'ext:hf', 'hf_model': model}
+    return {'model_file': model}

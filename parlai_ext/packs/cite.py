@@ -4,7 +4,7 @@ what they rest on.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from parlai_ext.core.errors import require_known
@@ -121,17 +121,16 @@ def _fact(row: Standing) -> str:
     )
 
 
-def _latex(dimension: str, rows: Sequence[Standing]) -> list[str]:
+def _latex(dimension: str, rows: Sequence[Standing]) -> Iterator[str]:
     """
-    Return rows of a LaTeX table: system, score, 95 % interval, rank, dialogues.
+    Yield rows of a LaTeX table: system, score, 95 % interval, rank, dialogues.
     """
     head = ('System', dimension, '95 % interval', 'Rank', 'n')
-    lines = [' & '.join(map(latex_text, head)) + r' \\']
+    yield ' & '.join(map(latex_text, head)) + r' \\'
     for row in rows:
         cells = (row.system, number(row.score, 3), row.interval(3), row.open_ranks())
         shown = [*map(latex_text, cells), str(row.n_dialogues)]
-        lines.append(' & '.join(shown) + r' \\')
-    return lines
+        yield ' & '.join(shown) + r' \\'
 
 
 def latex_text(text: str) -> str:

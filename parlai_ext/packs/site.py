@@ -156,7 +156,7 @@ def _scorer_data(ranking: Ranking) -> dict[str, Any]:
         'headline': summary.sentences(ranking)[0],
         'outcome': judge.outcome_on(ranking, main) if main else judge.UNCHECKED,
         'boards': leaderboards(ranking),
-        'warnings': summary.warnings(ranking),
+        'warnings': list(summary.warnings(ranking)),
     }
 
 

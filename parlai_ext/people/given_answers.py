@@ -348,16 +348,15 @@ def _ratings(
             )
 
 
-def side_notes(answers: Iterable[GivenAnswer]) -> list[str]:
+def side_notes(answers: Iterable[GivenAnswer]) -> Iterator[str]:
     """
-    Return a note on how often the side that stood first was preferred: about half, if
+    Yield a note on how often the side that stood first was preferred: about half, if
     sides do not matter.
     """
     chosen = [a for a in answers if a.left in SIDES and a.answer in SIDES]
-    if not chosen:
-        return []
-    first = sum(a.answer == a.left for a in chosen)
-    return [
-        f'the side that stood first was preferred in {first} of {len(chosen)} answers '
-        'for one side'
-    ]
+    if chosen:
+        first = sum(a.answer == a.left for a in chosen)
+        yield (
+            f'the side that stood first was preferred in {first} of {len(chosen)} '
+            'answers for one side'
+        )

@@ -6,7 +6,7 @@ printed.
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from types import MappingProxyType
 
 from parlai_ext.core.nouns import is_floor
@@ -232,9 +232,9 @@ def needed_sentence(needed: DialoguesNeeded, unit: str, n_partners: int = 0) -> 
 
 def _other_dimensions_sentences(
     ranking: Ranking, dimensions: Sequence[str]
-) -> list[str]:
+) -> Iterator[str]:
     """
-    Return which system is first on each of the other dimensions, on which of them
+    Yield which system is first on each of the other dimensions, on which of them
     nothing can be told apart, and on which the judge fails its check.
     """
     firsts = defaultdict(list)
@@ -251,56 +251,50 @@ def _other_dimensions_sentences(
             firsts[ranked[0].system].append(dimension)
         else:
             unranked.append(dimension)
-    lines = []
     if firsts:
         parts = [f'{name} on {join_names(where)}' for name, where in firsts.items()]
         start = 'Highest on the other dimensions, alone or tied'
-        lines.append(f'{start}: {"; ".join(parts)}.')
+        yield f'{start}: {"; ".join(parts)}.'
     if unclear:
-        lines.append(f'Nothing can be told apart on {join_names(unclear)}.')
+        yield f'Nothing can be told apart on {join_names(unclear)}.'
     if unranked:
-        lines.append(f'No system could be ranked on {join_names(unranked)}.')
+        yield f'No system could be ranked on {join_names(unranked)}.'
     if failed:
-        lines.append(f'The judge fails its check on {join_names(failed)}.')
-    return lines
+        yield f'The judge fails its check on {join_names(failed)}.'
 
 
-def warnings(ranking: Ranking) -> list[str]:
+def warnings(ranking: Ranking) -> Iterator[str]:
     """
-    Return the reasons to doubt the ranking, as sentences.
+    Yield the reasons to doubt the ranking, as sentences.
     """
-    lines = []
     dimensions_by_pair = defaultdict(list)
     for dimension in ranking.dimensions:
         for pair in _floors_above(ranking.standings[dimension]):
             dimensions_by_pair[pair].append(dimension)
     for (floor, systems), where in dimensions_by_pair.items():
-        lines.append(
-            f'On {join_names(where)} the floor {floor} scores above {systems}.'
-        )
+        yield f'On {join_names(where)} the floor {floor} scores above {systems}.'
     as_good = [
         _baselines_as_good(ranking, dimension) for dimension in ranking.dimensions
     ]
     if any(as_good):
-        lines.append(
+        yield (
             'Something trivial agrees with the reference as well as the scorer does: '
             f'{"; ".join(filter(None, as_good))}.'
         )
-    lines += judge.cautions(ranking)
+    yield from judge.cautions(ranking)
     missing = ranking.missing_scores
     not_scored = missing.not_ranked if missing else ()
-    lines += [f'{name} is not ranked: scores are missing.' for name in not_scored]
+    yield from (f'{name} is not ranked: scores are missing.' for name in not_scored)
     for name, failures in ranking.failures.items():
         if failures.ranked is False and name not in not_scored:
             share = percent(failures.share)
-            lines.append(f'{name} is not ranked: {share} of its dialogues failed.')
+            yield f'{name} is not ranked: {share} of its dialogues failed.'
     for name, cut in sorted((ranking.truncated or {}).items()):
         if not cut.comparable:
-            lines.append(
+            yield (
                 f'The scores of {name} are not comparable: {percent(cut.share)} of its '
                 'contexts were too long for the judge, which read them in part.'
             )
-    return lines
 
 
 def _floors_above(standings: Sequence[Standing]) -> list[tuple[str, str]]:

@@ -7,7 +7,7 @@ games of a pair make its match; all matches make the tournament.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -157,24 +157,22 @@ class Tournament:
             return f'never met: {", ".join(pairs[:3])}{more}'
         return None
 
-    def notes(self) -> list[str]:
+    def notes(self) -> Iterator[str]:
         """
-        Return notes on games and dimensions without points.
+        Yield notes on games and dimensions without points.
         """
-        notes = []
         if unscored := len(self.results) - len(self.compared_games):
-            notes.append(f'{unscored} of {len(self.results)} games have no result')
+            yield f'{unscored} of {len(self.results)} games have no result'
         for dimension in self.dimensions:
             missing = [r.points[r.game.first][dimension] is None for r in self.results]
             if any(missing):
-                notes.append(
+                yield (
                     f'{dimension}: no points in {sum(missing)} of {len(missing)} '
                     'games, where a side has no raw score'
                 )
         counts = sorted({match.games for match in self.matches})
         if len(counts) > 1:
-            notes.append(f'matches of {counts[0]} to {counts[-1]} games')
-        return notes
+            yield f'matches of {counts[0]} to {counts[-1]} games'
 
     def cross_table(self) -> dict[str, dict[str, int | None]]:
         """

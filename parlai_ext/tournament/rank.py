@@ -61,7 +61,7 @@ def play_tournament(
     raw = mean_raw(tables.games)
     raw = {name: own for name, own in raw.items() if name in tables.systems}
     ratings[SUM_OF_RANKS] = _with_tau(sum_of_ranks(raw), ranks)
-    notes = tournament.notes()
+    notes = list(tournament.notes())
     if self_chats := len(tables.games) - len(between):
         notes.append(f'{self_chats} self-chats are no games of two systems')
     unknown = sorted(set(reference.rating) - set(tables.systems))

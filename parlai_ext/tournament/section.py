@@ -106,17 +106,16 @@ def _is_close_behind(result: TournamentResult, leader: str, other: str) -> bool:
     return best - value <= NORMAL_BOUND * deviation
 
 
-def notes(result: TournamentResult) -> list[str]:
+def notes(result: TournamentResult) -> Iterator[str]:
     """
-    Return what a reader of the tournament must be told.
+    Yield what a reader of the tournament must be told.
     """
-    lines = list(result.notes)
+    yield from result.notes
     if result.incomplete and result.rating != 'sum_of_ranks':
-        lines.append(f'the tournament is not complete: {result.incomplete}')
+        yield f'the tournament is not complete: {result.incomplete}'
     for name, rating in result.ratings.items():
         if rating.reason and rating.reason != result.incomplete:
-            lines.append(f'{name} is undefined: {rating.reason}')
-    return lines
+            yield f'{name} is undefined: {rating.reason}'
 
 
 def _systems_table(result: TournamentResult, columns: Sequence[Column]) -> Table:
@@ -212,7 +211,7 @@ def tournament_section(view: RankingView) -> Section | None:
         return None
     data = {
         'line': size_and_rule(result),
-        'notes': notes(result),
+        'notes': list(notes(result)),
         'cross': cross_table(result),
         'points': points_table(result),
         'ratings': ratings_table(result),

@@ -194,34 +194,32 @@ def measured_answers(
         dtype=object,
     )
     frame = about.join(measured)
-    return frame, _coverage_notes(answered_systems(frame), len(prompts), num_others)
+    notes = _coverage_notes(answered_systems(frame), len(prompts), num_others)
+    return frame, list(notes)
 
 
 def _coverage_notes(
     systems: Sequence[AnsweredSystem], num_prompts: int, num_others: Mapping[str, int]
-) -> list[str]:
+) -> Iterator[str]:
     """
-    Return lines about answers that are left out, missing or failed, and about unequal
+    Yield lines about answers that are left out, missing or failed, and about unequal
     numbers of answers.
 
     :param num_others: answers to other prompts, of each system.
     """
-    notes = [
-        f'{name}: {n} answers to other prompts are left out'
-        for name, n in num_others.items()
-    ]
+    for name, n in num_others.items():
+        yield f'{name}: {n} answers to other prompts are left out'
     if len({round(one.answers / one.prompts) for one in systems}) > 1:
-        notes.append(
+        yield (
             'systems have different numbers of answers to a prompt: "any …" and '
             'distinct_2 do not compare them'
         )
     for one in systems:
         if n := num_prompts - one.prompts:
-            notes.append(f'{one.name}: {n} of {num_prompts} prompts have no answer')
+            yield f'{one.name}: {n} of {num_prompts} prompts have no answer'
         if one.failed:
             failed = count_of(one.failed, 'answer')
-            notes.append(f'{one.name}: {failed} failed: {one.reason}')
-    return notes
+            yield f'{one.name}: {failed} failed: {one.reason}'
 
 
 # ---------------------------------------------------------------------- the comparison

@@ -224,6 +224,10 @@ def test_a_forecast_prints_time_memory_and_money():
     assert lines[6] == 'memory     0.0 MB of weights; at most 0.5 MB'
     # 200 bytes an utterance and 700 more if it is judged
     assert lines[7:] == ['money      $10.00', 'disk       about 0.6 MB']
+    systems = {**forecast().systems, 'q': SystemForecast(1, 1.0, 1.0, 1, spent(None))}
+    assert (
+        'money      $10.00, and what has no price' in forecast(systems=systems).lines()
+    )
 
 
 def test_a_forecast_without_a_judge_is_read_as_it_was_saved(tmp_path):

@@ -99,6 +99,15 @@ def test_a_file_in_a_roster_is_one_system_and_no_further_file(tmp_path):
         ('/a/my_bot.pt', 'my_bot.pt', {}),
         ('zoo:blender/blender_3B/model,beam_size=1', 'blender_3B', {'beam_size': 1}),
         ('Trm-88M-Rdt-Bst', 'Trm-88M-Rdt-Bst', {'beam_size': 10}),
+        (
+            'a=http://host/v1,remote_model=m',
+            'a',
+            {
+                'model': 'ext:remote',
+                'remote_url': 'http://host/v1',
+                'remote_model': 'm',
+            },
+        ),
     ],
 )
 def test_a_target_on_the_command_line(spec, name, opt):

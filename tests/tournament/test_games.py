@@ -84,7 +84,7 @@ def test_an_unknown_dimension_is_refused_with_those_there_are():
 
 def test_uneven_matches_are_noted():
     games = [game(*pair, [1], [0], 'a', pair) for pair in ('AB', 'BA', 'AC', 'BC')]
-    assert award_points(games).notes() == ['matches of 1 to 2 games']
+    assert list(award_points(games).notes()) == ['matches of 1 to 2 games']
 
 
 def test_mean_raw_is_over_the_games_that_have_one():
