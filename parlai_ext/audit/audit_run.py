@@ -18,8 +18,8 @@ from parlai_ext.audit.record import (
     write_audit,
 )
 from parlai_ext.core.errors import UserError
+from parlai_ext.core.nouns import scorer_name
 from parlai_ext.core.options import option_values
-from parlai_ext.core.signature import scorer_name
 from parlai_ext.engines.engine import versions
 from parlai_ext.engines.machine import Machine
 from parlai_ext.store import RunFolder

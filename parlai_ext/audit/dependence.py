@@ -22,7 +22,7 @@ from parlai_ext.audit.audited import (
     settling_text,
 )
 from parlai_ext.audit.record import LEFT_OUT, LeftOut, PartResult, outcome_of
-from parlai_ext.core.signature import scorer_name
+from parlai_ext.core.nouns import scorer_name
 from parlai_ext.ranking.agreement import kendall, spearman
 from parlai_ext.ranking.baselines import HIGHER_IS_BETTER
 from parlai_ext.ranking.intervals import (

@@ -37,8 +37,7 @@ from parlai_ext.audit.record import (
 )
 from parlai_ext.collect.plan import build_manifest, refuse_collecting, resolve_protocol
 from parlai_ext.core.errors import UserError, require_known
-from parlai_ext.core.nouns import Roster, System, content_id
-from parlai_ext.core.signature import signature_differences
+from parlai_ext.core.nouns import Roster, System, content_id, signature_differences
 from parlai_ext.engines.machine import Machine
 from parlai_ext.isolation.own_records import (
     CONFIG,

@@ -42,10 +42,14 @@ from parlai_ext.core.errors import UserError, first_line, nearest
 from parlai_ext.core.nouns import content_id
 from parlai_ext.core.options import option_values
 from parlai_ext.data.judged.cards import set_name
-from parlai_ext.data.judged.judged_set import JudgedSet
-from parlai_ext.data.judged.qualities import OVERALL, main_dimension, main_score
+from parlai_ext.data.judged.judged_set import (
+    OVERALL,
+    JudgedSet,
+    main_dimension,
+    main_score,
+)
 from parlai_ext.engines.engine import Engine, EngineFailed
-from parlai_ext.engines.local import LOCAL
+from parlai_ext.engines.host import LOCAL
 from parlai_ext.engines.machine import Machine
 from parlai_ext.ranking.agreement import BOOTSTRAPS
 from parlai_ext.ranking.comparison import mean_rank_scores

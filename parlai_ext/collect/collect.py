@@ -23,11 +23,11 @@ from parlai_ext.engines.engine import (
     Tell,
     Worker,
     refuse_difference,
+    wait_for_files,
 )
-from parlai_ext.engines.local import LOCAL
+from parlai_ext.engines.host import LOCAL
 from parlai_ext.engines.machine import Machine, use_data_folder
 from parlai_ext.engines.open_engine import EngineOptions, open_engine
-from parlai_ext.engines.shared_folder import wait_for_files
 from parlai_ext.isolation.own_records import note_parts
 from parlai_ext.store import RunFolder
 from parlai_ext.store.manifest import Plan

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from parlai_ext.core.errors import UserError
+from parlai_ext.core.nouns import change_lines
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.core.records import read_own_record, record_to_json
-from parlai_ext.core.signature import change_lines
 from parlai_ext.store import RunFolder
 from parlai_ext.store.atomic import write_text
 from parlai_ext.store.manifest import PLAYED_KEYS, ProtocolRecord

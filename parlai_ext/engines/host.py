@@ -1,6 +1,6 @@
 """
-The process of a worker on another machine: it checks that it may take part, does tasks,
-and tells how far it is.
+The process of a worker, here or on another machine: it checks that it may take part,
+does tasks, and tells how far it is. The engine of this machine, and its forks.
 
 Nothing here imports Ray, which only calls the methods of `Host`.
 """
@@ -15,7 +15,7 @@ import socket
 import sys
 import traceback
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -32,12 +32,12 @@ from parlai_ext.engines.engine import (
     Job,
     Results,
     Task,
+    Token,
     Worker,
     WorkerDiffers,
     code_facts,
     refuse_difference,
 )
-from parlai_ext.engines.shared_folder import Token
 from parlai_ext.store.atomic import name_writer
 from parlai_ext.view.progress import Bar, PartProgress, hide_bars
 
@@ -499,3 +499,55 @@ def _be_worker(pipe: Connection, job: Job, share: float, parent: int) -> None:
                 begun if failed else host.work(data, size, job.steps, job.whole_tasks)
             )
         pipe.send(host.end())
+
+
+# --- the engine of this machine -------------------------------------------------------
+# Runs tasks on this machine: in this process, or in processes forked from it.
+
+WORTH = 100  # size of a job's tasks for which a second process is worth its start
+
+
+class LocalEngine:
+    """
+    Runs tasks in this process, in their order, or in processes forked from it.
+
+    :param workers: processes; `None`: one a core where a job is small, and large
+        enough for that to be worth it, else this process alone.
+    """
+
+    def __init__(self, workers: int | None = 1):
+        self.workers = workers
+
+    def run(self, job: Job, tasks: Iterable[Task], bar: Bar) -> Results:
+        """
+        Do the tasks as `Engine.run` says.
+        """
+        n_workers = self.workers or 1
+        if isinstance(tasks, Sequence):
+            work = sum(task.size for task in tasks)
+            if self.workers is None and job.small and work >= WORTH:
+                n_workers = n_cores()
+            n_workers = min(n_workers, len(tasks))
+        if n_workers > 1:
+            yield from run_in_forks(job, tasks, bar, n_workers)
+            return
+        worker = job.here()
+        parts = PartProgress(bar, job.steps, job.whole_tasks)
+        try:
+            for task in tasks:
+                parts.begin(task.size)
+                result = worker.work(task.data, parts.tell)
+                parts.end()
+                yield task, result
+        finally:
+            job.on_close(worker.close())
+
+
+LOCAL = LocalEngine()
+
+
+def n_cores() -> int:
+    """
+    Return how many cores this process may use; 1 where it cannot safely be forked.
+    """
+    return len(os.sched_getaffinity(0)) if sys.platform == 'linux' else 1

@@ -80,11 +80,11 @@ def open_engine(
     :param folder: is written to by the workers, which must all see it.
     :raises UserError: when Ray is not there, or cannot be reached.
     """
-    from parlai_ext.engines.shared_folder import remove_abandoned_tokens
+    from parlai_ext.engines.engine import remove_abandoned_tokens
 
     remove_abandoned_tokens(Path(folder))
     if options.engine != RAY:
-        from parlai_ext.engines.local import LocalEngine
+        from parlai_ext.engines.host import LocalEngine
 
         yield LocalEngine(options.workers)
         return

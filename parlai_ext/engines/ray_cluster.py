@@ -22,10 +22,17 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext.core.errors import UserError, first_line
-from parlai_ext.engines.engine import EngineFailed, Job, Results, Task, code_facts
+from parlai_ext.engines.engine import (
+    EngineFailed,
+    Job,
+    Results,
+    Task,
+    Token,
+    code_facts,
+    token_in,
+)
 from parlai_ext.engines.host import Done, Failure, Host, JobTasks, Started
 from parlai_ext.engines.machine import SHARE_FOR_WEIGHTS, Machine
-from parlai_ext.engines.shared_folder import Token, token_in
 from parlai_ext.view.progress import Bar
 
 # --- where workers may be -------------------------------------------------------------

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from itertools import product
 from statistics import median
 
-from parlai_ext.core.signature import GIVEN_JUDGED
+from parlai_ext.core.nouns import GIVEN_JUDGED
 from parlai_ext.files.agreement_file import measured_agreement
 from parlai_ext.judge_check.record import (
     ALL_PARROTS,

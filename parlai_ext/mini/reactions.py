@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from parlai_ext.files.json_file import read_json
+from parlai_ext.files.text_file import read_json
 from parlai_ext.mini.corruptions import TRAIN, Corrupted, Corruption
 from parlai_ext.mini.smalltalk import GeneratedTurn, join_sentences, make_dialogue, pick
 

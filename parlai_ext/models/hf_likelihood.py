@@ -16,9 +16,8 @@ import torch
 from transformers import DynamicCache, EncoderDecoderCache
 
 from parlai_ext.core.errors import UserError, nearest
-from parlai_ext.core.nouns import System
+from parlai_ext.core.nouns import System, signature_line
 from parlai_ext.core.options import options_from_opt
-from parlai_ext.core.signature import signature_line
 from parlai_ext.engines.machine import Machine
 from parlai_ext.models.likelihood.causal import (
     Causal,

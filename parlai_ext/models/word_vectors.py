@@ -10,8 +10,7 @@ import numpy as np
 from safetensors.numpy import load_file
 
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.nouns import System
-from parlai_ext.core.signature import signature_line
+from parlai_ext.core.nouns import System, signature_line
 from parlai_ext.engines.machine import Machine
 from parlai_ext.systems import hub
 from parlai_ext.systems.catalogue.conversions import VECTORS, WEIGHTS, WORDS

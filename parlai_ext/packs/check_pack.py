@@ -21,15 +21,19 @@ from typing import TypeVar
 
 from parlai_ext import zoo_configs
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.nouns import Dialogue, Pairing, Roster, ScoredDialogue, System
-from parlai_ext.core.protocol import Protocol
-from parlai_ext.core.records import record_to_json
-from parlai_ext.core.signature import (
+from parlai_ext.core.nouns import (
     GIVEN_JUDGED,
+    Dialogue,
+    Pairing,
+    Roster,
+    ScoredDialogue,
+    System,
     differences,
     scorer_name,
     signature_differences,
 )
+from parlai_ext.core.protocol import Protocol
+from parlai_ext.core.records import record_to_json
 from parlai_ext.engines.machine import Machine
 from parlai_ext.judge_check.check import basis_of, make_check
 from parlai_ext.judge_check.record import SAMPLE, JudgeCheck, check_basis, read_check

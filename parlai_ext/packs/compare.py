@@ -13,9 +13,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.core.nouns import Pairing, content_id
+from parlai_ext.core.nouns import (
+    Pairing,
+    change_lines,
+    content_id,
+    scorer_name,
+    signature_differences,
+)
 from parlai_ext.core.protocol import ranking_options
-from parlai_ext.core.signature import change_lines, scorer_name, signature_differences
 from parlai_ext.judge_check.record import (
     FAIL,
     PASS,

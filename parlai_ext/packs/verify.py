@@ -19,16 +19,20 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.nouns import Dialogue, Opener, Pairing, Score, content_id
-from parlai_ext.core.options import options_of
-from parlai_ext.core.records import WrongType, record_to_json
-from parlai_ext.core.signature import (
+from parlai_ext.core.nouns import (
     CLOSE,
     GIVEN_JUDGED,
+    Dialogue,
+    Opener,
+    Pairing,
+    Score,
+    content_id,
     differences,
     scorer_name,
     signature_line,
 )
+from parlai_ext.core.options import options_of
+from parlai_ext.core.records import WrongType, record_to_json
 from parlai_ext.judge_check.marks import dimension_check, kind_result_of_counts
 from parlai_ext.judge_check.record import DimensionCheck, JudgeCheck, read_check
 from parlai_ext.packs.pack import (

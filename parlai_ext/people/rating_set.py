@@ -29,7 +29,7 @@ from parlai_ext.core.errors import UserError, require_known
 from parlai_ext.core.nouns import content_id
 from parlai_ext.core.options import option
 from parlai_ext.core.records import record_from_json, record_to_json
-from parlai_ext.files.json_file import read_json
+from parlai_ext.files.text_file import read_json
 from parlai_ext.people.questionnaire import (
     LIKERT,
     PAIR,

@@ -10,8 +10,13 @@ from __future__ import annotations
 from collections import defaultdict
 from pathlib import Path
 
-from parlai_ext.core.nouns import Dialogue, ScoredDialogue, content_id, dialogue_means
-from parlai_ext.core.signature import scorer_name
+from parlai_ext.core.nouns import (
+    Dialogue,
+    ScoredDialogue,
+    content_id,
+    dialogue_means,
+    scorer_name,
+)
 from parlai_ext.report.browse import target_and_partner
 from parlai_ext.results.ranking import Ranking
 from parlai_ext.store import RunFolder

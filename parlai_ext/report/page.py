@@ -16,8 +16,7 @@ from typing import Any
 
 from parlai_ext.audit.section import audit_doubts
 from parlai_ext.collect.forecast import seconds_per_scored_dialogue
-from parlai_ext.core.nouns import content_id
-from parlai_ext.core.signature import PART_SEPARATOR, scorer_name
+from parlai_ext.core.nouns import PART_SEPARATOR, content_id, scorer_name
 from parlai_ext.judge_check import section as judge
 from parlai_ext.judge_check.record import FAIL, PASS, WEAK
 from parlai_ext.ranking.standings import Standing, best_first

@@ -13,9 +13,8 @@ import numpy as np
 
 from parlai_ext.collect import not_run
 from parlai_ext.core.errors import UserError, nearest
-from parlai_ext.core.nouns import HumanJudgement, is_floor
+from parlai_ext.core.nouns import PART_SEPARATOR, HumanJudgement, is_floor
 from parlai_ext.core.protocol import Protocol, RankingOptions, ranking_options
-from parlai_ext.core.signature import PART_SEPARATOR
 from parlai_ext.judge_check.record import read_check
 from parlai_ext.ranking.agreement import correlate_with_reference, mean_ranks
 from parlai_ext.ranking.baselines import HIGHER_IS_BETTER

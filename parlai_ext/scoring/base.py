@@ -19,19 +19,21 @@ example.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from parlai_ext.core.errors import UserError, require_known
+from parlai_ext import zoo_configs
+from parlai_ext.core.errors import UserError, nearest, require_known
 from parlai_ext.core.nouns import (
     Dialogue,
     JudgeModel,
     Score,
     ScoredDialogue,
+    signature_line,
 )
 from parlai_ext.core.options import (
     option,
@@ -40,7 +42,7 @@ from parlai_ext.core.options import (
     read_options,
     signature_values,
 )
-from parlai_ext.core.signature import signature_line
+from parlai_ext.files.yaml_file import Document, read_file
 from parlai_ext.models.handle import AskedModels, Models
 
 NO_KNOWLEDGE = 'the item has neither facts nor a persona'
@@ -640,3 +642,29 @@ def unit_rows(rows: np.ndarray, least: float = 0.0) -> np.ndarray:
     """
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     return np.asarray(rows / np.maximum(lengths, least))
+
+
+# --- files that scorers read ----------------------------------------------------------
+# A YAML file that an option of a scorer names: one that is shipped, or the user's own.
+
+OWN_ENDINGS = ('.yaml', '.yml', '.json')
+
+
+def read_shipped_file(
+    folder: str, name: str, option: str, also: Collection[str] = ()
+) -> Document:
+    """
+    Return the file called ``name`` in a folder of `zoo_configs`, or a user's own file,
+    whose name has a path separator or an ending.
+
+    :param option: what messages call the name.
+    :param also: further names that would be right.
+    :raises UserError: when there is none, with the nearest name.
+    """
+    if '/' in name or name.endswith(OWN_ENDINGS):
+        return read_file(name)
+    known = zoo_configs.names(folder)
+    if name not in known:
+        hint = nearest(name, [*known, *also])
+        raise UserError(f'scorer: {option}: no file {name!r}; {hint}')
+    return read_file(zoo_configs.HOME / folder / f'{name}.yaml')

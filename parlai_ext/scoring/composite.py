@@ -22,7 +22,13 @@ from parlai_ext.core.nouns import content_id
 from parlai_ext.core.options import option
 from parlai_ext.files.yaml_file import Document
 from parlai_ext.ranking.baselines import LAST_HEARD, words_of
-from parlai_ext.scoring.base import Items, ItemScore, ScoringItem, encoder_option
+from parlai_ext.scoring.base import (
+    Items,
+    ItemScore,
+    ScoringItem,
+    encoder_option,
+    read_shipped_file,
+)
 from parlai_ext.scoring.english import LEFT_OUT, SECOND_PERSON
 from parlai_ext.scoring.likelihood import (
     NO_PROBABILITY,
@@ -33,7 +39,6 @@ from parlai_ext.scoring.likelihood import (
     response_answers,
 )
 from parlai_ext.scoring.relevance import context_cosines
-from parlai_ext.scoring.shipped_file import read_shipped_file
 from parlai_ext.scoring.trivial import OVERALL, Distinct, Length, heard_before
 
 LOWEST, HIGHEST = -2.0, 2.0  # of a scaled term, and so of the score

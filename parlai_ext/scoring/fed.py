@@ -38,7 +38,7 @@ from parlai_ext.models.questions import (
     gives_context,
     plain_ids,
 )
-from parlai_ext.scoring.base import Items, ItemScore
+from parlai_ext.scoring.base import Items, ItemScore, read_shipped_file
 from parlai_ext.scoring.likelihood import (
     JudgeScorer,
     context_turns_option,
@@ -48,7 +48,6 @@ from parlai_ext.scoring.likelihood import (
     judge_option,
     negated,
 )
-from parlai_ext.scoring.shipped_file import read_shipped_file
 from parlai_ext.systems.fetch.data_folder import data_folder
 from parlai_ext.systems.fetch.pinned_file import PinnedFile, assigned_literals
 

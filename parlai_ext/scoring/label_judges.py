@@ -21,8 +21,7 @@ from typing import Any
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Question
 from parlai_ext.core.options import option
-from parlai_ext.files.json_file import read_json
-from parlai_ext.files.text_file import text_lines
+from parlai_ext.files.text_file import read_json, text_lines
 from parlai_ext.models.questions import (
     PLAIN_FORMAT,
     ChatQuestions,

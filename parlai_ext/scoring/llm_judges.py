@@ -45,6 +45,7 @@ from parlai_ext.scoring.base import (
     Scorer,
     ScoringItem,
     lettered_turns,
+    read_shipped_file,
     swapped_item,
 )
 from parlai_ext.scoring.likelihood import (
@@ -52,7 +53,6 @@ from parlai_ext.scoring.likelihood import (
     difference,
     judge_option,
 )
-from parlai_ext.scoring.shipped_file import read_shipped_file
 
 if TYPE_CHECKING:  # which imports parlai, and so torch
     from parlai_ext.systems.chat.conversation import ChatReply

@@ -12,13 +12,13 @@ from typing import Any
 from parlai_ext import zoo_configs
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.nouns import (
+    GIVEN_JUDGED,
     Dialogue,
     Score,
     ScoredDialogue,
     System,
     content_id,
 )
-from parlai_ext.core.signature import GIVEN_JUDGED
 from parlai_ext.engines.engine import (
     Engine,
     Job,
@@ -26,10 +26,10 @@ from parlai_ext.engines.engine import (
     Tell,
     Worker,
     refuse_difference,
+    wait_for_files,
 )
-from parlai_ext.engines.local import LOCAL
+from parlai_ext.engines.host import LOCAL
 from parlai_ext.engines.machine import Machine, use_data_folder
-from parlai_ext.engines.shared_folder import wait_for_files
 from parlai_ext.isolation.own_records import CONFIG, note_parts
 from parlai_ext.isolation.policy import require_named_options
 from parlai_ext.models.handle import ModelHandle, check_model, model_system

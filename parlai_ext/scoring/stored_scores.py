@@ -15,15 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext.core.nouns import content_id
-from parlai_ext.engines.engine import (
-    Engine,
-    Job,
-    Task,
-    Tell,
-    Worker,
-    refuse_difference,
-)
-from parlai_ext.engines.local import LOCAL
+from parlai_ext.engines.engine import Engine, Job, Task, Tell, Worker, refuse_difference
+from parlai_ext.engines.host import LOCAL
 from parlai_ext.engines.machine import Machine
 from parlai_ext.models.watch import Watch
 from parlai_ext.scoring.base import Items, ItemScore, Scorer, ScoringItem

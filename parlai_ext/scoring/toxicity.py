@@ -27,9 +27,8 @@ from parlai_ext import zoo_configs
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.nouns import content_id
 from parlai_ext.core.options import option, read_key_values
-from parlai_ext.files.json_file import read_json
 from parlai_ext.files.model_cards import is_model_name, model_names
-from parlai_ext.files.text_file import read_utf8
+from parlai_ext.files.text_file import read_json, read_utf8
 from parlai_ext.files.yaml_file import read_file
 from parlai_ext.scoring.base import (
     FROM,

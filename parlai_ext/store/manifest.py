@@ -28,7 +28,9 @@ from parlai_ext.core.nouns import (
     Recorded,
     Roster,
     System,
+    change_lines,
     content_id,
+    signature_line,
 )
 from parlai_ext.core.options import given_options
 from parlai_ext.core.protocol import MOST_DIALOGUES, Protocol, ProtocolOptions
@@ -40,7 +42,6 @@ from parlai_ext.core.records import (
     read_record,
     record_to_json,
 )
-from parlai_ext.core.signature import change_lines, signature_line
 from parlai_ext.store.atomic import write_file
 from parlai_ext.store.lines import as_read, dumps, sealed_text, without_checksum
 from parlai_ext.worlds.pairings import IMPORTED, SCHEMES, PairingScheme

@@ -25,6 +25,7 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import content_id
 from parlai_ext.core.options import option
 from parlai_ext.core.records import read_own_record
+from parlai_ext.data.corpora import TurnPair
 from parlai_ext.data.toxic_pairs import (
     FOLDS,
     MISSING,
@@ -32,7 +33,6 @@ from parlai_ext.data.toxic_pairs import (
     fold_of_prompt,
     pairs_of_place,
 )
-from parlai_ext.data.turn_pairs import TurnPair
 from parlai_ext.engines.engine import Engine, Job, Task, Tell, Worker, refuse_difference
 from parlai_ext.engines.machine import Machine, use_data_folder
 from parlai_ext.models.handle import ModelHandle

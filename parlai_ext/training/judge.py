@@ -21,7 +21,7 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import content_id
 from parlai_ext.core.options import signature_values
 from parlai_ext.models.likelihood.causal import TreeMasks
-from parlai_ext.models.likelihood.trees import (
+from parlai_ext.models.likelihood.engine import (
     PrefixTree,
     TreePass,
     common_length,

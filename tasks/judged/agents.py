@@ -24,7 +24,7 @@ from parlai_ext.data.judged.cards import (
     find_sets,
     read_card,
 )
-from parlai_ext.data.judged.qualities import quality_pairs
+from parlai_ext.data.judged.judged_set import quality_pairs
 from parlai_ext.scoring.judged_items import ALL, AUTO, WHOLE
 from parlai_ext.tasks.items_teacher import ItemsTeacher
 from parlai_ext.tasks.judged.fetch import fetch_judged_set

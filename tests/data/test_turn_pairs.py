@@ -4,7 +4,7 @@ Pairs of successive turns from each format; files are read a row at a time.
 
 import tracemalloc
 
-from parlai_ext.data.turn_pairs import PairSource
+from parlai_ext.data.corpora import PairSource
 from tests.support.shared_data import shared
 from tests.support.user_error import user_error
 from tests.support.written import written, zip_of

@@ -14,12 +14,18 @@ from importlib.util import find_spec
 import pytest
 
 from parlai_ext.core.errors import UserError
-from parlai_ext.engines.engine import Job, Task, Worker, code_facts
-from parlai_ext.engines.host import Failure, Host
-from parlai_ext.engines.local import LOCAL
+from parlai_ext.engines.engine import (
+    Job,
+    Task,
+    Token,
+    Worker,
+    code_facts,
+    token_in,
+    wait_for_files,
+)
+from parlai_ext.engines.host import LOCAL, Failure, Host
 from parlai_ext.engines.machine import Machine
 from parlai_ext.engines.open_engine import EngineOptions, open_engine
-from parlai_ext.engines.shared_folder import Token, token_in, wait_for_files
 from parlai_ext.store import atomic
 from parlai_ext.view.progress import bar_of
 from tests.support.user_error import user_error
@@ -125,7 +131,7 @@ def test_a_token_that_a_killed_process_left_is_removed_and_one_in_use_is_not(tmp
     child = (
         'import os, sys\n'
         'from pathlib import Path\n'
-        'from parlai_ext.engines.shared_folder import token_in\n'
+        'from parlai_ext.engines.engine import token_in\n'
         'with token_in(Path(sys.argv[1])):\n'
         '    os._exit(9)\n'
     )

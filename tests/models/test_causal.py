@@ -19,7 +19,7 @@ from parlai_ext.models.likelihood.causal import (
     max_positions,
     reserved_positions,
 )
-from parlai_ext.models.likelihood.trees import TreeCosts, TreeSize
+from parlai_ext.models.likelihood.engine import TreeCosts, TreeSize
 from parlai_ext.models.watch import Watch
 from tests.support.causal_models import (
     GPT2,

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parlai_ext.models.likelihood.encoder_decoder import build_trees
-from parlai_ext.models.likelihood.trees import (
+from parlai_ext.models.likelihood.engine import (
     CONTEXT,
     PrefixTree,
     TokenQuestion,

@@ -6,9 +6,8 @@ hosts, as on two machines.
 import os
 import pickle
 
-from parlai_ext.engines.engine import code_facts
+from parlai_ext.engines.engine import code_facts, token_in
 from parlai_ext.engines.host import Done, Failure, Host
-from parlai_ext.engines.shared_folder import token_in
 
 
 def pickled(value):

@@ -16,8 +16,7 @@ from parlai_ext import zoo_configs
 from parlai_ext.commands import plugin
 from parlai_ext.commands.run_bench import RunBench
 from parlai_ext.data.judged.cards import card_names, read_card
-from parlai_ext.data.judged.judged_set import JudgedSet
-from parlai_ext.data.judged.qualities import quality_pairs
+from parlai_ext.data.judged.judged_set import JudgedSet, quality_pairs
 from tests.support.judged_samples import turn, written
 from tests.support.shared_data import shared
 from tests.support.user_error import user_error

@@ -9,7 +9,7 @@ import re
 import pytest
 
 from parlai_ext.commands.build_toxic_prompts import BuildToxicPrompts
-from parlai_ext.data.turn_pairs import PairSource
+from parlai_ext.data.corpora import PairSource
 from parlai_ext.toxic import build_prompts as building
 from parlai_ext.toxic.build_prompts import load_masker, masked
 from tests.support.interrupted import interrupted

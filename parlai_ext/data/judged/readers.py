@@ -43,8 +43,7 @@ from parlai_ext.data.source_file import (
 )
 from parlai_ext.files.csv_file import read_csv
 from parlai_ext.files.human_scores import LARGEST, number
-from parlai_ext.files.json_file import is_texts, json_lines, read_json
-from parlai_ext.files.text_file import text_lines
+from parlai_ext.files.text_file import is_texts, json_lines, read_json, text_lines
 from parlai_ext.files.zip_file import open_zip
 
 

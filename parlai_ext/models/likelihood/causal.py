@@ -27,18 +27,16 @@ from transformers import DynamicCache
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Answer, Question, content_id
 from parlai_ext.models.likelihood.engine import (
-    LikelihoodEngine,
-    Vectorizer,
-    distinct_rows,
-)
-from parlai_ext.models.likelihood.trees import (
     CONTEXT,
+    LikelihoodEngine,
     Rows,
     TokenQuestion,
     TreeBatch,
     TreeCosts,
     TreePack,
     TreePass,
+    Vectorizer,
+    distinct_rows,
     pack_parts,
     pack_questions,
     tree_mask,

@@ -21,15 +21,13 @@ from parlai_ext.core.nouns import Answer, Question, content_id
 from parlai_ext.models.likelihood.engine import (
     TOKENS,
     LikelihoodEngine,
-    Vectorizer,
-    distinct_rows,
-)
-from parlai_ext.models.likelihood.trees import (
     QuestionPart,
     Rows,
     Tokens,
     TreeBatch,
     TreePack,
+    Vectorizer,
+    distinct_rows,
     run_bounds,
     tree_mask,
 )

@@ -1,23 +1,509 @@
 """
-What the engines for causal models and for encoder-decoders share: a limit on the tokens
-that go through a model at once, contexts and continuations as token ids, and
-log-probabilities from an output layer.
+What the engines for causal models and for encoder-decoders share: trees of tokens, a
+limit on the tokens that go through a model at once, contexts and continuations as token
+ids, and log-probabilities from an output layer.
 
 Logits take more memory than anything else in a language model, so they are never all
 there at once.
 """
 
+from __future__ import annotations
+
 import gc
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import pairwise
 from typing import Any, Protocol, TypeVar
 
 import torch
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Question
-from parlai_ext.models.likelihood.trees import Rows, Tokens
 from parlai_ext.models.watch import NO_WATCH
 from parlai_ext.systems.torch_memory import give_back, is_out_of_memory
+
+# Trees of token sequences, in which each distinct prefix is there once, and how
+# questions are packed into them.
+#
+# In preorder the descendants of a node follow it without a gap, so that two numbers
+# of a node, its index and the end of its descendants, give the attention mask. For
+# the same reason a tree can be cut between any two nodes: all that the nodes after
+# the cut see before it are the ancestors of the first of them.
+#
+# Questions whose contexts are prefixes of one another, as those of a dialogue's
+# turns are, share a tree where that saves more than it costs: in a forward pass
+# every token is multiplied with every other, also with those that it does not see.
+# So a large tree is read in several passes, and very many continuations of a short
+# context are cheaper in several trees, each with the context in it. `TreeCosts`
+# decides.
+
+ROOT = -1
+Tokens = tuple[int, ...]
+CONTEXT = -1  # in place of a continuation's index
+# of one context or tree: numbers by question and continuation
+Rows = dict[tuple[int, int], tuple[float, ...]]
+
+
+@dataclass(frozen=True)
+class TreeSize:
+    """
+    The number of nodes of a tree, and the sum of their depths: how many ancestors each
+    of them has.
+    """
+
+    n_nodes: int = 0
+    total_depth: int = 0
+
+
+class PrefixTree:
+    """
+    A growing tree of tokens; a node's parent comes before it.
+    """
+
+    def __init__(self) -> None:
+        self.tokens: list[int] = []
+        self.depths: list[int] = []
+        self.parents: list[int] = []
+        self._total_depth = 0
+        self._children: dict[tuple[int, int], int] = {}
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    @property
+    def size(self) -> TreeSize:
+        """
+        The number of nodes and the sum of their depths.
+        """
+        return TreeSize(len(self.tokens), self._total_depth)
+
+    def add(self, ids: Sequence[int], node: int = ROOT) -> list[int]:
+        """
+        Return the nodes of tokens that follow ``node``; missing ones are added.
+        """
+        nodes = []
+        depth = 0 if node == ROOT else self.depths[node] + 1
+        for token in ids:
+            parent, node = node, self._children.get((node, token), ROOT)
+            if node == ROOT:
+                node = self._children[parent, token] = len(self.tokens)
+                self.tokens.append(token)
+                self.parents.append(parent)
+                self.depths.append(depth)
+                self._total_depth += depth
+            nodes.append(node)
+            depth += 1
+        return nodes
+
+    def joined_size(self, other: PrefixTree) -> TreeSize:
+        """
+        Return the size of one tree of the sequences of this tree and another.
+        """
+        here: dict[int, int] = {ROOT: ROOT}
+        more = []
+        for node, (parent, token, depth) in enumerate(
+            zip(other.parents, other.tokens, other.depths, strict=True)
+        ):
+            known = self._children.get((here.get(parent, ROOT - 1), token))
+            if known is None:
+                more.append(depth)
+            else:
+                here[node] = known
+        return TreeSize(len(self) + len(more), self._total_depth + sum(more))
+
+    def preorder(self) -> Preorder:
+        """
+        Return the nodes in preorder, siblings by token.
+        """
+        below: dict[int, list[int]] = {}
+        for node, parent in enumerate(self.parents):
+            below.setdefault(parent, []).append(node)
+        for some in below.values():
+            some.sort(key=lambda node: -self.tokens[node])
+        order: list[int] = []
+        waiting = list(below.get(ROOT, ()))
+        while waiting:
+            order.append(waiting.pop())
+            waiting += below.get(order[-1], ())
+        sizes = [1] * len(order)
+        for node in reversed(range(len(order))):
+            if self.parents[node] != ROOT:
+                sizes[self.parents[node]] += sizes[node]
+        places = [0] * len(order)
+        for place, node in enumerate(order):
+            places[node] = place
+        return Preorder(
+            [self.tokens[node] for node in order],
+            [self.depths[node] for node in order],
+            [place + sizes[node] for place, node in enumerate(order)],
+            places,
+        )
+
+
+@dataclass(frozen=True)
+class Preorder:
+    """
+    A finished tree: tokens, depths, and where the descendants of each node end.
+
+    ``places[i]`` is the index of node ``i`` of the growing tree.
+    """
+
+    tokens: list[int]
+    depths: list[int]
+    ends: list[int]
+    places: list[int]
+
+    def passes(self, n_passes: int) -> list[TreePass]:
+        """
+        Return the tree in passes of about equal size.
+        """
+        n = len(self.tokens)
+        bounds = [n * i // n_passes for i in range(n_passes + 1)]
+        return [
+            TreePass(first, last, [i for i in range(first) if self.ends[i] > first])
+            for first, last in pairwise(bounds)
+        ]
+
+
+@dataclass(frozen=True)
+class TreePass:
+    """
+    The nodes of a tree from ``first`` to before ``last``, which are read in one pass,
+    and those before them that they see: the ancestors of the first.
+    """
+
+    first: int
+    last: int
+    ancestors: list[int]
+
+    @property
+    def visible(self) -> list[int]:
+        """
+        The nodes whose keys and values are there during this pass, in order.
+        """
+        return [*self.ancestors, *range(self.first, self.last)]
+
+
+def tree_mask(
+    ends: torch.Tensor,
+    depths: torch.Tensor,
+    part: TreePass,
+    window: int | None = None,
+) -> torch.Tensor:
+    """
+    Return the mask of a pass (batch, 1, nodes of the pass, visible nodes): a node sees
+    its ancestors and itself.
+
+    :param ends: (batch, nodes), the index after a node's last descendant; no other node
+        sees padding.
+    :param window: a node sees no further back than this many tokens, itself included.
+    """
+    reading = torch.arange(part.first, part.last, device=ends.device)
+    visible = torch.tensor(part.visible, device=ends.device)
+    later = reading[:, None] >= visible[None, :]
+    seen = later & (reading[None, :, None] < ends[:, None, visible])
+    if window is not None:
+        seen &= depths[:, reading, None] - depths[:, None, visible] < window
+    return seen.unsqueeze(1)
+
+
+def run_bounds(sequences: Sequence[Tokens], limit: int) -> Iterator[tuple[int, int]]:
+    """
+    Yield the bounds of runs of sorted sequences; the tree of a run has at most
+    ``limit`` nodes, or the run is a single sequence.
+    """
+    first, n_nodes = 0, 0
+    for i, ids in enumerate(sequences):
+        new = len(ids) - (common_length(sequences[i - 1], ids) if i > first else 0)
+        if i > first and n_nodes + new > limit:
+            yield first, i
+            first, n_nodes, new = i, 0, len(ids)
+        n_nodes += new
+    yield first, len(sequences)
+
+
+def common_length(first: Tokens, second: Tokens) -> int:
+    """
+    Return the length of the common beginning of two sequences.
+    """
+    n = 0
+    for a, b in zip(first, second, strict=False):
+        if a != b:
+            break
+        n += 1
+    return n
+
+
+@dataclass(frozen=True)
+class TokenQuestion:
+    """
+    A question as token ids; `cut` context tokens were left out before them.
+    """
+
+    context: Tokens
+    continuations: tuple[Tokens, ...]
+    cut: int = 0
+
+
+@dataclass(frozen=True)
+class QuestionPart:
+    """
+    A question, or part of it: continuations with their indices.
+
+    `with_context` is true if the context's own log-probabilities are wanted.
+    """
+
+    question: int
+    context: Tokens
+    replies: tuple[tuple[int, Tokens], ...]
+    with_context: bool = False
+
+
+@dataclass(frozen=True)
+class TreeCosts:
+    """
+    The cost of a tree; the unit is the cost of one token attending to one other.
+
+    A pass reads some nodes of a tree; the keys and values of their ancestors come from
+    a cache. A tree of n nodes of mean depth a that is read in k passes costs
+
+        n w + n (n / k) + n a (k - 1) / k + (k - 1) p
+
+    Each of the n nodes costs w by itself. It is multiplied with each of the n / k nodes
+    of its pass, seen or not, and with the ancestors of the pass's first node: none in
+    the first pass, about a in each of the others. A pass more costs p. The sum is
+    least where k² = n (n - a) / p, so that a pass has about √p nodes and the cost of
+    a node grows with its depth only, not with the size of the tree.
+
+    :param token_cost: w. In a transformer of width d a layer multiplies a token with
+        about 12 d² weights, and with 2 d numbers for each other token: 6 d.
+    :param max_nodes: the most nodes of a tree with more than one sequence.
+    :param pass_cost: p, the cost of a pass more; `None` if the model has to read every
+        tree in one pass.
+    """
+
+    token_cost: int
+    max_nodes: int
+    pass_cost: int | None = None
+
+    def num_passes(self, size: TreeSize) -> int:
+        """
+        Return in how many passes a tree of this size costs least.
+        """
+        if self.pass_cost is None:
+            return 1
+        unseen = size.n_nodes**2 - size.total_depth
+        return max(1, round(math.sqrt(unseen / self.pass_cost)))
+
+    def tree_cost(self, size: TreeSize) -> float:
+        """
+        Return the cost of a tree of this size.
+        """
+        n, depth, passes = size.n_nodes, size.total_depth, self.num_passes(size)
+        attention = depth + (n**2 - depth) / passes
+        return n * self.token_cost + attention + (passes - 1) * (self.pass_cost or 0)
+
+    def best_size(self, context_length: int) -> int:
+        """
+        Return how many nodes a tree should have after a context of this length.
+
+        Where a pass more costs less than the context read once more, as many as fit.
+        Else (c + n)(w + c + n) / n, the cost of a node, is least where n² = c (w + c);
+        c is the length of the context, n the number of nodes, w the cost of a token.
+        """
+        context_cost = context_length * (self.token_cost + context_length)
+        if self.pass_cost is not None and self.pass_cost < context_cost:
+            return max(1, self.max_nodes - context_length)
+        best = math.isqrt(context_cost)
+        return max(1, min(best, self.max_nodes - context_length))
+
+
+@dataclass
+class TreePack:
+    """
+    One tree, and the positions of its answers.
+
+    `edges` numbers the wanted (node, next token) pairs; `rows` says, by question and
+    place, which of them make up a sequence.
+    """
+
+    tree: PrefixTree = field(default_factory=PrefixTree)
+    edges: dict[tuple[int, int], int] = field(default_factory=dict)
+    rows: dict[tuple[int, int], list[int]] = field(default_factory=dict)
+    parts: list[QuestionPart] = field(default_factory=list)
+
+    @cached_property
+    def order(self) -> Preorder:
+        """
+        The finished tree.
+        """
+        return self.tree.preorder()
+
+    def add(self, part: QuestionPart) -> None:
+        """
+        Add the context and the replies of a part to the prefix tree, and note the edges
+        whose probabilities make up each sequence.
+        """
+        self.parts.append(part)
+        context_ids = part.context if part.replies else part.context[:-1]
+        nodes = self.tree.add(context_ids)
+        if part.with_context:
+            self._want((part.question, CONTEXT), nodes, part.context[1:])
+        for place, ids in part.replies:
+            path = [nodes[-1], *self.tree.add(ids[:-1], nodes[-1])]
+            self._want((part.question, place), path, ids)
+
+    def _want(self, key: tuple[int, int], nodes: Iterable[int], ids: Tokens) -> None:
+        """
+        Note which edges of the tree (a node and the token after it) make up one
+        sequence.
+        """
+        # the last node of a context predicts none of its tokens: hence not strict
+        pairs = zip(nodes, ids, strict=False)
+        self.rows[key] = [self.edges.setdefault(p, len(self.edges)) for p in pairs]
+
+
+def pack_questions(
+    asked: Sequence[TokenQuestion], costs: TreeCosts, with_context: bool
+) -> list[TreePack]:
+    """
+    Return packs, one tree each, that together answer all questions.
+
+    :param with_context: also score each context's own tokens.
+
+    The trees depend on the questions alone, not on their order.
+    """
+    parts = [
+        QuestionPart(
+            q,
+            question.context,
+            tuple((k, ids) for k, ids in enumerate(question.continuations) if ids),
+            with_context and len(question.context) > 1,
+        )
+        for q, question in enumerate(asked)
+    ]
+    return pack_parts(
+        [part for part in parts if part.replies or part.with_context], costs
+    )
+
+
+def pack_parts(parts: Iterable[QuestionPart], costs: TreeCosts) -> list[TreePack]:
+    """
+    Return packs, one tree each, that hold all these parts of questions.
+
+    A part whose tree would be too large is divided into pieces. Sorted by context, a
+    piece joins the tree of the piece before it if that is cheaper than a tree alone.
+    """
+    packs: list[TreePack] = []
+    for part in sorted(
+        parts, key=lambda p: (p.context, sorted(p.replies), p.with_context)
+    ):
+        for piece in divide_part(part, costs):
+            alone = TreePack()
+            alone.add(piece)
+            if packs and _is_cheaper_joined(packs[-1], alone, costs):
+                packs[-1].add(piece)
+            else:
+                packs.append(alone)
+    return packs
+
+
+def _is_cheaper_joined(pack: TreePack, other: TreePack, costs: TreeCosts) -> bool:
+    """
+    True if one tree for both packs fits and costs no more than their two trees.
+    """
+    if pack.tree.tokens[:1] != other.tree.tokens[:1]:
+        return False
+    both = pack.tree.joined_size(other.tree)
+    apart = costs.tree_cost(pack.tree.size) + costs.tree_cost(other.tree.size)
+    fits = both.n_nodes <= max(costs.max_nodes, len(pack.tree))
+    return fits and costs.tree_cost(both) <= apart
+
+
+def divide_part(part: QuestionPart, costs: TreeCosts) -> Iterator[QuestionPart]:
+    """
+    Divide a part of a question whose tree would be too large into parts of about the
+    best size.
+    """
+    replies = sorted(part.replies, key=lambda reply: reply[1])
+    inner = [ids[:-1] for _, ids in replies]
+    size = sum(
+        len(ids) - common_length(before, ids)
+        for before, ids in zip([(), *inner], inner, strict=False)
+    )
+    most = max(1, costs.max_nodes - len(part.context))
+    best_size = costs.best_size(len(part.context))
+    pieces = max(1, round(size / best_size), -(-size // most))
+    longest = max(map(len, inner), default=0)
+    limit = min(most, size if pieces == 1 else size // pieces + longest)
+    with_context = part.with_context
+    for first, last in run_bounds(inner, limit):
+        yield replace(
+            part, replies=tuple(replies[first:last]), with_context=with_context
+        )
+        with_context = False
+
+
+@dataclass(frozen=True)
+class TreeBatch:
+    """
+    Trees that go through a model together.
+
+    :param nodes: tokens, depths and ends, each ``[trees, nodes]``, padded on the right.
+    :param wanted: for each number the row of its tree, the place of its node and the
+        token whose log-probability there is wanted, each ``[numbers]``.
+    """
+
+    packs: Sequence[TreePack]
+    nodes: tuple[torch.Tensor, ...]
+    wanted: tuple[torch.Tensor, ...]
+
+    @classmethod
+    def from_packs(cls, packs: Sequence[TreePack], device: torch.device) -> TreeBatch:
+        """
+        Return these trees as tensors, the nodes on a device, the rest on the CPU.
+        """
+        width = max(len(pack.tree) for pack in packs)
+        tokens, depths, ends, wanted = [], [], [], []
+        for row, pack in enumerate(packs):
+            order, n = pack.order, len(pack.tree)
+            more = [0] * (width - n)
+            tokens.append(order.tokens + more)
+            depths.append(order.depths + more)
+            # padding is seen by itself alone
+            ends.append([*order.ends, *range(n + 1, width + 1)])
+            wanted += [(row, order.places[node], token) for node, token in pack.edges]
+        rows, places, ids = torch.tensor(wanted, dtype=torch.long).reshape(-1, 3).T
+        nodes = (torch.tensor(one, device=device) for one in (tokens, depths, ends))
+        return cls(packs, tuple(nodes), (rows, places, ids))
+
+    @property
+    def whole(self) -> TreePass:
+        """
+        The pass that reads everything.
+        """
+        return TreePass(0, self.nodes[0].shape[1], [])
+
+    def rows(self, numbers: Sequence[float]) -> list[Rows]:
+        """
+        Return the wanted numbers of each tree.
+        """
+        rows = []
+        first = 0
+        for pack in self.packs:
+            rows.append(
+                {
+                    key: tuple(numbers[first + edge] for edge in edges)
+                    for key, edges in pack.rows.items()
+                }
+            )
+            first += len(pack.edges)
+        return rows
+
+
+# --- what both engines share ----------------------------------------------------------
 
 T = TypeVar('T')
 TOKENS = 16384
