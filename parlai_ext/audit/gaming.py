@@ -35,7 +35,8 @@ from parlai_ext.audit.record import (
     PartResult,
     outcome_of,
 )
-from parlai_ext.collect.plan import build_manifest, refuse_collecting, resolve_protocol
+from parlai_ext.collect.plan import build_manifest, refuse_collecting
+from parlai_ext.collect.resolved import resolve_protocol
 from parlai_ext.core.errors import UserError, require_known
 from parlai_ext.core.nouns import Roster, System, content_id, signature_differences
 from parlai_ext.engines.machine import Machine

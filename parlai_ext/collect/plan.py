@@ -3,20 +3,24 @@ From options to a plan and its run folder: who talks, over which openers, how lo
 """
 
 import contextlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from parlai_ext.collect.not_run import missing_by_pair
-from parlai_ext.collect.options import AskedSystems, PlanOptions
-from parlai_ext.core.errors import SystemFailed, UserError, nearest
-from parlai_ext.core.nouns import Opener, Pairing, Roster, System
+from parlai_ext.collect.options import PlanOptions
+from parlai_ext.collect.resolved import (
+    ResolvedProtocol,
+    missing_error,
+    missing_systems,
+    resolve_protocol,
+)
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.nouns import Opener, Pairing, System
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.engines.engine import versions
 from parlai_ext.engines.machine import Machine
-from parlai_ext.files.option_files import existing_file
-from parlai_ext.files.roster_file import load_roster, parse_target
-from parlai_ext.isolation.names import agent_names_like
+from parlai_ext.files.roster_file import parse_target
 from parlai_ext.isolation.own_records import SCORER, is_own_scorer, note_parts
 from parlai_ext.isolation.policy import is_named
 from parlai_ext.store import RunFolder
@@ -30,9 +34,7 @@ from parlai_ext.store.manifest import (
     read_manifest,
     system_part,
 )
-from parlai_ext.systems.fetch.data_folder import is_zoo_path
 from parlai_ext.systems.safe.trusted_files import trusted_hashes
-from parlai_ext.systems.zoo import require_in_zoo
 from parlai_ext.worlds.schedule import pairings, sample_openers, shard_size_for
 
 
@@ -73,6 +75,21 @@ class RequestedProtocol:
         """
         everybody = self.protocol.roster.systems
         return [s for s in everybody if s.name not in self.earlier_targets]
+
+    def refuse_missing(self) -> None:
+        """
+        Refuse systems that cannot be had, as far as `missing_systems` can tell.
+        """
+        if missing := missing_systems(self.needed_systems):
+            raise missing_error(missing)
+
+    def refuse_unknown_openers(self) -> None:
+        """
+        Refuse a task of openers that there is not.
+        """
+        from parlai_ext.systems.openers import require_openers
+
+        require_openers(self.protocol.openers, self.openers_file)
 
 
 def make_plan(options: PlanOptions, machine: Machine) -> Plan:
@@ -338,187 +355,6 @@ def _draw_openers(
             f'has {longest} utterances already; num_turns counts them'
         )
     return sample_openers(openers, protocol.num_dialogues, protocol.seed)
-
-
-# ---------------------------------------------- the systems of a protocol, resolved
-
-
-@dataclass(frozen=True)
-class ResolvedProtocol:
-    """
-    A protocol with the systems that can be had.
-
-    `identities` has the content hash of each system, `sampling` those that draw their
-    replies at random (the shard is their unit of randomness), `candidates` a hash of
-    the replies that each retriever chooses among, and `missing` why systems were left
-    out.
-    """
-
-    protocol: Protocol
-    identities: Mapping[str, str]
-    sampling: frozenset[str] = frozenset()
-    candidates: Mapping[str, str] = field(default_factory=dict)
-    missing: Mapping[str, str] = field(default_factory=dict)
-
-
-def resolve_protocol(
-    protocol: Protocol, before: Mapping[str, SystemRecord], skip_missing: bool
-) -> ResolvedProtocol:
-    """
-    Resolve the systems of a protocol; models that are not here are downloaded.
-
-    :param before: the manifest's entries for targets of the run that are not asked for
-        now; they may be gone, because their dialogues are there.
-    :param skip_missing: leave out systems that cannot be had.
-    :raises UserError: when a system cannot be had and such are not to be left out.
-    """
-    from parlai_ext.systems.identity import candidates_hash
-    from parlai_ext.systems.parlai_agents import samples
-
-    wanted = [s for s in protocol.roster.systems if s.name not in before]
-    identities, missing = _identities(wanted, skip_missing)
-    protocol = _pinned(without_systems(protocol, missing), before)
-    there = protocol.roster.systems
-    known = {name: target.candidates for name, target in before.items()}
-    hashes = known | {s.name: candidates_hash(s) for s in there if s.name not in before}
-    sampled = frozenset(name for name, target in before.items() if target.shard_size)
-    return ResolvedProtocol(
-        protocol,
-        {name: target.identity for name, target in before.items()} | identities,
-        sampled | {s.name for s in there if samples(s)},
-        {name: digest for name, digest in hashes.items() if digest is not None},
-        missing,
-    )
-
-
-def _identities(
-    systems: Sequence[System], skip_missing: bool
-) -> tuple[dict[str, str], dict[str, str]]:
-    """
-    Return the content hash of each system, and why others cannot be had.
-    """
-    from parlai_ext.systems.identity import identity
-    from parlai_ext.systems.player_process import check_options_apart
-    from parlai_ext.systems.resolve import MISSING, resolve
-
-    resolved = [resolve(system) for system in systems]
-    missing = {r.name: r.reason or '' for r in resolved if r.status == MISSING}
-    identities = {}
-    for system in systems:
-        # all that is missing is known before the first download begins
-        if missing and not skip_missing:
-            break
-        if system.name in missing:
-            continue
-        try:
-            identities[system.name] = identity(system)
-            check_options_apart(system)
-        except UserError as e:
-            missing[system.name] = str(e).removeprefix(f'system {system.name!r}: ')
-    if missing and not skip_missing:
-        raise missing_error(missing)
-    return identities, missing
-
-
-def missing_systems(systems: Iterable[System]) -> dict[str, str]:
-    """
-    Return, by the names of systems, why they cannot be had, as far as that can be told
-    without a library of models: an agent's name with a slip, or a model file that is
-    not there; of the zoo, what it never had.
-    """
-    missing = {}
-    for system in systems:
-        path = str(system.opt.get('model_file') or '')
-        agent = str(system.opt.get('model') or '')
-        try:
-            if is_zoo_path(path):
-                require_in_zoo(path)
-            elif path:
-                existing_file(path, 'model_file')
-        except UserError as error:
-            problem = str(error).removeprefix('model_file: ')
-            missing[system.name] = f'model_file: {problem}'
-            continue
-        known = agent_names_like(agent)
-        hint = nearest(agent, known)
-        if agent not in known and hint.startswith('did'):
-            missing[system.name] = f'model: no agent {agent!r}; {hint}'
-    return missing
-
-
-def read_systems(asked: AskedSystems) -> list[System]:
-    """
-    Return the systems that are named, and the targets of the roster.
-
-    :raises UserError: for one that cannot be had, unless such are to be left out.
-    """
-    systems = [parse_target(spec)[0] for spec in asked.systems]
-    if asked.roster:
-        systems += load_roster(asked.roster).roster.targets
-    missing = missing_systems(systems)
-    if missing and not asked.skip_missing:
-        raise missing_error(missing)
-    return systems
-
-
-def missing_error(missing: Mapping[str, str]) -> UserError:
-    """
-    Return the error that names the systems that cannot be had.
-    """
-    name, reason = next(iter(missing.items()))
-    others = ', '.join(list(missing)[1:])
-    more = f' (and {len(missing) - 1} more: {others})' if others else ''
-    named = SystemFailed(name, reason)
-    if not more and 'did you mean' in reason:
-        return UserError(str(named))  # a slip, which nobody wants to leave out
-    return UserError(
-        f'{named}{more}; see `parlai check_roster`; --skip-missing leaves such out'
-    )
-
-
-def without_systems(protocol: Protocol, missing: Mapping[str, str]) -> Protocol:
-    """
-    Return the protocol without these systems.
-
-    With partners left out its numbers are no longer those of its name, so that it gets
-    another one.
-
-    :raises UserError: when no target, or no partner, is left.
-    """
-    roster = protocol.roster
-    present = Roster(
-        tuple(s for s in roster.targets if s.name not in missing),
-        tuple(s for s in roster.partners if s.name not in missing),
-    )
-    for side in ('targets', 'partners'):
-        before = getattr(roster, side)
-        if before and not getattr(present, side):
-            name = before[0].name
-            raise UserError(f'none of the {side} can be had; {name}: {missing[name]}')
-    name, planned = protocol.name, len(roster.partners)
-    if gone := planned - len(present.partners):
-        name += f'-without-{gone}-of-{planned}-partners'
-    return replace(protocol, name=name, roster=present)
-
-
-def _pinned(protocol: Protocol, before: Collection[str]) -> Protocol:
-    """
-    Return the protocol with its systems pinned: a remote one refuses to answer under
-    another model's name later.
-    """
-    from parlai_ext.systems.families import family_of
-
-    def pin(system: System) -> System:
-        if system.name in before:
-            return system
-        try:
-            return replace(system, opt=family_of(system.opt).pin(system.opt))
-        except UserError as error:
-            raise SystemFailed(system.name, str(error)) from error
-
-    roster = protocol.roster
-    pinned = Roster(tuple(map(pin, roster.targets)), tuple(map(pin, roster.partners)))
-    return replace(protocol, roster=pinned)
 
 
 # -------------------------------------------------- the manifest, and its signature

@@ -19,13 +19,12 @@ from parlai_ext.collect.forecast import (
 from parlai_ext.collect.options import PlanOptions, TrialOptions
 from parlai_ext.collect.plan import (
     RequestedProtocol,
-    missing_error,
     plan_to_try,
     refuse_collecting,
     refuse_missing_openers,
     requested_protocol,
-    without_systems,
 )
+from parlai_ext.collect.resolved import missing_error, without_systems
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.engines.machine import Machine
@@ -115,13 +114,17 @@ def try_before_run(
         if options.run_dir and not trials.dry_run:
             scorer.check()
     if trials.preflight:
-        from parlai_ext.collect import preflight
+        from parlai_ext.collect.preflight import (
+            check_report,
+            preflight,
+            stop_unless_fit,
+        )
 
         plan = plan_to_try(options, machine)
         run = RunFolder.existing_or_none(options.run_dir)
-        checks = preflight.preflight(plan, machine, run)
-        print('\n'.join(preflight.check_report(checks)))
-        preflight.stop_unless_fit(checks, skip_missing=options.skip_missing)
+        checks = preflight(plan, machine, run)
+        print('\n'.join(check_report(checks)))
+        stop_unless_fit(checks, skip_missing=options.skip_missing)
         if scorer is not None:
             # a model that is no judge is known when it is loaded, and not before
             scorer.build(machine)

@@ -45,25 +45,19 @@ class PlanCommand(ModelCommand):
         """
         Refuse a protocol, a roster or a run folder with a mistake.
         """
-        from parlai_ext.collect.plan import (
-            missing_error,
-            missing_systems,
-            requested_protocol,
-        )
-        from parlai_ext.systems.openers import require_openers
+        from parlai_ext.collect.plan import requested_protocol
 
         super().check_early()
         asked, run_dir = requested_protocol(self.plan_options), self.opt['run_dir']
         if run_dir and Path(run_dir).is_file():
             raise UserError(f'--run-dir {run_dir}: is a file; a folder is needed there')
-        require_openers(asked.protocol.openers, asked.openers_file)
+        asked.refuse_unknown_openers()
         if self.trials.dry_run or self.trials.pilot:
             return
         self.require(run_dir='the folder that the run goes to')
-        missing = missing_systems(asked.needed_systems)
         # a preflight says of each system whether it is there
-        if missing and not (self.trials.preflight or self.opt['skip_missing']):
-            raise missing_error(missing)
+        if not (self.trials.preflight or self.opt['skip_missing']):
+            asked.refuse_missing()
 
 
 class CollectDialogues(PlanCommand):

@@ -83,15 +83,13 @@ class CompareSafety(ModelCommand):
         """
         Return the comparison, print it, and write it where ``--out`` says.
         """
-        from parlai_ext.collect.plan import read_systems
+        from parlai_ext.collect.resolved import read_systems
 
         given = self.options(CompareSafetyOptions)
         answers = [a for spec in given.answers for a in recorded_answers(spec)]
         systems = read_systems(given)
         if not systems and not answers:
-            raise UserError(
-                '--systems, --roster or --answers is needed: whose answers?'
-            )
+            raise UserError('--systems, --roster or --answers is needed: who answers?')
         refuse_same_names(systems, answers)
         from parlai_ext.toxic import comparison as comparing
 

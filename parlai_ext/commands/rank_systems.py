@@ -68,10 +68,8 @@ class RankSystems(Command):
             write_ranking(run, ranking, folder)
             run.write_text(f'{folder}leaderboard.csv', leaderboard_csv(ranking))
             # a page without the first ranking of a further scorer is right still
-            is_shown = bool(before) or not folder
-            is_stale = (
-                page.exists() and is_shown and path.read_bytes().split() != before
-            )
+            shown = bool(before) or not folder
+            is_stale = shown and page.exists() and path.read_bytes().split() != before
             if is_stale:
                 run.remove('report.html')
         print(terminal_table(ranking, audit_doubts(run, ranking, folder)))

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.collect.plan import resolve_protocol
+from parlai_ext.collect.resolved import resolve_protocol
 from parlai_ext.core.errors import SystemFailed, UserError
 from parlai_ext.core.nouns import Roster, System, content_id
 from parlai_ext.core.protocol import Protocol

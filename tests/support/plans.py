@@ -5,7 +5,8 @@ library, so that runs with made-up dialogues do not.
 
 from parlai_ext.collect import plan
 from parlai_ext.collect.options import PlanOptions
-from parlai_ext.collect.plan import ResolvedProtocol, build_manifest
+from parlai_ext.collect.plan import build_manifest
+from parlai_ext.collect.resolved import ResolvedProtocol
 from parlai_ext.core.nouns import Opener, System, content_id
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.engines.machine import Machine
