@@ -6,6 +6,8 @@ from contextlib import contextmanager
 
 import pytest
 
+from parlai_ext.commands.signals import Interrupted
+
 
 @contextmanager
 def interrupted(owner, name, n_calls=0):
@@ -17,7 +19,7 @@ def interrupted(owner, name, n_calls=0):
 
     def call(*args, **options):
         if len(calls) == n_calls:
-            raise KeyboardInterrupt
+            raise Interrupted  # as our handlers do, also where tests ignore Ctrl-C
         calls.append(args)
         return real(*args, **options)
 

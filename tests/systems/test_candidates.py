@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from parlai_ext.compat.parlai_setup import prepare_parlai
 from parlai_ext.core.nouns import System
 from parlai_ext.systems import candidates
 from parlai_ext.systems.candidates import candidates_file, parse_spec, to_download
@@ -54,6 +55,7 @@ def lines_of(path):
 def test_candidates_are_the_labels_that_parlais_own_script_finds(tmp_path):
     from parlai.scripts.build_candidates import BuildCandidates
 
+    prepare_parlai()
     theirs = tmp_path / 'theirs.txt'
     BuildCandidates.main(task=TASK, outfile=str(theirs))
     ours = lines_of(candidates_file(SMALLTALK))
