@@ -226,7 +226,9 @@ def test_a_template_that_costs_without_end_is_stopped(template, tokenizer, monke
 @pytest.mark.slow
 def test_the_process_may_be_killed_and_a_fork_has_its_own(tokenizer):
     assert rendered(tokenizer, 'a') == 'a'
-    fork_server._server()[1].kill()
+    server = fork_server._server()[1]
+    server.kill()
+    server.wait()
     rendering._renderer(os.getpid())._channel.close()
     with pytest.raises(TemplateProblem):
         rendered(tokenizer, 'b')
