@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext.collect.options import AskedSystems
-from parlai_ext.commands.command import ModelCommand
+from parlai_ext.commands.command import ModelCommand, program
 from parlai_ext.commands.options import MACHINE
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
@@ -78,7 +78,7 @@ class AskContexts(ModelCommand):
         contexts = count_of(len(prompts), 'context')
         print(f'{file}: {count_of(len(lines), "answer")} to {contexts}. Next:')
         print(
-            f'parlai import_dialogues --dialogues {file} --humans {USER} '
+            f'{program()} import_dialogues --dialogues {file} --humans {USER} '
             f'--empty-turns keep --run-dir RUN --scorer bertscore'
         )
         return file

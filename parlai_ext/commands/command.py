@@ -134,21 +134,10 @@ OURS = re.compile(rf'\bparlai (?=({"|".join(COMMANDS)})\b)')
 
 def as_started(text: str) -> str:
     """
-    Return a text with our commands named as the user started this one.
+    Return a hint with our commands named as the user started this one; not for texts of
+    dialogues, which stay as they were said.
     """
     return OURS.sub(f'{program()} ', text)
-
-
-class CommandOutput(VisibleOutput):
-    """
-    What a command prints, with our commands named as the user started this one.
-    """
-
-    def write(self, text: str) -> int:
-        """
-        Write a text.
-        """
-        return super().write(as_started(text))
 
 
 def refuse_unknown(name: str, known: Iterable[str]) -> NoReturn:
@@ -421,7 +410,7 @@ def one_line_errors(folder: object = None) -> Iterator[None]:
     :param folder: is named where the system does not say which file it could not use.
     """
     try:
-        shown = contextlib.redirect_stdout(CommandOutput(sys.stdout))
+        shown = contextlib.redirect_stdout(VisibleOutput(sys.stdout))
         with signals_as_interrupt(), shown, hide_printed():
             require_current_folder()
             yield

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext import __version__
-from parlai_ext.commands.command import COMMANDS, Command
+from parlai_ext.commands.command import COMMANDS, Command, as_started
 from parlai_ext.core.json_text import parse_json
 
 PARLAI = '1.7.2'
@@ -57,7 +57,7 @@ class Doctor(Command):
         results = list(findings())
         for finding in results:
             print(f'{"wrong" if finding.wrong else "note"}: {finding.problem}')
-            print(f'    {finding.solution}')
+            print(as_started(f'    {finding.solution}'))
         if not any(f.wrong for f in results):
             names = ('parlai', 'torch', 'transformers', 'numpy')
             versions = ', '.join(f'{name} {version_of(name)}' for name in names)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tabulate import tabulate
 
-from parlai_ext.commands.command import Command
+from parlai_ext.commands.command import Command, program
 from parlai_ext.core.options import option
 from parlai_ext.files.model_cards import checked_model_name, model_card, model_names
 from parlai_ext.view.text import data_size
@@ -77,7 +77,7 @@ class GetModel(Command):
                     )
                 )
             print(catalogue_table(models))
-            print('fetch one with: parlai get_model NAME')
+            print(f'fetch one with: {program()} get_model NAME')
             return models
         folders = []
         for name in names:

@@ -2,7 +2,7 @@
 `rate_dialogues`: offline pages on which people compare or rate a run's dialogues.
 """
 
-from parlai_ext.commands.command import Command
+from parlai_ext.commands.command import Command, program
 from parlai_ext.people.rating_set import (
     FOLDER,
     RatingOptions,
@@ -47,7 +47,7 @@ class RateDialogues(Command):
         for note in rating_set.notes:
             print(f'note: {note}')
         print(
-            'send a page to annotators; their answers: parlai import_judgements '
-            f'--run-dir {run.root} --answers FILE …'
+            'send a page to annotators; their answers: '
+            f'{program()} import_judgements --run-dir {run.root} --answers FILE …'
         )
         return paths

@@ -60,17 +60,20 @@ class Says(Command):
     declares = (NameOptions,)
 
     def run(self):
-        print(f'system {OWNED}\tand\n')
+        print(f'parlai doctor {OWNED}\tand\n')
         raise UserError(f'no system {OWNED}')
 
 
-def test_nothing_that_a_command_prints_acts_on_a_terminal(capsys):
+def test_what_a_command_prints_stays_as_it_is_and_acts_on_no_terminal(
+    capsys, monkeypatch
+):
+    monkeypatch.setattr(sys, 'argv', ['parlai-ext'])
     with pytest.raises(SystemExit):
         Says.execute({})
     with pytest.raises(SystemExit):
         Says.parser().parse_args(['--name', OWNED])
     captured = capsys.readouterr()
-    assert captured.out == 'system ␛]0;owned␇⟨U+202E⟩⟨U+009B⟩2J␍\tand\n\n'
+    assert captured.out == 'parlai doctor ␛]0;owned␇⟨U+202E⟩⟨U+009B⟩2J␍\tand\n\n'
     assert '\\x1b]0;owned\\x07\\u202e' in captured.err
     assert not set(OWNED) - set(']0;owned2J') & set(captured.err)
 
@@ -98,7 +101,7 @@ def test_json_is_one_document_and_all_else_is_elsewhere(quiet, capsys, monkeypat
 
 
 @pytest.mark.parametrize(
-    ('command', 'option'),
+    'command, option',
     [
         ('evaluate_systems', 'num_dialogues'),
         ('run_bench', 'max_items'),

@@ -43,7 +43,7 @@ def test_dialogues_are_named_by_id_or_line(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ('text', 'problem'),
+    'text, problem',
     [
         ('', 'no dialogue in it'),
         ('{', ':1: not JSON'),
