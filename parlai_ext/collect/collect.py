@@ -141,8 +141,7 @@ def collected_run(
             with timed(run, 'collect', spent):
                 report = collect(run, machine, spent=spent, engine=engine)
         else:
-            there = sum(shard.n_dialogues for shard in run.dialogue_shards())
-            report = CollectReport(0, there)
+            report = CollectReport(0, run.n_dialogues)
         yield CollectedRun(run, engine, report, (*plan.left_out, *report.problems))
 
 
@@ -150,11 +149,10 @@ def stored_line(run: RunFolder) -> str:
     """
     Return how much of a run that is cut off is on the disk.
     """
-    stored = sum(shard.n_dialogues for shard in run.dialogue_shards())
     planned = len(run.pairings) * len(run.openers)
     n_replies = run.count_partial_replies()
     more = f', and {n_replies} replies of the next ones' if n_replies else ''
-    return f'stored: {stored:,} of {count_of(planned, "dialogue")}{more}'
+    return f'stored: {run.n_dialogues:,} of {count_of(planned, "dialogue")}{more}'
 
 
 @dataclass(frozen=True)

@@ -147,12 +147,13 @@ def prepare(options: PlanOptions, machine: Machine) -> tuple[RunFolder, Plan]:
     """
     if not options.run_dir:
         raise UserError('--run-dir is needed: the folder that the run goes to')
-    old = requested_protocol(options).old
+    requested = requested_protocol(options)
+    old = requested.old
     if old and not old.scheme.is_played:  # all of its dialogues are there
         run = RunFolder.existing(options.run_dir)
         return run, run.plan
     plan = make_plan(options, machine)
-    by_user = requested_protocol(options).scorer_is_named
+    by_user = requested.scorer_is_named
     run = RunFolder.open(options.run_dir, plan.manifest)
     note_parts(run.manifest, [*named_systems(plan), *([SCORER] if by_user else [])])
     return run, plan
@@ -164,11 +165,8 @@ def plan_to_try(options: PlanOptions, machine: Machine) -> Plan:
 
     :raises UserError: when the run folder holds a run with other settings.
     """
-    run = RunFolder.existing_or_none(options.run_dir)
-    if run:
-        refuse_collecting(run)
     plan = make_plan(options, machine)
-    if run:
+    if run := RunFolder.existing_or_none(options.run_dir):
         merge_manifests(run.manifest, plan.manifest, run.root)
     return plan
 

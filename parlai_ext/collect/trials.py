@@ -108,6 +108,9 @@ def try_before_run(
     :raises UserError: when a system is not fit to talk, or the scorer not to judge.
     """
     asked, scorer = requested_protocol(options), None
+    is_trial = trials.preflight or trials.dry_run or trials.pilot
+    if is_trial and (old := RunFolder.existing_or_none(options.run_dir)):
+        refuse_collecting(old)
     if judge:
         section, named = asked.protocol.scorer, asked.scorer_is_named
         scorer = ChosenScorer(section, named_by_user=named)
@@ -159,8 +162,6 @@ def dry_run(
     from parlai_ext.systems.resolve import DOWNLOAD, MISSING, resolve
 
     protocol = asked.protocol
-    if run := RunFolder.existing_or_none(run_dir):
-        refuse_collecting(run)
     refuse_other_settings(protocol, run_dir)
     refuse_missing_openers(asked)
     models = scorer.model_systems() if scorer else []

@@ -55,7 +55,7 @@ class PublishRun(Command):
         )
         index = pack.index
         texts = 'digests of ' if index.withheld_text else ''
-        n_dialogues = sum(shard.n_dialogues for shard in run.dialogue_shards())
+        n_dialogues = run.n_dialogues
         lines = (
             *(f'left out: {reason}' for reason in pack.left_out),
             f'{path} ({data_size(path.stat().st_size)}): protocol {index.protocol}, '

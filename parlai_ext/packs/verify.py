@@ -132,7 +132,7 @@ def content_findings(
         'those of their signature; names of its models are the publisher’s word',
         scorer_problems(index, run),
     )
-    n_dialogues = sum(shard.n_dialogues for shard in run.dialogue_shards())
+    n_dialogues = run.n_dialogues
     yield finding(
         'dialogues',
         f'{n_dialogues:,} are of these pairs and openers, each in its place',

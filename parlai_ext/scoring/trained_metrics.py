@@ -22,7 +22,6 @@ from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
-from nltk.tokenize import NLTKWordTokenizer  # type: ignore[import-untyped]
 from nltk.tokenize.punkt import (  # type: ignore[import-untyped]
     PunktParameters,
     PunktSentenceTokenizer,
@@ -51,6 +50,7 @@ from parlai_ext.scoring.likelihood import (
     first_continuation_share,
     judge_option,
 )
+from parlai_ext.scoring.references import treebank
 from parlai_ext.scoring.relevance import NO_CONTEXT
 from parlai_ext.view.progress import bar_of
 from parlai_ext.view.text import single_spaced
@@ -76,7 +76,7 @@ NORMS: Mapping[str, tuple[float, float]] = {
 MASKED_TOKENS = 100  # the end of context and response that the language model reads
 PAIR_TOKENS = 128
 RIGHT = 1  # the label of a pair whose response follows its context
-PLAIN_PUNKT, TREEBANK = PunktSentenceTokenizer(), NLTKWordTokenizer()
+PLAIN_PUNKT = PunktSentenceTokenizer()
 
 
 @dataclass(frozen=True)
@@ -213,7 +213,7 @@ def treebank_words(text: str) -> str:
     return ' '.join(
         text[start:stop][first:last]
         for start, stop in PLAIN_PUNKT.span_tokenize(text)
-        for first, last in TREEBANK.span_tokenize(text[start:stop])
+        for first, last in treebank().span_tokenize(text[start:stop])
     )
 
 

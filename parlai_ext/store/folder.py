@@ -235,6 +235,13 @@ class RunFolder:
             )
         return dialogues, short_hash(data)
 
+    @property
+    def n_dialogues(self) -> int:
+        """
+        How many dialogues are collected.
+        """
+        return sum(shard.n_dialogues for shard in self.dialogue_shards())
+
     def dialogue_shards(self, pairing_id: str | None = None) -> list[ShardKey]:
         """
         Return the collected shards, of one pairing or all, in the manifest's order.

@@ -195,7 +195,7 @@ def test_scored_by_the_shipped_judge_ranked_and_shown(games, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ('options', 'name'),
+    'options, name',
     [
         ({}, 'learned'),
         ({'scorer': 'likelihood'}, 'likelihood'),
@@ -216,7 +216,7 @@ WITHOUT = REFERRED.replace(',i like tea\n', ',\n')
 
 
 @pytest.mark.parametrize(
-    ('table', 'options', 'name', 'told'),
+    'table, options, name, told',
     [
         (REFERRED, {}, 'learned_references', '2 of 2 judged turns'),
         (WITHOUT, {}, 'learned', '1 of 2 judged'),
