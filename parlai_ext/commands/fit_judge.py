@@ -85,7 +85,9 @@ class FitJudge(Command):
         annotated = [one for one in self.annotated() if one.items]
         if len(annotated) < FEWEST:
             raise UserError(
-                f'{self.source}: {len(annotated)} annotations; {FEWEST} are needed'
+                f'{self.source}: {len(annotated)} annotations'
+                + ' of dialogues of the run' * bool(self.opt['run_dir'])
+                + f'; {FEWEST} are needed'
             )
         options = LearnedOptions(weights=given.weights)
         out = Path(given.out)

@@ -107,6 +107,14 @@ class Judgements:
         return (*self.ratings, *self.comparisons)
 
     @property
+    def dialogues(self) -> set[tuple[str, str]]:
+        """
+        The systems with the dialogues in which they were judged.
+        """
+        rated = {(r.system, r.dialogue_id) for r in self.ratings if r.dialogue_id}
+        return rated | {side[:2] for c in self.comparisons for side in c.sides}
+
+    @property
     def dimensions(self) -> tuple[str, ...]:
         """
         What was judged, in the order of the answers.

@@ -19,7 +19,7 @@ import numpy as np
 import scipy
 import yaml
 
-from parlai_ext.core.errors import UserError
+from parlai_ext.core.errors import UserError, require_known
 from parlai_ext.core.nouns import Dialogue, HumanJudgement, content_id
 from parlai_ext.data.judged.judged_set import JudgedSet
 from parlai_ext.engines.machine import Machine
@@ -100,7 +100,11 @@ def annotated_run(
     """
     Return what was annotated of a run's dialogues; several annotators' numbers become
     their mean.
+
+    :raises UserError: for a dimension that nobody judged.
     """
+    judged = dict.fromkeys(one.dimension for one in human)
+    require_known(dimension, judged, f'--quality {dimension}: nobody judged it')
     values: dict[tuple[str, str, int | None], list[float]] = {}
     for one in human:
         if one.dialogue_id is not None and one.dimension == dimension:
@@ -409,7 +413,7 @@ class InputCache:
         Return the inputs of these responses; blocks that are not there are read.
         """
         parts = []
-        with bar_of(name, len(items)) as bar:
+        with bar_of(name, len(items), unit='response') as bar:
             for first in range(0, len(items), BLOCK):
                 block = items[first : first + BLOCK]
                 parts.append(self._block(block))

@@ -6,15 +6,18 @@ found where nothing is planted.
 import numpy as np
 import pytest
 
+from parlai_ext.core.nouns import HumanJudgement
 from parlai_ext.scoring.learned import BLOCKS, NUMBERS, BlockWeights, JudgeWeights
 from parlai_ext.training.fit_judge import (
     AnnotatedTable,
+    annotated_run,
     fit,
     fit_report,
     fitted_weights,
     grouped_folds,
     rank_labels,
 )
+from tests.support.user_error import user_error
 
 SIZES = dict(zip(BLOCKS, (len(NUMBERS), 5, 6), strict=True))
 
@@ -50,6 +53,11 @@ def test_where_nothing_is_planted_nothing_is_claimed(monkeypatch):
     monkeypatch.setattr('parlai_ext.training.fit_judge.RESAMPLES', 200)
     helped = [fit_report(table(0.0, 1.0, seed=seed)).helps for seed in range(6)]
     assert sum(helped) <= 1
+
+
+def test_a_dimension_that_nobody_judged_is_refused():
+    with user_error('--quality Fluenc: .*Fluency'):
+        annotated_run([], [HumanJudgement('x', 'Fluency', 1, None, 'id')], 'Fluenc')
 
 
 def test_a_group_is_never_in_two_folds():
