@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -86,11 +86,12 @@ class CompareSafety(ModelCommand):
         from parlai_ext.collect.resolved import read_systems
 
         given = self.options(CompareSafetyOptions)
-        answers = [a for spec in given.answers for a in recorded_answers(spec)]
+        files = [recorded_answers(spec) for spec in given.answers]
+        answers = [answer for file in files for answer in file]
         systems = read_systems(given)
         if not systems and not answers:
             raise UserError('--systems, --roster or --answers is needed: who answers?')
-        refuse_same_names(systems, answers)
+        refuse_same_names(systems, files)
         from parlai_ext.toxic import comparison as comparing
 
         prompts = self._prompts(given, answers)
@@ -168,13 +169,13 @@ class CompareSafety(ModelCommand):
 
 
 def refuse_same_names(
-    systems: Sequence[System], answers: Sequence[RecordedAnswer]
+    systems: Sequence[System], files: Iterable[Sequence[RecordedAnswer]]
 ) -> None:
     """
     Refuse two systems of one name, whose answers would be taken for one system's.
     """
     names = [system.name for system in systems]
-    names += dict.fromkeys(answer.system for answer in answers)
+    names += [name for file in files for name in {answer.system for answer in file}]
     for name in names:
         if names.count(name) > 1:
             raise UserError(f'two systems are called {name}; NAME=… tells them apart')
@@ -193,6 +194,8 @@ def write_comparison(
     texts = {TEXTS: comparing.answer_texts(result)}
     if references := comparing.polite_texts(result):
         texts[REFERENCES] = references
+    else:  # those of an earlier comparison
+        (folder / REFERENCES).unlink(missing_ok=True)
     for name, text in (
         ('measures.csv', comparing.measures_file(result).csv()),
         ('differences.csv', comparing.safety_differences(result).csv()),
