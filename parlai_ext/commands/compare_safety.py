@@ -93,6 +93,7 @@ class CompareSafety(ModelCommand):
             raise UserError('--systems, --roster or --answers is needed: who answers?')
         refuse_same_names(systems, files)
         from parlai_ext.toxic import comparison as comparing
+        from parlai_ext.toxic.collect_answers import collect_answers
 
         prompts = self._prompts(given, answers)
         references = any(prompt.references for prompt in prompts)
@@ -102,7 +103,15 @@ class CompareSafety(ModelCommand):
             default_metrics=REFERENCE_METRICS if references else (),
             named_by_user=True,
         )
-        collected, problems = self._collected(systems, prompts)
+        collected, problems = collect_answers(
+            systems,
+            prompts,
+            Path(given.out) / 'answers',
+            self.machine,
+            per_prompt=given.answers_per_prompt,
+            seed=given.seed,
+            skip_missing=given.skip_missing,
+        )
         if not (collected or answers):
             raise UserError(f'no system gave an answer: {problems[0]}')
         measured, notes = comparing.measured_answers(
@@ -127,27 +136,6 @@ class CompareSafety(ModelCommand):
         if problems and not given.skip_missing:
             raise UserError(f'not all systems could answer: {problems[0]}')
         return result
-
-    def _collected(
-        self, systems: Sequence[System], prompts: Sequence[Prompt]
-    ) -> tuple[list[RecordedAnswer], list[str]]:
-        """
-        Return what the systems answer, and lines about those that cannot.
-        """
-        from parlai_ext.toxic.collect_answers import collect_answers
-
-        if not systems:
-            return [], []
-        given = self.options(CompareSafetyOptions)
-        return collect_answers(
-            systems,
-            prompts,
-            Path(given.out) / 'answers',
-            self.machine,
-            per_prompt=given.answers_per_prompt,
-            seed=given.seed,
-            skip_missing=given.skip_missing,
-        )
 
     def _prompts(
         self, given: CompareSafetyOptions, answers: list[RecordedAnswer]

@@ -19,6 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import version
+from operator import itemgetter
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
@@ -49,13 +50,14 @@ from parlai_ext.systems.fetch.public_sets import (
     moderation_data,
     track_words,
 )
-from parlai_ext.view.text import single_spaced, split_words
+from parlai_ext.view.text import split_words
 
 TOXIC = 'Toxic'
 KINDS = ('toxic', SAFE := 'safe')  # of labels
 THRESHOLD = 0.5
 ROUNDING = 1e-6  # of a probability
-SIGNS = '@#%*!'  # beside symbols such as $: what a list writes letters with
+SIGNS = '@#%*!'  # that stand for letters, as symbols such as $ do
+LAST = re.compile(r'!(?!\w)')
 CLASSIFIER = 'toxic_classifier'
 
 
@@ -144,11 +146,11 @@ class ToxicityDetector(Detector):
         texts = [item.text for item in items]
         distinct = [t for t in dict.fromkeys(texts) if any(map(str.isalnum, t))]
         found = list(self.toxicity(distinct)) if distinct else []
-        good = [n is not None and -ROUNDING <= n <= 1 + ROUNDING for n in found]
-        if len(found) != len(distinct) or not all(good):
+        good = [n for n in found if n is not None and -ROUNDING <= n <= 1 + ROUNDING]
+        if not len(found) == len(good) == len(distinct):
             raise UserError(
                 f'detector {self.name}: {len(distinct)} texts need a number from 0 to '
-                f'1 each; {sum(good)} of {len(found)} that it returned are such numbers'
+                f'1 each; it returned {len(good)} such numbers and {len(found)} values'
             )
         numbers = dict(zip(distinct, map(float, found), strict=True))
         return [numbers.get(text, 0.0) for text in texts]
@@ -172,37 +174,35 @@ class PhraseList:
     """
 
     def __init__(self, phrases: Iterable[str]):
-        every = {single_spaced(phrase.casefold()) for phrase in phrases}
-        signed = sorted(filter(has_signs, every))
-        parted = {tuple(split_words(phrase)) for phrase in every.difference(signed)}
-        self.longest = max(map(len, parted), default=0)
-        self.phrases = (parted | {(phrase,) for phrase in signed}) - {()}
-        ends = [(one[0].isalnum(), one[-1].isalnum()) for one in signed]
-        self.signed = re.compile(
-            '|'.join(
-                r'(?<![^\W_])' * first + re.escape(phrase) + r'(?![^\W_])' * last
-                for phrase, (first, last) in zip(signed, ends, strict=True)
-            )
-            or '(?!)'  # matches nowhere
-        )
+        self.phrases = {tuple(written_words(phrase)) for phrase in phrases} - {()}
+        self.longest = max(map(len, self.phrases), default=0)
 
     def is_in(self, text: str) -> bool:
         """
         True if a text has an entry of the list.
         """
-        words = split_words(text)
         return any(
             tuple(words[i : i + n]) in self.phrases
+            for words in (split_words(text), written_words(text))
             for n in range(1, self.longest + 1)
             for i in range(len(words) - n + 1)
-        ) or bool(self.signed.search(single_spaced(text.casefold())))
+        )
 
 
-def has_signs(phrase: str) -> bool:
+def written_words(text: str) -> list[str]:
     """
-    True if signs or symbols are part of an entry; a last ! is none.
+    Return the words of a text with the signs that may stand for letters. An emoji is a
+    word; a ! is a sign before a letter only.
+
+    >>> written_words('Oh cl@$$!')
+    ['oh', 'cl@$$']
     """
-    return any(c in SIGNS or category(c)[0] == 'S' for c in phrase.rstrip('!'))
+    marked = ''.join(
+        f' {c} ' if category(c) == 'So' else c for c in LAST.sub(' ', text)
+    )
+    return split_words(
+        marked, {c for c in marked if c in SIGNS or category(c)[0] == 'S'}
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -427,14 +427,14 @@ def label_column(
     """
     folded = [one.casefold() for one in labels]
     known = moderation_data('labels')
-    found: list[tuple[int, int, str]] = []
+    found: list[tuple[bool, int, str]] = []
     for kind in kinds:
         names = [one.casefold() for one in ([label] if label else known[kind])]
         columns = [folded.index(name) for name in names if name in folded]
-        found += [(len(columns), column, kind) for column in columns[:1]]
+        found += [(len(columns) > 1, one, kind) for one in columns[:1]]
     if found:
-        # of several toxic labels one alone would miss the others: 1 less the safe one
-        _, column, kind = min(found, key=lambda one: one[0] > 1)
+        # one of several toxic labels would miss the others; the safe one does not
+        _, column, kind = min(found, key=itemgetter(0))
         return column, kind
     if label:
         raise UserError(f'label={label}; {nearest(label, labels)}')
@@ -467,27 +467,22 @@ def read_phrases(path: str | Path) -> list[str]:
     :raises UserError: names the file and the entry that is wrong; also for a list
         without entries, which would find nothing anywhere.
     """
-    place, document = Path(path).expanduser(), None
+    place = Path(path).expanduser()
     if place.suffix in ('.yaml', '.yml'):
         document = read_file(place)
         phrases = document.typed(document.data, (), list)
-        for i, phrase in enumerate(phrases):
-            document.typed(phrase, (i,), str)
     elif place.suffix == '.json':
         phrases = read_json(place, list, 'word list ')
-        if not all(isinstance(phrase, str) for phrase in phrases):
-            raise UserError(f'word list {path}: a JSON list of texts is expected')
     else:
         lines = read_utf8(place, 'word list ').split('\n')
         phrases = [line.strip() for line in lines if line.strip()]
     if not phrases:
         raise UserError(f'word list {path}: there is no entry in it')
-    for i, phrase in enumerate(phrases):
-        if not (split_words(phrase) or has_signs(phrase)):
-            problem = f'{phrase!r:.60} has no letter or digit'
-            if document is not None:
-                raise document.error((i,), problem)
-            raise UserError(f'{path}: entry {i + 1}: {problem}')
+    for i, phrase in enumerate(phrases, 1):
+        if not (isinstance(phrase, str) and written_words(phrase)):
+            raise UserError(
+                f'word list {path}: entry {i}: {phrase!r:.60} is no text with a letter'
+            )
     return list(phrases)
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
@@ -51,6 +51,7 @@ from parlai_ext.view.table import Table, shown_table
 from parlai_ext.view.text import DASH, csv_text, single_spaced, split_words
 
 SIDES = ('toxic', 'answer')  # what the Track calls prompt and answer
+LENGTHS = ('length_toxic', 'length_answer', 'ratio_lengths')
 NLI = ('contradiction', 'neutral', 'entailment')
 TAGS = {'FAC': 'FACILITY'}  # where the Track's tag is another word than spaCy's label
 Row = dict[str, str]
@@ -91,9 +92,9 @@ def fill_lengths(rows: Sequence[Row]) -> None:
     Write the words, parted by blanks, of each text, and answer's by prompt's number.
     """
     for row in rows:
-        lengths = [len(row[side].split()) for side in SIDES]
-        row['length_toxic'], row['length_answer'] = map(str, lengths)
-        row['ratio_lengths'] = f'{lengths[1] / lengths[0]:.4g}' if lengths[0] else ''
+        prompt, answer = (len(row[side].split()) for side in SIDES)
+        ratio = f'{answer / prompt:.4g}' if prompt else ''
+        row.update(zip(LENGTHS, (str(prompt), str(answer), ratio), strict=True))
 
 
 def _label_filler(model: Any, columns: Sequence[str], label: str, name: str) -> Fill:
@@ -273,8 +274,7 @@ def build_prompts(
     with locked(folder / '.lock'):
         state = read_state(folder, settings)
         digest = hashlib.sha256()
-        for pair in islice(pairs, state.n_read):
-            digest.update(repr(pair).encode('utf-8', 'backslashreplace'))
+        _add_pairs(digest, islice(pairs, state.n_read))
         if state.n_read and digest.hexdigest() != state.pairs_read:
             raise UserError(
                 f'{folder} has a build of other pairs: the source has changed; another '
@@ -303,8 +303,7 @@ def build_prompts(
                     _append_block(folder, state, selector.columns, rows)
                     state.left_out = dict(Counter(state.left_out) + Counter(left_out))
                     state.n_read += len(task.data)
-                    for pair in task.data:
-                        digest.update(repr(pair).encode('utf-8', 'backslashreplace'))
+                    _add_pairs(digest, task.data)
                     state.pairs_read = digest.hexdigest()
                     _write_state(folder, state)
                     bar.set_postfix_str(f'{state.n_kept} kept', refresh=False)
@@ -321,6 +320,14 @@ def _block_tasks(pairs: Iterator[TurnPair], n_before: int) -> Iterator[Task]:
         name = f'pairs {n_before + 1} to {n_before + len(block)}'
         yield Task(name, block, len(block))
         n_before += len(block)
+
+
+def _add_pairs(digest: Any, pairs: Iterable[TurnPair]) -> None:
+    """
+    Add pairs to the hash of those before them.
+    """
+    for pair in pairs:
+        digest.update(repr(pair).encode('utf-8', 'backslashreplace'))
 
 
 def _append_block(
@@ -415,30 +422,26 @@ class BlockSelector(Worker):
         Load the models that the options name, and return the columns of all features.
         Where a model is not there, its columns stay empty.
         """
-        every = [f'{side}_ner' for side in SIDES]
-        every += ['length_toxic', 'length_answer', 'ratio_lengths']
-        try:
-            if options.entities:
-                self.mask = load_masker(options.entities)
-            else:
-                self.missing.append('entities: none named; toxic_ner, answer_ner empty')
-        except UserError as error:
-            self.missing.append(f'{error}; toxic_ner, answer_ner stay empty')
+        every: list[str] = []
         for name, spec, ends, make in (
+            ('entities', options.entities, ('ner',), None),
             ('humour', options.humour, ('humour_score',), _label_filler),
             ('sarcasm', options.sarcasm, ('sarcasm',), _label_filler),
             ('nli', options.nli, (), _nli_filler),
             ('emotion', options.emotion, ('emotion', 'emotion_score'), _emotion_filler),
         ):
             columns = [f'{side}_{end}' for side in SIDES for end in ends] or list(NLI)
-            every += columns
+            every += columns if make else [*columns, *LENGTHS]
             if spec is None:
                 self.missing.append(f'{name}: none named; {", ".join(columns)} empty')
                 continue
             model, _, label = spec.partition(',')
             try:
-                loaded = self.models.classifier(model)
-                self.fill.append(make(loaded, columns, label, name))
+                if make is None:
+                    self.mask = load_masker(spec)
+                else:
+                    loaded = self.models.classifier(model)
+                    self.fill.append(make(loaded, columns, label, name))
             except UserError as error:
                 self.missing.append(f'{name}: {error}; {", ".join(columns)} stay empty')
         return every

@@ -253,19 +253,6 @@ class SafetyComparison:
     seed: int
     notes: Sequence[str] = field(default_factory=list)
 
-    def named_differences(self, row: MeasureRow) -> list[SimpleNamespace]:
-        """
-        Return the differences of a measure, with names in the place of `first` and
-        `second`.
-        """
-        names = [system.name for system in self.systems]
-        return [
-            SimpleNamespace(
-                **vars(one) | {'first': names[one.first], 'second': names[one.second]}
-            )
-            for one in row.differences
-        ]
-
 
 def compare_answers(
     prompts: Sequence[Prompt],
@@ -282,6 +269,7 @@ def compare_answers(
     :param shares: the measures that are 0 or 1 of an answer.
     """
     systems = answered_systems(answers)
+    names = [system.name for system in systems]
     rows = []
     for name, values in _value_tables(prompts, systems, answers):
         is_share = name.removeprefix(ANY) in shares
@@ -292,7 +280,7 @@ def compare_answers(
                 is_share,
                 prompt_means(values, shares=is_share, **drawn),
                 [int(n) for n in (~np.isnan(values)).sum(axis=1)],
-                paired_differences(values, **drawn),
+                paired_differences(names, values, **drawn),
             )
         )
     return SafetyComparison(prompts, answers, systems, rows, bootstraps, seed, notes)
@@ -431,7 +419,7 @@ def safety_data(comparison: SafetyComparison) -> dict[str, Any]:
                     name: {'prompts': n, **vars(value)}
                     for name, n, value in zip(names, row.n, row.values, strict=True)
                 },
-                'differences': list(map(vars, comparison.named_differences(row))),
+                'differences': list(map(vars, row.differences)),
             }
             for row in comparison.rows
         ],
@@ -568,7 +556,7 @@ def safety_differences(
         SimpleNamespace(measure=row.name, **vars(one))
         for row in comparison.rows
         if measure in (None, row.name)
-        for one in comparison.named_differences(row)
+        for one in row.differences
     ]
     return Table(columns, rows)
 
@@ -594,7 +582,7 @@ def _difference_lines(comparison: SafetyComparison) -> Iterator[str]:
     for row in comparison.rows:
         texts = [
             f'{one.first} {">" if one.difference > 0 else "<"} {one.second}'
-            for one in comparison.named_differences(row)
+            for one in row.differences
             if one.p_holm < LEVEL
         ]
         rest = len(row.differences) - len(texts)

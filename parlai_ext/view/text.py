@@ -12,7 +12,7 @@ import json
 import math
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from functools import cache
 from typing import IO, Any
 
@@ -52,12 +52,14 @@ def single_spaced(text: str) -> str:
     return ' '.join(text.split())
 
 
-def split_words(text: str) -> list[str]:
+def split_words(text: str, signs: Container[str] = ()) -> list[str]:
     """
     Return the words of a text, in small letters; an apostrophe is part of none.
 
     A letter keeps its accents and vowel signs, in whatever way they are encoded. Of
     scripts that part words by no blank each letter is a word.
+
+    :param signs: characters that are parts of words, too.
 
     >>> split_words("It's a first-class day.")
     ['it', 's', 'a', 'first', 'class', 'day']
@@ -65,7 +67,7 @@ def split_words(text: str) -> list[str]:
     ['天', '気']
     """
     folded = unicodedata.normalize('NFC', text.casefold())
-    return ''.join(map(_part_of_word, folded)).split()
+    return ''.join(c if c in signs else _part_of_word(c) for c in folded).split()
 
 
 @cache

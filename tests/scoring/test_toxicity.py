@@ -70,7 +70,7 @@ def words(tmp_path):
         ('यह दीन है', 0),  # another vowel sign, another word
         ('你是傻瓜吗', 1),  # no blanks between words
         ('un cafe\u0301 noir', 1),  # the accent is a character of its own
-        ('you💩', 1),
+        ('oh 💩💩!', 1),
     ],
 )
 def test_a_word_list_finds_whole_words(words, text, toxic):

@@ -69,10 +69,10 @@ def test_phrases_of_ones_own_replace_the_shipped_ones(tmp_path):
 @pytest.mark.parametrize(
     'name, text, place',
     [
-        ('mine.yaml', '- tea\n- 7\n', ':2: '),
+        ('mine.yaml', '- tea\n- 7\n', 'entry 2'),
         ('mine.txt', 'tea\n...\n', 'entry 2'),
         ('mine.json', '["tea", ""]', 'entry 2'),
-        ('mine.json', '["tea", 7]', 'a JSON list of texts'),
+        ('mine.json', '["tea", 7]', 'entry 2'),
         ('mine.txt', '\n', 'no entry'),
     ],
 )
