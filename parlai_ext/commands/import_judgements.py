@@ -177,23 +177,23 @@ def read_answers(
     """
 
     if run is not None and given.format == PAGE:
-        paths = answer_files(given.answers, '*.json')
+        paths = answer_files('--answers', given.answers, '*.json')
         keys = read_keys(run)
         every, notes = read_given_answers(paths, keys)
         answers, fast_notes = fast.checked(every)
-        return judgements_of(answers, keys, [*notes, *fast_notes])
-    judgements = read_crowd_answers(given.format, given.answers, given.questionnaire)
-    judgements = replace(
-        judgements, contexts={d.dialogue_id: d.opener_id for d in dialogues}
-    )
-    known = {(d.system, d.dialogue_id) for d in dialogues}
-    if run is None or not (others := judgements.dialogues - known):
-        return judgements
-    note = (
-        'judged dialogues that are no whole dialogue of a target of the run: '
-        f'{len(others)} of {len(judgements.dialogues)}'
-    )
-    return replace(judgements, notes=(*judgements.notes, note))
+        judgements = judgements_of(answers, keys, [*notes, *fast_notes])
+    else:
+        judgements = read_crowd_answers(
+            given.format, given.answers, given.questionnaire
+        )
+    openers = {d.dialogue_id: d.opener_id for d in dialogues}
+    judged, notes = judgements.dialogue_ids, [*judgements.notes]
+    if run is not None and (others := judged - openers.keys()):
+        notes.append(
+            'judged dialogues that are no whole dialogue of a target of the run: '
+            f'{len(others)} of {len(judged)}'
+        )
+    return replace(judgements, contexts=openers, notes=tuple(notes))
 
 
 def write_judgements(

@@ -179,7 +179,7 @@ def own_chats(names: Sequence[str]) -> set[tuple[str, str | None]]:
     """
     Return, from logs of model_chat, each annotator with the ids of their own chats.
     """
-    paths = answer_files(names, FORMATS['model_chat'].files)
+    paths = answer_files('--chats', names, FORMATS['model_chat'].files)
     chats = ((_read_chat(path), path.stem) for path in paths)
     return {(chat.worker, chat.id or stem) for chat, stem in chats}
 
@@ -361,7 +361,7 @@ def read_crowd_answers(
     """
     kind = FORMATS[format]
     asked = read_questionnaire(questionnaire or kind.questionnaire)
-    return kind.read(answer_files(names, kind.files), asked)
+    return kind.read(answer_files('--answers', names, kind.files), asked)
 
 
 def answers_of_judgements(
@@ -404,9 +404,9 @@ def answers_of_judgements(
     return answers
 
 
-def answer_files(names: Sequence[str], *patterns: str) -> list[Path]:
+def answer_files(option: str, names: Sequence[str], *patterns: str) -> list[Path]:
     """
-    Return the files that were named, and those of a folder that fit a pattern.
+    Return the files that an option names, and those of a folder that fit a pattern.
     """
     paths = []
     for path in map(Path, names):
@@ -414,7 +414,7 @@ def answer_files(names: Sequence[str], *patterns: str) -> list[Path]:
         if path.is_dir():
             inside = [found for one in patterns for found in sorted(path.glob(one))]
         if not inside:
-            raise UserError(f'--answers {path}: no {", ".join(patterns)} is in it')
+            raise UserError(f'{option} {path}: no {", ".join(patterns)} is in it')
         paths += inside
     # a file that was named twice, or lies in a folder that was named, too, is read once
     return list({path.resolve(): path for path in paths}.values())

@@ -37,7 +37,7 @@ from parlai_ext.people.rating_set import (
     RatingKey,
 )
 from parlai_ext.view.progress import counted
-from parlai_ext.view.text import count_of
+from parlai_ext.view.text import count_of, one_line
 
 VALUES = {SIDES[0]: 1.0, SIDES[1]: 0.0, TIED: TIE, UNRELATED: TIE}
 SHEETS = ('.csv', '.jsonl')
@@ -292,7 +292,20 @@ def judgements_of(
     """
     Return answers as ratings and comparisons. Each dialogue that could be flagged has a
     rating, too: 1 if it was and 0 if not.
+
+    :raises UserError: for a dimension whose answers are worth other numbers in one
+        rating set than in another one.
     """
+    scales: dict[str, tuple[float, ...]] = {}
+    for key in map(keys.__getitem__, sorted({a.rating_set for a in answers})):
+        for one in key.questions:
+            possible = () if key.kind == PAIR else key.answers_to(one)
+            scale = tuple(map(one.value, possible))
+            if scales.setdefault(one.dimension, scale) != scale:
+                raise UserError(
+                    f'--answers: {one.dimension} was asked on two scales, the other '
+                    f'one by {key.name}; import their answers apart, with --out'
+                )
     ratings: list[HumanJudgement] = []
     flagged, comparisons = [], []
     for answer in answers:
@@ -320,16 +333,9 @@ def judgements_of(
                 value = float(side in (answer.flags or ()))
                 flag = HumanJudgement(d.system, FLAGGED, value, name, d.dialogue_id)
                 flagged.append(flag)
-    contexts = {
-        d.dialogue_id: d.opener_id
-        for key in keys.values()
-        for dialogues in key.items.values()
-        for d in dialogues
-    }
     return Judgements(
         ratings=(*ratings, *flagged),
         comparisons=tuple(comparisons),
-        contexts=contexts,
         lower_is_better=frozenset({FLAGGED}),
         notes=(*notes, *annotator_notes(answers)),
     )
@@ -402,6 +408,6 @@ def named_annotators(named: Iterable[str]) -> str:
     """
     Return the first of these annotators in one line, and how many they are.
     """
-    first = list(named)
+    first = list(map(one_line, named))
     more = f', … ({len(first)} annotators)' if len(first) > MOST_NAMED else ''
     return ', '.join(first[:MOST_NAMED]) + more

@@ -107,12 +107,12 @@ class Judgements:
         return (*self.ratings, *self.comparisons)
 
     @property
-    def dialogues(self) -> set[tuple[str, str]]:
+    def dialogue_ids(self) -> set[str]:
         """
-        The systems with the dialogues in which they were judged.
+        The dialogues that were judged.
         """
-        rated = {(r.system, r.dialogue_id) for r in self.ratings if r.dialogue_id}
-        return rated | {side[:2] for c in self.comparisons for side in c.sides}
+        compared = {name for c in self.comparisons for _, name, _ in c.sides}
+        return compared | {r.dialogue_id for r in self.ratings if r.dialogue_id}
 
     @property
     def dimensions(self) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ The command `import_judgements`: answers become judgements and a ranking.
 
 import json
 import random
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -13,7 +14,13 @@ from parlai_ext.commands.rank_systems import RankSystems
 from parlai_ext.commands.rate_dialogues import RateDialogues
 from parlai_ext.data.judged.cards import read_card
 from parlai_ext.files.human_scores import read_human_scores
-from parlai_ext.people.given_answers import GivenAnswer, annotator_notes
+from parlai_ext.people.given_answers import (
+    GivenAnswer,
+    annotator_notes,
+    judgements_of,
+)
+from parlai_ext.people.questionnaire import read_questionnaire
+from parlai_ext.people.rating_set import RatingKey
 from tests.support.report_example import example_run
 from tests.support.simulated_annotators import answers_file, ranked_names, read_key
 from tests.support.user_error import user_error
@@ -140,6 +147,17 @@ def test_answers_about_a_run_of_other_texts_are_refused(run, answers, tmp_path):
         import_all(run, answers)
 
 
+def test_a_dimension_on_two_scales_is_refused():
+    keys = {
+        name: RatingKey(**vars(read_questionnaire(name)), rating_set=name, items={})
+        for name in ('overall_pair', 'likert_2022', 'chatmatch_2022')
+    }
+    for one, other in combinations(keys, 2):  # 0 and 1, 1 to 5, 1 to 7
+        given = [GivenAnswer('x', 'Overall', 'a', rating_set=s) for s in (one, other)]
+        with user_error('Overall was asked on two scales'):
+            judgements_of(given, keys, [])
+
+
 def test_nothing_is_left_of_an_earlier_import(run, answers, capsys):
     collect_answers(run, answers, 1)
     import_all(run, answers)
@@ -160,12 +178,12 @@ def test_annotators_who_do_not_read_are_named():
         ]
 
     # ten of ten: 3 times 2 / 2**10, below 0.05; nine of ten: 3 times 22 / 2**10
-    said = {'always first': 'ab' * 5, 'nine': 'ab' * 4 + 'aa', 'copy': 'ab' * 4 + 'aa'}
+    said = {'always\nfirst': 'ab' * 5, 'nine': 'ab' * 4 + 'aa', 'copy': 'ab' * 4 + 'aa'}
     every = [one for name, row in said.items() for one in given(name, row)]
     assert list(annotator_notes([*every, *given('tired', ['tie'] * 10)])) == [
         'the side that stood first was preferred in 28 of 30 answers for one side',
         'the side that stood first was preferred beyond chance, or avoided: '
-        'always first 10 of 10',
+        'always␊first 10 of 10',
         'one answer to all questions: tired',
         'the very same answers: copy, nine',
     ]
