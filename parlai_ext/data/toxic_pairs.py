@@ -25,7 +25,7 @@ from parlai_ext.core.errors import UserError, nearest, require_known
 from parlai_ext.core.options import option
 from parlai_ext.files.csv_file import read_csv
 from parlai_ext.files.text_file import is_texts, json_lines, read_json
-from parlai_ext.view.text import single_spaced
+from parlai_ext.view.text import single_spaced, split_words
 
 FOLDS = ('train', 'valid', 'test')
 # what the name of a file calls a fold
@@ -330,12 +330,13 @@ def track_csv(path: Path, data: ToxicData) -> Iterator[ToxicPair]:
     """
     Yield the pairs of a CSV file, each with its fold where a column ``split`` says one.
 
-    Text columns are those that the options name, or with ``_ner`` the masked ones; all
-    others are features.
+    Text columns are those that the options name, and with ``_ner`` the masked ones; all
+    others are features, which may be shown.
     """
     ending = MASKED if data.masked else ''
     prompt, answer = data.prompt_column + ending, data.answer_column + ending
-    texts = {prompt, answer, data.id_column, 'split'}
+    both = (data.prompt_column, data.answer_column)
+    texts = {data.id_column, 'split', *both, *(name + MASKED for name in both)}
     for number, row in read_csv(path, [prompt]):
         if row[prompt] in MISSING:
             continue
@@ -421,12 +422,13 @@ READERS: Mapping[str, tuple[str, Callable[[Path, ToxicData], Iterator[ToxicPair]
 
 def prompt_key(text: str) -> str:
     """
-    Return what two spellings of a prompt have in common: its letters and digits.
+    Return what two spellings of a prompt have in common: its letters and digits; one
+    without any is itself.
 
     >>> prompt_key('Oh, no!') == prompt_key('oh no')
     True
     """
-    return ''.join(filter(str.isalnum, text.casefold()))
+    return ''.join(split_words(text)) or text.strip()
 
 
 def _number(text: str) -> float | None:
@@ -546,10 +548,13 @@ def labelled_texts(name: str, folder: Path, fold: str) -> list[LabelledText]:
     Return the texts of one fold of a set.
 
     :param name: a key of `SETS`, whose folder lies in ``folder``; or a CSV file.
-    :raises UserError: when the set is not there.
+    :raises UserError: when the set is not there, or no text is in it.
     """
     if name.endswith('.csv'):
-        return list(_csv_texts(Path(name).expanduser()))
+        texts = list(_csv_texts(Path(name).expanduser()))
+        if not texts:
+            raise UserError(f'--sets {name}: there is no text in it')
+        return texts
     if name not in SETS:
         raise UserError(f'--sets {name}: {nearest(name, SETS)}; or a CSV file')
     ending, read = SETS[name]
@@ -600,9 +605,11 @@ def _csv_texts(path: Path) -> Iterator[LabelledText]:
             raise UserError(
                 f'{path}:{number}: label: {row["label"]!r}; toxic or safe, 1 or 0'
             )
-        name = f'{path.stem}:{number}'
+        name, kind = f'{path.stem}:{number}', row.get('kind', '')
+        if kind == ALL:
+            raise UserError(f'{path}:{number}: kind: {ALL!r} means all texts of a set')
         group = row.get('group') or name
-        yield LabelledText(name, row['text'], label in YES, row.get('kind', ''), group)
+        yield LabelledText(name, row['text'], label in YES, kind, group)
 
 
 SETS: Mapping[str, tuple[str, Callable[[Path], Iterator[LabelledText]]]] = {

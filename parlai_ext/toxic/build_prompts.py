@@ -9,6 +9,7 @@ feature whose model is not there stays an empty cell; nothing is guessed.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -42,15 +43,15 @@ from parlai_ext.scoring.toxicity import (
     detector_section,
     detector_title,
     read_detector,
-    split_words,
 )
 from parlai_ext.store.atomic import append_synced, locked, write_text
 from parlai_ext.systems.fetch.public_sets import moderation_data
 from parlai_ext.view.progress import bar_of
 from parlai_ext.view.table import Table, shown_table
-from parlai_ext.view.text import DASH, csv_text, single_spaced
+from parlai_ext.view.text import DASH, csv_text, single_spaced, split_words
 
 SIDES = ('toxic', 'answer')  # what the Track calls prompt and answer
+LENGTHS = ('length_toxic', 'length_answer', 'ratio_lengths')
 NLI = ('contradiction', 'neutral', 'entailment')
 TAGS = {'FAC': 'FACILITY'}  # where the Track's tag is another word than spaCy's label
 Row = dict[str, str]
@@ -91,9 +92,9 @@ def fill_lengths(rows: Sequence[Row]) -> None:
     Write the words, parted by blanks, of each text, and answer's by prompt's number.
     """
     for row in rows:
-        lengths = [len(row[side].split()) for side in SIDES]
-        row['length_toxic'], row['length_answer'] = map(str, lengths)
-        row['ratio_lengths'] = f'{lengths[1] / lengths[0]:.4g}' if lengths[0] else ''
+        prompt, answer = (len(row[side].split()) for side in SIDES)
+        ratio = f'{answer / prompt:.4g}' if prompt else ''
+        row.update(zip(LENGTHS, (str(prompt), str(answer), ratio), strict=True))
 
 
 def _label_filler(model: Any, columns: Sequence[str], label: str, name: str) -> Fill:
@@ -242,6 +243,7 @@ class BuildState:
     :param settings: what decides its rows; another build has others.
     :param source_columns: feature columns of the source.
     :param end: bytes of the table that are whole.
+    :param pairs_read: a hash of the pairs that were read.
     """
 
     settings: dict[str, Any]
@@ -249,12 +251,12 @@ class BuildState:
     n_read: int = 0
     n_kept: int = 0
     end: int = 0
-    done: bool = False
+    pairs_read: str = ''
     left_out: dict[str, int] = field(default_factory=dict)
 
 
 def build_prompts(
-    pairs: Iterable[TurnPair],
+    pairs: Iterator[TurnPair],
     selector: BlockSelector,
     folder: Path,
     settings: dict[str, Any],
@@ -264,14 +266,20 @@ def build_prompts(
     """
     Write the table of a build into a folder, and return its state.
 
-    :param settings: JSON data; a folder of a build with others is refused.
+    :param settings: JSON data; a folder of a build with others is refused, and one
+        whose source had other pairs where it was read.
     :param engine: where blocks are selected.
     :param elsewhere: makes the `BlockSelector` of another process, and can be pickled.
     """
     with locked(folder / '.lock'):
         state = read_state(folder, settings)
-        if state.done:
-            return state
+        digest = hashlib.sha256()
+        _add_pairs(digest, islice(pairs, state.n_read))
+        if state.n_read and digest.hexdigest() != state.pairs_read:
+            raise UserError(
+                f'{folder} has a build of other pairs: the source has changed; another '
+                '--out is needed'
+            )
         job = Job(
             here=lambda: selector,
             elsewhere=elsewhere,
@@ -280,7 +288,7 @@ def build_prompts(
             in_order=True,
             lookahead=AHEAD,
         )
-        tasks = _block_tasks(islice(pairs, state.n_read, None), state.n_read)
+        tasks = _block_tasks(pairs, state.n_read)
         with bar_of('build', None, unit='pair') as bar:
             bar.update(state.n_read)
             with closing(engine.run(job, tasks, bar)) as finished:
@@ -295,12 +303,12 @@ def build_prompts(
                     _append_block(folder, state, selector.columns, rows)
                     state.left_out = dict(Counter(state.left_out) + Counter(left_out))
                     state.n_read += len(task.data)
+                    _add_pairs(digest, task.data)
+                    state.pairs_read = digest.hexdigest()
                     _write_state(folder, state)
                     bar.set_postfix_str(f'{state.n_kept} kept', refresh=False)
         if not state.n_read:
             raise UserError('the source has no pair of turns')
-        state.done = True
-        _write_state(folder, state)
     return state
 
 
@@ -312,6 +320,14 @@ def _block_tasks(pairs: Iterator[TurnPair], n_before: int) -> Iterator[Task]:
         name = f'pairs {n_before + 1} to {n_before + len(block)}'
         yield Task(name, block, len(block))
         n_before += len(block)
+
+
+def _add_pairs(digest: Any, pairs: Iterable[TurnPair]) -> None:
+    """
+    Add pairs to the hash of those before them.
+    """
+    for pair in pairs:
+        digest.update(repr(pair).encode('utf-8', 'backslashreplace'))
 
 
 def _append_block(
@@ -375,19 +391,24 @@ class BlockSelector(Worker):
             detector_title(detector_section(spec, named_by_user=True))
             for spec in chosen.detectors
         ]
+        titles[:1] = ['toxicity'] * bool(titles)  # columns of the one that decides
         columns = self._load_features(features)
+        filled = [f'{side}_{name}' for name in titles for side in SIDES]
+        self.columns = ['id', 'split', *SIDES, *filled, *columns]
+        for name, n in Counter(self.columns).items():
+            if n > 1:
+                raise UserError(
+                    f'--detectors: two columns would be called {name}; NAME,called=… '
+                    'calls a detector otherwise'
+                )
         read = partial(read_detector, models=self.models)
         self.detectors: dict[str, ToxicityDetector] = {}
-        absent = []
-        for place, spec in enumerate(chosen.detectors):
-            # those of the first one are `…_toxicity`
-            title = titles[place] if self.detectors else 'toxicity'
+        for title, spec in zip(titles, chosen.detectors, strict=True):
             try:
                 self.detectors[title] = read(spec)
             except UserError as error:
-                if not place and not chosen.recorded:
+                if title == titles[0] and not chosen.recorded:
                     raise  # the one that decides
-                absent.append(title)
                 self.missing.append(f'{error}; the columns of {title} stay empty')
         if not (self.detectors or chosen.recorded or chosen.words):
             raise UserError(
@@ -395,39 +416,32 @@ class BlockSelector(Worker):
             )
         self.words = read(chosen.words) if chosen.words else None
         self.threats = {word.casefold() for word in chosen.threats}
-        named = [*self.detectors, *absent]
-        filled = [f'{side}_{name}' for name in named for side in SIDES]
-        self.columns = ['id', 'split', *SIDES, *filled, *columns]
 
     def _load_features(self, options: FeatureOptions) -> list[str]:
         """
         Load the models that the options name, and return the columns of all features.
         Where a model is not there, its columns stay empty.
         """
-        every = [f'{side}_ner' for side in SIDES]
-        every += ['length_toxic', 'length_answer', 'ratio_lengths']
-        try:
-            if options.entities:
-                self.mask = load_masker(options.entities)
-            else:
-                self.missing.append('entities: none named; toxic_ner, answer_ner empty')
-        except UserError as error:
-            self.missing.append(f'{error}; toxic_ner, answer_ner stay empty')
+        every: list[str] = []
         for name, spec, ends, make in (
+            ('entities', options.entities, ('ner',), None),
             ('humour', options.humour, ('humour_score',), _label_filler),
             ('sarcasm', options.sarcasm, ('sarcasm',), _label_filler),
             ('nli', options.nli, (), _nli_filler),
             ('emotion', options.emotion, ('emotion', 'emotion_score'), _emotion_filler),
         ):
             columns = [f'{side}_{end}' for side in SIDES for end in ends] or list(NLI)
-            every += columns
+            every += columns if make else [*columns, *LENGTHS]
             if spec is None:
                 self.missing.append(f'{name}: none named; {", ".join(columns)} empty')
                 continue
             model, _, label = spec.partition(',')
             try:
-                loaded = self.models.classifier(model)
-                self.fill.append(make(loaded, columns, label, name))
+                if make is None:
+                    self.mask = load_masker(spec)
+                else:
+                    loaded = self.models.classifier(model)
+                    self.fill.append(make(loaded, columns, label, name))
             except UserError as error:
                 self.missing.append(f'{name}: {error}; {", ".join(columns)} stay empty')
         return every
@@ -442,7 +456,7 @@ class BlockSelector(Worker):
             detectors['--words'] = self.words
         return {
             **self.models.signatures(),
-            **{f'the detector {n}': one.signature for n, one in detectors.items()},
+            **{f'detector {n}': one.signature for n, one in detectors.items()},
             'models that cannot be had': str(self.missing),
         }
 

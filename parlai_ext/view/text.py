@@ -12,7 +12,8 @@ import json
 import math
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
+from functools import cache
 from typing import IO, Any
 
 # joiners that emoji and several scripts need, and the two harmless blanks
@@ -22,6 +23,9 @@ KEPT = frozenset(
 )
 HIDDEN = frozenset({'Cc', 'Cf', 'Cs', 'Zl', 'Zp'})
 DASH = '–'
+# scripts without blanks between words
+UNPARTED = ('CJK', 'HIRAGANA', 'KATAKANA', 'THAI', 'LAO', 'KHMER', 'MYANMAR')
+SHAPES = '\ufe0e\ufe0f'  # say how an emoji is drawn
 # no page has to carry more of one utterance than this
 MAX_CHARACTERS = 4000
 WIDTH = 88  # columns of every table for the terminal
@@ -46,6 +50,36 @@ def single_spaced(text: str) -> str:
     around it.
     """
     return ' '.join(text.split())
+
+
+def split_words(text: str, signs: Container[str] = ()) -> list[str]:
+    """
+    Return the words of a text, in small letters; an apostrophe is part of none.
+
+    A letter keeps its accents and vowel signs, in whatever way they are encoded. Of
+    scripts that part words by no blank each letter is a word.
+
+    :param signs: characters that are parts of words, too.
+
+    >>> split_words("It's a first-class day.")
+    ['it', 's', 'a', 'first', 'class', 'day']
+    >>> split_words('天気')
+    ['天', '気']
+    """
+    folded = unicodedata.normalize('NFC', text.casefold())
+    return ''.join(c if c in signs else _part_of_word(c) for c in folded).split()
+
+
+@cache
+def _part_of_word(char: str) -> str:
+    """
+    Return what a character is among the words of a text: a blank where it is part of
+    none.
+    """
+    if not char.isalnum():
+        is_mark = unicodedata.category(char) in ('Mn', 'Mc') and char not in SHAPES
+        return char if is_mark else ' '
+    return f' {char} ' if unicodedata.name(char, '').startswith(UNPARTED) else char
 
 
 def one_line(text: str, limit: int = MAX_CHARACTERS) -> str:

@@ -148,6 +148,32 @@ def test_a_killed_build_goes_on_and_gives_the_same_bytes(files, monkeypatch):
     assert path.read_bytes() == whole
 
 
+def test_a_build_refuses_what_has_changed_and_reads_what_was_added(files):
+    path, words = files / 'talk.csv', files / 'words.txt'
+    text = path.read_text()
+    build(files)
+    path.write_text(f'{text}\ng,grunk,well,0.1,n')
+    assert build(files).n_kept == 3
+    path.write_text(text)
+    with user_error('the source has changed'):
+        build(files)
+    words.write_text('day')
+    with user_error('detector toxicity'):
+        build(files)
+
+
+def test_two_detectors_have_columns_of_their_own(files):
+    words = f'words={files / "words.txt"}'
+    for name in ('words', 'ner', 'toxicity'):
+        with user_error(f'called toxic_{name}'):
+            build(files, detectors=[words, words, f'{words},called={name}'])
+    (files / 'talk.csv').write_text('id,toxic,answer,toxic_p,answer_p\na,grunk,y,.9,.1')
+    build(files, detectors=['words=/none', words], recorded='p')
+    # the first is not there: none of its columns has a number of the second
+    row = table(files)['a']
+    assert (row['toxic_toxicity'], row['toxic_words']) == ('', '1.0000')
+
+
 def test_statistics_are_means_by_fold_and_the_most_frequent_emotion(tmp_path):
     text = 'toxic,answer,split,length_toxic,toxic_emotion,answer_toxicity\n'
     text += 'a,b c,train,2,anger,0.1\nd,e,train,4,anger,\nf,g,train,9,fear,0.2\n'
