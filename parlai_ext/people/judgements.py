@@ -107,6 +107,14 @@ class Judgements:
         return (*self.ratings, *self.comparisons)
 
     @property
+    def dialogue_ids(self) -> set[str]:
+        """
+        The dialogues that were judged.
+        """
+        compared = {name for c in self.comparisons for _, name, _ in c.sides}
+        return compared | {r.dialogue_id for r in self.ratings if r.dialogue_id}
+
+    @property
     def dimensions(self) -> tuple[str, ...]:
         """
         What was judged, in the order of the answers.
