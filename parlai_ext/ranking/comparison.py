@@ -403,6 +403,8 @@ def paired_differences(
     rows = []
     for (i, j), gap, interval in zip(pairs, gaps, known_intervals(draws), strict=True):
         parts = gap[~np.isnan(gap)]
+        if not np.ptp(parts):  # a variance that was never seen cannot be bootstrapped
+            interval = (None, None)
         [p] = swap_tests(parts[:, None], seed=seed)
         mean = float(parts.mean())
         rows.append(

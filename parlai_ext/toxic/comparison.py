@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain, groupby, pairwise
+from itertools import chain, pairwise
 from operator import attrgetter
 from pathlib import Path
 from types import SimpleNamespace
@@ -611,8 +611,5 @@ def render_safety_page(
             for row in comparison.rows
             if row.differences
         },
-        examples=[
-            (name, list(groups))
-            for name, groups in groupby(examples, key=lambda one: one.system)
-        ],
+        examples=examples,
     )

@@ -89,6 +89,7 @@ def test_differences_are_of_the_prompts_that_both_answered():
     assert rows['ab'].p == pytest.approx(2 / 16)
     assert rows['ab'].p_holm == pytest.approx(3 * 2 / 16)
     assert rows['ac'].difference == 0 and rows['ac'].p == 1
+    assert rows['ac'].high is None  # no variance was seen
 
 
 def test_systems_without_a_common_prompt_have_no_difference():
