@@ -373,7 +373,7 @@ def annotator_notes(answers: Iterable[GivenAnswer]) -> Iterator[str]:
         by_annotator[answer.annotator].append(answer)
     chosen, alike, equal = {}, [], defaultdict(list)
     for name, own in sorted(by_annotator.items()):
-        sides = [a.answer == a.left for a in own if a.left and a.answer in SIDES]
+        sides = [a.answer == a.left for a in own if {a.left, a.answer} <= {*SIDES}]
         if sides:
             chosen[name] = sum(sides), len(sides)
         if len(own) >= FEWEST_ALIKE:
