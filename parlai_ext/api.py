@@ -245,7 +245,7 @@ def score(
         ``speaker``, ``dialogue_id``, ``given`` and ``reference``.
     :param scorer: ``fed``, ``chatmatch``, the ``module:Class`` of a scorer of yours, or
         a `Scorer` class or object (`None`: the default one, ``learned``).
-    :param speakers: judge the utterances of these speakers only.
+    :param speakers: judge the utterances of these speakers, or of this one, only.
     :param verbose: print what loading and scoring print.
     :param options: options of the scorer, such as ``judge_model_file`` of FED, and of
         the machine: ``batchsize`` (contexts that go through a model together: 64),
@@ -329,6 +329,8 @@ def _spoken(
     """
     from parlai_ext.scoring.base import judged_indices
 
+    if isinstance(speakers, str):
+        speakers = [speakers]
     dialogues = _read_dialogues(given, speakers or ())
     known = {turn.speaker for one in dialogues for turn in one.utterances}
     for name in speakers if speakers and known else ():
@@ -481,8 +483,10 @@ def _utterance(turn: Any, speaker: str, where: str) -> Utterance:
         references = reference_texts(turn.get('reference'))
     except ValueError as error:
         raise UserError(f'{where}: reference: {error}') from None
-    given = bool(turn.get('given', False))
-    return Utterance(str(named), turn['text'], given, references)
+    given = turn.get('given') or False
+    if given not in (True, False):
+        raise UserError(f'{where}: given: True or False is expected, not {given!r}')
+    return Utterance(str(named), turn['text'], bool(given), references)
 
 
 def _dialogues_from_frame(frame: pandas.DataFrame) -> list[Dialogue]:
@@ -496,6 +500,8 @@ def _dialogues_from_frame(frame: pandas.DataFrame) -> list[Dialogue]:
 
     columns = [c for c in ('dialogue_id', *TURN_KEYS) if c in frame.columns]
     turns: dict[str, list[dict[str, Any]]] = {}
+    if 'dialogue_id' in columns and frame['dialogue_id'].isna().any():
+        raise UserError('dialogues: column `dialogue_id`: is empty in some rows')
     for row in frame[columns].to_dict('records'):
         turn = {
             str(name): value

@@ -101,8 +101,8 @@ def test_references_of_turns_reach_the_scorer():
 
 def test_given_turns_and_other_speakers_are_context_only():
     turns = [{'text': 'a b', 'given': True}, {'text': 'c'}, {'text': 'd e'}, 'f']
-    frame = parlai_ext.score(turns, WordCount, speakers=['B'])
-    assert list(frame.utterance_index) == [1, 3]
+    frame, same = (parlai_ext.score(turns, WordCount, speakers=b) for b in (['B'], 'B'))
+    assert list(frame.utterance_index) == [1, 3] and frame.equals(same)
     assert list(frame.Before) == [2, 5]
 
 
@@ -157,6 +157,8 @@ def test_no_dialogues_have_no_scores():
         ([['a', 'b'], ['c', 3]], r'dialogues\[1\]\[1\]'),
         ([['a', 'b'], 'c'], r'dialogues\[1\]'),
         (pandas.DataFrame({'txt': ['a']}), "'txt'"),
+        ([{'text': 'a', 'given': 'False'}, 'b'], r"\[0\]: given: .*'False'"),
+        (pandas.DataFrame({'dialogue_id': [0, None], 'text': ['a', 'b']}), 'empty'),
     ],
 )
 def test_a_turn_that_cannot_be_read_is_named(dialogues, place):

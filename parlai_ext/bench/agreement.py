@@ -3,8 +3,8 @@ How well a scorer agrees with people on dialogues: Spearman and Pearson, with in
 
 At level ``dialogue`` a point is a system in a dialogue: its mean score there, and the
 mean of the human judgements of it there. At level ``system`` a point is a system: both
-means once more, over its dialogues. A scorer with variants (FED without complaints) has
-one row for each of them.
+means once more, over its dialogues that people judged. A scorer with variants (FED
+without complaints) has one row for each of them.
 """
 
 from collections import defaultdict
@@ -130,50 +130,65 @@ def agreement(
     ranked = [judgement for judgement in human if not is_floor(judgement.system)]
     check_judgements(scores, ranked, source)
     rows = []
-    for level, dimension, people in human_means(ranked, scores):
+    for dimension, people in human_means(ranked, scores).items():
         for variant in scores.variants:
-            values: Mapping[Any, float | None] = scores.means[variant, dimension]
-            if level == 'system':
-                known = ((k[0], v) for k, v in values.items() if v is not None)
-                values = mean_by_key(known)
-            points = [key for key in sorted(people) if values.get(key) is not None]
-            correlations = correlate_items(
-                [float(values[key] or 0.0) for key in points],
-                [people[key] for key in points],
-                Sampling(bootstraps, SEED),
-            )
-            about = {'level': level, 'dimension': dimension, 'variant': variant}
-            # without a score there is no point
-            dropped = len(people) - len(points)
-            rows.append(about | agreement_data(correlations, dropped=dropped))
-            if not points and (variant, dimension) in scores.reasons:
-                rows[-1]['reason'] = scores.reasons[variant, dimension]
+            values = scores.means[variant, dimension]
+            for level, left, right, n_judged in _levels(values, people):
+                points = sorted(left.keys() & right.keys())
+                correlations = correlate_items(
+                    [left[key] for key in points],
+                    [right[key] for key in points],
+                    Sampling(bootstraps, SEED),
+                )
+                about = {'level': level, 'dimension': dimension, 'variant': variant}
+                # without a score there is no point
+                dropped = n_judged - len(points)
+                rows.append(about | agreement_data(correlations, dropped=dropped))
+                if not points and (variant, dimension) in scores.reasons:
+                    rows[-1]['reason'] = scores.reasons[variant, dimension]
+    rows.sort(key=itemgetter('level'))  # stable: dialogue first
     return {'schema': SCHEMA, 'rows': rows, 'notes': [*notes(scores, human)]}
 
 
 def human_means(
     human: Sequence[HumanJudgement], scores: MeanScores
-) -> list[tuple[str, str, dict[Any, float]]]:
+) -> dict[str, dict[SystemInDialogue, float]]:
     """
-    Return level, dimension and mean human judgements of every dimension, by dialogue
-    where judgements name dialogues, and by system.
+    Return the mean human judgements of every judged dimension by system and dialogue,
+    which is '' where systems were judged.
     """
-    keys, systems = scores.keys, scores.systems
-    columns = []
-    for dimension in scores.dimensions:
-        own = [judgement for judgement in human if judgement.dimension == dimension]
-        if not own:
-            continue
-        if own[0].dialogue_id is None:
-            values = [(o.system, o.value) for o in own if o.system in systems]
-        else:
-            means = mean_by_key(
-                (key, one.value) for one in own if (key := key_of(one)) in keys
-            )
-            columns.append(('dialogue', dimension, means))
-            values = [(name, value) for (name, _), value in means.items()]
-        columns.append(('system', dimension, mean_by_key(values)))
-    return sorted(columns, key=lambda column: column[0])  # stable: dialogue first
+    keys = scores.keys | {(name, '') for name in scores.systems}
+    return {
+        dimension: mean_by_key(
+            (key, one.value)
+            for one in human
+            if one.dimension == dimension and (key := key_of(one)) in keys
+        )
+        for dimension in scores.dimensions
+        if any(one.dimension == dimension for one in human)
+    }
+
+
+def _levels(
+    values: Means, people: Mapping[SystemInDialogue, float]
+) -> Iterator[tuple[str, dict[Any, float], Mapping[Any, float], int]]:
+    """
+    Yield each level with the scores, people's values and how many points were judged. A
+    system's means are over the same dialogues on both sides, if dialogues were judged.
+    """
+    known = {key: value for key, value in values.items() if value is not None}
+    n_systems = len({name for name, _ in people})
+    if any(dialogue for _, dialogue in people):
+        yield 'dialogue', known, people, len(people)
+        known, people = (
+            {key: side[key] for key in known if key in people}
+            for side in (known, people)
+        )
+    left, right = (
+        mean_by_key((name, value) for (name, _), value in side.items())
+        for side in (known, people)
+    )
+    yield 'system', left, right, n_systems
 
 
 def mean_by_key(pairs: Iterable[tuple[Any, float]]) -> dict[Any, float]:

@@ -470,7 +470,8 @@ def set_points(judged_set: JudgedSet, results: Sequence[ScorerResult]) -> SetPoi
         judged_set.name,
         judged_set.level,
         judged_set.unit,
-        judged_set.overall,
+        # items that are drawn may lack it
+        judged_set.overall if judged_set.overall in judged_set.qualities else None,
         groups=judged_set.groups(),
         systems=[item.system for item in items],
         human={q: [item.human(q) for item in items] for q in judged_set.qualities},

@@ -115,6 +115,7 @@ class BestScorer:
     :param n: the items that it scored on these sets.
     :param fitted_on: those of these sets on which something in it was fitted.
     :param not_apart: other scorers that cannot be told apart from it.
+    :param qualities: by which the scorers were compared; none: by the overall ones.
     :param trivial: every trivial scorer with a correlation, the highest first.
     :param without: trivial scorers without one on each of these sets.
     """
@@ -129,6 +130,7 @@ class BestScorer:
     not_apart: tuple[str, ...]
     trivial: tuple[TrivialRival, ...]
     without: tuple[str, ...] = ()
+    qualities: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -477,6 +479,8 @@ def _best_scorer(
     }
     low, high, n = _mean_interval(bench, compared, best)
     sets = tuple(dict.fromkeys(one.set_name for one in compared))
+    overall = {(one.name, one.overall) for one in bench.sets}
+    is_overall = {(one.set_name, one.quality) for one in compared} <= overall
     trivial = [label for label in means if about[label].is_trivial]
     return BestScorer(
         scorer=best,
@@ -494,6 +498,9 @@ def _best_scorer(
         without=tuple(
             o.label for o in bench.scorers if o.is_trivial and o.label not in means
         ),
+        qualities=()
+        if is_overall
+        else tuple(dict.fromkeys(o.quality for o in compared)),
     )
 
 

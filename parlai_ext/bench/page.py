@@ -64,8 +64,7 @@ def people_scores(points: SetPoints) -> Sequence[float | None]:
     Return people's mean of each item for the quality of an item as a whole, or for the
     first one where a set has none.
     """
-    known = points.overall in points.human
-    return points.human[str(points.overall) if known else next(iter(points.human))]
+    return points.human[points.overall or next(iter(points.human))]
 
 
 def scatters(points: SetPoints) -> list[tuple[str, str]]:

@@ -293,9 +293,10 @@ def best_sentence(best: BestScorer | None) -> str:
     bounds = 'no interval'
     if best.low is not None:
         bounds = f'[{number(best.low)}, {number(best.high)}]'
+    by = f' by {join_names(best.qualities)}' * bool(best.qualities)
     about = (
-        f'Spearman {number(best.spearman)} {bounds} with people over {best.n} items of '
-        f'{join_names(best.sets)}'
+        f'Spearman {number(best.spearman)} {bounds} with people{by} over {best.n} '
+        f'items of {join_names(best.sets)}'
     )
     if best.fitted_on:
         about += f', although it was fitted on {join_names(best.fitted_on)}'
@@ -335,7 +336,7 @@ def _trivial_sentences(best: BestScorer) -> Iterator[str]:
         if -rival.spearman >= best.spearman > 0
     ]
     if turned:
-        yield f'Turned round, {join_names(turned)} agrees as well or better.'
+        yield f'Turned round, {join_names(turned)} would agree as well or better.'
     if best.without:
         yield f'No correlation to beat: {join_names(best.without)}.'
 

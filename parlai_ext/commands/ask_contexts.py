@@ -74,6 +74,9 @@ class AskContexts(ModelCommand):
         lines = [dumps(row) for row in static_dialogues(answers, chosen)]
         file = folder / 'dialogues.jsonl'
         write_text(file, '\n'.join([*lines, '']))
+        if failures := [one for one in answers if one.text is None]:
+            n, reason = count_of(len(failures), 'answer'), failures[0].reason
+            print(f'left out: {n} failed: {reason}')
         print('\n'.join(f'left out: {line}' for line in problems) or 'all were asked')
         contexts = count_of(len(prompts), 'context')
         print(f'{file}: {count_of(len(lines), "answer")} to {contexts}. Next:')
@@ -81,6 +84,8 @@ class AskContexts(ModelCommand):
             f'{program()} import_dialogues --dialogues {file} --humans {USER} '
             f'--empty-turns keep --run-dir RUN --scorer bertscore'
         )
+        if problems and not given.skip_missing:
+            raise UserError(f'not all systems could answer: {problems[0]}')
         return file
 
 

@@ -95,6 +95,7 @@ class BuildToxicPrompts(Command):
         for cls in (SourceOptions, SelectionOptions, FeatureOptions):
             settings |= flag_values(cls, self.opt)
         del settings['out'], settings['statistics']
+        settings |= selector.contents()
         settings = parse_own_json(json.dumps(settings))  # as they are read again
         elsewhere = partial(selector_elsewhere, *models, selector.contents())
         with open_engine(self.options(EngineOptions), folder, self.machine) as engine:

@@ -108,6 +108,9 @@ class CompareDetectors(Command):
             folder = home
             if name in SETS and not given.toxic_path:
                 folder = fetch_public_set(name)
+            title = Path(name).stem
+            if title in texts:
+                raise UserError(f'--sets: two are called {title}; rename a file')
             found = labelled_texts(name, folder, given.fold)
-            texts[Path(name).stem] = found[: given.max_texts]
+            texts[title] = found[: given.max_texts]
         return texts

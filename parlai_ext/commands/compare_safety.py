@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -86,12 +86,14 @@ class CompareSafety(ModelCommand):
         from parlai_ext.collect.resolved import read_systems
 
         given = self.options(CompareSafetyOptions)
-        answers = [a for spec in given.answers for a in recorded_answers(spec)]
+        files = [recorded_answers(spec) for spec in given.answers]
+        answers = [answer for file in files for answer in file]
         systems = read_systems(given)
         if not systems and not answers:
             raise UserError('--systems, --roster or --answers is needed: who answers?')
-        refuse_same_names(systems, answers)
+        refuse_same_names(systems, files)
         from parlai_ext.toxic import comparison as comparing
+        from parlai_ext.toxic.collect_answers import collect_answers
 
         prompts = self._prompts(given, answers)
         references = any(prompt.references for prompt in prompts)
@@ -101,11 +103,21 @@ class CompareSafety(ModelCommand):
             default_metrics=REFERENCE_METRICS if references else (),
             named_by_user=True,
         )
-        collected, problems = self._collected(systems, prompts)
-        if not (collected or answers):
-            raise UserError(f'no system gave an answer: {problems[0]}')
+        collected, problems = collect_answers(
+            systems,
+            prompts,
+            Path(given.out) / 'answers',
+            self.machine,
+            per_prompt=given.answers_per_prompt,
+            seed=given.seed,
+            skip_missing=given.skip_missing,
+        )
+        collected += answers
+        if all(answer.text is None for answer in collected):
+            why = [*problems, *(answer.reason for answer in collected)][0]
+            raise UserError(f'no system gave an answer: {why}')
         measured, notes = comparing.measured_answers(
-            [*collected, *answers], prompts, measures, Path(given.out, 'scores')
+            collected, prompts, measures, Path(given.out, 'scores')
         )
         notes += [f'left out: {line}' for line in (*measures.missing, *problems)]
         result = comparing.compare_answers(
@@ -127,27 +139,6 @@ class CompareSafety(ModelCommand):
             raise UserError(f'not all systems could answer: {problems[0]}')
         return result
 
-    def _collected(
-        self, systems: Sequence[System], prompts: Sequence[Prompt]
-    ) -> tuple[list[RecordedAnswer], list[str]]:
-        """
-        Return what the systems answer, and lines about those that cannot.
-        """
-        from parlai_ext.toxic.collect_answers import collect_answers
-
-        if not systems:
-            return [], []
-        given = self.options(CompareSafetyOptions)
-        return collect_answers(
-            systems,
-            prompts,
-            Path(given.out) / 'answers',
-            self.machine,
-            per_prompt=given.answers_per_prompt,
-            seed=given.seed,
-            skip_missing=given.skip_missing,
-        )
-
     def _prompts(
         self, given: CompareSafetyOptions, answers: list[RecordedAnswer]
     ) -> list[Prompt]:
@@ -168,13 +159,13 @@ class CompareSafety(ModelCommand):
 
 
 def refuse_same_names(
-    systems: Sequence[System], answers: Sequence[RecordedAnswer]
+    systems: Sequence[System], files: Iterable[Sequence[RecordedAnswer]]
 ) -> None:
     """
     Refuse two systems of one name, whose answers would be taken for one system's.
     """
     names = [system.name for system in systems]
-    names += dict.fromkeys(answer.system for answer in answers)
+    names += [name for file in files for name in {answer.system for answer in file}]
     for name in names:
         if names.count(name) > 1:
             raise UserError(f'two systems are called {name}; NAME=… tells them apart')
@@ -193,6 +184,8 @@ def write_comparison(
     texts = {TEXTS: comparing.answer_texts(result)}
     if references := comparing.polite_texts(result):
         texts[REFERENCES] = references
+    else:  # those of an earlier comparison
+        (folder / REFERENCES).unlink(missing_ok=True)
     for name, text in (
         ('measures.csv', comparing.measures_file(result).csv()),
         ('differences.csv', comparing.safety_differences(result).csv()),

@@ -13,13 +13,15 @@ from parlai_ext.commands.command import Command
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
 from parlai_ext.files.option_files import existing_file
+from parlai_ext.view.table import interval_cell
+from parlai_ext.view.text import join_names
 
 if TYPE_CHECKING:
     from parlai_ext.ranking.intervals import Estimate
     from parlai_ext.training.fit_judge import Annotated, FitReport
 
 
-FEWEST = 20  # annotations
+FEWEST = 20  # annotated items
 
 
 @dataclass(frozen=True)
@@ -83,10 +85,14 @@ class FitJudge(Command):
         given = self.options(FitOptions)
         judge = read_weights(given.weights)
         annotated = [one for one in self.annotated() if one.items]
-        if len(annotated) < FEWEST:
+        groups = {one.group for one in annotated}
+        if len(annotated) < FEWEST or len(groups) < fit_judge.FOLDS:
             raise UserError(
-                f'{self.source}: {len(annotated)} annotations; {FEWEST} are needed'
+                f'{self.source}: {len(annotated)} annotated items of {len(groups)} '
+                f'contexts or dialogues; {FEWEST} of {fit_judge.FOLDS} are needed'
             )
+        if len({one.value for one in annotated}) < 2:
+            raise UserError(f'{self.source}: all annotations have the same value')
         options = LearnedOptions(weights=given.weights)
         out = Path(given.out)
         cache = fit_judge.InputCache(
@@ -101,7 +107,7 @@ class FitJudge(Command):
         report = fit_judge.fit_report(table)
         rest = fit_judge.fit(table)
         about = {
-            'description': f'fitted to {len(annotated)} annotations of {self.source}',
+            'description': f'fitted to {len(annotated)} items of {self.source}',
             'learned_from': f'{self.source}, starting from {given.weights}',
         }
         fit_judge.write_judge(fit_judge.fitted_weights(judge, rest), out, about)
@@ -143,29 +149,29 @@ def report_lines(report: FitReport) -> Iterator[str]:
     """
     Yield what a fit is worth: a table, and a sentence.
     """
+    items = f'{report.num_annotated} annotated items'
     yield (
-        f'agreement with {report.num_annotated} annotations of {report.num_groups} '
-        'contexts or dialogues (Spearman, 95 % interval over these):'
+        f'agreement with people over {items} of {report.num_groups} contexts or '
+        'dialogues (Spearman, 95 % interval over these):'
     )
     rows: Mapping[str, Estimate] = {
         'fitted judge (cross-validated)': report.fitted,
         'judge before': report.before,
         **report.trivial,
     }
+    before, fitted, gain = (
+        interval_cell(worth).in_terminal()
+        for worth in (report.before, report.fitted, report.gain)
+    )
     for label, worth in rows.items():
-        yield f'  {label:32} {worth_text(worth)}'
-    change = f'from {worth_text(report.before)} to {worth_text(report.fitted)}'
+        yield f'  {label:32} {interval_cell(worth).in_terminal()}'
+    change = f'from {before} to {fitted}'
     if report.helps:
-        yield f'{report.num_annotated} of your annotations raise agreement {change}.'
+        yield f'Your {items} raise agreement {change}.'
     else:
+        yield f'Your {items} do not help beyond chance: {change}, difference {gain}.'
+    if report.unbeaten:
         yield (
-            f'{report.num_annotated} of your annotations do not help beyond chance: '
-            f'{change}, difference {worth_text(report.gain)}.'
+            'Beyond chance the fitted judge does not beat '
+            f'{join_names(report.unbeaten, "or")}, which is trivial.'
         )
-
-
-def worth_text(worth: Estimate) -> str:
-    """
-    Return a number with its interval.
-    """
-    return f'{worth.value:.2f} [{worth.low:.2f}, {worth.high:.2f}]'

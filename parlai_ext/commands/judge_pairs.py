@@ -18,7 +18,9 @@ COLUMNS = (
     number_column(
         'interval',
         '95% interval',
-        show=lambda row: f'{number(row.low)}–{number(row.high)}',
+        show=lambda row: (
+            number(row.low) + f'–{number(row.high)}' * (row.low is not None)
+        ),
     ),
     number_column('num_unscored', 'unscored'),
 )

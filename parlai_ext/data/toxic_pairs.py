@@ -24,8 +24,9 @@ from typing import Any
 from parlai_ext.core.errors import UserError, nearest, require_known
 from parlai_ext.core.options import option
 from parlai_ext.files.csv_file import read_csv
+from parlai_ext.files.human_scores import number as cell_number
 from parlai_ext.files.text_file import is_texts, json_lines, read_json
-from parlai_ext.view.text import single_spaced
+from parlai_ext.view.text import single_spaced, split_words
 
 FOLDS = ('train', 'valid', 'test')
 # what the name of a file calls a fold
@@ -149,16 +150,16 @@ class Condition:
         cell = pair.features.get(self.column, '')
         if cell in MISSING:
             return False
-        number = _number(cell)
-        bounds = [_number(value) for value in self.values]
+        value = cell_number(cell)
+        bounds = [cell_number(one) for one in self.values]
         if self.sign in ('=', '!='):
-            words = [value.strip().casefold() for value in self.values]
-            same = cell.casefold() in words or (number is not None and number in bounds)
+            words = [one.strip().casefold() for one in self.values]
+            same = cell.casefold() in words or (value is not None and value in bounds)
             return same == (self.sign == '=')
         [bound] = bounds
-        if number is None or bound is None:
+        if value is None or bound is None:
             return False
-        return ORDERS[self.sign](number, bound)
+        return ORDERS[self.sign](value, bound)
 
 
 @dataclass(frozen=True)
@@ -184,7 +185,7 @@ def read_condition(text: str) -> Condition:
             'expected'
         )
     column, sign, value = match.groups()
-    if sign in ORDERS and _number(value) is None:
+    if sign in ORDERS and cell_number(value) is None:
         raise UserError(f'--where {text}: {value!r} is no number')
     values = (value,) if sign in ORDERS else tuple(value.split('|'))
     return Condition(column, sign, values, text)
@@ -330,12 +331,13 @@ def track_csv(path: Path, data: ToxicData) -> Iterator[ToxicPair]:
     """
     Yield the pairs of a CSV file, each with its fold where a column ``split`` says one.
 
-    Text columns are those that the options name, or with ``_ner`` the masked ones; all
-    others are features.
+    Text columns are those that the options name, and with ``_ner`` the masked ones; all
+    others are features, which may be shown.
     """
     ending = MASKED if data.masked else ''
     prompt, answer = data.prompt_column + ending, data.answer_column + ending
-    texts = {prompt, answer, data.id_column, 'split'}
+    both = (data.prompt_column, data.answer_column)
+    texts = {data.id_column, 'split', *both, *(name + MASKED for name in both)}
     for number, row in read_csv(path, [prompt]):
         if row[prompt] in MISSING:
             continue
@@ -421,19 +423,13 @@ READERS: Mapping[str, tuple[str, Callable[[Path, ToxicData], Iterator[ToxicPair]
 
 def prompt_key(text: str) -> str:
     """
-    Return what two spellings of a prompt have in common: its letters and digits.
+    Return what two spellings of a prompt have in common: its letters and digits; one
+    without any is itself.
 
     >>> prompt_key('Oh, no!') == prompt_key('oh no')
     True
     """
-    return ''.join(filter(str.isalnum, text.casefold()))
-
-
-def _number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None
+    return ''.join(split_words(text)) or text.strip()
 
 
 # ------------------------------------------------------------ the files
@@ -546,10 +542,13 @@ def labelled_texts(name: str, folder: Path, fold: str) -> list[LabelledText]:
     Return the texts of one fold of a set.
 
     :param name: a key of `SETS`, whose folder lies in ``folder``; or a CSV file.
-    :raises UserError: when the set is not there.
+    :raises UserError: when the set is not there, or no text is in it.
     """
     if name.endswith('.csv'):
-        return list(_csv_texts(Path(name).expanduser()))
+        texts = list(_csv_texts(Path(name).expanduser()))
+        if not texts:
+            raise UserError(f'--sets {name}: there is no text in it')
+        return texts
     if name not in SETS:
         raise UserError(f'--sets {name}: {nearest(name, SETS)}; or a CSV file')
     ending, read = SETS[name]
@@ -600,9 +599,11 @@ def _csv_texts(path: Path) -> Iterator[LabelledText]:
             raise UserError(
                 f'{path}:{number}: label: {row["label"]!r}; toxic or safe, 1 or 0'
             )
-        name = f'{path.stem}:{number}'
+        name, kind = f'{path.stem}:{number}', row.get('kind', '')
+        if kind == ALL:
+            raise UserError(f'{path}:{number}: kind: {ALL!r} means all texts of a set')
         group = row.get('group') or name
-        yield LabelledText(name, row['text'], label in YES, row.get('kind', ''), group)
+        yield LabelledText(name, row['text'], label in YES, kind, group)
 
 
 SETS: Mapping[str, tuple[str, Callable[[Path], Iterator[LabelledText]]]] = {
@@ -626,6 +627,7 @@ ENDINGS = ('.csv', '.jsonl', '.json')
 UNSAFE = '_unsafe'
 ENDS = {None: '', 'Safe': '_safe'}
 DEFLECTED = ('prompt', 'answer')  # the values of `safety` that are deflections
+CELLS = ('system', 'prompt', 'id', 'answer', 'safety')
 
 
 @dataclass(frozen=True)
@@ -679,28 +681,29 @@ def _answer(row: Mapping[str, Any], own: str | None, where: str) -> RecordedAnsw
     """
     Return the answer of a line.
     """
-    keys = ('system', 'prompt', 'id', 'answer', 'safety')
-    cells = {key: row.get(key) for key in keys}
-    if own and cells['system'] not in (None, '', own):
+    if row.get('answer') is None:
+        raise UserError(f'{where}: answer is missing; an empty one is an empty text')
+    cells = {key: '' if row.get(key) is None else row[key] for key in CELLS}
+    for key, value in cells.items():
+        if not isinstance(value, str):
+            raise UserError(f'{where}: {key}: a text is expected')
+        cells[key] = single_spaced(value)
+    if own and cells['system'] not in ('', own):
         raise UserError(
             f'{where}: system: {cells["system"]!r} is not {own!r}; without {own}= all '
             'systems of the file are read'
         )
-    cells['system'] = own or cells['system']
-    if cells['answer'] is None:
-        raise UserError(f'{where}: answer is missing; an empty one is an empty text')
-    for key, value in cells.items():
-        if value is not None and not isinstance(value, str):
-            raise UserError(f'{where}: {key}: a text is expected')
-    texts = {key: single_spaced(value or '') for key, value in cells.items()}
-    if not texts['system']:
+    system, safety = own or cells['system'], cells['safety']
+    if not system:
         raise UserError(f'{where}: system is needed; or NAME=FILE names it')
-    if not (texts['prompt'] or texts['id']):
+    if not (cells['prompt'] or cells['id']):
         raise UserError(f'{where}: prompt is needed, or the id of one')
+    if safety not in ('', 'none', *DEFLECTED):
+        raise UserError(f'{where}: safety: {safety!r}; prompt, answer or none')
     return RecordedAnswer(
-        texts['system'],
-        texts['prompt'],
-        texts['answer'],
-        texts['safety'] if texts['safety'] in DEFLECTED else None,
-        prompt_id=texts['id'] or None,
+        system,
+        cells['prompt'],
+        cells['answer'],
+        safety if safety in DEFLECTED else None,
+        prompt_id=cells['id'] or None,
     )

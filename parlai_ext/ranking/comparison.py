@@ -264,7 +264,7 @@ def detection_measures(
     scores: Floats,
     labels: Bools,
     threshold: float,
-    groups: Sequence[Hashable] | None = None,
+    groups: Sequence[Hashable],
     *,
     bootstraps: int = BOOTSTRAPS,
     seed: int = 0,
@@ -274,12 +274,11 @@ def detection_measures(
 
     :param labels: True for the class that is to be detected.
     :param threshold: a score from here on detects it.
-    :param groups: which items are drawn together (none: each item by itself).
+    :param groups: of each item: items of a group are drawn together.
     """
-    names: Sequence[Hashable] = groups if groups is not None else range(len(scores))
     values = weighted_measures(scores, labels, threshold, np.ones((1, len(scores))))
     drawn = {name: [np.zeros(0)] for name in MEASURES}
-    for weights in draw_groups(names, bootstraps, np.random.default_rng(seed)):
+    for weights in draw_groups(groups, bootstraps, np.random.default_rng(seed)):
         measures = weighted_measures(scores, labels, threshold, weights)
         for name, draws in measures.items():
             drawn[name].append(draws)
@@ -339,13 +338,12 @@ class MeanDifference:
     """
     The mean of the first system less that of the second, over the prompts of both.
 
-    :param first: its place among the systems.
     :param n: how many prompts both have.
     :param p: of the paired permutation test; `p_holm` is adjusted for all pairs.
     """
 
-    first: int
-    second: int
+    first: str
+    second: str
     n: int
     difference: float
     low: float | None
@@ -382,10 +380,16 @@ def prompt_means(
 
 
 def paired_differences(
-    values: Floats, *, bootstraps: int = BOOTSTRAPS, seed: int = 0
+    names: Sequence[str],
+    values: Floats,
+    *,
+    bootstraps: int = BOOTSTRAPS,
+    seed: int = 0,
 ) -> list[MeanDifference]:
     """
     Return the difference of each pair of systems with a prompt in common.
+
+    :param names: of the systems.
     """
     pairs = [
         (i, j)
@@ -399,9 +403,13 @@ def paired_differences(
     rows = []
     for (i, j), gap, interval in zip(pairs, gaps, known_intervals(draws), strict=True):
         parts = gap[~np.isnan(gap)]
+        if not np.ptp(parts):  # a variance that was never seen cannot be bootstrapped
+            interval = (None, None)
         [p] = swap_tests(parts[:, None], seed=seed)
         mean = float(parts.mean())
-        rows.append(MeanDifference(i, j, len(parts), mean, *interval, p, p))
+        rows.append(
+            MeanDifference(names[i], names[j], len(parts), mean, *interval, p, p)
+        )
     return adjusted(rows, lambda row: None)
 
 

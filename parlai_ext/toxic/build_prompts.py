@@ -9,6 +9,7 @@ feature whose model is not there stays an empty cell; nothing is guessed.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -35,22 +36,24 @@ from parlai_ext.data.toxic_pairs import (
 )
 from parlai_ext.engines.engine import Engine, Job, Task, Tell, Worker, refuse_difference
 from parlai_ext.engines.machine import Machine, use_data_folder
+from parlai_ext.files.human_scores import number as cell_number
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.scoring.toxicity import (
+    THRESHOLD,
     DetectorChoice,
     ToxicityDetector,
     detector_section,
     detector_title,
     read_detector,
-    split_words,
 )
 from parlai_ext.store.atomic import append_synced, locked, write_text
 from parlai_ext.systems.fetch.public_sets import moderation_data
 from parlai_ext.view.progress import bar_of
 from parlai_ext.view.table import Table, shown_table
-from parlai_ext.view.text import DASH, csv_text, single_spaced
+from parlai_ext.view.text import DASH, csv_text, single_spaced, split_words
 
 SIDES = ('toxic', 'answer')  # what the Track calls prompt and answer
+LENGTHS = ('length_toxic', 'length_answer', 'ratio_lengths')
 NLI = ('contradiction', 'neutral', 'entailment')
 TAGS = {'FAC': 'FACILITY'}  # where the Track's tag is another word than spaCy's label
 Row = dict[str, str]
@@ -83,6 +86,7 @@ class FeatureOptions:
 
 
 Fill = Callable[[Sequence[Row]], None]  # writes the cells of a feature
+Cells = Callable[[str, Any], Row]  # of a side, of the probabilities of its text
 Mask = Callable[[Sequence[str]], list[tuple[str, int]]]
 
 
@@ -91,65 +95,61 @@ def fill_lengths(rows: Sequence[Row]) -> None:
     Write the words, parted by blanks, of each text, and answer's by prompt's number.
     """
     for row in rows:
-        lengths = [len(row[side].split()) for side in SIDES]
-        row['length_toxic'], row['length_answer'] = map(str, lengths)
-        row['ratio_lengths'] = f'{lengths[1] / lengths[0]:.4g}' if lengths[0] else ''
+        prompt, answer = (len(row[side].split()) for side in SIDES)
+        ratio = f'{answer / prompt:.4g}' if prompt else ''
+        row.update(zip(LENGTHS, (str(prompt), str(answer), ratio), strict=True))
 
 
-def _label_filler(model: Any, columns: Sequence[str], label: str, name: str) -> Fill:
+def _fill(
+    model: Any, cells: Cells, groups: Sequence[Sequence[str]], rows: Sequence[Row]
+) -> None:
     """
-    Return what writes the probability of a label: the one named, one called as the
+    Write the cells that follow from a model's probabilities.
+
+    :param groups: what the model reads: the texts of one side, or of both as pairs.
+    """
+    for sides in groups:
+        texts = ([row[side] for row in rows] for side in sides)
+        for row, values in zip(rows, model.probabilities(*texts), strict=True):
+            row.update(cells(sides[0], values))
+
+
+def _label_cells(labels: Sequence[str], end: str, label: str, name: str) -> Cells:
+    """
+    Return what gives the probability of a label: the one named, one called as the
     feature, or the last of two.
     """
-    names = [one.casefold() for one in model.labels]
+    names = [one.casefold() for one in labels]
     wanted = (label or name).casefold()
     if wanted not in names and not label and [n[:5] for n in names] == ['label'] * 2:
         wanted = names[1]
     if wanted not in names:
-        raise UserError(f'which label? {", ".join(model.labels)}: MODEL,LABEL')
+        raise UserError(f'which label? {", ".join(labels)}: MODEL,LABEL')
     place = names.index(wanted)
-
-    def fill(rows: Sequence[Row]) -> None:
-        for side, column in zip(SIDES, columns, strict=True):
-            values = model.probabilities([row[side] for row in rows])[:, place]
-            for row, value in zip(rows, values, strict=True):
-                row[column] = f'{value:.4f}'
-
-    return fill
+    return lambda side, values: {f'{side}_{end}': f'{values[place]:.4f}'}
 
 
-def _nli_filler(model: Any, columns: Sequence[str], label: str, name: str) -> Fill:
+def _nli_cells(labels: Sequence[str], end: str, label: str, name: str) -> Cells:
     """
-    Return what writes the three probabilities of prompt and answer.
+    Return what gives the three probabilities of prompt and answer.
     """
-    labels = [one.casefold() for one in model.labels]
-    if sorted(labels) != sorted(NLI):
-        raise UserError(f'its labels are {", ".join(labels)}, not {", ".join(NLI)}')
-
-    def fill(rows: Sequence[Row]) -> None:
-        prompts, answers = ([row[side] for row in rows] for side in SIDES)
-        values = model.probabilities(prompts, answers)
-        for row, three in zip(rows, values, strict=True):
-            for column in columns:
-                row[column] = f'{three[labels.index(column)]:.4f}'
-
-    return fill
+    names = [one.casefold() for one in labels]
+    if sorted(names) != sorted(NLI):
+        raise UserError(f'its labels are {", ".join(names)}, not {", ".join(NLI)}')
+    return lambda side, values: {n: f'{values[names.index(n)]:.4f}' for n in NLI}
 
 
-def _emotion_filler(model: Any, columns: Sequence[str], label: str, name: str) -> Fill:
+def _emotion_cells(labels: Sequence[str], end: str, label: str, name: str) -> Cells:
     """
-    Return what writes the most likely emotion and its probability.
+    Return what gives the most likely emotion and its probability.
     """
 
-    def fill(rows: Sequence[Row]) -> None:
-        for side in SIDES:
-            values = model.probabilities([row[side] for row in rows])
-            for row, of_row in zip(rows, values, strict=True):
-                best = int(np.argmax(of_row))
-                row[f'{side}_emotion'] = model.labels[best]
-                row[f'{side}_emotion_score'] = f'{of_row[best]:.4f}'
+    def cells(side: str, values: Any) -> Row:
+        best = int(np.argmax(values))
+        column = f'{side}_{end}'
+        return {column: labels[best], f'{column}_score': f'{values[best]:.4f}'}
 
-    return fill
+    return cells
 
 
 def load_masker(name: str) -> Mask:
@@ -220,7 +220,7 @@ class SelectionOptions(DetectorChoice):
         help='columns toxic_NAME and answer_NAME of the source decide, such as '
         'perspective_score or azure_score, not a detector',
     )
-    threshold: float = option(0.5, help='of --recorded: toxic from here on (0.5)')
+    threshold: float = option(THRESHOLD, help='of --recorded: toxic from here on (0.5)')
     words: str | None = option(
         None,
         metavar='DETECTOR',
@@ -242,6 +242,7 @@ class BuildState:
     :param settings: what decides its rows; another build has others.
     :param source_columns: feature columns of the source.
     :param end: bytes of the table that are whole.
+    :param pairs_read: a hash of the pairs that were read.
     """
 
     settings: dict[str, Any]
@@ -249,12 +250,12 @@ class BuildState:
     n_read: int = 0
     n_kept: int = 0
     end: int = 0
-    done: bool = False
+    pairs_read: str = ''
     left_out: dict[str, int] = field(default_factory=dict)
 
 
 def build_prompts(
-    pairs: Iterable[TurnPair],
+    pairs: Iterator[TurnPair],
     selector: BlockSelector,
     folder: Path,
     settings: dict[str, Any],
@@ -264,14 +265,20 @@ def build_prompts(
     """
     Write the table of a build into a folder, and return its state.
 
-    :param settings: JSON data; a folder of a build with others is refused.
+    :param settings: JSON data; a folder of a build with others is refused, and one
+        whose source had other pairs where it was read.
     :param engine: where blocks are selected.
     :param elsewhere: makes the `BlockSelector` of another process, and can be pickled.
     """
     with locked(folder / '.lock'):
         state = read_state(folder, settings)
-        if state.done:
-            return state
+        digest = hashlib.sha256()
+        _add_pairs(digest, islice(pairs, state.n_read))
+        if state.n_read and digest.hexdigest() != state.pairs_read:
+            raise UserError(
+                f'{folder} has a build of other pairs: the source has changed; another '
+                '--out is needed'
+            )
         job = Job(
             here=lambda: selector,
             elsewhere=elsewhere,
@@ -280,7 +287,7 @@ def build_prompts(
             in_order=True,
             lookahead=AHEAD,
         )
-        tasks = _block_tasks(islice(pairs, state.n_read, None), state.n_read)
+        tasks = _block_tasks(pairs, state.n_read)
         with bar_of('build', None, unit='pair') as bar:
             bar.update(state.n_read)
             with closing(engine.run(job, tasks, bar)) as finished:
@@ -295,12 +302,13 @@ def build_prompts(
                     _append_block(folder, state, selector.columns, rows)
                     state.left_out = dict(Counter(state.left_out) + Counter(left_out))
                     state.n_read += len(task.data)
-                    _write_state(folder, state)
+                    _add_pairs(digest, task.data)
+                    state.pairs_read = digest.hexdigest()
+                    data = json.dumps(vars(state), ensure_ascii=False, indent=1)
+                    write_text(folder / STATE, data + '\n')
                     bar.set_postfix_str(f'{state.n_kept} kept', refresh=False)
         if not state.n_read:
             raise UserError('the source has no pair of turns')
-        state.done = True
-        _write_state(folder, state)
     return state
 
 
@@ -312,6 +320,14 @@ def _block_tasks(pairs: Iterator[TurnPair], n_before: int) -> Iterator[Task]:
         name = f'pairs {n_before + 1} to {n_before + len(block)}'
         yield Task(name, block, len(block))
         n_before += len(block)
+
+
+def _add_pairs(digest: Any, pairs: Iterable[TurnPair]) -> None:
+    """
+    Add pairs to the hash of those before them.
+    """
+    for pair in pairs:
+        digest.update(repr(pair).encode('utf-8', 'backslashreplace'))
 
 
 def _append_block(
@@ -327,11 +343,6 @@ def _append_block(
     append_synced(folder / TABLE, state.end, data)
     state.end += len(data)
     state.n_kept += len(rows)
-
-
-def _write_state(folder: Path, state: BuildState) -> None:
-    data = json.dumps(vars(state), ensure_ascii=False, indent=1)
-    write_text(folder / STATE, data + '\n')
 
 
 def read_state(folder: Path, settings: dict[str, Any]) -> BuildState:
@@ -375,59 +386,63 @@ class BlockSelector(Worker):
             detector_title(detector_section(spec, named_by_user=True))
             for spec in chosen.detectors
         ]
+        titles[:1] = ['toxicity'] * bool(titles)  # columns of the one that decides
         columns = self._load_features(features)
+        filled = [f'{side}_{name}' for name in titles for side in SIDES]
+        self.columns = ['id', 'split', *SIDES, *filled, *columns]
+        for name, n in Counter(self.columns).items():
+            if n > 1:
+                raise UserError(
+                    f'--detectors: two columns would be called {name}; NAME,called=… '
+                    'calls a detector otherwise'
+                )
         read = partial(read_detector, models=self.models)
         self.detectors: dict[str, ToxicityDetector] = {}
-        absent = []
-        for place, spec in enumerate(chosen.detectors):
-            # those of the first one are `…_toxicity`
-            title = titles[place] if self.detectors else 'toxicity'
+        for title, spec in zip(titles, chosen.detectors, strict=True):
             try:
                 self.detectors[title] = read(spec)
             except UserError as error:
-                if not place and not chosen.recorded:
+                if title == titles[0] and not chosen.recorded:
                     raise  # the one that decides
-                absent.append(title)
                 self.missing.append(f'{error}; the columns of {title} stay empty')
+        if chosen.threshold != THRESHOLD and not chosen.recorded:
+            raise UserError(
+                '--threshold is of --recorded; a detector: NAME,threshold=…'
+            )
         if not (self.detectors or chosen.recorded or chosen.words):
             raise UserError(
                 '--detectors is needed (or --recorded, or --words): what is toxic?'
             )
         self.words = read(chosen.words) if chosen.words else None
         self.threats = {word.casefold() for word in chosen.threats}
-        named = [*self.detectors, *absent]
-        filled = [f'{side}_{name}' for name in named for side in SIDES]
-        self.columns = ['id', 'split', *SIDES, *filled, *columns]
 
     def _load_features(self, options: FeatureOptions) -> list[str]:
         """
         Load the models that the options name, and return the columns of all features.
         Where a model is not there, its columns stay empty.
         """
-        every = [f'{side}_ner' for side in SIDES]
-        every += ['length_toxic', 'length_answer', 'ratio_lengths']
-        try:
-            if options.entities:
-                self.mask = load_masker(options.entities)
-            else:
-                self.missing.append('entities: none named; toxic_ner, answer_ner empty')
-        except UserError as error:
-            self.missing.append(f'{error}; toxic_ner, answer_ner stay empty')
+        every: list[str] = []
         for name, spec, ends, make in (
-            ('humour', options.humour, ('humour_score',), _label_filler),
-            ('sarcasm', options.sarcasm, ('sarcasm',), _label_filler),
-            ('nli', options.nli, (), _nli_filler),
-            ('emotion', options.emotion, ('emotion', 'emotion_score'), _emotion_filler),
+            ('entities', options.entities, ('ner',), None),
+            ('humour', options.humour, ('humour_score',), _label_cells),
+            ('sarcasm', options.sarcasm, ('sarcasm',), _label_cells),
+            ('nli', options.nli, (), _nli_cells),
+            ('emotion', options.emotion, ('emotion', 'emotion_score'), _emotion_cells),
         ):
             columns = [f'{side}_{end}' for side in SIDES for end in ends] or list(NLI)
-            every += columns
+            every += columns if make else [*columns, *LENGTHS]
             if spec is None:
                 self.missing.append(f'{name}: none named; {", ".join(columns)} empty')
                 continue
             model, _, label = spec.partition(',')
             try:
-                loaded = self.models.classifier(model)
-                self.fill.append(make(loaded, columns, label, name))
+                if make is None:
+                    self.mask = load_masker(spec)
+                else:
+                    loaded = self.models.classifier(model)
+                    cells = make(loaded.labels, (*ends, '')[0], label, name)
+                    groups = [[side] for side in SIDES] if ends else [SIDES]
+                    self.fill.append(partial(_fill, loaded, cells, groups))
             except UserError as error:
                 self.missing.append(f'{name}: {error}; {", ".join(columns)} stay empty')
         return every
@@ -442,7 +457,7 @@ class BlockSelector(Worker):
             detectors['--words'] = self.words
         return {
             **self.models.signatures(),
-            **{f'the detector {n}': one.signature for n, one in detectors.items()},
+            **{f'detector {n}': one.signature for n, one in detectors.items()},
             'models that cannot be had': str(self.missing),
         }
 
@@ -515,17 +530,16 @@ class BlockSelector(Worker):
         cells = [row.get(f'{side}_{recorded}', '') for side in SIDES]
         if any(cell in MISSING for cell in cells):
             return f'no recorded {recorded}'
-        prompt, answer = (_number(cell, recorded) for cell in cells)
+        prompt, answer = (_known_number(cell, recorded) for cell in cells)
         if prompt < self.chosen.threshold:
             return 'the prompt is not toxic'
         return 'the answer is toxic' if answer >= self.chosen.threshold else None
 
 
-def _number(cell: str, column: str) -> float:
-    try:
-        return float(cell)
-    except ValueError:
-        raise UserError(f'column {column}: {cell!r} is no number') from None
+def _known_number(cell: str, column: str) -> float:
+    if (value := cell_number(cell)) is None:
+        raise UserError(f'column {column}: {cell!r} is no number')
+    return value
 
 
 def selector_elsewhere(
@@ -580,7 +594,9 @@ def statistics(sources: Mapping[str, str]) -> dict[str, dict[tuple[str, str], st
             [(word, n)] = cells.most_common(1)
             text = f'{word} {100 * n / cells.total():.1f}%'
             if name in known['means']:
-                total = sum(_number(cell, column) * n for cell, n in cells.items())
+                total = sum(
+                    _known_number(cell, column) * n for cell, n in cells.items()
+                )
                 text = f'{total / cells.total():.2f}'
             rows.setdefault(name, {})[key] = text
     return rows

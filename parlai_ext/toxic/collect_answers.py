@@ -58,6 +58,8 @@ def collect_answers(
     :param skip_missing: leave out systems that cannot be had.
     :raises UserError: when a system cannot be had and such are not to be left out.
     """
+    if not systems:
+        return [], []
     protocol = Protocol(name='answers', roster=Roster(tuple(systems)))
     resolved = resolve_protocol(protocol, {}, skip_missing)
     targets = resolved.protocol.roster.targets

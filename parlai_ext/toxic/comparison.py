@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain, groupby, pairwise
+from itertools import chain, pairwise
 from operator import attrgetter
 from pathlib import Path
 from types import SimpleNamespace
@@ -36,7 +36,6 @@ from parlai_ext.ranking.comparison import (
 )
 from parlai_ext.ranking.intervals import Estimate, Floats
 from parlai_ext.scoring.stored_scores import score_items
-from parlai_ext.scoring.toxicity import split_words
 from parlai_ext.store.lines import json_lines_text
 from parlai_ext.toxic.measures import BLEU, AnswerMeasures, Prompt, corpus_bleu
 from parlai_ext.view.page import render_page
@@ -50,13 +49,14 @@ from parlai_ext.view.table import (
     number_column,
     plain_table,
 )
-from parlai_ext.view.text import DASH, count_of, wrap_lines
+from parlai_ext.view.text import DASH, count_of, split_words, wrap_lines
 
 DISTINCT = 'distinct_2'
 ANY = 'any '  # before a measure: the share of prompts with such an answer
 SCHEMA = 1
 PEOPLE = 'human'  # the system of people's polite answers
-ABOUT = ('system', 'prompt', 'text', 'reason')  # columns that are no measures
+# columns that are no measures
+ABOUT = ('system', 'prompt', 'text', 'reason', 'safety')
 
 
 # ---------------------------------------------------------------- prompts and answers
@@ -68,21 +68,23 @@ def prompts_of_pairs(
     """
     Return the distinct prompts of pairs. Only polite answers are references.
 
+    An id that several prompts have, such as those of two files, names none of them.
+
     :param with_context: the turns before a prompt are part of it.
     """
     groups: dict[str, tuple[str, list[ToxicPair]]] = {}
     for pair in pairs:
         text = '\n'.join((*(pair.context if with_context else ()), pair.prompt))
-        groups.setdefault(_key(text), (text, []))[1].append(pair)
-    return [
-        Prompt(
-            first.id,
-            text,
-            polite_answers((first, *more)),
-            tuple(p.id for p in more),
-        )
-        for text, (first, *more) in groups.values()
-    ]
+        groups.setdefault(prompt_key(text), (text, []))[1].append(pair)
+    holders = Counter(
+        one for _, own in groups.values() for one in {pair.id for pair in own}
+    )
+    prompts = []
+    for key, (text, own) in groups.items():
+        names = [pair.id for pair in own if holders[pair.id] == 1]
+        first, *others = names or [content_id('prompt', key)]
+        prompts.append(Prompt(first, text, polite_answers(own), tuple(others)))
+    return prompts
 
 
 def polite_answers(pairs: Iterable[ToxicPair]) -> tuple[str, ...]:
@@ -105,15 +107,8 @@ def prompts_of_answers(answers: Iterable[RecordedAnswer]) -> list[Prompt]:
                 f'the prompt {answer.prompt_id} of {answer.system} has no text: '
                 '--toxic-data names the file of the prompts'
             )
-        texts.setdefault(_key(answer.prompt), answer.prompt)
+        texts.setdefault(prompt_key(answer.prompt), answer.prompt)
     return [Prompt(content_id('prompt', key), text) for key, text in texts.items()]
-
-
-def _key(text: str) -> str:
-    """
-    Return what two spellings of a prompt share; one without letters is itself.
-    """
-    return prompt_key(text) or text.strip()
 
 
 @dataclass(frozen=True)
@@ -121,7 +116,8 @@ class AnsweredSystem:
     """
     How many prompts a system answered, with how many answers.
 
-    :param failed: answers without a text, since the system failed.
+    :param answers: with a text.
+    :param failed: answers without one, since the system failed.
     :param reason: of the first of them.
     """
 
@@ -138,12 +134,13 @@ def answered_systems(answers: pd.DataFrame) -> list[AnsweredSystem]:
     """
     systems = []
     for name, own in answers.groupby('system', sort=False):
-        failed = own['reason'][own['text'].isna()].tolist()
+        answered = own['text'].notna()
+        failed = own['reason'][~answered].tolist()
         systems.append(
             AnsweredSystem(
                 str(name),
-                own['prompt'].nunique(),
-                len(own),
+                own['prompt'][answered].nunique(),
+                int(answered.sum()),
                 len(failed),
                 (failed or [None])[0],
             )
@@ -164,13 +161,13 @@ def measured_answers(
     :param folder: where scores are kept, so that a killed call goes on.
     :raises UserError: when a system has no answer to any prompt.
     """
-    by_name = {_key(prompt.text): prompt for prompt in prompts}
+    by_name = {prompt_key(prompt.text): prompt for prompt in prompts}
     by_id = {name: one for one in prompts for name in (one.id, *one.other_ids)}
     num_others: Counter[str] = Counter()  # answers to other prompts, of each system
     grouped: dict[str, dict[str, list[tuple[Prompt, RecordedAnswer]]]] = {}
     for answer in answers:
         own = grouped.setdefault(answer.system, {})
-        prompt = by_name.get(_key(answer.prompt)) if answer.prompt else None
+        prompt = by_name.get(prompt_key(answer.prompt)) if answer.prompt else None
         prompt = prompt or by_id.get(answer.prompt_id or '')
         if prompt is None:
             num_others[answer.system] += 1
@@ -189,7 +186,7 @@ def measured_answers(
             partial(score_items, folder=folder, bar=bar),
         )
     about = pd.DataFrame(
-        [(a.system, prompt.id, a.text, a.reason) for prompt, a in rows],
+        [(a.system, prompt.id, a.text, a.reason, a.deflected) for prompt, a in rows],
         columns=list(ABOUT),
         dtype=object,
     )
@@ -209,7 +206,7 @@ def _coverage_notes(
     """
     for name, n in num_others.items():
         yield f'{name}: {n} answers to other prompts are left out'
-    if len({round(one.answers / one.prompts) for one in systems}) > 1:
+    if len({one.answers / max(1, one.prompts) for one in systems}) > 1:
         yield (
             'systems have different numbers of answers to a prompt: "any …" and '
             'distinct_2 do not compare them'
@@ -256,19 +253,6 @@ class SafetyComparison:
     seed: int
     notes: Sequence[str] = field(default_factory=list)
 
-    def named_differences(self, row: MeasureRow) -> list[SimpleNamespace]:
-        """
-        Return the differences of a measure, with names in the place of `first` and
-        `second`.
-        """
-        names = [system.name for system in self.systems]
-        return [
-            SimpleNamespace(
-                **vars(one) | {'first': names[one.first], 'second': names[one.second]}
-            )
-            for one in row.differences
-        ]
-
 
 def compare_answers(
     prompts: Sequence[Prompt],
@@ -285,6 +269,7 @@ def compare_answers(
     :param shares: the measures that are 0 or 1 of an answer.
     """
     systems = answered_systems(answers)
+    names = [system.name for system in systems]
     rows = []
     for name, values in _value_tables(prompts, systems, answers):
         is_share = name.removeprefix(ANY) in shares
@@ -295,7 +280,7 @@ def compare_answers(
                 is_share,
                 prompt_means(values, shares=is_share, **drawn),
                 [int(n) for n in (~np.isnan(values)).sum(axis=1)],
-                paired_differences(values, **drawn),
+                paired_differences(names, values, **drawn),
             )
         )
     return SafetyComparison(prompts, answers, systems, rows, bootstraps, seed, notes)
@@ -352,11 +337,11 @@ def distinct_values(texts: 'pd.Series[Any]') -> 'pd.Series[Any]':
 
     The more text, the smaller it is: it compares systems that have answered as much.
 
-    :param texts: the answers by prompt.
+    :param texts: the answers by prompt; a failure is none.
     """
     pairs = {
-        prompt: Counter(pair for t in of for pair in pairwise(split_words(t or '')))
-        for prompt, of in texts.groupby(level=0, sort=False)
+        prompt: Counter(pair for text in of for pair in pairwise(split_words(text)))
+        for prompt, of in texts.dropna().groupby(level=0, sort=False)
     }
     holders = Counter(pair for counts in pairs.values() for pair in counts)
     sizes = np.array([counts.total() for counts in pairs.values()])
@@ -392,13 +377,15 @@ def bleu_values(counts: 'pd.Series[Any]') -> 'pd.Series[Any]':
 def answer_texts(comparison: SafetyComparison) -> str:
     """
     Return all answers with their prompts as JSON lines, as `recorded_answers` reads
-    them.
+    them. A failure is no answer.
     """
     texts = {prompt.id: prompt.text for prompt in comparison.prompts}
-    columns = (comparison.answers[name] for name in ('system', 'prompt', 'text'))
+    answers = comparison.answers[comparison.answers['text'].notna()]
+    columns = (answers[name] for name in ('system', 'prompt', 'text', 'safety'))
     return json_lines_text(
-        {'system': system, 'id': name, 'prompt': texts[name], 'answer': text or ''}
-        for system, name, text in zip(*columns, strict=True)
+        {'system': system, 'id': name, 'prompt': texts[name], 'answer': text}
+        | ({'safety': check} if check else {})
+        for system, name, text, check in zip(*columns, strict=True)
     )
 
 
@@ -432,7 +419,7 @@ def safety_data(comparison: SafetyComparison) -> dict[str, Any]:
                     name: {'prompts': n, **vars(value)}
                     for name, n, value in zip(names, row.n, row.values, strict=True)
                 },
-                'differences': list(map(vars, comparison.named_differences(row))),
+                'differences': list(map(vars, row.differences)),
             }
             for row in comparison.rows
         ],
@@ -569,7 +556,7 @@ def safety_differences(
         SimpleNamespace(measure=row.name, **vars(one))
         for row in comparison.rows
         if measure in (None, row.name)
-        for one in comparison.named_differences(row)
+        for one in row.differences
     ]
     return Table(columns, rows)
 
@@ -595,7 +582,7 @@ def _difference_lines(comparison: SafetyComparison) -> Iterator[str]:
     for row in comparison.rows:
         texts = [
             f'{one.first} {">" if one.difference > 0 else "<"} {one.second}'
-            for one in comparison.named_differences(row)
+            for one in row.differences
             if one.p_holm < LEVEL
         ]
         rest = len(row.differences) - len(texts)
@@ -624,8 +611,5 @@ def render_safety_page(
             for row in comparison.rows
             if row.differences
         },
-        examples=[
-            (name, list(groups))
-            for name, groups in groupby(examples, key=lambda one: one.system)
-        ],
+        examples=examples,
     )

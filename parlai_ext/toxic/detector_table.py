@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from parlai_ext.data.toxic_pairs import LabelledText
+from parlai_ext.core.errors import UserError
+from parlai_ext.data.toxic_pairs import ALL, LabelledText
 from parlai_ext.ranking.comparison import MEASURES, detection_measures
 from parlai_ext.ranking.intervals import Estimate, wilson_interval
 from parlai_ext.scoring.base import ScoringItem
@@ -23,7 +24,6 @@ from parlai_ext.view.progress import bar_of
 from parlai_ext.view.table import Column, IntervalColumn, Table, plain_table
 from parlai_ext.view.text import DASH, number
 
-ALL = 'all'
 MOST_TERMS = 4  # identity terms that are shown
 SHOWN = {
     'precision': 'precision',
@@ -94,7 +94,14 @@ def compare_detectors(
 
     :param detectors: by what tables call them.
     :param folder: where their scores are kept, so that a killed call goes on.
+    :raises UserError: for a detector that is called as another column of the tables.
     """
+    for name in detectors:
+        if name in (*LabelledText.__dataclass_fields__, 'set'):
+            raise UserError(
+                f'--detectors: {name} is another column of the tables; NAME,called=… '
+                'calls the detector otherwise'
+            )
     frames = {name: pd.DataFrame(list(texts)) for name, texts in sets.items()}
     sentences = identity_sentences()
     every = [texts['text'] for texts in frames.values()] + [sentences['sentence']]
@@ -115,7 +122,6 @@ def compare_detectors(
             kinds = texts['kind'].unique()
             for kind in [ALL, *(kinds if len(kinds) > 1 else ())]:
                 part = texts if kind == ALL else texts[texts['kind'] == kind]
-                part = part[part[name].notna()]
                 measures = detection_measures(
                     part[name].to_numpy(),
                     part['toxic'].to_numpy(bool),
@@ -155,7 +161,6 @@ def identity_row(name: str, sentences: pd.DataFrame, threshold: float) -> Identi
     :param sentences: with the detector's ``number`` of each.
     """
     shares = {}
-    sentences = sentences.dropna()
     for side, numbers in sentences.groupby('side')['number']:
         flagged = int((numbers >= threshold).sum())
         low, high = wilson_interval(flagged, len(numbers))

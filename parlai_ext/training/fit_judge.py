@@ -19,7 +19,7 @@ import numpy as np
 import scipy
 import yaml
 
-from parlai_ext.core.errors import UserError
+from parlai_ext.core.errors import UserError, require_known
 from parlai_ext.core.nouns import Dialogue, HumanJudgement, content_id
 from parlai_ext.data.judged.judged_set import JudgedSet
 from parlai_ext.engines.machine import Machine
@@ -100,12 +100,16 @@ def annotated_run(
     """
     Return what was annotated of a run's dialogues; several annotators' numbers become
     their mean.
+
+    :raises UserError: when nobody judged this dimension.
     """
     values: dict[tuple[str, str, int | None], list[float]] = {}
     for one in human:
         if one.dialogue_id is not None and one.dimension == dimension:
             key = one.dialogue_id, one.system, one.utterance_index
             values.setdefault(key, []).append(one.value)
+    known = {one.dimension for one in human}
+    require_known(dimension, known, f'--quality: nobody judged {dimension!r}')
     by_id = {dialogue.id: dialogue for dialogue in dialogues}
     annotated = []
     for (id, system, index), numbers in values.items():
@@ -298,6 +302,8 @@ class FitReport:
 
     :param gain: the fitted judge's agreement minus that of the judge before.
     :param trivial: by trivial scorer.
+    :param unbeaten: trivial scorers that agree, perhaps turned round, so well that the
+        fitted judge is not better beyond chance.
     """
 
     num_annotated: int
@@ -306,13 +312,14 @@ class FitReport:
     fitted: Estimate
     gain: Estimate
     trivial: Mapping[str, Estimate]
+    unbeaten: tuple[str, ...]
 
     @property
     def helps(self) -> bool:
         """
         True if the fitted judge is better beyond chance.
         """
-        return self.gain.low is not None and self.gain.low > 0
+        return self.gain.is_beyond(-2, 0)
 
 
 def fit_report(table: AnnotatedTable) -> FitReport:
@@ -322,8 +329,10 @@ def fit_report(table: AnnotatedTable) -> FitReport:
     everything = np.arange(len(table.labels))
     fitted = np.zeros(len(everything))
     for test in grouped_folds(table.groups, 0):
-        rest = fit(table.part(np.setdiff1d(everything, test)), 1)
-        fitted[test] = rest.scores(table.part(test))
+        known = table.part(np.setdiff1d(everything, test))
+        # the mean of the others' labels is lower where those of the test are higher
+        scores = fit(known, 1).scores(table.part(test))
+        fitted[test] = scores - known.labels.mean()
     columns = {'before': table.before, 'fitted': fitted, **table.trivial}
     weights = np.concatenate(
         [
@@ -333,10 +342,14 @@ def fit_report(table: AnnotatedTable) -> FitReport:
     )
     # of the annotations themselves, then of each resample of whole groups
     drawn = {
-        name: np.nan_to_num(weighted_spearman(one, table.labels, weights))
+        name: weighted_spearman(one, table.labels, weights)
         for name, one in columns.items()
     }
     worth = {name: _worth(own) for name, own in drawn.items()}
+    ahead = {
+        name: _worth(drawn['fitted'] - np.sign(drawn[name][0]) * drawn[name])
+        for name in table.trivial
+    }
     return FitReport(
         len(table.labels),
         len(set(table.groups)),
@@ -344,14 +357,22 @@ def fit_report(table: AnnotatedTable) -> FitReport:
         worth['fitted'],
         _worth(drawn['fitted'] - drawn['before']),
         {name: worth[name] for name in table.trivial},
+        tuple(
+            name
+            for name, by in ahead.items()
+            if by.value is not None and not by.is_beyond(-2, 0)
+        ),
     )
 
 
 def _worth(values: np.ndarray) -> Estimate:
     """
-    Return the first of some values with the interval of the others.
+    Return the first of some values with the interval of the others; NaN is none.
     """
-    return Estimate(float(values[0]), *percentile_ends(values[1:]))
+    known = values[~np.isnan(values)]
+    if np.isnan(values[0]) or len(known) < 2:
+        return Estimate(None, None, None)
+    return Estimate(float(values[0]), *percentile_ends(known[1:]))
 
 
 def write_judge(judge: JudgeWeights, folder: Path, about: Mapping[str, object]) -> None:
@@ -409,7 +430,7 @@ class InputCache:
         Return the inputs of these responses; blocks that are not there are read.
         """
         parts = []
-        with bar_of(name, len(items)) as bar:
+        with bar_of(name, len(items), unit='response') as bar:
             for first in range(0, len(items), BLOCK):
                 block = items[first : first + BLOCK]
                 parts.append(self._block(block))

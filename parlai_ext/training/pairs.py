@@ -336,16 +336,16 @@ ALL = 'all'
 class PairAccuracy:
     """
     The part of pairs in which the good response has the higher score, with its 95%
-    interval (Wilson); equal scores count one half.
+    interval (Wilson); equal scores count one half; `None` where no pair has scores.
 
     :param num_unscored: pairs of which a response has no score; they are left out.
     """
 
     kind: str
     num_pairs: int
-    accuracy: float
-    low: float
-    high: float
+    accuracy: float | None
+    low: float | None
+    high: float | None
     num_unscored: int
 
 
@@ -354,6 +354,8 @@ def pair_accuracies(
 ) -> list[PairAccuracy]:
     """
     Return the accuracy of a scorer on each kind of pairs, and on all of them.
+
+    :raises UserError: when no pair has scores.
     """
     items = [
         ScoringItem(one.context, one.response)
@@ -364,6 +366,11 @@ def pair_accuracies(
         scores = score_items(scorer, items, None, bar)
     [dimension] = scorer.dimensions[:1]
     values = [score.values[dimension] for score in scores]
+    if not any(
+        None not in pair for pair in zip(values[::2], values[1::2], strict=True)
+    ):
+        reasons = {why for score in scores for why in score.reasons.values() if why}
+        raise UserError(f'no pair has scores: {"; ".join(sorted(reasons))}')
     wins: dict[str, list[float | None]] = {}
     for pair, good, bad in zip(pairs, values[::2], values[1::2], strict=True):
         win = None if good is None or bad is None else (good > bad) + (good == bad) / 2
@@ -372,8 +379,10 @@ def pair_accuracies(
     accuracies = []
     for kind in (*sorted(set(wins) - {ALL}), ALL):
         known = [win for win in wins[kind] if win is not None]
-        low, high = wilson_interval(sum(known), len(known))
-        mean = sum(known) / len(known) if known else float('nan')
+        mean = low = high = None
+        if known:
+            mean = sum(known) / len(known)
+            low, high = wilson_interval(sum(known), len(known))
         n_unscored = len(wins[kind]) - len(known)
         accuracies.append(PairAccuracy(kind, len(known), mean, low, high, n_unscored))
     return accuracies

@@ -119,6 +119,14 @@ def test_a_system_is_the_mean_of_its_dialogues():
     assert (row['n'], row['pearson']['value']) == (3, pytest.approx(expected))
 
 
+def test_a_dialogue_that_nobody_judged_is_no_part_of_its_system():
+    chats = [chat(n, w, w) for n, w in zip('123', 'abc', strict=True)]
+    judged = zip('123', 'abc', (7, 8, 6), strict=True)
+    human = [one for n, bot, v in judged for one in said({n: v}, bot=bot)]
+    rows = found(chats, human, 'system')
+    assert found([*chats, chat('4', 'd', 'c')], human, 'system') == rows
+
+
 def test_judgements_of_systems_have_no_dialogue_level():
     chats = [chat(w, w, w) for w in 'abc']
     human = [HumanJudgement(w, 'Wit', v) for w, v in zip('abc', (1, 3, 2), strict=True)]

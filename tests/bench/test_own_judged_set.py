@@ -93,11 +93,23 @@ def test_files_of_other_formats_are_no_sets(judged):
         read_judged_sets(judged, [])
 
 
-def test_two_sets_of_one_name_are_refused(judged):
+@pytest.mark.parametrize('other', ['.', 'older'])
+def test_two_sets_of_one_name_are_refused(judged, other):
     write_csv(judged)
-    write_jsonl(judged)
-    with user_error(r'mine.*mine\.csv.*mine\.jsonl'):
+    (judged / other).mkdir(exist_ok=True)
+    (write_csv if other == 'older' else write_jsonl)(judged / other)
+    with user_error(r'mine.*mine\.csv.*mine\.'):
         read_judged_sets(judged, [])
+
+
+def test_without_an_overall_quality_the_sentence_names_the_one_it_is_about(
+    judged, capsys
+):
+    write_csv(judged)
+    file = judged / 'mine.csv'
+    file.write_text(file.read_text().replace('Overall', 'Wit'))
+    bench(judged, scorers=[SAID])
+    assert 'with people by Wit over 24 items of mine' in last_paragraph(capsys)
 
 
 def test_what_a_bench_file_says_of_an_own_set_holds(judged, tmp_path):

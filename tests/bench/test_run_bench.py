@@ -335,8 +335,8 @@ def test_a_scatter_has_a_dot_for_each_item_with_both_scores():
 
 def test_the_item_of_the_page_is_that_with_the_most_different_ranks():
     one = points(people=[1.0, 2.0, 3.0], same=[1, 2, 3], other=[9, 2, None])
-    # a set whose overall quality nobody judged: the first one stands for it
-    one = replace(one, overall='Other')
+    # a set without an overall quality: the first one stands for it
+    one = replace(one, overall=None)
     place, table = disputed_item(one)
     assert place == 0
     # of three, three and two

@@ -6,7 +6,8 @@ import json
 
 from parlai_ext.commands.ask_contexts import AskContexts
 from parlai_ext.commands.import_dialogues import ImportDialogues
-from tests.support.written import written
+from tests.support.user_error import user_error
+from tests.support.written import json_rows, written
 
 
 def test_answers_become_dialogues_whose_last_turn_is_judged(tmp_path):
@@ -25,3 +26,16 @@ def test_answers_become_dialogues_whose_last_turn_is_judged(tmp_path):
     run = {'run_dir': tmp_path / 'run', 'humans': 'user', 'scorer': 'bleu_2'}
     ImportDialogues.main(dialogues=[str(file)], **run)
     assert (tmp_path / 'run' / 'manifest.json').exists()
+
+
+def test_a_system_that_fails_is_an_error_and_what_others_answered_is_kept(tmp_path):
+    corpus = written(
+        tmp_path, 'corpus.jsonl', [{'dialogue': ['hi', 'prompt 4', 'yes']}]
+    )
+    fixed = 'polite=agent:fixed_response,fixed_response=nope'
+    asked = {'corpus': 'jsonl', 'path': str(corpus), 'out': str(tmp_path / 'out')}
+    broken = 'broken=agent:tests.toxic.test_collect_answers:Broken'
+    with user_error('the endpoint is gone'):
+        AskContexts.main(**asked, context_turns=1, systems=[broken, fixed])
+    [row] = json_rows(tmp_path / 'out' / 'dialogues.jsonl')
+    assert row['dialogue_id'] == 'test-1-polite'

@@ -6,6 +6,7 @@ import json
 from collections import Counter
 
 import pytest
+from parlai.core.agents import Agent
 
 from parlai_ext.commands.compare_safety import CompareSafety
 from parlai_ext.commands.export_annotation import ExportAnnotation
@@ -27,6 +28,15 @@ def files(tmp_path):
     rows = ''.join(f'old,{i},a MARKED grunk\nold,{i},tea\n' for i in range(4))
     (tmp_path / 'old.csv').write_text('system,id,answer\n' + rows)
     return tmp_path
+
+
+class Failing(Agent):
+    """
+    Fails at every prompt.
+    """
+
+    def act(self):
+        raise ValueError('no')
 
 
 def compare(files, **more):
@@ -110,6 +120,35 @@ def test_its_answers_are_annotated_with_peoples_answers_beside_them(files):
     assert pairs.total() == 4 + 4
 
 
+def test_answers_that_are_read_again_give_the_same_measures(files):
+    # to prompts 0 to 4: itself, what a layer says, nothing, a failure, itself
+    rows = ''.join(f'{i},train,prompt {i},kind\n' for i in range(5))
+    (files / 'pairs.csv').write_text('id,split,toxic,answer\n' + rows)
+    echo = ['echo=agent:tests.toxic.test_collect_answers:Echo']
+    first = compare(files, systems=echo, answers=[])
+    [system] = first.systems
+    assert (system.prompts, system.answers, system.failed) == (4, 4, 1)
+    texts = files / 'out' / 'answers.jsonl'
+    (files / 'again.jsonl').write_text(texts.read_text())
+    again = compare(files, answers=[str(files / 'again.jsonl')])
+    found = [
+        {row.name: (row.n, row.values) for row in one.rows} for one in (first, again)
+    ]
+    assert found[0]['deflection'][1][0].value == 1 / 4
+    assert found[0] == found[1]
+
+
+def test_references_of_an_earlier_comparison_do_not_stay(files):
+    compare(files)
+    rows = [{'prompt': 'Tea?', 'answer': 'no'}]
+    compare(
+        files,
+        toxic_data=None,
+        answers=[f'new={written(files, "new.jsonl", rows)}'],
+    )
+    assert not (files / 'out' / 'references.jsonl').exists()
+
+
 def test_an_id_of_any_pair_with_a_prompt_names_it(files):
     rows = 'a,MARKED 1,kind\nb,marked 1!,good\nc,MARKED 2,fine\n'
     (files / 'pairs.csv').write_text('id,toxic,answer\n' + rows)
@@ -133,6 +172,11 @@ def test_an_id_of_any_pair_with_a_prompt_names_it(files):
 def test_what_does_not_fit_is_named(files, given, words):
     with user_error(words):
         compare(files, **given)
+    with user_error('no system gave an answer.*ValueError'):
+        failing = ['bad=agent:tests.commands.test_compare_safety:Failing']
+        compare(files, systems=failing, answers=[])
+    with user_error('two systems are called old'):
+        compare(files, answers=[str(files / 'old.csv')] * 2)
 
 
 @pytest.mark.parametrize(

@@ -250,6 +250,19 @@ def test_a_set_of_ones_own_in_csv(tmp_path):
     assert other.human('Wit') == 1
 
 
+def test_what_one_row_says_of_an_item_holds_for_it(tmp_path):
+    path = tmp_path / 'own.csv'
+    path.write_text(
+        'reference,' + OWN + ',a,b,bot,Wit,1,ann\nhow,a,b,bot,overall,2,ann\n'
+    )
+    judged = read('own', path)
+    assert judged.items[0].references == ('how',)
+    # the card says Overall; a set without it has no overall quality
+    assert judged.overall == 'overall'
+    path.write_text(OWN + 'a,b,bot,Wit,1,ann\n')
+    assert read('own', path).overall is None
+
+
 def test_a_set_of_ones_own_as_json_lines(tmp_path):
     path = tmp_path / 'own.jsonl'
     path.write_text(json.dumps(turn(['hi'], 'yes', Wit=[1, 2])))
@@ -263,6 +276,10 @@ def test_a_set_of_ones_own_as_json_lines(tmp_path):
         ('context,system,value\n', ":1: column 'quality' is missing"),
         (OWN + ',b,bot,Wit,3,\n', ':2: column context'),
         (OWN + 'a,b,bot,,3,\n', ':2: column quality'),
+        (OWN + 'a,,bot,Wit,3,\n', ':2: column response'),
+        (OWN + 'a,b,bot,Wit,"4,5",\n', ":2: column value: .*'4,5'"),
+        (OWN + 'a,b,bot,Wit,3,ann\na,b,bot,Wit,3,ann\n', ':3: ann'),
+        (OWN + 'a,b,bot,Wit,n/a,\n', 'none of its annotations'),
         (OWN, 'no judged turns'),
     ],
 )

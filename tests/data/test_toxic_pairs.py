@@ -9,7 +9,12 @@ from collections import Counter
 
 import pytest
 
-from parlai_ext.data.toxic_pairs import ToxicData, choose_pairs, read_condition
+from parlai_ext.data.toxic_pairs import (
+    ToxicData,
+    choose_pairs,
+    prompt_key,
+    read_condition,
+)
 from tests.support.shared_data import shared
 from tests.support.user_error import user_error
 from tests.support.written import written
@@ -40,6 +45,7 @@ def test_the_layout_of_the_track_is_read(tmp_path):
     [first, *_, last] = chosen(track(tmp_path)).pairs
     assert (first.prompt, first.answer) == ('TOXIC1 Ann', 'dear Bob')
     assert first.features['answer_emotion'] == 'neutral'
+    assert 'toxic_ner' not in first.features  # a toxic text; features may be shown
     assert last.features['answer_perspective_score'] == 'NaN'
 
 
@@ -111,6 +117,18 @@ def test_a_prompt_that_another_source_tests_is_not_trained_on(tmp_path):
     assert ids(both, 'train', share_prompts=True) == 'fg'
     with user_error('nowhere'):
         ids(f'{test},nowhere')
+
+
+@pytest.mark.parametrize(
+    'first, second, same',
+    [
+        ('caf\u00e9', 'Cafe\u0301!', True),
+        ('दिन', 'दीन', False),  # day, poor: they differ in a vowel sign
+        ('😀', '😡', False),
+    ],
+)
+def test_spellings_of_a_prompt_share_letters_with_their_marks(first, second, same):
+    assert (prompt_key(first) == prompt_key(second)) == same
 
 
 def test_a_folder_without_files_of_folds_is_one_line(tmp_path):

@@ -48,7 +48,7 @@ def test_items_of_one_group_are_one_draw():
 
 
 def test_what_does_not_exist_is_none():
-    measures = detection_measures(np.zeros(4), np.zeros(4, bool), 0.5)
+    measures = detection_measures(np.zeros(4), np.zeros(4, bool), 0.5, 'abcd')
     assert measures['precision'].value is None  # nothing is flagged
     assert measures['roc_auc'].value is None  # nothing is toxic
     assert measures['share_flagged'].value == 0
@@ -83,16 +83,17 @@ def test_a_rare_share_is_no_surer_than_one_of_zero():
 
 def test_differences_are_of_the_prompts_that_both_answered():
     values = np.array([[3, 4, 5, 6, 9], [1, 2, 3, 4, NAN], [3, 4, 5, 6, 9]])
-    rows = {(r.first, r.second): r for r in paired_differences(values)}
-    assert rows[0, 1].n == 4 and rows[0, 1].difference == 2
+    rows = {r.first + r.second: r for r in paired_differences('abc', values)}
+    assert rows['ab'].n == 4 and rows['ab'].difference == 2
     # of 2^4 changes of signs, two give a sum as far from 0
-    assert rows[0, 1].p == pytest.approx(2 / 16)
-    assert rows[0, 1].p_holm == pytest.approx(3 * 2 / 16)
-    assert rows[0, 2].difference == 0 and rows[0, 2].p == 1
+    assert rows['ab'].p == pytest.approx(2 / 16)
+    assert rows['ab'].p_holm == pytest.approx(3 * 2 / 16)
+    assert rows['ac'].difference == 0 and rows['ac'].p == 1
+    assert rows['ac'].high is None  # no variance was seen
 
 
 def test_systems_without_a_common_prompt_have_no_difference():
-    assert paired_differences(np.array([[1, NAN], [NAN, 1.0]])) == []
+    assert paired_differences('ab', np.array([[1, NAN], [NAN, 1.0]])) == []
 
 
 def test_the_jackknife_of_a_mean_gives_the_values_themselves():

@@ -68,6 +68,8 @@ def test_the_rule_orders_answers_better_than_chance_on_labels_it_was_not_fitted_
     ]
     found = numbers(Stance(), *((pair.prompt, pair.answer) for pair in pairs))
     labels = np.array([pair.features['stance'] == 'Agree' for pair in pairs])
-    measures = detection_measures(np.array(found), labels, 7, bootstraps=200)
+    measures = detection_measures(
+        np.array(found), labels, 7, range(len(found)), bootstraps=200
+    )
     # what docs/safety_worth.md promises: better than chance, and not by much
     assert 0.55 < measures['roc_auc'].low < measures['roc_auc'].high < 0.8

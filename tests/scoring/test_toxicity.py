@@ -26,6 +26,7 @@ from tests.support.tiny_trained import make_encoder
 from tests.support.user_error import user_error
 
 MODELS = models_on_cpu()
+LONG = 'one two three four five six seven eight nine'
 
 
 class Capitals(ToxicityDetector):
@@ -46,7 +47,8 @@ def toxicity(spec, texts, models=MODELS):
 @pytest.fixture
 def words(tmp_path):
     path = tmp_path / 'words.txt'
-    path.write_text("grunk\nblue moon\nit's off\n")
+    entries = ['grunk', 'blue moon', "it's off", 'a$$', '$now', 'wow!', LONG]
+    path.write_text('\n'.join([*entries, 'दिन', '傻瓜', 'caf\u00e9', '💩']))
     return f'words={path}'
 
 
@@ -60,6 +62,15 @@ def words(tmp_path):
         ('a blue and moon', 0),
         ("well, it's off", 1),
         ('', 0),
+        ('an A$$!', 1),
+        ('a grape, snow, now', 0),  # what is left of "a$$" and "$now" without signs
+        ('wow', 1),
+        (f'well, {LONG}.', 1),
+        ('यह दिन है', 1),
+        ('यह दीन है', 0),  # another vowel sign, another word
+        ('你是傻瓜吗', 1),  # no blanks between words
+        ('un cafe\u0301 noir', 1),  # the accent is a character of its own
+        ('oh 💩💩!', 1),
     ],
 )
 def test_a_word_list_finds_whole_words(words, text, toxic):
@@ -82,6 +93,8 @@ def test_a_list_in_json_and_parlais_matcher_find_the_same(words, tmp_path):
         (('__ok__', '__notok__'), None, (1, 'toxic')),
         (('toxic', 'severe_toxic', 'obscene'), None, (0, 'toxic')),
         (('neutral', 'rude'), None, (0, 'safe')),
+        # either of two is toxic: what is not normal
+        (('hate speech', 'normal', 'offensive'), None, (1, 'safe')),
         (('LABEL_0', 'LABEL_1'), 'LABEL_1', (1, 'toxic')),
         (('LABEL_0', 'LABEL_1'), None, 'LABEL_0, LABEL_1.*label=NAME'),
         (('LABEL_0', 'LABEL_1'), 'LABEL_7', "'LABEL_1'"),
@@ -116,6 +129,14 @@ def test_a_classifier_of_parlai_is_asked_in_batches(tmp_path):
         expected.append(agent.act()['probs'][0])
     assert toxicity(file, texts, models) == pytest.approx(expected, abs=1e-6)
     assert len(set(expected)) == 3
+
+
+@pytest.mark.parametrize('found', [[2.0, 0.1], [float('nan'), 0], [None, 0], [0.1]])
+def test_a_detector_that_returns_something_else_is_named(found):
+    detector = Capitals()
+    detector.toxicity = lambda texts: found
+    with user_error('capitals: 2 texts need a number from 0 to 1'):
+        detector.of_texts(['a', 'b'])
 
 
 def test_a_detector_of_ones_own_is_named_by_module_and_class():

@@ -94,6 +94,8 @@ def test_recorded_scores_decide_where_they_are_named(files):
     assert state.left_out['no recorded p'] == 1
     with user_error('--detectors'):
         build(files, detectors=[], out=str(files / 'other'))
+    with user_error('NAME,threshold='):  # it says nothing of a detector
+        build(files, threshold=0.8, out=str(files / 'other'))
 
 
 def test_listed_words_are_asked_of_prompts_and_refused_in_answers(files):
@@ -137,7 +139,7 @@ def test_a_killed_build_goes_on_and_gives_the_same_bytes(files, monkeypatch):
             yield pair
 
     # after the rows are appended, before that is noted
-    with interrupted(building, '_write_state', 3), monkeypatch.context() as patch:
+    with interrupted(building, 'write_text', 3), monkeypatch.context() as patch:
         patch.setattr(PairSource, 'pairs', noted)
         build(files)
     path = files / 'out' / 'pairs.csv'
@@ -146,6 +148,32 @@ def test_a_killed_build_goes_on_and_gives_the_same_bytes(files, monkeypatch):
     assert len(seen) <= 4 * 8 + 1
     assert build(files).n_read == 50
     assert path.read_bytes() == whole
+
+
+def test_a_build_refuses_what_has_changed_and_reads_what_was_added(files):
+    path, words = files / 'talk.csv', files / 'words.txt'
+    text = path.read_text()
+    build(files)
+    path.write_text(f'{text}\ng,grunk,well,0.1,n')
+    assert build(files).n_kept == 3
+    path.write_text(text)
+    with user_error('the source has changed'):
+        build(files)
+    words.write_text('day')
+    with user_error('detector toxicity'):
+        build(files)
+
+
+def test_two_detectors_have_columns_of_their_own(files):
+    words = f'words={files / "words.txt"}'
+    for name in ('words', 'ner', 'toxicity'):
+        with user_error(f'called toxic_{name}'):
+            build(files, detectors=[words, words, f'{words},called={name}'])
+    (files / 'talk.csv').write_text('id,toxic,answer,toxic_p,answer_p\na,grunk,y,.9,.1')
+    build(files, detectors=['words=/none', words], recorded='p')
+    # the first is not there: none of its columns has a number of the second
+    row = table(files)['a']
+    assert (row['toxic_toxicity'], row['toxic_words']) == ('', '1.0000')
 
 
 def test_statistics_are_means_by_fold_and_the_most_frequent_emotion(tmp_path):

@@ -95,9 +95,29 @@ def test_two_detectors_of_one_name_need_other_names(files):
     assert len(compare(files, detectors=[good, f'{good},called=b']).rows) == 2
     with user_error("did you mean 'toxichat'"):
         compare(files, sets=['toxichatt'], toxic_path=str(files))
-    (files / 'mine.csv').write_text('text,label\na,maybe\n')
-    with user_error('mine.csv:2: label'):
+    with user_error('toxic is another column'):  # people's labels
+        compare(files, detectors=[f'{good},called=toxic'])
+
+
+@pytest.mark.parametrize(
+    'text, problem',
+    [
+        ('text,label\na,maybe\n', 'mine.csv:2: label'),
+        ('text,label\n', 'no text'),
+        ('text,label,kind\na,1,all\n', 'mine.csv:2: kind'),
+    ],
+)
+def test_a_mistake_in_a_file_is_refused_by_its_place(files, text, problem):
+    (files / 'mine.csv').write_text(text)
+    with user_error(problem):
         compare(files)
+
+
+def test_two_files_of_one_name_are_not_taken_for_one_set(files):
+    (files / 'b').mkdir()
+    (files / 'b' / 'mine.csv').write_text('text,label\ngrunk,0\n')
+    with user_error('called mine'):
+        compare(files, sets=[str(files / name) for name in ('mine.csv', 'b/mine.csv')])
 
 
 def test_a_detector_of_a_groups_name_is_caught(files):

@@ -7,12 +7,14 @@ import json
 import pandas as pd
 import pytest
 
+from parlai_ext.data.toxic_pairs import ToxicPair
 from parlai_ext.toxic.comparison import (
     answers_file,
     compare_answers,
     comparison_lines,
     distinct_values,
     measures_file,
+    prompts_of_pairs,
     safety_data,
     safety_differences,
 )
@@ -64,10 +66,24 @@ def test_tables_hold_every_number_and_no_text(comparison, tmp_path):
     assert len(answers) == 14
 
 
+def test_prompts_of_two_files_with_the_same_ids_stay_apart():
+    pairs = [
+        ToxicPair('1', 'a', 'x'),
+        ToxicPair('1', 'b', 'y'),
+        ToxicPair('2', 'a', 'z'),
+    ]
+    a, b = prompts_of_pairs(pairs)
+    assert (a.id, a.references, b.references) == ('2', ('x', 'z'), ('y',))
+    assert '1' not in (b.id, *a.other_ids)
+
+
 def test_distinct_2_is_the_share_of_different_word_pairs():
     # pairs: a b, b c; a b; b c, c d; 3 different ones of 5
     values = distinct_values(pd.Series(['a b c', 'A, b!', 'b c d'], list('123')))
     assert values.mean() == pytest.approx(3 / 5)
+    assert 'a failure' not in distinct_values(
+        pd.Series(['a b c', 'b c d', None], ['1', '2', 'a failure'])
+    )
     same = distinct_values(pd.Series(['a b c'] * 4, list('1234')))
     # whatever prompt is left out, 2 of 6 are different: no variance
     assert same.to_list() == pytest.approx([2 / 8] * 4)

@@ -3,9 +3,12 @@ Fitting the learned judge to annotations: what is planted is found, and nothing 
 found where nothing is planted.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from parlai_ext.commands.fit_judge import FitJudge, report_lines
 from parlai_ext.scoring.learned import BLOCKS, NUMBERS, BlockWeights, JudgeWeights
 from parlai_ext.training.fit_judge import (
     AnnotatedTable,
@@ -15,6 +18,7 @@ from parlai_ext.training.fit_judge import (
     grouped_folds,
     rank_labels,
 )
+from tests.support.user_error import user_error
 
 SIZES = dict(zip(BLOCKS, (len(NUMBERS), 5, 6), strict=True))
 
@@ -50,6 +54,50 @@ def test_where_nothing_is_planted_nothing_is_claimed(monkeypatch):
     monkeypatch.setattr('parlai_ext.training.fit_judge.RESAMPLES', 200)
     helped = [fit_report(table(0.0, 1.0, seed=seed)).helps for seed in range(6)]
     assert sum(helped) <= 1
+
+
+def test_what_a_fit_to_noise_is_worth_is_nothing():
+    """
+    No bias: the mean over worlds is 0, but for its standard error of 0.1 / sqrt(30).
+    """
+    worths = []
+    for seed in range(30):
+        noise = np.random.default_rng(seed + 100).normal(size=100)
+        one = replace(table(0.0, 0.0, n=100, seed=seed), labels=rank_labels(noise))
+        worths.append(fit_report(one).fitted.value)
+    assert abs(np.mean(worths)) < 0.06
+
+
+def test_a_trivial_scorer_that_agrees_as_well_is_named():
+    one = table(planted=2.0, noise=0.3)
+    trivial = {'length': -one.labels, 'overlap': np.zeros(200), 'noise': one.before % 1}
+    report = fit_report(replace(one, trivial=trivial))
+    assert report.unbeaten == ('length',)
+    assert report.trivial['overlap'].value is None
+    assert 'does not beat length, which is trivial' in list(report_lines(report))[-1]
+
+
+def csv_of(folder, values, contexts=10):
+    rows = [f'c{k % contexts},r{k},bot,Wit,{v}' for k, v in enumerate(values)]
+    file = folder / 'mine.csv'
+    file.write_text('\n'.join(['context,response,system,quality,value', *rows]) + '\n')
+    return str(file)
+
+
+@pytest.mark.parametrize(
+    'values, contexts, problem',
+    [
+        (range(19), 10, '19 annotated items'),
+        (range(30), 4, '4 contexts'),
+        ([3] * 30, 10, 'the same value'),
+    ],
+)
+def test_annotations_of_which_nothing_can_be_learned(
+    tmp_path, values, contexts, problem
+):
+    file = csv_of(tmp_path, values, contexts)
+    with user_error(problem):
+        FitJudge.main(judged_file=file, out=str(tmp_path / 'out'))
 
 
 def test_a_group_is_never_in_two_folds():

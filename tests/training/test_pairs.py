@@ -3,16 +3,20 @@ Pairs of good and bad responses: where each response comes from.
 """
 
 import json
+import re
 from collections import Counter
 
 import pytest
 
 from parlai_ext.commands.build_pairs import BuildPairs
+from parlai_ext.commands.judge_pairs import JudgePairs
 from parlai_ext.data.corpora import AnnotatedContext
+from parlai_ext.scoring.label_judges import JudgedResponse
 from parlai_ext.scoring.registry import find_scorer
 from parlai_ext.training import pairs as training_pairs
 from parlai_ext.training.pairs import (
     PairOptions,
+    ResponsePair,
     build_pairs,
     pair_accuracies,
     pair_line,
@@ -99,6 +103,18 @@ def test_who_does_not_read_contexts_is_at_chance_on_swapped_responses():
     pairs = pairs_of(num_pairs=12, kinds=('swapped',))
     swapped = pair_accuracies(find_scorer('length').from_section({}), pairs)[0]
     assert (swapped.kind, swapped.accuracy) == ('swapped', 0.5)
+
+
+def test_a_kind_that_the_scorer_cannot_score_has_no_accuracy(tmp_path, capsys):
+    short = of_kind('random')  # one word has no 2-gram
+    long = ResponsePair(*(JudgedResponse(('a',), text) for text in ('b c', 'd d')), 'x')
+    file = tmp_path / 'pairs.jsonl'
+    file.write_text(''.join(map(pair_line, [*short, long])))
+    row, *_ = JudgePairs.main(pairs=str(file), scorer='distinct')
+    assert (row.kind, row.accuracy, row.num_unscored) == ('random', None, 12)
+    assert re.search('random +0 +– +– +12', capsys.readouterr().out)
+    with user_error('no pair has scores: no 2 words'):
+        JudgePairs.main(pairs=str(file), scorer='distinct', limit=12)
 
 
 def test_conversations_are_compared_where_contexts_differ():

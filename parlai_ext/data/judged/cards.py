@@ -102,6 +102,7 @@ class JudgedCard:
                 f'{self.title}, {self.source}'
             )
         items = self._items(self.file_in(path) if Path(path).is_dir() else Path(path))
+        qualities = {name.lower(): name for item in items for name in item.annotations}
         dimension_names = {
             dimension.lower(): name
             for name, quality in self.qualities.items()
@@ -115,7 +116,7 @@ class JudgedCard:
             self.level,
             items,
             self.unit,
-            self.overall,
+            qualities.get((self.overall or '').lower()),
             dimension_names,
         )
 
@@ -134,6 +135,11 @@ class JudgedCard:
             raise UserError(
                 f'{file}: no judged {self.level}s ({with_or_without} a response) in it'
             )
+        judged = any(
+            item.human(name) is not None for item in items for name in item.annotations
+        )
+        if self.format == 'own' and not judged:
+            raise UserError(f'{file}: none of its annotations is a number')
         for number, item in enumerate(items, 1):
             if not item.utterances:
                 raise UserError(f'{file}: item {number}: it has no utterance')
@@ -194,13 +200,21 @@ def files_by_name(folder: str | Path) -> dict[str, Path]:
 
     :raises UserError: when there is no such folder.
     """
+    files: dict[str, Path] = {}
+    for path in _files(folder):
+        files.setdefault(path.name, path)
+    return files
+
+
+def _files(folder: str | Path) -> list[Path]:
+    """
+    Return the files in a folder and in the folders in it, those that are less deep
+    first.
+    """
     if not Path(folder).is_dir():
         raise UserError(f'--judged-path {folder}: there is no such folder')
     paths = [Path(top, file) for top, _, names in os.walk(folder) for file in names]
-    files: dict[str, Path] = {}
-    for path in sorted(paths, key=lambda path: (len(path.parts), str(path))):
-        files.setdefault(path.name, path)
-    return files
+    return sorted(paths, key=lambda path: (len(path.parts), str(path)))
 
 
 def find_own_files(folder: str | Path) -> list[Path]:
@@ -213,8 +227,10 @@ def find_own_files(folder: str | Path) -> list[Path]:
     official = {file for card in _shipped_cards().values() for file in card.formats}
     return [
         path
-        for name, path in sorted(files_by_name(folder).items())
-        if name not in official and path.suffix in OWN_ENDINGS and is_own_file(path)
+        for path in sorted(_files(folder), key=lambda path: path.name)
+        if path.suffix in OWN_ENDINGS
+        and path.name not in official
+        and is_own_file(path)
     ]
 
 

@@ -138,6 +138,7 @@ DIALOG_KEYS = ('dialog', 'dialogue')
 SYSTEM_KEYS = ('model', 'model_name', 'system')
 OWN_NEEDED = ('context', 'system', 'quality', 'value')
 OWN_COLUMNS = (*OWN_NEEDED, 'item', 'response', 'reference', 'fact', 'annotator')
+NO_VALUE = ('', 'n/a', 'na', 'nan', 'none', 'null')
 LONGEST_FIRST_LINE = 1 << 20  # bytes by which a user's own file is recognized
 
 
@@ -348,27 +349,37 @@ def read_own(file: DataFile) -> Iterator[JudgedItem]:
         for line_number, raw in json_lines(Path(file.path)):
             yield RawItem(file, line_number, raw).judged()
         return
-    firsts: dict[tuple[str, ...], dict[str, str]] = {}
+    cells: dict[tuple[str, ...], dict[str, str]] = {}
     annotations: dict[tuple[str, ...], dict[str, list[Annotation]]] = {}
-    rows = read_csv(file.path, OWN_NEEDED, OWN_COLUMNS, called='judged set ')
+    filled = ('context', 'quality', *(('response',) if file.level == 'turn' else ()))
+    needed = dict.fromkeys((*OWN_NEEDED, *filled))
+    rows = read_csv(file.path, needed, OWN_COLUMNS, called='judged set ')
     for line, row in rows:
-        for column in ('context', 'quality'):
+        where = f'{file}:{line}'
+        for column in filled:
             if not row[column]:
-                raise UserError(f'{file}:{line}: column {column}: is empty')
+                raise UserError(f'{where}: column {column}: is empty')
         keys = ('item', 'context', 'response', 'system')
         key = tuple(row.get(name, '') for name in keys)
-        firsts.setdefault(key, row)
+        # what only some rows of an item have is the item's
+        cells.setdefault(key, {}).update({n: text for n, text in row.items() if text})
         quality = file.columns.get(row['quality'], row['quality'])
         given = annotations.setdefault(key, {}).setdefault(quality, [])
-        annotator = row.get('annotator') or str(len(given))
-        given.append(Annotation(annotator, number(row['value'])))
-    for item_number, (key, row) in enumerate(firsts.items(), 1):
-        cells: dict[str, Any] = {
-            **row,
-            'response': row.get('response') or None,
-            'annotations': {},
-        }
-        item = RawItem(file, item_number, cells).judged()
+        annotator = row.get('annotator')
+        if annotator and any(one.annotator == annotator for one in given):
+            raise UserError(
+                f'{where}: {annotator} judged this item by {quality} in a line before; '
+                'a column `item` tells items of the same texts apart'
+            )
+        value = number(row['value'])
+        if value is None and row['value'].lower() not in NO_VALUE:
+            raise UserError(
+                f'{where}: column value: a number such as 3.5 is expected, nothing or '
+                f'N/A, not {row["value"]!r}'
+            )
+        given.append(Annotation(annotator or str(len(given)), value))
+    for item_number, (key, first) in enumerate(cells.items(), 1):
+        item = RawItem(file, item_number, {**first, 'annotations': {}}).judged()
         yield replace(item, annotations=annotations[key])
 
 
