@@ -224,14 +224,14 @@ def _shares(
     # system, prompt, annotator, and what each name is worth
     said = []
     for answer in answers:
-        worth = [{question.name(answer.answer): 1.0}]
         if key.kind == PAIR:
             worth = [
                 {outcome: 1.0, FLAGGED: float(side in (answer.flags or ()))}
                 for side, outcome in zip(SIDES, OUTCOMES_OF[answer.answer], strict=True)
             ]
         else:
-            worth[0][MEAN] = question.value(answer.answer)
+            value = question.value(answer.answer)
+            worth = [{question.name(answer.answer): 1.0, MEAN: value}]
         for shown, one in zip(key.items[answer.item], worth, strict=True):
             said.append((shown.system, shown.opener_id, answer.annotator, one))
     *columns, worths = zip(*said, strict=True)

@@ -271,8 +271,7 @@ def _turn_judgements(
                 f'{where}[{place}].other_metadata: system, dialogue_id and '
                 'utterance_index are expected, as export_crowdsourcing writes them'
             )
-        marks = {k: v for k, v in turn.items() if k not in UTTERANCE_KEYS}
-        for bucket, value in _buckets(marks):
+        for bucket, value in _buckets(turn):
             yield HumanJudgement(
                 str(known['system']),
                 bucket,

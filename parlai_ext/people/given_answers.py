@@ -158,11 +158,10 @@ def read_given_answers(
     :raises UserError: names file and place of the first mistake; also where a sheet has
         an answer that its annotator has given already.
     """
-    pages = []
     answers: dict[tuple[str, ...], GivenAnswer] = {}
     sheets = [path for path in paths if path.suffix in SHEETS]
-    for path in counted([path for path in paths if path not in sheets], 'file'):
-        pages.append(read_page_file(path, keys))
+    files = counted([path for path in paths if path not in sheets], 'file')
+    pages = [read_page_file(path, keys) for path in files]
     num_given = 0
     for page in sorted(pages, key=lambda page: page.saved):
         num_given += len(page.answers)
@@ -374,7 +373,7 @@ def annotator_notes(answers: Iterable[GivenAnswer]) -> Iterator[str]:
         by_annotator[answer.annotator].append(answer)
     chosen, alike, equal = {}, [], defaultdict(list)
     for name, own in sorted(by_annotator.items()):
-        sides = [a.answer == a.left for a in own if a.left and a.answer in SIDES]
+        sides = [a.answer == a.left for a in own if {a.left, a.answer} <= {*SIDES}]
         if sides:
             chosen[name] = sum(sides), len(sides)
         if len(own) >= FEWEST_ALIKE:

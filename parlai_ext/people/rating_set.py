@@ -216,8 +216,8 @@ def draw_items(
     needed = len(SIDES) if kind == PAIR else 1
     if len(by_system) < needed:
         raise UserError(
-            f'--run-dir: dialogues of {len(by_system)} systems are there to be rated; '
-            f'{needed} or more are needed'
+            f'--run-dir: dialogues of {count_of(len(by_system), "system")} are there '
+            f'to be rated; {needed} or more are needed'
         )
     if kind == LIKERT:
         queues: list[Iterator[tuple[DialogueReference, ...]]] = [
@@ -385,8 +385,7 @@ def make_rating_set(run: RunFolder, options: RatingOptions) -> RatingSet:
     if options.ask:
         asked = asked.only(options.ask)
     dialogues, num_broken = judged_dialogues(run, options.systems)
-    shared = options.num_items if options.num_pages == 1 else options.shared_items
-    shared = min(shared, options.num_items)
+    shared = min(options.shared_items, options.num_items)
     wanted = shared + (options.num_items - shared) * options.num_pages
     if asked.segments:
         dialogues, wanted = beginning_speakers(dialogues), options.num_items
