@@ -280,9 +280,11 @@ def grouped_folds(groups: Sequence[str], seed: int) -> Iterator[np.ndarray]:
         yield np.flatnonzero(folds == k)
 
 
-def fitted_weights(judge: JudgeWeights, rest: Rest) -> JudgeWeights:
+def fitted_weights(judge: JudgeWeights, rest: Rest, fitted_on: str) -> JudgeWeights:
     """
     Return the judge with what was fitted.
+
+    :param fitted_on: the judged set, on which its agreement proves nothing now.
     """
     blocks, first = {}, 0
     for name, block in judge.blocks.items():
@@ -291,7 +293,8 @@ def fitted_weights(judge: JudgeWeights, rest: Rest) -> JudgeWeights:
         first += size
         weight = rest.factor * block.weight + more
         blocks[name] = BlockWeights(block.mean, block.scale, weight)
-    return replace(judge, blocks=blocks, bias=rest.bias, content='')
+    sets = tuple(dict.fromkeys((*judge.fitted_on, fitted_on)))
+    return replace(judge, blocks=blocks, bias=rest.bias, fitted_on=sets, content='')
 
 
 @dataclass(frozen=True)

@@ -125,6 +125,7 @@ def test_fitted_weights_give_the_fitted_scores():
         rows, judge.parts(found).sum(1), rank_labels(values), ['x'] * 60, {}
     )
     rest = fit(whole)
-    new = fitted_weights(judge, rest)
+    new = fitted_weights(judge, rest, 'mine')
+    assert new.fitted_on == ('mine',)
     scores = new.parts(found).sum(1) + new.bias
     assert scores == pytest.approx(rest.scores(whole))
