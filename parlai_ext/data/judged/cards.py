@@ -54,7 +54,7 @@ class JudgedCard:
     title: str = option(help='what the set is called')
     source: str = option(help='where it comes from')
     licence: str = option(help='under which it is')
-    level: str = option(choices=LEVELS[:2], help='what is judged')
+    level: str = option(choices=LEVELS, help='what is judged')
     format: str = option(choices=READERS, help='how the file is read')
     file: str = option(help='the official name of the file')
     unit: str = option('item', choices=UNITS, help='what is drawn anew for intervals')
@@ -200,21 +200,13 @@ def files_by_name(folder: str | Path) -> dict[str, Path]:
 
     :raises UserError: when there is no such folder.
     """
-    files: dict[str, Path] = {}
-    for path in _files(folder):
-        files.setdefault(path.name, path)
-    return files
-
-
-def _files(folder: str | Path) -> list[Path]:
-    """
-    Return the files in a folder and in the folders in it, those that are less deep
-    first.
-    """
     if not Path(folder).is_dir():
         raise UserError(f'--judged-path {folder}: there is no such folder')
     paths = [Path(top, file) for top, _, names in os.walk(folder) for file in names]
-    return sorted(paths, key=lambda path: (len(path.parts), str(path)))
+    files: dict[str, Path] = {}
+    for path in sorted(paths, key=lambda path: (len(path.parts), str(path))):
+        files.setdefault(path.name, path)
+    return files
 
 
 def find_own_files(folder: str | Path) -> list[Path]:
@@ -227,9 +219,10 @@ def find_own_files(folder: str | Path) -> list[Path]:
     official = {file for card in _shipped_cards().values() for file in card.formats}
     return [
         path
-        for path in sorted(_files(folder), key=lambda path: path.name)
+        for path in sorted(Path(folder).rglob('*.*'), key=lambda path: path.name)
         if path.suffix in OWN_ENDINGS
         and path.name not in official
+        and path.is_file()
         and is_own_file(path)
     ]
 
