@@ -357,11 +357,7 @@ def fit_report(table: AnnotatedTable) -> FitReport:
         worth['fitted'],
         _worth(drawn['fitted'] - drawn['before']),
         {name: worth[name] for name in table.trivial},
-        tuple(
-            name
-            for name, by in ahead.items()
-            if by.value is not None and not by.is_beyond(-2, 0)
-        ),
+        tuple(n for n, by in ahead.items() if by.low is not None and by.low <= 0),
     )
 
 

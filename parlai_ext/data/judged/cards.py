@@ -108,7 +108,7 @@ class JudgedCard:
             for name, quality in self.qualities.items()
             for dimension in quality.dimensions
         }
-        return JudgedSet(
+        judged_set = JudgedSet(
             self.name,
             self.title,
             self.source,
@@ -119,6 +119,9 @@ class JudgedCard:
             qualities.get((self.overall or '').lower()),
             dimension_names,
         )
+        if self.format == 'own' and not judged_set.counts()['annotations']:
+            raise UserError(f'judged set {path}: none of its annotations is a number')
+        return judged_set
 
     def _items(self, path: Path) -> tuple[JudgedItem, ...]:
         """
@@ -135,11 +138,6 @@ class JudgedCard:
             raise UserError(
                 f'{file}: no judged {self.level}s ({with_or_without} a response) in it'
             )
-        judged = any(
-            item.human(name) is not None for item in items for name in item.annotations
-        )
-        if self.format == 'own' and not judged:
-            raise UserError(f'{file}: none of its annotations is a number')
         for number, item in enumerate(items, 1):
             if not item.utterances:
                 raise UserError(f'{file}: item {number}: it has no utterance')
