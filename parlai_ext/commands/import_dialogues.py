@@ -145,7 +145,7 @@ def import_protocol(opt: Mapping[str, Any]) -> Protocol:
 
     # follow-ups are FED's alone, so that naming them names it
     named = opt['scorer'] or ('fed' if opt['followups'] else DEFAULT)
-    find_scorer(named)
+    find_scorer(named, named_by_user=True)
     scorer: dict[str, Any] = {'name': named}
     ranking: Mapping[str, Any] = {}
     if opt['config']:

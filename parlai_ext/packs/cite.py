@@ -101,12 +101,17 @@ def _facts(pack: Pack, signature: str, outcome: str) -> list[str]:
         return ', '.join(f'{name} {value}' for name, value in values.items())
 
     index, protocol = pack.index, pack.run.plan.protocol
+    openers = 'unknown, since the dialogues were imported'
+    if pack.run.manifest.scheme.is_played:
+        openers = (
+            f'{index.openers.n} of {index.openers.source}, hash {index.openers.hash}; '
+            f'{protocol.num_turns} utterances a dialogue'
+        )
     return [
         f'pack          {index.protocol}, id {pack.id}',
         f'signature     {signature}',
         f'partners      lock {index.partner_lock}: {listed(index.partners)}',
-        f'openers       {index.openers.n} of {index.openers.source}, hash '
-        f'{index.openers.hash}; {protocol.num_turns} utterances a dialogue',
+        f'openers       {openers}',
         f'judge check   {outcome}',
         f'environment   {listed(index.environment)}',
     ]

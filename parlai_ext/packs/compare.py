@@ -137,10 +137,36 @@ def join_packs(packs: Sequence[Pack], root: Path) -> JoinedRun:
 
     A target with the same name and the same hash is one system: the dialogues of the
     first pack that has it count, and a note says whether the others agree. One with the
-    same name and another hash gets its pack's name behind its own.
+    same name and another hash gets its pack's name behind its own. A single pack, which
+    may be of imported dialogues, stays as it is.
     """
     names, notes = _names(packs)
-    signatures = common_signatures(packs)
+    signatures, run = common_signatures(packs), packs[0].run
+    notes += [
+        f'{pack.name} was played until its own order was settled: intervals assume '
+        'that the number of openers was fixed beforehand'
+        for pack in packs
+        if pack.run.manifest.stop
+    ]
+    if len(packs) > 1:
+        run = RunFolder.new(root, _joined_manifest(packs, names))
+        for pack, mine in zip(packs, names, strict=True):
+            notes += _join_dialogues(run, pack, mine, signatures)
+        for signature in signatures:
+            notes += _join_records(run, packs, signature)
+    # that of the protocol has no folder of its own
+    signatures.sort(key=lambda one: bool(choose_scores(run, content_id(one))[1]))
+    return JoinedRun(
+        tuple(packs), run, tuple(signatures), tuple(names), tuple(dict.fromkeys(notes))
+    )
+
+
+def _joined_manifest(
+    packs: Sequence[Pack], names: Sequence[Mapping[str, str]]
+) -> Manifest:
+    """
+    Return the manifest of a run with the targets of all packs, under these names.
+    """
     manifest = packs[0].run.manifest
     targets: dict[str, Any] = {}
     systems = dict(manifest.systems)
@@ -153,28 +179,12 @@ def join_packs(packs: Sequence[Pack], root: Path) -> JoinedRun:
         for one in theirs.pairings:
             first, second = (mine.get(n, n) for n in one.speakers)
             pairings.setdefault(one.id, replace(one, first=first, second=second))
-    joined = manifest.changed(
+    return manifest.changed(
         asked={},
         stop=None,
         targets=targets,
         systems=systems,
         pairings=list(pairings.values()),
-    )
-    run = RunFolder.new(root, joined)
-    notes += [
-        f'{pack.name} was played until its own order was settled: intervals assume '
-        'that the number of openers was fixed beforehand'
-        for pack in packs
-        if pack.run.manifest.stop
-    ]
-    for k, pack in enumerate(packs):
-        notes += _join_dialogues(run, pack, names[k], signatures)
-    for signature in signatures:
-        notes += _join_records(run, packs, signature)
-    # that of the protocol has no folder of its own
-    signatures.sort(key=lambda one: bool(choose_scores(run, content_id(one))[1]))
-    return JoinedRun(
-        tuple(packs), run, tuple(signatures), tuple(names), tuple(dict.fromkeys(notes))
     )
 
 
@@ -304,8 +314,7 @@ def _join_records(
     else:
         lacking = ', '.join(name for name in given if name not in checks)
         note = f'{about_judge}: unchecked, since there is none in {lacking}'
-    if len(packs) > 1:
-        yield note
+    yield note
 
 
 def worst_check(checks: Mapping[str, JudgeCheck]) -> tuple[JudgeCheck, str]:

@@ -128,7 +128,7 @@ def _rank_ratings(
     )
     problems = ratings[0].dimension in judgements.lower_is_better
     return _ranking(
-        'share of turns with it, fewer are better' if problems else 'mean rating',
+        'share of answers with it, fewer are better' if problems else 'mean rating',
         ratings,
         units,
         rating_draws(units, judgements.contexts, resampling),
@@ -230,21 +230,16 @@ def rating_draws(
 ) -> Draws:
     """
     Return the mean ratings of the systems, in the order of their names, and bootstrap
-    draws of them. What an annotator said of one system in one context is one value, the
-    mean of it.
+    draws of them.
     """
-    import pandas as pd
-
-    cells = pd.DataFrame(
-        [
-            (system, contexts.get(dialogue, dialogue), annotator, value)
-            for (system, dialogue, _), given in units.items()
-            for annotator, value in given.items()
-        ]
-    )
-    cells = cells.groupby([0, 1, 2])[3].mean().reset_index()
-    names = [cells[column].tolist() for column in range(3)]
-    _, sums, counts = sparse_tables(*names, cells[3], np.ones(len(cells)))
+    rows = [
+        (system, contexts.get(dialogue, dialogue), annotator, value)
+        for (system, dialogue, _), given in units.items()
+        for annotator, value in given.items()
+    ]
+    systems, openers, annotators, values = zip(*rows, strict=True)
+    ones = np.ones(len(rows))
+    _, sums, counts = sparse_tables(systems, openers, annotators, values, ones)
     return draw_ratios(
         sums, counts, resampling.bootstraps, resampling.seed, resampling.bar.update
     )

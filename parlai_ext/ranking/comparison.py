@@ -353,7 +353,12 @@ class MeanDifference:
 
 
 def prompt_means(
-    values: Floats, *, shares: bool, bootstraps: int = BOOTSTRAPS, seed: int = 0
+    values: Floats,
+    *,
+    shares: bool,
+    most: float = math.inf,
+    bootstraps: int = BOOTSTRAPS,
+    seed: int = 0,
 ) -> list[Estimate]:
     """
     Return the mean of each system with its interval.
@@ -361,6 +366,8 @@ def prompt_means(
     :param shares: the values are shares. Where nearly all prompts have 0, or 1, there
         is too little variance for a bootstrap; the interval is Wilson's, each prompt
         counted once.
+    :param most: of a number from 0 to this; values that are no such numbers
+        (`jackknife_values`) could take its interval beyond.
     """
     draws = draw_means(values[:, None, :], Sampling(bootstraps, seed))
     measures = []
@@ -375,7 +382,10 @@ def prompt_means(
         others = n - max(int((row == end).sum()) for end in (0, 1))
         if shares and others < min(FEWEST_OTHERS, n / 2):
             interval = wilson_interval(mean * n, n)
-        measures.append(Estimate(mean, *interval))
+        low, high = interval
+        if low is not None and high is not None and most < math.inf:
+            low, high = max(low, 0.0), min(high, most)
+        measures.append(Estimate(mean, low, high))
     return measures
 
 
@@ -403,6 +413,8 @@ def paired_differences(
     rows = []
     for (i, j), gap, interval in zip(pairs, gaps, known_intervals(draws), strict=True):
         parts = gap[~np.isnan(gap)]
+        if not np.ptp(parts):  # a variance that was never seen cannot be bootstrapped
+            interval = (None, None)
         [p] = swap_tests(parts[:, None], seed=seed)
         mean = float(parts.mean())
         rows.append(

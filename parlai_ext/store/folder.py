@@ -33,6 +33,7 @@ from parlai_ext.store.atomic import (
 from parlai_ext.store.lines import (
     as_read,
     damage_error,
+    decode,
     decode_shard,
     dialogue_from_record,
     dialogue_record,
@@ -256,6 +257,19 @@ class RunFolder:
             found += [self.shard(pairing.id, index) for index in indices]
         return found
 
+    def _n_in_file(self, pairing_id: str, index: int) -> int:
+        """
+        Return how many dialogues the first line of an imported file says that it has,
+        as pairs have unequal numbers; of a file that is not readable, the most.
+        """
+        path = self.root / 'dialogues' / pairing_id / f'{index:05d}.jsonl'
+        try:
+            with path.open('rb') as file:
+                n = decode(file.readline().removesuffix(b'\n'))['shard']['of']
+            return min(max(0, int(n)), self.shard_size)
+        except (OSError, ValueError, LookupError, TypeError):
+            return self.shard_size
+
     def planned_shards(self, pairing_id: str) -> list[ShardKey]:
         """
         Return all shards of a pairing, collected or not.
@@ -421,7 +435,7 @@ class RunFolder:
         name = self.pairing(pairing_id).id
         if not self.openers:  # of imported dialogues, which may have none
             start = index * self.shard_size
-            return ShardKey(name, index, start, start + self.shard_size)
+            return ShardKey(name, index, start, start + self._n_in_file(name, index))
         planned = self.planned_shards(name)
         if index >= len(planned):
             path = self.root / 'dialogues' / name / f'{index:05d}.jsonl'

@@ -194,12 +194,16 @@ def test_scored_by_the_shipped_judge_ranked_and_shown(games, tmp_path):
     assert 'what openers' in page and 'i like tea' in page
 
 
+OUTSIDE = 'tests.support.outside_scorer:Similarity'
+
+
 @pytest.mark.parametrize(
     'options, name',
     [
         ({}, 'learned'),
         ({'scorer': 'likelihood'}, 'likelihood'),
         ({'followups': 'default'}, 'fed'),
+        ({'scorer': OUTSIDE}, OUTSIDE),
         ({'config': 'demo'}, 'fed'),
     ],
 )

@@ -259,8 +259,10 @@ def test_a_folder_with_something_else_and_three_runs_on_a_page_are_refused(
     with user_error('a new folder is expected'):
         CompareRuns.main(*pair, '--out', str(tmp_path / 'joined'))
     assert [path.name for path in (tmp_path / 'joined').iterdir()] == ['thesis.txt']
-    with user_error('--page'):
-        CompareRuns.main(*pair, pair[0], '--page', str(tmp_path / 'x.html'))
+    page = ['--page', str(tmp_path / 'x.html')]
+    for paths in ([*pair, pair[0]], [*pair, '--out', str(tmp_path / 'x')]):
+        with user_error('--page'):
+            CompareRuns.main(*paths, *page)
 
 
 HOSTILE = '</div><script>alert(1)</script>'

@@ -163,6 +163,12 @@ def test_facts_name_signature_lock_openers_check_and_n(pack):
         assert fact in text
 
 
+def test_openers_of_imported_dialogues_are_unknown(imported):
+    with open_pack(imported) as pack:
+        (citation,) = cite_pack(pack, CiteOptions())
+    assert any('openers       unknown' in fact for fact in citation.facts)
+
+
 def test_the_table_has_a_row_for_each_system_best_first(pack):
     (citation,) = cite_pack(pack, CiteOptions())
     head, *rows = citation.latex

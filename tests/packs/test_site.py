@@ -71,6 +71,13 @@ def test_packs_that_compare_are_one_ranking_on_one_page(folder, tmp_path):
     assert files_under(home) == files_under(again)
 
 
+def test_imported_packs_have_rankings_of_their_own(imported, folder, tmp_path):
+    shutil.copy(imported, folder)
+    site = build_site(folder, tmp_path / 'site', check_pack)
+    assert list(site.pages) == ['imported', 'tiny'] and not site.left_out
+    assert 'theirs' in site.pages['imported'].read_text()
+
+
 def test_a_system_that_was_played_again_is_marked(folder, tmp_path):
     mine = checker_of(tmp_path, ['talker'])
     (folder / 'generic.zip').unlink()

@@ -58,6 +58,15 @@ def test_ratings_far_from_the_others_of_their_dialogue_count_nowhere():
     assert judged.notes[0].startswith('3 of 24 ratings')
 
 
+def test_a_score_is_the_mean_of_all_ratings():
+    # two dialogues over one opener, one over another: (5 + 5 + 2) / 3, not (5 + 2) / 2
+    said = {'d1': 5, 'd2': 5, 'd3': 2}
+    ratings = [HumanJudgement('a', 'Overall', v, 'Ann', d) for d, v in said.items()]
+    openers = {'d1': 'o', 'd2': 'o', 'd3': 'p'}
+    (ranking,) = rank_by_people(Judgements(tuple(ratings), contexts=openers), 20)
+    assert ranking.values() == {'a': 4}
+
+
 def test_claims_of_one_annotator_are_about_this_annotator():
     games = [comparison('a', 'b', float(k < 9), item=str(k)) for k in range(10)]
     judged = Judgements(comparisons=tuple(games))

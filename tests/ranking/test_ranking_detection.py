@@ -81,6 +81,13 @@ def test_a_rare_share_is_no_surer_than_one_of_zero():
     assert one.low < one.value == 1e-4 < zero.high <= one.high
 
 
+def test_the_interval_of_a_number_that_has_bounds_is_within_them():
+    values = np.array([[-2.0, 0, 1, 4, 2]])  # with mean 1, of something up to 1
+    [free], [bounded] = (prompt_means(values, shares=False, most=m) for m in (9, 1))
+    assert (bounded.low, bounded.high) == (0, 1)
+    assert free.low == 0 and 1 < free.high < 9
+
+
 def test_differences_are_of_the_prompts_that_both_answered():
     values = np.array([[3, 4, 5, 6, 9], [1, 2, 3, 4, NAN], [3, 4, 5, 6, 9]])
     rows = {r.first + r.second: r for r in paired_differences('abc', values)}
@@ -89,6 +96,7 @@ def test_differences_are_of_the_prompts_that_both_answered():
     assert rows['ab'].p == pytest.approx(2 / 16)
     assert rows['ab'].p_holm == pytest.approx(3 * 2 / 16)
     assert rows['ac'].difference == 0 and rows['ac'].p == 1
+    assert rows['ac'].high is None  # no variance was seen
 
 
 def test_systems_without_a_common_prompt_have_no_difference():

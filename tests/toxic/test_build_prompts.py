@@ -94,6 +94,8 @@ def test_recorded_scores_decide_where_they_are_named(files):
     assert state.left_out['no recorded p'] == 1
     with user_error('--detectors'):
         build(files, detectors=[], out=str(files / 'other'))
+    with user_error('NAME,threshold='):  # it says nothing of a detector
+        build(files, threshold=0.8, out=str(files / 'other'))
 
 
 def test_listed_words_are_asked_of_prompts_and_refused_in_answers(files):
@@ -137,7 +139,7 @@ def test_a_killed_build_goes_on_and_gives_the_same_bytes(files, monkeypatch):
             yield pair
 
     # after the rows are appended, before that is noted
-    with interrupted(building, '_write_state', 3), monkeypatch.context() as patch:
+    with interrupted(building, 'write_text', 3), monkeypatch.context() as patch:
         patch.setattr(PairSource, 'pairs', noted)
         build(files)
     path = files / 'out' / 'pairs.csv'
