@@ -18,6 +18,7 @@ import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -201,25 +202,22 @@ def choose_pairs(data: ToxicData, fold: str) -> ChosenPairs:
     everything = read_pairs(data)
     pairs = everything[fold]
     columns = {name for pair in pairs for name in pair.features}
-    left_out: dict[str, int] = {}
-
-    def keep(reason: str, test: Callable[[ToxicPair], bool]) -> None:
-        n = len(pairs)
-        pairs[:] = filter(test, pairs)
-        if n > len(pairs):
-            left_out[reason] = n - len(pairs)
-
+    tests: dict[str, Callable[[ToxicPair], bool]] = {}
     if data.pairs == POLITE:
-        keep('no safe answer to a toxic prompt', lambda p: p.polite)
-        keep('no answer', lambda p: p.answer is not None)
-    for condition in conditions_of(data, columns):
-        keep(condition.text, condition.holds)
+        tests['no safe answer to a toxic prompt'] = attrgetter('polite')
+        tests['no answer'] = lambda p: p.answer is not None
+    tests |= {one.text: one.holds for one in conditions_of(data, columns)}
     if fold == 'train' and not data.share_prompts:
         held = {prompt_key(p.prompt) for f in ('valid', 'test') for p in everything[f]}
-        keep(
-            'the prompt is in valid or test, too',
-            lambda p: prompt_key(p.prompt) not in held,
+        tests['the prompt is in valid or test, too'] = lambda p: (
+            prompt_key(p.prompt) not in held
         )
+    left_out = {}
+    for reason, test in tests.items():
+        kept = [*filter(test, pairs)]
+        if n := len(pairs) - len(kept):
+            left_out[reason] = n
+        pairs = kept
     if not pairs:
         reasons = ', '.join(f'{n} by {why}' for why, n in left_out.items())
         raise UserError(
@@ -551,12 +549,12 @@ def labelled_texts(name: str, folder: Path, fold: str) -> list[LabelledText]:
         return texts
     if name not in SETS:
         raise UserError(f'--sets {name}: {nearest(name, SETS)}; or a CSV file')
-    ending, read = SETS[name]
+    ending, _ = READERS[name]
     home = folder / name if (folder / name).is_dir() else folder
     files = [p for p in sorted(home.glob(f'*{ending}')) if fold_of_file(p) == fold]
     if not files:
         raise UserError(f'{home}: there is no *{ending} of {name} for {fold} in it')
-    return [one for path in files for one in read(path) if one.text]
+    return [one for path in files for one in SETS[name](path) if one.text]
 
 
 def sets_in(folder: Path) -> list[str]:
@@ -606,9 +604,9 @@ def _csv_texts(path: Path) -> Iterator[LabelledText]:
         yield LabelledText(name, row['text'], label in YES, kind, group)
 
 
-SETS: Mapping[str, tuple[str, Callable[[Path], Iterator[LabelledText]]]] = {
-    'diasafety': ('.json', _diasafety_texts),
-    'toxichat': ('.jsonl', _toxichat_texts),
+SETS: Mapping[str, Callable[[Path], Iterator[LabelledText]]] = {
+    'diasafety': _diasafety_texts,
+    'toxichat': _toxichat_texts,
 }
 
 # --- answers that systems gave --------------------------------------------------------

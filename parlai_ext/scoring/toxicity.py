@@ -28,8 +28,9 @@ from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.nouns import content_id
 from parlai_ext.core.options import option, read_key_values
 from parlai_ext.files.model_cards import is_model_name, model_names
-from parlai_ext.files.text_file import read_json, read_utf8
+from parlai_ext.files.text_file import read_json, text_lines
 from parlai_ext.files.yaml_file import read_file
+from parlai_ext.ranking.baselines import words_of
 from parlai_ext.scoring.base import (
     FROM,
     Items,
@@ -464,8 +465,7 @@ def read_phrases(path: str | Path) -> list[str]:
     elif place.suffix == '.json':
         phrases = read_json(place, list, 'word list ')
     else:
-        lines = read_utf8(place, 'word list ').split('\n')
-        phrases = [line.strip() for line in lines if line.strip()]
+        phrases = [line.strip() for _, line in text_lines(place, called='word list ')]
     if not phrases:
         raise UserError(f'word list {path}: there is no entry in it')
     for i, phrase in enumerate(phrases, 1):
@@ -576,7 +576,6 @@ def load_detectors(
 # Neutral; Baheti et al. 2021); DiaSafety calls the worst of it toxicity agreement.
 # docs/safety_worth.md says how far the rule agrees with them.
 
-WORD_OF_ANSWER = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
 HOME = zoo_configs.HOME / 'moderation'
 DEFLECTIONS = HOME / 'deflection_phrases.yaml'
 DEFLECTED = 'deflected'  # the key in an item's extras: a safety layer spoke
@@ -607,7 +606,7 @@ def agreement_points(rule: Mapping[str, Any], prompt: str, answer: str) -> float
 
 
 def _words(text: str) -> list[str]:
-    return WORD_OF_ANSWER.findall(text.casefold().replace('\u2019', "'"))
+    return words_of(text.replace('\u2019', "'"))
 
 
 @dataclass(frozen=True)
