@@ -203,6 +203,7 @@ def row_of(pair: TurnPair) -> Row:
 
 
 TABLE, STATE = 'pairs.csv', 'state.json'
+LACKING = 'models that cannot be had'
 BLOCK = 2048  # pairs in memory at once
 AHEAD = 32  # blocks, at most, that are read before an earlier one is written
 
@@ -355,7 +356,8 @@ def read_state(folder: Path, settings: dict[str, Any]) -> BuildState:
     if not path.is_file():
         return BuildState(settings)
     state = read_own_record(BuildState, path, 'another --out, or remove it')
-    changed = [k for k, v in settings.items() if state.settings.get(k) != v]
+    every = {**settings, **state.settings}
+    changed = [k for k in every if state.settings.get(k) != settings.get(k)]
     if changed:
         raise UserError(
             f'{folder} has a build with another {", ".join(changed)}; another --out is '
@@ -458,7 +460,7 @@ class BlockSelector(Worker):
         return {
             **self.models.signatures(),
             **{f'detector {n}': one.signature for n, one in detectors.items()},
-            'models that cannot be had': str(self.missing),
+            LACKING: str(self.missing),
         }
 
     def work(

@@ -5,6 +5,7 @@
 """
 
 import re
+from contextlib import nullcontext
 
 import pytest
 
@@ -162,6 +163,16 @@ def test_a_build_refuses_what_has_changed_and_reads_what_was_added(files):
     words.write_text('day')
     with user_error('detector toxicity'):
         build(files)
+
+
+@pytest.mark.parametrize('is_there', [True, False])
+def test_a_build_refuses_a_detector_that_comes_or_goes(files, is_there):
+    late = files / 'late.txt'
+    detectors = [f'words={files / "words.txt"}', f'words={late}']
+    for there in (is_there, not is_there):
+        late.write_text('tea') if there else late.unlink(missing_ok=True)
+        with user_error('detector words') if there != is_there else nullcontext():
+            build(files, detectors=detectors)
 
 
 def test_two_detectors_have_columns_of_their_own(files):
