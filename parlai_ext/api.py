@@ -458,7 +458,7 @@ def _dialogue(
                 text = message_text(turn, 'content', f'{where}[{i}]')
             except BadRecord as error:
                 raise UserError(str(error)) from None
-            given = role in PEOPLE and role not in speakers
+            given = str(role).casefold() in PEOPLE and role not in speakers
             turn = {'speaker': role, 'given': given, **turn, 'text': text}
         utterances.append(_utterance(turn, speaker, f'{where}[{i}]'))
     return Dialogue(id, '', '', tuple(utterances))
