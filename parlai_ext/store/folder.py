@@ -8,6 +8,7 @@ import contextlib
 import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
@@ -419,9 +420,13 @@ class RunFolder:
         :raises KeyError: when the run has no such pairing.
         """
         name = self.pairing(pairing_id).id
-        if not self.openers:  # of imported dialogues, which may have none
+        if not self.openers:  # of imported dialogues, of which pairs differ in number
             start = index * self.shard_size
-            return ShardKey(name, index, start, start + self.shard_size)
+            shard = ShardKey(name, index, start, start + self.shard_size)
+            if self.has_dialogues(shard):
+                lines = _read_bytes(self.dialogues_path(shard), 'import it')
+                shard = replace(shard, stop=start + lines.count(b'\n'))
+            return shard
         planned = self.planned_shards(name)
         if index >= len(planned):
             path = self.root / 'dialogues' / name / f'{index:05d}.jsonl'
