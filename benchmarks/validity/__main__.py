@@ -114,7 +114,7 @@ def make(opt: argparse.Namespace, plan: BenchPlan) -> None:
     plan = replace(
         plan, variants=tuple(v for v in plan.variants if not is_learned(v.section))
     )
-    bench, _ = run_bench(plan, sets, out, missing=missing, bootstraps=opt.bootstraps)
+    bench, *_ = run_bench(plan, sets, out, missing=missing, bootstraps=opt.bootstraps)
     bench = _without_turns_of_games(bench)
     (out / BENCH_PAGE).write_text(render_bench_page(bench), encoding='utf-8')
     print('\n'.join(bench_lines(bench)))

@@ -288,6 +288,8 @@ def check_variance(result: PartResult, audited: Audited) -> None:
     and their interactions. Floors are left out, where two other systems are ranked:
     they make the share of systems as large as they are bad.
     """
+    if not audited.plan.scheme.is_played:
+        raise LeftOut('the openers of imported dialogues are unknown')
     games = audited.sampling.games_per_opener
     # the mean of a pair's games over one opener
     every = np.array([fold_games(one, games) for one in audited.values])

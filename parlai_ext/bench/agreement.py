@@ -57,16 +57,10 @@ class MeanScores:
     @property
     def keys(self) -> set[SystemInDialogue]:
         """
-        The systems with their dialogues, scored or not.
+        The systems with their dialogues, scored or not, and by themselves ('').
         """
-        return {key for means in self.means.values() for key in means}
-
-    @property
-    def systems(self) -> set[str]:
-        """
-        The systems that spoke.
-        """
-        return {name for name, _ in self.keys}
+        keys = {key for means in self.means.values() for key in means}
+        return keys | {(name, '') for name, _ in keys}
 
 
 def mean_scores(
@@ -157,7 +151,7 @@ def human_means(
     Return the mean human judgements of every judged dimension by system and dialogue,
     which is '' where systems were judged.
     """
-    keys = scores.keys | {(name, '') for name in scores.systems}
+    keys = scores.keys
     return {
         dimension: mean_by_key(
             (key, one.value)
@@ -214,7 +208,8 @@ def check_judgements(
     """
     Refuse judgements of which none fits a dimension, a system or a dialogue.
     """
-    keys, systems = scores.keys, scores.systems
+    keys = scores.keys
+    systems = sorted({name for name, _ in keys})
     check_dimensions(scores.dimensions, human, source)
     for dimension in dict.fromkeys(judgement.dimension for judgement in human):
         own = [judgement for judgement in human if judgement.dimension == dimension]
@@ -224,10 +219,10 @@ def check_judgements(
                 f'{source}: column dialogue_id: {dimension}: every row needs one, or '
                 'none may have one'
             )
-        if not systems & {judgement.system for judgement in own}:
-            hint = nearest(first.system, sorted(systems))
+        if not any(judgement.system in systems for judgement in own):
+            hint = nearest(first.system, systems)
             raise UserError(f'{source}: column system: no {first.system!r}; {hint}')
-        if first.dialogue_id and not keys & set(map(key_of, own)):
+        if not keys & set(map(key_of, own)):
             raise UserError(
                 f'{source}: column dialogue_id: {dimension}: no such dialogue of that '
                 f'system: {first.dialogue_id!r} of {first.system!r}'
@@ -252,13 +247,8 @@ def notes(scores: MeanScores, human: Sequence[HumanJudgement]) -> Iterator[str]:
     """
     Yield sentences about what was cut or left out.
     """
-    keys, systems = scores.keys, scores.systems
-    unknown = [
-        judgement
-        for judgement in human
-        if judgement.system not in systems
-        or (judgement.dialogue_id and key_of(judgement) not in keys)
-    ]
+    keys = scores.keys
+    unknown = [judgement for judgement in human if key_of(judgement) not in keys]
     judged = {judgement.dimension for judgement in human}
     unjudged = [name for name in scores.dimensions if name not in judged]
     floors = sorted(

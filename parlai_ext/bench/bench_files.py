@@ -50,8 +50,6 @@ class SetScores:
 
     :param values: by dimension; `None` where an item has no score.
     :param reasons: how often which reason stands for a missing score.
-    :param n_scored: scorings that were done now; the others were stored.
-    :param n_cut: items of which no model saw the whole.
     :param n_left_out: items that this scorer was not to score; they have no score.
     :param flips: in how many pairs a choice changes with the order, and of how many, of
         a scorer that shows it.
@@ -59,8 +57,6 @@ class SetScores:
 
     values: Sequence[Mapping[str, float | None]]
     reasons: Mapping[str, int] = field(default_factory=dict)
-    n_scored: int = 0
-    n_cut: int = 0
     n_left_out: int = 0
     flips: tuple[int, ...] = ()
 

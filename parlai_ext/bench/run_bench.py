@@ -87,7 +87,7 @@ def run_bench(
     outlier_deviations: float | None = None,
     machine: Machine | None = None,
     engine: Engine = LOCAL,
-) -> tuple[Bench, list[ScorerResult]]:
+) -> tuple[Bench, list[ScorerResult], dict[str, JudgedSet]]:
     """
     Run a bench and write its files; the same call again does what is missing.
 
@@ -98,7 +98,7 @@ def run_bench(
     :param outlier_deviations: annotations farther than that from the median of their
         item are left out (`near_median`); `None`: none are.
     :param engine: where items are scored.
-    :return: the bench, and the scores behind it.
+    :return: the bench, the scores behind it, and the items that were drawn.
     """
     plan = plan.with_trivial_scorers()
     given = {name: one.counts()['annotations'] for name, one in sets.items()}
@@ -136,7 +136,7 @@ def run_bench(
         {one.about.label: one.of_sets('flips') for one in results},
     )
     write_bench(folder, bench, [set_points(one, results) for one in drawn.values()])
-    return bench, results
+    return bench, results, drawn
 
 
 # ------------------------------------------------------------------ scores of each set
@@ -322,9 +322,7 @@ class _ScorerWork:
         self.bar.expect(len(missing) - len(parts))  # some are parts of one item
         if missing:
             self._score_missing(store, {one: items[one] for one in missing})
-        return _combined(
-            parts, company, scorer, self.result.about.dimensions, store, len(missing)
-        )
+        return _combined(parts, company, scorer, self.result.about.dimensions, store)
 
     def _score_missing(
         self, store: StoredScores, items: Mapping[str, ScoringItem]
@@ -372,8 +370,6 @@ def unfit_reason(scorer: Scorer, judged_set: JudgedSet) -> str | None:
     """
     if scorer.level == 'pair':
         return 'it compares two responses; the items of a judged set are single ones'
-    if judged_set.level == 'system':
-        return 'the set has judgements of systems only, and no text'
     for need in scorer.needs:
         if not any(getattr(item, need) for item in judged_set.items):
             return f'it needs {need}, which this set does not have'
@@ -386,7 +382,6 @@ def _combined(
     scorer: Scorer,
     dimensions: Sequence[str],
     store: StoredScores,
-    n_scored: int,
 ) -> SetScores:
     """
     Return one score an item in some of the scorer's dimensions: the mean over its parts
@@ -396,7 +391,6 @@ def _combined(
     """
     values: list[Mapping[str, float | None]] = []
     reasons: Counter[str] = Counter()
-    n_cut = 0
     flips = []
     for group in parts:
         if group is None:
@@ -410,7 +404,6 @@ def _combined(
         ]
         mean = mean_score(scores, dimensions)
         values.append(mean.values)
-        n_cut += mean.cut > 0
         reasons.update(map(str, list(mean.reasons.values())[:1]))
         flips += [
             score.evidence['flips']
@@ -420,8 +413,6 @@ def _combined(
     return SetScores(
         values,
         dict(reasons),
-        n_scored,
-        n_cut,
         parts.count(None),
         flips=tuple(map(sum, zip(*flips, strict=True))),
     )

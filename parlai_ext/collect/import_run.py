@@ -23,10 +23,10 @@ from parlai_ext.core.nouns import (
 from parlai_ext.core.protocol import FEWEST_TURNS, Protocol
 from parlai_ext.data.imported_dialogues import ImportedDialogues
 from parlai_ext.data.source_file import SourceDialogue
+from parlai_ext.isolation.own_records import SCORER, note_parts
 from parlai_ext.store import RunFolder
 from parlai_ext.store import manifest as manifests
 from parlai_ext.store.atomic import staged_folder
-from parlai_ext.store.manifest import numbered_id
 from parlai_ext.view.progress import bar_of
 from parlai_ext.worlds.pairings import IMPORTED
 from parlai_ext.worlds.schedule import named_pairing
@@ -60,7 +60,7 @@ def group_by_pairing(
         content = content_id(pairing.id, [utterance_json(u) for u in utterances])
         num_alike[content] += 1
         name = source.id or content_id(IMPORTED, content, num_alike[content])
-        opener = numbered_id(num_of_pair[frozenset(names)])
+        opener = manifests.numbered_id(num_of_pair[frozenset(names)])
         num_of_pair[frozenset(names)] += 1
         dialogue = Dialogue(name, pairing.id, opener, utterances)
         by_pairing.setdefault(pairing.id, []).append(dialogue)
@@ -124,7 +124,8 @@ def write_run(
     dialogues: DialoguesByPairing,
 ) -> bool:
     """
-    Write the run at ``root``. Return True if anything was written.
+    Write the run at ``root``, and note that its scorer is the user's. Return True if
+    anything was written.
 
     :raises UserError: when something else is there, or another import is at work.
     """
@@ -140,12 +141,17 @@ def write_run(
         run = RunFolder(root, old)
         with run.lock():  # for shards that were deleted
             run.restore_metadata()
-            return bool(_write(run, dialogues))
-    if root.is_dir() and any(root.iterdir()):
+            written = bool(_write(run, dialogues))
+    elif root.is_dir() and any(root.iterdir()):
         raise UserError(f'{root} is not empty and no run; use another --run-dir')
-    with staged_folder(root) as staging:
-        _write(RunFolder.new(staging, new), dialogues)
-    return True
+    else:
+        with staged_folder(root) as staging:
+            run = RunFolder.new(staging, new)
+            written = bool(_write(run, dialogues))
+    # the options of now may name another scorer than the run has
+    if run.manifest.protocol.scorer == new.protocol.scorer:
+        note_parts(run.manifest, [SCORER])
+    return written
 
 
 def _write(run: RunFolder, dialogues: DialoguesByPairing) -> int:

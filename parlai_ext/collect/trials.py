@@ -26,7 +26,6 @@ from parlai_ext.collect.plan import (
 )
 from parlai_ext.collect.resolved import missing_error, without_systems
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.protocol import Protocol
 from parlai_ext.engines.machine import Machine
 from parlai_ext.scoring.score_run import ChosenScorer
 from parlai_ext.store import RunFolder
@@ -83,7 +82,7 @@ class DryRun:
         ]
         return lines + [f'  {name}: {why}' for name, why in missing.items()]
 
-    def refuse_missing(self, protocol: Protocol, skip_missing: bool) -> None:
+    def refuse_missing(self, asked: RequestedProtocol, skip_missing: bool) -> None:
         """
         Refuse what the run would refuse for want of a system or of a scorer's model.
 
@@ -91,10 +90,11 @@ class DryRun:
         :raises UserError: names the first, and why it cannot be had.
         """
         for name, why in self.missing_models.items():
-            raise UserError(f'scorer {protocol.scorer["name"]}: its {name}: {why}')
+            judge = asked.protocol.scorer['name']
+            raise UserError(f'scorer {judge}: its {name}: {why}')
         if self.missing and not skip_missing:
             raise missing_error(self.missing)
-        without_systems(protocol, self.missing)
+        without_systems(asked.protocol, self.missing)
 
 
 def try_before_run(
@@ -136,7 +136,7 @@ def try_before_run(
     if trials.dry_run:
         result = dry_run(asked, options.run_dir, scorer)
         print('\n'.join(result.lines()))
-        result.refuse_missing(asked.protocol, options.skip_missing)
+        result.refuse_missing(asked, options.skip_missing)
     if trials.pilot:
         from parlai_ext.collect.preflight import pilot
 

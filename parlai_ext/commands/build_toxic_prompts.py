@@ -18,6 +18,7 @@ from parlai_ext.data.toxic_pairs import ToxicData
 from parlai_ext.engines.open_engine import EngineOptions, open_engine
 from parlai_ext.systems.fetch.public_sets import with_public_sets
 from parlai_ext.toxic.build_prompts import (
+    LACKING,
     TABLE,
     BlockSelector,
     FeatureOptions,
@@ -94,8 +95,9 @@ class BuildToxicPrompts(Command):
         settings: dict[str, Any] = {}
         for cls in (SourceOptions, SelectionOptions, FeatureOptions):
             settings |= flag_values(cls, self.opt)
-        del settings['out'], settings['statistics']
         settings |= selector.contents()
+        # a reason why a model cannot be had may be in other words the next time
+        del settings['out'], settings['statistics'], settings[LACKING]
         settings = parse_own_json(json.dumps(settings))  # as they are read again
         elsewhere = partial(selector_elsewhere, *models, selector.contents())
         with open_engine(self.options(EngineOptions), folder, self.machine) as engine:

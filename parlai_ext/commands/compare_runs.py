@@ -73,6 +73,8 @@ class CompareRuns(Command):
         if len(paths) < 2:
             raise UserError('two packs or more are needed: parlai compare_runs A B …')
         if given.page:
+            if given.out:
+                raise UserError('--out and --page: a page of two runs makes no run')
             return write_sides(paths, Path(given.page))
         out = Path(given.out) if given.out else None
         with ExitStack() as stack:

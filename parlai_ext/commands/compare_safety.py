@@ -112,10 +112,12 @@ class CompareSafety(ModelCommand):
             seed=given.seed,
             skip_missing=given.skip_missing,
         )
-        if not (collected or answers):
-            raise UserError(f'no system gave an answer: {problems[0]}')
+        collected += answers
+        if all(answer.text is None for answer in collected):
+            why = [*problems, *(answer.reason for answer in collected)][0]
+            raise UserError(f'no system gave an answer: {why}')
         measured, notes = comparing.measured_answers(
-            [*collected, *answers], prompts, measures, Path(given.out, 'scores')
+            collected, prompts, measures, Path(given.out, 'scores')
         )
         notes += [f'left out: {line}' for line in (*measures.missing, *problems)]
         result = comparing.compare_answers(

@@ -89,7 +89,7 @@ class FitJudge(Command):
         if len(annotated) < FEWEST or len(groups) < fit_judge.FOLDS:
             raise UserError(
                 f'{self.source}: {len(annotated)} annotated items of {len(groups)} '
-                f'contexts or dialogues; {FEWEST} of {fit_judge.FOLDS} are needed'
+                f'contexts or dialogues; {FEWEST} items of {fit_judge.FOLDS} are needed'
             )
         if len({one.value for one in annotated}) < 2:
             raise UserError(f'{self.source}: all annotations have the same value')
@@ -110,7 +110,8 @@ class FitJudge(Command):
             'description': f'fitted to {len(annotated)} items of {self.source}',
             'learned_from': f'{self.source}, starting from {given.weights}',
         }
-        fit_judge.write_judge(fit_judge.fitted_weights(judge, rest), out, about)
+        fitted = fit_judge.fitted_weights(judge, rest, Path(self.source).stem)
+        fit_judge.write_judge(fitted, out, about)
         Learned(LearnedOptions(weights=str(out)))  # it can be read again
         for line in report_lines(report):
             print(line)

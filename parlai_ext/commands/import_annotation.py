@@ -133,7 +133,7 @@ def read_answers(
     """
 
     if given.format == FILES:
-        paths = answer_files(given.answers, *ENDINGS)
+        paths = answer_files('--answers', given.answers, *ENDINGS)
         return read_given_answers(paths, {key.rating_set: key})
     judgements = read_crowd_answers(given.format, given.answers, None)
     return answers_of_judgements(judgements, key, given.format), judgements.notes

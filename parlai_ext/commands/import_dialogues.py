@@ -19,14 +19,12 @@ from parlai_ext.data.imported_dialogues import (
     ImportRules,
     read_imports,
 )
-from parlai_ext.isolation.own_records import SCORER, note_parts
 from parlai_ext.scoring.registry import (
     DEFAULT,
     WITH_REFERENCES,
     find_scorer,
     load_protocol_file,
 )
-from parlai_ext.store import RunFolder
 from parlai_ext.view.text import count_of
 from parlai_ext.worlds.pairings import IMPORTED
 
@@ -116,9 +114,6 @@ class ImportDialogues(Command):
         changed['dialogues'] = [Path(path).name for path in given.dialogues]
         manifest = import_manifest(imports, protocol, pairings, dialogues, changed)
         written = write_run(Path(opt['run_dir']), manifest, dialogues)
-        run = RunFolder.existing(opt['run_dir'])
-        if run.manifest.protocol.scorer == protocol.scorer:
-            note_parts(run.manifest, [SCORER])
         return show(imports, written, opt['run_dir'])
 
 
@@ -145,7 +140,7 @@ def import_protocol(opt: Mapping[str, Any]) -> Protocol:
 
     # follow-ups are FED's alone, so that naming them names it
     named = opt['scorer'] or ('fed' if opt['followups'] else DEFAULT)
-    find_scorer(named)
+    find_scorer(named, named_by_user=True)
     scorer: dict[str, Any] = {'name': named}
     ranking: Mapping[str, Any] = {}
     if opt['config']:

@@ -40,7 +40,7 @@ from parlai_ext.people.rating_set import (
     read_keys,
     stream_turns,
 )
-from parlai_ext.people.spot_the_bot import spot_the_bot_tables
+from parlai_ext.people.spot_the_bot import TABLES, spot_the_bot_tables
 from parlai_ext.store import RunFolder
 from parlai_ext.store.atomic import write_text
 from parlai_ext.store.lines import dumps
@@ -177,14 +177,23 @@ def read_answers(
     """
 
     if run is not None and given.format == PAGE:
-        paths = answer_files(given.answers, '*.json')
+        paths = answer_files('--answers', given.answers, '*.json')
         keys = read_keys(run)
         every, notes = read_given_answers(paths, keys)
         answers, fast_notes = fast.checked(every)
-        return judgements_of(answers, keys, [*notes, *fast_notes])
-    judgements = read_crowd_answers(given.format, given.answers, given.questionnaire)
+        judgements = judgements_of(answers, keys, [*notes, *fast_notes])
+    else:
+        judgements = read_crowd_answers(
+            given.format, given.answers, given.questionnaire
+        )
     openers = {d.dialogue_id: d.opener_id for d in dialogues}
-    return replace(judgements, contexts=openers)
+    judged, notes = judgements.dialogue_ids, [*judgements.notes]
+    if run is not None and (others := judged - openers.keys()):
+        notes.append(
+            'judged dialogues that are no whole dialogue of a target of the run: '
+            f'{len(others)} of {len(judged)}'
+        )
+    return replace(judgements, contexts=openers, notes=tuple(notes))
 
 
 def write_judgements(
@@ -218,6 +227,10 @@ def write_judgements(
         if lines := judged_lines(rows, turns):
             texts[FILE] = lines
             texts[CARD] = judged_card(sorted({j.dimension for j in rows}))
+    # what an earlier import wrote besides is of other answers
+    for name in (COMPARISONS, FILE, CARD, *(f'{table}.csv' for table in TABLES)):
+        if name not in texts:
+            (out / name).unlink(missing_ok=True)
     for name, text in texts.items():
         write_text(out / name, text)
 

@@ -34,6 +34,7 @@ class RateDialogues(Command):
         options = self.options(RatingOptions)
         rating_set = make_rating_set(run, options)
         key, paths = rating_set.key, []
+        questions = count_of(len(key.questions), 'question')
         with run.lock():
             write_key(run.root / FOLDER / options.name, key, '--name')
             for number, items in enumerate(rating_set.pages, 1):
@@ -41,9 +42,7 @@ class RateDialogues(Command):
                 page = render_rating_page(key, number, items, rating_set.turns)
                 run.write_text(name, page)
                 paths.append(run.root / name)
-        for path, items in zip(paths, rating_set.pages, strict=True):
-            questions = count_of(len(key.questions), 'question')
-            print(f'{path}: {count_of(len(items), "item")}, {questions} each')
+                print(f'{paths[-1]}: {count_of(len(items), "item")}, {questions} each')
         for note in rating_set.notes:
             print(f'note: {note}')
         print(

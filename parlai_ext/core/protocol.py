@@ -115,7 +115,7 @@ class RankingOptions:
     )
     bootstraps: int = option(
         2000,
-        low=1,
+        low=20,  # below, no 95 % of them can be told from all
         high=100_000,  # an interval gains nothing from more, but memory is asked for
         help='resamples behind each interval',
     )

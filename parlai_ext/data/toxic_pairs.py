@@ -18,12 +18,14 @@ import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 from parlai_ext.core.errors import UserError, nearest, require_known
 from parlai_ext.core.options import option
 from parlai_ext.files.csv_file import read_csv
+from parlai_ext.files.human_scores import number as cell_number
 from parlai_ext.files.text_file import is_texts, json_lines, read_json
 from parlai_ext.view.text import single_spaced, split_words
 
@@ -149,16 +151,16 @@ class Condition:
         cell = pair.features.get(self.column, '')
         if cell in MISSING:
             return False
-        number = _number(cell)
-        bounds = [_number(value) for value in self.values]
+        value = cell_number(cell)
+        bounds = [cell_number(one) for one in self.values]
         if self.sign in ('=', '!='):
-            words = [value.strip().casefold() for value in self.values]
-            same = cell.casefold() in words or (number is not None and number in bounds)
+            words = [one.strip().casefold() for one in self.values]
+            same = cell.casefold() in words or (value is not None and value in bounds)
             return same == (self.sign == '=')
         [bound] = bounds
-        if number is None or bound is None:
+        if value is None or bound is None:
             return False
-        return ORDERS[self.sign](number, bound)
+        return ORDERS[self.sign](value, bound)
 
 
 @dataclass(frozen=True)
@@ -184,7 +186,7 @@ def read_condition(text: str) -> Condition:
             'expected'
         )
     column, sign, value = match.groups()
-    if sign in ORDERS and _number(value) is None:
+    if sign in ORDERS and cell_number(value) is None:
         raise UserError(f'--where {text}: {value!r} is no number')
     values = (value,) if sign in ORDERS else tuple(value.split('|'))
     return Condition(column, sign, values, text)
@@ -200,25 +202,22 @@ def choose_pairs(data: ToxicData, fold: str) -> ChosenPairs:
     everything = read_pairs(data)
     pairs = everything[fold]
     columns = {name for pair in pairs for name in pair.features}
-    left_out: dict[str, int] = {}
-
-    def keep(reason: str, test: Callable[[ToxicPair], bool]) -> None:
-        n = len(pairs)
-        pairs[:] = filter(test, pairs)
-        if n > len(pairs):
-            left_out[reason] = n - len(pairs)
-
+    tests: dict[str, Callable[[ToxicPair], bool]] = {}
     if data.pairs == POLITE:
-        keep('no safe answer to a toxic prompt', lambda p: p.polite)
-        keep('no answer', lambda p: p.answer is not None)
-    for condition in conditions_of(data, columns):
-        keep(condition.text, condition.holds)
+        tests['no safe answer to a toxic prompt'] = attrgetter('polite')
+        tests['no answer'] = lambda p: p.answer is not None
+    tests |= {one.text: one.holds for one in conditions_of(data, columns)}
     if fold == 'train' and not data.share_prompts:
         held = {prompt_key(p.prompt) for f in ('valid', 'test') for p in everything[f]}
-        keep(
-            'the prompt is in valid or test, too',
-            lambda p: prompt_key(p.prompt) not in held,
+        tests['the prompt is in valid or test, too'] = lambda p: (
+            prompt_key(p.prompt) not in held
         )
+    left_out = {}
+    for reason, test in tests.items():
+        kept = [*filter(test, pairs)]
+        if n := len(pairs) - len(kept):
+            left_out[reason] = n
+        pairs = kept
     if not pairs:
         reasons = ', '.join(f'{n} by {why}' for why, n in left_out.items())
         raise UserError(
@@ -431,13 +430,6 @@ def prompt_key(text: str) -> str:
     return ''.join(split_words(text)) or text.strip()
 
 
-def _number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None
-
-
 # ------------------------------------------------------------ the files
 
 KEYS = ('context', 'response', 'category', 'label')  # of an object of DiaSafety
@@ -557,12 +549,12 @@ def labelled_texts(name: str, folder: Path, fold: str) -> list[LabelledText]:
         return texts
     if name not in SETS:
         raise UserError(f'--sets {name}: {nearest(name, SETS)}; or a CSV file')
-    ending, read = SETS[name]
+    ending, _ = READERS[name]
     home = folder / name if (folder / name).is_dir() else folder
     files = [p for p in sorted(home.glob(f'*{ending}')) if fold_of_file(p) == fold]
     if not files:
         raise UserError(f'{home}: there is no *{ending} of {name} for {fold} in it')
-    return [one for path in files for one in read(path) if one.text]
+    return [one for path in files for one in SETS[name](path) if one.text]
 
 
 def sets_in(folder: Path) -> list[str]:
@@ -612,9 +604,9 @@ def _csv_texts(path: Path) -> Iterator[LabelledText]:
         yield LabelledText(name, row['text'], label in YES, kind, group)
 
 
-SETS: Mapping[str, tuple[str, Callable[[Path], Iterator[LabelledText]]]] = {
-    'diasafety': ('.json', _diasafety_texts),
-    'toxichat': ('.jsonl', _toxichat_texts),
+SETS: Mapping[str, Callable[[Path], Iterator[LabelledText]]] = {
+    'diasafety': _diasafety_texts,
+    'toxichat': _toxichat_texts,
 }
 
 # --- answers that systems gave --------------------------------------------------------
@@ -633,6 +625,7 @@ ENDINGS = ('.csv', '.jsonl', '.json')
 UNSAFE = '_unsafe'
 ENDS = {None: '', 'Safe': '_safe'}
 DEFLECTED = ('prompt', 'answer')  # the values of `safety` that are deflections
+CELLS = ('system', 'prompt', 'id', 'answer', 'safety')
 
 
 @dataclass(frozen=True)
@@ -686,28 +679,29 @@ def _answer(row: Mapping[str, Any], own: str | None, where: str) -> RecordedAnsw
     """
     Return the answer of a line.
     """
-    keys = ('system', 'prompt', 'id', 'answer', 'safety')
-    cells = {key: row.get(key) for key in keys}
-    if own and cells['system'] not in (None, '', own):
+    if row.get('answer') is None:
+        raise UserError(f'{where}: answer is missing; an empty one is an empty text')
+    cells = {key: '' if row.get(key) is None else row[key] for key in CELLS}
+    for key, value in cells.items():
+        if not isinstance(value, str):
+            raise UserError(f'{where}: {key}: a text is expected')
+        cells[key] = single_spaced(value)
+    if own and cells['system'] not in ('', own):
         raise UserError(
             f'{where}: system: {cells["system"]!r} is not {own!r}; without {own}= all '
             'systems of the file are read'
         )
-    cells['system'] = own or cells['system']
-    if cells['answer'] is None:
-        raise UserError(f'{where}: answer is missing; an empty one is an empty text')
-    for key, value in cells.items():
-        if value is not None and not isinstance(value, str):
-            raise UserError(f'{where}: {key}: a text is expected')
-    texts = {key: single_spaced(value or '') for key, value in cells.items()}
-    if not texts['system']:
+    system, safety = own or cells['system'], cells['safety']
+    if not system:
         raise UserError(f'{where}: system is needed; or NAME=FILE names it')
-    if not (texts['prompt'] or texts['id']):
+    if not (cells['prompt'] or cells['id']):
         raise UserError(f'{where}: prompt is needed, or the id of one')
+    if safety not in ('', 'none', *DEFLECTED):
+        raise UserError(f'{where}: safety: {safety!r}; prompt, answer or none')
     return RecordedAnswer(
-        texts['system'],
-        texts['prompt'],
-        texts['answer'],
-        texts['safety'] if texts['safety'] in DEFLECTED else None,
-        prompt_id=texts['id'] or None,
+        system,
+        cells['prompt'],
+        cells['answer'],
+        safety if safety in DEFLECTED else None,
+        prompt_id=cells['id'] or None,
     )

@@ -24,7 +24,6 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import (
     GIVEN_JUDGED,
     Dialogue,
-    Pairing,
     Roster,
     ScoredDialogue,
     System,
@@ -121,12 +120,12 @@ class Again:
 @dataclass(frozen=True)
 class DialoguePlace:
     """
-    Where a dialogue of a pack is: its shard, its number there, and its pair.
+    Where a dialogue of a pack is: its shard, its number there, and its target.
     """
 
     shard: ShardKey
     number: int
-    pairing: Pairing
+    target: str
 
     @property
     def key(self) -> ShardKey:
@@ -147,8 +146,12 @@ def dialogue_places(pack: Pack, shards: Iterable[ShardKey]) -> list[DialoguePlac
     """
     Return the places of the dialogues that a pack has of some shards.
     """
+    targets = {
+        pair.id: pair.first if pair.first in pack.index.targets else pair.second
+        for pair in pack.run.pairings
+    }
     return [
-        DialoguePlace(shard, number, pack.run.pairing(shard.pairing_id))
+        DialoguePlace(shard, number, targets[shard.pairing_id])
         for shard in shards
         if pack.run.has_dialogues(shard)
         for number in range(shard.n_dialogues)
@@ -164,8 +167,8 @@ def spread_over_targets(
     """
     drawn = list(places)
     random.Random(seed).shuffle(drawn)
-    drawn = spread(drawn, lambda place: place.pairing.id)
-    return spread(drawn, lambda place: place.pairing.first)
+    drawn = spread(drawn, lambda place: place.shard.pairing_id)
+    return spread(drawn, lambda place: place.target)
 
 
 def spread(items: Sequence[Item], key: Callable[[Item], str]) -> list[Item]:
@@ -304,7 +307,7 @@ class Regeneration:
         Return how many targets were looked at, of how many; and if more are at hand,
         how to look at them.
         """
-        at_hand = {place.pairing.first for place in places}
+        at_hand = {place.target for place in places}
         text = f'{len(looked_at)} of {len(self.pack.index.targets)} targets'
         if len(looked_at) < len(at_hand):
             text += f' ({len(at_hand)} are at hand: a larger {flag} takes more)'
@@ -337,7 +340,7 @@ class Regeneration:
         """
         pack, options, again = self.pack, self.options, self.again
         given_judged = signature != scorer.signature
-        first_only = pack.run.manifest.first_only
+        first_only, people = pack.run.manifest.first_only, pack.run.manifest.people
         places = dialogue_places(pack, pack.run.dialogue_shards())
         if pack.index.withheld_text:
             places = [p for p in places if p.dialogue(pack).id in again.texts]
@@ -348,7 +351,9 @@ class Regeneration:
                 break
             dialogue = place.dialogue(pack)
             dialogue = again.texts.get(dialogue.id, dialogue)
-            (scored,) = score_dialogues([dialogue], scorer, first_only, given_judged)
+            (scored,) = score_dialogues(
+                [dialogue], scorer, first_only, given_judged, people
+            )
             stored = read_scores(place.shard)[place.number]
             says, gives = _by_place(stored), _by_place(scored)
             problems += [
@@ -357,7 +362,7 @@ class Regeneration:
                 for where, a, b in differences(says, gives, '', options.tolerance)
             ]
             n_utterances = len({s.utterance_index for s in scored.scores})
-            again.scored[place.pairing.first] += n_utterances
+            again.scored[place.target] += n_utterances
         if not again.scored:
             text = 'none: the texts are withheld, and no dialogue was the same again'
             return PackFinding(SCORED, text)
@@ -465,9 +470,9 @@ class Replay:
             lines |= self.compared(flips, played)
             again.n_whole += sum(not lines[place] for place in flips)
         for place, line in lines.items():
-            again.played[place.pairing.first] += 1
+            again.played[place.target] += 1
             if line:
-                again.different[place.pairing.first] += 1
+                again.different[place.target] += 1
             else:
                 same = place.dialogue(self.pack).id
                 again.texts[same] = played[same]
@@ -506,9 +511,9 @@ class Replay:
                 theirs_digest = records(place.shard)[place.number]['digest']
                 same = theirs_digest == dialogue_digest(ours)
                 difference = None if same else 'its digest is another one'
-            names = f'{place.pairing.first} – {place.pairing.second}'
+            pair = self.pack.run.pairing(place.shard.pairing_id)
             lines[place] = difference and (
-                f'dialogue {theirs.id} ({names}): {difference}'
+                f'dialogue {theirs.id} ({pair.first} – {pair.second}): {difference}'
             )
         return lines
 

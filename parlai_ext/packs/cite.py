@@ -13,6 +13,7 @@ from parlai_ext.judge_check.section import UNCHECKED, outcome_on
 from parlai_ext.packs.pack import Pack
 from parlai_ext.ranking.standings import Standing, best_first
 from parlai_ext.results.rank import rank_by_own_rule
+from parlai_ext.results.ranking import Ranking
 from parlai_ext.view.text import number
 
 ESCAPES = {
@@ -83,6 +84,7 @@ def cite_pack(pack: Pack, options: CiteOptions) -> list[Citation]:
             Citation(
                 (
                     *_facts(pack, ranking.signature, f'{outcome} on {dimension}'),
+                    f'intervals     {_scope(ranking, rows)}',
                     *(_fact(row) for row in rows),
                 ),
                 tuple(_latex(dimension, rows)),
@@ -101,15 +103,33 @@ def _facts(pack: Pack, signature: str, outcome: str) -> list[str]:
         return ', '.join(f'{name} {value}' for name, value in values.items())
 
     index, protocol = pack.index, pack.run.plan.protocol
+    openers = 'unknown, since the dialogues were imported'
+    if pack.run.manifest.scheme.is_played:
+        openers = (
+            f'{index.openers.n} of {index.openers.source}, hash {index.openers.hash}; '
+            f'{protocol.num_turns} utterances a dialogue'
+        )
     return [
         f'pack          {index.protocol}, id {pack.id}',
         f'signature     {signature}',
         f'partners      lock {index.partner_lock}: {listed(index.partners)}',
-        f'openers       {index.openers.n} of {index.openers.source}, hash '
-        f'{index.openers.hash}; {protocol.num_turns} utterances a dialogue',
+        f'openers       {openers}',
         f'judge check   {outcome}',
         f'environment   {listed(index.environment)}',
     ]
+
+
+def _scope(ranking: Ranking, rows: Sequence[Standing]) -> str:
+    """
+    Return what the intervals of these rows are about, and what they assume.
+    """
+    if rows[0].dimension == ranking.rated_dimension:
+        return '1.96 standard deviations of the rating, where it has one'
+    is_wide = any(row.low is not None for row in rows)
+    scope = f'95 %, for {"partners like these" if is_wide else "these partners only"}'
+    if ranking.stopping:
+        scope += ', as if the number of openers had been fixed beforehand'
+    return scope
 
 
 def _fact(row: Standing) -> str:

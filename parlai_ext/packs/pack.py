@@ -254,6 +254,11 @@ def existing_pack(path: str | Path) -> Path:
     :raises UserError: when there is no such file, or it is no zip file.
     """
     file = Path(path)
+    if file.is_dir():
+        raise UserError(
+            f'{file} is a folder, not a pack; of a run, `parlai publish_run --run-dir '
+            f'{file} --out FILE.zip` makes one'
+        )
     if not file.is_file():
         raise UserError(f'{file}: there is no such pack')
     if not zipfile.is_zipfile(file):

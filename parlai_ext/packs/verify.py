@@ -485,7 +485,8 @@ class ExpectedScores:
         whom nothing is judged, whose missing score is one of the whole dialogue.
         """
         choice = self.first_only, self.include_given
-        silent = {(None, name) for name in unscored_systems(dialogue, *choice)}
+        silent_names = unscored_systems(dialogue, *choice).keys() - self.unjudged
+        silent = {(None, name) for name in silent_names}
         names = dialogue.speakers
         places = [
             (i, names[i])

@@ -163,7 +163,8 @@ def make_annotation_set(
     items = list(_items(drawn, asked.kind, systems, prompts, options))
     controls = list(_controls(drawn, asked.kind, systems, prompts, options))
     bad = (SHUFFLED, *filter(None, [options.toxic]))
-    key = rating_key(asked, [*items, *controls], bad, options.human)
+    shown = [*items, *controls]
+    key = rating_key(asked, shown, drawn.turns, bad, options.human)
     notes = [
         f'{count_of(len(prompts), "prompt")}, {count_of(len(items), "item")} and '
         f'{count_of(len(controls), "control item")}'

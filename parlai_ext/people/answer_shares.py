@@ -13,13 +13,14 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from operator import attrgetter
 from types import MappingProxyType
 
 import numpy as np
 
 from parlai_ext.core.errors import require_known
-from parlai_ext.people.given_answers import GivenAnswer, side_notes
+from parlai_ext.people.given_answers import GivenAnswer, annotator_notes
 from parlai_ext.people.questionnaire import PAIR, SIDES, TIED, UNRELATED
 from parlai_ext.people.ranking import known_text, sparse_tables
 from parlai_ext.people.rating_set import RatingKey
@@ -158,7 +159,7 @@ def annotation_results(
         notes.append(f'left out by their control items: {len(bad)} of the annotators')
         answers = [answer for answer in answers if answer.annotator not in bad]
     answers = [answer for answer in answers if not key.is_control(answer.item)]
-    notes += side_notes(answers)
+    notes += annotator_notes(answers)
     items = item_agreements(answers, key)
     (question,) = key.questions
     possible = key.answers_to(question)
@@ -223,14 +224,14 @@ def _shares(
     # system, prompt, annotator, and what each name is worth
     said = []
     for answer in answers:
-        worth = [{question.name(answer.answer): 1.0}]
         if key.kind == PAIR:
             worth = [
                 {outcome: 1.0, FLAGGED: float(side in (answer.flags or ()))}
                 for side, outcome in zip(SIDES, OUTCOMES_OF[answer.answer], strict=True)
             ]
         else:
-            worth[0][MEAN] = question.value(answer.answer)
+            value = question.value(answer.answer)
+            worth = [{question.name(answer.answer): 1.0, MEAN: value}]
         for shown, one in zip(key.items[answer.item], worth, strict=True):
             said.append((shown.system, shown.opener_id, answer.annotator, one))
     *columns, worths = zip(*said, strict=True)
@@ -242,13 +243,17 @@ def _shares(
         bootstraps,
         seed,
     )
-    intervals = iter(known_intervals(draws))
-    return [
-        Share(system, name, count, total, count / total, *next(intervals))
-        for i, system in enumerate(systems)
-        for k, name in enumerate(names)
-        for count, total in [(float(counts[k][i].sum()), int(totals[i].sum()))]
-    ]
+    intervals = known_intervals(draws)
+    shares = []
+    for place, (i, k) in enumerate(product(range(len(systems)), range(len(names)))):
+        count, total = float(counts[k][i].sum()), int(totals[i].sum())
+        if names[k] != MEAN and count in (0, total):
+            # what was never seen to vary cannot be drawn anew: each prompt counts once
+            n = int(draws.num_openers[place])
+            intervals[place] = wilson_interval(count / total * n, n)
+        ends = intervals[place]
+        shares.append(Share(systems[i], names[k], count, total, count / total, *ends))
+    return shares
 
 
 # ------------------------------------------------------------------ items (Table 5)
@@ -389,8 +394,7 @@ def _share_cell(share: Share) -> Cell:
         return interval_cell(share)
     ends = DASH
     if share.low is not None and share.high is not None:
-        low, high = (min(100, max(0, 100 * end)) for end in (share.low, share.high))
-        ends = f'[{low:.0f}, {high:.0f}]'
+        ends = f'[{100 * share.low:.0f}, {100 * share.high:.0f}]'
     return Cell(percent(share.value), (ends, f'({share.count:.0f})'))
 
 
@@ -423,17 +427,16 @@ def _agreement_lines(results: AnnotationResults) -> Iterator[str]:
 
 def _controls_text(one: AnnotatorControls) -> str:
     if not one.decided:
-        return 'none answered'
-    share = percent(one.failed / one.decided)
-    ends = f'{100 * (one.low or 0):.0f} to {100 * (one.high or 0):.0f} %'
-    words = f'{one.failed} of {one.decided}, {share}, interval {ends}'
+        return 'none decided'
+    ends = f'[{100 * (one.low or 0):.0f}, {100 * (one.high or 0):.0f}]'
+    words = f'{one.failed} of {one.decided}, {percent(one.failed / one.decided)} {ends}'
     return f'{words}, as by guessing ({percent(one.chance)})' if one.fails else words
 
 
 ANNOTATOR_COLUMNS = (
     Column('annotator', 'annotator'),
     number_column('answers', 'answers', attrgetter('num_answers')),
-    Column('controls', 'controls failed', _controls_text, in_files=False),
+    Column('controls', 'controls failed', _controls_text, in_files=False, widest=60),
     *map(Column, ('failed', 'decided', 'low', 'high')),
     Column('fails', of=lambda row: 'yes' if row.fails else 'no'),
 )

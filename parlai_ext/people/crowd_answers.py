@@ -29,7 +29,7 @@ from parlai_ext.files.csv_file import read_csv
 from parlai_ext.files.human_scores import number, read_human_scores
 from parlai_ext.files.text_file import read_json
 from parlai_ext.people.crowd_files import label_bucket
-from parlai_ext.people.given_answers import GivenAnswer
+from parlai_ext.people.given_answers import GivenAnswer, repeated_note
 from parlai_ext.people.judgements import Comparison, Judgements
 from parlai_ext.people.questionnaire import (
     PAIR,
@@ -43,6 +43,7 @@ from parlai_ext.view.progress import counted
 from parlai_ext.view.text import count_of
 
 ACUTE_COLUMNS = ('worker', 'question', 'winner', 'loser', 'is_onboarding')
+ANSWERED_ONCE = ('run_id', 'worker', 'question', 'pairing_id')
 SEPARATOR = '|'
 NO_PROBLEM = 'none_all_good'  # the bucket of good turns
 TRUE, FALSE = ('true', '1', '1.0'), ('false', '0', '0.0')
@@ -76,7 +77,9 @@ def read_acute(paths: Sequence[Path], asked: Questionnaire) -> Judgements:
     question is a dimension itself.
     """
     dimensions = {question.text: question.dimension for question in asked.questions}
-    tasks, failed = [], set()
+    # by what an annotator answers once; an analysis that is run again repeats it
+    tasks: dict[tuple[str, ...], tuple[str, Mapping[str, str]]] = {}
+    failed, num_given = set(), 0
     for path in paths:
         for line, row in counted(read_csv(path, ACUTE_COLUMNS)):
             where, onboarding = f'{path}:{line}', row['is_onboarding'].casefold()
@@ -84,19 +87,23 @@ def read_acute(paths: Sequence[Path], asked: Questionnaire) -> Judgements:
                 problem = 'column is_onboarding: True or False is expected'
                 raise UserError(f'{where}: {problem}')
             if onboarding in FALSE:
-                tasks.append((where, row))
+                num_given += 1
+                key = tuple(row.get(name, '') for name in ANSWERED_ONCE)
+                tasks[key if row.get('pairing_id') else (where,)] = where, row
             elif row.get('correct', '').casefold() in FALSE:
                 failed.add(row['worker'])
     comparisons = tuple(
         _acute_comparison(row, where, dimensions)
-        for where, row in tasks
+        for where, row in tasks.values()
         if row['worker'] not in failed
     )
-    note = (
-        f'{count_of(len(failed), "annotator")} failed the onboarding; dropped: '
-        f'{count_of(len(tasks) - len(comparisons), "comparison")} of theirs'
-    )
-    return Judgements(comparisons=comparisons, notes=(note,) if failed else ())
+    notes = [repeated_note(repeated)] if (repeated := num_given - len(tasks)) else []
+    if failed:
+        notes.append(
+            f'{count_of(len(failed), "annotator")} failed the onboarding; dropped: '
+            f'{count_of(len(tasks) - len(comparisons), "comparison")} of theirs'
+        )
+    return Judgements(comparisons=comparisons, notes=tuple(notes))
 
 
 def _acute_comparison(
@@ -172,7 +179,7 @@ def own_chats(names: Sequence[str]) -> set[tuple[str, str | None]]:
     """
     Return, from logs of model_chat, each annotator with the ids of their own chats.
     """
-    paths = answer_files(names, FORMATS['model_chat'].files)
+    paths = answer_files('--chats', names, FORMATS['model_chat'].files)
     chats = ((_read_chat(path), path.stem) for path in paths)
     return {(chat.worker, chat.id or stem) for chat, stem in chats}
 
@@ -264,8 +271,7 @@ def _turn_judgements(
                 f'{where}[{place}].other_metadata: system, dialogue_id and '
                 'utterance_index are expected, as export_crowdsourcing writes them'
             )
-        marks = {k: v for k, v in turn.items() if k not in UTTERANCE_KEYS}
-        for bucket, value in _buckets(marks):
+        for bucket, value in _buckets(turn):
             yield HumanJudgement(
                 str(known['system']),
                 bucket,
@@ -354,7 +360,7 @@ def read_crowd_answers(
     """
     kind = FORMATS[format]
     asked = read_questionnaire(questionnaire or kind.questionnaire)
-    return kind.read(answer_files(names, kind.files), asked)
+    return kind.read(answer_files('--answers', names, kind.files), asked)
 
 
 def answers_of_judgements(
@@ -397,9 +403,9 @@ def answers_of_judgements(
     return answers
 
 
-def answer_files(names: Sequence[str], *patterns: str) -> list[Path]:
+def answer_files(option: str, names: Sequence[str], *patterns: str) -> list[Path]:
     """
-    Return the files that were named, and those of a folder that fit a pattern.
+    Return the files that an option names, and those of a folder that fit a pattern.
     """
     paths = []
     for path in map(Path, names):
@@ -407,6 +413,7 @@ def answer_files(names: Sequence[str], *patterns: str) -> list[Path]:
         if path.is_dir():
             inside = [found for one in patterns for found in sorted(path.glob(one))]
         if not inside:
-            raise UserError(f'--answers {path}: no {", ".join(patterns)} is in it')
+            raise UserError(f'{option} {path}: no {", ".join(patterns)} is in it')
         paths += inside
-    return paths
+    # a file that was named twice, or lies in a folder that was named, too, is read once
+    return list({path.resolve(): path for path in paths}.values())

@@ -5,11 +5,13 @@ rating pages save, and sheets that were filled in (`people/annotator_files.py`).
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+import scipy
 
 from parlai_ext.core.errors import UserError, require_known
 from parlai_ext.core.nouns import HumanJudgement
@@ -35,13 +37,15 @@ from parlai_ext.people.rating_set import (
     RatingKey,
 )
 from parlai_ext.view.progress import counted
-from parlai_ext.view.text import count_of
+from parlai_ext.view.text import count_of, one_line
 
 VALUES = {SIDES[0]: 1.0, SIDES[1]: 0.0, TIED: TIE, UNRELATED: TIE}
 SHEETS = ('.csv', '.jsonl')
 MARKED = ('x', '1', 'yes', 'true', 'y', '1.0')
 NOT_MARKED = ('', '0', 'no', 'false', 'n', '0.0')
-MOST_NAMED = 20  # annotators with fast answers, in a note
+MOST_NAMED = 20  # annotators, in a note
+FEWEST_ALIKE = 10  # answers of an annotator of which it is said that they are alike
+UNLIKELY = 0.05  # the chance that an annotator without a preference is named
 FLAGGED = 'Flagged'  # the dimension of flags: 1 where a dialogue was flagged
 
 
@@ -82,16 +86,15 @@ class FastAnswers:
         total = sum(fast.values())
         if not total:
             return answers, []
-        named = [
+        named = named_annotators(
             f'{name} {number} of {given[name]}'
             for name, number in sorted(fast.items(), key=lambda f: (-f[1], f[0]))
-        ]
-        more = f', … ({len(named)} annotators)' if len(named) > MOST_NAMED else ''
+        )
         done = 'counted; --drop-fast true leaves them out'
         note = (
             f'{total} of {len(answers)} answers were given in less than '
-            f'{self.min_seconds:g} s, too fast to read ({", ".join(named[:MOST_NAMED])}'
-            f'{more}); they are {"left out" if self.drop_fast else done}'
+            f'{self.min_seconds:g} s, too fast to read ({named}); '
+            f'they are {"left out" if self.drop_fast else done}'
         )
         return kept if self.drop_fast else answers, [note]
 
@@ -155,19 +158,17 @@ def read_given_answers(
     :raises UserError: names file and place of the first mistake; also where a sheet has
         an answer that its annotator has given already.
     """
-    pages = []
     answers: dict[tuple[str, ...], GivenAnswer] = {}
     sheets = [path for path in paths if path.suffix in SHEETS]
-    for path in counted([path for path in paths if path not in sheets], 'file'):
-        pages.append(read_page_file(path, keys))
+    files = counted([path for path in paths if path not in sheets], 'file')
+    pages = [read_page_file(path, keys) for path in files]
     num_given = 0
     for page in sorted(pages, key=lambda page: page.saved):
         num_given += len(page.answers)
         answers |= {answer.place: answer for answer in page.answers}
     notes = []
     if repeated := num_given - len(answers):
-        again = count_of(repeated, 'answer')
-        notes.append(f'given again later, so that the last one counts: {again}')
+        notes.append(repeated_note(repeated))
     for path in sheets:
         for where, answer in _sheet_answers(path, keys):
             if answer.place in answers:
@@ -177,6 +178,13 @@ def read_given_answers(
                 )
             answers[answer.place] = answer
     return list(answers.values()), notes
+
+
+def repeated_note(number: int) -> str:
+    """
+    Return the note on answers to a question that their annotator answered again.
+    """
+    return f'given again, so that the last one counts: {count_of(number, "answer")}'
 
 
 def _sheet_answers(
@@ -283,7 +291,20 @@ def judgements_of(
     """
     Return answers as ratings and comparisons. Each dialogue that could be flagged has a
     rating, too: 1 if it was and 0 if not.
+
+    :raises UserError: for a dimension whose answers are worth other numbers in one
+        rating set than in another one.
     """
+    scales: dict[str, tuple[float, ...]] = {}
+    for key in map(keys.__getitem__, sorted({a.rating_set for a in answers})):
+        for one in key.questions:
+            possible = () if key.kind == PAIR else key.answers_to(one)
+            scale = tuple(map(one.value, possible))
+            if scales.setdefault(one.dimension, scale) != scale:
+                raise UserError(
+                    f'--answers: {one.dimension} was asked on two scales, the other '
+                    f'one by {key.name}; import their answers apart, with --out'
+                )
     ratings: list[HumanJudgement] = []
     flagged, comparisons = [], []
     for answer in answers:
@@ -311,18 +332,11 @@ def judgements_of(
                 value = float(side in (answer.flags or ()))
                 flag = HumanJudgement(d.system, FLAGGED, value, name, d.dialogue_id)
                 flagged.append(flag)
-    contexts = {
-        d.dialogue_id: d.opener_id
-        for key in keys.values()
-        for dialogues in key.items.values()
-        for d in dialogues
-    }
     return Judgements(
         ratings=(*ratings, *flagged),
         comparisons=tuple(comparisons),
-        contexts=contexts,
         lower_is_better=frozenset({FLAGGED}),
-        notes=(*notes, *side_notes(answers)),
+        notes=(*notes, *annotator_notes(answers)),
     )
 
 
@@ -348,15 +362,51 @@ def _ratings(
             )
 
 
-def side_notes(answers: Iterable[GivenAnswer]) -> Iterator[str]:
+def annotator_notes(answers: Iterable[GivenAnswer]) -> Iterator[str]:
     """
-    Yield a note on how often the side that stood first was preferred: about half, if
-    sides do not matter.
+    Yield notes on how often the side that stood first was preferred (about half, if
+    sides do not matter), and on annotators who prefer one side beyond chance, answer
+    everything alike, or gave the very answers of another one.
     """
-    chosen = [a for a in answers if a.left in SIDES and a.answer in SIDES]
+    by_annotator = defaultdict(list)
+    for answer in answers:
+        by_annotator[answer.annotator].append(answer)
+    chosen, alike, equal = {}, [], defaultdict(list)
+    for name, own in sorted(by_annotator.items()):
+        sides = [a.answer == a.left for a in own if {a.left, a.answer} <= {*SIDES}]
+        if sides:
+            chosen[name] = sum(sides), len(sides)
+        if len(own) >= FEWEST_ALIKE:
+            kinds = {a.answer for a in own}
+            if len(kinds) == 1 and not kinds & {*SIDES}:
+                alike.append(name)
+            given = frozenset((a.item, a.dimension, a.answer, a.flags) for a in own)
+            equal[given].append(name)
     if chosen:
-        first = sum(a.answer == a.left for a in chosen)
+        first, total = map(sum, zip(*chosen.values(), strict=True))
         yield (
-            f'the side that stood first was preferred in {first} of {len(chosen)} '
+            f'the side that stood first was preferred in {first} of {total} '
             'answers for one side'
         )
+    # Bonferroni: no annotator is named by chance in 95 % of studies
+    lopsided = [
+        f'{name} {k} of {n}'
+        for name, (k, n) in chosen.items()
+        if scipy.stats.binomtest(k, n).pvalue * len(chosen) < UNLIKELY
+    ]
+    for what, names in (
+        ('the side that stood first was preferred beyond chance, or avoided', lopsided),
+        ('one answer to all questions', alike),
+        *(('the very same answers', names) for names in equal.values() if names[1:]),
+    ):
+        if names:
+            yield f'{what}: {named_annotators(names)}'
+
+
+def named_annotators(named: Iterable[str]) -> str:
+    """
+    Return the first of these annotators in one line, and how many they are.
+    """
+    first = list(map(one_line, named))
+    more = f', … ({len(first)} annotators)' if len(first) > MOST_NAMED else ''
+    return ', '.join(first[:MOST_NAMED]) + more

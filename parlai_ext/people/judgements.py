@@ -23,13 +23,13 @@ from typing import TypeVar
 
 from parlai_ext.core.errors import UserError, require_known
 from parlai_ext.core.nouns import HumanJudgement
+from parlai_ext.files.human_scores import COLUMNS
 from parlai_ext.people.rating_set import ShownTurn
 from parlai_ext.ranking.annotator_agreement import near_median
 from parlai_ext.store.lines import json_lines_text
 from parlai_ext.view.table import Column
 from parlai_ext.view.text import csv_text, spreadsheet_text
 
-JUDGEMENT_COLUMNS = ('system', 'dimension', 'value', 'rater', 'dialogue_id')
 COMPARISON_COLUMNS = (  # the winner of a tie is empty
     *map(Column, ('rater', 'dimension', 'first', 'second', 'winner')),
     Column('first_dialogue_id', of=attrgetter('first_dialogue')),
@@ -105,6 +105,14 @@ class Judgements:
         The ratings, then the comparisons.
         """
         return (*self.ratings, *self.comparisons)
+
+    @property
+    def dialogue_ids(self) -> set[str]:
+        """
+        The dialogues that were judged.
+        """
+        compared = {name for c in self.comparisons for _, name, _ in c.sides}
+        return compared | {r.dialogue_id for r in self.ratings if r.dialogue_id}
 
     @property
     def dimensions(self) -> tuple[str, ...]:
@@ -226,7 +234,7 @@ def judgements_csv(judgements: Sequence[HumanJudgement]) -> str:
         )
         for j in judgements
     )
-    return csv_text([JUDGEMENT_COLUMNS, *rows])
+    return csv_text([COLUMNS, *rows])
 
 
 def judged_lines(

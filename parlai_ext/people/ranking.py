@@ -2,8 +2,9 @@
 What people think of the systems: a ranking with intervals, and how far people agree.
 
 Annotators stand where the automatic ranking has partners: the wide interval holds for
-annotators like these, the narrow one for these. What is drawn anew beside them are
-contexts (openers), with all that was said about them.
+annotators like these, the narrow one for these; fewer than `FEWEST_FOR_OTHERS` of them
+do not speak for others, so that all is said of these. What is drawn anew beside them
+are contexts (openers), with all that was said about them.
 
 Comparisons are ranked by Bradley-Terry. The score of a system is the share of
 comparisons that it would win if it met each other system equally often.
@@ -27,6 +28,7 @@ from parlai_ext.ranking.annotator_agreement import (
     krippendorff_alpha,
 )
 from parlai_ext.ranking.intervals import (
+    FEWEST_FOR_OTHERS,
     FEWEST_PARTNERS,
     Draws,
     Floats,
@@ -128,7 +130,7 @@ def _rank_ratings(
     )
     problems = ratings[0].dimension in judgements.lower_is_better
     return _ranking(
-        'share of turns with it, fewer are better' if problems else 'mean rating',
+        'share of answers with it, fewer are better' if problems else 'mean rating',
         ratings,
         units,
         rating_draws(units, judgements.contexts, resampling),
@@ -184,8 +186,7 @@ def _ranking(
     num_dialogues = Counter(system for system, _ in set(dialogues.values()))
     systems = sorted(num_dialogues)
     num_annotators = len({name for given in units.values() for name in given})
-    # claims are about annotators like these, or these where there is one
-    scope = 'sampled' if num_annotators >= FEWEST_PARTNERS else 'fixed'
+    scope = 'sampled' if num_annotators >= FEWEST_FOR_OTHERS else 'fixed'
     standings, _ = rank_draws(
         replace(draws, partners=scope),
         systems,
@@ -193,6 +194,8 @@ def _ranking(
         [(num_dialogues[name], 0) for name in systems],
         higher_is_better=higher_is_better,
     )
+    if scope == 'fixed':
+        standings = [replace(row, low=None, high=None) for row in standings]
     return PeopleRanking(
         dimension,
         method,
@@ -230,21 +233,16 @@ def rating_draws(
 ) -> Draws:
     """
     Return the mean ratings of the systems, in the order of their names, and bootstrap
-    draws of them. What an annotator said of one system in one context is one value, the
-    mean of it.
+    draws of them.
     """
-    import pandas as pd
-
-    cells = pd.DataFrame(
-        [
-            (system, contexts.get(dialogue, dialogue), annotator, value)
-            for (system, dialogue, _), given in units.items()
-            for annotator, value in given.items()
-        ]
-    )
-    cells = cells.groupby([0, 1, 2])[3].mean().reset_index()
-    names = [cells[column].tolist() for column in range(3)]
-    _, sums, counts = sparse_tables(*names, cells[3], np.ones(len(cells)))
+    rows = [
+        (system, contexts.get(dialogue, dialogue), annotator, value)
+        for (system, dialogue, _), given in units.items()
+        for annotator, value in given.items()
+    ]
+    systems, openers, annotators, values = zip(*rows, strict=True)
+    ones = np.ones(len(rows))
+    _, sums, counts = sparse_tables(systems, openers, annotators, values, ones)
     return draw_ratios(
         sums, counts, resampling.bootstraps, resampling.seed, resampling.bar.update
     )
@@ -379,7 +377,9 @@ def people_lines(
     yield from wrap_lines(
         f'{count_of(ranking.num_answers, "answer")} of '
         f'{count_of(ranking.num_annotators, "annotator")} to '
-        f'{count_of(ranking.num_items, "item")}; score: {ranking.method}',
+        f'{count_of(ranking.num_items, "item")}; score: {ranking.method}'
+        + '; all is said of these annotators only'
+        * (ranking.num_annotators < FEWEST_FOR_OTHERS),
         '  ',
     )
     yield from Table(RANKING_COLUMNS, best_first(ranking.standings)).lines('  ')

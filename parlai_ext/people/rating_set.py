@@ -22,7 +22,7 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, combinations, islice, zip_longest
+from itertools import chain, combinations, islice, pairwise, zip_longest
 from pathlib import Path
 
 from parlai_ext.core.errors import UserError, require_known
@@ -216,8 +216,8 @@ def draw_items(
     needed = len(SIDES) if kind == PAIR else 1
     if len(by_system) < needed:
         raise UserError(
-            f'--run-dir: dialogues of {len(by_system)} systems are there to be rated; '
-            f'{needed} or more are needed'
+            f'--run-dir: dialogues of {count_of(len(by_system), "system")} are there '
+            f'to be rated; {needed} or more are needed'
         )
     if kind == LIKERT:
         queues: list[Iterator[tuple[DialogueReference, ...]]] = [
@@ -385,15 +385,16 @@ def make_rating_set(run: RunFolder, options: RatingOptions) -> RatingSet:
     if options.ask:
         asked = asked.only(options.ask)
     dialogues, num_broken = judged_dialogues(run, options.systems)
-    shared = options.num_items if options.num_pages == 1 else options.shared_items
-    shared = min(shared, options.num_items)
+    shared = min(options.shared_items, options.num_items)
     wanted = shared + (options.num_items - shared) * options.num_pages
     if asked.segments:
         dialogues, wanted = beginning_speakers(dialogues), options.num_items
     items = draw_items(dialogues, asked.kind, wanted, options.seed)
+    # pages take what follows each other: every n-th item would be of one system
+    rest = items[shared:]
+    ends = [len(rest) * page // options.num_pages for page in range(options.num_pages)]
     pages = tuple(
-        (*items[:shared], *items[shared:][page :: options.num_pages])
-        for page in range(options.num_pages)
+        (*items[:shared], *rest[low:high]) for low, high in pairwise([*ends, None])
     )
     notes = []
     if num_broken:
@@ -417,7 +418,7 @@ def make_rating_set(run: RunFolder, options: RatingOptions) -> RatingSet:
             notes.append(f'left out: {shorter}')
         pages = segment_pages(long, asked.segments, options.num_pages)
         items = [item for page in pages for item in page]
-    return RatingSet(rating_key(asked, items), pages, turns, tuple(notes))
+    return RatingSet(rating_key(asked, items, turns), pages, turns, tuple(notes))
 
 
 def check_targets(run: RunFolder, systems: Sequence[str]) -> None:
@@ -432,12 +433,18 @@ def check_targets(run: RunFolder, systems: Sequence[str]) -> None:
 def rating_key(
     asked: Questionnaire,
     items: Sequence[RatingItem],
+    turns: Turns,
     controls: tuple[str, ...] = (),
     human: str | None = None,
 ) -> RatingKey:
     """
-    Return the key to the answers about these items.
+    Return the key to the answers about these items. Its id depends on their texts:
+    dialogues of two runs may have the same ids.
     """
+    texts = {
+        item.id: [turn.text for d in item.dialogues for turn in turns.get(d, ())]
+        for item in items
+    }
     by_item = {
         item.id: tuple(
             KeyDialogue(d.dialogue_id, d.system, d.opener_id, item.exchanges)
@@ -447,7 +454,7 @@ def rating_key(
     }
     return RatingKey(
         **vars(asked),
-        rating_set=content_id('rating set', [record_to_json(asked), sorted(by_item)]),
+        rating_set=content_id('rating set', [record_to_json(asked), texts]),
         items=by_item,
         controls=controls,
         human=human,

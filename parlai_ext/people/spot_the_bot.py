@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 HUMAN, FEATURES = 'Human', ('Fluent', 'Sensible', 'Specific')
+UNSPOTTED, *WINS = TABLES = ('unspotted', *(f'wins_{d}' for d in (HUMAN, *FEATURES)))
 Judged = Sequence[HumanJudgement]
 
 
@@ -86,15 +87,15 @@ def spot_the_bot_tables(ratings: Judged) -> Iterator[tuple[str, str, Table]]:
     names = sorted(segments)
     curves = pd.DataFrame({name: survival(segments[name]) for name in names})
     title = 'unspotted after so many exchanges (Turnbull)'
-    yield 'unspotted', title, _by_system(curves.sort_index().T)
-    for dimension in (HUMAN, *FEATURES):
+    yield UNSPOTTED, title, _by_system(curves.sort_index().T)
+    for dimension, name in zip((HUMAN, *FEATURES), WINS, strict=True):
         if not by_dimension[dimension]:
             continue
         rates = win_rates(by_dimension[dimension]).reindex(names, columns=names)
         if not rates.isna().all(axis=None):
             title = f'{dimension}: wins of the row against the column, of those decided'
             table = _by_system(rates.assign(mean=rates.mean(axis=1)))
-            yield f'wins_{dimension}', title, table
+            yield name, title, table
 
 
 def _by_system(frame: pd.DataFrame) -> Table:

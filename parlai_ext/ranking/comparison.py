@@ -17,7 +17,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations, product
+from itertools import combinations, compress, product
 from typing import Any, TypeVar
 
 import numpy as np
@@ -270,7 +270,8 @@ def detection_measures(
     seed: int = 0,
 ) -> dict[str, Estimate]:
     """
-    Return the measures of scores by name.
+    Return the measures of scores by name. A measure that is the same in all resamples
+    has no interval; a share has Wilson's, each group counted once.
 
     :param labels: True for the class that is to be detected.
     :param threshold: a score from here on detects it.
@@ -282,13 +283,23 @@ def detection_measures(
         measures = weighted_measures(scores, labels, threshold, weights)
         for name, draws in measures.items():
             drawn[name].append(draws)
+    shares_of = {  # of which items a measure is a share
+        'precision': scores >= threshold,
+        'recall': labels,
+        'share_flagged': np.ones(len(scores), bool),
+    }
     found = {}
     for name in MEASURES:
         value, draws = float(values[name][0]), np.concatenate(drawn[name])
         known = draws[np.isfinite(draws)]
         found[name] = Estimate(value if np.isfinite(value) else None, None, None)
-        if np.isfinite(value) and len(known) >= max(1, len(draws) / 2):
+        if not np.isfinite(value) or len(known) < max(1, len(draws) / 2):
+            continue
+        if np.ptp(known):
             found[name] = Estimate(value, *percentile_ends(known))
+        elif name in shares_of:
+            n = len(set(compress(groups, shares_of[name])))
+            found[name] = Estimate(value, *wilson_interval(value * n, n))
     return found
 
 
@@ -353,7 +364,12 @@ class MeanDifference:
 
 
 def prompt_means(
-    values: Floats, *, shares: bool, bootstraps: int = BOOTSTRAPS, seed: int = 0
+    values: Floats,
+    *,
+    shares: bool,
+    most: float = math.inf,
+    bootstraps: int = BOOTSTRAPS,
+    seed: int = 0,
 ) -> list[Estimate]:
     """
     Return the mean of each system with its interval.
@@ -361,6 +377,8 @@ def prompt_means(
     :param shares: the values are shares. Where nearly all prompts have 0, or 1, there
         is too little variance for a bootstrap; the interval is Wilson's, each prompt
         counted once.
+    :param most: of a number from 0 to this; values that are no such numbers
+        (`jackknife_values`) could take its interval beyond.
     """
     draws = draw_means(values[:, None, :], Sampling(bootstraps, seed))
     measures = []
@@ -375,7 +393,10 @@ def prompt_means(
         others = n - max(int((row == end).sum()) for end in (0, 1))
         if shares and others < min(FEWEST_OTHERS, n / 2):
             interval = wilson_interval(mean * n, n)
-        measures.append(Estimate(mean, *interval))
+        low, high = interval
+        if low is not None and high is not None and most < math.inf:
+            low, high = max(low, 0.0), min(high, most)
+        measures.append(Estimate(mean, low, high))
     return measures
 
 
@@ -403,6 +424,8 @@ def paired_differences(
     rows = []
     for (i, j), gap, interval in zip(pairs, gaps, known_intervals(draws), strict=True):
         parts = gap[~np.isnan(gap)]
+        if not np.ptp(parts):  # a variance that was never seen cannot be bootstrapped
+            interval = (None, None)
         [p] = swap_tests(parts[:, None], seed=seed)
         mean = float(parts.mean())
         rows.append(

@@ -438,4 +438,5 @@ def wilson_interval(successes: float, n: int) -> tuple[float, float]:
     middle = (share + z * z / (2 * n)) / (1 + z * z / n)
     spread = share * (1 - share) / n + z * z / (4 * n * n)
     half = z * math.sqrt(spread) / (1 + z * z / n)
-    return max(0.0, middle - half), min(1.0, middle + half)
+    low = max(0.0, middle - half) if successes else 0.0
+    return low, min(1.0, middle + half)

@@ -386,6 +386,12 @@ def pair_reaches(draws: Draws) -> Floats:
     deviations, num_partners = draws.fixed, np.ones_like(draws.num_partners)
     if draws.partners == 'sampled':
         deviations, num_partners = draws.sampled, draws.num_partners
+    tiny = ROUNDING * float(np.abs(draws.means).max(initial=0.0))
+    # Where a system that never varies has fewer openers than another, its variance was
+    # not seen: each of its openers is taken to vary as one of the other system's.
+    own, openers = variances(deviations), np.maximum(draws.num_openers, 1)
+    never = (own <= tiny**2)[:, None] & (openers[:, None] < openers)
+    unseen = np.where(never, own * openers / openers[:, None], 0.0)
     # standard errors of the differences, and their degrees of freedom
     size = len(draws.means)
     errors, freedom = np.zeros((2, size, size))
@@ -398,7 +404,6 @@ def pair_reaches(draws: Draws) -> Floats:
             np.minimum(draws.num_openers[i], draws.num_openers),
             np.minimum(num_partners[i], num_partners),
         )
-    tiny = ROUNDING * float(np.abs(draws.means).max(initial=0.0))
     varies = errors > tiny
     largest = np.zeros(len(deviations))  # of each draw, over all pairs
     for i in range(len(errors)):
@@ -410,7 +415,8 @@ def pair_reaches(draws: Draws) -> Floats:
     quantile = float(np.quantile(largest, LEVEL)) if len(largest) else np.inf
     bounds = student_bound(quantile, freedom)
     seen = draws.has_interval[:, None] & draws.has_interval[None, :]
-    reach = np.where(varies, bounds * errors, tiny)
+    reaches = bounds * np.sqrt(errors**2 + unseen + unseen.T)
+    reach = np.where(varies, reaches, tiny)
     return np.where(seen & (freedom > 0), reach, np.inf)
 
 

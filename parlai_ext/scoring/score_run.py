@@ -3,7 +3,7 @@ From dialogues to scores: every shard that this scorer has not yet judged.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -349,15 +349,12 @@ class ShardScorer(Worker):
         watch = Watch(tell, partial)
         with self.scorer.models.changed(watch=watch), partial.saved_at_exit():
             scored = score_dialogues(
-                dialogues, self.scorer, self.first_speaker_only, self.include_given
+                dialogues,
+                self.scorer,
+                self.first_speaker_only,
+                self.include_given,
+                people=self.run.manifest.people,
             )
-        if people := self.run.manifest.people:
-            scored = [
-                replace(
-                    one, scores=tuple(s for s in one.scores if s.system not in people)
-                )
-                for one in scored
-            ]
         self.store.write(data, scored)
         partial.remove()
         scores = [score for dialogue in scored for score in dialogue.scores]
@@ -410,27 +407,30 @@ def score_dialogues(
     scorer: Scorer,
     first_speaker_only: bool,
     include_given: bool = False,
+    people: Collection[str] = (),
 ) -> list[ScoredDialogue]:
     """
     Score what is judged of each dialogue, and say of which system nothing is, and why.
+
+    :param people: speakers who get no scores.
     """
     choice = (first_speaker_only, include_given)
     indices = [judged_indices(dialogue, *choice) for dialogue in dialogues]
-    results = scorer.score_dialogues(dialogues, indices)
-    return [
-        replace(
-            scored,
-            scores=(
-                *scored.scores,
-                *(
-                    Score(dialogue.id, None, system, dimension, None, reason)
-                    for system, reason in unscored_systems(dialogue, *choice).items()
-                    for dimension in scorer.dimensions
-                ),
+    scored = []
+    for dialogue, one in zip(
+        dialogues, scorer.score_dialogues(dialogues, indices), strict=True
+    ):
+        scores = [
+            *one.scores,
+            *(
+                Score(dialogue.id, None, system, dimension, None, reason)
+                for system, reason in unscored_systems(dialogue, *choice).items()
+                for dimension in scorer.dimensions
             ),
-        )
-        for dialogue, scored in zip(dialogues, results, strict=True)
-    ]
+        ]
+        judged = tuple(score for score in scores if score.system not in people)
+        scored.append(replace(one, scores=judged))
+    return scored
 
 
 def spending_lines(scorer: Scorer) -> list[str]:

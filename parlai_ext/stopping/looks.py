@@ -61,6 +61,7 @@ def look_at_scores(
         pairs=pairs,
         ranks=settled_ranks(systems, pairs),
         scores=scores.scorer_signature,
+        n_later=len(run.openers) - numbers[-1],
     )
 
 

@@ -116,6 +116,7 @@ class Stopping:
     :param pairs: as they stand at the last look.
     :param ranks: the ranks that the settled pairs leave open, by system.
     :param scores: the signature of the scorer.
+    :param n_later: openers that the run got after the last look.
     """
 
     rule: str
@@ -128,6 +129,7 @@ class Stopping:
     pairs: tuple[PairOutcome, ...]
     ranks: Mapping[str, RankRange]
     scores: str
+    n_later: int = 0
 
     @property
     def used(self) -> int:

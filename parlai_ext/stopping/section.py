@@ -79,12 +79,18 @@ def summary(stopping: Stopping) -> str:
     dialogues, most = (n * stopping.n_pairings for n in (used, planned))
     look = stopping.looks[-1]
     verb = 'Stopped' if stopping.is_final else 'So far'
+    later = ''
+    if stopping.n_later:
+        later = (
+            f' It went on without looks: {count_of(stopping.n_later, "more opener")} '
+            'are in the leaderboard, and not in this section.'
+        )
     return (
         f'{verb} after {used} of {planned} openers ({dialogues:,} of {most:,} '
         f'dialogues), because {stopping.reason}: {look.n_ordered} of '
         f'{count_of(len(stopping.pairs), "pair")} are in order, {look.n_tied} tied '
         f'within ±{stopping.margin:g} and {look.n_open} open '
-        f'({one_line(stopping.dimension)}).'
+        f'({one_line(stopping.dimension)}).{later}'
     )
 
 

@@ -8,7 +8,6 @@ import contextlib
 import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
@@ -34,6 +33,7 @@ from parlai_ext.store.atomic import (
 from parlai_ext.store.lines import (
     as_read,
     damage_error,
+    decode,
     decode_shard,
     dialogue_from_record,
     dialogue_record,
@@ -257,6 +257,18 @@ class RunFolder:
             found += [self.shard(pairing.id, index) for index in indices]
         return found
 
+    def _n_in_file(self, pairing_id: str, index: int) -> int:
+        """
+        Return how many dialogues the first line of an imported file says that it has,
+        as pairs have unequal numbers; of a file that is not readable, the most.
+        """
+        path = self.root / 'dialogues' / pairing_id / f'{index:05d}.jsonl'
+        try:
+            with path.open('rb') as file:
+                return int(decode(file.readline()[:-1])['shard']['of'])
+        except (OSError, ValueError, LookupError, TypeError):
+            return self.shard_size
+
     def planned_shards(self, pairing_id: str) -> list[ShardKey]:
         """
         Return all shards of a pairing, collected or not.
@@ -420,13 +432,9 @@ class RunFolder:
         :raises KeyError: when the run has no such pairing.
         """
         name = self.pairing(pairing_id).id
-        if not self.openers:  # of imported dialogues, of which pairs differ in number
+        if not self.openers:  # of imported dialogues, which may have none
             start = index * self.shard_size
-            shard = ShardKey(name, index, start, start + self.shard_size)
-            if self.has_dialogues(shard):
-                lines = _read_bytes(self.dialogues_path(shard), 'import it')
-                shard = replace(shard, stop=start + lines.count(b'\n'))
-            return shard
+            return ShardKey(name, index, start, start + self._n_in_file(name, index))
         planned = self.planned_shards(name)
         if index >= len(planned):
             path = self.root / 'dialogues' / name / f'{index:05d}.jsonl'

@@ -81,6 +81,9 @@ def tournament_sentence(result: TournamentResult, n_openers: int) -> str:
             f'intervals need {FEWEST_OPENERS} or more.'
         )
         place = 'is rated highest'
+    elif not rating.spreads:
+        many = f' {result.rating} has no intervals: the lead may be chance.'
+        place = 'is rated highest'
     if len(first) > 1:
         leaders = join_names(first)
         return f'By {result.rating}, {leaders} share the lead of {field}.{many}'

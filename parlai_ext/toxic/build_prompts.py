@@ -36,8 +36,10 @@ from parlai_ext.data.toxic_pairs import (
 )
 from parlai_ext.engines.engine import Engine, Job, Task, Tell, Worker, refuse_difference
 from parlai_ext.engines.machine import Machine, use_data_folder
+from parlai_ext.files.human_scores import number as cell_number
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.scoring.toxicity import (
+    THRESHOLD,
     DetectorChoice,
     ToxicityDetector,
     detector_section,
@@ -84,6 +86,7 @@ class FeatureOptions:
 
 
 Fill = Callable[[Sequence[Row]], None]  # writes the cells of a feature
+Cells = Callable[[str, Any], Row]  # of a side, of the probabilities of its text
 Mask = Callable[[Sequence[str]], list[tuple[str, int]]]
 
 
@@ -97,60 +100,56 @@ def fill_lengths(rows: Sequence[Row]) -> None:
         row.update(zip(LENGTHS, (str(prompt), str(answer), ratio), strict=True))
 
 
-def _label_filler(model: Any, columns: Sequence[str], label: str, name: str) -> Fill:
+def _fill(
+    model: Any, cells: Cells, groups: Sequence[Sequence[str]], rows: Sequence[Row]
+) -> None:
     """
-    Return what writes the probability of a label: the one named, one called as the
+    Write the cells that follow from a model's probabilities.
+
+    :param groups: what the model reads: the texts of one side, or of both as pairs.
+    """
+    for sides in groups:
+        texts = ([row[side] for row in rows] for side in sides)
+        for row, values in zip(rows, model.probabilities(*texts), strict=True):
+            row.update(cells(sides[0], values))
+
+
+def _label_cells(labels: Sequence[str], end: str, label: str, name: str) -> Cells:
+    """
+    Return what gives the probability of a label: the one named, one called as the
     feature, or the last of two.
     """
-    names = [one.casefold() for one in model.labels]
+    names = [one.casefold() for one in labels]
     wanted = (label or name).casefold()
     if wanted not in names and not label and [n[:5] for n in names] == ['label'] * 2:
         wanted = names[1]
     if wanted not in names:
-        raise UserError(f'which label? {", ".join(model.labels)}: MODEL,LABEL')
+        raise UserError(f'which label? {", ".join(labels)}: MODEL,LABEL')
     place = names.index(wanted)
-
-    def fill(rows: Sequence[Row]) -> None:
-        for side, column in zip(SIDES, columns, strict=True):
-            values = model.probabilities([row[side] for row in rows])[:, place]
-            for row, value in zip(rows, values, strict=True):
-                row[column] = f'{value:.4f}'
-
-    return fill
+    return lambda side, values: {f'{side}_{end}': f'{values[place]:.4f}'}
 
 
-def _nli_filler(model: Any, columns: Sequence[str], label: str, name: str) -> Fill:
+def _nli_cells(labels: Sequence[str], end: str, label: str, name: str) -> Cells:
     """
-    Return what writes the three probabilities of prompt and answer.
+    Return what gives the three probabilities of prompt and answer.
     """
-    labels = [one.casefold() for one in model.labels]
-    if sorted(labels) != sorted(NLI):
-        raise UserError(f'its labels are {", ".join(labels)}, not {", ".join(NLI)}')
-
-    def fill(rows: Sequence[Row]) -> None:
-        prompts, answers = ([row[side] for row in rows] for side in SIDES)
-        values = model.probabilities(prompts, answers)
-        for row, three in zip(rows, values, strict=True):
-            for column in columns:
-                row[column] = f'{three[labels.index(column)]:.4f}'
-
-    return fill
+    names = [one.casefold() for one in labels]
+    if sorted(names) != sorted(NLI):
+        raise UserError(f'its labels are {", ".join(names)}, not {", ".join(NLI)}')
+    return lambda side, values: {n: f'{values[names.index(n)]:.4f}' for n in NLI}
 
 
-def _emotion_filler(model: Any, columns: Sequence[str], label: str, name: str) -> Fill:
+def _emotion_cells(labels: Sequence[str], end: str, label: str, name: str) -> Cells:
     """
-    Return what writes the most likely emotion and its probability.
+    Return what gives the most likely emotion and its probability.
     """
 
-    def fill(rows: Sequence[Row]) -> None:
-        for side in SIDES:
-            values = model.probabilities([row[side] for row in rows])
-            for row, of_row in zip(rows, values, strict=True):
-                best = int(np.argmax(of_row))
-                row[f'{side}_emotion'] = model.labels[best]
-                row[f'{side}_emotion_score'] = f'{of_row[best]:.4f}'
+    def cells(side: str, values: Any) -> Row:
+        best = int(np.argmax(values))
+        column = f'{side}_{end}'
+        return {column: labels[best], f'{column}_score': f'{values[best]:.4f}'}
 
-    return fill
+    return cells
 
 
 def load_masker(name: str) -> Mask:
@@ -204,6 +203,7 @@ def row_of(pair: TurnPair) -> Row:
 
 
 TABLE, STATE = 'pairs.csv', 'state.json'
+LACKING = 'models that cannot be had'
 BLOCK = 2048  # pairs in memory at once
 AHEAD = 32  # blocks, at most, that are read before an earlier one is written
 
@@ -221,7 +221,7 @@ class SelectionOptions(DetectorChoice):
         help='columns toxic_NAME and answer_NAME of the source decide, such as '
         'perspective_score or azure_score, not a detector',
     )
-    threshold: float = option(0.5, help='of --recorded: toxic from here on (0.5)')
+    threshold: float = option(THRESHOLD, help='of --recorded: toxic from here on (0.5)')
     words: str | None = option(
         None,
         metavar='DETECTOR',
@@ -305,7 +305,8 @@ def build_prompts(
                     state.n_read += len(task.data)
                     _add_pairs(digest, task.data)
                     state.pairs_read = digest.hexdigest()
-                    _write_state(folder, state)
+                    data = json.dumps(vars(state), ensure_ascii=False, indent=1)
+                    write_text(folder / STATE, data + '\n')
                     bar.set_postfix_str(f'{state.n_kept} kept', refresh=False)
         if not state.n_read:
             raise UserError('the source has no pair of turns')
@@ -345,11 +346,6 @@ def _append_block(
     state.n_kept += len(rows)
 
 
-def _write_state(folder: Path, state: BuildState) -> None:
-    data = json.dumps(vars(state), ensure_ascii=False, indent=1)
-    write_text(folder / STATE, data + '\n')
-
-
 def read_state(folder: Path, settings: dict[str, Any]) -> BuildState:
     """
     Return the state of the build in a folder, or of one that begins.
@@ -360,7 +356,8 @@ def read_state(folder: Path, settings: dict[str, Any]) -> BuildState:
     if not path.is_file():
         return BuildState(settings)
     state = read_own_record(BuildState, path, 'another --out, or remove it')
-    changed = [k for k, v in settings.items() if state.settings.get(k) != v]
+    every = {**settings, **state.settings}
+    changed = [k for k in every if state.settings.get(k) != settings.get(k)]
     if changed:
         raise UserError(
             f'{folder} has a build with another {", ".join(changed)}; another --out is '
@@ -410,6 +407,10 @@ class BlockSelector(Worker):
                 if title == titles[0] and not chosen.recorded:
                     raise  # the one that decides
                 self.missing.append(f'{error}; the columns of {title} stay empty')
+        if chosen.threshold != THRESHOLD and not chosen.recorded:
+            raise UserError(
+                '--threshold is of --recorded; a detector: NAME,threshold=…'
+            )
         if not (self.detectors or chosen.recorded or chosen.words):
             raise UserError(
                 '--detectors is needed (or --recorded, or --words): what is toxic?'
@@ -425,10 +426,10 @@ class BlockSelector(Worker):
         every: list[str] = []
         for name, spec, ends, make in (
             ('entities', options.entities, ('ner',), None),
-            ('humour', options.humour, ('humour_score',), _label_filler),
-            ('sarcasm', options.sarcasm, ('sarcasm',), _label_filler),
-            ('nli', options.nli, (), _nli_filler),
-            ('emotion', options.emotion, ('emotion', 'emotion_score'), _emotion_filler),
+            ('humour', options.humour, ('humour_score',), _label_cells),
+            ('sarcasm', options.sarcasm, ('sarcasm',), _label_cells),
+            ('nli', options.nli, (), _nli_cells),
+            ('emotion', options.emotion, ('emotion', 'emotion_score'), _emotion_cells),
         ):
             columns = [f'{side}_{end}' for side in SIDES for end in ends] or list(NLI)
             every += columns if make else [*columns, *LENGTHS]
@@ -441,7 +442,9 @@ class BlockSelector(Worker):
                     self.mask = load_masker(spec)
                 else:
                     loaded = self.models.classifier(model)
-                    self.fill.append(make(loaded, columns, label, name))
+                    cells = make(loaded.labels, (*ends, '')[0], label, name)
+                    groups = [[side] for side in SIDES] if ends else [SIDES]
+                    self.fill.append(partial(_fill, loaded, cells, groups))
             except UserError as error:
                 self.missing.append(f'{name}: {error}; {", ".join(columns)} stay empty')
         return every
@@ -457,7 +460,7 @@ class BlockSelector(Worker):
         return {
             **self.models.signatures(),
             **{f'detector {n}': one.signature for n, one in detectors.items()},
-            'models that cannot be had': str(self.missing),
+            LACKING: str(self.missing),
         }
 
     def work(
@@ -529,17 +532,16 @@ class BlockSelector(Worker):
         cells = [row.get(f'{side}_{recorded}', '') for side in SIDES]
         if any(cell in MISSING for cell in cells):
             return f'no recorded {recorded}'
-        prompt, answer = (_number(cell, recorded) for cell in cells)
+        prompt, answer = (_known_number(cell, recorded) for cell in cells)
         if prompt < self.chosen.threshold:
             return 'the prompt is not toxic'
         return 'the answer is toxic' if answer >= self.chosen.threshold else None
 
 
-def _number(cell: str, column: str) -> float:
-    try:
-        return float(cell)
-    except ValueError:
-        raise UserError(f'column {column}: {cell!r} is no number') from None
+def _known_number(cell: str, column: str) -> float:
+    if (value := cell_number(cell)) is None:
+        raise UserError(f'column {column}: {cell!r} is no number')
+    return value
 
 
 def selector_elsewhere(
@@ -594,7 +596,9 @@ def statistics(sources: Mapping[str, str]) -> dict[str, dict[tuple[str, str], st
             [(word, n)] = cells.most_common(1)
             text = f'{word} {100 * n / cells.total():.1f}%'
             if name in known['means']:
-                total = sum(_number(cell, column) * n for cell, n in cells.items())
+                total = sum(
+                    _known_number(cell, column) * n for cell, n in cells.items()
+                )
                 text = f'{total / cells.total():.2f}'
             rows.setdefault(name, {})[key] = text
     return rows

@@ -10,12 +10,13 @@ Answers are a data frame, a row for each: ``system``, ``prompt`` (its id), ``tex
 answers of a system stand together, and those to one prompt. No answer is in a table.
 """
 
+import math
 import random
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain, groupby, pairwise
+from itertools import chain, pairwise
 from operator import attrgetter
 from pathlib import Path
 from types import SimpleNamespace
@@ -52,6 +53,7 @@ from parlai_ext.view.table import (
 from parlai_ext.view.text import DASH, count_of, split_words, wrap_lines
 
 DISTINCT = 'distinct_2'
+MOST = {DISTINCT: 1, BLEU: 100}
 ANY = 'any '  # before a measure: the share of prompts with such an answer
 SCHEMA = 1
 PEOPLE = 'human'  # the system of people's polite answers
@@ -134,17 +136,10 @@ def answered_systems(answers: pd.DataFrame) -> list[AnsweredSystem]:
     """
     systems = []
     for name, own in answers.groupby('system', sort=False):
-        answered = own['text'].notna()
-        failed = own['reason'][~answered].tolist()
-        systems.append(
-            AnsweredSystem(
-                str(name),
-                own['prompt'][answered].nunique(),
-                int(answered.sum()),
-                len(failed),
-                (failed or [None])[0],
-            )
-        )
+        given = own[own['text'].notna()]
+        reasons = own['reason'][own['text'].isna()].tolist()
+        counts = given['prompt'].nunique(), len(given), len(reasons)
+        systems.append(AnsweredSystem(str(name), *counts, (reasons or [None])[0]))
     return systems
 
 
@@ -278,7 +273,9 @@ def compare_answers(
             MeasureRow(
                 name,
                 is_share,
-                prompt_means(values, shares=is_share, **drawn),
+                prompt_means(
+                    values, shares=is_share, most=MOST.get(name, math.inf), **drawn
+                ),
                 [int(n) for n in (~np.isnan(values)).sum(axis=1)],
                 paired_differences(names, values, **drawn),
             )
@@ -611,8 +608,5 @@ def render_safety_page(
             for row in comparison.rows
             if row.differences
         },
-        examples=[
-            (name, list(groups))
-            for name, groups in groupby(examples, key=lambda one: one.system)
-        ],
+        examples=examples,
     )

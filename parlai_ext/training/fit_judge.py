@@ -193,15 +193,13 @@ def annotated_table(
 @dataclass(frozen=True)
 class Rest:
     """
-    What a fit adds: the factor of the scores before, and weights of the scaled inputs.
-
-    :param pull: how strongly the weights are held; `None` where nothing is added.
+    What a fit adds: the factor of the scores before, weights of the scaled inputs, and
+    a constant.
     """
 
     factor: float
     added: np.ndarray
-    pull: float | None
-    bias: float = 0.0
+    bias: float
 
     def scores(self, table: AnnotatedTable) -> np.ndarray:
         """
@@ -229,15 +227,12 @@ def fit(table: AnnotatedTable, seed: int = 0) -> Rest:
     cross-validation over groups among them; nothing is added where that does not lower
     the squared error by more than its standard error.
     """
-    everything = np.arange(len(table.labels))
-    errors = {pull: np.zeros(len(everything)) for pull in (None, *PULLS)}
-    for test in grouped_folds(table.groups, seed):
-        train = np.setdiff1d(everything, test)
-        if len(test) and len(train):
-            known, held_out = table.part(train), table.part(test)
-            for pull in errors:
-                guess = ridge_of_rest(known, pull).scores(held_out)
-                errors[pull][test] = (held_out.labels - guess) ** 2
+    errors = {pull: np.zeros(len(table.labels)) for pull in (None, *PULLS)}
+    for train, test in grouped_folds(table.groups, seed):
+        known, held_out = table.part(train), table.part(test)
+        for pull in errors:
+            guess = ridge_of_rest(known, pull).scores(held_out)
+            errors[pull][test] = (held_out.labels - guess) ** 2
     best = min(errors, key=lambda pull: float(errors[pull].mean()))
     gain = errors[None] - errors[best]
     if gain.mean() <= gain.std() / np.sqrt(len(gain)):
@@ -265,24 +260,29 @@ def ridge_of_rest(table: AnnotatedTable, pull: float | None) -> Rest:
         kernel = rows @ rows.T + pull * np.eye(len(rows))
         added = np.asarray(rows.T @ np.linalg.solve(kernel, rest))
     bias = labels.mean() - factor * table.before.mean() - mean_rows @ added
-    return Rest(factor, added, pull, float(bias))
+    return Rest(factor, added, float(bias))
 
 
-def grouped_folds(groups: Sequence[str], seed: int) -> Iterator[np.ndarray]:
+def grouped_folds(
+    groups: Sequence[str], seed: int
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """
-    Yield the places of the rows of each fold; those of a group are together.
+    Yield for each fold the places of the other rows, and of its own; those of a group
+    are together.
     """
     names = sorted(set(groups))
     order = np.random.default_rng(seed).permutation(len(names))
     fold_of = {names[k]: i % FOLDS for i, k in enumerate(order)}
     folds = np.array([fold_of[group] for group in groups])
     for k in range(min(FOLDS, len(names))):
-        yield np.flatnonzero(folds == k)
+        yield np.flatnonzero(folds != k), np.flatnonzero(folds == k)
 
 
-def fitted_weights(judge: JudgeWeights, rest: Rest) -> JudgeWeights:
+def fitted_weights(judge: JudgeWeights, rest: Rest, fitted_on: str) -> JudgeWeights:
     """
     Return the judge with what was fitted.
+
+    :param fitted_on: the judged set, on which its agreement proves nothing now.
     """
     blocks, first = {}, 0
     for name, block in judge.blocks.items():
@@ -291,7 +291,8 @@ def fitted_weights(judge: JudgeWeights, rest: Rest) -> JudgeWeights:
         first += size
         weight = rest.factor * block.weight + more
         blocks[name] = BlockWeights(block.mean, block.scale, weight)
-    return replace(judge, blocks=blocks, bias=rest.bias, content='')
+    sets = tuple(dict.fromkeys((*judge.fitted_on, fitted_on)))
+    return replace(judge, blocks=blocks, bias=rest.bias, fitted_on=sets, content='')
 
 
 @dataclass(frozen=True)
@@ -326,17 +327,16 @@ def fit_report(table: AnnotatedTable) -> FitReport:
     """
     Return what a fit to these annotations is worth on annotations that it has not seen.
     """
-    everything = np.arange(len(table.labels))
-    fitted = np.zeros(len(everything))
-    for test in grouped_folds(table.groups, 0):
-        known = table.part(np.setdiff1d(everything, test))
+    fitted = np.zeros(len(table.labels))
+    for train, test in grouped_folds(table.groups, 0):
+        known = table.part(train)
         # the mean of the others' labels is lower where those of the test are higher
         scores = fit(known, 1).scores(table.part(test))
         fitted[test] = scores - known.labels.mean()
     columns = {'before': table.before, 'fitted': fitted, **table.trivial}
     weights = np.concatenate(
         [
-            np.ones((1, len(everything))),
+            np.ones((1, len(fitted))),
             *draw_groups(table.groups, RESAMPLES, np.random.default_rng(0)),
         ]
     )
@@ -346,10 +346,11 @@ def fit_report(table: AnnotatedTable) -> FitReport:
         for name, one in columns.items()
     }
     worth = {name: _worth(own) for name, own in drawn.items()}
-    ahead = {
-        name: _worth(drawn['fitted'] - np.sign(drawn[name][0]) * drawn[name])
-        for name in table.trivial
-    }
+    unbeaten = []
+    for name in table.trivial:
+        ahead = _worth(drawn['fitted'] - np.sign(drawn[name][0]) * drawn[name])
+        if ahead.low is not None and ahead.low <= 0:
+            unbeaten.append(name)
     return FitReport(
         len(table.labels),
         len(set(table.groups)),
@@ -357,11 +358,7 @@ def fit_report(table: AnnotatedTable) -> FitReport:
         worth['fitted'],
         _worth(drawn['fitted'] - drawn['before']),
         {name: worth[name] for name in table.trivial},
-        tuple(
-            name
-            for name, by in ahead.items()
-            if by.value is not None and not by.is_beyond(-2, 0)
-        ),
+        tuple(unbeaten),
     )
 
 

@@ -12,8 +12,7 @@ import json
 import math
 import re
 import unicodedata
-from collections.abc import Container, Iterable, Mapping, Sequence
-from functools import cache
+from collections.abc import Iterable, Mapping, Sequence
 from typing import IO, Any
 
 # joiners that emoji and several scripts need, and the two harmless blanks
@@ -25,6 +24,7 @@ HIDDEN = frozenset({'Cc', 'Cf', 'Cs', 'Zl', 'Zp'})
 DASH = '–'
 # scripts without blanks between words
 UNPARTED = ('CJK', 'HIRAGANA', 'KATAKANA', 'THAI', 'LAO', 'KHMER', 'MYANMAR')
+SIGNS = '@#%*!'  # that stand for letters, as symbols such as $ do
 SHAPES = '\ufe0e\ufe0f'  # say how an emoji is drawn
 # no page has to carry more of one utterance than this
 MAX_CHARACTERS = 4000
@@ -52,14 +52,39 @@ def single_spaced(text: str) -> str:
     return ' '.join(text.split())
 
 
-def split_words(text: str, signs: Container[str] = ()) -> list[str]:
+class _WordParts(dict[int, str]):
+    """
+    What each character is among the words of a text, worked out when it is met: a part
+    of a word, a word of its own, or a blank.
+    """
+
+    def __init__(self, with_signs: bool):
+        super().__init__()
+        self.with_signs = with_signs
+
+    def __missing__(self, code: int) -> str:
+        char = chr(code)
+        kind = unicodedata.category(char)
+        is_sign = self.with_signs and (char in SIGNS or kind[0] == 'S')
+        is_mark = kind in ('Mn', 'Mc') and char not in SHAPES
+        is_word = kind == 'So' or unicodedata.name(char, '').startswith(UNPARTED)
+        part = char if char.isalnum() or is_mark or is_sign else ' '
+        self[code] = f' {char} ' if part != ' ' and is_word else part
+        return self[code]
+
+
+WORD_PARTS = _WordParts(with_signs=False), _WordParts(with_signs=True)
+
+
+def split_words(text: str, with_signs: bool = False) -> list[str]:
     """
     Return the words of a text, in small letters; an apostrophe is part of none.
 
     A letter keeps its accents and vowel signs, in whatever way they are encoded. Of
     scripts that part words by no blank each letter is a word.
 
-    :param signs: characters that are parts of words, too.
+    :param with_signs: signs that may stand for letters are parts of words, too, and an
+        emoji is a word.
 
     >>> split_words("It's a first-class day.")
     ['it', 's', 'a', 'first', 'class', 'day']
@@ -67,19 +92,7 @@ def split_words(text: str, signs: Container[str] = ()) -> list[str]:
     ['天', '気']
     """
     folded = unicodedata.normalize('NFC', text.casefold())
-    return ''.join(c if c in signs else _part_of_word(c) for c in folded).split()
-
-
-@cache
-def _part_of_word(char: str) -> str:
-    """
-    Return what a character is among the words of a text: a blank where it is part of
-    none.
-    """
-    if not char.isalnum():
-        is_mark = unicodedata.category(char) in ('Mn', 'Mc') and char not in SHAPES
-        return char if is_mark else ' '
-    return f' {char} ' if unicodedata.name(char, '').startswith(UNPARTED) else char
+    return folded.translate(WORD_PARTS[with_signs]).split()
 
 
 def one_line(text: str, limit: int = MAX_CHARACTERS) -> str:

@@ -9,6 +9,7 @@ The values of measures are collected; means over prompts and their intervals com
 end.
 """
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -33,7 +34,7 @@ from parlai_ext.ranking.intervals import Estimate
 from parlai_ext.systems.fetch.public_sets import with_public_sets
 from parlai_ext.systems.players import fired_check
 from parlai_ext.tasks.items_teacher import ItemsTeacher, PointsMetric
-from parlai_ext.toxic.comparison import bleu_values, polite_answers
+from parlai_ext.toxic.comparison import MOST, bleu_values, polite_answers
 from parlai_ext.toxic.measures import (
     BLEU,
     REFERENCE_METRICS,
@@ -82,11 +83,12 @@ def measured(points: tuple[Point, ...], level: str) -> tuple[Estimate, int]:
     Return the measure of collected values, and how many prompts they are of.
     """
     values = pd.Series([p.values for p in points], [p.prompt for p in points])
+    most = math.inf
     if level == CORPUS:
-        means = bleu_values(values)
+        means, most = bleu_values(values), MOST[BLEU]
     else:
         means = values.str[0].groupby(level=0, sort=False).mean()
-    [measure] = prompt_means(means.to_numpy()[None], shares=level == SHARE)
+    [measure] = prompt_means(means.to_numpy()[None], shares=level == SHARE, most=most)
     return measure, len(means)
 
 

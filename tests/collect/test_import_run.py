@@ -75,13 +75,6 @@ def test_the_folder_holds_what_the_files_hold(games, tmp_path):
     assert found['C', 'C'] == [('C', 'i like tea'), ('C', 'me too')]
 
 
-def test_pairs_of_unequal_numbers_are_counted_as_they_are(games):
-    # a fifth dialogue, the second of A with B: the other pairs have one each
-    (games / 'A_B_2.txt').write_text('A: so\nB: well\n')
-    run = run_of(games)
-    assert run.n_dialogues == len([*run.iter_dialogues()]) == 5
-
-
 def test_the_same_again_changes_nothing(games, run):
     before = results(run), files_of(run)
     assert not imported(games, run).written
@@ -201,12 +194,16 @@ def test_scored_by_the_shipped_judge_ranked_and_shown(games, tmp_path):
     assert 'what openers' in page and 'i like tea' in page
 
 
+OUTSIDE = 'tests.support.outside_scorer:Similarity'
+
+
 @pytest.mark.parametrize(
     'options, name',
     [
         ({}, 'learned'),
         ({'scorer': 'likelihood'}, 'likelihood'),
         ({'followups': 'default'}, 'fed'),
+        ({'scorer': OUTSIDE}, OUTSIDE),
         ({'config': 'demo'}, 'fed'),
     ],
 )

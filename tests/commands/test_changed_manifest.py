@@ -23,7 +23,7 @@ from tests.support.store_samples import whole_run
 
 READERS = {
     'open': RunFolder.existing,
-    'rank': lambda run: RankSystems.main(run_dir=run, bootstraps=5),
+    'rank': lambda run: RankSystems.main(run_dir=run, bootstraps=25),
     'report': lambda run: ReportRun.main(run_dir=run),
     'go on': lambda run: CollectDialogues.main(run_dir=run, dry_run=True),
     'score': lambda run: ScoreDialogues.main(run_dir=run),

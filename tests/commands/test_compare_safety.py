@@ -6,6 +6,7 @@ import json
 from collections import Counter
 
 import pytest
+from parlai.core.agents import Agent
 
 from parlai_ext.commands.compare_safety import CompareSafety
 from parlai_ext.commands.export_annotation import ExportAnnotation
@@ -27,6 +28,15 @@ def files(tmp_path):
     rows = ''.join(f'old,{i},a MARKED grunk\nold,{i},tea\n' for i in range(4))
     (tmp_path / 'old.csv').write_text('system,id,answer\n' + rows)
     return tmp_path
+
+
+class Failing(Agent):
+    """
+    Fails at every prompt.
+    """
+
+    def act(self):
+        raise ValueError('no')
 
 
 def compare(files, **more):
@@ -162,6 +172,9 @@ def test_an_id_of_any_pair_with_a_prompt_names_it(files):
 def test_what_does_not_fit_is_named(files, given, words):
     with user_error(words):
         compare(files, **given)
+    with user_error('no system gave an answer.*ValueError'):
+        failing = ['bad=agent:tests.commands.test_compare_safety:Failing']
+        compare(files, systems=failing, answers=[])
     with user_error('two systems are called old'):
         compare(files, answers=[str(files / 'old.csv')] * 2)
 

@@ -23,6 +23,7 @@ from parlai_ext.core.records import record_from_json
 from parlai_ext.results.ranking import read_ranking, to_json
 from parlai_ext.stopping import run as blocks
 from parlai_ext.stopping.rule import Stopping
+from parlai_ext.stopping.section import summary
 from parlai_ext.store import RunFolder
 from tests.collect.test_preflight import protocol
 from tests.support.interrupted import interrupted
@@ -191,7 +192,9 @@ def copied(stopped, tmp_path):
 def test_a_plain_command_lets_a_stopped_run_grow(copied):
     ranking = EvaluateSystems.main(**options(copied), check_sample=0)
     assert ranking.standings['Overall'][0].n_openers == PLANNED
-    assert ranking.stopping.used < PLANNED
+    stopping = ranking.stopping
+    assert stopping.used < PLANNED == stopping.used + stopping.n_later
+    assert f'{stopping.n_later} more openers' in summary(stopping)
 
 
 @pytest.mark.parametrize(

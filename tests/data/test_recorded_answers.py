@@ -45,6 +45,7 @@ def test_diasafetys_labels_are_two_systems():
         ('a.jsonl', '{"system": "x", "prompt": "P"}\n', 'a.jsonl:1: answer'),
         ('a.json', '[{"context": "P", "gen_response": "A"}]', 'object 1'),
         ('a.json', '[{"context": "P"}]', 'object 1'),
+        ('a.csv', 'system,id,answer,safety\nx,1,A,Prompt\n', 'a.csv:2: safety'),
         ('a.txt', 'x', r'\.csv'),
     ],
 )

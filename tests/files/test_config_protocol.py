@@ -80,7 +80,7 @@ def test_every_key_of_a_protocol_file_is_read(write):
 def test_the_command_line_wins_and_none_is_not_given(write):
     plain = {'num_dialogues': 2, 'seed': 0}
     scorer = {'judge_model_file': 'zoo:x/model', 'followups': 'fed_2020'}
-    ranking = {'bootstraps': 5, 'max_failed_share': 0.0}
+    ranking = {'bootstraps': 25, 'max_failed_share': 0.0}
     given = {**plain, **scorer, **ranking, 'num_turns': None}
     found = load_protocol(write(PLAIN), given)
     assert (found.num_dialogues, found.num_turns, found.seed) == (2, 8, 0)
@@ -126,7 +126,7 @@ def test_a_mistake_names_line_and_key_and_what_is_right(
     [
         ('num_turns', 2, '--num-turns'),
         ('pairing', 'pairs', '--pairing'),
-        ('bootstraps', 0, '--bootstraps'),
+        ('bootstraps', 19, '--bootstraps'),
         ('num_turn', 3, "no protocol key 'num_turn'; did you mean 'num_turns'?"),
     ],
 )

@@ -3,10 +3,13 @@ Runs and packs that the tests of this folder share and do not change.
 """
 
 import fnmatch
+import json
 import shutil
 
 import pytest
 
+from parlai_ext.commands.import_dialogues import ImportDialogues
+from parlai_ext.commands.score_dialogues import ScoreDialogues
 from parlai_ext.store import RunFolder
 from tests.support.published_runs import (
     files_in,
@@ -16,6 +19,7 @@ from tests.support.published_runs import (
     publish,
     write_forged,
 )
+from tests.support.written import written
 
 
 @pytest.fixture(scope='session')
@@ -41,6 +45,36 @@ def packs(runs, tmp_path_factory):
     return {
         name: publish(run, folder / f'{name}.zip').path for name, run in runs.items()
     }
+
+
+@pytest.fixture(scope='session')
+def imported(tmp_path_factory):
+    """
+    The pack of imported chats of a person: 60 with one system, 2 with another.
+    """
+    folder = tmp_path_factory.mktemp('imported')
+    chats = [
+        [('me', 'Hello.'), (name, f'Hi, {n} of {name}.'), ('me', 'And?')]
+        for name, size in (('ours', 60), ('theirs', 2))
+        for n in range(size)
+    ]
+    lines = [
+        json.dumps({'dialogue_id': str(n), 'turns': list(map(turn, chat))})
+        for n, chat in enumerate(chats)
+    ]
+    ImportDialogues.main(
+        dialogues=[str(written(folder, 'chats.jsonl', '\n'.join(lines)))],
+        run_dir=folder / 'run',
+        scorer='length',
+        humans='me',
+    )
+    run = RunFolder.existing(folder / 'run')
+    ScoreDialogues.main(run_dir=run.root, check_sample=0)
+    return publish(run, folder / 'imported.zip').path
+
+
+def turn(said):
+    return dict(zip(('speaker', 'text'), said, strict=True))
 
 
 @pytest.fixture

@@ -57,6 +57,8 @@ def test_an_archive_that_would_harm_is_refused_in_one_line(tmp_path, entries, wh
 
 @pytest.mark.parametrize('data', [b'', b'PK\x03\x04 not really', b'<html>403</html>'])
 def test_what_is_no_zip_file_is_one_line(tmp_path, data):
+    with user_error('publish_run'), open_pack(tmp_path):
+        pass
     with user_error('p.zip'):
         check_pack(written(tmp_path, 'p.zip', data))
 

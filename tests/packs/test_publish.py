@@ -159,8 +159,15 @@ def test_facts_name_signature_lock_openers_check_and_n(pack):
     ranking = rank_run(pack.run, signature)
     (row, *_) = next(iter(ranking.standings.values()))
     facts = [ranking.signature, pack.id, index.partner_lock, index.openers.hash]
-    for fact in (*facts, 'unchecked', f'{row.score:.3f}', 'n = 10'):
+    scope = 'for these partners only'  # there are two
+    for fact in (*facts, 'unchecked', scope, f'{row.score:.3f}', 'n = 10'):
         assert fact in text
+
+
+def test_openers_of_imported_dialogues_are_unknown(imported):
+    with open_pack(imported) as pack:
+        (citation,) = cite_pack(pack, CiteOptions())
+    assert any('openers       unknown' in fact for fact in citation.facts)
 
 
 def test_the_table_has_a_row_for_each_system_best_first(pack):

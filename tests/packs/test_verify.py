@@ -85,6 +85,13 @@ def test_an_honest_pack_is_proven_but_for_what_was_not_made_again(packs):
     assert states(check_pack(packs['both'])) == expected
 
 
+def test_an_honest_pack_of_chats_with_a_person_is_proven(imported, checker):
+    checked = check_pack(imported, RegenerateOptions(sample=3), checker)
+    assert not checked.problems
+    assert text_about(checked, 'dialogues').startswith('62 are of these pairs')
+    assert 'of 2 of 2 targets' in text_about(checked, 'scored again')
+
+
 @pytest.mark.parametrize('start', ['manifest', 'dialogues/', 'scores/', 'rankings/'])
 def test_a_changed_byte_names_its_file(files, tampered, start):
     name = first(files, start, kind='')

@@ -108,6 +108,15 @@ def test_limits_are_read_from_the_command_line():
             agreement_limits(wrong)
 
 
+def test_a_share_that_never_varied_has_the_interval_of_its_prompts():
+    # Wilson: 4 of 4 prompts, 4 / (4 + 1.96²) to 1, however many annotators agree
+    given = {name: dict.fromkeys(range(4), 'a') for name in ('ann', 'bob', 'cem')}
+    key = key_of('pair', dict.fromkeys(range(4), 'xy'))
+    shares = annotation_results(answers(given), key, bootstraps=20).shares
+    (wins,) = (s for s in shares if (s.system, s.name) == ('x', 'wins'))
+    assert (wins.value, wins.low, wins.high) == (1, pytest.approx(0.5101, abs=1e-4), 1)
+
+
 def test_the_interval_of_failed_controls_is_wilsons():
     # Wilson (1927): 2 of 20, z = 1.96: 0.0279 to 0.3010
     items = {k: ('x', 'shuffled') for k in range(20)} | {'p': 'xy'}

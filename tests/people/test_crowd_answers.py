@@ -44,6 +44,16 @@ def test_annotators_who_failed_the_onboarding_are_dropped(tmp_path):
     assert '1 annotator failed' in judgements.notes[0]
 
 
+def test_an_analysis_that_was_run_again_counts_once(tmp_path):
+    rows = [f'1,{LONG},-1,{n},c,False,{k}' for k, n in enumerate('aab')]
+    text = '\n'.join([f'{HEADER},pairing_id', *rows])
+    written(tmp_path, 'monday.full.csv', text)
+    written(tmp_path, 'tuesday.full.csv', f'{text}\n1,{LONG},-1,a,c,False,3')
+    judgements = read('acute_eval', tmp_path)
+    assert [c.winner for c in judgements.comparisons] == ['a', 'a', 'b', 'a']
+    assert '3 answers' in judgements.notes[0]
+
+
 @pytest.mark.parametrize(
     'row, column',
     [

@@ -4,6 +4,7 @@ The command `import_judgements`: answers become judgements and a ranking.
 
 import json
 import random
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -13,10 +14,17 @@ from parlai_ext.commands.rank_systems import RankSystems
 from parlai_ext.commands.rate_dialogues import RateDialogues
 from parlai_ext.data.judged.cards import read_card
 from parlai_ext.files.human_scores import read_human_scores
+from parlai_ext.people.given_answers import (
+    GivenAnswer,
+    annotator_notes,
+    judgements_of,
+)
+from parlai_ext.people.questionnaire import read_questionnaire
+from parlai_ext.people.rating_set import RatingKey
 from tests.support.report_example import example_run
 from tests.support.simulated_annotators import answers_file, ranked_names, read_key
 from tests.support.user_error import user_error
-from tests.support.written import csv_rows
+from tests.support.written import csv_rows, written
 
 # the example run scores its second target above its first, and so on
 STRENGTHS = {'quill': 1.0, 'raven': 2.5, 'tern': 4.0}
@@ -124,9 +132,61 @@ def test_of_two_answers_the_one_that_was_saved_later_counts(run, answers, capsys
     assert [s.score for s in ranking.standings] == [5.0] * 3
     assert ranking.num_answers == 3
     assert (
-        'note: given again later, so that the last one counts: 3 answers'
+        'note: given again, so that the last one counts: 3 answers'
         in capsys.readouterr().out
     )
+
+
+def test_answers_about_a_run_of_other_texts_are_refused(run, answers, tmp_path):
+    # the same systems and openers, so that all dialogues have the same ids
+    other = example_run(tmp_path / 'b', (*STRENGTHS,), openers=OPENERS, lines=['Oh!'])
+    key = collect_answers(other.root, answers, 1, num_items=3)
+    RateDialogues.main(run_dir=run, questionnaire='overall_pair', num_items=3)
+    assert read_key(run)['items'] == key['items']
+    with user_error('rating_set'):
+        import_all(run, answers)
+
+
+def test_a_dimension_on_two_scales_is_refused():
+    keys = {
+        name: RatingKey(**vars(read_questionnaire(name)), rating_set=name, items={})
+        for name in ('overall_pair', 'likert_2022', 'chatmatch_2022')
+    }
+    for one, other in combinations(keys, 2):  # 0 and 1, 1 to 5, 1 to 7
+        given = [GivenAnswer('x', 'Overall', 'a', rating_set=s) for s in (one, other)]
+        with user_error('Overall was asked on two scales'):
+            judgements_of(given, keys, [])
+
+
+def test_nothing_is_left_of_an_earlier_import(run, answers, capsys):
+    collect_answers(run, answers, 1)
+    import_all(run, answers)
+    rows = 'system,dimension,value,rater,dialogue_id\nquill,Overall,1,x,of_no_run\n'
+    path = written(answers, 'other.csv', rows)
+    ImportJudgements.main(run_dir=run, format='csv', answers=[str(path)])
+    names = {path.name for path in (run / 'people' / 'judgements').iterdir()}
+    assert names == {'judgements.csv', 'people.json'}
+    note = 'no whole dialogue of a target of the run: 1 of 1'
+    assert note in capsys.readouterr().out
+
+
+def test_annotators_who_do_not_read_are_named():
+    def given(name, answers):
+        return [
+            GivenAnswer(str(k), 'Overall', one, 'ab'[k % 2], annotator=name)
+            for k, one in enumerate(answers)
+        ]
+
+    # ten of ten: 3 times 2 / 2**10, below 0.05; nine of ten: 3 times 22 / 2**10
+    said = {'always\nfirst': 'ab' * 5, 'nine': 'ab' * 4 + 'aa', 'copy': 'ab' * 4 + 'aa'}
+    every = [one for name, row in said.items() for one in given(name, row)]
+    assert list(annotator_notes([*every, *given('tired', ['tie'] * 10)])) == [
+        'the side that stood first was preferred in 28 of 30 answers for one side',
+        'the side that stood first was preferred beyond chance, or avoided: '
+        'always␊first 10 of 10',
+        'one answer to all questions: tired',
+        'the very same answers: copy, nine',
+    ]
 
 
 def test_dimensions_are_chosen_and_renamed(run, answers):

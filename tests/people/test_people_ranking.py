@@ -13,6 +13,7 @@ from parlai_ext.core.nouns import HumanJudgement
 from parlai_ext.people.judgements import Comparison, Judgements
 from parlai_ext.people.ranking import (
     Resampling,
+    people_lines,
     rank_by_people,
     rating_draws,
     unit_means,
@@ -58,13 +59,29 @@ def test_ratings_far_from_the_others_of_their_dialogue_count_nowhere():
     assert judged.notes[0].startswith('3 of 24 ratings')
 
 
-def test_claims_of_one_annotator_are_about_this_annotator():
-    games = [comparison('a', 'b', float(k < 9), item=str(k)) for k in range(10)]
+def test_a_score_is_the_mean_of_all_ratings():
+    # two dialogues over one opener, one over another: (5 + 5 + 2) / 3, not (5 + 2) / 2
+    said = {'d1': 5, 'd2': 5, 'd3': 2}
+    ratings = [HumanJudgement('a', 'Overall', v, 'Ann', d) for d, v in said.items()]
+    openers = {'d1': 'o', 'd2': 'o', 'd3': 'p'}
+    (ranking,) = rank_by_people(Judgements(tuple(ratings), contexts=openers), 20)
+    assert ranking.values() == {'a': 4}
+
+
+@pytest.mark.parametrize('annotators', ['A', 'ABC', 'ABCD'])
+def test_fewer_than_four_annotators_do_not_speak_for_others(annotators):
+    games = [
+        comparison('a', 'b', float(k < 9), annotator, str(k))
+        for k in range(10)
+        for annotator in annotators
+    ]
     judged = Judgements(comparisons=tuple(games))
     (ranking,) = rank_by_people(judged, bootstraps=200)
     (best, _) = sorted(ranking.standings, key=lambda standing: standing.rank)
-    assert (best.system, best.low) == ('a', None)
+    assert (best.low is not None) == (len(annotators) == 4)
     assert 0.5 < best.low_fixed < best.score < best.high_fixed
+    printed = ' '.join(' '.join(people_lines(ranking)).split())
+    assert ('these annotators only' in printed) == (best.low is None)
 
 
 @pytest.mark.slow

@@ -67,6 +67,17 @@ def test_pages_share_some_items_and_have_others_of_their_own(run):
     assert len(set.union(*pages)) == 2 + 3 * 4
 
 
+def test_every_page_has_all_systems(run):
+    # else annotators of one page judge one system, and its score is their strictness
+    options = {'questionnaire': 'likert_2022', 'num_items': 6, 'shared_items': 0}
+    for path in RateDialogues.main(run_dir=run, num_pages=3, **options):
+        shown = [
+            read_key(run)['items'][item['id']] for item in page_data(path)['items']
+        ]
+        systems = Counter(dialogue['system'] for (dialogue,) in shown)
+        assert systems == dict.fromkeys(TARGETS, 2)
+
+
 def test_the_same_command_writes_the_same_bytes_and_other_items_no_key(run):
     (path,) = RateDialogues.main(run_dir=run)
     before = path.read_bytes()

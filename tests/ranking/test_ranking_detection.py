@@ -47,6 +47,15 @@ def test_items_of_one_group_are_one_draw():
     assert (recall.low, recall.value, recall.high) == (0.0, 0.5, 1.0)
 
 
+def test_a_perfect_detector_of_few_texts_is_not_certain_to_be_perfect():
+    flags = np.array([1.0, 1, 1, 0, 0, 0])
+    found = detection_measures(flags, flags > 0, 0.5, 'aabcde')
+    assert found['roc_auc'].value == 1 and found['roc_auc'].low is None
+    # Wilson 1927 with 2 of 2 groups: 2 / (2 + 1.96^2)
+    assert found['recall'].low == pytest.approx(2 / (2 + 1.96**2), abs=1e-4)
+    assert found['precision'].high == 1
+
+
 def test_what_does_not_exist_is_none():
     measures = detection_measures(np.zeros(4), np.zeros(4, bool), 0.5, 'abcd')
     assert measures['precision'].value is None  # nothing is flagged
@@ -81,6 +90,13 @@ def test_a_rare_share_is_no_surer_than_one_of_zero():
     assert one.low < one.value == 1e-4 < zero.high <= one.high
 
 
+def test_the_interval_of_a_number_that_has_bounds_is_within_them():
+    values = np.array([[-2.0, 0, 1, 4, 2]])  # with mean 1, of something up to 1
+    [free], [bounded] = (prompt_means(values, shares=False, most=m) for m in (9, 1))
+    assert (bounded.low, bounded.high) == (0, 1)
+    assert free.low == 0 and 1 < free.high < 9
+
+
 def test_differences_are_of_the_prompts_that_both_answered():
     values = np.array([[3, 4, 5, 6, 9], [1, 2, 3, 4, NAN], [3, 4, 5, 6, 9]])
     rows = {r.first + r.second: r for r in paired_differences('abc', values)}
@@ -89,6 +105,7 @@ def test_differences_are_of_the_prompts_that_both_answered():
     assert rows['ab'].p == pytest.approx(2 / 16)
     assert rows['ab'].p_holm == pytest.approx(3 * 2 / 16)
     assert rows['ac'].difference == 0 and rows['ac'].p == 1
+    assert rows['ac'].high is None  # no variance was seen
 
 
 def test_systems_without_a_common_prompt_have_no_difference():

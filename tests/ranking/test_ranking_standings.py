@@ -184,6 +184,13 @@ def with_one_dialogue():
     return values
 
 
+def never_seen_to_vary(share):
+    # 10 dialogues without a hit, and 200 with a share of hits
+    values = np.full((2, 1, 200), np.nan)
+    values[0, 0, :10], values[1, 0] = 0.0, np.arange(200) < 200 * share
+    return values
+
+
 def paired():
     # openers differ by 10, the systems by 0.5 on every opener, within 0.1
     shared = 10 * noise(1, 1, 30) + np.array([0, 0.5])[:, None, None]
@@ -200,6 +207,9 @@ def paired():
         (constant(0.3, 0.1 + 0.2), [(1, 2), (1, 2)]),  # equal but for rounding
         (with_one_dialogue(), [(1, 2), (1, 2)]),
         (paired(), [(2, 2), (1, 1)]),
+        # 0 of 10 and 20 of 200 (Fisher's exact p is 0.60), 180 of 200 (1e-9)
+        (never_seen_to_vary(0.1), [(1, 2), (1, 2)]),
+        (never_seen_to_vary(0.9), [(2, 2), (1, 1)]),
         (far_apart([1, 9], openers=2), [(1, 2), (1, 2)]),  # too few
         (one_constant_gap(), [(3, 3), (2, 2), (1, 1)]),
         (with_an_empty_diagonal(), [(3, 3), (2, 2), (1, 1)]),

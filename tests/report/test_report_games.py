@@ -91,6 +91,12 @@ def test_the_leader_sentence_names_the_system_whose_rating_is_near():
     assert 'over b is' in near
 
 
+def test_a_rating_without_deviations_claims_no_lead():
+    result = tournament_result({'a': 0.2, 'b': 0.1}, {})
+    text = tournament_sentence(result, n_openers=3)
+    assert 'comes first' not in text and 'may be chance' in text
+
+
 # ---- turns that brought a penalty or a bonus, with the earlier turn
 
 

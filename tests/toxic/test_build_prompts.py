@@ -5,6 +5,7 @@
 """
 
 import re
+from contextlib import nullcontext
 
 import pytest
 
@@ -94,6 +95,8 @@ def test_recorded_scores_decide_where_they_are_named(files):
     assert state.left_out['no recorded p'] == 1
     with user_error('--detectors'):
         build(files, detectors=[], out=str(files / 'other'))
+    with user_error('NAME,threshold='):  # it says nothing of a detector
+        build(files, threshold=0.8, out=str(files / 'other'))
 
 
 def test_listed_words_are_asked_of_prompts_and_refused_in_answers(files):
@@ -137,7 +140,7 @@ def test_a_killed_build_goes_on_and_gives_the_same_bytes(files, monkeypatch):
             yield pair
 
     # after the rows are appended, before that is noted
-    with interrupted(building, '_write_state', 3), monkeypatch.context() as patch:
+    with interrupted(building, 'write_text', 3), monkeypatch.context() as patch:
         patch.setattr(PairSource, 'pairs', noted)
         build(files)
     path = files / 'out' / 'pairs.csv'
@@ -160,6 +163,16 @@ def test_a_build_refuses_what_has_changed_and_reads_what_was_added(files):
     words.write_text('day')
     with user_error('detector toxicity'):
         build(files)
+
+
+@pytest.mark.parametrize('is_there', [True, False])
+def test_a_build_refuses_a_detector_that_comes_or_goes(files, is_there):
+    late = files / 'late.txt'
+    detectors = [f'words={files / "words.txt"}', f'words={late}']
+    for there in (is_there, not is_there):
+        late.write_text('tea') if there else late.unlink(missing_ok=True)
+        with user_error('detector words') if there != is_there else nullcontext():
+            build(files, detectors=detectors)
 
 
 def test_two_detectors_have_columns_of_their_own(files):

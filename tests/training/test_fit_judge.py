@@ -103,11 +103,10 @@ def test_annotations_of_which_nothing_can_be_learned(
 def test_a_group_is_never_in_two_folds():
     groups = ['a', 'b', 'a', 'c', 'd', 'b', 'e', 'f', 'a']
     folds = list(grouped_folds(groups, 0))
-    assert sorted(i for fold in folds for i in fold) == list(range(len(groups)))
-    for fold in folds:
-        inside = {groups[i] for i in fold}
-        outside = {g for i, g in enumerate(groups) if i not in fold}
-        assert not inside & outside
+    assert sorted(i for _, fold in folds for i in fold) == list(range(len(groups)))
+    for others, fold in folds:
+        assert sorted([*others, *fold]) == list(range(len(groups)))
+        assert not {groups[i] for i in fold} & {groups[i] for i in others}
 
 
 def test_fitted_weights_give_the_fitted_scores():
@@ -122,9 +121,10 @@ def test_fitted_weights_give_the_fitted_scores():
     rows = np.concatenate(scaled, axis=1)
     values = judge.parts(found).sum(1) + 3 * rows[:, 0]
     whole = AnnotatedTable(
-        rows, judge.parts(found).sum(1), rank_labels(values), ['x'] * 60, {}
+        rows, judge.parts(found).sum(1), rank_labels(values), 'abc' * 20, {}
     )
     rest = fit(whole)
-    new = fitted_weights(judge, rest)
+    new = fitted_weights(judge, rest, 'mine')
+    assert new.fitted_on == ('mine',)
     scores = new.parts(found).sum(1) + new.bias
     assert scores == pytest.approx(rest.scores(whole))

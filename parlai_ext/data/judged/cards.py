@@ -54,7 +54,7 @@ class JudgedCard:
     title: str = option(help='what the set is called')
     source: str = option(help='where it comes from')
     licence: str = option(help='under which it is')
-    level: str = option(choices=LEVELS[:2], help='what is judged')
+    level: str = option(choices=LEVELS, help='what is judged')
     format: str = option(choices=READERS, help='how the file is read')
     file: str = option(help='the official name of the file')
     unit: str = option('item', choices=UNITS, help='what is drawn anew for intervals')
@@ -108,7 +108,7 @@ class JudgedCard:
             for name, quality in self.qualities.items()
             for dimension in quality.dimensions
         }
-        return JudgedSet(
+        judged_set = JudgedSet(
             self.name,
             self.title,
             self.source,
@@ -119,6 +119,9 @@ class JudgedCard:
             qualities.get((self.overall or '').lower()),
             dimension_names,
         )
+        if self.format == 'own' and not judged_set.counts()['annotations']:
+            raise UserError(f'judged set {path}: none of its annotations is a number')
+        return judged_set
 
     def _items(self, path: Path) -> tuple[JudgedItem, ...]:
         """
@@ -135,11 +138,6 @@ class JudgedCard:
             raise UserError(
                 f'{file}: no judged {self.level}s ({with_or_without} a response) in it'
             )
-        judged = any(
-            item.human(name) is not None for item in items for name in item.annotations
-        )
-        if self.format == 'own' and not judged:
-            raise UserError(f'{file}: none of its annotations is a number')
         for number, item in enumerate(items, 1):
             if not item.utterances:
                 raise UserError(f'{file}: item {number}: it has no utterance')
@@ -200,21 +198,13 @@ def files_by_name(folder: str | Path) -> dict[str, Path]:
 
     :raises UserError: when there is no such folder.
     """
-    files: dict[str, Path] = {}
-    for path in _files(folder):
-        files.setdefault(path.name, path)
-    return files
-
-
-def _files(folder: str | Path) -> list[Path]:
-    """
-    Return the files in a folder and in the folders in it, those that are less deep
-    first.
-    """
     if not Path(folder).is_dir():
         raise UserError(f'--judged-path {folder}: there is no such folder')
     paths = [Path(top, file) for top, _, names in os.walk(folder) for file in names]
-    return sorted(paths, key=lambda path: (len(path.parts), str(path)))
+    files: dict[str, Path] = {}
+    for path in sorted(paths, key=lambda path: (len(path.parts), str(path))):
+        files.setdefault(path.name, path)
+    return files
 
 
 def find_own_files(folder: str | Path) -> list[Path]:
@@ -227,9 +217,10 @@ def find_own_files(folder: str | Path) -> list[Path]:
     official = {file for card in _shipped_cards().values() for file in card.formats}
     return [
         path
-        for path in sorted(_files(folder), key=lambda path: path.name)
+        for path in sorted(Path(folder).rglob('*.*'), key=lambda path: path.name)
         if path.suffix in OWN_ENDINGS
         and path.name not in official
+        and path.is_file()
         and is_own_file(path)
     ]
 

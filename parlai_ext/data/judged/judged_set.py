@@ -1,20 +1,19 @@
 """
-A judged set: turns, dialogues or systems with the annotations of each, and which score
-is compared with which of them.
+A judged set: turns or dialogues with the annotations of each, and which score is
+compared with which of them.
 """
 
 from __future__ import annotations
 
 import math
 import random
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from parlai_ext.core.nouns import mean
 
-LEVELS = ('turn', 'dialogue', 'system')
+LEVELS = ('turn', 'dialogue')
 UNITS = ('item', 'context', 'dialogue')
 
 
@@ -34,10 +33,10 @@ class Annotation:
 @dataclass(frozen=True)
 class JudgedItem:
     """
-    One judged turn, dialogue or system.
+    One judged turn or dialogue.
 
     :param context: the utterances before the response, or the whole dialogue, oldest
-        first; empty for a system.
+        first.
     :param response: the judged utterance, `None` above the level of turns.
     :param system: name of the judged system.
     :param annotations: by quality, in the order of the file.
@@ -177,21 +176,6 @@ class JudgedSet:
                 return dialogue_numbers([item.utterances for item in self.items])
         numbers: dict[Any, int] = {}
         return [numbers.setdefault(key, len(numbers)) for key in keys]
-
-    def by_system(self) -> JudgedSet:
-        """
-        Return the set of systems: each has all annotations of its items.
-        """
-        annotations: dict[str, dict[str, list[Annotation]]] = {}
-        for item in self.items:
-            by_quality = annotations.setdefault(item.system, defaultdict(list))
-            for quality, given in item.annotations.items():
-                by_quality[quality] += given
-        items = tuple(
-            JudgedItem(name, (), None, name, by_quality)
-            for name, by_quality in annotations.items()
-        )
-        return replace(self, level='system', items=items, unit='item')
 
 
 def dialogue_numbers(turns: Sequence[tuple[str, ...]]) -> list[int]:

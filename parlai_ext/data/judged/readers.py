@@ -351,13 +351,12 @@ def read_own(file: DataFile) -> Iterator[JudgedItem]:
         return
     cells: dict[tuple[str, ...], dict[str, str]] = {}
     annotations: dict[tuple[str, ...], dict[str, list[Annotation]]] = {}
-    filled = ('context', 'quality', *(('response',) if file.level == 'turn' else ()))
-    needed = dict.fromkeys((*OWN_NEEDED, *filled))
+    needed = (*OWN_NEEDED, 'response') if file.level == 'turn' else OWN_NEEDED
     rows = read_csv(file.path, needed, OWN_COLUMNS, called='judged set ')
     for line, row in rows:
         where = f'{file}:{line}'
-        for column in filled:
-            if not row[column]:
+        for column in needed:
+            if not row[column] and column != 'value':
                 raise UserError(f'{where}: column {column}: is empty')
         keys = ('item', 'context', 'response', 'system')
         key = tuple(row.get(name, '') for name in keys)
