@@ -394,11 +394,11 @@ def _scorer_with_options(
     cls = DEFAULT if scorer is None else scorer
     if isinstance(cls, str):
         cls = find_scorer(cls, named_by_user=True)
-    is_class = isinstance(cls, type)
-    if not (issubclass(cls, Scorer) if is_class else isinstance(cls, Scorer)):
+    kind = cls if isinstance(cls, type) else type(cls)
+    if not issubclass(kind, Scorer):
         problem = 'a name, or a class or an object of Scorer is expected'
         raise UserError(f'scorer: {problem}, not {cls!r:.80}')
-    known = options_of(cls.options_class) if is_class else {}
+    known = options_of(kind.options_class) if kind is cls else {}
     for name in options:
         if name not in known and name not in MACHINE:
             ours = {*inspect.signature(function).parameters, *MACHINE} - {'options'}
