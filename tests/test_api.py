@@ -142,6 +142,15 @@ def test_a_speaker_who_is_not_there_is_named():
     assert len(parlai_ext.score([], WordCount, speakers=['assistant'])) == 0
 
 
+@pytest.mark.parametrize(
+    'scorer, options, problem',
+    [(WordCount, {'batchsize': -3}, 'batchsize: '), (3, {}, 'scorer: .*not 3')],
+)
+def test_a_wrong_scorer_or_machine_is_named(scorer, options, problem):
+    with user_error(problem):
+        parlai_ext.score(CHAT, scorer, **options)
+
+
 def test_a_message_without_a_text_is_named():
     with pytest.raises(parlai_ext.UserError, match=r"dialogues\[0\]: 'content'"):
         parlai_ext.score([{'role': 'user', 'content': None}], WordCount)
