@@ -104,7 +104,7 @@ def import_manifest(
                 'content': content_id(
                     [content_id(asdict(d)) for p in pairings for d in dialogues[p.id]]
                 ),
-                'files': dict(imports.files),
+                'files': imports.files,
                 'dialogues_a_pair': max(num_of_pair.values()),
                 'left_out': imports.n_left_out,
                 'bad_rows': len(imports.problems),

@@ -13,6 +13,7 @@ from parlai_ext.commands.command import Command
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.options import named_pairs, option
 from parlai_ext.core.protocol import Protocol
+from parlai_ext.data.chat_logs import PEOPLE
 from parlai_ext.data.dialogue_rows import COLUMNS
 from parlai_ext.data.formats import find_files
 from parlai_ext.data.imported_dialogues import (
@@ -209,6 +210,8 @@ def show(imports: ImportedDialogues, written: bool, run_dir: str) -> ImportRepor
         print(f'joined with the one before: {count_of(report.n_joined, "turn")}')
     humans = ', '.join(sorted(imports.humans))
     people = f'; not judged: {humans}' if humans else ''
+    if person_like := ','.join(n for n in report.systems if n.casefold() in PEOPLE):
+        print(f'judged as a system: {person_like}; if a person: --humans {person_like}')
     n_systems = count_of(len(report.systems), 'system')
     print(f'{n_systems}: {", ".join(report.systems)}{people}')
     print(

@@ -431,6 +431,7 @@ def read_log(
     """
     turns: list[SourceTurn] = []
     problems = []
+    in_turn = False
     for number, line in enumerate(source.lines, 1):
         match = pattern.match(line)
         name = ((match and match['name']) or '').strip()
@@ -440,10 +441,13 @@ def read_log(
             problems.append(source.problem(number, NOT_UTF8))
         elif match and name:
             turns.append(SourceTurn(name, match['text'], number))
+            in_turn = True
         elif not goes_on:
             problem = f'a turn is a line {FORM!r}, this one is {brief(line)}'
             problems.append(source.problem(number, problem))
-        elif turns and not match:
+        elif match:  # of the program, as are the lines that it goes on in
+            in_turn = False
+        elif in_turn:
             turns[-1] = replace(turns[-1], text=f'{turns[-1].text}\n{line}')
     first = turns[0].line if turns else 1
     yield SourceDialogue(source.file, first, tuple(turns), problems=tuple(problems))

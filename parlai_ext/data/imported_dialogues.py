@@ -235,8 +235,8 @@ class ImportedDialogues:
     problems: dict[Problem, None] = field(default_factory=dict)
     n_left_out: int = 0
     n_people: int = 0
-    files: list[tuple[str, str]] = field(default_factory=list)
-    by_id: dict[str | None, SourceDialogue] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)
+    by_id: dict[str, SourceDialogue] = field(default_factory=dict)
 
     @property
     def names(self) -> list[str]:
@@ -281,11 +281,11 @@ class ImportedDialogues:
             if {*imported.names} <= imported.humans:
                 self.n_people += 1
                 return
-            same = self.by_id.get(imported.id)
-            if same is None:
+            same = imported
+            if imported.id is not None:
+                same = self.by_id.setdefault(imported.id, imported)
+            if same is imported:
                 self.dialogues.append(imported)
-                if imported.id is not None:
-                    self.by_id[imported.id] = imported
                 return
             what = f'the id {brief(imported.id)} is that of the dialogue in '
             what += f'{same.file}:{same.line} already'
@@ -320,7 +320,7 @@ def read_imports(
                 'give these files different names'
             )
     imports = ImportedDialogues()
-    self_chat_files: list[SourceFile] = []
+    models: dict[str, str] = {}
     with bar_of('read', None, delay=1) as bar:
         for imports.format, source in read_sources(paths, wanted, columns):
             form = FORMATS[imports.format]
@@ -329,9 +329,12 @@ def read_imports(
                 file_rules = replace(rules, self_chats=form.self_chats)
             text = '\n'.join(source.lines).encode('utf-8', 'surrogateescape')
             checksum = hashlib.sha256(text).hexdigest()[:16]
-            imports.files.append((Path(source.file).name, checksum))
+            name = Path(source.file).name
+            if name in imports.files:
+                name = f'{Path(source.file).parent.name}/{name}'
+            imports.files[name] = checksum
             if not rules.name_by_file and imports.format == 'parlai':
-                _check_one_model(self_chat_files, source)
+                _check_one_model(models, source)
             for source_dialogue in form.read(source):
                 bar.update()
                 imports.add(apply_rules(source_dialogue, source.stem, file_rules))
@@ -374,17 +377,17 @@ def _check(imports: ImportedDialogues, rules: ImportRules) -> None:
         )
 
 
-def _check_one_model(before: list[SourceFile], source: SourceFile) -> None:
+def _check_one_model(models: dict[str, str], source: SourceFile) -> None:
     """
     Refuse self-chats of two models, which ParlAI may call by one name, their class.
+
+    :param models: gets the model of this file; the files before it, by their models.
     """
-    model = self_chat_model(source)
-    if model is None:
-        return
-    before.append(source)
-    if self_chat_model(before[0]) != model:
+    if model := self_chat_model(source):
+        models.setdefault(model, source.file)
+    if len(models) > 1:
         raise UserError(
-            f'{before[0].file} and {source.file} are self-chats of two models '
+            f'{" and ".join(models.values())} are self-chats of two models '
             '(model_file in .metadata), whose speakers ParlAI may call by one name; '
             'tell them apart with --name-by-file'
         )

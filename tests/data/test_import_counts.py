@@ -66,6 +66,12 @@ def test_conversations_logged_once_a_call_are_counted(tmp_path, capsys):
     assert 'the beginning of a longer one, whose turns are judged twice: 2 dia' in told
 
 
+def test_users_who_are_judged_are_named(tmp_path, capsys):
+    text = 'dialogue_id,speaker,text\n1,User,hi\n1,mine,hello\n'
+    imported(tmp_path, written(tmp_path, 'c.csv', text))
+    assert 'judged as a system: User' in capsys.readouterr().out
+
+
 def test_joined_turns_are_counted(tmp_path, capsys):
     turns = {'messages': chat('user', 'user', 'assistant')}
     report = imported(tmp_path, written(tmp_path, 'c.jsonl', turns), join_turns=True)
@@ -140,5 +146,7 @@ def test_names_by_file_need_files_of_different_names(tmp_path):
         path.parent.mkdir()
         path.write_text(text)
     assert imported(tmp_path, tmp_path / '*' / 'log.txt').n_dialogues == 2
+    files = RunFolder.existing(tmp_path / 'run').manifest.imported.files
+    assert len(files) == 2
     with user_error('--name-by-file: .*gpt.*llama.*NAME@log'):
         imported(tmp_path, tmp_path / '*' / 'log.txt', name_by_file=True)

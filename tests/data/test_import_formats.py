@@ -385,8 +385,8 @@ KINDS = ('System', 'Human', 'AI', 'Human', 'AI')
 
 
 def whatsapp(stamp):
-    lines = ['Ann created group "Trip: Rome"', 'Ann: hi', 'Bo: hello']
-    lines[2] += '\nyou'
+    lines = ['Ann created group "Trip: Rome"', 'Ann: hi', 'Bo: hello\nyou']
+    lines += ['Ann changed the description\nof the group']
     return ''.join(f'{stamp}{line}\n' for line in [*lines, 'Ann: bye'])
 
 

@@ -237,6 +237,9 @@ def test_plain_answers(data, text, reason):
     [
         ({'content': 'Hi.'}, 'stop', 'Hi.', None),
         ({'content': ''}, 'content_filter', None, 'no text: content filter'),
+        ({'content': ''}, 'stop', '', None),
+        # thoughts took all the tokens
+        ({'content': ''}, 'length', None, f'no text: {openai.NO_TEXT["length"]}'),
         ({'content': None, 'refusal': 'No.'}, 'stop', None, 'no text: refused: No.'),
         ({'content': None}, 'tool_calls', None, 'no text: it ended by tool_calls'),
     ],

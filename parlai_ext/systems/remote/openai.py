@@ -22,6 +22,10 @@ OF_ONE_CONVERSATION = {
     'context_length_exceeded': 'the conversation is too long for the model',
     'string_above_max_length': 'the conversation is too long for the model',
 }
+NO_TEXT = {
+    'content_filter': 'content filter',
+    'length': 'it ended by length; a larger reply_max_tokens leaves room for one',
+}
 # no waiting helps against these, although their status is 429
 OUT_OF_MONEY = ('insufficient_quota', 'billing_hard_limit_reached')
 
@@ -48,10 +52,9 @@ def reply(data: Any) -> RemoteReply:
         text = message.get('content')
     except (KeyError, TypeError, ValueError, AttributeError):
         raise Malformed('no chat completion: choices[0].message is missing') from None
-    filtered = ended == 'content_filter'
-    if text is not None and (text or not filtered):
+    if text or (text is not None and ended in (None, 'stop')):
         return read_answer(data, text, None, alternatives(choice.get('logprobs')))
-    why = 'content filter' if filtered else f'it ended by {ended}'
+    why = NO_TEXT.get(ended) or f'it ended by {ended}'
     refused = message.get('refusal')
     why = f'refused: {shortened(refused)}' if isinstance(refused, str) else why
     return read_answer(data, None, f'no text: {why}')
