@@ -89,7 +89,7 @@ class FitJudge(Command):
         if len(annotated) < FEWEST or len(groups) < fit_judge.FOLDS:
             raise UserError(
                 f'{self.source}: {len(annotated)} annotated items of {len(groups)} '
-                f'contexts or dialogues; {FEWEST} of {fit_judge.FOLDS} are needed'
+                f'contexts or dialogues; {FEWEST} items of {fit_judge.FOLDS} are needed'
             )
         if len({one.value for one in annotated}) < 2:
             raise UserError(f'{self.source}: all annotations have the same value')

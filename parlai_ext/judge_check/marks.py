@@ -170,13 +170,13 @@ def _followed(biases: Biases | None) -> list[str]:
     """
     if biases is None:
         return []
-    measures = {
-        ('length', 'the number of words'): biases.length,
-        ('the overlap with the partner', 'the share of his last words'): biases.overlap,
-    }
+    measures = (
+        (biases.length, 'length', 'the number of words'),
+        (biases.overlap, 'the overlap with the partner', 'the share of his last words'),
+    )
     return [
         f'its scores follow {name} (Spearman {number(value)} with {what})'
-        for (name, what), value in measures.items()
+        for value, name, what in measures
         if abs(value or 0.0) >= MAX_BIAS
     ]
 

@@ -24,7 +24,6 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import (
     GIVEN_JUDGED,
     Dialogue,
-    Pairing,
     Roster,
     ScoredDialogue,
     System,
@@ -121,13 +120,11 @@ class Again:
 @dataclass(frozen=True)
 class DialoguePlace:
     """
-    Where a dialogue of a pack is: its shard, its number there, its pair, and the target
-    that it is of.
+    Where a dialogue of a pack is: its shard, its number there, and its target.
     """
 
     shard: ShardKey
     number: int
-    pairing: Pairing
     target: str
 
     @property
@@ -149,13 +146,12 @@ def dialogue_places(pack: Pack, shards: Iterable[ShardKey]) -> list[DialoguePlac
     """
     Return the places of the dialogues that a pack has of some shards.
     """
-    targets = pack.index.targets
-    pairs = {
-        pair.id: (pair, pair.first if pair.first in targets else pair.second)
+    targets = {
+        pair.id: pair.first if pair.first in pack.index.targets else pair.second
         for pair in pack.run.pairings
     }
     return [
-        DialoguePlace(shard, number, *pairs[shard.pairing_id])
+        DialoguePlace(shard, number, targets[shard.pairing_id])
         for shard in shards
         if pack.run.has_dialogues(shard)
         for number in range(shard.n_dialogues)
@@ -171,7 +167,7 @@ def spread_over_targets(
     """
     drawn = list(places)
     random.Random(seed).shuffle(drawn)
-    drawn = spread(drawn, lambda place: place.pairing.id)
+    drawn = spread(drawn, lambda place: place.shard.pairing_id)
     return spread(drawn, lambda place: place.target)
 
 
@@ -515,9 +511,9 @@ class Replay:
                 theirs_digest = records(place.shard)[place.number]['digest']
                 same = theirs_digest == dialogue_digest(ours)
                 difference = None if same else 'its digest is another one'
-            names = f'{place.pairing.first} – {place.pairing.second}'
+            pair = self.pack.run.pairing(place.shard.pairing_id)
             lines[place] = difference and (
-                f'dialogue {theirs.id} ({names}): {difference}'
+                f'dialogue {theirs.id} ({pair.first} – {pair.second}): {difference}'
             )
         return lines
 

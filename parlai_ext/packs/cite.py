@@ -13,6 +13,7 @@ from parlai_ext.judge_check.section import UNCHECKED, outcome_on
 from parlai_ext.packs.pack import Pack
 from parlai_ext.ranking.standings import Standing, best_first
 from parlai_ext.results.rank import rank_by_own_rule
+from parlai_ext.results.ranking import Ranking
 from parlai_ext.view.text import number
 
 ESCAPES = {
@@ -83,6 +84,7 @@ def cite_pack(pack: Pack, options: CiteOptions) -> list[Citation]:
             Citation(
                 (
                     *_facts(pack, ranking.signature, f'{outcome} on {dimension}'),
+                    f'intervals     {_scope(ranking, rows)}',
                     *(_fact(row) for row in rows),
                 ),
                 tuple(_latex(dimension, rows)),
@@ -115,6 +117,19 @@ def _facts(pack: Pack, signature: str, outcome: str) -> list[str]:
         f'judge check   {outcome}',
         f'environment   {listed(index.environment)}',
     ]
+
+
+def _scope(ranking: Ranking, rows: Sequence[Standing]) -> str:
+    """
+    Return what the intervals of these rows are about, and what they assume.
+    """
+    if rows[0].dimension == ranking.rated_dimension:
+        return '1.96 standard deviations of the rating, where it has one'
+    is_wide = any(row.low is not None for row in rows)
+    scope = f'95 %, for {"partners like these" if is_wide else "these partners only"}'
+    if ranking.stopping:
+        scope += ', as if the number of openers had been fixed beforehand'
+    return scope
 
 
 def _fact(row: Standing) -> str:

@@ -15,6 +15,8 @@ from typing import Any
 
 from parlai_ext.core.nouns import (
     Pairing,
+    Score,
+    ScoredDialogue,
     change_lines,
     content_id,
     scorer_name,
@@ -31,6 +33,7 @@ from parlai_ext.judge_check.record import (
     write_check,
 )
 from parlai_ext.packs.pack import Pack
+from parlai_ext.packs.publish import dialogue_digest
 from parlai_ext.results.rank import rank_by_own_rule
 from parlai_ext.results.ranking import Ranking, choose_scores
 from parlai_ext.store import RunFolder
@@ -150,8 +153,9 @@ def join_packs(packs: Sequence[Pack], root: Path) -> JoinedRun:
     ]
     if len(packs) > 1:
         run = RunFolder.new(root, _joined_manifest(packs, names))
+        digests: dict[str, str] = {}
         for pack, mine in zip(packs, names, strict=True):
-            notes += _join_dialogues(run, pack, mine, signatures)
+            notes += _join_dialogues(run, pack, mine, signatures, digests)
         for signature in signatures:
             notes += _join_records(run, packs, signature)
     # that of the protocol has no folder of its own
@@ -222,10 +226,17 @@ def _names(packs: Sequence[Pack]) -> tuple[list[dict[str, str]], list[str]]:
 
 
 def _join_dialogues(
-    run: RunFolder, pack: Pack, names: Mapping[str, str], signatures: Sequence[str]
+    run: RunFolder,
+    pack: Pack,
+    names: Mapping[str, str],
+    signatures: Sequence[str],
+    digests: dict[str, str],
 ) -> Iterator[str]:
     """
     Write a pack's dialogues and scores, and yield how those that are there differ.
+
+    :param digests: those of the dialogues that are there, by their ids; gets further
+        ones. Texts are compared by them, since a pack may withhold its own.
     """
     repeated: dict[str, list[int]] = {}
     stores = [run.scores(signature) for signature in signatures]
@@ -234,22 +245,22 @@ def _join_dialogues(
         for shard in run.planned_shards(pairing.id):
             openers = run.openers[shard.start : shard.stop]
             chosen = [joined[one.id] for one in openers if one.id in joined]
-            dialogues = [dialogue for dialogue, *_ in chosen]
             if len(chosen) < len(openers):
                 if chosen:
                     yield f'{pack.name}: incomplete files of dialogues are left out'
             elif run.has_dialogues(shard):
-                there = [run.read_dialogues(shard), *(s.read(shard) for s in stores)]
+                there = zip(*(store.read(shard) for store in stores), strict=True)
                 counts = repeated.setdefault(names[pairing.first], [0, 0])
                 counts[0] += len(chosen)
-                for (ours, *mine), (theirs, *others) in zip(
-                    zip(*there, strict=True), chosen, strict=True
+                for mine, (dialogue, digest, *theirs) in zip(
+                    there, chosen, strict=True
                 ):
-                    same = [one.scores for one in mine] == [o.scores for o in others]
-                    counts[1] += ours != theirs or not same
+                    same = [*map(_values, mine)] == [*map(_values, theirs)]
+                    counts[1] += digests[dialogue.id] != digest or not same
             else:
-                run.write_dialogues(shard, dialogues)
-                for place, store in enumerate(stores, 1):
+                run.write_dialogues(shard, [dialogue for dialogue, *_ in chosen])
+                digests |= {dialogue.id: digest for dialogue, digest, *_ in chosen}
+                for place, store in enumerate(stores, 2):
                     store.write(shard, [one[place] for one in chosen])
     for name, (n, n_different) in repeated.items():
         yield (
@@ -265,8 +276,8 @@ def _renamed_dialogues(
     pack: Pack, pairing_id: str, names: Mapping[str, str], signatures: Sequence[str]
 ) -> dict[str, list[Any]]:
     """
-    Return, by opener, a dialogue of a pair and its scores by each scorer, with the
-    names of the joined run.
+    Return, by opener, a dialogue of a pair, its digest and its scores by each scorer,
+    with the names of the joined run.
     """
 
     def renamed(record: Any, field: str) -> Any:
@@ -276,18 +287,30 @@ def _renamed_dialogues(
     joined = {}
     for shard in pack.run.dialogue_shards(pairing_id):
         scores = [pack.run.scores(one).read(shard) for one in signatures]
-        for dialogue, *scored in zip(
-            pack.run.read_dialogues(shard), *scores, strict=True
+        for before, record, *scored in zip(
+            pack.run.read_dialogues(shard),
+            pack.run.dialogue_records(shard),
+            *scores,
+            strict=True,
         ):
-            said = tuple(renamed(one, 'speaker') for one in dialogue.utterances)
+            said = tuple(renamed(one, 'speaker') for one in before.utterances)
+            dialogue = renamed(replace(before, utterances=said), 'ended_by')
             joined[dialogue.opener_id] = [
-                renamed(replace(dialogue, utterances=said), 'ended_by'),
+                dialogue,
+                record.get('digest') or dialogue_digest(dialogue),
                 *(
                     replace(one, scores=tuple(renamed(s, 'system') for s in one.scores))
                     for one in scored
                 ),
             ]
     return joined
+
+
+def _values(scored: ScoredDialogue) -> list[Score]:
+    """
+    Return scores without the reasons of missing ones, which a pack may withhold.
+    """
+    return [replace(score, reason=None) for score in scored.scores]
 
 
 def _join_records(

@@ -239,10 +239,11 @@ def _lead(
     ends = 'no interval'
     if pair.low is not None:
         ends = f'95 % {interval(pair.low, pair.high, digits)}'
+    if not ranking.is_imported:  # whose dialogues are not over the same openers
+        ends += f'; ahead in {percent(pair.win_rate)} of {pair.n} dialogues'
     return (
         f'{signed(pair.difference, digits)} over {second}',
-        f'{"" if pair.apart else "which may be chance; "}{ends}; ahead in '
-        f'{percent(pair.win_rate)} of {pair.n} dialogues',
+        f'{"" if pair.apart else "which may be chance; "}{ends}',
         GOOD if pair.apart else OPEN,
     )
 

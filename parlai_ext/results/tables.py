@@ -125,10 +125,9 @@ class ScoreTables:
         """
         Return, for each target, over how many openers it has a score.
         """
-        counts = dict.fromkeys(self.systems, 0)
         arrays = [np.isfinite(values).any(axis=1) for values in self.scores.values()]
-        games = np.any(arrays, axis=0) if arrays else np.zeros((len(counts), 0), bool)
-        by_game = games.reshape(len(counts), self.games_per_opener, -1)
+        games = np.any(arrays, axis=0)
+        by_game = games.reshape(len(games), self.games_per_opener, -1)
         seen = by_game.any(axis=1).sum(axis=1)
         return dict(zip(self.systems, seen.tolist(), strict=True))
 

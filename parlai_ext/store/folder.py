@@ -265,8 +265,7 @@ class RunFolder:
         path = self.root / 'dialogues' / pairing_id / f'{index:05d}.jsonl'
         try:
             with path.open('rb') as file:
-                n = decode(file.readline().removesuffix(b'\n'))['shard']['of']
-            return min(max(0, int(n)), self.shard_size)
+                return int(decode(file.readline()[:-1])['shard']['of'])
         except (OSError, ValueError, LookupError, TypeError):
             return self.shard_size
 

@@ -346,10 +346,11 @@ def fit_report(table: AnnotatedTable) -> FitReport:
         for name, one in columns.items()
     }
     worth = {name: _worth(own) for name, own in drawn.items()}
-    ahead = {
-        name: _worth(drawn['fitted'] - np.sign(drawn[name][0]) * drawn[name])
-        for name in table.trivial
-    }
+    unbeaten = []
+    for name in table.trivial:
+        ahead = _worth(drawn['fitted'] - np.sign(drawn[name][0]) * drawn[name])
+        if ahead.low is not None and ahead.low <= 0:
+            unbeaten.append(name)
     return FitReport(
         len(table.labels),
         len(set(table.groups)),
@@ -357,7 +358,7 @@ def fit_report(table: AnnotatedTable) -> FitReport:
         worth['fitted'],
         _worth(drawn['fitted'] - drawn['before']),
         {name: worth[name] for name in table.trivial},
-        tuple(n for n, by in ahead.items() if by.low is not None and by.low <= 0),
+        tuple(unbeaten),
     )
 
 

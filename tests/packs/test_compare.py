@@ -125,6 +125,30 @@ def test_a_target_in_two_packs_counts_once_and_a_note_says_that_they_agree(
     assert note in joined.notes
 
 
+def test_a_pack_that_withholds_its_texts_agrees_with_one_that_shows_them(
+    runs, opened, pack_of, join
+):
+    withheld = pack_of(runs['talker'], 'withheld', withhold_text=True)
+    joined, _ = join(opened['both'], withheld)
+    assert any('with the same 10 dialogues' in one for one in joined.notes)
+
+
+def test_withheld_texts_that_differ_are_named(runs, copy_of, pack_of, join):
+    def change(records):
+        records[0]['dialog'][1][0]['text'] += '!'
+
+    other = copy_of('talker', change, 'dialogues/talker*/00000.jsonl')
+    for shard in other.dialogue_shards():
+        (store,) = other.score_stores()
+        store.write(shard, runs['talker'].scores(store.signature).read(shard))
+    packs = [
+        pack_of(run, name, withhold_text=True)
+        for run, name in ((runs['talker'], 'mine'), (other, 'other'))
+    ]
+    joined, _ = join(*packs)
+    assert any('in other, 1 of its 10 dialogues' in one for one in joined.notes)
+
+
 def test_a_target_whose_scores_differ_is_named(copy_of, opened, pack_of, join):
     def raise_score(records):
         records[0]['scores'][0]['value'] += 1

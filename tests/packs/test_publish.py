@@ -159,7 +159,8 @@ def test_facts_name_signature_lock_openers_check_and_n(pack):
     ranking = rank_run(pack.run, signature)
     (row, *_) = next(iter(ranking.standings.values()))
     facts = [ranking.signature, pack.id, index.partner_lock, index.openers.hash]
-    for fact in (*facts, 'unchecked', f'{row.score:.3f}', 'n = 10'):
+    scope = 'for these partners only'  # there are two
+    for fact in (*facts, 'unchecked', scope, f'{row.score:.3f}', 'n = 10'):
         assert fact in text
 
 

@@ -3,6 +3,7 @@ The site of a folder of packs: one page a protocol, marks of what was checked, a
 text of a stranger that acts.
 """
 
+import re
 import shutil
 from html.parser import HTMLParser
 
@@ -75,7 +76,16 @@ def test_imported_packs_have_rankings_of_their_own(imported, folder, tmp_path):
     shutil.copy(imported, folder)
     site = build_site(folder, tmp_path / 'site', check_pack)
     assert list(site.pages) == ['imported', 'tiny'] and not site.left_out
-    assert 'theirs' in site.pages['imported'].read_text()
+    text = site.pages['imported'].read_text()
+    assert 'theirs' in text and 'imported' in text
+    assert 'same openers' not in text and '0 openers' not in text
+
+
+def test_a_board_whose_judge_failed_says_so(folder, tmp_path, monkeypatch):
+    failed = 'parlai_ext.judge_check.section.failure_on'
+    monkeypatch.setattr(failed, lambda ranking, dimension: f'It fails on {dimension}.')
+    text = build_site(folder, tmp_path / 'site', check_pack).pages['tiny'].read_text()
+    assert re.findall('"finding doubt"[^>]*>([^<]*)<', text) == ['It fails on Overall.']
 
 
 def test_a_system_that_was_played_again_is_marked(folder, tmp_path):

@@ -3,6 +3,8 @@ A run with two partners: the headline, each cell of the pairs and its interval s
 same, and of whom they say it.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -12,6 +14,7 @@ from parlai_ext.report.page import write_report
 from parlai_ext.report.table import terminal_report
 from parlai_ext.report.view import dimension_details
 from parlai_ext.results.rank import rank_run
+from parlai_ext.results.ranking import IMPORT_NOTE
 from parlai_ext.results.tables import read_tables
 from tests.support.planted_run import planted_run
 from tests.support.written import on_one_line
@@ -91,6 +94,14 @@ def test_two_partners_do_not_speak_for_others(two):
     for row in ranking.standings['Overall']:
         # nothing is known of other partners, so no interval says something of them
         assert row.low is None and row.low_fixed is not None
+
+
+def test_no_answer_counts_imported_dialogues_against_each_other(two):
+    # which have no openers in common
+    run, ranking, _ = two
+    for notes, is_there in ((), True), ((IMPORT_NOTE,), False):
+        page = write_report(run, replace(ranking, notes=notes)).read_text('utf-8')
+        assert ('ahead in 100 % of' in page) == is_there
 
 
 def test_four_partners_speak_for_others(tmp_path):
