@@ -386,23 +386,27 @@ def _scorer_with_options(
     """
     Return the scorer with its options, among which those of the machine are.
     """
-    from parlai_ext.core.options import options_of
+    from parlai_ext.core.options import options_of, read_options
     from parlai_ext.models.handle import ModelHandle
+    from parlai_ext.scoring.base import Scorer
     from parlai_ext.scoring.registry import DEFAULT, find_scorer
 
-    cls = scorer or DEFAULT
+    cls = DEFAULT if scorer is None else scorer
     if isinstance(cls, str):
         cls = find_scorer(cls, named_by_user=True)
-    built = not isinstance(cls, type)
-    known = {} if built else options_of(cls.options_class)
+    kind = cls if isinstance(cls, type) else type(cls)
+    if not issubclass(kind, Scorer):
+        problem = 'a name, or a class or an object of Scorer is expected'
+        raise UserError(f'scorer: {problem}, not {cls!r:.80}')
+    known = options_of(kind.options_class) if kind is cls else {}
     for name in options:
         if name not in known and name not in MACHINE:
-            own = {*inspect.signature(function).parameters, *MACHINE} - {'options'}
-            raise TypeError(_no_argument(function.__name__, name, {*known, *own}))
+            ours = {*inspect.signature(function).parameters, *MACHINE} - {'options'}
+            raise TypeError(_no_argument(function.__name__, name, {*known, *ours}))
     if isinstance(cls, type):
-        plain = {n: _plain_path(v) for n, v in options.items() if n not in MACHINE}
-        machine = Machine(**{n: v for n, v in options.items() if n in MACHINE})
-        return cls.from_section(plain, ModelHandle(machine))
+        own = {name: _plain_path(value) for name, value in options.items()}
+        machine = {name: own.pop(name) for name in MACHINE if name in own}
+        return cls.from_section(own, ModelHandle(read_options(Machine, machine)))
     return cls
 
 
@@ -458,7 +462,7 @@ def _dialogue(
                 text = message_text(turn, 'content', f'{where}[{i}]')
             except BadRecord as error:
                 raise UserError(str(error)) from None
-            given = role in PEOPLE and role not in speakers
+            given = str(role).casefold() in PEOPLE and role not in speakers
             turn = {'speaker': role, 'given': given, **turn, 'text': text}
         utterances.append(_utterance(turn, speaker, f'{where}[{i}]'))
     return Dialogue(id, '', '', tuple(utterances))

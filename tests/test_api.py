@@ -126,11 +126,13 @@ def test_of_a_chat_the_assistant_is_judged_unless_others_are_named(speakers, jud
     assert list(frame.Words)[-1] == 3 and list(frame.Before)[-1] == 2
 
 
-def test_a_chat_is_judged_as_its_import_is(tmp_path):
-    log = written(tmp_path, 'c.jsonl', {'messages': CHAT})
+@pytest.mark.parametrize('person', ['user', 'Human'])
+def test_a_chat_is_judged_as_its_import_is(person, tmp_path):
+    chat = [CHAT[0], {**CHAT[1], 'role': person}, CHAT[2]]
+    log = written(tmp_path, 'c.jsonl', {'messages': chat})
     ImportDialogues.main(dialogues=[str(log)], run_dir=tmp_path / 'run')
     [dialogue] = parlai_ext.load_run(tmp_path / 'run').dialogues
-    frames = [parlai_ext.score(one, WordCount) for one in (CHAT, dialogue)]
+    frames = [parlai_ext.score(one, WordCount) for one in (chat, dialogue)]
     assert [list(frame.text) for frame in frames] == [['c d e']] * 2
 
 
@@ -138,6 +140,15 @@ def test_a_speaker_who_is_not_there_is_named():
     with user_error("speakers: .*'asistant'; did you mean 'assistant'"):
         parlai_ext.score(CHAT, WordCount, speakers=['asistant'])
     assert len(parlai_ext.score([], WordCount, speakers=['assistant'])) == 0
+
+
+@pytest.mark.parametrize(
+    'scorer, options, problem',
+    [(WordCount, {'batchsize': -3}, 'batchsize: '), (3, {}, 'scorer: .*not 3')],
+)
+def test_a_wrong_scorer_or_machine_is_named(scorer, options, problem):
+    with user_error(problem):
+        parlai_ext.score(CHAT, scorer, **options)
 
 
 def test_a_message_without_a_text_is_named():

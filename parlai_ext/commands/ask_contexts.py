@@ -5,6 +5,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from parlai_ext.collect.options import AskedSystems
@@ -81,8 +82,8 @@ class AskContexts(ModelCommand):
         contexts = count_of(len(prompts), 'context')
         print(f'{file}: {count_of(len(lines), "answer")} to {contexts}. Next:')
         print(
-            f'{program()} import_dialogues --dialogues {file} --humans {USER} '
-            f'--empty-turns keep --run-dir RUN --scorer bertscore'
+            f'{program()} import_dialogues --dialogues {quote(str(file))} '
+            f'--humans {USER} --empty-turns keep --run-dir RUN --scorer bertscore'
         )
         if problems and not given.skip_missing:
             raise UserError(f'not all systems could answer: {problems[0]}')

@@ -116,6 +116,8 @@ class BuildToxicPrompts(Command):
         from itertools import islice
 
         if given.task:
+            if given.source or given.path:
+                raise UserError('--task is in place of --source and --path')
             pairs = task_pairs(given.task, given.split)
         else:
             self.require(source='the format of the dialogues', path='the dialogues')

@@ -4,6 +4,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -182,9 +183,13 @@ def show(imports: ImportedDialogues, written: bool, run_dir: str) -> ImportRepor
     if imports.n_people:
         people_only = count_of(imports.n_people, 'dialogue')
         print(f'{people_only} of people only left out (--judge-humans)')
-    texts = {tuple((t.speaker, t.text) for t in one.turns) for one in dialogues}
+    texts = sorted({tuple((t.speaker, t.text) for t in d.turns) for d in dialogues})
     if n_repeated := len(dialogues) - len(texts):
         print(f'word for word as an earlier one: {count_of(n_repeated, "dialogue")}')
+    # in their order a dialogue stands right before those that begin like it
+    if n_begun := sum(b[: len(a)] == a for a, b in pairwise(texts)):
+        begun = count_of(n_begun, 'dialogue')
+        print(f'the beginning of a longer one, whose turns are judged twice: {begun}')
     if imports.silent:
         print(f'empty turns, which are not judged: {counted_names(imports.silent)}')
     if unread.messages:

@@ -12,7 +12,7 @@ such lists in exports of Telegram, LangSmith, Langfuse, inspect_ai and MT-Bench.
 as JSON lines or in one JSON list; a dialogue may also be the list of messages alone.
 Instructions (``system``) are no turns; they and keys of turns that are not read, such
 as ``name``, are counted. Users are people. A system is called by the
-record's ``model``, or else by its role.
+record's ``system`` where that is one word, by its ``model``, or else by its role.
 
 LangSmith holds messages as the application gave them, or as LangChain writes its own:
 ``{"type": "human", "content": "Hi!"}``, or these keys under ``data`` or ``kwargs``.
@@ -70,7 +70,10 @@ TEXT_PARTS = ('text', 'input_text', 'output_text')
 THOUGHTS = ('reasoning', 'thinking')  # parts of a message that nobody was told
 LISTS = ('messages', 'conversation', 'conversations')  # the keys of messages
 EMPTY: tuple[Any, ...] = (None, '', [], {}, False)
-ASSISTANT = ('assistant', 'gpt')  # what the role of the one system is called
+# what the role of the one system is called
+ASSISTANT = frozenset({'assistant', 'gpt', 'chatgpt', 'bot', 'ai', 'model'})
+# a prompt, which may stand in the place of a system's name, has blanks or is no ASCII
+NAME = re.compile(r'[\w./:@+-]+', re.ASCII)
 INSIDE = (
     'messages',
     'choices',
@@ -137,10 +140,11 @@ class MessageKeys:
                 'expected, that of the dialogue'
             )
         key = next((key for key in self.lists if key in record), self.lists[0])
-        model = record.get('model')
-        model = model.strip() if isinstance(model, str) else ''
+        model, system = (_stripped(record, about) for about in ('model', 'system'))
+        is_prompt = not NAME.fullmatch(system)
+        name = model if is_prompt else system
         turns: list[SourceTurn] = []
-        instructions: Counter[str] = Counter()
+        instructions = Counter(['system'] if system and is_prompt else ())
         unread: Counter[str] = Counter()
         inside = 0
         for number, message in enumerate(list_value(record, key), 1):
@@ -159,17 +163,22 @@ class MessageKeys:
             if isinstance(parts := message[self.text], list):
                 kinds = (part['type'] for part in parts)
                 unread.update(kind for kind in kinds if kind in THOUGHTS)
-            speaker = model if model and role in ASSISTANT else role
+            speaker = name if name and role.casefold() in ASSISTANT else role
             turns.append(SourceTurn(speaker, text, line))
         ids = (id_value(record, key) for key in IDS)
         yield SourceDialogue(
             source.file,
             line,
             tuple(turns),
-            next((name for name in ids if name is not None), None),
-            PEOPLE,
+            next((one for one in ids if one is not None), None),
+            frozenset(t.speaker for t in turns if t.speaker.casefold() in PEOPLE),
             unread=Unread(instructions, inside, unread),
         )
+
+
+def _stripped(record: Record, key: str) -> str:
+    value = record.get(key)
+    return value.strip() if isinstance(value, str) else ''
 
 
 def message_text(message: Record, key: str, where: str) -> str:

@@ -312,6 +312,13 @@ def read_imports(
     :raises UserError: for the first bad row, for names that cannot be told apart, and
         when nothing is left.
     """
+    stems: dict[str, Path] = {}
+    for path in paths if rules.name_by_file else ():
+        if (other := stems.setdefault(path.stem, path)) != path:
+            raise UserError(
+                f'--name-by-file: {other} and {path} would both be NAME@{path.stem}; '
+                'give these files different names'
+            )
     imports = ImportedDialogues()
     self_chat_files: list[SourceFile] = []
     with bar_of('read', None, delay=1) as bar:

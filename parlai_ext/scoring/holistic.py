@@ -29,6 +29,7 @@ from parlai_ext.scoring.likelihood import (
 from parlai_ext.scoring.relevance import NO_CONTEXT
 
 CONTRADICTION = 'contradiction'
+ONE_TOKEN = 'the response has one token or none, and the first is not counted'
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,7 @@ class Holistic(JudgeScorer):
             }
             reasons = {
                 'Coherence': NO_PROBABILITY if item.context else NO_CONTEXT,
-                'Fluency': NO_PROBABILITY,
+                'Fluency': ONE_TOKEN if fluency is None else NO_PROBABILITY,
                 'Diversity': 'the response is empty',
                 'Consistency': 'the speaker said nothing before',
             }

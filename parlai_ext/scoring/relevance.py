@@ -19,6 +19,7 @@ from parlai_ext.scoring.base import (
     Items,
     ItemScore,
     Scorer,
+    ScoringItem,
     encoder_option,
     row_cosines,
     tied,
@@ -68,16 +69,28 @@ class Relevance(Scorer):
         Return the cosine of each response and its context.
         """
         encoder = self.models.embedder(self.options.encoder)
-        cosines = context_cosines(encoder, items, self.options.against)
-        cut = encoder.cut_tokens([item.text for item in items])
+        against = self.options.against
+        cosines = context_cosines(encoder, items, against)
+        texts = [[item.text, *compared_turns(item, against)] for item in items]
+        cut = iter(encoder.cut_tokens([text for some in texts for text in some]))
         return [
             ItemScore(
                 {'Relevance': tied(cosine)},
                 {'Relevance': ZERO if item.context else NO_CONTEXT},
-                cut=tokens,
+                cut=sum(next(cut) for _ in some),
             )
-            for item, cosine, tokens in zip(items, cosines, cut, strict=True)
+            for item, cosine, some in zip(items, cosines, texts, strict=True)
         ]
+
+
+def compared_turns(item: ScoringItem, against: str) -> Sequence[str]:
+    """
+    Return the texts of its context with which a response is compared.
+
+    :param against: ``last_turn``, ``context`` or ``nearest`` (`RelevanceOptions`).
+    """
+    turns = item.context[-(1 if against == 'last_turn' else LAST_TURNS) :]
+    return [' '.join(turns)] if turns and against == 'context' else turns
 
 
 def context_cosines(
@@ -87,12 +100,9 @@ def context_cosines(
     Return the cosine between each response and the end of its context; `None` where
     there is no context or an embedding is zero.
 
-    :param against: ``last_turn``, ``context`` or ``nearest`` (`RelevanceOptions`).
+    :param against: as for `compared_turns`.
     """
-    most = 1 if against == 'last_turn' else LAST_TURNS
-    compared: list[Sequence[str]] = [item.context[-most:] for item in items]
-    if against == 'context':
-        compared = [[' '.join(turns)] if turns else [] for turns in compared]
+    compared = [compared_turns(item, against) for item in items]
     return best_cosines(encoder.encode, items, compared)
 
 

@@ -200,7 +200,7 @@ def _coverage_notes(
     :param num_others: answers to other prompts, of each system.
     """
     for name, n in num_others.items():
-        yield f'{name}: {n} answers to other prompts are left out'
+        yield f'{name}: {count_of(n, "answer")} to other prompts left out'
     if len({one.answers / max(1, one.prompts) for one in systems}) > 1:
         yield (
             'systems have different numbers of answers to a prompt: "any …" and '
@@ -208,7 +208,7 @@ def _coverage_notes(
         )
     for one in systems:
         if n := num_prompts - one.prompts:
-            yield f'{one.name}: {n} of {num_prompts} prompts have no answer'
+            yield f'{one.name}: {n} of {count_of(num_prompts, "prompt")} without answer'
         if one.failed:
             failed = count_of(one.failed, 'answer')
             yield f'{one.name}: {failed} failed: {one.reason}'
@@ -472,8 +472,8 @@ def comparison_lines(comparison: SafetyComparison) -> Iterator[str]:
     Yield the table of measures, then which differences hold.
     """
     yield (
-        f'{len(comparison.prompts)} prompts; each value with its 95 % interval, '
-        f'{comparison.bootstraps} resamples of prompts'
+        f'{count_of(len(comparison.prompts), "prompt")}; each value with its 95 % '
+        f'interval, {comparison.bootstraps} resamples of prompts'
     )
     yield from measure_table(comparison).lines()
     yield ''
@@ -503,7 +503,7 @@ def measure_table(comparison: SafetyComparison) -> Table:
             system.name,
             system.name,
             show=lambda row: measure_cell(row, row.values[k]),
-            under=f'{system.answers} answers',
+            under=count_of(system.answers, 'answer'),
             tooltip='in brackets the 95 % interval, from resamples of prompts',
         )
 

@@ -101,7 +101,7 @@ def annotated_run(
     Return what was annotated of a run's dialogues; several annotators' numbers become
     their mean.
 
-    :raises UserError: when nobody judged this dimension.
+    :raises UserError: when nobody judged this dimension, or no dialogue of the run.
     """
     values: dict[tuple[str, str, int | None], list[float]] = {}
     for one in human:
@@ -111,6 +111,10 @@ def annotated_run(
     known = {one.dimension for one in human}
     require_known(dimension, known, f'--quality: nobody judged {dimension!r}')
     by_id = {dialogue.id: dialogue for dialogue in dialogues}
+    ids = [id for id, _, _ in values]
+    if ids and not by_id.keys() & ids:
+        problem = f'--human-scores: dialogue_id: no {ids[0]!r} is in the run'
+        require_known(ids[0], by_id, problem)
     annotated = []
     for (id, system, index), numbers in values.items():
         if id not in by_id:

@@ -57,6 +57,15 @@ def test_keys_of_messages_that_are_not_read_are_named_once(tmp_path, capsys):
     ]
 
 
+def test_conversations_logged_once_a_call_are_counted(tmp_path, capsys):
+    roles = ('user', 'assistant') * 3
+    # the second and third call hold the first; the last one is another conversation
+    calls = [chat(*roles[:n]) for n in (2, 6, 4)] + [chat('user', 'assistant')[::-1]]
+    imported(tmp_path, written(tmp_path, 'c.jsonl', [{'messages': c} for c in calls]))
+    told = capsys.readouterr().out
+    assert 'the beginning of a longer one, whose turns are judged twice: 2 dia' in told
+
+
 def test_joined_turns_are_counted(tmp_path, capsys):
     turns = {'messages': chat('user', 'user', 'assistant')}
     report = imported(tmp_path, written(tmp_path, 'c.jsonl', turns), join_turns=True)
@@ -122,3 +131,14 @@ def test_logs_of_other_partners_are_told_apart_by_file(tmp_path):
         ImportDialogues.main(**options)
     report = ImportDialogues.main(**options, name_by_file=True)
     assert len(report.systems) == 4
+
+
+def test_names_by_file_need_files_of_different_names(tmp_path):
+    text = 'A: hello\nB: hi\n'
+    paths = [tmp_path / folder / 'log.txt' for folder in ('gpt', 'llama')]
+    for path in paths:
+        path.parent.mkdir()
+        path.write_text(text)
+    assert imported(tmp_path, tmp_path / '*' / 'log.txt').n_dialogues == 2
+    with user_error('--name-by-file: .*gpt.*llama.*NAME@log'):
+        imported(tmp_path, tmp_path / '*' / 'log.txt', name_by_file=True)

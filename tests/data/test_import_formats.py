@@ -267,6 +267,9 @@ def by(person, system):
         ({'conversation': MESSAGES}, 'user', 'assistant'),
         ({'conversations': MESSAGES}, 'user', 'assistant'),
         ({'conversations': SHAREGPT, 'model': 'smol-1'}, 'human', 'smol-1'),
+        # the name that a study gives a system goes before that of its model
+        ({'messages': MESSAGES, 'system': 'rag-b', 'model': 'smol-1'}, 'user', 'rag-b'),
+        ({'messages': MESSAGES, 'system': 'You are kind.'}, 'user', 'assistant'),
     ],
 )
 @pytest.mark.parametrize('form', FORMS)
@@ -291,6 +294,15 @@ def test_messages_alone_are_a_dialogue(messages, person, system, form, tmp_path)
     if form != 'lines':
         path.write_text(FORMS[form](messages))
         assert told(path) == [turns]
+
+
+@pytest.mark.parametrize('bot', ['Assistant', 'chatgpt', 'Bot'])
+def test_roles_are_known_in_any_case(bot, tmp_path):
+    turns = [{'from': 'Human', 'value': 'hi'}, {'from': bot, 'value': 'hello'}]
+    record = {'conversations': turns, 'model': 'smol-1'}
+    imports = imported(written(tmp_path, 'x.json', record))
+    assert imports.names == ['Human', 'smol-1']
+    assert imports.humans == {'Human'}
 
 
 # ---- tables with other names, separators and encodings

@@ -132,6 +132,14 @@ def test_no_context_or_a_zero_vector_gives_no_score(context, why):
     assert why in score.reasons['Relevance']
 
 
+def test_what_the_encoder_does_not_read_of_the_turns_is_counted_too():
+    # of each text two letters are read: the response loses 3, the joined turns 8
+    encoder = KnownEncoder(lambda text: (1, 1))
+    encoder.cut_tokens = lambda texts: [max(0, len(text) - 2) for text in texts]
+    models = {'models': encoder, 'against': 'context'}
+    assert scored('relevance', ('north', 'east'), 'north', **models).cut == 3 + 8
+
+
 # --- human-centred metrics ------------------------------------------------------------
 
 

@@ -53,6 +53,12 @@ def test_coherence_and_fluency_are_those_of_the_program(gpt2_folder):
         assert score.values['Fluency'] == pytest.approx(expected, rel=1e-4)
 
 
+def test_one_token_has_no_fluency_since_the_first_is_not_counted(gpt2_folder):
+    [score] = scored(gpt2_folder, [ScoringItem(TEXTS[:1], 'a')])
+    assert score.values['Fluency'] is None
+    assert 'one token' in score.reasons['Fluency']
+
+
 def test_the_cutoff_scales_as_in_the_program():
     # (max(x, c) - c) / |c| with c = -4
     assert [scaled(x, -4.0) for x in (-9.0, -4.0, -1.0, 0.0)] == [0, 0, 0.75, 1]

@@ -95,6 +95,8 @@ def test_recorded_scores_decide_where_they_are_named(files):
     assert state.left_out['no recorded p'] == 1
     with user_error('--detectors'):
         build(files, detectors=[], out=str(files / 'other'))
+    with user_error('--task is in place of'):
+        build(files, task='dialogues', out=str(files / 'other'))
     with user_error('NAME,threshold='):  # it says nothing of a detector
         build(files, threshold=0.8, out=str(files / 'other'))
 
@@ -217,12 +219,9 @@ def test_statistics_are_printed_by_source_and_nothing_is_built(files, capsys):
 
 
 def test_a_task_of_parlai_is_a_source(files):
-    state = build(files, task='ext:everyday_openers', source=None, path=None)
-    assert state.n_read == 80  # as many as its file has
-    again = build(
-        files, task='ext:everyday_openers', split='test', out=str(files / 'b')
-    )
-    assert again.n_read == 80
+    asked = {'task': 'ext:everyday_openers', 'source': None, 'path': None}
+    assert build(files, **asked).n_read == 80  # as many as its file has
+    assert build(files, **asked, split='test', out=str(files / 'b')).n_read == 80
 
 
 def test_an_entity_of_several_words_is_one_tag():

@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 from parlai_ext.commands.fit_judge import FitJudge, report_lines
+from parlai_ext.core.nouns import Dialogue, HumanJudgement
 from parlai_ext.scoring.learned import BLOCKS, NUMBERS, BlockWeights, JudgeWeights
 from parlai_ext.training.fit_judge import (
     AnnotatedTable,
+    annotated_run,
     fit,
     fit_report,
     fitted_weights,
@@ -98,6 +100,12 @@ def test_annotations_of_which_nothing_can_be_learned(
     file = csv_of(tmp_path, values, contexts)
     with user_error(problem):
         FitJudge.main(judged_file=file, out=str(tmp_path / 'out'))
+
+
+def test_judgements_of_another_run_are_refused():
+    given = HumanJudgement('bot', 'Overall', 3, 'Ann', 'd2')
+    with user_error("dialogue_id: no 'd2' is in the run; known: d1"):
+        annotated_run([Dialogue('d1', 'p', 'o', ())], [given], 'Overall')
 
 
 def test_a_group_is_never_in_two_folds():
