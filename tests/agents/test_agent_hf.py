@@ -94,19 +94,6 @@ TOLD = '<unk> ' * 6
         # a strict template gets the first turn as the policy says
         (
             'hf_causal_chat',
-            {**CHAT, 'first_turn': 'ask'},
-            TURNS,
-            '<s> <|user|> today </s> <|assistant|> old book </s> <|user|> tea </s> '
-            '<|assistant|>',
-        ),
-        (
-            'hf_causal_chat',
-            {**CHAT, 'first_turn': 'drop'},
-            TURNS,
-            '<s> <|user|> tea </s> <|assistant|>',
-        ),
-        (
-            'hf_causal_chat',
             {**CHAT, 'first_turn': 'system'},
             TURNS,
             f'<s> <|system|> {TOLD}old book </s> <|user|> tea </s> <|assistant|>',

@@ -84,17 +84,6 @@ def test_padding_with_the_end_token_is_no_word(folder, tmp_path):
     assert replies_to(model, TURNS) == alone
 
 
-def test_only_words_that_were_there_get_less_likely():
-    # words 0…3, padding 3; the row says 1, the second row 0 and 1
-    mask = torch.tensor([[0, 1], [1, 1]])
-    [penalty] = penalty_processors(GenerationConfig(repetition_penalty=2.0), mask)
-    seen = torch.tensor([[3, 1, 2], [0, 1, 1]])
-    assert penalty(seen, torch.full((2, 4), 8.0)).tolist() == [
-        [8, 4, 4, 8],
-        [4, 4, 8, 8],
-    ]
-
-
 def test_only_words_of_the_reply_are_blocked():
     # the prompt says 1 2, the reply so far 2 0
     config = GenerationConfig(no_repeat_ngram_size=1)
@@ -206,11 +195,9 @@ def chat(prompt=''):
         # five turns of a word and an end token are 10
         (plain, 10, 0),
         (plain, 9, 1),
-        (plain, 5, 3),
         # <s>, three tokens a message, <|assistant|>: 17 for five
         (chat, 17, 0),
         (chat, 16, 2),
-        (chat, 10, 4),
     ],
 )
 def test_the_oldest_turns_are_cut_and_a_chat_begins_with_the_user(make, limit, cut):

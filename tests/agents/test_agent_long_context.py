@@ -104,14 +104,6 @@ def test_how_a_token_is_embedded_depends_on_how_far_back_it_is(long):
     assert torch.equal(long_context[:, 20:], short)
 
 
-def test_without_more_positions_than_pretrained_it_is_the_plain_generator(
-    module_folder, model_file, plain
-):
-    copy = copied(model_file, module_folder / 'as', n_positions_init=SIZE)
-    rows = tokens(60)
-    assert torch.equal(encoded(agent_of(copy), rows), encoded(plain, rows))
-
-
 def test_a_published_model_file_loads(module_folder, model_file):
     # their `.opt` names a class that is not in ParlAI's wheel; the roster names ours
     copy = copied(model_file, module_folder / 'published', model=THEIRS)

@@ -2,19 +2,12 @@
 `ext:remote` takes a seat: an agent like others, whatever is behind its URL.
 """
 
-import textwrap
-import threading
-
 import pytest
-import yaml
 
-from parlai_ext.core.errors import SystemFailed
-from parlai_ext.core.nouns import System
 from parlai_ext.engines.machine import data_in
 from parlai_ext.systems.parlai_agents import load_system
-from parlai_ext.systems.remote import plain
 from tests.support.lockstep_play import play, row
-from tests.support.remote_samples import control, make_remote, received, running_server
+from tests.support.remote_samples import control, make_remote, received
 from tests.support.talk import heard
 
 pytest_plugins = ['tests.support.remote_samples']
@@ -57,21 +50,6 @@ def test_a_reply_ends_at_a_stop_string(tmp_path, url):
     assert participant.agent.act()['text'] == '[["user", "a'
 
 
-def test_paid_replies_outlive_the_environment(tmp_path, monkeypatch):
-    monkeypatch.delenv('PARLAI_DATAPATH', raising=False)
-    monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path))
-    system = System(
-        'a',
-        {
-            'model': 'ext:remote',
-            'remote_model': 'm',
-            'remote_url': 'http://localhost:9/v1',
-        },
-    )
-    cache = load_system(system).agent.engine.settings.cache
-    assert cache == f'{tmp_path}/parlai_ext/parlai_ext/remote_cache.sqlite'
-
-
 def test_a_conversation_without_an_answer_ends_alone(tmp_path, url):
     seated = pair(tmp_path, url, remote_concurrency=1)
     script = ['reply', 'filter', 'empty', 'reply']  # the first tells the model's name
@@ -84,41 +62,12 @@ def test_a_conversation_without_an_answer_ends_alone(tmp_path, url):
     ]
 
 
-def test_a_system_that_goes_down_is_one_line_and_others_play_on(tmp_path, url):
-    with running_server(down_after=5) as short:
-        gone = player(tmp_path, short, 'a', remote_retries=0)
-        there = player(tmp_path, url, 'b')
-        with pytest.raises(SystemFailed) as raised:
-            play(LANES, {'a': gone, 'b': there}, 12)
-    line = f"system 'a': remote_url: {short}/v1/chat/completions cannot be reached "
-    assert str(raised.value).startswith(f'{line}after 1 try (')
-    assert raised.value.system == 'a'
-    [after] = play([LANES[0]], {'a': there, 'b': there}, 12)
-    assert len(after.utterances) == 12
-
-
 def test_spending_is_counted_on_after_an_agent_is_loaded_again(tmp_path, url):
     opt = {'remote_cache': 'none', 'remote_dated_model': 'tiny-2024-05-13'}
     for n in (1, 2):
         seated = player(tmp_path, url, **opt)
         seated.respond(heard(seated, ['Hi.']))
         assert seated.agent.usage.requests == n
-
-
-def test_the_server_on_the_page_of_the_plain_format_works(tmp_path):
-    page = plain.__doc__
-    code = page[page.index('    import json') : page.index('    ThreadingHTTPServer(')]
-    found = {}
-    exec(textwrap.dedent(code), found)
-    found['Bot'].log_message = lambda *words: None
-    with found['ThreadingHTTPServer'](('127.0.0.1', 0), found['Bot']) as server:
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        roster = yaml.safe_load(page[page.index('    - {name: mybot') :])
-        opt = {**roster[0]['opt'], 'remote_cache': 'none'}
-        opt['remote_url'] = f'http://127.0.0.1:{server.server_address[1]}/'
-        [participant] = heard(load_system(System('mybot', opt)), ['Good morning.'])
-        assert participant.agent.act()['text'] == 'You said: Good morning.'
-        server.shutdown()
 
 
 def test_the_key_is_in_no_file_and_no_option(tmp_path, url, monkeypatch):

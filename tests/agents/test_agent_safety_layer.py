@@ -8,7 +8,6 @@ from parlai.core.message import Message
 from parlai.scripts.eval_model import EvalModel
 
 from parlai_ext.core.nouns import System
-from parlai_ext.scoring.toxicity import ToxicityDetector
 from parlai_ext.systems.identity import identity
 from parlai_ext.systems.parlai_agents import load_system, samples
 from parlai_ext.systems.resolve import resolve
@@ -54,15 +53,6 @@ class Rude(Notes):
             Message(id='Rude', text='fine' if 'please' in o['text'] else f'you {BAD}')
             for o in observations
         ]
-
-
-class Alone(Agent):
-    """
-    An agent without batches.
-    """
-
-    def act(self):
-        return Message(id='Alone', text=f'so {self.observation["text"]}')
 
 
 @pytest.fixture
@@ -137,24 +127,6 @@ def test_only_the_checks_that_are_asked_for_are_made(checks, expected, layer):
     assert found == expected
 
 
-def test_a_threshold_above_the_numbers_lets_all_pass(layer):
-    for threshold, expected in (('0.5', 'prompt'), ('0.6', 'none')):
-        detector = f'{__name__}:Half,threshold={threshold}'
-        player = loaded(layer('Notes', safety_detector=detector))
-        assert reply(player, player.join(), 'tea')[1] == expected
-
-
-class Half(ToxicityDetector):
-    """
-    A detector that gives every text 0.5.
-    """
-
-    name = 'half'
-
-    def toxicity(self, texts):
-        return [0.5 for _ in texts]
-
-
 def test_a_batch_is_answered_as_each_dialogue_alone(layer):
     texts = ['tea', f'{BAD}', 'please', f'{BAD} please', 'rain']
     player = loaded(layer('Rude'))
@@ -169,14 +141,6 @@ def test_a_new_episode_forgets_the_last(layer):
     agent.act()
     agent.observe(Message(text='rain', episode_done=True))
     assert agent.participant.agent.notes == [('heard', 'rain')]
-
-
-def test_an_agent_without_batches_can_be_inside(layer):
-    player = loaded(layer('Alone'))
-    participant = player.join()
-    assert reply(player, participant, 'tea') == ('so tea', 'none')
-    assert reply(player, participant, BAD)[1] == 'prompt'
-    assert reply(player, participant, 'rain') == ('so rain', 'none')
 
 
 def test_eval_model_counts_what_fired(layer, tmp_path):

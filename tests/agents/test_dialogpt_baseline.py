@@ -73,7 +73,7 @@ def test_interactive_answers(trained, monkeypatch, capsys):
     lines = iter(['you like tea', '[EXIT]'])
     monkeypatch.setattr(builtins, 'input', lambda *_: next(lines))
     opt = {key: trained[0][key] for key in ('model_file', 'model_name', 'no_cuda')}
-    Interactive.main(**opt)
+    Interactive.main(**opt, task='ext:toxic_prompts')
     assert 'Dialogpt' in capsys.readouterr().out
 
 

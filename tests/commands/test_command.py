@@ -100,16 +100,9 @@ def test_json_is_one_document_and_all_else_is_elsewhere(quiet, capsys, monkeypat
     assert ('two names' in captured.err, '2/2' in captured.err) == (not quiet,) * 2
 
 
-@pytest.mark.parametrize(
-    'command, option',
-    [
-        ('evaluate_systems', 'num_dialogues'),
-        ('run_bench', 'max_items'),
-    ],
-)
-def test_limit_is_another_name_for_how_much_is_evaluated(command, option):
-    parser = find_command(command).parser()
-    assert vars(parser.parse_args(['--limit', '3']))[option] == 3
+def test_limit_is_another_name_for_how_much_is_evaluated():
+    parser = find_command('evaluate_systems').parser()
+    assert parser.parse_args(['--limit', '3']).num_dialogues == 3
     with pytest.raises(SystemExit):
         parser.parse_args(['--limit', '0.5'])
 

@@ -31,6 +31,7 @@ from parlai_ext.files.yaml_file import read_text
 from parlai_ext.store import RunFolder
 from parlai_ext.systems import player_process
 from parlai_ext.systems.parlai_agents import parsed_options
+from parlai_ext.systems.remote import plain
 from parlai_ext.systems.remote.settings import Settings
 from tests.support import family_hf
 from tests.support.small_run import small_config
@@ -178,6 +179,11 @@ def test_systems_copied_from_the_page_talk_and_are_scored(run, name):
 def test_the_bot_says_what_its_server_says(run):
     _, heard, said, *_ = dialogue_of(run, 'mybot').texts
     assert said == f'You said: {heard}'
+
+
+def test_the_page_of_the_plain_format_has_the_same_server():
+    page = ''.join(plain.__doc__.split())
+    assert ''.join(BLOCKS['server.py'].split()) in page
 
 
 @pytest.mark.parametrize('name', SEATS)

@@ -7,8 +7,7 @@ import pytest
 
 from parlai_ext.commands import show_dialogue
 from parlai_ext.commands.show_dialogue import ShowDialogue
-from parlai_ext.core.nouns import ScoredDialogue
-from parlai_ext.view.text import number, terminal_width
+from parlai_ext.view.text import number
 from tests.support.report_example import SCORER, example_run
 from tests.support.user_error import user_error
 
@@ -101,17 +100,6 @@ def test_a_run_without_scores_is_shown_without(run, capsys):
     assert [row.score for row in listed(run)] == [None] * 8
 
 
-def test_scores_of_another_scorer_by_its_name(run, capsys):
-    for shard in run.dialogue_shards():
-        dialogues = run.read_dialogues(shard)
-        run.scores('scorer:other|v:1').write(
-            shard,
-            [ScoredDialogue(d.id, ()) for d in dialogues],
-        )
-    _, text = shown(run, capsys, finished(run).id, scores='other')
-    assert '→' not in text
-
-
 def test_control_characters_never_reach_the_terminal(tmp_path, capsys):
     run = example_run(
         tmp_path / 'r', targets=(HIDDEN, 'b'), lines=[HIDDEN], reason=HIDDEN
@@ -121,20 +109,6 @@ def test_control_characters_never_reach_the_terminal(tmp_path, capsys):
         bad = [c for c in text if unicodedata.category(c) in ('Cc', 'Cf', 'Cs')]
         assert set(bad) == {'\n'}
         assert 'a␛[31m⟨U+202E⟩b␍c␊d␀⟨U+0085⟩' in text
-
-
-@pytest.mark.parametrize('columns', [40, 72, 160])
-def test_lines_are_as_wide_as_the_terminal_at_most(
-    tmp_path, capsys, monkeypatch, columns
-):
-    monkeypatch.setenv('COLUMNS', str(columns))
-    long = ['word ' * 60, 'x' * 500, '字' * 100]
-    run = example_run(tmp_path / 'r', lines=long)
-    _, text = shown(run, capsys, finished(run).id)
-    widths = [terminal_width(line) for line in text.split('\n')]
-    assert columns - 16 < max(widths) <= columns
-    # all of it is there
-    assert text.count('x') >= 500 and text.count('字') >= 100
 
 
 def listed(run, **options):

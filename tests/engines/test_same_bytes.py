@@ -179,7 +179,7 @@ def test_a_table_of_toxic_prompts(tmp_path, monkeypatch):
     assert engines[0].n_tasks == 7
 
 
-def test_another_list_of_words_elsewhere_is_named(tmp_path, monkeypatch):
+def test_another_list_of_words_elsewhere_is_named(tmp_path):
     (tmp_path / 'words.txt').write_text('grunk\n')
     chosen = building.SelectionOptions(detectors=(f'words={tmp_path / "words.txt"}',))
     parts = (chosen, FeatureOptions(), Machine())

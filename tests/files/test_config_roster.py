@@ -96,8 +96,6 @@ def test_a_file_in_a_roster_is_one_system_and_no_further_file(tmp_path):
         ),
         ('zoo:blender/blender_90M/model', 'blender_90M', {}),
         ('/a/my_bot/model', 'my_bot', {}),
-        ('/a/my_bot.pt', 'my_bot.pt', {}),
-        ('zoo:blender/blender_3B/model,beam_size=1', 'blender_3B', {'beam_size': 1}),
         ('Trm-88M-Rdt-Bst', 'Trm-88M-Rdt-Bst', {'beam_size': 10}),
         (
             'a=http://host/v1,remote_model=m',

@@ -147,13 +147,10 @@ class Uniform:
 
     model, null, start, vocabulary, device = None, 0, (1,), 10, torch.device('cpu')
 
-    def __init__(self, room=10**9):
-        self.room = room
+    def __init__(self):
         self.encoded, self.decoded, self.rows = [], [], 0
 
     def encode(self, xs, keys_values):
-        if xs.numel() > self.room:
-            raise FULL
         self.encoded.extend(xs.tolist())
         return EncodedContexts(xs, xs)
 
@@ -186,16 +183,6 @@ def test_a_tree_is_read_as_it_should_be_and_no_padding_and_nothing_twice():
     assert mask == [[1, 0, 0, 0], [1, 1, 0, 0], [1, 1, 1, 0], [1, 1, 0, 1]]
     assert padding == torch.eye(4).int().tolist()
     assert model.rows == 5
-
-
-def test_memory_that_runs_out_changes_no_answer():
-    asked = [Question((4,) * n, ((5, 2), (6, 2))) for n in range(1, 9)]
-    model = Uniform(room=16)
-    engine = EncoderDecoder(model, None, '', 1000)
-    assert engine.answer(asked) == EncoderDecoder(Uniform(), None, '').answer(asked)
-    assert engine.budget.tokens < 1000
-    kept = [tuple(t for t in row if t) for row in model.encoded]
-    assert sorted(kept, key=len) == [question.context for question in asked]
 
 
 # --- of causal models -----------------------------------------------------------------

@@ -44,9 +44,7 @@ def test_neither_order_nor_batches_change_an_embedding(encoder_folder, embedder)
         Path(encoder_folder), AutoModel, torch.device('cpu'), tokens=1
     )
     alone = one_by_one.encode(TEXTS[:12])
-    assert embedder.encode(TEXTS[:12]) == pytest.approx(alone, abs=1e-5)
-    backwards = embedder.encode(TEXTS[:12][::-1])[::-1]
-    assert embedder.encode(TEXTS[:12]) == pytest.approx(backwards, abs=1e-5)
+    assert embedder.encode(TEXTS[:12][::-1])[::-1] == pytest.approx(alone, abs=1e-5)
 
 
 def test_an_empty_text_has_a_row_too(embedder):

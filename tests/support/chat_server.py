@@ -28,20 +28,18 @@ class State:
     """
     How the server behaves, and what it has seen.
 
-    `hold`: answer only when so many requests are here. `down_after`: die after so many
-    replies. `usage`: tell the numbers of tokens. `echo`: reply with the messages.
+    `hold`: answer only when so many requests are here. `usage`: tell the numbers of
+    tokens. `echo`: reply with the messages.
     """
 
     model: str | None = 'tiny-2024-05-13'
     script: list = field(default_factory=list)
     hold: int = 1
-    down_after: int | None = None
     usage: bool = True
     echo: bool = False
     log: list = field(default_factory=list)
     here: int = 0
     most: int = 0
-    replies: int = 0
 
 
 class Server(ThreadingHTTPServer):
@@ -169,9 +167,6 @@ class Handler(BaseHTTPRequestHandler):
             self.send({**found, **more})
         else:
             self.send({'choices': [choice(text, act)], **more})
-        state.replies += 1
-        if state.replies == state.down_after:
-            os._exit(0)
 
     def send(self, data, status=200, **headers):
         """

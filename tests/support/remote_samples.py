@@ -98,11 +98,9 @@ def replies_of(endpoint, n=1, **opt):
 
 
 @contextmanager
-def running_server(**state):
+def running_server():
     """
     Run a server in a process of its own; yield its address, ``http://127.0.0.1:PORT``.
-
-    :param state: how it is to behave (`tests.support.chat_server.State`).
     """
     command = [sys.executable, '-m', 'tests.support.chat_server']
     pipe = subprocess.PIPE
@@ -110,7 +108,6 @@ def running_server(**state):
         try:
             assert process.stdout is not None
             url = f'http://127.0.0.1:{int(process.stdout.readline())}'
-            control(url, **state)
             yield url
         finally:
             process.kill()

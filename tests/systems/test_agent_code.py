@@ -126,15 +126,6 @@ class Halved(Agent):
         type(self).heard += (act['text'],)
 
 
-class LeavingTogether(Agent):
-    """
-    Ends the program.
-    """
-
-    def batch_act(self, observations):
-        raise SystemExit(3)
-
-
 class LeavingAtOnce(Agent):
     def __init__(self, opt, shared=None):
         raise SystemExit(0)
@@ -144,12 +135,6 @@ def test_half_a_character_is_mended_for_the_partner_and_for_who_said_it():
     player = Player('half', Halved({}))
     [reply] = player.respond([player.join()])
     assert Halved.heard == (reply.text,) == ('yes \ufffd',)
-
-
-def test_an_agent_that_leaves_has_failed():
-    player = Player('gone', LeavingTogether({}))
-    replies = player.respond([player.join(), player.join()])
-    assert [(r.text, r.reason) for r in replies] == [(None, 'raised SystemExit: 3')] * 2
 
 
 def test_an_agent_that_leaves_while_it_is_built_has_failed():

@@ -10,7 +10,6 @@ import pytest
 
 from parlai_ext.compat.parlai_setup import prepare_parlai
 from parlai_ext.core.nouns import System
-from parlai_ext.systems import candidates
 from parlai_ext.systems.candidates import candidates_file, parse_spec, to_download
 from parlai_ext.systems.identity import candidates_hash, identity
 from parlai_ext.systems.resolve import resolve
@@ -67,7 +66,7 @@ def test_candidates_are_the_labels_that_parlais_own_script_finds(tmp_path):
     'label, line',
     [('one\r\ntwo', 'one two'), ('one\u2028\u00e4 ', 'one \u00e4')],
 )
-def test_a_label_is_one_line(talk, tmp_path, label, line):
+def test_a_label_is_one_line(talk, label, line):
     assert lines_of(candidates_file(talk('hi', label))) == [line]
 
 
@@ -88,14 +87,7 @@ def test_a_spec_that_cannot_be_meant_is_refused(spec):
         parse_spec(spec)
 
 
-def test_a_file_is_made_once_and_used_again(talk, tmp_path, monkeypatch):
-    spec = talk('hi', 'yes')
-    made = candidates_file(spec)
-    monkeypatch.setattr(candidates, '_build', None)
-    assert candidates_file(spec) == made
-
-
-def test_changed_data_make_another_file_and_another_system(talk, tmp_path):
+def test_changed_data_make_another_file_and_another_system(talk):
     spec = talk('hi', 'yes')
     system = System('A', {'model': 'ir_baseline', 'fixed_candidates_path': spec})
     before = identity(system), candidates_hash(system)
@@ -105,7 +97,7 @@ def test_changed_data_make_another_file_and_another_system(talk, tmp_path):
     assert before[0] != after[0] and before[1] != after[1]
 
 
-def test_a_task_that_reads_no_file_is_asked_anew(tmp_path, monkeypatch):
+def test_a_task_that_reads_no_file_is_asked_anew(monkeypatch):
     before = lines_of(candidates_file(SMALLTALK))
     from parlai_ext.tasks.smalltalk import agents
 
@@ -134,7 +126,7 @@ def test_a_file_that_is_not_whole_or_without_a_good_note_is_made_again(
     assert lines_of(candidates_file(spec)) == ['a', 'yes']
 
 
-def test_an_interrupted_build_leaves_nothing_that_is_read(talk, tmp_path, monkeypatch):
+def test_an_interrupted_build_leaves_nothing_that_is_read(talk, monkeypatch):
     spec = talk('hi', 'yes')
 
     def killed(*args):
@@ -155,7 +147,7 @@ def test_data_that_is_gone_since_are_not_fetched_again(talk, tmp_path):
     assert candidates_file(spec) == made
 
 
-def test_a_task_without_replies_is_refused(talk, tmp_path):
+def test_a_task_without_replies_is_refused(talk):
     spec = talk('hi', ' ')
     with user_error('has no replies'):
         candidates_file(spec)
@@ -212,7 +204,7 @@ def test_the_data_of_the_papers_tasks_are_known_and_need_no_network(task, tmp_pa
     assert list(json.loads(path.with_suffix('.json').read_text())['data'])
 
 
-def test_a_retriever_says_what_is_in_the_file(tmp_path):
+def test_a_retriever_says_what_is_in_the_file():
     from parlai_ext.systems.parlai_agents import load_system
 
     opt = {

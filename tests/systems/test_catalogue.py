@@ -98,13 +98,6 @@ def test_offline_is_one_line_with_the_command(catalogue, data, monkeypatch):
         fetch_model('tiny')
 
 
-def test_what_is_there_is_not_fetched_again(data, hub):
-    fetch_model('tiny')
-    hub.asked.clear()
-    fetch_model('tiny')
-    assert hub.asked == []
-
-
 def test_another_card_means_another_model(catalogue, data, hub):
     fetch_model('tiny')
     new = b'{"new": 1}'

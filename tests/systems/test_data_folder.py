@@ -19,7 +19,7 @@ def environment(monkeypatch, tmp_path):
     return monkeypatch
 
 
-def test_what_is_named_is_taken(environment, tmp_path):
+def test_what_is_named_is_taken(environment):
     environment.setenv('PARLAI_DATAPATH', '/data')
     assert data_folder('/mine') == '/mine'
     assert data_folder() == '/data'

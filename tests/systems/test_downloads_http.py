@@ -281,12 +281,6 @@ def test_a_file_that_is_too_large_is_not_read_to_its_end(get, server, length, tm
     assert place.read_bytes() == BODY
 
 
-def test_the_progress_bar_has_bytes_and_rate(get, capsys):
-    get(progress=True)
-    shown = capsys.readouterr().err
-    assert 'a/file.bin' in shown and '293k/293k' in shown and 'B/s' in shown
-
-
 A, B = Entry('a' * 64, 1), Entry('b' * 64, 2)
 
 

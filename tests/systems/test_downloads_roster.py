@@ -52,35 +52,29 @@ def system(name, model, **opt):
     return System(name, {'model_file': path, 'model': AGENT, **opt})
 
 
-def test_what_failed_is_not_asked_for_again(models, data, server):
+def test_what_failed_is_not_asked_for_again(models, server):
     results = download_systems([system('A', 'bad'), system('B', 'bad')])
     assert len(server.asked) == 1
     assert [f.reason.partition(': ')[2] for f in results][0] in results[1].reason
 
 
-def test_a_silent_server_is_asked_once(models, data, server, monkeypatch):
+def test_a_silent_server_is_asked_once(models, monkeypatch):
     asked = refuse_connections(monkeypatch)
     results = download_systems([system('A', 'bad'), system('B', 'good')])
     assert len(asked) == 1
     assert all('cannot be reached' in f.reason for f in results)
 
 
-def test_another_option_is_fetched_and_named_too(models, data):
+def test_another_option_is_fetched_and_named_too(models):
     results = download_systems([system('A', 'good', dict_file='zoo:fake/bad/model')])
     assert results[0].files == ('zoo:fake/good/model',)
     assert results[0].reason.startswith("system 'A': dict_file: zoo:fake/bad/model")
 
 
-def test_an_archive_without_the_model_is_said(models, data):
+def test_an_archive_without_the_model_is_said(models):
     path = 'zoo:fake/good/modle'
     results = download_systems([System('A', {'model_file': path, 'model': AGENT})])
     assert f'{path}: the download has no file' in results[0].reason
-
-
-def test_a_local_system_needs_nothing(data, tmp_path):
-    results = download_systems([System('A', {'model': AGENT})])
-    assert (results[0].files, results[0].reason) == ((), None)
-    assert not data.exists()
 
 
 def test_what_the_hubs_client_brings_is_recorded_too(data, tmp_path, monkeypatch):
@@ -168,7 +162,7 @@ def test_task_data_with_another_checksum_is_refused(server, data, tmp_path):
         lambda path: build_data.download_multiprocess(['http://x'], path),
     ],
 )
-def test_other_ways_are_refused(call, data, tmp_path):
+def test_other_ways_are_refused(call, tmp_path):
     with (
         user_error('Google Drive|way of its own'),
         checked_downloads(),
@@ -189,21 +183,13 @@ def bart(tmp_path):
     return System('b', opt), files
 
 
-@pytest.mark.parametrize('named', [True, False])
-def test_a_missing_tokenizer_is_to_be_downloaded(bart, named):
-    given = bart[0].opt if named else {**bart[0].opt, 'model': None}
-    found = resolve(System('b', given))
-    assert found.status == 'download'
-    assert found.besides[0].startswith('dict_tokenizer: https://dl.fbaipublicfiles')
-    assert found.besides[0].endswith('gpt2_bpe/encoder.json')
-
-
 def test_a_missing_tokenizer_is_fetched(bart, server, monkeypatch, tmp_path):
     system, files = bart
     for name, content in files.items():
         server.files[f'/bpe/{name}'] = content
         key = f'DEFAULT_{name.upper().replace(".", "_")}'
         monkeypatch.setattr(Gpt2BpeHelper, key, f'{server.url}/bpe/{name}')
+    assert resolve(system).status == 'download'
     [found] = download_systems([system])
     assert found.reason is None and len(found.files) == 2
     home = tmp_path / 'data' / 'gpt2'

@@ -115,7 +115,7 @@ def test_offline_is_one_line_that_names_the_way_around(tmp_path, monkeypatch):
         ('', 'the name of a task'),
     ],
 )
-def test_an_unknown_task_is_one_line(task, words, tmp_path):
+def test_an_unknown_task_is_one_line(task, words):
     assert words in error_line(load_openers, task)
 
 

@@ -84,8 +84,6 @@ def test_a_ranker_scores_candidates_with_its_own_vectors(module_folder, ranker):
     [
         ({}, r'model_file: not given, and no model either'),
         ({'model': 'nobody'}, r"model: no agent 'nobody': .*parlai.agents.nobody"),
-        ({'model_file': '/no/model'}, r'model_file: there is no file /no/model'),
-        ({'model_file': 'zoo:no/model'}, r'model_file: the zoo has no zoo:no/model'),
         ({'beam_sise': 3}, r"beam_sise: unknown; did you mean 'beam_size'\?"),
         ({'beam_size': 'three'}, r"beam_size: invalid int value: 'three'"),
         ({'n_layers': 7}, r'model_file: \S+ is no transformer/generator with'),

@@ -159,17 +159,6 @@ def test_what_it_prints_and_logs_is_shown_here(player, capfd, caplog):
     assert 'rain' in caplog.messages
 
 
-def test_other_systems_go_on(strange):
-    players = {'strange': load_on(HERE, strange)}
-    for name, text in (('a', 'os._exit(0)'), ('b', 'b')):
-        opt = {'model': 'fixed_response', 'fixed_response': text}
-        players[name] = load_on(HERE, System(name, opt))
-    rows = [row('a', other, SAID) for other in ('strange', 'b')]
-    dialogues, failed = play_on(rows, players, 6)
-    assert list(failed) == ['strange'] and dialogues[0] is None
-    assert len(dialogues[1].utterances) == 6
-
-
 def played(players):
     rows = [row(*sides, SAID) for sides in ('ab', 'ba', 'aa')]
     seed_all('abcdef')

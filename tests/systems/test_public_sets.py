@@ -37,7 +37,7 @@ def web(monkeypatch):
     return texts
 
 
-def test_a_set_is_fetched_once_with_its_licence_shown(web, tmp_path, capsys):
+def test_a_set_is_fetched_once_with_its_licence_shown(web, capsys):
     data = with_public_sets(ToxicData(path='diasafety', pairs='all'))
     assert [len(pairs) for pairs in read_pairs(data).values()] == [1, 1, 1]
     assert 'Apache-2.0' in capsys.readouterr().out
@@ -53,7 +53,7 @@ def test_a_folder_of_this_name_and_other_paths_stay(web, tmp_path, monkeypatch):
     assert with_public_sets(data) == data
 
 
-def test_other_bytes_and_no_network_are_one_line(web, tmp_path, monkeypatch):
+def test_other_bytes_and_no_network_are_one_line(web, monkeypatch):
     web['val.json'] += ' '
     with user_error('val.json is another file'):
         with_public_sets(ToxicData(path='diasafety'))

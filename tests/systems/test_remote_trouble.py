@@ -114,7 +114,7 @@ def test_a_page_of_words_is_shortened(url, endpoint):
 
 
 @pytest.mark.parametrize('act', ['hang', 'drip', 'drip head'])
-def test_an_answer_that_takes_too_long_is_a_failure(url, endpoint, waits, act):
+def test_an_answer_that_takes_too_long_is_a_failure(url, endpoint, act):
     control(url, script=[act] * 2)
     system = endpoint(remote_timeout=0.3, remote_retries=1, **PINNED)
     line = r'cannot be reached after 2 tries \(no answer within 0.3 s\)'
@@ -125,7 +125,7 @@ def test_an_answer_that_takes_too_long_is_a_failure(url, endpoint, waits, act):
     assert (usage.prompt_tokens, usage.completion_tokens) == (4, 256)
 
 
-def test_half_characters_of_an_endpoint_are_replaced(url, endpoint, tmp_path):
+def test_half_characters_of_an_endpoint_are_replaced(url, endpoint):
     message = {'content': 'half \ud83d', 'role': 'assistant'}
     body = {'choices': [{'message': message}], 'model': 'm \udc00'}
     control(url, script=[{'status': 200, 'body': body}] * 2)
@@ -140,7 +140,7 @@ def test_an_endpoint_that_answers_in_another_format_is_not_out_of_reach(url, end
         replies_of(endpoint, remote_retries=1)
 
 
-def test_what_was_answered_before_it_went_down_is_not_asked_again(tmp_path, url, waits):
+def test_what_was_answered_before_it_went_down_is_not_asked_again(tmp_path, url):
     opt = make_remote(tmp_path, url, remote_concurrency=1, **PINNED).opt
     control(url, script=['reply', 'reply', {'status': 400}])
     with user_error():

@@ -16,8 +16,6 @@ import numpy as np
 import parlai.utils.pickle
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from parlai.core.agents import create_agent
 from parlai.core.opt import Opt
 from parlai.core.params import ParlaiParser
@@ -31,7 +29,6 @@ from parlai_ext.core.errors import SystemFailed
 from parlai_ext.systems.safe import load
 from parlai_ext.systems.safe.load import (
     Refused,
-    count_parameters,
     guarded,
     read_opt,
     read_states,
@@ -44,7 +41,6 @@ from tests.support.malicious_pickles import (
     GADGETS,
     Call,
     gadget,
-    in_legacy,
     in_zip,
     text,
 )
@@ -531,33 +527,3 @@ def test_cached_candidates_are_reused(tmp_path):
     with guarded():
         found = agent_of(path)
     assert torch.equal(found.fixed_candidate_vecs, unguarded.fixed_candidate_vecs)
-
-
-@pytest.mark.parametrize('new', [True, False])
-def test_parameters_are_counted_in_either_format(new, tmp_path):
-    states = {'model': {'a': torch.ones(3, 4), 'n': torch.ones(5)}, 'opt': Opt(x=1)}
-    states['model']['tied'] = states['model']['a']
-    path = saved(states, tmp_path / 'm', _use_new_zipfile_serialization=new)
-    assert count_parameters(path) == 3 * 4 + 5
-
-
-DATA = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
-    lambda inside: (
-        st.lists(inside)
-        | st.dictionaries(st.text(), inside)
-        | st.tuples(inside, inside)
-        | st.sets(st.integers() | st.text())
-    ),
-    max_leaves=10,
-)
-
-
-@settings(deadline=None, max_examples=30)
-@given(data=DATA, protocol=st.integers(0, 5))
-def test_any_plain_data_is_read(data, protocol, tmp_path_factory):
-    path = tmp_path_factory.mktemp('data') / 'm'
-    pickled = pickle.dumps({'model': {}, 'data': data}, protocol)
-    for write in (in_zip, in_legacy):
-        path.write_bytes(write(pickled))
-        assert same(read_states(path)['data'], data)

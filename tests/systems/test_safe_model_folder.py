@@ -6,7 +6,6 @@ an encoder.
 import json
 import os
 import shutil
-import tarfile
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,6 @@ from parlai_ext.systems import hub
 from parlai_ext.systems.parlai_agents import load_system
 from tests.support.on_cpu import load_judge
 from tests.support.user_error import error_line, user_error
-from tests.support.written import tar_of
 
 
 @pytest.fixture
@@ -100,17 +98,6 @@ def test_a_file_elsewhere_is_one_line_whoever_reads_it(harm, load, folder):
     words = harm(folder)
     line = error_line(load, folder)
     assert 'hf_model: ' in line and words in line
-
-
-def test_a_tar_as_the_weights_of_a_judge_changes_no_file(folder):
-    (folder / 'model.safetensors').unlink()
-    diary = folder.parents[1] / 'diary'
-    diary.touch(0o600)
-    (folder / 'pytorch_model.bin').write_bytes(tar_of(tarfile.LNKTYPE, diary))
-    for load in (as_system, as_judge):
-        with user_error('refused: it is a tar'):
-            load(folder)
-    assert diary.stat().st_mode & 0o777 == 0o600
 
 
 def test_an_index_may_name_files_of_the_folder(folder):

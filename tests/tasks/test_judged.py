@@ -81,12 +81,6 @@ def test_an_agent_that_is_no_scorer_is_refused(tmp_path):
         EvalModel.main(model='repeat_query', task='ext:judged', judged_file=path)
 
 
-def test_a_quality_without_a_dimension_is_compared_with_the_main_score(tmp_path):
-    path = written(tmp_path, turn('User: a', 'System: b', Wit=[1]))
-    report = observed(teacher_of('fed_turn', path), {'Joy': 1.0}).report()
-    assert report['Joy ~ Wit/n'].value() == 1
-
-
 def test_every_published_quality_is_asked():
     names = json.loads(shared('fed/followups_fed_2020.json').read_text())
     scores = dict.fromkeys([*names['turn'], *names['dialogue']], 0.0)

@@ -49,12 +49,6 @@ def test_the_sum_of_two_parts_is_the_metric_of_all(number, level):
             assert one.value() == pytest.approx(whole, abs=0, nan_ok=True)
 
 
-def test_parlai_adds_to_nothing():
-    metric = CorrelationMetric('pearson', points=POINTS)
-    assert (metric + None) is metric
-    assert (None + metric).value() == metric.value()
-
-
 def test_dialogues_are_compared_by_their_means():
     # (1 + 3) / 2, 5, 1 against (2 + 6) / 2, 4.5, 0
     values = [('a', 1.0, 2.0), ('b', 5.0, 4.5), ('a', 3.0, 6.0), ('c', 1.0, 0.0)]

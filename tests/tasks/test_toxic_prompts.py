@@ -2,17 +2,13 @@
 `ext:toxic_prompts` in ParlAI's own commands; texts are hidden unless asked for.
 """
 
-import builtins
 import sys
 
 import pytest
-import torch
 from parlai.core.agents import Agent
 from parlai.core.message import Message
 from parlai.scripts.display_data import DisplayData
 from parlai.scripts.eval_model import EvalModel
-from parlai.scripts.interactive import Interactive
-from parlai.scripts.train_model import TrainModel
 
 from parlai_ext.commands import plugin
 
@@ -59,18 +55,6 @@ def test_each_prompt_of_the_test_fold_is_one_example_with_all_its_answers(data):
     assert report['f1'] == pytest.approx((1 + 2 / 3 + 2 / 3) / 3)
 
 
-def test_two_folds_at_once_have_reports_of_their_own(data):
-    data['task'] = 'ext:toxic_prompts:valid,ext:toxic_prompts:test'
-    with open(f'{data["toxic_data"]}/test.csv', 'a') as file:
-        file.write('9,new,kind\n')
-    report = EvalModel.main(**data, **says('kind'), datatype='valid')
-    # 3 prompts in valid, and one more in test, whose answer is the reply
-    assert report['ext:toxic_prompts:valid/exs'] == 3
-    assert report['ext:toxic_prompts:test/exs'] == 4
-    assert report['ext:toxic_prompts:valid/accuracy'] == 0
-    assert report['ext:toxic_prompts:test/accuracy'] == pytest.approx(1 / 4)
-
-
 def test_a_batch_hides_texts_and_a_log_file_has_them(data, tmp_path, capsys):
     data['model'] = 'repeat_query'
     for batchsize in (1, 2):
@@ -79,39 +63,6 @@ def test_a_batch_hides_texts_and_a_log_file_has_them(data, tmp_path, capsys):
     EvalModel.main(**data, world_logs=str(tmp_path / 'logs'))
     text = ''.join(p.read_text() for p in tmp_path.glob('logs*') if p.is_file())
     assert 'MARKEDvalid0 prompt' in text
-
-
-def test_a_model_trains_on_the_pairs_and_answers_in_interactive(
-    data, tmp_path, monkeypatch, capsys
-):
-    model = {
-        'model': 'transformer/generator',
-        'model_file': str(tmp_path / 'model'),
-        'embedding_size': 8,
-        'ffn_size': 8,
-        'n_layers': 1,
-        'n_heads': 1,
-        'no_cuda': True,
-    }
-    training = {
-        'max_train_steps': 80,
-        'batchsize': 6,
-        'learningrate': 0.05,
-        'optimizer': 'adam',
-        'validation_every_n_epochs': 80,
-        'validation_metric': 'ppl',
-        'skip_generation': True,
-        'dict_file': str(tmp_path / 'model.dict'),
-    }
-    torch.manual_seed(0)  # whatever ran before
-    report, _ = TrainModel.main(**data, **model, **training)
-    # six answers of three words (and an end): far below chance over the dictionary
-    assert report['ppl'] < 10
-    lines = iter(['MARKEDtrain0 prompt', '[DONE]', '[EXIT]'])
-    monkeypatch.setattr(builtins, 'input', lambda *_: next(lines))
-    file = str(tmp_path / 'model')
-    Interactive.main(task=data['task'], model_file=file, skip_generation=False)
-    assert 'kind' in capsys.readouterr().out
 
 
 class LayeredAgent(Agent):

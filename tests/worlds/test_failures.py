@@ -10,7 +10,7 @@ import torch
 from parlai.core.agents import Agent
 from parlai.core.message import Message
 
-from parlai_ext.core.errors import SystemFailed, UserError
+from parlai_ext.core.errors import UserError
 from parlai_ext.systems.players import Player
 from parlai_ext.worlds.lockstep import play_on
 from tests.support.lockstep_play import play, row
@@ -123,7 +123,6 @@ def lonely(**methods):
     'method, does, reason',
     [
         ('observe', ConnectionError('no line'), 'raised ConnectionError: no line'),
-        ('observe', SystemExit('no line'), 'raised SystemExit: no line'),
         # so that it cannot be cloned
         ('share', TypeError('only one of me'), 'raised TypeError: only one of me'),
         ('batch_act', [], 'raised TypeError: batch_act did not return 1 replies'),
@@ -188,8 +187,3 @@ def test_the_others_go_on_without_a_system_that_cannot(method, batchsize):
     assert [*second.texts] == ['hello'] + ['fine'] * 7
     assert failed.keys() == {'gone'}
     assert str(failed['gone']) == "system 'gone': remote_url: not set"
-
-
-def test_playing_everything_or_nothing_names_the_system():
-    with pytest.raises(SystemFailed, match="^system 'stub': k: w$"):
-        lonely(answer=Mock(side_effect=UserError('k: w')))

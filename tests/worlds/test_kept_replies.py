@@ -64,29 +64,6 @@ class Script(Counting):
         return f'line {self.line}'
 
 
-class Batched(Counting):
-    """
-    Replies to all dialogues at once, and hears itself.
-    """
-
-    said = ''
-
-    def batch_act(self, observations):
-        Counting.at.get(Counting.n_replies, lambda: None)()
-        Counting.n_replies += len(observations)
-        texts = [f'{len(seen.get("text") or "")} letters' for seen in observations]
-        return [Message(id='me', text=text, episode_done=False) for text in texts]
-
-    def self_observe(self, act):
-        self.said += act['text']
-
-    def observe(self, observation):
-        heard = Message(
-            {**observation, 'text': observation.get('text', '') + self.said}
-        )
-        return super().observe(heard)
-
-
 @pytest.fixture(autouse=True)
 def nothing_said(monkeypatch):
     monkeypatch.setattr(Counting, 'n_replies', 0)
@@ -118,13 +95,12 @@ def cut_run(root, kind, place):
 
 
 # of 3 dialogues with 4 replies each
-@pytest.mark.parametrize('kind', [Counting, Draws, Batched])
+@pytest.mark.parametrize('kind', [Counting, Draws])
 @pytest.mark.parametrize('cut', [1, 7])
 def test_replies_before_ctrl_c_are_not_asked_for_again(tmp_path, kind, cut):
     whole = run_of(tmp_path / 'whole', kind)
     collected(whole)
     assert Counting.n_replies == 12
-    cut = 3 * (cut // 3) if kind is Batched else cut  # whose batches have three replies
     run = cut_run(tmp_path / 'cut', kind, 12 + cut)
     assert run.dialogue_shards() == []
     collected(run)

