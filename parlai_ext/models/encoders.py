@@ -18,8 +18,8 @@ from parlai_ext.core.nouns import content_id, signature_line
 from parlai_ext.models.watch import NO_WATCH, Watch
 from parlai_ext.systems import hub
 from parlai_ext.systems.pretrained import (
-    BOUNDLESS,
     read,
+    smallest_limit,
     surrounding_tokens,
 )
 
@@ -70,9 +70,8 @@ class TextModel:
         positions = getattr(config, 'max_position_embeddings', None)
         if positions is not None and config.model_type in OFFSET:
             positions -= (config.pad_token_id or 0) + 1
-        limits = (positions, self.tokenizer.model_max_length)
         # `None` where nothing limits the tokens that the model takes
-        self.limit = min((n for n in limits if n and n < BOUNDLESS), default=None)
+        self.limit = smallest_limit(positions, self.tokenizer.model_max_length)
         self.signature = signature_line(
             {
                 'model': type(self.model).__name__,
@@ -193,7 +192,7 @@ class TextModel:
         """
         Return how many tokens are read at most; `None` where nothing limits them.
         """
-        return min((n for n in (most_tokens, self.limit) if n), default=None)
+        return smallest_limit(most_tokens, self.limit)
 
     def ids(self, text: Texts, **how: Any) -> Encoded:
         """
@@ -506,8 +505,7 @@ class MaskedLanguageModel(TextModel):
         begin, end = surrounding_tokens(self.tokenizer)
         whole = torch.tensor([*begin, *first, *second, *end])
         # the token at the very beginning is never hidden, whichever it is
-        limits = [n for n in (self.limit, most_tokens) if n]
-        cut = max(0, len(whole) - min(limits, default=len(whole)))
+        cut = max(0, len(whole) - (self.most(most_tokens) or len(whole)))
         whole = whole[cut:]
         stop = len(whole) - len(end)
         start_of_text = max(1, stop - len(second))

@@ -31,10 +31,10 @@ from parlai_ext.systems.families import HubFamily, family_of
 from parlai_ext.systems.hf.generate import padded_rows
 from parlai_ext.systems.hub import PREFIX, ModelOptions
 from parlai_ext.systems.pretrained import (
-    BOUNDLESS,
     chosen_device,
     loading_arguments,
     read,
+    smallest_limit,
     surrounding_tokens,
 )
 
@@ -155,14 +155,6 @@ def _causal(
             tokens=tokens,
         )
     )
-
-
-def smallest_limit(*limits: Any) -> int | None:
-    """
-    Return the smallest of these numbers of tokens; `None` if nothing limits them.
-    """
-    known = (int(limit) for limit in limits if limit)
-    return min((limit for limit in known if limit < BOUNDLESS), default=None)
 
 
 def _encoder_decoder(

@@ -257,6 +257,15 @@ def quiet() -> Iterator[None]:
         logging.set_verbosity(level)
 
 
+def smallest_limit(*limits: Any) -> int | None:
+    """
+    Return the smallest of these numbers of tokens; `None` if nothing limits them.
+    """
+    # a config may hold anything
+    known = (int(limit) for limit in limits if isinstance(limit, int | str) and limit)
+    return min((limit for limit in known if 0 < limit < BOUNDLESS), default=None)
+
+
 def surrounding_tokens(tokenizer: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """
     Return the tokens that a tokenizer puts before every text, and those after it.

@@ -159,13 +159,12 @@ def test_usage_counts_all_clones(gpt2):
     }
 
 
-@pytest.mark.parametrize('inference', ['nucleus', 'sample'])
-def test_drawn_replies_follow_the_seed(inference, gpt2):
-    assert samples(System('seat', {**gpt2, 'inference': inference}))
+def test_drawn_replies_follow_the_seed(gpt2):
+    assert samples(System('seat', {**gpt2, 'inference': 'nucleus'}))
     found = []
     for seed in (1, 1, 2, 3):
         torch.manual_seed(seed)
-        found.append(reply_to(gpt2, inference=inference, temperature=3.0).text)
+        found.append(reply_to(gpt2, inference='nucleus', temperature=3.0).text)
     assert found[0] == found[1]
     assert len(set(found)) > 1
 

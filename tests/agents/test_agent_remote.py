@@ -4,6 +4,7 @@
 
 import pytest
 
+from parlai_ext.core.nouns import System
 from parlai_ext.engines.machine import data_in
 from parlai_ext.systems.parlai_agents import load_system
 from tests.support.lockstep_play import play, row
@@ -48,6 +49,21 @@ def test_a_reply_ends_at_a_stop_string(tmp_path, url):
     [participant] = heard(player(tmp_path, url, stop=['train', 'boat']), ['a boat'])
     # the server sends the messages back: [["user", "a boat"]]
     assert participant.agent.act()['text'] == '[["user", "a'
+
+
+def test_paid_replies_outlive_the_environment(tmp_path, monkeypatch):
+    monkeypatch.delenv('PARLAI_DATAPATH', raising=False)
+    monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path))
+    system = System(
+        'a',
+        {
+            'model': 'ext:remote',
+            'remote_model': 'm',
+            'remote_url': 'http://localhost:9/v1',
+        },
+    )
+    cache = load_system(system).agent.engine.settings.cache
+    assert cache == f'{tmp_path}/parlai_ext/parlai_ext/remote_cache.sqlite'
 
 
 def test_a_conversation_without_an_answer_ends_alone(tmp_path, url):

@@ -36,7 +36,6 @@ GPU = {'CPU': 8.0, 'GPU': 1.0, 'gpu_memory': 80.0}
         ({'b': {'CPU': 1.0, 'GPU': 2.0}}, 1, {'no_gpu': True}, [('b', 0, 0, 1, 1)]),
         # declared memory decides how many workers share a GPU
         ({'a': GPU}, 1, {'needed': 40}, [('a', i, 0.5, 1, 0.5) for i in range(2)]),
-        ({'a': GPU}, 1, {'needed': 80}, [('a', 0, 1, 1, 1)]),
         ({'a': GPU}, 1, {'needed': 81}, []),
         # and is that of all GPUs of a machine
         (

@@ -54,6 +54,11 @@ def test_a_bad_row_is_one_line(read, rows, words):
     assert words in error_line(read, HEADER + rows)
 
 
+def test_a_wrong_header_is_one_line(read):
+    line = error_line(read, 'system,dimensions,value\n')
+    assert "unknown column 'dimensions'; did you mean" in line
+
+
 def test_one_rater_judges_a_dialogue_once(read):
     rows = 'a,Overall,3,r,d\na,Overall,3,r,e\na,Overall,4,r,d\n'
     with user_error(':4: the same judgement is in line 2'):

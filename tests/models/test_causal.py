@@ -207,12 +207,6 @@ def test_a_continuation_longer_than_the_model_is_one_line(model):
         judge.answer([Question((3,), (tuple(range(3, 13)),))])
 
 
-def test_nothing_asked_is_nothing_computed(judge, monkeypatch):
-    monkeypatch.setattr(judge.model, 'forward', None)
-    [answer] = judge.answer([Question((4, 5), ((), ()))])
-    assert (answer.continuations, answer.context) == (((), ()), None)
-
-
 def test_what_was_kept_of_a_call_is_not_computed_again(model):
     questions = [Question((i, i + 1), ((5, 2), (6,))) for i in range(3, 9)]
     first, again = Causal(model, None, 'a', tokens=8), Causal(model, None, 'a')

@@ -23,7 +23,6 @@ from parlai_ext.models.hf_likelihood import Seq2Seq, check_seq2seq
 from parlai_ext.models.likelihood import encoder_decoder
 from parlai_ext.models.likelihood.encoder_decoder import EncoderDecoder
 from parlai_ext.models.parlai_likelihood import AgentVectorizer
-from parlai_ext.models.watch import Watch
 from parlai_ext.systems.parlai_agents import load_system
 from tests.support.causal_models import assert_one_by_one, flat, some_questions
 from tests.support.families import FAMILIES, JUDGES
@@ -146,14 +145,6 @@ def test_probabilities_of_all_next_tokens_sum_to_one(model_file, dtype):
     total = math.fsum(math.exp(row[0]) for row in answer.continuations)
     # a softmax rounded to 8 or 11 bits would be off by some 1e-3
     assert total == pytest.approx(1, abs=1e-9 if dtype == torch.float64 else 2e-6)
-
-
-def test_progress_counts_every_context_once(judge):
-    seen = []
-    counting = engine(judge, 60)
-    counting.watch = Watch(lambda n, of: seen.append(n))
-    counting.answer([Question(c, FOLLOWUPS) for c in (*CONTEXTS, CONTEXTS[0])])
-    assert sum(seen) == len(CONTEXTS)
 
 
 def resident():

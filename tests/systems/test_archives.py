@@ -154,7 +154,6 @@ REFUSED = {
         'cut.tgz': good_tgz()[:-30],
         'crc.tgz': damaged(good_tgz(), -6),  # the last 8 bytes: checksum and length
         'tail.tgz': good_tgz()[:-8],
-        'not.tgz': b'\x1f\x8bnothing',
         'empty.tgz': b'',
         'crc.zip': zip_of([('model', b'weights')]).replace(b'weights', b'Weights'),
         'cut.zip': zip_of(GOOD.items())[:-10],

@@ -41,8 +41,6 @@ pytest_plugins = ['tests.support.remote_samples']
     [
         {'status': 500},
         {'status': 503, 'body': {'error': {'message': 'overloaded'}}},
-        {'status': 408},
-        {'status': 409},
         {'status': 429},
         {'status': 200, 'body': {'error': {'message': 'upstream is ill'}}},
         'garbage',

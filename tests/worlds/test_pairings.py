@@ -109,7 +109,6 @@ def test_roles_are_swapped_by_the_schemes_that_say_so(name):
         # in imported dialogues either may begin: a person `p` asks and is asked
         ('imported', 'p', ['ab'], ('a', 'b')),
         ('imported', 'p', ['pa', 'ab'], ('a', 'b', 'p')),
-        ('imported', 'p', ['aa'], ('a',)),
     ],
 )
 def test_opponents_are_those_who_are_met(name, partners, met, opponents):

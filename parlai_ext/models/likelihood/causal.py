@@ -43,6 +43,7 @@ from parlai_ext.models.likelihood.engine import (
 )
 from parlai_ext.models.watch import Watch
 from parlai_ext.systems.hub import POSITIONS
+from parlai_ext.systems.pretrained import smallest_limit
 from parlai_ext.systems.torch_memory import is_out_of_memory
 
 TOKENS = 4096
@@ -663,4 +664,4 @@ def max_positions(config: Any) -> int | None:
         if isinstance(parameters, dict) and parameters.get('rope_type') == 'longrope':
             named.append(parameters.get('original_max_position_embeddings'))
             named.append(getattr(text, 'original_max_position_embeddings', None))
-    return min((n for n in named if isinstance(n, int) and n > 0), default=None)
+    return smallest_limit(*named)

@@ -45,12 +45,12 @@ from parlai_ext.systems.chat.messages import (
 )
 from parlai_ext.systems.hub import PREFIX, ModelOptions
 from parlai_ext.systems.pretrained import (
-    BOUNDLESS,
     chosen_device,
     fetch_named_weights,
     loading_arguments,
     quiet,
     read,
+    smallest_limit,
 )
 
 # From a conversation to the tokens that a model reads.
@@ -536,10 +536,7 @@ def positions(config: Any, tokenizer: Any) -> int | None:
     Return the most tokens that a model takes; `None` when it does not tell.
     """
     named = [getattr(config.get_text_config(), name, None) for name in hub.POSITIONS]
-    named.append(tokenizer.model_max_length)
-    return min(
-        (n for n in named if isinstance(n, int) and 0 < n < BOUNDLESS), default=None
-    )
+    return smallest_limit(*named, tokenizer.model_max_length)
 
 
 @dataclass(frozen=True)
@@ -709,7 +706,7 @@ def prompt_limit(
                 f'{option}: {longest} leaves no room in the {positions} tokens '
                 f'that the model takes; {max(1, positions // 4)} would'
             )
-    return min((n for n in (asked, room) if n), default=None)
+    return smallest_limit(asked, room)
 
 
 def prompt_form(
