@@ -58,6 +58,7 @@ class ScoreDialogues(ModelCommand):
             recorded = run.manifest.protocol.scorer
             own = is_own_scorer(run.manifest)
             chosen = choose_scorer(recorded, self.opt, named_by_user=own)
+            chosen.prepared().require_dialogues()
             # imports torch, for which who mistyped a scorer need not wait
             from parlai_ext.judge_check.check import check_run
 

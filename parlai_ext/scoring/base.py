@@ -471,6 +471,20 @@ class Scorer(ScorerInterface):
         ]
         return '|'.join([signature_line(fields), *signed])
 
+    def require_dialogues(self) -> None:
+        """
+        Refuse dialogues if the scorer judges no part of one by itself.
+
+        :raises UserError: says what it needs.
+        """
+        if self.level == 'pair':
+            raise UserError(
+                f'scorer {self.name} needs two responses to compare, which the '
+                'dialogues of a run do not have; a judged set may have them'
+            )
+        if self.compares_items:  # a run is scored in parts
+            raise UserError(f'scorer {self.name}: {WHOLE_SETS}')
+
     def score_dialogues(
         self, dialogues: Sequence[Dialogue], indices: Sequence[Sequence[int]]
     ) -> list[ScoredDialogue]:
@@ -480,13 +494,7 @@ class Scorer(ScorerInterface):
 
         :raises UserError: when a dialogue lacks what the scorer needs.
         """
-        if self.level == 'pair':
-            raise UserError(
-                f'scorer {self.name} needs two responses to compare, which the '
-                'dialogues of a run do not have; a judged set may have them'
-            )
-        if self.compares_items:  # a run is scored in parts
-            raise UserError(f'scorer {self.name}: {WHOLE_SETS}')
+        self.require_dialogues()
         pairs = list(zip(dialogues, indices, strict=True))
         make = dialogue_items if self.level == 'dialogue' else turn_items
         groups = [make(dialogue, judged) for dialogue, judged in pairs]

@@ -121,13 +121,14 @@ class ChosenScorer:
 
     def check(self) -> None:
         """
-        Refuse a scorer that could not be built: asked before days of dialogues, not
-        after them. Its models are fetched and not loaded.
+        Refuse a scorer that could not be built, or judges no dialogues: asked before
+        days of dialogues, not after them. Its models are fetched and not loaded.
 
         :raises UserError: for what building it would raise: an unknown name, key or set
             of follow-ups, a model that is not there or cannot be downloaded.
         """
         scorer = self.prepared()
+        scorer.require_dialogues()
         with naming_another(scorer):
             for kind, name in scorer.named_models():
                 check_model(kind, name)

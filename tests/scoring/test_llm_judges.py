@@ -25,7 +25,7 @@ from parlai_ext.scoring.llm_judges import (
     label_rating,
     read_prompt,
 )
-from parlai_ext.scoring.score_run import spending_lines
+from parlai_ext.scoring.score_run import ChosenScorer, spending_lines
 from parlai_ext.systems.chat.conversation import ChatReply
 from tests.support.family_hf import make_model
 from tests.support.fed_samples import chat_loss
@@ -116,6 +116,12 @@ def test_a_pair_without_another_response_has_a_reason(chat_folder):
     [score] = scored('llm_pair', chat_folder)
     assert score.values['Overall'] is None
     assert 'other' in score.reasons['Overall']
+
+
+def test_a_judge_of_pairs_refuses_dialogues_before_it_looks_for_its_model():
+    section = {'name': 'llm_pair', 'judge_model_file': 'no/model'}
+    with user_error('needs two responses'):
+        ChosenScorer(section, named_by_user=True).check()
 
 
 class Recorder:
