@@ -48,7 +48,7 @@ def play_on(
     respond: Respond = let_speak,
 ) -> tuple[list[Dialogue | None], dict[str, SystemFailed]]:
     """
-    Play as `play` does, without the systems that fail on the way.
+    Play dialogues, without the systems that fail on the way.
 
     Return a dialogue for each row, `None` where one of its systems could not go on,
     and those systems by name with what happened.

@@ -75,7 +75,7 @@ class Causal(LikelihoodEngine):
     Other questions in the same call change a number by rounding only: about 1e-12 in
     float64, 1e-5 in float32; in half precision as much as the model's own sums differ.
 
-    :param model: a Hugging Face causal model that `causal_checks.check_causal` accepts.
+    :param model: a Hugging Face causal model that `check_causal` accepts.
     :param positions: the most tokens of context and continuation.
     :param tokens: the most tokens of a forward pass, padding counted.
     :ivar watch: is told of finished work, and keeps it.
@@ -517,7 +517,7 @@ def unreadable_part(config: Any) -> str | None:
     Return the part of a model that takes positions from the order of tokens in a row,
     so that it cannot read a tree; `None` if none is known.
 
-    `causal_checks` tries every model, for parts that are not known here.
+    `check_causal` tries every model, for parts that are not known here.
     """
     if getattr(config, 'alibi', False) or config.model_type in ('bloom', 'mpt'):
         return 'ALiBi'

@@ -511,7 +511,6 @@ def load_model(options: ModelOptions) -> LoadedModel:
     Return the model that options name, ready to generate; downloaded when it is not
     here. A model that an agent of this process has loaded is shared.
 
-
     :raises UserError: ``option: what is wrong; what would be right``.
     """
     device = chosen_device(options)
@@ -606,7 +605,7 @@ class ReplyGenerator:
     @torch.inference_mode()
     def _generate(self, prompts: Sequence[PromptTokens]) -> list[list[int]]:
         """
-        Return the tokens after each prompt, padded_rows at their end.
+        Return the tokens after each prompt, padded at their end.
         """
         model, seq2seq = self.loaded.model, self.loaded.seq2seq
         ids, mask = padded_rows(
