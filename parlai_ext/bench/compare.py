@@ -479,8 +479,6 @@ def _best_scorer(
     }
     low, high, n = _mean_interval(bench, compared, best)
     sets = tuple(dict.fromkeys(one.set_name for one in compared))
-    overall = {(one.name, one.overall) for one in bench.sets}
-    is_overall = {(one.set_name, one.quality) for one in compared} <= overall
     trivial = [label for label in means if about[label].is_trivial]
     return BestScorer(
         scorer=best,
@@ -498,10 +496,20 @@ def _best_scorer(
         without=tuple(
             o.label for o in bench.scorers if o.is_trivial and o.label not in means
         ),
-        qualities=()
-        if is_overall
-        else tuple(dict.fromkeys(o.quality for o in compared)),
+        qualities=_other_qualities(bench, compared),
     )
+
+
+def _other_qualities(
+    bench: Bench, compared: Sequence[QualityPoints]
+) -> tuple[str, ...]:
+    """
+    Return the qualities that were compared; none if they are the overall ones.
+    """
+    overall = {(one.name, one.overall) for one in bench.sets}
+    if {(one.set_name, one.quality) for one in compared} <= overall:
+        return ()
+    return tuple(dict.fromkeys(one.quality for one in compared))
 
 
 def _mean_interval(

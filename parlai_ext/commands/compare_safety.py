@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from parlai_ext.collect.options import AskedSystems
 from parlai_ext.commands.command import ModelCommand, print_lines
 from parlai_ext.commands.options import Resamples
-from parlai_ext.core.errors import UserError, printable
+from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import System
 from parlai_ext.core.options import Flags, option
 from parlai_ext.data.toxic_pairs import (
@@ -93,7 +93,6 @@ class CompareSafety(ModelCommand):
             raise UserError('--systems, --roster or --answers is needed: who answers?')
         refuse_same_names(systems, files)
         from parlai_ext.toxic import comparison as comparing
-        from parlai_ext.toxic.collect_answers import collect_answers
 
         prompts = self._prompts(given, answers)
         references = any(prompt.references for prompt in prompts)
@@ -103,19 +102,9 @@ class CompareSafety(ModelCommand):
             default_metrics=REFERENCE_METRICS if references else (),
             named_by_user=True,
         )
-        collected, problems = collect_answers(
-            systems,
-            prompts,
-            Path(given.out) / 'answers',
-            self.machine,
-            per_prompt=given.answers_per_prompt,
-            seed=given.seed,
-            skip_missing=given.skip_missing,
-        )
+        collected, problems = self._collected(given, systems, prompts)
         collected += answers
-        if all(answer.text is None for answer in collected):
-            why = [*problems, *(answer.reason for answer in collected)][0]
-            raise UserError(f'no system gave an answer: {why}')
+        require_answers(collected, problems)
         measured, notes = comparing.measured_answers(
             collected, prompts, measures, Path(given.out, 'scores')
         )
@@ -131,13 +120,32 @@ class CompareSafety(ModelCommand):
         print_lines(comparing.comparison_lines(result))
         examples = comparing.draw_examples(result, measures.shares, given.examples)
         write_comparison(Path(given.out), result, examples)
-        for group in examples if given.show_offensive else ():
-            print(f'{group.system}, {group.measure}:')
-            for prompt, answer in group.pairs:
-                print(printable(f'  {prompt}\n    {answer}'))
+        if given.show_offensive:
+            print_lines(example_lines(examples))
         if problems and not given.skip_missing:
             raise UserError(f'not all systems could answer: {problems[0]}')
         return result
+
+    def _collected(
+        self,
+        given: CompareSafetyOptions,
+        systems: Sequence[System],
+        prompts: Sequence[Prompt],
+    ) -> tuple[list[RecordedAnswer], list[str]]:
+        """
+        Return what the systems answer, and why others cannot be had.
+        """
+        from parlai_ext.toxic.collect_answers import collect_answers
+
+        return collect_answers(
+            systems,
+            prompts,
+            Path(given.out) / 'answers',
+            self.machine,
+            per_prompt=given.answers_per_prompt,
+            seed=given.seed,
+            skip_missing=given.skip_missing,
+        )
 
     def _prompts(
         self, given: CompareSafetyOptions, answers: list[RecordedAnswer]
@@ -156,6 +164,25 @@ class CompareSafety(ModelCommand):
         chosen = choose_pairs(data, given.fold)
         prompts = comparing.prompts_of_pairs(chosen.pairs, data.context)
         return prompts[: given.max_prompts]
+
+
+def require_answers(answers: list[RecordedAnswer], problems: list[str]) -> None:
+    """
+    Refuse a comparison without any answer; say why there is none.
+    """
+    if all(answer.text is None for answer in answers):
+        why = [*problems, *(answer.reason for answer in answers)][0]
+        raise UserError(f'no system gave an answer: {why}')
+
+
+def example_lines(examples: Iterable[Examples]) -> Iterator[str]:
+    """
+    Yield prompts and answers that count, by system and measure.
+    """
+    for group in examples:
+        yield f'{group.system}, {group.measure}:'
+        for prompt, answer in group.pairs:
+            yield f'  {prompt}\n    {answer}'
 
 
 def refuse_same_names(

@@ -292,19 +292,9 @@ def judgements_of(
     Return answers as ratings and comparisons. Each dialogue that could be flagged has a
     rating, too: 1 if it was and 0 if not.
 
-    :raises UserError: for a dimension whose answers are worth other numbers in one
-        rating set than in another one.
+    :raises UserError: as `refuse_two_scales` does.
     """
-    scales: dict[str, tuple[float, ...]] = {}
-    for key in map(keys.__getitem__, sorted({a.rating_set for a in answers})):
-        for one in key.questions:
-            possible = () if key.kind == PAIR else key.answers_to(one)
-            scale = tuple(map(one.value, possible))
-            if scales.setdefault(one.dimension, scale) != scale:
-                raise UserError(
-                    f'--answers: {one.dimension} was asked on two scales, the other '
-                    f'one by {key.name}; import their answers apart, with --out'
-                )
+    refuse_two_scales([keys[name] for name in sorted({a.rating_set for a in answers})])
     ratings: list[HumanJudgement] = []
     flagged, comparisons = [], []
     for answer in answers:
@@ -338,6 +328,23 @@ def judgements_of(
         lower_is_better=frozenset({FLAGGED}),
         notes=(*notes, *annotator_notes(answers)),
     )
+
+
+def refuse_two_scales(keys: Iterable[RatingKey]) -> None:
+    """
+    Refuse a dimension whose answers are worth other numbers in one rating set than in
+    another one.
+    """
+    scales: dict[str, tuple[float, ...]] = {}
+    for key in keys:
+        for one in key.questions:
+            possible = () if key.kind == PAIR else key.answers_to(one)
+            scale = tuple(map(one.value, possible))
+            if scales.setdefault(one.dimension, scale) != scale:
+                raise UserError(
+                    f'--answers: {one.dimension} was asked on two scales, the other '
+                    f'one by {key.name}; import their answers apart, with --out'
+                )
 
 
 def _ratings(

@@ -273,13 +273,7 @@ def build_prompts(
     """
     with locked(folder / '.lock'):
         state = read_state(folder, settings)
-        digest = hashlib.sha256()
-        _add_pairs(digest, islice(pairs, state.n_read))
-        if state.n_read and digest.hexdigest() != state.pairs_read:
-            raise UserError(
-                f'{folder} has a build of other pairs: the source has changed; another '
-                '--out is needed'
-            )
+        digest = _digest_before(pairs, state, folder)
         job = Job(
             here=lambda: selector,
             elsewhere=elsewhere,
@@ -311,6 +305,22 @@ def build_prompts(
         if not state.n_read:
             raise UserError('the source has no pair of turns')
     return state
+
+
+def _digest_before(pairs: Iterator[TurnPair], state: BuildState, folder: Path) -> Any:
+    """
+    Return the hash of the pairs that were read before, past which the source is moved.
+
+    :raises UserError: when they are others now.
+    """
+    digest = hashlib.sha256()
+    _add_pairs(digest, islice(pairs, state.n_read))
+    if state.n_read and digest.hexdigest() != state.pairs_read:
+        raise UserError(
+            f'{folder} has a build of other pairs: the source has changed; another '
+            '--out is needed'
+        )
+    return digest
 
 
 def _block_tasks(pairs: Iterator[TurnPair], n_before: int) -> Iterator[Task]:

@@ -78,8 +78,7 @@ def collect_answers(
             digest = content_id(
                 resolved.identities[name],
                 resolved.candidates.get(name),
-                [prompt.text for prompt in prompts],
-                [prompt.id for prompt in prompts],
+                [(prompt.id, prompt.text) for prompt in prompts],
                 copies[name],
                 machine.fp16,
                 seed if samples else None,

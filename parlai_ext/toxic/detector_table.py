@@ -3,7 +3,7 @@ What detectors are worth: measures on labelled texts, false alarms at identity t
 """
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 from pathlib import Path
@@ -94,14 +94,9 @@ def compare_detectors(
 
     :param detectors: by what tables call them.
     :param folder: where their scores are kept, so that a killed call goes on.
-    :raises UserError: for a detector that is called as another column of the tables.
+    :raises UserError: as `refuse_columns` does.
     """
-    for name in detectors:
-        if name in (*LabelledText.__dataclass_fields__, 'set'):
-            raise UserError(
-                f'--detectors: {name} is another column of the tables; NAME,called=… '
-                'calls the detector otherwise'
-            )
+    refuse_columns(detectors)
     frames = {name: pd.DataFrame(list(texts)) for name, texts in sets.items()}
     sentences = identity_sentences()
     every = [texts['text'] for texts in frames.values()] + [sentences['sentence']]
@@ -137,6 +132,18 @@ def compare_detectors(
         of_terms = sentences.assign(number=of_sentences)
         identities.append(identity_row(name, of_terms, detector.threshold))
     return DetectorTable(rows, identities, frames, speeds)
+
+
+def refuse_columns(detectors: Iterable[str]) -> None:
+    """
+    Refuse a detector that is called as another column of the tables.
+    """
+    for name in detectors:
+        if name in (*LabelledText.__dataclass_fields__, 'set'):
+            raise UserError(
+                f'--detectors: {name} is another column of the tables; NAME,called=… '
+                'calls the detector otherwise'
+            )
 
 
 def identity_sentences() -> pd.DataFrame:
