@@ -181,6 +181,8 @@ def show(imports: ImportedDialogues, written: bool, run_dir: str) -> ImportRepor
     if problems:
         left_out = count_of(imports.n_left_out, 'dialogue')
         print(f'{left_out} left out for {count_of(len(problems), "bad row")}')
+    for unused in imports.unused:
+        print(unused)
     if imports.n_people:
         people_only = count_of(imports.n_people, 'dialogue')
         print(f'{people_only} of people only left out (--judge-humans)')
@@ -191,13 +193,15 @@ def show(imports: ImportedDialogues, written: bool, run_dir: str) -> ImportRepor
     if n_begun := sum(b[: len(a)] == a for a, b in pairwise(texts)):
         begun = count_of(n_begun, 'dialogue')
         print(f'the beginning of a longer one, whose turns are judged twice: {begun}')
-    if imports.silent:
-        print(f'empty turns, which are not judged: {counted_names(imports.silent)}')
-    if unread.messages:
-        inside = f' ({unread.inside} after the first turn)' if unread.inside else ''
-        print(f'no turns, left out: {counted_names(unread.messages)}{inside}')
-    if unread.keys:
-        print(f'keys of turns that are not read: {counted_names(unread.keys)}')
+    inside = f' ({unread.inside} after the first turn)' if unread.inside else ''
+    for what, counts, more in (
+        ('empty turns, which are not judged', imports.silent, ''),
+        ('no turns, left out', unread.messages, inside),
+        ('keys of turns that are not read', unread.keys, ''),
+    ):
+        if counts:
+            names = ', '.join(f'{name} {n}' for name, n in counts.items())
+            print(f'{what}: {names}{more}')
     report = ImportReport(
         tuple(name for name in imports.names if name not in imports.humans),
         len(dialogues),
@@ -221,10 +225,3 @@ def show(imports: ImportedDialogues, written: bool, run_dir: str) -> ImportRepor
         f'{"imported" if written else "were there already"}: {run_dir}'
     )
     return report
-
-
-def counted_names(counts: Mapping[str, int]) -> str:
-    """
-    Return names with their counts in words.
-    """
-    return ', '.join(f'{name} {n}' for name, n in counts.items())

@@ -227,7 +227,8 @@ class ImportedDialogues:
     The dialogues to import, and what is left out and why.
 
     `n_left_out` counts the dialogues that `problems` (bad rows) spoil; `n_people` those
-    in which only people speak, who are not judged. `files` are names with checksums.
+    in which only people speak, who are not judged. `files` are names with checksums,
+    `unused` says which options name nobody.
     """
 
     format: str = ''
@@ -236,6 +237,7 @@ class ImportedDialogues:
     n_left_out: int = 0
     n_people: int = 0
     files: dict[str, str] = field(default_factory=dict)
+    unused: list[str] = field(default_factory=list)
     by_id: dict[str, SourceDialogue] = field(default_factory=dict)
 
     @property
@@ -365,16 +367,16 @@ def _check(imports: ImportedDialogues, rules: ImportRules) -> None:
                 f'one bot named twice? {brief(other)} and {brief(name)} differ in case '
                 f'or blanks only; make them one or two: --rename {name}=NEW'
             )
-    if imports.n_people or imports.n_left_out:
-        return  # the speaker that is meant may be in one of these
-    names, rename, humans = imports.names, rules.new_names, rules.people
-    for old, new in rename.items():
-        if new not in names:
-            raise UserError(f'--rename {old}={new}: {nearest(old, names)}')
-    for name in sorted(humans - {*names, *rename}):
-        raise UserError(
-            f'--humans {name}: no speaker has this name; {nearest(name, names)}'
-        )
+    names, rename = imports.names, rules.new_names
+    options = {f'--rename {a}={b}': a for a, b in rename.items() if b not in names}
+    people = sorted(rules.people - {*names, *rename})
+    options |= {f'--humans {name}': name for name in people}
+    for given, name in options.items():
+        problem = f'{given}: no speaker has this name; {nearest(name, names)}'
+        if not (imports.n_people or imports.n_left_out):
+            raise UserError(problem)
+        # the speaker that is meant may be in what is left out
+        imports.unused.append(problem)
 
 
 def _check_one_model(models: dict[str, str], source: SourceFile) -> None:

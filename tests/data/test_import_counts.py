@@ -72,6 +72,15 @@ def test_users_who_are_judged_are_named(tmp_path, capsys):
     assert 'judged as a system: User' in capsys.readouterr().out
 
 
+def test_a_name_of_nobody_is_told_beside_bad_rows(tmp_path, capsys):
+    text = 'dialogue_id,speaker,text\n1,Ann,hi\n1,mine,hello\n2,Bob,\n2,mine,hi\n'
+    path = written(tmp_path, 'c.csv', text)
+    imported(tmp_path, path, skip_bad_rows=True, humans='Amn')
+    assert "--humans Amn: no speaker has this name; did you mean 'Ann'" in (
+        capsys.readouterr().out
+    )
+
+
 def test_joined_turns_are_counted(tmp_path, capsys):
     turns = {'messages': chat('user', 'user', 'assistant')}
     report = imported(tmp_path, written(tmp_path, 'c.jsonl', turns), join_turns=True)
