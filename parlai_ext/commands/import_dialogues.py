@@ -2,7 +2,7 @@
 `import_dialogues`: dialogues that exist already become a run folder, without a model.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -169,30 +169,29 @@ def by_references(protocol: Protocol, imports: ImportedDialogues) -> Protocol:
     return replace(protocol, scorer={**protocol.scorer, 'name': name})
 
 
-def show(imports: ImportedDialogues, written: bool, run_dir: str) -> ImportReport:
+def notes_of(imports: ImportedDialogues) -> Iterator[str]:
     """
-    Print what was imported and what was left out, and return the counts.
+    Yield what was left out, and what may be judged otherwise than it should.
     """
     problems, dialogues, unread = [*imports.problems], imports.dialogues, imports.unread
     for problem in problems[:MAX_LISTED]:
-        print(f'bad row: {problem}')
+        yield f'bad row: {problem}'
     if len(problems) > MAX_LISTED:
-        print(f'… and {count_of(len(problems) - MAX_LISTED, "more bad row")}')
+        yield f'… and {count_of(len(problems) - MAX_LISTED, "more bad row")}'
     if problems:
         left_out = count_of(imports.n_left_out, 'dialogue')
-        print(f'{left_out} left out for {count_of(len(problems), "bad row")}')
-    for unused in imports.unused:
-        print(unused)
+        yield f'{left_out} left out for {count_of(len(problems), "bad row")}'
+    yield from imports.unused
     if imports.n_people:
         people_only = count_of(imports.n_people, 'dialogue')
-        print(f'{people_only} of people only left out (--judge-humans)')
+        yield f'{people_only} of people only left out (--judge-humans)'
     texts = sorted({tuple((t.speaker, t.text) for t in d.turns) for d in dialogues})
     if n_repeated := len(dialogues) - len(texts):
-        print(f'word for word as an earlier one: {count_of(n_repeated, "dialogue")}')
+        yield f'word for word as an earlier one: {count_of(n_repeated, "dialogue")}'
     # in their order a dialogue stands right before those that begin like it
     if n_begun := sum(b[: len(a)] == a for a, b in pairwise(texts)):
         begun = count_of(n_begun, 'dialogue')
-        print(f'the beginning of a longer one, whose turns are judged twice: {begun}')
+        yield f'the beginning of a longer one, whose turns are judged twice: {begun}'
     inside = f' ({unread.inside} after the first turn)' if unread.inside else ''
     for what, counts, more in (
         ('empty turns, which are not judged', imports.silent, ''),
@@ -201,13 +200,21 @@ def show(imports: ImportedDialogues, written: bool, run_dir: str) -> ImportRepor
     ):
         if counts:
             names = ', '.join(f'{name} {n}' for name, n in counts.items())
-            print(f'{what}: {names}{more}')
+            yield f'{what}: {names}{more}'
+
+
+def show(imports: ImportedDialogues, written: bool, run_dir: str) -> ImportReport:
+    """
+    Print what was imported and what was left out, and return the counts.
+    """
+    for line in notes_of(imports):
+        print(line)
     report = ImportReport(
         tuple(name for name in imports.names if name not in imports.humans),
-        len(dialogues),
-        sum(len(dialogue.turns) for dialogue in dialogues),
-        sum(unread.messages.values()),
-        sum(dialogue.num_joined for dialogue in dialogues),
+        len(imports.dialogues),
+        sum(len(dialogue.turns) for dialogue in imports.dialogues),
+        sum(imports.unread.messages.values()),
+        sum(dialogue.num_joined for dialogue in imports.dialogues),
         written,
     )
     if report.n_joined:

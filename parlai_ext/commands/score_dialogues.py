@@ -2,7 +2,11 @@
 Score the dialogues of a run.
 """
 
+from __future__ import annotations
+
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import ModelCommand
 from parlai_ext.commands.options import CHECK, JUDGE_MACHINE
@@ -10,6 +14,9 @@ from parlai_ext.commands.scorer_options import SCORER_CHOICE
 from parlai_ext.core.options import option
 from parlai_ext.engines.open_engine import EngineOptions, open_engine
 from parlai_ext.view.text import count_of
+
+if TYPE_CHECKING:
+    from parlai_ext.scoring.score_run import ScoreReport
 
 
 @dataclass(frozen=True)
@@ -79,22 +86,27 @@ class ScoreDialogues(ModelCommand):
                 sample=self.opt['check_sample'],
                 include_given=include_given,
             )
-        print(
-            f'scored {count_of(report.n_utterances, "utterance")} of '
-            f'{count_of(report.n_dialogues, "dialogue")} '
-            f'({count_of(report.n_unscored, "value")} missing, each with its reason); '
-            f'{report.n_shards - report.n_shards_scored} of '
-            f'{count_of(report.n_shards, "shard")} scored before'
-        )
-        if report.n_truncated:
-            print(
-                'too long for the judge, which read a part: '
-                f'{count_of(report.n_truncated, "context")}'
-            )
-        for line in check_lines(check) if check else ():
-            print(line)
-        for line in spending_lines(scorer):
+        checked = check_lines(check) if check else ()
+        for line in (*score_lines(report), *checked, *spending_lines(scorer)):
             print(line)
         print(f'scorer {report.signature}')
         print(f'scores {run.scores(report.signature).root.name}')
         return report
+
+
+def score_lines(report: ScoreReport) -> Iterator[str]:
+    """
+    Yield what was scored, and what was cut.
+    """
+    yield (
+        f'scored {count_of(report.n_utterances, "utterance")} of '
+        f'{count_of(report.n_dialogues, "dialogue")} '
+        f'({count_of(report.n_unscored, "value")} missing, each with its reason); '
+        f'{report.n_shards - report.n_shards_scored} of '
+        f'{count_of(report.n_shards, "shard")} scored before'
+    )
+    if report.n_truncated:
+        yield (
+            'too long for the judge, which read a part: '
+            f'{count_of(report.n_truncated, "context")}'
+        )
