@@ -81,6 +81,12 @@ def module_on_path(marker):
     return name
 
 
+def script(marker):
+    path = marker.parent / f'script_{marker.name}.py'
+    path.write_text(program(marker))
+    return path
+
+
 def touch(marker):
     return f'touch {marker}'
 
@@ -93,6 +99,11 @@ def getattr_chain(marker):
 def partial(marker):
     system = named('posix', 'system')
     return reduced('functools', 'partial', system, touch(marker)) + b')R'
+
+
+def methodcaller(marker):
+    path = reduced('pathlib', 'PosixPath', str(marker))
+    return called(reduced('operator', 'methodcaller', 'touch'), path)
 
 
 def attrgetter(marker):
@@ -183,10 +194,13 @@ GADGETS = {
         lambda m: b'\x80\x02' + reduced('__builtin__', 'eval', program(m)),
         '__builtin__.eval',
     ),
+    'eval': calling('builtins', 'eval', program),
     'open': (lambda m: reduced('_io', 'open', str(m), 'w'), '_io.open'),
     'getattr': (getattr_chain, 'builtins.getattr'),
+    'runpy': calling('runpy', 'run_path', script),
     'importlib': calling('importlib', 'import_module', module_on_path),
     'mere import': (lambda m: named(module_on_path(m), 'x'), 'imported_'),
+    'methodcaller': (methodcaller, 'operator.methodcaller'),
     'attrgetter': (attrgetter, 'operator.attrgetter'),
     'partial': (partial, 'functools.partial'),
     'dotted': (dotted, 'torch.os.system'),
@@ -198,7 +212,17 @@ GADGETS = {
     'nested torch': (nested_torch, 'torch.storage._load_from_bytes'),
     'marshal': (function_of_code, 'types.FunctionType'),
     'default factory': (factory, 'operator.itemgetter'),
+    'numpy': (
+        lambda m: reduced(
+            'numpy.testing._private.utils', 'runstring', program(m), b'}'
+        ),
+        'numpy.testing._private.utils.runstring',
+    ),
     'torch': calling('torch.utils.collect_env', 'run', touch),
+    'timeit': (
+        lambda m: reduced('timeit', 'timeit', 'pass', program(m)),
+        'timeit.timeit',
+    ),
 }
 
 
