@@ -5,8 +5,6 @@ once.
 A run, its pilot and its preflight all play with a `BlockPlayer`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -56,7 +54,7 @@ class BlockPlayer:
         machine: Machine,
         *,
         load: Callable[[System], Player] | None = None,
-    ) -> BlockPlayer:
+    ) -> 'BlockPlayer':
         """
         Return the player of a schedule's blocks; nothing is loaded yet.
 

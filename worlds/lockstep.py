@@ -3,12 +3,10 @@ Many dialogues side by side: at each step, all dialogues whose next speaker is o
 system form a batch of that system.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from parlai_ext.core.errors import SystemFailed, UserError
+from parlai_ext.core.errors import SystemFailed, UserError, errors_of_system
 from parlai_ext.core.nouns import Dialogue, Opener, Pairing, Utterance
 from parlai_ext.systems.players import (
     Participant,
@@ -125,7 +123,7 @@ class LockstepEngine:
             for dialogue in self.begun
         ]
 
-    def _batches(self) -> Iterator[tuple[Player, list[OpenDialogue]]]:
+    def _batches(self) -> Iterator[tuple[Player, list['OpenDialogue']]]:
         """
         Yield each system with dialogues in which it speaks next.
         """
@@ -140,12 +138,12 @@ class LockstepEngine:
                 if batch := [dialogue for dialogue in part if self._goes_on(dialogue)]:
                     yield self.players[name], batch
 
-    def _goes_on(self, dialogue: OpenDialogue | None) -> bool:
+    def _goes_on(self, dialogue: 'OpenDialogue | None') -> bool:
         if dialogue is None or dialogue.done:
             return False
         return self.failed.keys().isdisjoint(dialogue.speakers)
 
-    def _begin(self, row: BatchRow, num_turns: int) -> OpenDialogue | None:
+    def _begin(self, row: BatchRow, num_turns: int) -> 'OpenDialogue | None':
         """
         Begin a dialogue; return `None` when one of its systems cannot.
         """
@@ -244,9 +242,8 @@ class OpenDialogue:
         if self.ended_by is not None:
             return
         try:
-            step()
-        except UserError as error:
-            raise SystemFailed(self.speakers[side], str(error)) from error
+            with errors_of_system(self.speakers[side]):
+                step()
         except BaseException as error:
             raise_unless_of_agent(error)
             self._end(self.speakers[side], in_words(error))

@@ -5,7 +5,7 @@ A scorer for ParlAI's own commands:
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 from parlai.core.agents import Agent
 from parlai.core.message import Message
@@ -50,8 +50,8 @@ class ScorerAgent(Agent):
     :cvar scorer_name: the scorer of an agent that stands for one.
     """
 
-    scorer_name: ClassVar[str | None] = None
-    is_scorer: ClassVar[bool] = True  # a roster may not name it: it does not talk
+    scorer_name: str | None = None
+    is_scorer = True  # a roster may not name it: it does not talk
 
     @classmethod
     def add_cmdline_args(

@@ -6,7 +6,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from parlai_ext.collect.options import AskedSystems
-from parlai_ext.core.errors import SystemFailed, UserError, nearest
+from parlai_ext.core.errors import (
+    SystemFailed,
+    UserError,
+    errors_of_system,
+    nearest,
+)
 from parlai_ext.core.nouns import Roster, System
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.files.option_files import existing_file
@@ -185,10 +190,8 @@ def _pinned(protocol: Protocol, before: Collection[str]) -> Protocol:
     def pin(system: System) -> System:
         if system.name in before:
             return system
-        try:
+        with errors_of_system(system.name):
             return replace(system, opt=family_of(system.opt).pin(system.opt))
-        except UserError as error:
-            raise SystemFailed(system.name, str(error)) from error
 
     roster = protocol.roster
     pinned = Roster(tuple(map(pin, roster.targets)), tuple(map(pin, roster.partners)))

@@ -96,8 +96,6 @@ def reorder_gpt2_cache_object(
     transformers 5 it is a `Cache` object: GPT-2 and DialoGPT cannot generate. The fix
     lets the object reorder itself.
     """
-    if not hasattr(incremental_state, 'reorder_cache'):
-        return original(self, incremental_state, inds)
     incremental_state.reorder_cache(inds)
     return incremental_state
 

@@ -3,7 +3,8 @@ The exceptions for a user's mistake: one line, no traceback, exit code 1.
 """
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 from parlai_ext.core.secrets import without_secrets
 
@@ -93,3 +94,14 @@ class SystemFailed(UserError):
         named = problem.startswith(f'system {system!r}: ')
         super().__init__(problem if named else f'system {system!r}: {problem}')
         self.system = system
+
+
+@contextmanager
+def errors_of_system(name: str) -> Iterator[None]:
+    """
+    Let a user's error name the system that it is about.
+    """
+    try:
+        yield
+    except UserError as error:
+        raise SystemFailed(name, str(error)) from error.__cause__

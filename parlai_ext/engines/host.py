@@ -5,13 +5,10 @@ does tasks, and tells how far it is. The engine of this machine, and its forks.
 Nothing here imports Ray, which only calls the methods of `Host`.
 """
 
-from __future__ import annotations
-
 import ctypes
 import heapq
 import os
 import signal
-import socket
 import sys
 import traceback
 from collections import Counter
@@ -38,7 +35,6 @@ from parlai_ext.engines.engine import (
     code_facts,
     refuse_difference,
 )
-from parlai_ext.store.atomic import name_writer
 from parlai_ext.view.progress import Bar, PartProgress, hide_bars
 
 
@@ -61,7 +57,7 @@ class Failure:
     trace: str = ''
 
     @classmethod
-    def from_exception(cls, error: Exception) -> Failure:
+    def from_exception(cls, error: Exception) -> 'Failure':
         """
         Return the failure that an exception is.
         """
@@ -160,7 +156,6 @@ class Host:
             here = code_facts()
             for what, value in facts.items():
                 refuse_difference(what, here.get(what), value)
-            name_writer(f'{socket.gethostname()}-{os.getpid()}')
         except Exception as error:
             return Failure.from_exception(error)
         return None
@@ -488,7 +483,6 @@ def _be_worker(pipe: Connection, job: Job, share: float, parent: int) -> None:
         torch.set_num_threads(1)
     hide_bars()  # of libraries; the parent has the bar of the job
     tqdm.set_lock(RLock())  # a worker that is killed would keep the parent's
-    name_writer(str(os.getpid()))
     host = Host(tell=pipe.send)
     with suppress(KeyboardInterrupt, EOFError, BrokenPipeError):
         begun = host.begin(job.key, job.elsewhere, share)

@@ -2,8 +2,6 @@
 Where models lie on this machine, and how they compute on it.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -61,7 +59,7 @@ class Machine:
     )
 
     @classmethod
-    def from_options(cls, opt: Mapping[str, object]) -> Machine:
+    def from_options(cls, opt: Mapping[str, object]) -> 'Machine':
         """
         Return the machine that the options of a command or of an agent describe.
         """

@@ -6,8 +6,6 @@ another one. What tasks write must therefore be the same whoever does them, and 
 to write twice.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import signal
@@ -135,7 +133,7 @@ class RayEngine:
         self._crew = _Crew(self)
         self._end = ExitStack()
 
-    def __enter__(self) -> RayEngine:
+    def __enter__(self) -> 'RayEngine':
         self._end.enter_context(_connected(self.address))
         self._end.callback(self._crew.dismiss)
         return self
@@ -148,9 +146,9 @@ class RayEngine:
         Do the tasks as `Engine.run` says.
         """
         with token_in(self.folder) as token:
-            run = _JobRun(self._crew, job, token, bar)
+            run = _JobRun(self._crew, job, tasks, token, bar)
             try:
-                yield from run.results(tasks)
+                yield from run.results()
             except BaseException:
                 self._crew.dismiss()  # workers at work are not waited for
                 raise
@@ -257,19 +255,16 @@ class _Crew:
         ends = {
             hand.actor.end.remote(): hand for hand in self.hands if hand.key == job.key
         }
-        done, late = (
-            ray.wait(list(ends), num_returns=len(ends), timeout=self.engine.patience)
-            if ends
-            else ([], [])
-        )
-        for reply in late:
-            self.lose(ends[reply])
-        for reply in done:
-            ends[reply].key = None
+        done = _replies(ends, self.engine.patience)
+        for reply, hand in ends.items():
+            if reply not in done:
+                self.lose(hand)
+                continue
+            hand.key = None
             try:
                 job.on_close(ray.get(reply))
             except ray.exceptions.RayError:
-                self.lose(ends[reply])
+                self.lose(hand)
 
 
 class _JobRun:
@@ -277,22 +272,23 @@ class _JobRun:
     One job while it runs.
     """
 
-    def __init__(self, crew: _Crew, job: Job, token: Token, bar: Bar):
+    def __init__(
+        self, crew: _Crew, job: Job, tasks: Iterable[Task], token: Token, bar: Bar
+    ):
         self.crew = crew
         self.job = job
         self.token = token
         self.bar = bar
-        self.waiting = JobTasks(job, ())
+        self.waiting = JobTasks(job, tasks)
         self.losses: Counter[int] = Counter()
         self._done_size = self._shown = 0
         self._last_hand_at = time.monotonic()
         self._warned = False
 
-    def results(self, tasks: Iterable[Task]) -> Iterator[tuple[Task, Any]]:
+    def results(self) -> Iterator[tuple[Task, Any]]:
         """
         Yield each task with its result.
         """
-        self.waiting = JobTasks(self.job, tasks)
         while self.waiting.read():
             self.crew.look_for_places()
             self._assign()
@@ -336,8 +332,7 @@ class _JobRun:
         asked = {hand.reply: hand for hand in self.crew.hands if hand.stage}
         if asked:
             ray.wait(list(asked), num_returns=1, timeout=SIGN_SECONDS / 2)
-            done, _ = ray.wait(list(asked), num_returns=len(asked), timeout=0)
-            for reply in done:
+            for reply in _replies(asked, 0):
                 self._take(asked[reply], reply)
         else:
             time.sleep(SIGN_SECONDS / 2)
@@ -404,12 +399,7 @@ class _JobRun:
 
         now = time.monotonic()
         asked = {hand.sign: hand for hand in self.crew.hands if hand.sign is not None}
-        done, _ = (
-            ray.wait(list(asked), num_returns=len(asked), timeout=0)
-            if asked
-            else ([], [])
-        )
-        for sign in done:
+        for sign in _replies(asked, 0):
             hand = asked[sign]
             hand.sign = None
             with suppress(ray.exceptions.RayError):  # its reply will say the same
@@ -462,6 +452,18 @@ class _JobRun:
         if more > 0:
             self._shown += more
             self.bar.update(more)
+
+
+def _replies(asked: Mapping[Any, _Hand], seconds: float) -> list[Any]:
+    """
+    Return those of the awaited replies that have come within some seconds.
+    """
+    import ray
+
+    if not asked:
+        return []
+    done, _ = ray.wait(list(asked), num_returns=len(asked), timeout=seconds)
+    return list(done)
 
 
 def _start(place: Place) -> Any:

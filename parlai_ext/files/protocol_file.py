@@ -40,7 +40,7 @@ from parlai_ext.files.roster_file import (
     read_shipped,
     resolve_path,
 )
-from parlai_ext.files.yaml_file import Document, Key
+from parlai_ext.files.yaml_file import Document, Where
 from parlai_ext.worlds.pairings import SCHEMES
 
 SECTIONS = ('description', 'openers_file', 'scorer', 'ranking', 'roster', 'reference')
@@ -256,7 +256,7 @@ def _reference(
     """
     if raw is None:
         return None, {}
-    where: tuple[Key, ...] = ('reference',)
+    where: Where = ('reference',)
     dimensions = dict(doc.typed(raw, where, dict))
     kind = dimensions.pop('kind', None)
     if kind not in ('human', 'planted'):

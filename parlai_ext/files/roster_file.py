@@ -27,7 +27,7 @@ from parlai_ext.files.model_cards import (
     model_card,
     model_names,
 )
-from parlai_ext.files.yaml_file import Document, Key, read_file, read_text
+from parlai_ext.files.yaml_file import Document, Where, read_file, read_text
 
 # options that may also be a folder, or how the names of several files begin
 INDEX_OPTIONS = ('path_to_index', 'path_to_dense_embeddings')
@@ -120,7 +120,7 @@ def read_shipped(kind: str, name: str) -> Document:
         raise UserError(str(e)) from None
 
 
-def read_roster(doc: Document, where: tuple[Key, ...]) -> RosterFile:
+def read_roster(doc: Document, where: Where) -> RosterFile:
     """
     Return the roster at the key path ``where`` of a document.
     """
@@ -141,9 +141,7 @@ def read_roster(doc: Document, where: tuple[Key, ...]) -> RosterFile:
     return RosterFile(Roster(*map(tuple, systems.values())), info)
 
 
-def read_system(
-    doc: Document, entry: Any, where: tuple[Key, ...]
-) -> tuple[System, SystemInfo]:
+def read_system(doc: Document, entry: Any, where: Where) -> tuple[System, SystemInfo]:
     """
     Return the system of one entry: a mapping, the name of a shipped system (or a
     mapping of ``name`` and ``family``), or a file with a mapping.
@@ -185,7 +183,7 @@ def read_system_file(path: str) -> tuple[System, SystemInfo]:
     return read_system(doc, doc.typed(doc.data, (), dict), ())
 
 
-def checked_name(doc: Document, name: str, where: tuple[Key, ...]) -> str:
+def checked_name(doc: Document, name: str, where: Where) -> str:
     """
     Return a system's name if it can stand in a table, a CSV cell and a page.
     """
@@ -195,7 +193,7 @@ def checked_name(doc: Document, name: str, where: tuple[Key, ...]) -> str:
 
 
 def _model_options(
-    doc: Document, opt: Mapping[str, Any], where: tuple[Key, ...]
+    doc: Document, opt: Mapping[str, Any], where: Where
 ) -> dict[str, Any]:
     """
     Return ParlAI options with underscores and with paths resolved.

@@ -22,6 +22,7 @@ MAX_NODES = 100_000
 MAX_DEPTH = 40
 COLLECTIONS = ('tag:yaml.org,2002:map', 'tag:yaml.org,2002:seq')
 Key = str | int
+Where = tuple[Key, ...]  # the path of keys to a value in a document
 T = TypeVar('T')
 
 
@@ -64,9 +65,9 @@ class Document:
 
     data: Any
     source: str
-    lines: Mapping[tuple[Key, ...], int] = field(default_factory=dict)
+    lines: Mapping[Where, int] = field(default_factory=dict)
 
-    def error(self, where: tuple[Key, ...], problem: str) -> UserError:
+    def error(self, where: Where, problem: str) -> UserError:
         """
         Return the error about the value at the key path ``where``.
         """
@@ -84,20 +85,20 @@ class Document:
             ': '.join(p for p in (file_and_line, key.lstrip('.'), problem) if p)
         )
 
-    def error_in(self, where: tuple[Key, ...]) -> Callable[[str, str], UserError]:
+    def error_in(self, where: Where) -> Callable[[str, str], UserError]:
         """
         Return a function that makes the error about a key of the mapping at ``where``.
         """
         return lambda key, problem: self.error((*where, key), problem)
 
-    def options(self, cls: type[T], value: Any, where: tuple[Key, ...]) -> T:
+    def options(self, cls: type[T], value: Any, where: Where) -> T:
         """
         Return the mapping at ``where`` as the options of a dataclass.
         """
         mapping = self.typed(value, where, dict)
         return read_options(cls, mapping, error=self.error_in(where))
 
-    def typed(self, value: Any, where: tuple[Key, ...], kind: type) -> Any:
+    def typed(self, value: Any, where: Where, kind: type) -> Any:
         """
         Return the value at ``where`` if it is of this kind; a number as a float.
         """
@@ -111,7 +112,7 @@ class Document:
         return float(value)
 
     def mapping(
-        self, value: Any, where: tuple[Key, ...], keys: Collection[str], what: str
+        self, value: Any, where: Where, keys: Collection[str], what: str
     ) -> dict[str, Any]:
         """
         Return the value at ``where`` if it is a mapping with no keys but ``keys``.
@@ -144,7 +145,7 @@ def read_text(text: str, source: str) -> Document:
         )
         if node is None:
             return Document(None, source, {})
-        lines: dict[tuple[Key, ...], int] = {}
+        lines: dict[Where, int] = {}
         data = _Builder(source, lines).build(node, ())
     except yaml.MarkedYAMLError as e:
         mark = e.problem_mark or e.context_mark
@@ -163,13 +164,13 @@ class _Builder:
     Turns YAML nodes into plain data and notes the line of every key.
     """
 
-    def __init__(self, source: str, lines: dict[tuple[Key, ...], int]):
+    def __init__(self, source: str, lines: dict[Where, int]):
         self.source = source
         self.lines = lines
         self.nodes = 0
         self.scalars = _Loader('')
 
-    def build(self, node: yaml.Node, where: tuple[Key, ...]) -> Any:
+    def build(self, node: yaml.Node, where: Where) -> Any:
         """
         Return the data of ``node``, which lies at the key path ``where``.
         """
@@ -185,7 +186,7 @@ class _Builder:
             return [self.build(n, (*where, i)) for i, n in enumerate(node.value)]
         return self._scalar(node, where)
 
-    def _scalar(self, node: yaml.Node, where: tuple[Key, ...]) -> Any:
+    def _scalar(self, node: yaml.Node, where: Where) -> Any:
         """
         Return a text, number or truth value that every reader of YAML sees alike.
         """
@@ -201,9 +202,7 @@ class _Builder:
             raise self.wrong(node, where, f'half a character: {ascii(value[:40])}')
         return value
 
-    def _mapping(
-        self, node: yaml.MappingNode, where: tuple[Key, ...]
-    ) -> dict[str, Any]:
+    def _mapping(self, node: yaml.MappingNode, where: Where) -> dict[str, Any]:
         """
         Return a mapping; note the line of each key, and refuse keys that are no text or
         stand twice.
@@ -223,7 +222,7 @@ class _Builder:
             mapping[key] = self.build(value, (*where, key))
         return mapping
 
-    def wrong(self, node: yaml.Node, where: tuple[Key, ...], problem: str) -> UserError:
+    def wrong(self, node: yaml.Node, where: Where, problem: str) -> UserError:
         here = {where: node.start_mark.line + 1}
         return Document(None, self.source, here).error(where, problem)
 

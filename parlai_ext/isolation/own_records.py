@@ -12,13 +12,13 @@ of their files; nothing in a run says so.
 
 import logging
 import os
-import tempfile
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
 from parlai_ext.core.json_text import parse_json
 from parlai_ext.files.option_files import sha256
+from parlai_ext.store.atomic import write_file
 from parlai_ext.store.lines import dumps
 from parlai_ext.store.manifest import Manifest, ScorerRecord, record_hash
 
@@ -91,16 +91,7 @@ def _write_note(path: Path, text: str, what: str) -> None:
     """
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # whole or not at all, under a name that no other command uses meanwhile
-        handle, unfinished = tempfile.mkstemp(dir=path.parent, suffix='.unfinished')
-        try:
-            with os.fdopen(handle, 'w', encoding='utf-8') as file:
-                file.write(f'{text}\n')
-            os.replace(unfinished, path)
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(unfinished)
-            raise
+        write_file(path, f'{text}\n'.encode(), 0o600)
     except OSError as error:
         words = error.strerror or error
         logger.warning('that %s cannot be noted in %s (%s)', what, path, words)

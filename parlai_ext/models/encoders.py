@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -53,7 +53,7 @@ class TextModel:
     :cvar signed: what the signature says besides the content of the files.
     """
 
-    signed: ClassVar[Mapping[str, str]] = {}
+    signed: Mapping[str, str] = {}
     watch: Watch = NO_WATCH
 
     def __init__(

@@ -8,8 +8,6 @@ template writes before the next message belongs to the context, and the mark wit
 it closes that message belongs to the continuation, as an end token does.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -87,7 +85,7 @@ class ChatQuestions:
     @classmethod
     def from_judge(
         cls, judge: LanguageModel, remedy: str = OTHER_JUDGE
-    ) -> ChatQuestions:
+    ) -> 'ChatQuestions':
         """
         Return the questions of a judge.
 
@@ -174,7 +172,7 @@ class SectionQuestions:
         self.end = tokenizer.eos_token_id
 
     @classmethod
-    def from_judge(cls, judge: LanguageModel) -> SectionQuestions:
+    def from_judge(cls, judge: LanguageModel) -> 'SectionQuestions':
         """
         Return the questions of a judge.
 

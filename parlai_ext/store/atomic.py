@@ -8,6 +8,7 @@ import errno
 import fcntl
 import json
 import os
+import secrets
 import shutil
 import socket
 from collections.abc import Iterator
@@ -19,29 +20,22 @@ from parlai_ext.core.secrets import bytes_without_secrets
 
 LEFTOVER = '.unfinished'
 LOCK = '.lock'  # of a folder, in it
-_writer = ''  # stands in the names of this process's unfinished files
 
 
-def name_writer(name: str) -> None:
-    """
-    Give the unfinished files of this process names of their own: processes that write
-    the same file at once must not write over each other's.
-    """
-    global _writer
-    _writer = f'.{name}'
-
-
-def write_file(path: Path, data: bytes) -> None:
+def write_file(path: Path, data: bytes, mode: int = 0o666) -> None:
     """
     Write ``data``, without secrets, to ``path`` and replace a file there, or leave
     everything as it was.
+
+    :param mode: who may read and write the file, as far as the umask allows.
     """
     data = bytes_without_secrets(data)
     make_folder(path.parent)
-    unfinished = path.with_name(f'.{path.name}{_writer}{LEFTOVER}')
+    # processes that write one file at once must not write over each other's
+    unfinished = path.with_name(f'.{path.name}.{secrets.token_hex(4)}{LEFTOVER}')
     with file_named_in_errors(path):
         try:
-            handle = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
+            handle = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
             try:
                 _write_all(handle, data)
             finally:

@@ -2,8 +2,6 @@
 The run folder as an object: its dialogues, and the scores that each scorer gave them.
 """
 
-from __future__ import annotations
-
 import contextlib
 import re
 import shutil
@@ -89,7 +87,7 @@ class RunFolder:
         return Plan.from_manifest(self.manifest)
 
     @classmethod
-    def open(cls, root: str | Path, manifest: Manifest) -> RunFolder:
+    def open(cls, root: str | Path, manifest: Manifest) -> 'RunFolder':
         """
         Begin a run, continue it, or extend it with the manifest's new targets.
 
@@ -112,7 +110,7 @@ class RunFolder:
         return cls(root, new)
 
     @classmethod
-    def new(cls, root: Path, manifest: Manifest) -> RunFolder:
+    def new(cls, root: Path, manifest: Manifest) -> 'RunFolder':
         """
         Begin a run in a folder that nobody else writes to.
         """
@@ -121,7 +119,7 @@ class RunFolder:
         return cls(root, manifest)
 
     @classmethod
-    def existing(cls, root: str | Path) -> RunFolder:
+    def existing(cls, root: str | Path) -> 'RunFolder':
         """
         Return the run in this folder; nothing is written.
 
@@ -130,7 +128,7 @@ class RunFolder:
         return cls(Path(root), manifests.load(Path(root)))
 
     @classmethod
-    def existing_or_none(cls, root: str | Path | None) -> RunFolder | None:
+    def existing_or_none(cls, root: str | Path | None) -> 'RunFolder | None':
         """
         Return the run in this folder; `None` where there is none yet.
         """
@@ -316,13 +314,13 @@ class RunFolder:
         """
         shutil.rmtree(self.root / REPLIES, ignore_errors=True)
 
-    def scores(self, scorer_signature: str) -> ScoreStore:
+    def scores(self, scorer_signature: str) -> 'ScoreStore':
         """
         Return the scores of the scorer with this signature.
         """
         return ScoreStore(self, scorer_signature)
 
-    def score_stores(self) -> list[ScoreStore]:
+    def score_stores(self) -> list['ScoreStore']:
         """
         Return the scores of every scorer that has scored some of the run. One that
         failed before has left a signature alone.

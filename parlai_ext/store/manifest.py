@@ -6,8 +6,6 @@ scoring may not change, nor may any system that the run has already; targets may
 added, and dialogues over more openers.
 """
 
-from __future__ import annotations
-
 import hashlib
 import logging
 import re
@@ -324,14 +322,14 @@ class Manifest(Record):
         """
         return content_id(self.to_json())
 
-    def changed(self, **values: Any) -> Manifest:
+    def changed(self, **values: Any) -> 'Manifest':
         """
         Return the manifest with other values, checked anew.
         """
         return read_manifest({**self.to_json(), **values})
 
     @model_validator(mode='after')
-    def _check(self) -> Manifest:
+    def _check(self) -> 'Manifest':
         """
         Refuse values that do not fit each other.
         """
@@ -558,7 +556,7 @@ class Plan(Schedule):
     left_out: tuple[str, ...] = ()
 
     @classmethod
-    def from_manifest(cls, manifest: Manifest) -> Plan:
+    def from_manifest(cls, manifest: Manifest) -> 'Plan':
         """
         Return the plan of a run that is there.
         """

@@ -6,6 +6,7 @@ one system's failure stops no other.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -65,11 +66,7 @@ def needed_file(option: str, value: str) -> NeededFile | None:
     if urls:
         more = f' and {len(urls) - 1} more' if len(urls) > 1 else ''
         note = f'the replies of {value}, from {urls[0]}{more}'
-
-    def fetch_replies() -> None:
-        with checked_downloads():
-            candidates.candidates_file(value)
-
+    fetch_replies = partial(candidates.candidates_file, value)
     return NeededFile((value,), tuple(urls), note, fetch_replies)
 
 
@@ -109,8 +106,8 @@ class Downloaded:
     """
 
     system: str
-    files: tuple[str, ...] = ()
-    reason: str | None = None
+    files: tuple[str, ...]
+    reason: str | None
 
 
 def download_systems(systems: Iterable[System]) -> list[Downloaded]:
@@ -147,7 +144,7 @@ class _Downloads:
         Download what one system needs, until something cannot be had.
         """
         files: list[str] = []
-        option = ''
+        option, reason = '', None
         try:
             for option in FILE_OPTIONS:
                 value = str(system.opt.get(option) or '')
@@ -167,8 +164,7 @@ class _Downloads:
             has_option = str(e).startswith((f'{option}: ', 'hf_'))
             what = str(e) if has_option else f'{option}: {e}'
             reason = str(SystemFailed(system.name, what))
-            return Downloaded(system.name, tuple(files), reason)
-        return Downloaded(system.name, tuple(files))
+        return Downloaded(system.name, tuple(files), reason)
 
     def _fetch(self, needed: NeededFile | None) -> tuple[str, ...]:
         """

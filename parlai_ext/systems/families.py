@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from parlai.core.agents import Agent
 from parlai.core.torch_agent import Batch
@@ -61,9 +61,9 @@ class HubFamily(Family):
     weights_options = ('model_file', 'hf_model', 'model_name', 'gpt2_size')
     local_options = ('model_name',)  # whose files are hashed in its stead
     # whether `load_hf_judge` can read such a model as a judge
-    can_judge: ClassVar[bool] = True
+    can_judge = True
     # the most tokens of a context that its agent reads, whatever the model could
-    text_truncate: ClassVar[int | None] = None
+    text_truncate: int | None = None
 
     def repository(self, opt: Options) -> str:
         """
@@ -212,7 +212,7 @@ class Gpt2(HubFamily):
 
     agents = ('hugging_face/gpt2',)
     can_judge = False
-    default_size: ClassVar[str] = 'small'
+    default_size = 'small'
 
     def covers(self, opt: Options) -> bool:
         return super().covers(opt) and not opt.get('model_file')
@@ -468,7 +468,15 @@ def retrieval_files(opt: Options) -> dict[str, Path]:
                     raise UserError(f'there is no file {file}{HINTS.get(key, "")}')
                 named[f'{key}.{i}' if i else key] = file
         key = 'query_model'
-        return named | (_bert_files(opt) if named else {})
+        if named and str(opt.get(key, 'bert')).startswith('bert'):
+            model_file = opt.get('model_file')
+            places = {
+                'model_file': model_file and local_path(str(model_file)),
+                'datapath': data_folder(opt.get('datapath')),
+            }
+            home = bert_home({**opt, **places})
+            named |= {f'{key}/{name}': home / name for name in BERT_FILES}
+        return named
     except UserError as problem:
         raise UserError(f'{key}: {problem}') from problem
 
@@ -507,23 +515,6 @@ def _files(key: str, path: str, opt: Options) -> list[Path]:
             return [file]
         vectors = opt.get('path_to_dense_embeddings')
         return index_files(file, local_path(str(vectors)) if vectors else None)
-
-
-def _bert_files(opt: Options) -> dict[str, Path]:
-    """
-    Return the files of the query encoder, where that is a BERT, by a name for each.
-
-    :raises UserError: when they cannot be had.
-    """
-    if not str(opt.get('query_model', 'bert')).startswith('bert'):
-        return {}
-    model_file = str(opt.get('model_file') or '')
-    places = {
-        'model_file': str(local_path(model_file)) if model_file else None,
-        'datapath': data_folder(opt.get('datapath')),
-    }
-    home = bert_home({**opt, **places})
-    return {f'query_model/{name}': home / name for name in BERT_FILES}
 
 
 # --- endpoints, and other kinds -------------------------------------------------------

@@ -9,11 +9,11 @@ generator in a model file.
 from collections.abc import Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from parlai.core.agents import Agent
 
-from parlai_ext.core.errors import SystemFailed, UserError
+from parlai_ext.core.errors import UserError, errors_of_system
 from parlai_ext.core.nouns import System
 from parlai_ext.files.option_files import existing_file
 from parlai_ext.systems import zoo
@@ -41,18 +41,18 @@ class Family:
     """
 
     # values of the option `model` that this family covers
-    agents: ClassVar[tuple[str, ...]] = ()
+    agents: tuple[str, ...] = ()
     # options that say where a system is or how fast it runs, not what it says; they
     # are left out of its identity (in every family, so no two may differ about one)
-    place_options: ClassVar[tuple[str, ...]] = ()
+    place_options: tuple[str, ...] = ()
     # options of such a system alone that say only where it is
-    local_options: ClassVar[tuple[str, ...]] = ()
+    local_options: tuple[str, ...] = ()
     # options that name the weights, the first that is set wins
-    weights_options: ClassVar[tuple[str, ...]] = ('model_file',)
+    weights_options: tuple[str, ...] = ('model_file',)
     # the value of `dict_tokenizer` that the agent's own parser sets
-    dict_tokenizer: ClassVar[str | None] = None
+    dict_tokenizer: str | None = None
     # set when a system is built, where the agent has such an option
-    built_with: ClassVar[Mapping[str, Any]] = {}
+    built_with: Mapping[str, Any] = {}
 
     def covers(self, opt: Options) -> bool:
         """
@@ -207,7 +207,5 @@ def effective_options(system: System) -> dict[str, Any]:
 
     :raises SystemFailed: when the model's own options cannot be read.
     """
-    try:
+    with errors_of_system(system.name):
         return {**own_options(system), **roster_options(system)}
-    except UserError as error:
-        raise SystemFailed(system.name, str(error)) from error

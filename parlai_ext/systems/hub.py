@@ -188,6 +188,7 @@ def fetch_weights(repo: str, revision: str | None = None) -> Path:
     weights = cached_weights(repo, revision)
     if weights is not None:
         return weights
+    reason = None
     if is_model_name(repo):
         from parlai_ext.systems.catalogue.fetch_model import fetch_model
 
@@ -196,12 +197,19 @@ def fetch_weights(repo: str, revision: str | None = None) -> Path:
         raise UserError(f'{repo} has no weights: none of {", ".join(WEIGHTS)}')
     else:
         reason = _download(repo, revision)
-        if reason:
-            raise _not_downloaded(repo, reason)
     weights = cached_weights(repo, revision)
-    if weights is None:
-        raise _not_downloaded(repo, 'it has no weights that torch reads')
-    return weights
+    if weights is not None and reason is None:
+        return weights
+    # what has no owner is more likely the name of a folder
+    folder = ''
+    if '/' not in repo:
+        near = nearest(repo, model_names())
+        hint = f'; {near}' if near.startswith('did') else ''
+        folder = f'; there is no folder {repo} either{hint}'
+    problem = reason or 'it has no weights that torch reads'
+    raise UserError(
+        f'https://huggingface.co/{repo} cannot be downloaded: {problem}{folder}'
+    )
 
 
 def _download(repo: str, revision: str | None) -> str | None:
@@ -228,29 +236,18 @@ def needed_files(listed: list[str]) -> list[str]:
     """
     Return, of a repository's files, one format of the weights and their companions.
     """
-    kinds = ('model*.safetensors', 'pytorch_model*.bin')
-    weights = next((w for kind in kinds if (w := _matching(listed, kind))), [])
-    indices = [f'{kind}.index.json' for kind in ('model.safetensors', kinds[1])]
-    more = [
-        name for kind in (*COMPANIONS, *indices) for name in _matching(listed, kind)
-    ]
-    return sorted({*weights, *more, *_matching(listed, '*.py')})
 
+    def matching(*patterns: str) -> list[str]:
+        return [
+            name
+            for pattern in patterns
+            for name in listed
+            if name.count('/') == pattern.count('/') and fnmatch(name, pattern)
+        ]
 
-def _matching(listed: list[str], pattern: str) -> list[str]:
-    deep = pattern.count('/')
-    return [n for n in listed if n.count('/') == deep and fnmatch(n, pattern)]
-
-
-def _not_downloaded(repo: str, reason: str) -> UserError:
-    where = f'https://huggingface.co/{repo}'
-    # what has no owner is more likely the name of a folder
-    folder = ''
-    if '/' not in repo:
-        near = nearest(repo, model_names())
-        hint = f'; {near}' if near.startswith('did') else ''
-        folder = f'; there is no folder {repo} either{hint}'
-    return UserError(f'{where} cannot be downloaded: {reason}{folder}')
+    weights = matching('model*.safetensors') or matching('pytorch_model*.bin')
+    indices = WEIGHTS[1], 'pytorch_model*.bin.index.json'
+    return sorted({*weights, *matching(*COMPANIONS, *indices, '*.py')})
 
 
 def read_config(folder: Path) -> dict[str, Any]:

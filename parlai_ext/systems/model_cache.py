@@ -115,9 +115,7 @@ class ModelCache:
                 self._drop(others)
                 self._load(system, keep)
                 return
-            named = SystemFailed(system.name, str(error))
-            logger.warning('%s', named)
-            self.problems[system.name] = str(named)
+            self.drop_failed(SystemFailed(system.name, str(error)))
 
     def _make_room(self, more: int, keep: Collection[str]) -> None:
         """

@@ -2,8 +2,6 @@
 Which family of models a system belongs to, as far as names and configs tell.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,7 +30,7 @@ class ModelOrigin:
     name: str | None = None
     model_type: str | None = None
 
-    def likeness(self, other: ModelOrigin) -> str | None:
+    def likeness(self, other: 'ModelOrigin') -> str | None:
         """
         Return what two models have in common, in words; `None` where they are not of
         one family. Where one has no name, one architecture has to do.

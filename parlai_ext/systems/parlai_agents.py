@@ -297,10 +297,7 @@ def why_unfit(error: BaseException, opt: Options) -> str | None:
     :param opt: what it was built with.
     """
     file, frames = opt.get('model_file'), traceback.extract_tb(error.__traceback__)
-    is_loading = any(frame.name in LOADING for frame in frames)
-    if isinstance(error, UserError) or is_out_of_memory(error) or not file:
-        return None
-    if not is_loading:
+    if not file or not any(frame.name in LOADING for frame in frames):
         return None
     lines = [' '.join(line.split()) for line in str(error).split('\n\t')]
     # name, size in the file and size by the options, of each tensor

@@ -15,7 +15,7 @@ from typing import Any
 from parlai.core.agents import Agent
 from parlai.core.message import Message
 
-from parlai_ext.core.errors import SystemFailed, UserError, printable
+from parlai_ext.core.errors import errors_of_system, printable
 from parlai_ext.core.nouns import System
 from parlai_ext.engines.machine import Machine
 from parlai_ext.isolation.policy import require_named
@@ -50,7 +50,7 @@ def load_on(machine: Machine, system: System) -> Player:
     """
     require_named(system)
     options: dict[str, Any] = {'no_cuda': machine.no_cuda, 'fp16': machine.fp16}
-    try:
+    with errors_of_system(system.name):
         if is_trusted(system):
             return load_system(system, **options)
         fetch_system(system)
@@ -64,8 +64,6 @@ def load_on(machine: Machine, system: System) -> Player:
         facts = process.load([system.name, dict(system.opt), options], patience)
         with answers_of_a_kind():
             return DistantPlayer(system.name, process, family, facts, patience)
-    except UserError as error:
-        raise SystemFailed(system.name, str(error)) from error.__cause__
 
 
 def check_options_apart(system: System, given: Mapping[str, Any] | None = None) -> None:
@@ -155,12 +153,6 @@ class DistantPlayer(Player):
         weakref.finalize(one, self.process.gone.append, number)
         return one
 
-    def respond(self, participants: Sequence[Participant]) -> list[Reply]:
-        """
-        Return a reply of every participant, which observes it as its own.
-        """
-        return self._replies('respond', participants)
-
     def propose(self, participants: Sequence[Participant]) -> list[Reply]:
         """
         Return what every participant would say.
@@ -194,7 +186,7 @@ class DistantPlayer(Player):
 
         :raises SystemFailed: when the system cannot go on at all.
         """
-        with self._failing_by_name(), answers_of_a_kind():
+        with errors_of_system(self.name), answers_of_a_kind():
             told = self._ask('let_speak', do, _numbers(participants), *given)
             replies = [_reply(fields) for fields in told]
             if len(replies) != len(participants):
@@ -226,12 +218,8 @@ def _reply(fields: Mapping[str, Any]) -> Reply:
     """
     reply = read_reply(fields)
     reason = reply.reason and printable(str(reply.reason))
-    act = None if reply.text is None else _act(fields)
+    act = None if reply.text is None else Message(kept_fields(fields) or {})
     return Reply(reply.text, reason, reply.deflected, act)
-
-
-def _act(fields: Mapping[str, Any]) -> Message:
-    return Message(kept_fields(fields) or {})
 
 
 class _StandIn(Agent):
@@ -303,8 +291,8 @@ class PlayersHere(Server):
         """
         replies = [
             [
-                replace(_reply(fields), act=self.acts.pop(n, None) or _act(fields))
-                for n, fields in zip(numbers, some, strict=True)
+                replace(reply, act=self.acts.pop(n, None) or reply.act)
+                for n, reply in zip(numbers, map(_reply, some), strict=True)
             ]
             for some in given
         ]

@@ -27,7 +27,7 @@ from parlai.core.metrics import Metrics
 from parlai.core.opt import Opt
 from parlai.core.torch_agent import TorchAgent
 
-from parlai_ext.core.errors import SystemFailed, UserError, message_of, printable
+from parlai_ext.core.errors import UserError, errors_of_system, message_of, printable
 from parlai_ext.core.json_text import without_half_characters
 from parlai_ext.systems.families import FIRED, GENERATOR
 from parlai_ext.systems.family import Family
@@ -129,16 +129,6 @@ class Player:
         tensors = [value for value in values if isinstance(value, torch.Tensor)]
         return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
-    @contextlib.contextmanager
-    def _failing_by_name(self) -> Iterator[None]:
-        """
-        Let a user's error name the system.
-        """
-        try:
-            yield
-        except UserError as error:
-            raise SystemFailed(self.name, str(error)) from error
-
     def join(self) -> Participant:
         """
         Return a participant of a new dialogue, which shares the weights.
@@ -162,7 +152,7 @@ class Player:
 
         :raises SystemFailed: when the system cannot go on at all.
         """
-        with self._failing_by_name():
+        with errors_of_system(self.name):
             return list(map(self._observed, participants, replies))
 
     def propose(self, participants: Sequence[Participant]) -> list[Reply]:
@@ -178,7 +168,7 @@ class Player:
 
         :raises SystemFailed: when the system cannot go on at all.
         """
-        with self._failing_by_name(), agents_code():
+        with errors_of_system(self.name), agents_code():
             return self._propose(participants)
 
     @functools.cached_property

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext.collect.resolved import resolve_protocol
-from parlai_ext.core.errors import SystemFailed, UserError
+from parlai_ext.core.errors import SystemFailed, errors_of_system
 from parlai_ext.core.nouns import Roster, System, content_id
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.data.toxic_pairs import RecordedAnswer
@@ -164,10 +164,9 @@ def _begin(player: Player, prompt: Prompt) -> Participant | Reply:
     :raises SystemFailed: when the system cannot go on.
     """
     try:
-        participant = player.join()
-        participant.hear(prompt.text, USER)
-    except UserError as error:
-        raise SystemFailed(player.name, str(error)) from error
+        with errors_of_system(player.name):
+            participant = player.join()
+            participant.hear(prompt.text, USER)
     except BaseException as error:
         raise_unless_of_agent(error)
         return Reply(None, in_words(error))

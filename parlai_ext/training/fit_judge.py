@@ -7,8 +7,6 @@ where nothing helps, the judge stays as it was. What the annotations are worth i
 by an outer cross-validation, whose parts hold whole contexts or dialogues.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -147,7 +145,7 @@ class AnnotatedTable:
     groups: Sequence[str]
     trivial: Mapping[str, np.ndarray]
 
-    def part(self, places: np.ndarray) -> AnnotatedTable:
+    def part(self, places: np.ndarray) -> 'AnnotatedTable':
         """
         Return some of the rows, to fit or to score.
         """

@@ -157,8 +157,7 @@ def test_unfinished_files_of_two_writers_have_different_names(tmp_path, monkeypa
         replace(source, target)
 
     monkeypatch.setattr(os, 'replace', noted)
-    for writer in ('host-1', 'host-2'):
-        atomic.name_writer(writer)
+    for _ in range(2):
         atomic.write_file(tmp_path / 'file', b'data')
     assert len(names) == 2
     assert all(name.endswith(atomic.LEFTOVER) for name in names)

@@ -9,8 +9,6 @@ that the next one needs, so that the time for a dialogue grows with its length a
 with the square of it.
 """
 
-from __future__ import annotations
-
 import gc
 import math
 import random
@@ -471,7 +469,7 @@ class TreeMasks:
     additive: torch.dtype | None
 
     @classmethod
-    def from_model(cls, model: Any) -> TreeMasks:
+    def from_model(cls, model: Any) -> 'TreeMasks':
         """
         Return the kind of mask that a Hugging Face model takes.
 

@@ -7,8 +7,6 @@ decoder as one tree, and only nodes whose prediction is wanted go through
 the output layer. A model has to offer the protocol `TreeReader`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -50,7 +48,7 @@ class EncodedContexts:
     mask: torch.Tensor
     keys_values: tuple[tuple[torch.Tensor, ...], ...] = ()
 
-    def select(self, rows: torch.Tensor) -> EncodedContexts:
+    def select(self, rows: torch.Tensor) -> 'EncodedContexts':
         """
         Return the encoded contexts of these rows.
         """

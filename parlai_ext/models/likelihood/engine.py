@@ -7,8 +7,6 @@ Logits take more memory than anything else in a language model, so they are neve
 there at once.
 """
 
-from __future__ import annotations
-
 import gc
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -53,8 +51,8 @@ class TreeSize:
     of them has.
     """
 
-    n_nodes: int = 0
-    total_depth: int = 0
+    n_nodes: int
+    total_depth: int
 
 
 class PrefixTree:
@@ -97,7 +95,7 @@ class PrefixTree:
             depth += 1
         return nodes
 
-    def joined_size(self, other: PrefixTree) -> TreeSize:
+    def joined_size(self, other: 'PrefixTree') -> TreeSize:
         """
         Return the size of one tree of the sequences of this tree and another.
         """
@@ -113,7 +111,7 @@ class PrefixTree:
                 here[node] = known
         return TreeSize(len(self) + len(more), self._total_depth + sum(more))
 
-    def preorder(self) -> Preorder:
+    def preorder(self) -> 'Preorder':
         """
         Return the nodes in preorder, siblings by token.
         """
@@ -155,7 +153,7 @@ class Preorder:
     ends: list[int]
     places: list[int]
 
-    def passes(self, n_passes: int) -> list[TreePass]:
+    def passes(self, n_passes: int) -> list['TreePass']:
         """
         Return the tree in passes of about equal size.
         """
@@ -461,7 +459,7 @@ class TreeBatch:
     wanted: tuple[torch.Tensor, ...]
 
     @classmethod
-    def from_packs(cls, packs: Sequence[TreePack], device: torch.device) -> TreeBatch:
+    def from_packs(cls, packs: Sequence[TreePack], device: torch.device) -> 'TreeBatch':
         """
         Return these trees as tensors, the nodes on a device, the rest on the CPU.
         """

@@ -4,8 +4,6 @@ for a while. ParlAI's modules say what goes where; the files are resumed, checke
 against the lock file and unpacked safely.
 """
 
-from __future__ import annotations
-
 import asyncio
 import functools
 import hashlib
@@ -435,11 +433,11 @@ def fetch_pinned(url: str, checksum: str, place: Path, most: int) -> None:
 # --- the downloads of ParlAI ----------------------------------------------------------
 
 Function = Callable[..., Any]
+WITH_ADDRESS = ('download', 'download_from_google_drive')
+UNKNOWN_WAYS = ('download_multiprocess', 'get_http_session')
 NAMES = (
-    'download',
-    'download_from_google_drive',
-    'download_multiprocess',
-    'get_http_session',
+    *WITH_ADDRESS,
+    *UNKNOWN_WAYS,
     'untar',
     'ungzip',
     'make_dir',
@@ -509,11 +507,9 @@ def noting(note: Callable[[str], object]) -> dict[str, Function]:
 
     return {
         **dict.fromkeys(NAMES, nothing),
-        'download': lambda url, *_, **__: note(url),
-        'download_from_google_drive': lambda url, *_, **__: note(url),
+        **dict.fromkeys(WITH_ADDRESS, lambda url, *_, **__: note(url)),
         METHOD: lambda resource, folder: note(resource.url),
-        'get_http_session': refuse_unknown_way,
-        'download_multiprocess': refuse_unknown_way,
+        **dict.fromkeys(UNKNOWN_WAYS, refuse_unknown_way),
     }
 
 
@@ -530,7 +526,7 @@ def lock_file() -> LockFile:
 
 
 @contextmanager
-def checked_downloads() -> Iterator[Downloader]:
+def checked_downloads() -> Iterator['Downloader']:
     """
     Let ParlAI's modules download through a `Downloader` only.
 
@@ -586,8 +582,7 @@ class Downloader:
             'untar': untar,
             'ungzip': ungzip,
             'download_from_google_drive': refuse_google_drive,
-            'download_multiprocess': refuse_unknown_way,
-            'get_http_session': refuse_unknown_way,
+            **dict.fromkeys(UNKNOWN_WAYS, refuse_unknown_way),
         }
 
     def download_resource(self, resource: Any, folder: str) -> None:

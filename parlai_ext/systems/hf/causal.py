@@ -6,8 +6,6 @@ The dictionary's file, `MODEL_FILE.dict`, holds what transformers writes beside 
 as JSON: the name and the text of each file. Nothing in it runs.
 """
 
-from __future__ import annotations
-
 import inspect
 import json
 import re
@@ -187,7 +185,7 @@ def end_of_reply(form: ChatForm | PlainForm) -> int:
     return int(tokenizer.eos_token_id)
 
 
-def build_network(tokens: TokenDictionary, opt: Mapping[str, Any]) -> CausalNetwork:
+def build_network(tokens: TokenDictionary, opt: Mapping[str, Any]) -> 'CausalNetwork':
     """
     Return the network of a model: that of a saved model without weights, which ParlAI
     loads next; else the base model's.

@@ -2,8 +2,6 @@
 The options of a remote system, declared once and checked when they are read.
 """
 
-from __future__ import annotations
-
 import functools
 import ipaddress
 import json
@@ -115,7 +113,7 @@ class Settings:
     )
 
     @classmethod
-    def from_options(cls, opt: Mapping[str, Any]) -> Settings:
+    def from_options(cls, opt: Mapping[str, Any]) -> 'Settings':
         """
         Read a system's options, whether a parser has seen them or not.
 

@@ -2,15 +2,13 @@
 Readers of the files of a model, none of which runs anything from them.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import pickle
 import socket
 import tarfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import IO, Any, NoReturn
@@ -108,8 +106,7 @@ def stored_parameters(f: Any) -> int:
     """
     Return how many parameters a model file holds, shared ones once. They are not read.
     """
-    without_data = getattr(torch.serialization, 'skip_data', nullcontext)
-    with without_data():
+    with torch.serialization.skip_data():
         states = read_states(f)
     tensors = [v for v in states['model'].values() if isinstance(v, torch.Tensor)]
     return sum({(t.data_ptr(), t.numel()): t.numel() for t in tensors}.values())
@@ -181,7 +178,7 @@ class Arrays(dict[str, np.ndarray]):
     def files(self) -> list[str]:
         return list(self)
 
-    def __enter__(self) -> Arrays:
+    def __enter__(self) -> 'Arrays':
         return self
 
     def __exit__(self, *exc: object) -> None:
