@@ -2,7 +2,9 @@
 The blocks of a schedule, played: which systems are loaded together, what they play at
 once.
 
-A run, its pilot and its preflight all play with a `BlockPlayer`.
+A run, its pilot and its preflight all play with a `BlockPlayer`. Many dialogues are
+played side by side: at each step, all dialogues whose next speaker is one system form a
+batch of that system.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -10,7 +12,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 
-from parlai_ext.core.nouns import Dialogue, Pairing, System, content_id
+from parlai_ext.core.errors import SystemFailed, UserError, errors_of_system
+from parlai_ext.core.nouns import (
+    Dialogue,
+    Opener,
+    Pairing,
+    System,
+    Utterance,
+    content_id,
+)
 from parlai_ext.engines.machine import Machine
 from parlai_ext.store import RunFolder
 from parlai_ext.systems.model_cache import (
@@ -20,11 +30,253 @@ from parlai_ext.systems.model_cache import (
 )
 from parlai_ext.systems.parlai_agents import samples
 from parlai_ext.systems.player_process import load_on
-from parlai_ext.systems.players import Player
+from parlai_ext.systems.players import (
+    Participant,
+    Player,
+    Reply,
+    in_words,
+    raise_unless_of_agent,
+)
 from parlai_ext.systems.random_numbers import seed_all
 from parlai_ext.worlds.kept_replies import KeptReplies
-from parlai_ext.worlds.lockstep import BatchRow, Respond, let_speak, play_on
-from parlai_ext.worlds.schedule import Block, Schedule, ShardKey
+from parlai_ext.worlds.schedule import Block, Schedule, ShardKey, dialogue_id
+
+Respond = Callable[[Player, Sequence[Participant]], list[Reply]]
+
+
+def let_speak(player: Player, participants: Sequence[Participant]) -> list[Reply]:
+    """
+    Let every participant speak next, in the player's own way.
+    """
+    return player.respond(participants)
+
+
+@dataclass(frozen=True)
+class BatchRow:
+    """
+    One dialogue to be played: who talks, over which opener.
+    """
+
+    pairing: Pairing
+    opener: Opener
+
+
+def play_on(
+    rows: Sequence[BatchRow],
+    players: Mapping[str, Player],
+    num_turns: int,
+    batchsize: int | None = None,
+    on_replies: Callable[[int, int], object] | None = None,
+    respond: Respond = let_speak,
+) -> tuple[list[Dialogue | None], dict[str, SystemFailed]]:
+    """
+    Play dialogues, without the systems that fail on the way.
+
+    Return a dialogue for each row, `None` where one of its systems could not go on,
+    and those systems by name with what happened.
+
+    :param on_replies: called with the number of replies of each batch, and that of all
+        replies if no dialogue ends early.
+    :param respond: asks a system for the replies of some participants.
+    """
+    engine = LockstepEngine(rows, players, num_turns, batchsize)
+    engine.on_replies = on_replies or engine.on_replies
+    engine.respond = respond
+    while not engine.epoch_done():
+        engine.parley()
+    return engine.dialogues(), engine.failed
+
+
+class LockstepEngine:
+    """
+    Plays dialogues side by side: a parley is one utterance in every open dialogue.
+
+    A dialogue whose system replies nothing usable, or raises, ends there, and the
+    others go on. A system that cannot go on at all is in `failed`, and its dialogues
+    are dropped.
+    """
+
+    def __init__(
+        self,
+        rows: Sequence[BatchRow],
+        players: Mapping[str, Player],
+        num_turns: int,
+        batchsize: int | None = None,
+    ):
+        self.players = players
+        self.batchsize = batchsize
+        self.failed: dict[str, SystemFailed] = {}
+        self.on_replies: Callable[[int, int], object] = lambda n, of: None
+        self.respond: Respond = let_speak
+        given = sum(min(len(row.opener.utterances), num_turns) for row in rows)
+        self.n_planned = len(rows) * num_turns - given
+        self.begun = [self._begin(row, num_turns) for row in rows]
+
+    def parley(self) -> None:
+        """
+        Add one utterance to every open dialogue.
+        """
+        for player, batch in self._batches():
+            try:
+                speaking = [dialogue.next_participant for dialogue in batch]
+                replies = self.respond(player, speaking)
+            except SystemFailed as error:
+                self.failed[error.system] = error
+                continue
+            self.on_replies(len(batch), self.n_planned)
+            for dialogue, reply in zip(batch, replies, strict=True):
+                try:
+                    dialogue.add_reply(reply)
+                except SystemFailed as error:  # of the system that hears the reply
+                    self.failed[error.system] = error
+
+    def epoch_done(self) -> bool:
+        """
+        True if every dialogue is over; its rows are played once.
+        """
+        return not any(map(self._goes_on, self.begun))
+
+    def dialogues(self) -> list[Dialogue | None]:
+        """
+        Return the dialogues so far, in the rows' order; `None` where a system failed.
+        """
+        return [
+            dialogue.dialogue()
+            if dialogue and (dialogue.done or self._goes_on(dialogue))
+            else None
+            for dialogue in self.begun
+        ]
+
+    def _batches(self) -> Iterator[tuple[Player, list['OpenDialogue']]]:
+        """
+        Yield each system with dialogues in which it speaks next.
+        """
+        waiting: dict[str, list[OpenDialogue]] = {}
+        for dialogue in self.begun:
+            if dialogue and self._goes_on(dialogue):
+                waiting.setdefault(dialogue.next_speaker, []).append(dialogue)
+        for name, dialogues in waiting.items():
+            width = self.batchsize or len(dialogues)
+            for start in range(0, len(dialogues), width):
+                part = dialogues[start : start + width]
+                if batch := [dialogue for dialogue in part if self._goes_on(dialogue)]:
+                    yield self.players[name], batch
+
+    def _goes_on(self, dialogue: 'OpenDialogue | None') -> bool:
+        if dialogue is None or dialogue.done:
+            return False
+        return self.failed.keys().isdisjoint(dialogue.speakers)
+
+    def _begin(self, row: BatchRow, num_turns: int) -> 'OpenDialogue | None':
+        """
+        Begin a dialogue; return `None` when one of its systems cannot.
+        """
+        try:
+            return OpenDialogue(row, self.players, num_turns)
+        except SystemFailed as error:
+            self.failed[error.system] = error
+            return None
+
+
+class OpenDialogue:
+    """
+    One dialogue while it is played: its two speakers and the utterances so far.
+    """
+
+    def __init__(self, row: BatchRow, players: Mapping[str, Player], num_turns: int):
+        if not row.opener.utterances:
+            raise UserError(f'opener {row.opener.id} has no utterances; it needs one')
+        self.row = row
+        self.num_turns = num_turns
+        self.ended_by: str | None = None
+        self.reason: str | None = None
+        self.speakers = row.pairing.speakers
+        given = row.opener.utterances[:num_turns]
+        self.utterances = [
+            Utterance(self.speakers[i % 2], text, given=True)
+            for i, text in enumerate(given)
+        ]
+        self.participants: list[Participant] = []
+        self._try(0, lambda: self.participants.append(players[self.speakers[0]].join()))
+        self._try(1, lambda: self.participants.append(players[self.speakers[1]].join()))
+        for i in range(len(given)):
+            self._deliver(i)
+
+    @property
+    def done(self) -> bool:
+        """
+        True if no more utterances will be added.
+        """
+        return self.ended_by is not None or len(self.utterances) >= self.num_turns
+
+    @property
+    def next_speaker(self) -> str:
+        """
+        The name of the system that speaks next.
+        """
+        return self.speakers[len(self.utterances) % 2]
+
+    @property
+    def next_participant(self) -> Participant:
+        """
+        The clone of that system in this dialogue.
+        """
+        return self.participants[len(self.utterances) % 2]
+
+    def add_reply(self, reply: Reply) -> None:
+        """
+        Add the reply of the next speaker; one without a text ends the dialogue.
+        """
+        if reply.text is None:
+            self._end(self.next_speaker, reply.reason or 'no reply')
+            return
+        self.utterances.append(Utterance(self.next_speaker, reply.text))
+        if not self.done:
+            self._deliver(len(self.utterances) - 1)
+
+    def dialogue(self) -> Dialogue:
+        """
+        Return the utterances so far as a record.
+        """
+        pairing, opener = self.row.pairing, self.row.opener
+        return Dialogue(
+            dialogue_id(pairing.id, opener.id),
+            pairing.id,
+            opener.id,
+            tuple(self.utterances),
+            self.ended_by,
+            self.reason,
+        )
+
+    def _deliver(self, index: int) -> None:
+        """
+        Let the other speaker hear an utterance, and its own speaker if it was given.
+        """
+        utterance = self.utterances[index]
+        side = index % 2
+        if utterance.given:
+            self._try(side, lambda: self.participants[side].take_as_own(utterance.text))
+        heard = (utterance.text, utterance.speaker)
+        self._try(1 - side, lambda: self.participants[1 - side].hear(*heard))
+
+    def _try(self, side: int, step: Callable[[], object]) -> None:
+        """
+        Take a step of one speaker unless the dialogue is over; an exception ends it.
+        """
+        if self.ended_by is not None:
+            return
+        try:
+            with errors_of_system(self.speakers[side]):
+                step()
+        except BaseException as error:
+            raise_unless_of_agent(error)
+            self._end(self.speakers[side], in_words(error))
+
+    def _end(self, system: str, reason: str) -> None:
+        self.ended_by, self.reason = system, reason
+
+
+# --- the blocks of a schedule ---------------------------------------------------------
 
 ShardPairs = Mapping[ShardKey, Pairing]
 

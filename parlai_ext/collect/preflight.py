@@ -40,8 +40,7 @@ from parlai_ext.systems.spending import (
     spending_since,
 )
 from parlai_ext.view.progress import bar_of
-from parlai_ext.worlds.block_player import BlockPlayer
-from parlai_ext.worlds.lockstep import BatchRow
+from parlai_ext.worlds.block_player import BatchRow, BlockPlayer
 from parlai_ext.worlds.schedule import Block, ShardKey
 
 DIALOGUES = 2

@@ -24,8 +24,13 @@ from typing import Any
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
-from parlai_ext.files.csv_file import read_csv
-from parlai_ext.files.text_file import decoded_text, is_texts, json_lines, text_lines
+from parlai_ext.files.text_file import (
+    decoded_text,
+    is_texts,
+    json_lines,
+    read_csv,
+    text_lines,
+)
 from parlai_ext.files.zip_file import open_zip, read_member
 
 Turns = tuple[str, ...]

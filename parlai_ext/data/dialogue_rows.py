@@ -37,13 +37,13 @@ from parlai_ext.data.source_file import (
     numbered_records,
     text_value,
 )
-from parlai_ext.files.csv_file import (
+from parlai_ext.files.text_file import (
     CsvProblem,
     column_places,
+    is_utf8,
     split_rows,
     width_problem,
 )
-from parlai_ext.files.text_file import is_utf8
 
 NEEDED = ('dialogue_id', 'speaker', 'text')
 COLUMNS = (*NEEDED, 'turn', 'given', 'reference')

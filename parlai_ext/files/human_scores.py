@@ -9,7 +9,7 @@ from pathlib import Path
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import HumanJudgement
-from parlai_ext.files.csv_file import read_csv
+from parlai_ext.files.text_file import read_csv
 from parlai_ext.view.progress import counted
 
 NEEDED = ('system', 'dimension', 'value')

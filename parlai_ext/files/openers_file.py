@@ -13,8 +13,12 @@ from pathlib import Path
 
 from parlai_ext import zoo_configs
 from parlai_ext.core.errors import UserError
-from parlai_ext.files.csv_file import CsvProblem, column_places, split_loose_rows
-from parlai_ext.files.text_file import read_utf8
+from parlai_ext.files.text_file import (
+    CsvProblem,
+    column_places,
+    read_utf8,
+    split_loose_rows,
+)
 
 logger = logging.getLogger(__name__)
 

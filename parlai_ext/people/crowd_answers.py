@@ -25,9 +25,8 @@ from parlai_ext.core.nouns import HumanJudgement
 from parlai_ext.data.chat_logs import Chat
 from parlai_ext.data.judged.readers import FEATURES, DataFile, read_spot_the_bot
 from parlai_ext.data.source_file import BadRecord
-from parlai_ext.files.csv_file import read_csv
 from parlai_ext.files.human_scores import number, read_human_scores
-from parlai_ext.files.text_file import read_json
+from parlai_ext.files.text_file import read_csv, read_json
 from parlai_ext.people.crowd_files import label_bucket
 from parlai_ext.people.given_answers import GivenAnswer, repeated_note
 from parlai_ext.people.judgements import Comparison, Judgements

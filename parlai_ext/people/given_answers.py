@@ -17,8 +17,7 @@ from parlai_ext.core.errors import UserError, require_known
 from parlai_ext.core.nouns import HumanJudgement
 from parlai_ext.core.options import option
 from parlai_ext.core.records import WrongType, record_from_json
-from parlai_ext.files.csv_file import read_csv
-from parlai_ext.files.text_file import json_lines, read_json
+from parlai_ext.files.text_file import json_lines, read_csv, read_json
 from parlai_ext.people.judgements import TIE, Comparison, Judgements
 from parlai_ext.people.questionnaire import (
     BETTER,

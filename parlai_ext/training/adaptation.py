@@ -22,7 +22,7 @@ from parlai_ext.store.atomic import locked, write_file
 from parlai_ext.systems import hub
 from parlai_ext.systems.hf.generate import padded_rows
 from parlai_ext.systems.pretrained import quiet, read, smallest_limit
-from parlai_ext.systems.safe.safetensors_file import disk_errors
+from parlai_ext.systems.safe.read import disk_errors
 from parlai_ext.training.loop import Training, check_same, refuse_model
 from parlai_ext.training.options import TrainingOptions
 

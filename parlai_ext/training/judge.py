@@ -38,7 +38,7 @@ from parlai_ext.store.atomic import locked, write_file
 from parlai_ext.systems import hub
 from parlai_ext.systems.hub import ModelOptions
 from parlai_ext.systems.pretrained import chosen_device, read
-from parlai_ext.systems.safe.safetensors_file import disk_errors
+from parlai_ext.systems.safe.read import disk_errors
 from parlai_ext.training.loop import Training, refuse_model
 from parlai_ext.training.options import JudgeTrainingOptions
 from parlai_ext.training.pairs import ResponsePair

@@ -21,7 +21,7 @@ from parlai_ext.commands.convert_model import ConvertModel, convert
 from parlai_ext.core.nouns import System
 from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.safe.load import count_parameters, guarded, read_states
-from parlai_ext.systems.safe.safetensors_file import (
+from parlai_ext.systems.safe.read import (
     is_safetensors,
     same_bits,
     write_states,

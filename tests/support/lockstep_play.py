@@ -3,7 +3,7 @@ Dialogues that are played side by side, without a run.
 """
 
 from parlai_ext.core.nouns import Opener, Pairing
-from parlai_ext.worlds.lockstep import BatchRow, play_on
+from parlai_ext.worlds.block_player import BatchRow, play_on
 
 # what a player may add to a tiny model
 DECODING = {

@@ -15,7 +15,7 @@ from parlai_ext.core.errors import SystemFailed
 from parlai_ext.core.nouns import System
 from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.players import LONGEST_REPLY, Player, read_reply
-from parlai_ext.worlds.lockstep import play_on
+from parlai_ext.worlds.block_player import play_on
 from tests.support.lockstep_play import row
 
 SAID = ('hello', 'hi')

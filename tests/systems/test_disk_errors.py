@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import save_file
 from tokenizers import Tokenizer, models
 
-from parlai_ext.systems.safe.safetensors_file import disk_errors, write_states
+from parlai_ext.systems.safe.read import disk_errors, write_states
 
 MOST = 4096  # bytes of a file
 

@@ -24,7 +24,7 @@ from parlai_ext.systems import own_process
 from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.player_process import DistantPlayer, load_on
 from parlai_ext.systems.random_numbers import seed_all
-from parlai_ext.worlds.lockstep import play_on
+from parlai_ext.worlds.block_player import play_on
 from tests.support.lockstep_play import row
 from tests.support.strange_agents import strange_system
 from tests.support.tiny_models import make_generator

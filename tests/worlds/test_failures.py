@@ -12,7 +12,7 @@ from parlai.core.message import Message
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.systems.players import Player
-from parlai_ext.worlds.lockstep import play_on
+from parlai_ext.worlds.block_player import play_on
 from tests.support.lockstep_play import play, row
 
 OPT = {'task': 'none'}

@@ -41,9 +41,14 @@ from parlai_ext.data.source_file import (
     SourceFile,
     id_value,
 )
-from parlai_ext.files.csv_file import read_csv
 from parlai_ext.files.human_scores import LARGEST, number
-from parlai_ext.files.text_file import is_texts, json_lines, read_json, text_lines
+from parlai_ext.files.text_file import (
+    is_texts,
+    json_lines,
+    read_csv,
+    read_json,
+    text_lines,
+)
 from parlai_ext.files.zip_file import open_zip
 
 

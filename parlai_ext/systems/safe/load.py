@@ -48,7 +48,7 @@ from parlai_ext.isolation.names import (
 )
 from parlai_ext.isolation.own_records import is_trusted_file
 from parlai_ext.systems.fetch.data_folder import data_folder
-from parlai_ext.systems.safe import read, safetensors_file
+from parlai_ext.systems.safe import read
 from parlai_ext.systems.safe.read import read_in_child
 from parlai_ext.systems.safe.unpickle import (
     BadModelFile,
@@ -365,7 +365,7 @@ def _load_trusted_tensors(
     """
     Stand in for `torch.load`, which reads no safetensors and runs nothing by default.
     """
-    if safetensors_file.is_safetensors(f):
+    if read.is_safetensors(f):
         return read.read_tensors(f, map_location)
     if options.get('weights_only') is None:
         pickle_module = pickle_module or parlai.utils.pickle
@@ -393,7 +393,7 @@ def _load_arrays(
 ) -> Any:
     if not allow_pickle:
         return read.numpy_load(file, mmap_mode, **options)
-    with safetensors_file.opened(file) as opened:
+    with read.opened(file) as opened:
         arrays = read.read_arrays(opened)
     return read.Arrays(arrays) if isinstance(arrays, dict) else arrays
 
@@ -489,7 +489,7 @@ def count_parameters(path: str | Path) -> int | None:
     :raises Refused: for a file that is not trusted and would run code.
     """
     try:
-        if safetensors_file.is_safetensors(path) or is_shipped(path):
+        if read.is_safetensors(path) or is_shipped(path):
             return read.stored_parameters(str(path))
         return int(read_in_child(read.stored_parameters, path))
     except (UserError, OSError, MemoryError, RuntimeError) as error:
@@ -520,9 +520,9 @@ def convert_file(file: IO[bytes], output: str) -> tuple[list[str], int]:
 
 
 def _written(states: dict[str, Any], output: Path) -> tuple[list[str], int]:
-    dropped = safetensors_file.write_states(states, output)
+    dropped = read.write_states(states, output)
     written = read.read_states(str(output))['model']
-    if not safetensors_file.same_bits(states['model'], written):
+    if not read.same_bits(states['model'], written):
         raise UserError(f'{output}: the weights read back are not those written')
     return dropped, len(written)
 
