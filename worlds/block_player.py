@@ -42,6 +42,13 @@ from parlai_ext.worlds.kept_replies import KeptReplies
 from parlai_ext.worlds.schedule import Block, Schedule, ShardKey, dialogue_id
 
 Respond = Callable[[Player, Sequence[Participant]], list[Reply]]
+OnReplies = Callable[[int, int], object]
+
+
+def no_report(number: int, of: int) -> None:
+    """
+    Tell nobody how many replies there are.
+    """
 
 
 def let_speak(player: Player, participants: Sequence[Participant]) -> list[Reply]:
@@ -61,61 +68,49 @@ class BatchRow:
     opener: Opener
 
 
-def play_on(
-    rows: Sequence[BatchRow],
-    players: Mapping[str, Player],
-    num_turns: int,
-    batchsize: int | None = None,
-    on_replies: Callable[[int, int], object] | None = None,
-    respond: Respond = let_speak,
-) -> tuple[list[Dialogue | None], dict[str, SystemFailed]]:
+@dataclass(eq=False)
+class Lockstep:
     """
-    Play dialogues, without the systems that fail on the way.
+    Plays dialogues side by side.
 
-    Return a dialogue for each row, `None` where one of its systems could not go on,
-    and those systems by name with what happened.
+    A dialogue whose system replies nothing usable, or raises, ends there, and the
+    others go on. A system that cannot go on at all is in `failed`, and its dialogues
+    are dropped.
 
     :param on_replies: called with the number of replies of each batch, and that of all
         replies if no dialogue ends early.
     :param respond: asks a system for the replies of some participants.
     """
-    engine = LockstepEngine(rows, players, num_turns, batchsize)
-    engine.on_replies = on_replies or engine.on_replies
-    engine.respond = respond
-    while not engine.epoch_done():
-        engine.parley()
-    return engine.dialogues(), engine.failed
 
+    rows: Sequence[BatchRow]
+    players: Mapping[str, Player]
+    num_turns: int
+    batchsize: int | None = None
+    on_replies: OnReplies = no_report
+    respond: Respond = let_speak
 
-class LockstepEngine:
-    """
-    Plays dialogues side by side: a parley is one utterance in every open dialogue.
-
-    A dialogue whose system replies nothing usable, or raises, ends there, and the
-    others go on. A system that cannot go on at all is in `failed`, and its dialogues
-    are dropped.
-    """
-
-    def __init__(
-        self,
-        rows: Sequence[BatchRow],
-        players: Mapping[str, Player],
-        num_turns: int,
-        batchsize: int | None = None,
-    ):
-        self.players = players
-        self.batchsize = batchsize
+    def __post_init__(self) -> None:
         self.failed: dict[str, SystemFailed] = {}
-        self.on_replies: Callable[[int, int], object] = lambda n, of: None
-        self.respond: Respond = let_speak
-        given = sum(min(len(row.opener.utterances), num_turns) for row in rows)
-        self.n_planned = len(rows) * num_turns - given
-        self.begun = [self._begin(row, num_turns) for row in rows]
+        self.begun = list(map(self._begin, self.rows))
 
-    def parley(self) -> None:
+    def play(self) -> tuple[list[Dialogue | None], dict[str, SystemFailed]]:
+        """
+        Play the dialogues to their end.
+
+        Return a dialogue for each row, `None` where one of its systems could not go on,
+        and those systems by name with what happened.
+        """
+        while any(map(self._goes_on, self.begun)):
+            self._go_on()
+        dialogues = [one.dialogue() if one and one.done else None for one in self.begun]
+        return dialogues, self.failed
+
+    def _go_on(self) -> None:
         """
         Add one utterance to every open dialogue.
         """
+        given = (min(len(r.opener.utterances), self.num_turns) for r in self.rows)
+        n_planned = len(self.rows) * self.num_turns - sum(given)
         for player, batch in self._batches():
             try:
                 speaking = [dialogue.next_participant for dialogue in batch]
@@ -123,29 +118,12 @@ class LockstepEngine:
             except SystemFailed as error:
                 self.failed[error.system] = error
                 continue
-            self.on_replies(len(batch), self.n_planned)
+            self.on_replies(len(batch), n_planned)
             for dialogue, reply in zip(batch, replies, strict=True):
                 try:
                     dialogue.add_reply(reply)
                 except SystemFailed as error:  # of the system that hears the reply
                     self.failed[error.system] = error
-
-    def epoch_done(self) -> bool:
-        """
-        True if every dialogue is over; its rows are played once.
-        """
-        return not any(map(self._goes_on, self.begun))
-
-    def dialogues(self) -> list[Dialogue | None]:
-        """
-        Return the dialogues so far, in the rows' order; `None` where a system failed.
-        """
-        return [
-            dialogue.dialogue()
-            if dialogue and (dialogue.done or self._goes_on(dialogue))
-            else None
-            for dialogue in self.begun
-        ]
 
     def _batches(self) -> Iterator[tuple[Player, list['OpenDialogue']]]:
         """
@@ -167,12 +145,12 @@ class LockstepEngine:
             return False
         return self.failed.keys().isdisjoint(dialogue.speakers)
 
-    def _begin(self, row: BatchRow, num_turns: int) -> 'OpenDialogue | None':
+    def _begin(self, row: BatchRow) -> 'OpenDialogue | None':
         """
         Begin a dialogue; return `None` when one of its systems cannot.
         """
         try:
-            return OpenDialogue(row, self.players, num_turns)
+            return OpenDialogue(row, self.players, self.num_turns)
         except SystemFailed as error:
             self.failed[error.system] = error
             return None
@@ -288,7 +266,7 @@ class BlockPlayer:
 
     `cache` holds the loaded systems, `batchsize` is how many dialogues go through a
     model together, `sampling` names the systems that draw their replies at random, and
-    `on_replies` is called as `play_on` says. `kept_in` is the run folder in which the
+    `on_replies` is called as `Lockstep` says. `kept_in` is the run folder in which the
     replies of a block are kept until the block is written; `None`: nowhere.
     """
 
@@ -296,7 +274,7 @@ class BlockPlayer:
     cache: ModelCache
     batchsize: int
     sampling: frozenset[str]
-    on_replies: Callable[[int, int], object] | None = None
+    on_replies: OnReplies = no_report
     kept_in: RunFolder | None = None
 
     @classmethod
@@ -383,9 +361,9 @@ class BlockPlayer:
         :param seed: hex digits; what was played before does not matter.
         """
         seed_all(seed)  # after loading, which draws too
-        dialogues, failed = play_on(
+        dialogues, failed = Lockstep(
             rows, players, num_turns, batchsize, self.on_replies, respond
-        )
+        ).play()
         for error in failed.values():
             self.cache.drop_failed(error)
         return dialogues

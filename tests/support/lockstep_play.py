@@ -3,7 +3,7 @@ Dialogues that are played side by side, without a run.
 """
 
 from parlai_ext.core.nouns import Opener, Pairing
-from parlai_ext.worlds.block_player import BatchRow, play_on
+from parlai_ext.worlds.block_player import BatchRow, Lockstep
 
 # what a player may add to a tiny model
 DECODING = {
@@ -27,7 +27,7 @@ def play(rows, players, num_turns, batchsize=None):
     :param batchsize: most dialogues that go through a model together (`None`: all).
     :raises SystemFailed: when a system cannot go on.
     """
-    played, failed = play_on(rows, players, num_turns, batchsize)
+    played, failed = Lockstep(rows, players, num_turns, batchsize).play()
     for error in failed.values():
         raise error
     return [dialogue for dialogue in played if dialogue is not None]

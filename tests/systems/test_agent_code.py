@@ -15,7 +15,7 @@ from parlai_ext.core.errors import SystemFailed
 from parlai_ext.core.nouns import System
 from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.players import LONGEST_REPLY, Player, read_reply
-from parlai_ext.worlds.block_player import play_on
+from parlai_ext.worlds.block_player import Lockstep
 from tests.support.lockstep_play import row
 
 SAID = ('hello', 'hi')
@@ -56,7 +56,7 @@ def played(agent):
     """
     players = {name: Player(name, Echo({})) for name in ('good', 'also')}
     players['bad'] = Player('bad', agent)
-    return play_on(ROWS, players, 4)
+    return Lockstep(ROWS, players, 4).play()
 
 
 class Mute(Exception):

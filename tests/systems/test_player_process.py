@@ -24,7 +24,7 @@ from parlai_ext.systems import own_process
 from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.player_process import DistantPlayer, load_on
 from parlai_ext.systems.random_numbers import seed_all
-from parlai_ext.worlds.block_player import play_on
+from parlai_ext.worlds.block_player import Lockstep
 from tests.support.lockstep_play import row
 from tests.support.strange_agents import strange_system
 from tests.support.tiny_models import make_generator
@@ -162,7 +162,7 @@ def test_what_it_prints_and_logs_is_shown_here(player, capfd, caplog):
 def played(players):
     rows = [row(*sides, SAID) for sides in ('ab', 'ba', 'aa')]
     seed_all('abcdef')
-    return play_on(rows, players, 8)
+    return Lockstep(rows, players, 8).play()
 
 
 def test_the_dialogues_are_those_of_this_process(tmp_path):

@@ -12,7 +12,7 @@ from parlai.core.message import Message
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.systems.players import Player
-from parlai_ext.worlds.block_player import play_on
+from parlai_ext.worlds.block_player import Lockstep
 from tests.support.lockstep_play import play, row
 
 OPT = {'task': 'none'}
@@ -174,7 +174,7 @@ def test_the_others_go_on_without_a_system_that_cannot(method, batchsize):
     }
     pairs = [('also', 'gone'), ('fine', 'fine'), ('gone', 'fine')]
     rows = [row(*pair, ['hello']) for pair in pairs]
-    [first, second, third], failed = play_on(rows, players, 8, batchsize=batchsize)
+    [first, second, third], failed = Lockstep(rows, players, 8, batchsize).play()
     assert (first, third) == (None, None)
     assert [*second.texts] == ['hello'] + ['fine'] * 7
     assert failed.keys() == {'gone'}
