@@ -10,7 +10,7 @@ from parlai.core.opt import Opt
 from parlai.core.teachers import DialogTeacher
 
 from parlai_ext.core.options import DeclaresOptions, Flags, option
-from parlai_ext.mini.reactions import make_reaction_example
+from parlai_ext.mini.corruptions import make_reaction_example
 from parlai_ext.mini.smalltalk import FOLDS, make_dialogue
 
 Entry = tuple[tuple[str, str], bool]

@@ -24,12 +24,14 @@ from parlai_ext import zoo_configs
 from parlai_ext.commands import plugin
 from parlai_ext.core.nouns import Question, System
 from parlai_ext.engines.machine import data_in
-from parlai_ext.mini.corruptions import HELD_OUT, TRAIN, Corrupted
-from parlai_ext.mini.reactions import (
+from parlai_ext.mini.corruptions import (
     BLAME,
     COMPLAINTS,
     FAMILIES,
+    HELD_OUT,
     SHORT,
+    TRAIN,
+    Corrupted,
     make_reaction_example,
 )
 from parlai_ext.mini.smalltalk import (
@@ -132,7 +134,7 @@ def test_the_judge_finds_unseen_corruptions_worse(kind, judge):
 MANY = 200
 DIGEST = """
 import hashlib
-from parlai_ext.mini.reactions import make_reaction_example
+from parlai_ext.mini.corruptions import make_reaction_example
 from parlai_ext.mini.smalltalk import make_dialogue
 examples = [make_reaction_example('valid', 3, i) for i in range(50)]
 told = str([[make_dialogue('valid', 3, i) for i in range(50)], examples])
