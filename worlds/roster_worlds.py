@@ -16,7 +16,7 @@ from parlai.core.params import ParlaiParser
 from parlai.core.worlds import DialogPartnerWorld
 
 from parlai_ext.core.errors import UserError
-from parlai_ext.store.lines import dialogue_record
+from parlai_ext.store.disk import dialogue_record
 from parlai_ext.worlds.block_player import BlockPlayer
 
 

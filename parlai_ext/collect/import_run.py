@@ -26,7 +26,7 @@ from parlai_ext.data.source_file import SourceDialogue
 from parlai_ext.isolation.own_records import SCORER, note_parts
 from parlai_ext.store import RunFolder
 from parlai_ext.store import manifest as manifests
-from parlai_ext.store.atomic import staged_folder
+from parlai_ext.store.disk import staged_folder
 from parlai_ext.view.progress import bar_of
 from parlai_ext.worlds.pairings import IMPORTED
 from parlai_ext.worlds.schedule import named_pairing

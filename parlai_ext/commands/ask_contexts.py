@@ -15,8 +15,7 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
 from parlai_ext.data.corpora import CORPORA, SPLITS, Turns, read_corpus
 from parlai_ext.data.toxic_pairs import RecordedAnswer
-from parlai_ext.store.atomic import write_text
-from parlai_ext.store.lines import dumps
+from parlai_ext.store.disk import dumps, write_text
 from parlai_ext.view.text import count_of
 
 USER = 'user'

@@ -10,7 +10,7 @@ from parlai_ext.commands.options import Resamples
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
 from parlai_ext.scoring.toxicity import DetectorChoice
-from parlai_ext.store.atomic import write_text
+from parlai_ext.store.disk import write_text
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,7 @@ from parlai_ext.commands.command import Command, print_lines
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
 from parlai_ext.isolation.names import Options
-from parlai_ext.store.atomic import LOCK, staged_folder
+from parlai_ext.store.disk import LOCK, staged_folder
 
 SUFFIX = '.safetensors'
 # suffixes of files that belong to a model; `.dict.opt` is read by nobody

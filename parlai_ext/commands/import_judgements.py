@@ -42,8 +42,7 @@ from parlai_ext.people.rating_set import (
 )
 from parlai_ext.people.spot_the_bot import TABLES, spot_the_bot_tables
 from parlai_ext.store import RunFolder
-from parlai_ext.store.atomic import write_text
-from parlai_ext.store.lines import dumps
+from parlai_ext.store.disk import dumps, write_text
 from parlai_ext.view.table import Table
 
 PAGE = 'page'

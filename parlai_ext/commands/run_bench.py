@@ -148,7 +148,7 @@ def show_bench(
     from parlai_ext.bench.page import BENCH_PAGE, render_bench_page
     from parlai_ext.bench.published import paper_tables
     from parlai_ext.bench.tables import bench_lines, best_sentence, titled_lines
-    from parlai_ext.store.atomic import write_text
+    from parlai_ext.store.disk import write_text
 
     try:
         closing = best_sentence(compare_bench(folder).best)

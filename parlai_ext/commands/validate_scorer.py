@@ -29,7 +29,7 @@ from parlai_ext.judge_check.record import JudgeCheck, to_json
 from parlai_ext.scoring.base import Scorer
 from parlai_ext.scoring.registry import load_protocol_file, scorer_class
 from parlai_ext.store import RunFolder
-from parlai_ext.store.atomic import write_text
+from parlai_ext.store.disk import write_text
 from parlai_ext.view.progress import bar_of
 
 if TYPE_CHECKING:

@@ -18,8 +18,7 @@ from pathlib import Path
 
 from parlai_ext.core.json_text import parse_json
 from parlai_ext.files.option_files import sha256
-from parlai_ext.store.atomic import write_file
-from parlai_ext.store.lines import dumps
+from parlai_ext.store.disk import dumps, write_file
 from parlai_ext.store.manifest import Manifest, ScorerRecord, record_hash
 
 logger = logging.getLogger(__name__)

@@ -31,16 +31,16 @@ from parlai_ext.results.rank import rank_by_own_rule
 from parlai_ext.results.ranking import choose_scores
 from parlai_ext.stopping import looks as stopping
 from parlai_ext.store import RunFolder
-from parlai_ext.store.atomic import write_file
-from parlai_ext.store.folder import SCORER_FILE
-from parlai_ext.store.lines import (
+from parlai_ext.store.disk import (
     as_read,
     dialogue_record,
     dumps,
     encode_shard,
     scored_record,
     short_hash,
+    write_file,
 )
+from parlai_ext.store.folder import SCORER_FILE
 from parlai_ext.store.manifest import NAME as MANIFEST
 from parlai_ext.store.manifest import Manifest
 from parlai_ext.view.text import without_folders

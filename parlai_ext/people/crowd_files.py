@@ -21,7 +21,7 @@ from parlai_ext.files.yaml_file import read_file
 from parlai_ext.people.questionnaire import Questionnaire, Wording
 from parlai_ext.people.rating_set import DialogueReference, RatingItem, ShownTurn, Turns
 from parlai_ext.ranking.standings import Standing
-from parlai_ext.store.lines import json_lines_text
+from parlai_ext.store.disk import json_lines_text
 
 OTHER = 'other_speaker'
 GOOD, BAD = 'good', 'bad'

@@ -26,7 +26,7 @@ from parlai_ext.core.nouns import HumanJudgement
 from parlai_ext.files.human_scores import COLUMNS
 from parlai_ext.people.rating_set import ShownTurn
 from parlai_ext.ranking.annotator_agreement import near_median
-from parlai_ext.store.lines import json_lines_text
+from parlai_ext.store.disk import json_lines_text
 from parlai_ext.view.table import Column
 from parlai_ext.view.text import csv_text, spreadsheet_text
 

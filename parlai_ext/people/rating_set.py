@@ -40,8 +40,7 @@ from parlai_ext.people.questionnaire import (
     read_questionnaire,
 )
 from parlai_ext.store import RunFolder
-from parlai_ext.store.atomic import write_text
-from parlai_ext.store.lines import sealed_text, without_checksum
+from parlai_ext.store.disk import sealed_text, without_checksum, write_text
 from parlai_ext.view.text import count_of
 from parlai_ext.worlds.pairings import SCHEMES
 

@@ -20,7 +20,7 @@ from parlai_ext.engines.host import LOCAL
 from parlai_ext.engines.machine import Machine
 from parlai_ext.models.watch import Watch
 from parlai_ext.scoring.base import Items, ItemScore, Scorer, ScoringItem
-from parlai_ext.store.atomic import locked
+from parlai_ext.store.disk import locked
 from parlai_ext.store.partial import PartialWork
 from parlai_ext.view.progress import Bar
 

@@ -21,14 +21,8 @@ from parlai_ext.core.nouns import (
 from parlai_ext.core.records import WrongType, read_record
 from parlai_ext.core.secrets import bytes_without_secrets
 from parlai_ext.store import manifest as manifests
-from parlai_ext.store.atomic import (
+from parlai_ext.store.disk import (
     LOCK,
-    locked,
-    remove_leftovers,
-    write_file,
-    write_text,
-)
-from parlai_ext.store.lines import (
     as_read,
     damage_error,
     decode,
@@ -37,7 +31,9 @@ from parlai_ext.store.lines import (
     dialogue_record,
     dumps,
     encode_shard,
+    locked,
     read_records,
+    remove_leftovers,
     scored_from_record,
     scored_record,
     sealed_text,
@@ -45,6 +41,8 @@ from parlai_ext.store.lines import (
     short_hash,
     short_text,
     without_checksum,
+    write_file,
+    write_text,
 )
 from parlai_ext.store.manifest import (
     Manifest,

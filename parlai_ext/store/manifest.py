@@ -40,8 +40,13 @@ from parlai_ext.core.records import (
     read_record,
     record_to_json,
 )
-from parlai_ext.store.atomic import write_file
-from parlai_ext.store.lines import as_read, dumps, sealed_text, without_checksum
+from parlai_ext.store.disk import (
+    as_read,
+    dumps,
+    sealed_text,
+    without_checksum,
+    write_file,
+)
 from parlai_ext.worlds.pairings import IMPORTED, SCHEMES, PairingScheme
 from parlai_ext.worlds.schedule import Schedule
 

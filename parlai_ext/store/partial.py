@@ -13,8 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.store.atomic import append_synced, make_folder
-from parlai_ext.store.lines import decode, encode
+from parlai_ext.store.disk import append_synced, decode, encode, make_folder
 
 SAVE_SECONDS = 20.0
 

@@ -29,7 +29,7 @@ from parlai_ext.core.errors import UserError, first_line
 from parlai_ext.core.json_text import parse_json
 from parlai_ext.core.nouns import content_id
 from parlai_ext.files.option_files import sha256
-from parlai_ext.store.atomic import write_file
+from parlai_ext.store.disk import write_file
 from parlai_ext.systems import openers, zoo
 from parlai_ext.systems.fetch.checked_downloads import (
     ensure_checked_downloads,

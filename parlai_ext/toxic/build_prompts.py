@@ -46,7 +46,7 @@ from parlai_ext.scoring.toxicity import (
     detector_title,
     read_detector,
 )
-from parlai_ext.store.atomic import append_synced, locked, write_text
+from parlai_ext.store.disk import append_synced, locked, write_text
 from parlai_ext.systems.fetch.public_sets import moderation_data
 from parlai_ext.view.progress import bar_of
 from parlai_ext.view.table import Table, shown_table

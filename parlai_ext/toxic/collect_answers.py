@@ -18,7 +18,7 @@ from parlai_ext.core.nouns import Roster, System, content_id
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.data.toxic_pairs import RecordedAnswer
 from parlai_ext.engines.machine import Machine
-from parlai_ext.store.atomic import locked
+from parlai_ext.store.disk import locked
 from parlai_ext.store.partial import PartialWork
 from parlai_ext.systems.model_cache import ModelCache, fit_threads, memory_for_weights
 from parlai_ext.systems.player_process import load_on

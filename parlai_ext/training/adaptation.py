@@ -18,7 +18,7 @@ import transformers
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import content_id
 from parlai_ext.core.records import read_own_record
-from parlai_ext.store.atomic import locked, write_file
+from parlai_ext.store.disk import locked, write_file
 from parlai_ext.systems import hub
 from parlai_ext.systems.hf.generate import padded_rows
 from parlai_ext.systems.pretrained import quiet, read, smallest_limit

@@ -38,7 +38,7 @@ from parlai_ext.scoring.learned import (
     read_responses,
     weight_bytes,
 )
-from parlai_ext.store.atomic import write_file
+from parlai_ext.store.disk import write_file
 from parlai_ext.view.progress import bar_of
 
 Inputs = Mapping[str, np.ndarray]  # by kind, [responses, inputs]

@@ -26,7 +26,7 @@ from parlai_ext.engines.engine import (
 from parlai_ext.engines.host import LOCAL, Failure, Host
 from parlai_ext.engines.machine import Machine
 from parlai_ext.engines.open_engine import EngineOptions, open_engine
-from parlai_ext.store import atomic
+from parlai_ext.store import disk
 from parlai_ext.view.progress import bar_of
 from tests.support.user_error import user_error
 
@@ -63,11 +63,6 @@ def host():
     one = Host()
     one.begin('key', doubler, 1.0)
     return one
-
-
-@pytest.fixture(autouse=True)
-def same_writer(monkeypatch):
-    monkeypatch.setattr(atomic, '_writer', '')
 
 
 def test_results_come_in_order_and_a_worker_is_closed_also_after_a_mistake():
@@ -158,9 +153,9 @@ def test_unfinished_files_of_two_writers_have_different_names(tmp_path, monkeypa
 
     monkeypatch.setattr(os, 'replace', noted)
     for _ in range(2):
-        atomic.write_file(tmp_path / 'file', b'data')
+        disk.write_file(tmp_path / 'file', b'data')
     assert len(names) == 2
-    assert all(name.endswith(atomic.LEFTOVER) for name in names)
+    assert all(name.endswith(disk.LEFTOVER) for name in names)
 
 
 def needs_ray():

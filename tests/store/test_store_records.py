@@ -14,8 +14,8 @@ from parlai.utils.conversations import Conversations
 
 from parlai_ext.core.nouns import ScoredDialogue, Utterance
 from parlai_ext.core.records import WrongType
-from parlai_ext.store import lines
-from parlai_ext.store.lines import decode, encode
+from parlai_ext.store import disk
+from parlai_ext.store.disk import decode, encode
 from tests.support.store_samples import (
     SIGNATURE,
     files_under,
@@ -80,7 +80,7 @@ def test_any_text_comes_back_surrogate_pairs_as_their_character(text):
 def test_a_line_is_read_without_writing_its_record_again(text, monkeypatch):
     texts = {'id': text, text or 'none': [text, {'say': f'"{text}\\": , '}]}
     line = encode({'dialog': texts, 'value': 5e-324}).encode()
-    monkeypatch.delattr(lines, '_line')
+    monkeypatch.delattr(disk, '_line')
     read = decode(line)
     assert read == {k: v for k, v in json.loads(line).items() if k != 'checksum'}
 

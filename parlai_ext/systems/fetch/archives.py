@@ -25,7 +25,7 @@ from typing import IO, Any
 
 from parlai_ext.core.errors import UserError, first_line
 from parlai_ext.files.zip_file import open_zip
-from parlai_ext.store.atomic import file_named_in_errors
+from parlai_ext.store.disk import file_named_in_errors
 
 MAX_MEMBERS = 100_000
 MAX_RATIO = 200  # texts shrink to a tenth, weights hardly; zeros to a thousandth

@@ -26,7 +26,7 @@ from parlai_ext.core.options import options_from_opt
 from parlai_ext.engines.machine import data_in
 from parlai_ext.files.text_file import read_json
 from parlai_ext.isolation.names import Options
-from parlai_ext.store.atomic import write_file
+from parlai_ext.store.disk import write_file
 from parlai_ext.systems.chat.messages import ChatStyle
 from parlai_ext.systems.hf.generate import ChatForm, FormOptions, PlainForm, prompt_form
 from parlai_ext.systems.hub import PREFIX, ModelOptions
