@@ -206,7 +206,7 @@ def _refusal(path: Path) -> str:
 
 
 # --- records as lines of JSON with a checksum -----------------------------------------
-# The checksum shows any damage. A record has exactly one spelling: sorted keys, shortest
+# The checksum shows any damage. A record has one spelling: sorted keys, shortest
 # floats, a checksum of the rest. Line separators that JSON allows in strings are
 # escaped, because ParlAI's `splitlines()` would split a record at them. Lone surrogates
 # are escaped, because UTF-8 cannot hold them; two that form a pair are, in JSON, the
