@@ -16,7 +16,7 @@ from parlai_ext.core.nouns import Roster, System
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.files.option_files import existing_file
 from parlai_ext.files.roster_file import load_roster, parse_target
-from parlai_ext.isolation.names import agent_names_like
+from parlai_ext.isolation.policy import agent_names_like
 from parlai_ext.store.manifest import SystemRecord
 from parlai_ext.systems.fetch.data_folder import is_zoo_path
 from parlai_ext.systems.zoo import require_in_zoo

@@ -5,5 +5,5 @@ Each fix is a function that is given the module that it changes. Its docstring s
 where ParlAI goes wrong and what the fix does.
 """
 
-from parlai_ext.compat import agents, libraries, rag, worlds  # noqa: F401  (fixes)
+from parlai_ext.compat import agents, libraries, worlds  # noqa: F401  (fixes)
 from parlai_ext.compat.after_import import apply as apply

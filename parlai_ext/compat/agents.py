@@ -1,11 +1,16 @@
 """
-Fixes of agents of ParlAI 1.7.2 that crash or cannot be built.
+Fixes of agents of ParlAI 1.7.2 that crash or cannot be built; RAG and FiD find their
+index, and their passages are as they would be without a batch.
 """
 
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from parlai_ext.compat.after_import import fixes, replaces
@@ -217,3 +222,310 @@ def attend_to_each_rows_own_end(
         positions = rows[:, None], starts[:, None] + window
         attn_params = states[positions], mask[positions]
     return original(self, xes, hidden, attn_params)
+
+
+# --- RAG and FiD ----------------------------------------------------------------------
+
+BERT = 'bert-base-uncased'
+BERT_FOLDER = 'bert_base_uncased'  # ParlAI's name of the folder (rag/dpr.py:102)
+BERT_FILES = ('config.json', 'vocab.txt')
+
+# --- the files that a retriever reads beside its model -------------------------------
+
+
+def bert_home(opt: Mapping[str, Any]) -> Path:
+    """
+    Return the folder with the configuration and the vocabulary of the query encoder.
+
+    It is the folder `bert_base_uncased` beside the model file or in ParlAI's data
+    folder, and else the cache of the Hugging Face hub.
+
+    :raises UserError: if it is in none of these and cannot be downloaded.
+    """
+    from huggingface_hub import hf_hub_download
+
+    model_file, datapath = opt.get('model_file'), opt.get('datapath')
+    places = [Path(model_file).parent] if model_file else []
+    places += [Path(datapath)] if datapath else []
+    homes = [place / BERT_FOLDER for place in places]
+    for home in (*homes, *cached_bert_folders()):
+        if all((home / name).is_file() for name in BERT_FILES):
+            return home
+    try:
+        files = [hf_hub_download(f'google-bert/{BERT}', name) for name in BERT_FILES]
+    except (OSError, ValueError) as error:
+        raise UserError(
+            f'the tokenizer of {BERT} is missing and cannot be downloaded; put its '
+            f'{" and ".join(BERT_FILES)} into {[Path(BERT_FOLDER), *homes][-1]}'
+        ) from error
+    return Path(files[0]).parent
+
+
+def cached_bert_folders() -> Iterator[Path]:
+    """
+    Yield the folders of the hub's cache that hold BERT's vocabulary.
+    """
+    from huggingface_hub import try_to_load_from_cache
+
+    for repo in (BERT, f'google-bert/{BERT}'):  # the hub has renamed it
+        vocabulary = try_to_load_from_cache(repo, BERT_FILES[-1])
+        if isinstance(vocabulary, str):
+            yield Path(vocabulary).parent
+
+
+def index_files(path: str | Path, embeddings: str | Path | None = None) -> list[Path]:
+    """
+    Return the file of an index, followed by those that number its passages.
+
+    As in rag/indexers.py:145: ``path`` is a folder, a file `….index` or its name
+    without that ending; the numbers are in `…_meta`, or else in `ids_0`, `ids_1`, … in
+    the folder of the embeddings.
+    """
+    index = Path(path)
+    if index.is_dir():
+        index = index / 'index'
+    elif index.suffix != '.index':
+        index = Path(f'{path}.index')
+    numbers = [Path(f'{index}_meta')]
+    if not numbers[0].is_file():
+        folder = Path(embeddings) if embeddings else Path(path).parent
+        folder = folder if folder.is_dir() else folder.parent
+        parts = [p for p in folder.glob('ids_*') if p.name[4:].isdigit()]
+        numbers = sorted(parts, key=lambda p: int(p.name[4:])) or numbers
+    return [index, *numbers]
+
+
+# --- the index and its passages ------------------------------------------------------
+
+
+@fixes('parlai.agents.rag.indexers')
+def read_index_without_writing(module: Any) -> None:
+    """
+    ParlAI writes a file beside the index when it first reads it (rag/indexers.py:170),
+    which would change the system's identity. The fix only reads; it also refuses an
+    index with other passages than are numbered.
+    """
+
+    def deserialize_from(self: Any, file: str, emb_path: str | None = None) -> None:
+        index, *numbers = index_files(file, emb_path)
+        # an index can name any file of this machine for its lists, to be written to;
+        # with these flags the file beside it is taken instead, and only read
+        flags = self.faiss.IO_FLAG_ONDISK_SAME_DIR | self.faiss.IO_FLAG_READ_ONLY
+        self.index = self.faiss.read_index(str(index), flags)
+        parts = [module.torch.load(path) for path in numbers]
+        self.index_id_to_db_id = [i for part in parts for i in part]
+        if len(self.index_id_to_db_id) != self.index.ntotal:
+            raise UserError(
+                f'path_to_index: {index} has {self.index.ntotal} passages, but '
+                f'{len(self.index_id_to_db_id)} are numbered in {numbers[0]}'
+            )
+
+    module.BaseIndexer.deserialize_from = deserialize_from
+
+
+@replaces('parlai.agents.rag.retrievers', 'DPRRetriever.load_index')
+def check_index_against_passages(
+    original: Any, self: Any, opt: Any, shared: Any
+) -> None:
+    """
+    ParlAI raises a KeyError in the middle of a dialogue if a passage of the index is
+    missing (rag/retrievers.py:698), and repeats the last passage if more are wanted
+    than there are (rag/indexers.py:108). The fix refuses both when the index is loaded.
+    """
+    original(self, opt, shared)
+    ids, wanted = self.indexer.index_id_to_db_id, opt['n_docs']
+    if wanted > len(ids):
+        poly = opt['rag_retriever_type'] == 'dpr_then_poly'
+        key = 'dpr_num_docs' if poly else 'n_docs'
+        raise UserError(
+            f'{key}: {wanted} passages are wanted, but the index has {len(ids)}'
+        )
+    lost = next((i for i in ids if str(int(i)) not in self.passages), None)
+    if lost is not None:
+        raise UserError(
+            f'path_to_dpr_passages: passage {lost} of the index is not in '
+            f'{opt["path_to_dpr_passages"]}; both must be of the same passages'
+        )
+
+
+# --- the query encoder: its tokenizer and its weights --------------------------------
+
+_bert_home: ContextVar[Path | None] = ContextVar('bert_home', default=None)
+
+
+@contextmanager
+def _bert_from_folder(opt: Mapping[str, Any]) -> Iterator[None]:
+    """
+    Have `FromFolder` read BERT from this system's folder.
+    """
+    token = _bert_home.set(bert_home(opt))
+    try:
+        yield
+    finally:
+        _bert_home.reset(token)
+
+
+@dataclass(frozen=True)
+class FromFolder:
+    """
+    Replaces a class of transformers where ParlAI loads ``bert-base-uncased`` with it.
+
+    Offline, transformers 5 returns a tokenizer without words instead of an error: all
+    words of a query would be unknown, and ParlAI would never look into its data folder.
+    """
+
+    kind: Any
+    bare: bool = False  # a model whose weights will be replaced in any case
+
+    def from_pretrained(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        home = _bert_home.get()
+        if name != BERT or home is None:
+            return self.kind.from_pretrained(name, *args, **kwargs)
+        if self.bare:
+            config = self.kind.config_class.from_pretrained(str(home))
+            return self.kind(config)
+        return self.kind.from_pretrained(str(home), *args, **kwargs)
+
+
+@fixes('parlai.agents.rag.retrievers')
+def load_bert_tokenizer_from_folder(module: Any) -> None:
+    """
+    ParlAI asks the hub for the tokenizer first (rag/retrievers.py:271), and offline
+    gets one without words (see `FromFolder`). The fix loads it from `bert_home`.
+    """
+    module.BertTokenizer = FromFolder(module.BertTokenizer)
+
+
+@replaces('parlai.agents.rag.retrievers', 'RagRetriever.__init__')
+def tell_retriever_its_folder(
+    original: Any, self: Any, opt: Any, *args: Any, **kwargs: Any
+) -> None:
+    """
+    Let a retriever whose encoder is a BERT find that in its system's folder.
+    """
+    is_bert = str(opt['query_model']).startswith('bert')
+    with _bert_from_folder(opt) if is_bert else nullcontext():
+        original(self, opt, *args, **kwargs)
+
+
+@fixes('parlai.agents.rag.conversion_utils')
+def build_bert_without_weights(module: Any) -> None:
+    """
+    ParlAI downloads BERT's weights and then loads DPR's over them
+    (rag/conversion_utils.py:60). The fix builds BERT from its configuration alone.
+    """
+    module.BertModel = FromFolder(module.BertModel, bare=True)
+
+
+@fixes('parlai.agents.rag.dpr')
+def read_bert_config_from_folder(module: Any) -> None:
+    """
+    ParlAI asks the hub for BERT's configuration first (rag/dpr.py:99). The fix reads
+    it from `bert_home`.
+    """
+    module.BertConfig = FromFolder(module.BertConfig)
+
+
+@replaces('parlai.agents.rag.dpr', 'DprEncoder.__init__')
+def load_query_encoder_from_model_file(
+    original: Any,
+    self: Any,
+    opt: Any,
+    *checkpoint: str,
+    encoder_type: str = 'query',
+    **kwargs: Any,
+) -> None:
+    """
+    ParlAI downloads a DPR checkpoint (or a whole other RAG model) even when the model
+    file holds the trained query encoder, which replaces it (rag/dpr.py:106). The fix
+    downloads nothing then.
+    """
+    if encoder_type == 'query' and model_file_has_encoder(opt):
+        # for a name that it does not know, `_load_state` loads nothing
+        checkpoint, kwargs = ('model_file', opt['model_file']), {}
+    with _bert_from_folder(opt):
+        original(self, opt, *checkpoint, encoder_type=encoder_type, **kwargs)
+
+
+def model_file_has_encoder(opt: Mapping[str, Any]) -> bool:
+    """
+    True if the query encoder will be loaded from the model file.
+
+    As in rag/rag.py:453, a DPR checkpoint that is named and exists comes first.
+    """
+    checkpoint = opt.get('override', {}).get('dpr_model_file')
+    model_file = opt.get('model_file')
+    return bool(
+        'rag_retriever_type' in opt
+        and model_file
+        and Path(model_file).is_file()
+        and not (checkpoint and Path(checkpoint).is_file())
+    )
+
+
+@replaces('parlai.agents.rag.rag', 'RagAgent.load_state_dict')
+def load_query_encoder_of_plain_model(
+    original: Any, self: Any, state_dict: dict[str, Any]
+) -> None:
+    """
+    A plain BART can be loaded as FiD or RAG (rag/rag.py:453) although its model file
+    has no query encoder. The fix then loads DPR's, which the fix of rag/dpr.py skips.
+    """
+    encoder = getattr(self.model.retriever, 'query_encoder', None)
+    inside = any(k.startswith('retriever.query_encoder.') for k in state_dict)
+    if encoder is not None and not inside and model_file_has_encoder(self.opt):
+        dpr = (self.opt['query_model'], self.opt['dpr_model_file'])
+        with _bert_from_folder(self.opt):
+            fresh = type(encoder)({**self.opt, 'model_file': None}, *dpr)
+        encoder.load_state_dict(fresh.state_dict())
+    original(self, state_dict)
+
+
+# --- every row of a batch keeps to its own dialogue ----------------------------------
+
+
+@replaces('parlai.agents.rag.modules', 'RagModel.concat_docs_and_input')
+def join_documents_to_each_row(
+    original: Any,
+    self: Any,
+    input: Any,
+    input_lengths: Any,
+    top_docs: list[Any],
+    max_num_docs: int,
+    right_padded: bool = True,
+) -> Any:
+    """
+    ParlAI counts the padding of a row as tokens of it (rag/modules.py:384): passages
+    are cut one token shorter in a batch than alone. The fix joins passages and input
+    row by row, without padding.
+    """
+    from parlai.utils.torch import padded_tensor
+
+    more = (max_num_docs, right_padded)
+    if not right_padded:
+        return original(self, input, input_lengths, top_docs, *more)
+    rows: list[Any] = []
+    for i, docs in enumerate(top_docs):
+        unpadded_row = input[i : i + 1, : int(input_lengths[i])]
+        rows += original(self, unpadded_row, input_lengths[i : i + 1], [docs], *more)
+    padded, _ = padded_tensor(rows, pad_idx=self.pad_idx, fp16friendly=self.fp16)
+    return padded.to(input.device)
+
+
+@replaces('parlai.agents.rag.rag', 'RagAgent._get_batch_context')
+def block_context_of_own_dialogue(original: Any, self: Any, batch: Any) -> Any:
+    """
+    ParlAI maps a row of RAG-Sequence (one for each passage) to its dialogue in a method
+    that it no longer calls (rag/rag.py:650): ``--beam-context-block-ngram`` blocks
+    n-grams of other dialogues. The fix repeats each context for its rows.
+    """
+    import torch
+
+    source = getattr(batch, 'src_text_vec', None)
+    if source is None or self.beam_context_block_ngram <= 0:
+        return original(self, batch)
+    context = batch.full_text_vec if self.beam_block_full_context else source
+    turns = getattr(batch, 'input_turns_cnt', None)  # RAG-Turn: a row for each turn
+    if turns is None:
+        turns = torch.full((len(source),), batch.batchsize // len(source))
+    return context.repeat_interleave(turns.to(context.device), dim=0)

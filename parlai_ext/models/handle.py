@@ -6,8 +6,11 @@ The models that scorers ask for by name, loaded on demand and kept for the proce
     zoo:…, a model file                       a ParlAI model (likelihood, classifier)
     http://…/v1,remote_model=NAME             an endpoint (chat)
     glove-50d, a text file                    word vectors
+    agent:CLASS[,key=value…]                  as for --add-target, for judges
+    FILE.yaml, FILE.json                      `name` and `opt` of a system, for judges
 
-Importing this module is cheap: torch is imported with the first model.
+Options may follow after commas (``,k=v…``) where a model has some. Importing this
+module is cheap: torch is imported with the first model.
 """
 
 from __future__ import annotations
@@ -24,6 +27,45 @@ from parlai_ext.core.errors import SystemFailed, UserError, nearest
 from parlai_ext.core.nouns import LanguageModel, System
 from parlai_ext.engines.machine import Machine, data_in
 from parlai_ext.files.model_cards import check_kind, is_model_name, model_names
+from parlai_ext.files.roster_file import parse_target
+from parlai_ext.systems import hub
+
+HF, AGENT = 'hf:', 'agent:'
+ENDPOINTS = ('http://', 'https://')
+
+
+def judge_system(name: str) -> System:
+    """
+    Return the judge of this name as a system.
+
+    :raises UserError: if its options or its file are wrong.
+    """
+    head, comma, options = name.partition(',')
+    spec = ''
+    if head.startswith(HF):
+        repo, at, revision = head.removeprefix(HF).partition('@')
+        pinned = f',hf_revision={revision}' if at else ''
+        spec = f'judge={AGENT}{hub.AGENT},hf_model={repo}{pinned}{comma}{options}'
+    elif is_model_name(head):
+        spec = f'judge={AGENT}{hub.AGENT},hf_model={head}{comma}{options}'
+    elif head.startswith(ENDPOINTS):
+        spec = f'judge={AGENT}ext:remote,remote_url={name}'
+    elif head.startswith(AGENT):
+        spec = f'judge={name}'
+    elif name.endswith(('.yaml', '.yml', '.json')) and os.path.isfile(name):
+        spec = name
+    elif os.path.isfile(os.path.join(name, 'config.json')):
+        return System('judge', {'model': hub.AGENT, 'hf_model': name})
+    if not spec:
+        return System('judge', {'model_file': name})
+    try:
+        return System('judge', parse_target(spec)[0].opt)
+    except UserError as error:
+        problem = str(error).replace(f'--add-target {spec}', f'judge {name}')
+        raise UserError(problem) from None
+
+
+# --- models by name -------------------------------------------------------------------
 
 if TYPE_CHECKING:  # the classes load torch
     from parlai_ext.models.chat import AgentChat
@@ -198,7 +240,6 @@ class ModelHandle(Models):
         Return the commit of the files of a model that was loaded from the hub; `None`
         for any other.
         """
-        from parlai_ext.models.judge_names import judge_system
         from parlai_ext.systems.families import HubFamily, family_of
 
         opt = judge_system(name).opt
@@ -223,7 +264,6 @@ def model_system(kind: str, name: str) -> System:
 
     :raises UserError: for a name that no model of this kind can have.
     """
-    from parlai_ext.models.judge_names import judge_system
     from parlai_ext.systems.fetch.data_folder import is_zoo_path
 
     system = judge_system(name)
@@ -254,8 +294,6 @@ def _check_places(kind: str, name: str, opt: Mapping[str, Any]) -> None:
     """
     Refuse what no encoder has: another agent, and options besides where its files are.
     """
-    from parlai_ext.systems import hub
-
     if opt.get('model') != hub.AGENT:
         raise UserError(f'{kind} {name}: no Hugging Face model; {EXAMPLES}')
     for key in opt:

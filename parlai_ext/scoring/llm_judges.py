@@ -450,7 +450,7 @@ class PromptedScorer(Scorer):
         """
         Return the model: one of likelihoods where it is local and rates by them.
         """
-        from parlai_ext.models.judge_names import judge_system
+        from parlai_ext.models.handle import judge_system
 
         name = self.options.judge_model_file
         is_remote = judge_system(name).opt.get('model') == 'ext:remote'

@@ -439,7 +439,7 @@ def spending_lines(scorer: Scorer) -> list[str]:
     Return what was asked of each endpoint inside a scorer by this process, and what
     that cost, as lines of text.
     """
-    from parlai_ext.models.judge_names import ENDPOINTS
+    from parlai_ext.models.handle import ENDPOINTS
 
     lines = []
     for (kind, name), model in scorer.models.loaded.items():

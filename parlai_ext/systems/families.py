@@ -28,8 +28,12 @@ from parlai.core.torch_ranker_agent import TorchRankerAgent
 from parlai.utils import logging as parlai_logging
 
 from parlai_ext import zoo_configs
-from parlai_ext.compat.agents import HUB_REPOSITORIES
-from parlai_ext.compat.rag import BERT_FILES, bert_home, index_files
+from parlai_ext.compat.agents import (
+    BERT_FILES,
+    HUB_REPOSITORIES,
+    bert_home,
+    index_files,
+)
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import System, content_id
 from parlai_ext.core.options import json_object, option, options_of
@@ -39,7 +43,7 @@ from parlai_ext.files.option_files import existing_file, sha256
 from parlai_ext.files.roster_file import parse_target
 from parlai_ext.files.text_file import read_utf8
 from parlai_ext.files.yaml_file import read_file
-from parlai_ext.isolation.names import Options
+from parlai_ext.isolation.policy import Options
 from parlai_ext.systems import hub, zoo
 from parlai_ext.systems.chat.conversation import other_contexts_hash
 from parlai_ext.systems.family import DOWNLOAD, PRESENT, Family

@@ -20,7 +20,7 @@ from parlai_ext.core.nouns import content_id
 from parlai_ext.core.options import option, read_truth
 from parlai_ext.files.model_cards import is_model_name, model_names
 from parlai_ext.files.option_files import no_path, sha256
-from parlai_ext.isolation.names import nested_values
+from parlai_ext.isolation.policy import nested_values
 
 AGENT = 'ext:hf'
 # the first that is there holds the weights; an index names the files that do

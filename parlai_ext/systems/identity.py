@@ -12,8 +12,7 @@ from parlai_ext.core.errors import SystemFailed, UserError
 from parlai_ext.core.nouns import System, content_id
 from parlai_ext.files.option_files import files_at, sha256
 from parlai_ext.files.roster_file import FILE_OPTIONS, INDEX_OPTIONS
-from parlai_ext.isolation.names import source_file
-from parlai_ext.isolation.policy import require_named
+from parlai_ext.isolation.policy import require_named, source_file
 from parlai_ext.systems import zoo
 from parlai_ext.systems.candidates import candidates_file, is_spec
 from parlai_ext.systems.families import CANDIDATES, PLACE_OPTIONS, family_of

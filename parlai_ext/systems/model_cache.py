@@ -13,7 +13,7 @@ import torch
 from parlai_ext.core.errors import SystemFailed, UserError
 from parlai_ext.core.nouns import System
 from parlai_ext.engines.machine import SHARE_FOR_WEIGHTS, Machine
-from parlai_ext.isolation.names import is_our_agent
+from parlai_ext.isolation.policy import is_our_agent
 from parlai_ext.systems.families import family_of
 from parlai_ext.systems.family import model_path
 from parlai_ext.systems.players import Player

@@ -26,7 +26,7 @@ from parlai_ext.compat.parlai_setup import prepare_parlai
 from parlai_ext.core.errors import UserError, printable
 from parlai_ext.engines.machine import use_data_folder
 from parlai_ext.isolation.fork_server import ForkedTask, Worker, answer_requests
-from parlai_ext.isolation.names import Options
+from parlai_ext.isolation.policy import Options
 from parlai_ext.systems.fetch.data_folder import data_folder
 from parlai_ext.systems.model_cache import free_memory
 from parlai_ext.systems.players import AgentRaised, in_words, raise_unless_of_agent

@@ -23,15 +23,15 @@ from parlai_ext.compat.parlai_setup import prepare_parlai
 from parlai_ext.core.errors import SystemFailed, UserError, nearest
 from parlai_ext.core.nouns import System
 from parlai_ext.files.model_cards import is_model_name
-from parlai_ext.isolation.names import (
+from parlai_ext.isolation.own_records import is_trusted_file
+from parlai_ext.isolation.policy import (
     Options,
     agent_module,
     agent_names_like,
     nested_values,
+    require_named,
     source_file,
 )
-from parlai_ext.isolation.own_records import is_trusted_file
-from parlai_ext.isolation.policy import require_named
 from parlai_ext.systems import hub
 from parlai_ext.systems.candidates import candidates_file, is_spec
 from parlai_ext.systems.downloads import needed_tokenizer

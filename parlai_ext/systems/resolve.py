@@ -12,8 +12,7 @@ from parlai_ext.core.nouns import System
 from parlai_ext.engines.machine import data_in
 from parlai_ext.files.option_files import existing_file
 from parlai_ext.files.roster_file import FILE_OPTIONS, shipped_systems
-from parlai_ext.isolation.names import Options
-from parlai_ext.isolation.policy import require_named
+from parlai_ext.isolation.policy import Options, require_named
 from parlai_ext.systems.downloads import needed_file, needed_tokenizer
 from parlai_ext.systems.families import check_reader, family_of
 from parlai_ext.systems.family import (

@@ -11,8 +11,8 @@ from parlai.core.agents import create_agent_from_model_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from parlai_ext.core.nouns import Question, System
+from parlai_ext.models.handle import judge_system
 from parlai_ext.models.hf_likelihood import TurnVectorizer
-from parlai_ext.models.judge_names import judge_system
 from parlai_ext.models.parlai_likelihood import AgentVectorizer
 from parlai_ext.systems.parlai_agents import load_system
 from tests.support.causal_models import one_by_one

@@ -18,7 +18,7 @@ from transformers import (
 )
 
 from parlai_ext.core.nouns import Question
-from parlai_ext.models.judge_names import judge_system
+from parlai_ext.models.handle import judge_system
 from parlai_ext.models.watch import NO_WATCH, Watch
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.fed import FULL_JUDGE, Full, load_followups

@@ -11,7 +11,7 @@ from parlai.core.agents import create_agent
 from parlai.core.params import ParlaiParser
 
 from parlai_ext import compat
-from parlai_ext.compat import rag
+from parlai_ext.compat import agents
 from tests.support.tiny_models import (
     POLY,
     SIZES,
@@ -129,7 +129,7 @@ def query_encoder(folder, seed):
     """
     from transformers import BertConfig, BertModel
 
-    home = folder / rag.BERT_FOLDER
+    home = folder / agents.BERT_FOLDER
     home.mkdir(exist_ok=True)
     words = ['[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]', *WORDS]
     (home / 'vocab.txt').write_text('\n'.join([*words, '']), encoding='utf-8')
@@ -156,7 +156,7 @@ def write_index(folder, name, passages, checkpoint):
     from parlai.agents.rag.scripts.index_dense_embeddings import Indexer
     from transformers import BertTokenizerFast
 
-    bert = rag.bert_home({'datapath': folder})
+    bert = agents.bert_home({'datapath': folder})
     tokenizer = BertTokenizerFast.from_pretrained(str(bert))
     encoder = DprDocumentEncoder(
         {'datapath': str(folder)}, pretrained_path=str(checkpoint)

@@ -18,7 +18,7 @@ from parlai_ext.isolation.own_records import note_parts
 from parlai_ext.store import partial
 from parlai_ext.store.manifest import SystemRecord, system_part
 from parlai_ext.systems.players import Player
-from parlai_ext.worlds import kept_replies
+from parlai_ext.worlds import block_player
 from tests.support.interrupted import interrupted
 from tests.support.plans import collected, open_run, some_openers
 from tests.support.store_samples import files_under
@@ -68,7 +68,7 @@ class Script(Counting):
 def nothing_said(monkeypatch):
     monkeypatch.setattr(Counting, 'n_replies', 0)
     monkeypatch.setattr(Counting, 'at', {})
-    monkeypatch.setattr(kept_replies, 'FREE_SECONDS', 1e9)
+    monkeypatch.setattr(block_player, 'FREE_SECONDS', 1e9)
 
 
 def run_of(root, kind, **opt):
@@ -112,7 +112,7 @@ def test_replies_before_ctrl_c_are_not_asked_for_again(tmp_path, kind, cut):
 def test_a_system_with_a_state_or_whose_state_takes_long_to_look_at_is_asked_again(
     tmp_path, monkeypatch, kind, free_seconds
 ):
-    monkeypatch.setattr(kept_replies, 'FREE_SECONDS', free_seconds)
+    monkeypatch.setattr(block_player, 'FREE_SECONDS', free_seconds)
     collected(run_of(tmp_path / 'whole', kind))
     run = cut_run(tmp_path / 'cut', kind, 12 + 7)
     collected(run)

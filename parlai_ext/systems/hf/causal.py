@@ -25,7 +25,7 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import options_from_opt
 from parlai_ext.engines.machine import data_in
 from parlai_ext.files.text_file import read_json
-from parlai_ext.isolation.names import Options
+from parlai_ext.isolation.policy import Options
 from parlai_ext.store.disk import write_file
 from parlai_ext.systems.chat.messages import ChatStyle
 from parlai_ext.systems.hf.generate import ChatForm, FormOptions, PlainForm, prompt_form

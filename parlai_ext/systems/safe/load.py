@@ -38,7 +38,8 @@ from parlai_ext.compat.agents import HUB_REPOSITORIES
 from parlai_ext.core.errors import UserError, printable
 from parlai_ext.core.json_text import parse_json
 from parlai_ext.isolation.confinement import is_confined
-from parlai_ext.isolation.names import (
+from parlai_ext.isolation.own_records import is_trusted_file
+from parlai_ext.isolation.policy import (
     TASK_OPTIONS,
     Options,
     is_our_agent,
@@ -46,7 +47,6 @@ from parlai_ext.isolation.names import (
     is_server,
     nested_values,
 )
-from parlai_ext.isolation.own_records import is_trusted_file
 from parlai_ext.systems.fetch.data_folder import data_folder
 from parlai_ext.systems.safe import read
 from parlai_ext.systems.safe.read import read_in_child
