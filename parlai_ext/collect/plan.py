@@ -83,14 +83,6 @@ class RequestedProtocol:
         if missing := missing_systems(self.needed_systems):
             raise missing_error(missing)
 
-    def refuse_unknown_openers(self) -> None:
-        """
-        Refuse a task of openers that there is not.
-        """
-        from parlai_ext.systems.openers import require_openers
-
-        require_openers(self.protocol.openers, self.openers_file)
-
 
 def make_plan(options: PlanOptions, machine: Machine) -> Plan:
     """
@@ -133,7 +125,10 @@ def make_plan(options: PlanOptions, machine: Machine) -> Plan:
         asked=_asked(options, old),
         left_out=left_out or (old.left_out if old else ()),
         families={n: f for n, f in requested.families.items() if n in names},
-        trusted=_trusted_files(machine, old),
+        trusted={
+            **(old.trusted if old else {}),
+            **trusted_hashes(machine.trust_model_code),
+        },
         stop=old.stop if old else None,
     )
     # with the systems that the user named, which a manifest does not tell
@@ -322,19 +317,6 @@ def _asked(options: PlanOptions, old: Manifest | None) -> dict[str, Any]:
     if options.config:
         asked = {'config': options.config, **options.options_needing_config}
     return {**asked, 'add_target': list(dict.fromkeys(added))} if added else asked
-
-
-def _trusted_files(machine: Machine, old: Manifest | None) -> dict[str, str]:
-    """
-    Return, by file name, the hash of each model file that may run code, in this command
-    or in an earlier one of the run.
-
-    :param old: the run's manifest from before this command.
-    """
-    before = dict(old.trusted) if old else {}
-    if not machine.trust_model_code:
-        return before
-    return {**before, **trusted_hashes(machine.trust_model_code)}
 
 
 def _draw_openers(

@@ -198,14 +198,17 @@ def check_system(
         does; copied replies are a warning then.
     """
     replies = [replies_in(dialogue, system) for dialogue in dialogues]
+    texts = [reply.text for dialogue in replies for reply in dialogue]
     broken = [str(d.reason) for d in dialogues if d.ended_by == system]
-    stop = f'{broken[0]} (dialogue ended)' if broken else empty_replies_problem(replies)
+    stop = f'{broken[0]} (dialogue ended)' if broken else None
+    if texts and not stop and not re.search(r'\w', ''.join(texts)):
+        stop = f'empty replies: nothing but {_quoted(texts[0])}'
     copied = copied_replies_problem(replies)
     if copied and not stop and not bad_on_purpose:
         stop, odd = copied, None
     else:
         odd = copied or constant_replies_warning(replies)
-    return SystemCheck(system, stop, (odd,) if odd else (), sum(map(len, replies)))
+    return SystemCheck(system, stop, (odd,) if odd else (), len(texts))
 
 
 def replies_in(dialogue: Dialogue, system: str) -> list[HeardReply]:
@@ -218,16 +221,6 @@ def replies_in(dialogue: Dialogue, system: str) -> list[HeardReply]:
         for i, turn in enumerate(turns)
         if i and turn.speaker == system and not turn.given
     ]
-
-
-def empty_replies_problem(dialogues: Sequence[Sequence[HeardReply]]) -> str | None:
-    """
-    Return the reason to stop when no reply has a word in it, otherwise `None`.
-    """
-    replies = [reply for dialogue in dialogues for reply in dialogue]
-    if replies and not any(re.search(r'\w', r.text) for r in replies):
-        return f'empty replies: nothing but {_quoted(replies[0].text)}'
-    return None
 
 
 def copied_replies_problem(dialogues: Sequence[Sequence[HeardReply]]) -> str | None:

@@ -46,12 +46,13 @@ class PlanCommand(ModelCommand):
         Refuse a protocol, a roster or a run folder with a mistake.
         """
         from parlai_ext.collect.plan import requested_protocol
+        from parlai_ext.systems.openers import require_openers
 
         super().check_early()
         asked, run_dir = requested_protocol(self.plan_options), self.opt['run_dir']
         if run_dir and Path(run_dir).is_file():
             raise UserError(f'--run-dir {run_dir}: is a file; a folder is needed there')
-        asked.refuse_unknown_openers()
+        require_openers(asked.protocol.openers, asked.openers_file)
         if self.trials.dry_run or self.trials.pilot:
             return
         self.require(run_dir='the folder that the run goes to')

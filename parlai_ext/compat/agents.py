@@ -1,6 +1,7 @@
 """
-Fixes of agents of ParlAI 1.7.2 that crash or cannot be built; RAG and FiD find their
-index, and their passages are as they would be without a batch.
+Fixes of agents of ParlAI 1.7.2 that crash or cannot be built; and of FiD and RAG, which
+answer with the help of passages that a dense index finds for the dialogue, and where
+the files are that they read.
 """
 
 import os
@@ -224,8 +225,6 @@ def attend_to_each_rows_own_end(
     return original(self, xes, hidden, attn_params)
 
 
-# --- RAG and FiD ----------------------------------------------------------------------
-
 BERT = 'bert-base-uncased'
 BERT_FOLDER = 'bert_base_uncased'  # ParlAI's name of the folder (rag/dpr.py:102)
 BERT_FILES = ('config.json', 'vocab.txt')
@@ -242,13 +241,18 @@ def bert_home(opt: Mapping[str, Any]) -> Path:
 
     :raises UserError: if it is in none of these and cannot be downloaded.
     """
-    from huggingface_hub import hf_hub_download
+    from huggingface_hub import hf_hub_download, try_to_load_from_cache
 
     model_file, datapath = opt.get('model_file'), opt.get('datapath')
     places = [Path(model_file).parent] if model_file else []
     places += [Path(datapath)] if datapath else []
     homes = [place / BERT_FOLDER for place in places]
-    for home in (*homes, *cached_bert_folders()):
+    cached = [  # the hub has renamed it
+        try_to_load_from_cache(repo, BERT_FILES[-1])
+        for repo in (BERT, f'google-bert/{BERT}')
+    ]
+    in_cache = [Path(file).parent for file in cached if isinstance(file, str)]
+    for home in (*homes, *in_cache):
         if all((home / name).is_file() for name in BERT_FILES):
             return home
     try:
@@ -259,18 +263,6 @@ def bert_home(opt: Mapping[str, Any]) -> Path:
             f'{" and ".join(BERT_FILES)} into {[Path(BERT_FOLDER), *homes][-1]}'
         ) from error
     return Path(files[0]).parent
-
-
-def cached_bert_folders() -> Iterator[Path]:
-    """
-    Yield the folders of the hub's cache that hold BERT's vocabulary.
-    """
-    from huggingface_hub import try_to_load_from_cache
-
-    for repo in (BERT, f'google-bert/{BERT}'):  # the hub has renamed it
-        vocabulary = try_to_load_from_cache(repo, BERT_FILES[-1])
-        if isinstance(vocabulary, str):
-            yield Path(vocabulary).parent
 
 
 def index_files(path: str | Path, embeddings: str | Path | None = None) -> list[Path]:

@@ -179,10 +179,6 @@ def code_facts() -> dict[str, str]:
     of one version may differ.
     """
     facts = versions()
-    return {**facts, 'parlai_ext': f'{facts["parlai_ext"]} #{_own_hash()}'}
-
-
-def _own_hash() -> str:
     digest = hashlib.sha256()
     for part in PARTS:
         spec = find_spec(f'parlai_ext{part}')
@@ -191,7 +187,8 @@ def _own_hash() -> str:
                 if path.suffix in SUFFIXES and path.is_file():
                     name = f'{part}/{path.relative_to(root).as_posix()}'
                     digest.update(name.encode() + b'\0' + path.read_bytes() + b'\0')
-    return digest.hexdigest()[:12]
+    facts['parlai_ext'] += f' #{digest.hexdigest()[:12]}'
+    return facts
 
 
 # --- the folder that all workers see --------------------------------------------------

@@ -267,19 +267,20 @@ class _Crew:
                 self.lose(hand)
 
 
+@dataclass
 class _JobRun:
     """
     One job while it runs.
     """
 
-    def __init__(
-        self, crew: _Crew, job: Job, tasks: Iterable[Task], token: Token, bar: Bar
-    ):
-        self.crew = crew
-        self.job = job
-        self.token = token
-        self.bar = bar
-        self.waiting = JobTasks(job, tasks)
+    crew: _Crew
+    job: Job
+    tasks: Iterable[Task]
+    token: Token
+    bar: Bar
+
+    def __post_init__(self) -> None:
+        self.waiting = JobTasks(self.job, self.tasks)
         self.losses: Counter[int] = Counter()
         self._done_size = self._shown = 0
         self._last_hand_at = time.monotonic()

@@ -144,18 +144,14 @@ class Worker:
             if len(data) > LARGEST_ANSWER:
                 raise UserError(f'it says more than {LARGEST_ANSWER:,} bytes at once')
             if not part:
-                code = _exit_code(bytes(data))
+                _, found, last = bytes(data).rpartition(ENDED)
+                if not found:
+                    _server.cache_clear()
+                    raise UserError('the server of its process was killed')
+                code = int(last)
                 how = f'was ended by {signal.Signals(-code).name}' if code < 0 else ''
                 raise UserError(f'its process {how or f"ended with exit code {code}"}')
         return parse_own_json(bytes(data))
-
-
-def _exit_code(last_line: bytes) -> int:
-    _, found, code = last_line.rpartition(ENDED)
-    if not found:
-        _server.cache_clear()
-        raise UserError('the server of its process was killed')
-    return int(code)
 
 
 @functools.cache
@@ -219,22 +215,16 @@ def _supervise(task: ForkedTask, channel: socket.socket) -> NoReturn:
     waiting.poll(None if task.seconds is None else 2_000 * task.seconds)
     os.kill(worker, signal.SIGKILL)  # in vain where it has ended
     _, status = os.waitpid(worker, 0)
-    _kill_orphans()
-    with suppress(BrokenPipeError):
-        channel.sendall(b'%s%d' % (ENDED, os.waitstatus_to_exitcode(status)))
-    os._exit(0)
-
-
-def _kill_orphans() -> None:
-    """
-    Kill what the worker has started and left behind.
-    """
+    # what the worker has started and left behind
     children = Path(f'/proc/self/task/{os.getpid()}/children')
     with suppress(OSError):  # there are none, or no Linux
         while True:
             for child in children.read_text().split():
                 os.kill(int(child), signal.SIGKILL)
             os.waitpid(-1, 0)
+    with suppress(BrokenPipeError):
+        channel.sendall(b'%s%d' % (ENDED, os.waitstatus_to_exitcode(status)))
+    os._exit(0)
 
 
 def _work(task: ForkedTask, channel: socket.socket) -> NoReturn:
@@ -249,8 +239,11 @@ def _work(task: ForkedTask, channel: socket.socket) -> NoReturn:
         if task.folder:
             os.environ['TMPDIR'] = tempfile.tempdir = task.folder
         missing = confine(filter(None, [task.folder]), task.ports)
+        # what this process can write to already, as its limit counts that
+        lines = Path('/proc/self/status').read_text().split('\n')
+        data = sum(int(line.split()[1]) for line in lines if line[:7] == 'VmData:')
         limits = {
-            resource.RLIMIT_DATA: _data_bytes() + task.memory,
+            resource.RLIMIT_DATA: data * 1024 + task.memory,
             resource.RLIMIT_FSIZE: task.memory,
             resource.RLIMIT_CORE: 0,
         }
@@ -287,14 +280,6 @@ def answer_requests(
     for line in lines:
         say(answer(parse_own_json(line)))
     return 0
-
-
-def _data_bytes() -> int:
-    """
-    Return the bytes that this process can write to, as its limit counts them.
-    """
-    lines = Path('/proc/self/status').read_text().split('\n')
-    return sum(int(line.split()[1]) * 1024 for line in lines if line[:7] == 'VmData:')
 
 
 def lower_limit(what: int, most: int) -> None:

@@ -383,20 +383,17 @@ def own_histories(agent: TorchRankerAgent, clones: Sequence[Any]) -> Iterator[No
             raise LookupError('every candidate has been said; the file needs more')
         return allowed
 
+    def is_other_report(record: logging.LogRecord) -> bool:
+        # than ParlAI's of the candidates that a ranker has
+        return not record.getMessage().startswith('[ Executing ')
+
     agent.eval_step, agent.block_repeats = eval_step, block_repeats
-    parlai_logging.logger.addFilter(_is_no_candidate_report)
+    parlai_logging.logger.addFilter(is_other_report)
     try:
         yield
     finally:
-        parlai_logging.logger.removeFilter(_is_no_candidate_report)
+        parlai_logging.logger.removeFilter(is_other_report)
         del agent.eval_step, agent.block_repeats
-
-
-def _is_no_candidate_report(record: logging.LogRecord) -> bool:
-    """
-    True if a message is not ParlAI's report of the candidates that a ranker has.
-    """
-    return not record.getMessage().startswith('[ Executing ')
 
 
 @contextmanager

@@ -72,13 +72,6 @@ class TrainedJudge:
     num_left_out: int
     seconds: float
 
-    @property
-    def last_loss(self) -> float:
-        """
-        The mean loss of the last tenth of the steps.
-        """
-        return tenth_means(self.losses)[-1]
-
 
 def train_judge(
     base: str,

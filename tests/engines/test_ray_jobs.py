@@ -28,8 +28,7 @@ def test_a_worker_that_began_the_job_before_is_no_worker_of_this_one(tmp_path):
     job = Job(Worker, lambda share: Worker(), 'steps', 'second')
     token = Token(str(tmp_path), '')
     with bar_of('test', 1, False) as bar:
-        run = _JobRun(
-            _Crew(RayEngine(tmp_path, 'auto', 1, 60.0, Machine())), job, token, bar
-        )
+        crew = _Crew(RayEngine(tmp_path, 'auto', 1, 60.0, Machine()))
+        run = _JobRun(crew, job, (), token, bar)
         run._take(hand, Started(None))
     assert hand.key == 'first'

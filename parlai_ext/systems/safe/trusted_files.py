@@ -24,12 +24,12 @@ def note_trusted(names: Sequence[str], *, on_disk: bool = True) -> None:
     note_trust([*files, *options], on_disk=on_disk)
 
 
-def trusted_hashes(names: Sequence[str] | None) -> dict[str, str]:
+def trusted_hashes(names: Sequence[str]) -> dict[str, str]:
     """
     Return the hash of each trusted file by its name; where names are the same, by as
     much of the path as tells them apart.
     """
-    paths = map(os.path.realpath, _existing_files(names or ()))
+    paths = map(os.path.realpath, _existing_files(names))
     files = [Path(path) for path in dict.fromkeys(paths)]
     hashes: dict[str, str] = {}
     for file in files:
