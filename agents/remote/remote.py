@@ -27,8 +27,7 @@ from parlai_ext.systems.chat.conversation import (
 from parlai_ext.systems.chat.messages import ChatStyle, reply_from
 from parlai_ext.systems.fetch.data_folder import data_folder
 from parlai_ext.systems.remote.endpoint import Endpoint, shared_endpoint
-from parlai_ext.systems.remote.replies import RemoteReply
-from parlai_ext.systems.remote.settings import PREFIX, Settings
+from parlai_ext.systems.remote.settings import PREFIX, RemoteReply, Settings
 
 TOP_LOGPROBS = 20  # alternatives of a token; OpenAI's endpoint tells no more
 

@@ -264,7 +264,7 @@ def refuse_missing_openers(requested: RequestedProtocol) -> None:
     Refuse more dialogues than there are openers, where these are in a file, shipped,
     generated or typed. Tasks whose data may have to be downloaded are not touched.
     """
-    from parlai_ext.systems.openers import NO_DOWNLOAD, load_openers
+    from parlai_ext.systems.task_data import NO_DOWNLOAD, load_openers
 
     task, file = requested.protocol.openers, requested.openers_file
     if file or task.startswith(NO_DOWNLOAD):
@@ -325,7 +325,7 @@ def _draw_openers(
     """
     Draw the run's openers, the same for every pairing.
     """
-    from parlai_ext.systems.openers import load_openers
+    from parlai_ext.systems.task_data import load_openers
 
     openers = load_openers(protocol.openers, openers_file)
     longest = max((len(o.utterances) for o in openers), default=0)

@@ -76,9 +76,8 @@ def _identities(
     """
     Return the content hash of each system, and why others cannot be had.
     """
-    from parlai_ext.systems.identity import identity
+    from parlai_ext.systems.identity import MISSING, identity, resolve
     from parlai_ext.systems.player_process import check_options_apart
-    from parlai_ext.systems.resolve import MISSING, resolve
 
     resolved = [resolve(system) for system in systems]
     missing = {r.name: r.reason or '' for r in resolved if r.status == MISSING}

@@ -159,7 +159,7 @@ def dry_run(
     :param scorer: whose models have to be here, too; `None` for a run without scores.
     :raises UserError: when the run folder holds a run with other settings.
     """
-    from parlai_ext.systems.resolve import DOWNLOAD, MISSING, resolve
+    from parlai_ext.systems.identity import DOWNLOAD, MISSING, resolve
 
     protocol = asked.protocol
     refuse_other_settings(protocol, run_dir)

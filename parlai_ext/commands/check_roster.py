@@ -18,7 +18,7 @@ from parlai_ext.files.roster_file import SystemInfo
 from parlai_ext.view.text import data_size
 
 if TYPE_CHECKING:
-    from parlai_ext.systems.resolve import Resolution
+    from parlai_ext.systems.identity import Resolution
 
 
 RoleAndSystem = tuple[str, 'System']
@@ -72,7 +72,7 @@ class CheckRoster(Command):
         Print the systems and return how each was resolved, the judge last.
         """
         rows, info = self.systems()
-        from parlai_ext.systems.resolve import resolve
+        from parlai_ext.systems.identity import resolve
 
         if self.options(DownloadOptions).download:
             self.download([system for _, system in rows])

@@ -46,7 +46,7 @@ class PlanCommand(ModelCommand):
         Refuse a protocol, a roster or a run folder with a mistake.
         """
         from parlai_ext.collect.plan import requested_protocol
-        from parlai_ext.systems.openers import require_openers
+        from parlai_ext.systems.task_data import require_openers
 
         super().check_early()
         asked, run_dir = requested_protocol(self.plan_options), self.opt['run_dir']

@@ -323,7 +323,7 @@ def check_model(kind: str, name: str) -> None:
     :raises UserError: when it is not there or cannot be downloaded.
     """
     from parlai_ext.systems.downloads import fetch_system
-    from parlai_ext.systems.resolve import DOWNLOAD, MISSING, resolve
+    from parlai_ext.systems.identity import DOWNLOAD, MISSING, resolve
 
     system = model_system(kind, name)
     resolution = resolve(system)

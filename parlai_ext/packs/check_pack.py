@@ -56,9 +56,8 @@ from parlai_ext.packs.verify import (
 from parlai_ext.scoring.base import Scorer
 from parlai_ext.scoring.registry import load_protocol_file
 from parlai_ext.scoring.score_run import ChosenScorer, score_dialogues
-from parlai_ext.systems.identity import candidates_hash, identity
-from parlai_ext.systems.openers import load_openers
-from parlai_ext.systems.resolve import PRESENT, resolve
+from parlai_ext.systems.identity import PRESENT, candidates_hash, identity, resolve
+from parlai_ext.systems.task_data import load_openers
 from parlai_ext.view.progress import bar_of
 from parlai_ext.worlds.block_player import BlockPlayer
 from parlai_ext.worlds.schedule import Block, ShardKey

@@ -16,11 +16,12 @@ from parlai_ext.core.errors import SystemFailed, UserError
 from parlai_ext.core.nouns import System
 from parlai_ext.files.option_files import files_at
 from parlai_ext.files.roster_file import FILE_OPTIONS, INDEX_OPTIONS
-from parlai_ext.systems import candidates, zoo
+from parlai_ext.systems import zoo
 from parlai_ext.systems.families import family_of
 from parlai_ext.systems.family import effective_options
 from parlai_ext.systems.fetch.checked_downloads import Unreachable, checked_downloads
 from parlai_ext.systems.fetch.data_folder import data_folder, is_zoo_path
+from parlai_ext.systems.task_data import candidates_file, is_spec, to_download
 
 
 @dataclass(frozen=True)
@@ -55,18 +56,18 @@ def needed_file(option: str, value: str) -> NeededFile | None:
                 raise UserError(f'{value}: the download has no file {file}')
 
         return NeededFile((value,), tuple(urls), ' '.join(urls), fetch_model)
-    if not candidates.is_spec(value):
+    if not is_spec(value):
         return None
     try:
-        urls = candidates.to_download(value)
-        file = candidates.candidates_file(value, build=False)
+        urls = to_download(value)
+        file = candidates_file(value, build=False)
     except UserError as e:
         raise UserError(f'{option}: {e}') from None
     note = f'the replies of {value}, in {file} (made of data that is here)'
     if urls:
         more = f' and {len(urls) - 1} more' if len(urls) > 1 else ''
         note = f'the replies of {value}, from {urls[0]}{more}'
-    fetch_replies = partial(candidates.candidates_file, value)
+    fetch_replies = partial(candidates_file, value)
     return NeededFile((value,), tuple(urls), note, fetch_replies)
 
 

@@ -33,7 +33,6 @@ from parlai_ext.isolation.policy import (
     source_file,
 )
 from parlai_ext.systems import hub
-from parlai_ext.systems.candidates import candidates_file, is_spec
 from parlai_ext.systems.downloads import needed_tokenizer
 from parlai_ext.systems.families import (
     CANDIDATES,
@@ -52,6 +51,7 @@ from parlai_ext.systems.safe.load import (
     is_shipped,
 )
 from parlai_ext.systems.safe.unpickle import BadModelFile
+from parlai_ext.systems.task_data import candidates_file, is_spec
 from parlai_ext.systems.torch_memory import is_out_of_memory
 from parlai_ext.systems.zoo import fetch_path
 

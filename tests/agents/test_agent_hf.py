@@ -15,9 +15,8 @@ from parlai_ext.core.nouns import System
 from parlai_ext.systems import families, hub, pretrained
 from parlai_ext.systems.hf.generate import load_model
 from parlai_ext.systems.hub import ModelOptions
-from parlai_ext.systems.identity import identity
+from parlai_ext.systems.identity import identity, resolve
 from parlai_ext.systems.parlai_agents import load_system, samples
-from parlai_ext.systems.resolve import resolve
 from parlai_ext.systems.safe.read import same_bits
 from parlai_ext.systems.spending import spending_of
 from tests.support.family_hf import (

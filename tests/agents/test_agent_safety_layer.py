@@ -8,9 +8,8 @@ from parlai.core.message import Message
 from parlai.scripts.eval_model import EvalModel
 
 from parlai_ext.core.nouns import System
-from parlai_ext.systems.identity import identity
+from parlai_ext.systems.identity import identity, resolve
 from parlai_ext.systems.parlai_agents import load_system, samples
-from parlai_ext.systems.resolve import resolve
 from parlai_ext.systems.safe.load import read_opt
 from tests.support.remote_samples import make_remote, received, running_server
 from tests.support.talk import heard, replies_together_and_alone

@@ -11,7 +11,7 @@ from parlai_ext.commands.check_roster import CheckRoster
 from parlai_ext.commands.command import run_directly
 from parlai_ext.engines.machine import data_in
 from parlai_ext.files.roster_file import parse_target
-from parlai_ext.systems.resolve import resolve
+from parlai_ext.systems.identity import resolve
 from tests.support.no_network import refuse_sockets
 from tests.support.store_samples import files_under, write_files
 from tests.support.user_error import exit_line

@@ -20,7 +20,7 @@ from parlai_ext.commands.check_roster import CheckRoster
 from parlai_ext.engines.machine import data_in
 from parlai_ext.files.roster_file import FILE_OPTIONS, load_roster, shipped_systems
 from parlai_ext.systems import zoo
-from parlai_ext.systems.resolve import resolve
+from parlai_ext.systems.identity import resolve
 from tests.support.no_network import refuse_sockets
 
 pytestmark = pytest.mark.usefixtures('data_in_tmp_path')

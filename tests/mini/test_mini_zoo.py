@@ -40,7 +40,7 @@ from parlai_ext.mini.smalltalk import (
     as_listener_says,
     make_dialogue,
 )
-from parlai_ext.systems.resolve import resolve
+from parlai_ext.systems.identity import resolve
 from tests.support.on_cpu import load_judge
 
 ZOO = Path(parlai_ext.mini.__file__).parent / 'zoo'

@@ -10,9 +10,8 @@ import pytest
 
 from parlai_ext.compat.parlai_setup import prepare_parlai
 from parlai_ext.core.nouns import System
-from parlai_ext.systems.candidates import candidates_file, parse_spec, to_download
-from parlai_ext.systems.identity import candidates_hash, identity
-from parlai_ext.systems.resolve import resolve
+from parlai_ext.systems.identity import candidates_hash, identity, resolve
+from parlai_ext.systems.task_data import candidates_file, parse_spec, to_download
 from tests.support.no_network import refuse_connections
 from tests.support.user_error import user_error
 

@@ -18,8 +18,8 @@ from parlai_ext.systems.fetch.checked_downloads import (
     LockFile,
     checked_downloads,
 )
+from parlai_ext.systems.identity import resolve
 from parlai_ext.systems.parlai_agents import load_system
-from parlai_ext.systems.resolve import resolve
 from tests.support import families
 from tests.support.download_server import add_model, seen, tar_of
 from tests.support.no_network import refuse_connections

@@ -9,8 +9,8 @@ from parlai.core.params import ParlaiParser
 from parlai.core.teachers import create_task_agent_from_taskname
 
 from parlai_ext.core.nouns import Opener
-from parlai_ext.systems import openers
-from parlai_ext.systems.openers import load_openers
+from parlai_ext.systems import task_data
+from parlai_ext.systems.task_data import load_openers
 from tests.support.no_network import refuse_connections
 from tests.support.user_error import error_line, user_error
 
@@ -143,7 +143,7 @@ def test_a_task_that_goes_on_tells_what_the_first_speaker_says_next():
 
 def test_half_a_character_of_a_task_is_replaced():
     act = {'text': 'hello \ud83d', 'eval_labels': ['hi \udc00'], 'reply': 'so \ud83d'}
-    [opener] = openers._from_acts(iter([(act, None)]), 'task')
+    [opener] = task_data._from_acts(iter([(act, None)]), 'task')
     assert opener.utterances == ('hello \ufffd', 'hi \ufffd')
     assert opener.reply == 'so \ufffd'
     assert load_openers('say:a \ud83d')[0].utterances == ('a \ufffd',)

@@ -9,10 +9,9 @@ import pytest
 
 from parlai_ext.core.nouns import System
 from parlai_ext.systems.chat.messages import ChatStyle, ChatTurn
+from parlai_ext.systems.identity import resolve
 from parlai_ext.systems.remote import openai, plain
-from parlai_ext.systems.remote.replies import Malformed, RemoteReply
-from parlai_ext.systems.remote.settings import Settings
-from parlai_ext.systems.resolve import resolve
+from parlai_ext.systems.remote.settings import Malformed, RemoteReply, Settings
 from tests.support.user_error import error_line, user_error
 
 LOCAL = {'remote_url': 'http://localhost:8000/v1', 'remote_model': 'm'}

@@ -20,8 +20,7 @@ from parlai_ext.systems.remote.endpoint import (
     cache_key,
     delay,
 )
-from parlai_ext.systems.remote.replies import RemoteReply
-from parlai_ext.systems.remote.settings import Settings
+from parlai_ext.systems.remote.settings import RemoteReply, Settings
 from tests.support.remote_samples import (
     PINNED,
     chat_reply,

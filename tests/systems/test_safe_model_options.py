@@ -17,8 +17,8 @@ from parlai_ext.commands import plugin
 from parlai_ext.core.nouns import System
 from parlai_ext.isolation.own_records import note_trust
 from parlai_ext.isolation.policy import is_our_agent, source_file
+from parlai_ext.systems.identity import resolve
 from parlai_ext.systems.parlai_agents import load_system
-from parlai_ext.systems.resolve import resolve
 from parlai_ext.systems.safe.load import (
     Refused,
     guarded,

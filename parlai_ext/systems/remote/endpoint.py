@@ -32,14 +32,15 @@ from parlai_ext.core.json_text import parse_own_json, whole_characters
 from parlai_ext.systems.chat.messages import ChatStyle, ChatTurn
 from parlai_ext.systems.remote import openai, plain
 from parlai_ext.systems.remote.event_loop import certificates, run_in_loop
-from parlai_ext.systems.remote.replies import (
+from parlai_ext.systems.remote.settings import (
+    UNTOLD,
     Malformed,
     RemoteReply,
+    Settings,
     error_words,
     estimated_tokens,
     shortened,
 )
-from parlai_ext.systems.remote.settings import UNTOLD, Settings
 
 MILLION = 1_000_000
 ROUNDING = 1 + 1e-9

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from parlai_ext.systems.chat.messages import ChatStyle, ChatTurn, messages
-from parlai_ext.systems.remote.replies import (
+from parlai_ext.systems.remote.settings import (
     Malformed,
     RemoteReply,
+    Settings,
     read_answer,
     shortened,
 )
-from parlai_ext.systems.remote.settings import Settings
 
 MOST_STOPS = 4  # OpenAI takes no more; the reply is cut at the others here
 # codes of a refusal that concerns one conversation and not the whole system

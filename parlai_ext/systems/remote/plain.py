@@ -79,13 +79,13 @@ from typing import Any
 
 from parlai_ext.core.nouns import content_id
 from parlai_ext.systems.chat.messages import ChatStyle, ChatTurn
-from parlai_ext.systems.remote.replies import (
+from parlai_ext.systems.remote.settings import (
     Malformed,
     RemoteReply,
+    Settings,
     error_words,
     read_answer,
 )
-from parlai_ext.systems.remote.settings import Settings
 
 SPEAKERS = {True: 'you', False: 'other'}
 
