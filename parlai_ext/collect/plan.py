@@ -35,6 +35,7 @@ from parlai_ext.store.manifest import (
     system_part,
 )
 from parlai_ext.systems.safe.trusted_files import trusted_hashes
+from parlai_ext.systems.task_data import NO_DOWNLOAD, load_openers
 from parlai_ext.worlds.schedule import pairings, sample_openers, shard_size_for
 
 
@@ -264,8 +265,6 @@ def refuse_missing_openers(requested: RequestedProtocol) -> None:
     Refuse more dialogues than there are openers, where these are in a file, shipped,
     generated or typed. Tasks whose data may have to be downloaded are not touched.
     """
-    from parlai_ext.systems.task_data import NO_DOWNLOAD, load_openers
-
     task, file = requested.protocol.openers, requested.openers_file
     if file or task.startswith(NO_DOWNLOAD):
         openers = load_openers(task, file)
@@ -325,8 +324,6 @@ def _draw_openers(
     """
     Draw the run's openers, the same for every pairing.
     """
-    from parlai_ext.systems.task_data import load_openers
-
     openers = load_openers(protocol.openers, openers_file)
     longest = max((len(o.utterances) for o in openers), default=0)
     if longest >= protocol.num_turns:

@@ -89,17 +89,6 @@ class Failure:
 
 
 @dataclass(frozen=True)
-class Started:
-    """
-    A worker that is ready.
-
-    :param budget: as `Worker.budget`.
-    """
-
-    budget: int | None
-
-
-@dataclass(frozen=True)
 class Done:
     """
     The result of a task, and the names of the weights that are loaded after it.
@@ -162,9 +151,9 @@ class Host:
 
     def begin(
         self, key: str, make: Callable[[float], Worker], share: float
-    ) -> Started | Failure:
+    ) -> int | None | Failure:
         """
-        Become a worker of a job, unless this is one already.
+        Become a worker of a job, unless this is one already. Return its budget.
         """
         try:
             if self.key != key or self.worker is None:
@@ -172,7 +161,7 @@ class Host:
                 self.worker, self.key = make(share), key
         except Exception as error:
             return Failure.from_exception(error)
-        return Started(self.worker.budget)
+        return self.worker.budget
 
     def work(
         self, data: Any, size: int, steps: str, whole: bool = False
@@ -299,13 +288,12 @@ class JobTasks(WaitingTasks):
             limit is None or self._n_read - self._n_yielded < limit
         ):
             try:
-                task = next(self._tasks, None)
+                self.add(self._n_read, next(self._tasks))
+            except StopIteration:
+                break
             except Exception as error:
                 self._error = error
                 break
-            if task is None:
-                break
-            self.add(self._n_read, task)
             self._n_read += 1
         if self._n_yielded < self._n_read:
             return True

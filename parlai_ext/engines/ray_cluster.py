@@ -29,7 +29,7 @@ from parlai_ext.engines.engine import (
     code_facts,
     token_in,
 )
-from parlai_ext.engines.host import Done, Failure, Host, JobTasks, Started
+from parlai_ext.engines.host import Done, Failure, Host, JobTasks
 from parlai_ext.engines.machine import SHARE_FOR_WEIGHTS, Machine
 from parlai_ext.view.progress import Bar
 
@@ -359,8 +359,8 @@ class _JobRun:
             raise answer.exception(hand.name, starting=stage != 'work')
         if stage == 'check':
             hand.checked = True
-        elif isinstance(answer, Started):
-            hand.key, hand.budget, hand.loaded = hand.begins, answer.budget, ()
+        elif stage == 'begin':
+            hand.key, hand.budget, hand.loaded = hand.begins, answer, ()
         elif isinstance(answer, Done) and hand.task is not None:
             hand.loaded = tuple(answer.loaded)
             self.waiting.finish(hand.number, hand.task, answer.result)

@@ -57,13 +57,6 @@ class Wheel:
     size: int = option(help='bytes', low=1)
     sha256: str = option(help='64 hexadecimal digits')
 
-    @property
-    def requirement(self) -> str:
-        """
-        The line of a requirements file that allows this wheel and no other.
-        """
-        return f'{self.project}=={self.version} --hash=sha256:{self.sha256}'
-
 
 @dataclass(frozen=True, kw_only=True)
 class ModelCard:

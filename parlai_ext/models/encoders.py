@@ -267,22 +267,15 @@ class MeanPooling(TextModel):
         rows = self.rows(
             list(encoded), encoded.__getitem__, states, kept_by_watch=False
         )
-        vectors = {
-            text: self._token_vectors(encoded[text]['input_ids'], padded)
-            for text, padded in zip(encoded, rows, strict=True)
-        }
-        return [vectors[text] for text in texts]
-
-    def _token_vectors(self, ids: list[int], padded: np.ndarray) -> TokenVectors:
-        """
-        Return the rows of a text's tokens without those of padding.
-        """
         left = self.tokenizer.padding_side == 'left'
         ends = (self.tokenizer.cls_token_id, self.tokenizer.sep_token_id)
-        return TokenVectors(
-            padded[len(padded) - len(ids) :] if left else padded[: len(ids)],
-            np.array([token not in ends for token in ids], bool),
-        )
+        vectors = {}
+        for text, padded in zip(encoded, rows, strict=True):
+            ids = encoded[text]['input_ids']
+            own = padded[len(padded) - len(ids) :] if left else padded[: len(ids)]
+            of_text = np.array([token not in ends for token in ids], bool)
+            vectors[text] = TokenVectors(own, of_text)
+        return [vectors[text] for text in texts]
 
 
 class SequenceClassifier(TextModel):
@@ -524,27 +517,22 @@ class MaskedLanguageModel(TextModel):
         Return the log-probability of the token in each of these places.
         """
         logprobs: list[float] = []
-        rows = max(1, self.tokens // len(ids))
-        for at in range(0, len(places), rows):
-            some = torch.tensor(places[at : at + rows])
-            inputs = ids.repeat(len(some), 1)
-            inputs[range(len(some)), some] = self.tokenizer.mask_token_id
-            hidden = self._logits_at(inputs, some).float().log_softmax(-1).cpu()
-            logprobs += hidden[range(len(some)), ids[some]].tolist()
+        n_rows = max(1, self.tokens // len(ids))
+        heads = [name for name in HEADS if hasattr(self.model, name)]
+        for at in range(0, len(places), n_rows):
+            some = torch.tensor(places[at : at + n_rows])
+            rows, inputs = range(len(some)), ids.repeat(len(some), 1)
+            inputs[rows, some] = self.tokenizer.mask_token_id
+            inputs = inputs.to(self.device)
+            mask = torch.ones_like(inputs)
+            if heads:  # other places do not go through an output layer that is known
+                states = self.model.base_model(inputs, attention_mask=mask)[0]
+                logits = getattr(self.model, heads[0])(states[rows, some])
+            else:
+                logits = self.model(inputs, attention_mask=mask).logits[rows, some]
+            hidden = logits.float().log_softmax(-1).cpu()
+            logprobs += hidden[rows, ids[some]].tolist()
         return logprobs
-
-    def _logits_at(self, inputs: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
-        """
-        Return the logits of one place of each row; where the output layer is known,
-        the others do not go through it.
-        """
-        inputs = inputs.to(self.device)
-        rows, mask = range(len(inputs)), torch.ones_like(inputs)
-        names = [name for name in HEADS if hasattr(self.model, name)]
-        if not names:
-            return self.model(inputs, attention_mask=mask).logits[rows, places]
-        states = self.model.base_model(inputs, attention_mask=mask)[0]
-        return getattr(self.model, names[0])(states[rows, places])
 
 
 # --- token classifiers asked about words: which label has each word of a text? --------

@@ -291,7 +291,10 @@ class JoinedTurns:
         self.separator = separator
         self.limit = limit
         self.lead = len(surrounding_tokens(tokenizer)[0])
-        self.continuation = lru_cache(KNOWN_TEXTS)(self._reply_ids)
+        # what the tokenizer puts before a text is among the decoder's start tokens
+        self.continuation = lru_cache(KNOWN_TEXTS)(
+            lambda text: tuple(self._ids(text)[self.lead :])
+        )
 
     def context(self, utterances: tuple[str, ...]) -> tuple[list[int], int]:
         """
@@ -306,15 +309,6 @@ class JoinedTurns:
             room = max(1, self.limit - self.lead)
             kept = [*kept[: self.lead], *kept[-room:]]
         return kept, len(whole) - len(kept)
-
-    def _reply_ids(self, text: str) -> tuple[int, ...]:
-        """
-        Return the token ids of a reply, its end token included.
-
-        The tokens that the tokenizer puts before a text are left out, since they are
-        among the decoder's start tokens.
-        """
-        return tuple(self._ids(text)[self.lead :])
 
     def _ids(self, text: str) -> list[int]:
         ids = self.tokenizer(text, split_special_tokens=True)['input_ids']
@@ -403,31 +397,21 @@ class Seq2Seq:
         nodes, is_node, rows = (
             tensor.to(self.device) for tensor in (nodes, mask.bool(), rows)
         )
-        hidden = self._decode_paths(encoded, ys[rows[:, None], nodes], rows)
-        output = hidden.new_zeros(*ys.shape, hidden.shape[-1])
-        trees = rows[:, None].expand_as(nodes)
-        output[trees[is_node], nodes[is_node]] = hidden[is_node]
-        return output
-
-    def _decode_paths(
-        self, encoded: EncodedContexts, ys: torch.Tensor, rows: torch.Tensor
-    ) -> torch.Tensor:
-        """
-        Return the decoder's output for paths from root to leaf: path ``ys[i]`` belongs
-        to the context ``rows[i]``, whose cross-attention keys and values are used
-        again.
-        """
+        # the contexts' cross-attention keys and values are used again
         cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
         layers: list[Any] = [SelectedRows(layer, rows) for layer in encoded.keys_values]
         cache.cross_attention_cache.layers = layers
         cache.is_updated = dict.fromkeys(range(len(layers)), True)
-        output: torch.Tensor = self.model.get_decoder()(
-            input_ids=ys,
+        hidden: torch.Tensor = self.model.get_decoder()(
+            input_ids=ys[rows[:, None], nodes],
             encoder_hidden_states=encoded.states[rows],
             encoder_attention_mask=encoded.mask[rows],
             cache=cache,
             use_cache=True,
         )[0]
+        output = hidden.new_zeros(*ys.shape, hidden.shape[-1])
+        trees = rows[:, None].expand_as(nodes)
+        output[trees[is_node], nodes[is_node]] = hidden[is_node]
         return output
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:

@@ -8,7 +8,6 @@ from types import SimpleNamespace
 import pytest
 
 from parlai_ext.engines.engine import Job, Token, Worker
-from parlai_ext.engines.host import Started
 from parlai_ext.engines.machine import Machine
 from parlai_ext.engines.ray_cluster import Place, RayEngine, _Crew, _Hand, _JobRun
 from parlai_ext.view.progress import bar_of
@@ -30,5 +29,5 @@ def test_a_worker_that_began_the_job_before_is_no_worker_of_this_one(tmp_path):
     with bar_of('test', 1, False) as bar:
         crew = _Crew(RayEngine(tmp_path, 'auto', 1, 60.0, Machine()))
         run = _JobRun(crew, job, (), token, bar)
-        run._take(hand, Started(None))
+        run._take(hand, None)
     assert hand.key == 'first'

@@ -539,45 +539,31 @@ class Budget:
         results: dict[int, T] = {}
         while len(results) < len(order):
             rest = order[len(results) :]
+            width = max(1, widths[rest[0]])
             # a single item that is wider is a group of its own
-            group = rest[: max(1, self.tokens // max(1, widths[rest[0]]))]
-            done = self._try_group(group, widths, step)
-            if done is not None:
-                results.update(zip(group, done, strict=True))
+            group = rest[: max(1, self.tokens // width)]
+            try:
+                results.update(zip(group, step(group), strict=True))
+                continue
+            except (RuntimeError, MemoryError) as error:
+                if not is_out_of_memory(error):
+                    raise
+                if len(group) == 1:
+                    raise UserError(
+                        f'out of memory with a single item of {width} tokens; a '
+                        'smaller model, a lower precision or a larger GPU helps'
+                    ) from None
+            # outside the handler, whose traceback would hold the step's tensors
+            while self.tokens >= len(group) * width:
+                self.tokens //= 2
+            gc.collect()
+            if torch.cuda.is_available():
+                torch.cuda.empty_cache()
         self._since_release += sum(widths)
         if self._since_release >= self.tokens:
             self._since_release = 0
             give_back()
         return [results[i] for i in range(len(widths))]
-
-    def _try_group(
-        self,
-        group: list[int],
-        widths: Sequence[int],
-        step: Callable[[list[int]], list[T]],
-    ) -> list[T] | None:
-        """
-        Return the group's results, or `None` after memory ran out and `tokens` was
-        lowered.
-        """
-        width = max(1, widths[group[0]])
-        try:
-            return step(group)
-        except (RuntimeError, MemoryError) as error:
-            if not is_out_of_memory(error):
-                raise
-            if len(group) == 1:
-                raise UserError(
-                    f'out of memory with a single item of {width} tokens; a smaller '
-                    'model, a lower precision or a larger GPU helps'
-                ) from None
-        # outside the handler, whose traceback would hold the step's tensors
-        while self.tokens >= len(group) * width:
-            self.tokens //= 2
-        gc.collect()
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()
-        return None
 
 
 class Vectorizer(Protocol):

@@ -254,7 +254,10 @@ def fetch_wheel(wheel: Wheel, folder: Path) -> Path:
     scratch.mkdir(parents=True, exist_ok=True)
     try:
         requirements, errors = scratch / 'requirements.txt', scratch / 'errors.txt'
-        requirements.write_text(f'{wheel.requirement}\n')
+        # which allows this wheel and no other
+        requirements.write_text(
+            f'{wheel.project}=={wheel.version} --hash=sha256:{wheel.sha256}\n'
+        )
         arguments = ['--dest', str(scratch), '--requirement', str(requirements)]
         with open(errors, 'wb') as file:
             process = subprocess.Popen(
