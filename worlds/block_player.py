@@ -16,14 +16,17 @@ from typing import Any
 
 from parlai.core.message import Message
 
-from parlai_ext.core.errors import SystemFailed, UserError, errors_of_system, first_line
-from parlai_ext.core.nouns import (
+from parlai_ext.core import (
     Dialogue,
     Opener,
     Pairing,
     System,
+    SystemFailed,
+    UserError,
     Utterance,
     content_id,
+    errors_of_system,
+    first_line,
 )
 from parlai_ext.engines.machine import Machine
 from parlai_ext.store import RunFolder

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from parlai_ext.core.json_text import parse_json
+from parlai_ext.core import parse_json
 from parlai_ext.files.option_files import sha256
 from parlai_ext.store.disk import dumps, write_file
 from parlai_ext.store.manifest import Manifest, ScorerRecord, record_hash

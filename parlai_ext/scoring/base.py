@@ -27,19 +27,19 @@ from typing import Any
 import numpy as np
 
 from parlai_ext import zoo_configs
-from parlai_ext.core.errors import UserError, nearest, require_known
-from parlai_ext.core.nouns import (
+from parlai_ext.core import (
     Dialogue,
     JudgeModel,
     Score,
     ScoredDialogue,
-    signature_line,
-)
-from parlai_ext.core.options import (
+    UserError,
+    nearest,
     option,
     option_values,
     options_of,
     read_options,
+    require_known,
+    signature_line,
     signature_values,
 )
 from parlai_ext.files.yaml_file import Document, read_file

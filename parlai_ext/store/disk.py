@@ -19,9 +19,16 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.json_text import parse_json, parse_own_json
-from parlai_ext.core.nouns import Dialogue, Pairing, Score, ScoredDialogue, Utterance
+from parlai_ext.core import (
+    Dialogue,
+    Pairing,
+    Score,
+    ScoredDialogue,
+    UserError,
+    Utterance,
+    parse_json,
+    parse_own_json,
+)
 from parlai_ext.core.secrets import bytes_without_secrets, without_secrets
 
 LEFTOVER = '.unfinished'

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext.compat.parlai_setup import prepare_parlai
-from parlai_ext.core.errors import SystemFailed, UserError
-from parlai_ext.core.nouns import System, content_id
+from parlai_ext.core import System, SystemFailed, UserError, content_id
 from parlai_ext.engines.machine import data_in
 from parlai_ext.files.option_files import existing_file, files_at, sha256
 from parlai_ext.files.roster_file import FILE_OPTIONS, INDEX_OPTIONS, shipped_systems

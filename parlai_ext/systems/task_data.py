@@ -30,9 +30,15 @@ from typing import Any
 
 from parlai_ext.compat.libraries import quiet_parlai
 from parlai_ext.compat.parlai_setup import prepare_parlai
-from parlai_ext.core.errors import UserError, first_line, nearest
-from parlai_ext.core.json_text import parse_json, without_half_characters
-from parlai_ext.core.nouns import Opener, content_id
+from parlai_ext.core import (
+    Opener,
+    UserError,
+    content_id,
+    first_line,
+    nearest,
+    parse_json,
+    without_half_characters,
+)
 from parlai_ext.files.openers_file import read_openers_file, report_too_short
 from parlai_ext.files.option_files import existing_file, sha256
 from parlai_ext.store.disk import write_file

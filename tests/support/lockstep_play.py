@@ -2,7 +2,7 @@
 Dialogues that are played side by side, without a run.
 """
 
-from parlai_ext.core.nouns import Opener, Pairing
+from parlai_ext.core import Opener, Pairing
 from parlai_ext.worlds.block_player import BatchRow, Lockstep
 
 # what a player may add to a tiny model

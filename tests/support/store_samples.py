@@ -2,7 +2,7 @@
 A small run without models: what each system says is a function of the opener.
 """
 
-from parlai_ext.core.nouns import (
+from parlai_ext.core import (
     Opener,
     Roster,
     Score,
