@@ -13,7 +13,7 @@ from parlai_ext.commands.options import CHECK, JUDGE_MACHINE
 from parlai_ext.commands.scorer_options import SCORER_CHOICE
 from parlai_ext.core.options import option
 from parlai_ext.engines.open_engine import EngineOptions, open_engine
-from parlai_ext.view.text import count_of
+from parlai_ext.view.text import count_of, cut_line
 
 if TYPE_CHECKING:
     from parlai_ext.scoring.score_run import ScoreReport
@@ -110,7 +110,4 @@ def score_lines(report: ScoreReport) -> Iterator[str]:
         f'{count_of(report.n_shards, "shard")} scored before'
     )
     if report.n_truncated:
-        yield (
-            'too long for the judge, which read a part: '
-            f'{count_of(report.n_truncated, "context")}'
-        )
+        yield cut_line(count_of(report.n_truncated, 'utterance'))

@@ -386,6 +386,8 @@ def people_lines(
         '  ',
     )
     yield from Table(RANKING_COLUMNS, best_first(ranking.standings)).lines('  ')
+    if any(row.is_constant for row in ranking.standings):
+        yield '  no interval: the answers about a system never vary'
     alpha = ranking.alpha
     units = count_of(alpha.num_units, 'unit')
     more = f'({alpha.level}, {units} of two or more annotators)'

@@ -464,7 +464,7 @@ class Standing:
     @property
     def is_constant(self) -> bool:
         """
-        True if all its scores are equal, over openers enough for an interval.
+        True if its scores do not vary with the opener, though these are enough.
         """
         return self.low_fixed is None and (self.n_openers or 0) >= FEWEST_OPENERS
 
@@ -475,7 +475,7 @@ class Standing:
         for low, high in ((self.low, self.high), (self.low_fixed, self.high_fixed)):
             if low is not None and high is not None:
                 return f'[{number(low, digits)}, {number(high, digits)}]'
-        return 'never varies' if self.is_constant else 'no interval'
+        return 'no interval'
 
     def open_ranks(self) -> str:
         """

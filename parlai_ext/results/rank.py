@@ -317,9 +317,7 @@ def standings_fields(
     tables = scores.tables
     scored = all_results(scores, tables.scores)
     trivial = all_results(scores, tables.baselines, HIGHER_IS_BETTER)
-    standings = {
-        name: without_width_0(one.standings) for name, one in scored.items()
-    }
+    standings = {name: without_width_0(one.standings) for name, one in scored.items()}
     if result is not None:
         rank = import_module(TOURNAMENT)
         ratings = rank.rating_standings(result, tables, scores.ranked.tolist())
@@ -464,12 +462,12 @@ def _constant_notes(
     standings: Mapping[str, Sequence[Standing]],
 ) -> Iterator[str]:
     """
-    Yield a note for each dimension on which scores of a system never vary.
+    Yield a note for each dimension on which scores of a system do not vary.
     """
     for name, rows in standings.items():
         constant = [row.system for row in rows if row.is_constant]
         yield from _listed_notes(
-            {f'no interval on {name}, as the scores never vary': constant}
+            {f'no interval on {name}, as no score varies with the opener': constant}
         )
 
 
