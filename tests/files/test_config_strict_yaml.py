@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from parlai_ext.core.errors import nearest
+from parlai_ext.core import nearest
 from parlai_ext.files.yaml_file import read_file, read_text
 from tests.support.user_error import error_line, user_error
 
