@@ -28,14 +28,14 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext.bench.plan import ScorerAbout, Variant
-from parlai_ext.core.errors import UserError
+from parlai_ext.core import UserError
 from parlai_ext.core.records import read_own_record, record_to_json
 from parlai_ext.data.judged.judged_set import JudgedSet, main_dimension, main_score
 from parlai_ext.ranking.agreement import Correlation, correlate_items
 from parlai_ext.ranking.intervals import Sampling
 from parlai_ext.store.atomic import write_text
 from parlai_ext.store.lines import dumps
-from parlai_ext.view.table import Column, IntervalColumn, Table, number_column
+from parlai_ext.view import Column, IntervalColumn, Table, number_column
 
 COEFFICIENTS = ('pearson', 'spearman', 'kendall')
 MAIN = 'main score'

@@ -38,9 +38,7 @@ from parlai_ext.bench.plan import (
     drawn_set,
     without_outliers,
 )
-from parlai_ext.core.errors import UserError, first_line, nearest
-from parlai_ext.core.nouns import content_id
-from parlai_ext.core.options import option_values
+from parlai_ext.core import UserError, content_id, first_line, nearest, option_values
 from parlai_ext.data.judged.cards import set_name
 from parlai_ext.data.judged.judged_set import (
     OVERALL,

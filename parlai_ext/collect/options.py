@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.options import flag_values, one_value, option, options_of
+from parlai_ext.core import UserError, flag_values, one_value, option, options_of
 from parlai_ext.core.protocol import SCORER_OVERRIDES, ProtocolOptions, RankingOptions
 
 if TYPE_CHECKING:

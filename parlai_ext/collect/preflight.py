@@ -25,8 +25,7 @@ from parlai_ext.collect.forecast import (
     peak_bytes,
 )
 from parlai_ext.collect.plan import Plan
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.nouns import Dialogue, Pairing, System, content_id, is_floor
+from parlai_ext.core import Dialogue, Pairing, System, UserError, content_id, is_floor
 from parlai_ext.engines.machine import Machine
 from parlai_ext.scoring.score_run import ChosenScorer, score_dialogues
 from parlai_ext.store import RunFolder
@@ -38,8 +37,8 @@ from parlai_ext.systems.spending import (
     spending_of,
     spending_since,
 )
+from parlai_ext.view import split_words
 from parlai_ext.view.progress import bar_of
-from parlai_ext.view.text import split_words
 from parlai_ext.worlds.block_player import BlockPlayer
 from parlai_ext.worlds.lockstep import BatchRow
 from parlai_ext.worlds.schedule import Block, ShardKey

@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING
 from parlai_ext.collect.options import AskedSystems
 from parlai_ext.commands.command import ModelCommand, print_lines
 from parlai_ext.commands.options import Resamples
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.nouns import System
-from parlai_ext.core.options import Flags, option
+from parlai_ext.core import Flags, System, UserError, option
 from parlai_ext.data.toxic_pairs import (
     FOLDS,
     RecordedAnswer,

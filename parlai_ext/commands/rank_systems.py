@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import RANKING, REQUIRE, ScoresChoice
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.options import flag_values, option
+from parlai_ext.core import UserError, flag_values, option
 from parlai_ext.core.protocol import RankingOptions
 from parlai_ext.judge_check.record import require_passed
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from parlai_ext.commands.command import ModelCommand
 from parlai_ext.commands.options import CHECK, JUDGE_MACHINE
 from parlai_ext.commands.scorer_options import SCORER_CHOICE
-from parlai_ext.core.options import option
+from parlai_ext.core import option
 from parlai_ext.engines.open_engine import EngineOptions, open_engine
-from parlai_ext.view.text import count_of, cut_line
+from parlai_ext.view import count_of, cut_line
 
 if TYPE_CHECKING:
     from parlai_ext.scoring.score_run import ScoreReport

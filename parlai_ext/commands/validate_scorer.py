@@ -21,9 +21,7 @@ from parlai_ext.collect.options import PlanOptions
 from parlai_ext.commands.command import ModelCommand
 from parlai_ext.commands.options import CHECK, PLAN, resamples
 from parlai_ext.commands.scorer_options import SCORER_CHOICE
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.nouns import Dialogue, ScoredDialogue
-from parlai_ext.core.options import option
+from parlai_ext.core import Dialogue, ScoredDialogue, UserError, option
 from parlai_ext.engines.machine import Machine
 from parlai_ext.judge_check.record import JudgeCheck, to_json
 from parlai_ext.scoring.base import Scorer

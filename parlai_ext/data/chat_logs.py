@@ -32,8 +32,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.nouns import Dialogue, Utterance
+from parlai_ext.core import Dialogue, UserError, Utterance
 from parlai_ext.data.source_file import (
     MEDIA,
     NOT_UTF8,

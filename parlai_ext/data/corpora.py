@@ -22,12 +22,11 @@ from itertools import pairwise
 from pathlib import Path, PurePath
 from typing import Any
 
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.options import option
+from parlai_ext.core import UserError, option
 from parlai_ext.files.csv_file import read_csv
 from parlai_ext.files.text_file import decoded_text, is_texts, json_lines, text_lines
 from parlai_ext.files.zip_file import open_zip, read_member
-from parlai_ext.view.text import split_words
+from parlai_ext.view import split_words
 
 Turns = tuple[str, ...]
 SPLITS = ('train', 'validation', 'test')

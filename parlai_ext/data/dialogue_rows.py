@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from parlai_ext.core.nouns import reference_texts
+from parlai_ext.core import reference_texts
 from parlai_ext.data.source_file import (
     NOT_UTF8,
     BadRecord,

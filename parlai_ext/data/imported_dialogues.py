@@ -12,8 +12,7 @@ from itertools import groupby, pairwise
 from pathlib import Path
 from shlex import quote
 
-from parlai_ext.core.errors import UserError, nearest
-from parlai_ext.core.options import named_pairs, one_value, option
+from parlai_ext.core import UserError, named_pairs, nearest, one_value, option
 from parlai_ext.data.chat_logs import self_chat_model
 from parlai_ext.data.formats import FORMATS, read_sources
 from parlai_ext.data.source_file import (

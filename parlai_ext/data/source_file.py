@@ -18,8 +18,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.json_text import half_character, parse_json, parse_own_json
+from parlai_ext.core import UserError, half_character, parse_json, parse_own_json
 from parlai_ext.files.text_file import is_utf8, read_utf8
 from parlai_ext.files.zip_file import open_zip, read_member
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.core.nouns import (
+from parlai_ext.core import (
     Pairing,
     Score,
     ScoredDialogue,

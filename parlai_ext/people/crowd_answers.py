@@ -20,8 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.core.errors import UserError, require_known
-from parlai_ext.core.nouns import HumanJudgement
+from parlai_ext.core import HumanJudgement, UserError, require_known
 from parlai_ext.data.chat_logs import Chat
 from parlai_ext.data.judged.readers import FEATURES, DataFile, read_spot_the_bot
 from parlai_ext.data.source_file import BadRecord
@@ -39,8 +38,8 @@ from parlai_ext.people.questionnaire import (
 )
 from parlai_ext.people.rating_set import RatingKey
 from parlai_ext.people.spot_the_bot import HUMAN
+from parlai_ext.view import count_of
 from parlai_ext.view.progress import counted
-from parlai_ext.view.text import count_of
 
 ACUTE_COLUMNS = ('worker', 'question', 'winner', 'loser', 'is_onboarding')
 ANSWERED_ONCE = ('run_id', 'worker', 'question', 'pairing_id')

@@ -16,7 +16,7 @@ from itertools import combinations
 from typing import Any
 
 from parlai_ext import zoo_configs
-from parlai_ext.core.errors import UserError
+from parlai_ext.core import UserError
 from parlai_ext.files.yaml_file import read_file
 from parlai_ext.people.questionnaire import Questionnaire, Wording
 from parlai_ext.people.rating_set import DialogueReference, RatingItem, ShownTurn, Turns

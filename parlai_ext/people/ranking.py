@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import numpy as np
 import scipy
 
-from parlai_ext.core.nouns import HumanJudgement
+from parlai_ext.core import HumanJudgement
 from parlai_ext.people.judgements import Comparison, Judgements
 from parlai_ext.ranking.agreement import SYSTEM_MEANS, Correlation, correlate
 from parlai_ext.ranking.annotator_agreement import (
@@ -42,9 +42,8 @@ from parlai_ext.ranking.standings import (
     rank_draws,
     without_width_0,
 )
+from parlai_ext.view import Column, Table, count_of, number, number_column, wrap_lines
 from parlai_ext.view.progress import Counting, bar_of
-from parlai_ext.view.table import Column, Table, number_column
-from parlai_ext.view.text import count_of, number, wrap_lines
 
 T = TypeVar('T', HumanJudgement, Comparison)
 BOOTSTRAPS = 1000

@@ -29,7 +29,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from parlai_ext.core.nouns import is_floor
+from parlai_ext.core import is_floor
 from parlai_ext.core.records import keys
 from parlai_ext.ranking.agreement import Correlation
 from parlai_ext.ranking.intervals import (
@@ -47,7 +47,7 @@ from parlai_ext.ranking.intervals import (
     student_bound,
     variances,
 )
-from parlai_ext.view.text import DASH, number
+from parlai_ext.view import DASH, number
 
 # What the scores of one dimension can tell apart, and how many dialogues it would
 # take.

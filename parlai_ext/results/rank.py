@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from parlai_ext.collect import not_run
-from parlai_ext.core.errors import UserError, nearest
-from parlai_ext.core.nouns import PART_SEPARATOR, HumanJudgement, is_floor
+from parlai_ext.core import PART_SEPARATOR, HumanJudgement, UserError, is_floor, nearest
 from parlai_ext.core.protocol import Protocol, RankingOptions, ranking_options
 from parlai_ext.judge_check.record import read_check
 from parlai_ext.ranking.agreement import correlate_with_reference, mean_ranks
@@ -43,7 +42,7 @@ from parlai_ext.results.tables import ScoreTables, read_tables
 from parlai_ext.stopping.rule import Stopping
 from parlai_ext.store import RunFolder, ScoreStore
 from parlai_ext.store.manifest import Manifest, Plan
-from parlai_ext.view.text import count_of, percent
+from parlai_ext.view import count_of, percent
 
 # reference values of these dimensions are compared with a tournament's rating
 OVERALL, RANK = 'overall', 'rank'

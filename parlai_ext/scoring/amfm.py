@@ -35,8 +35,7 @@ from typing import Any
 
 import numpy as np
 
-from parlai_ext.core.nouns import LanguageModel, mean
-from parlai_ext.core.options import option
+from parlai_ext.core import LanguageModel, mean, option
 from parlai_ext.scoring.base import (
     Items,
     ItemScore,

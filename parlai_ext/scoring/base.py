@@ -29,19 +29,19 @@ from typing import Any
 import numpy as np
 
 from parlai_ext import zoo_configs
-from parlai_ext.core.errors import UserError, nearest, require_known
-from parlai_ext.core.nouns import (
+from parlai_ext.core import (
     Dialogue,
     JudgeModel,
     Score,
     ScoredDialogue,
-    signature_line,
-)
-from parlai_ext.core.options import (
+    UserError,
+    nearest,
     option,
     option_values,
     options_of,
     read_options,
+    require_known,
+    signature_line,
     signature_values,
 )
 from parlai_ext.files.yaml_file import Document, read_file
@@ -321,7 +321,7 @@ class ScorerInterface:
         ``pair`` of responses.
     :cvar needs: fields of `ScoringItem` that must be there (``references``, ``facts``,
         ``persona``). Models are named by options (``option(…, model='embedder')``).
-    :cvar options_class: a frozen dataclass of `core.options.option` fields.
+    :cvar options_class: a frozen dataclass of `core.option` fields.
     :cvar evidence_labels: the columns of evidence that is a list.
     :cvar also_level: what else it can judge: a scorer of turns a whole ``dialogue``,
         as its last utterance after all others; a scorer of dialogues a single ``turn``.

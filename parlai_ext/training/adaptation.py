@@ -15,8 +15,7 @@ from typing import Any
 import torch
 import transformers
 
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.nouns import content_id
+from parlai_ext.core import UserError, content_id
 from parlai_ext.core.records import read_own_record
 from parlai_ext.store.atomic import locked, write_file
 from parlai_ext.systems import hub

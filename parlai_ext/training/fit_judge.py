@@ -19,8 +19,13 @@ import numpy as np
 import scipy
 import yaml
 
-from parlai_ext.core.errors import UserError, require_known
-from parlai_ext.core.nouns import Dialogue, HumanJudgement, content_id
+from parlai_ext.core import (
+    Dialogue,
+    HumanJudgement,
+    UserError,
+    content_id,
+    require_known,
+)
 from parlai_ext.data.judged.judged_set import JudgedSet, dialogue_numbers
 from parlai_ext.engines.machine import Machine
 from parlai_ext.models.handle import ModelHandle

@@ -14,7 +14,7 @@ from parlai_ext.bench.agreement import (
     mean_scores,
     rescored,
 )
-from parlai_ext.core.nouns import Dialogue, HumanJudgement, Utterance
+from parlai_ext.core import Dialogue, HumanJudgement, Utterance
 from parlai_ext.scoring.fed import FollowUps, Sides
 from parlai_ext.scoring.score_run import ChosenScorer, score_dialogues
 from tests.support.scoring_samples import CuttingJudge, KnownJudge, known_fed

@@ -8,8 +8,7 @@ from parlai_ext.bench.agreement import agreement_table
 from parlai_ext.commands import plugin
 from parlai_ext.commands.import_dialogues import ImportDialogues
 from parlai_ext.commands.validate_scorer import ValidateScorer
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.nouns import Utterance
+from parlai_ext.core import UserError, Utterance
 from parlai_ext.data.chat_logs import read_dialogues
 from parlai_ext.scoring.registry import load_protocol_file
 from parlai_ext.scoring.score_run import ChosenScorer

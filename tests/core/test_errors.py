@@ -10,7 +10,7 @@ from parlai_ext.__main__ import main
 from parlai_ext.commands import plugin
 from parlai_ext.commands.check_roster import CheckRoster
 from parlai_ext.commands.command import fail
-from parlai_ext.core.errors import nearest, printable
+from parlai_ext.core import nearest, printable
 from tests.support.forked import command_in_child
 from tests.support.tiny_models import make_generator, with_options
 from tests.support.user_error import exit_line

@@ -8,7 +8,7 @@ import zipfile
 
 import pytest
 
-from parlai_ext.core.nouns import Dialogue, Utterance
+from parlai_ext.core import Dialogue, Utterance
 from parlai_ext.data.formats import FORMATS, detect_format, find_files
 from parlai_ext.data.source_file import MEDIA, SourceFile, Unread
 from parlai_ext.store.lines import dialogue_record, encode_shard

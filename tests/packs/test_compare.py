@@ -11,7 +11,7 @@ import pytest
 
 from parlai_ext.commands.compare_runs import CompareRuns
 from parlai_ext.commands.score_dialogues import ScoreDialogues
-from parlai_ext.core.nouns import Utterance
+from parlai_ext.core import Utterance
 from parlai_ext.judge_check.check import check_run
 from parlai_ext.packs.compare import (
     differing_settings,

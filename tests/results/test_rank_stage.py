@@ -14,7 +14,7 @@ from parlai_ext.commands.evaluate_systems import EvaluateSystems
 from parlai_ext.commands.rank_systems import RankSystems
 from parlai_ext.commands.report_run import ReportRun
 from parlai_ext.commands.score_dialogues import ScoreDialogues
-from parlai_ext.core.nouns import HumanJudgement, Opener, Score, ScoredDialogue
+from parlai_ext.core import HumanJudgement, Opener, Score, ScoredDialogue
 from parlai_ext.report.summary import sentences, warnings
 from parlai_ext.report.table import terminal_table
 from parlai_ext.results import rank

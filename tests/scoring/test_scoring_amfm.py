@@ -10,7 +10,7 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModel, AutoTokenizer, BertModel
 
-from parlai_ext.core.nouns import Dialogue, Utterance
+from parlai_ext.core import Dialogue, Utterance
 from parlai_ext.models.encoders import MeanPooling
 from parlai_ext.scoring.amfm import AmFm, CutoffScale, measured_scale, spoken_turns
 from parlai_ext.scoring.base import ScoringItem, dialogue_items

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from parlai_ext.commands.rank_systems import RankSystems
-from parlai_ext.core.nouns import HumanJudgement, Opener, Score, ScoredDialogue
+from parlai_ext.core import HumanJudgement, Opener, Score, ScoredDialogue
 from parlai_ext.core.protocol import Protocol, RankingOptions
 from parlai_ext.core.records import record_to_json
 from parlai_ext.report.summary import sentences

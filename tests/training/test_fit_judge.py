@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from parlai_ext.commands.fit_judge import FitJudge, report_lines
-from parlai_ext.core.nouns import Dialogue, HumanJudgement
+from parlai_ext.core import Dialogue, HumanJudgement
 from parlai_ext.data.judged.judged_set import Annotation, JudgedItem, JudgedSet
 from parlai_ext.scoring.learned import BLOCKS, NUMBERS, BlockWeights, JudgeWeights
 from parlai_ext.training.fit_judge import (
