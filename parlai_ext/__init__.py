@@ -12,7 +12,7 @@ Importing this package imports nothing heavy: no parlai, no torch, no numpy.
 
 from typing import TYPE_CHECKING, Any
 
-from parlai_ext.core import VERSION
+from parlai_ext.version import VERSION
 
 if TYPE_CHECKING:
     from parlai_ext.api import Run as Run

@@ -7,6 +7,8 @@ played side by side: at each step, all dialogues whose next speaker is one syste
 batch of that system.
 """
 
+from __future__ import annotations
+
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -31,11 +33,7 @@ from parlai_ext.core import (
 from parlai_ext.engines.machine import Machine
 from parlai_ext.store import RunFolder
 from parlai_ext.store.partial import PartialWork
-from parlai_ext.systems.model_cache import (
-    ModelCache,
-    fit_threads,
-    memory_for_weights,
-)
+from parlai_ext.systems.model_cache import ModelCache, fit_threads, memory_for_weights
 from parlai_ext.systems.parlai_agents import samples
 from parlai_ext.systems.player_process import load_on
 from parlai_ext.systems.players import (
@@ -265,7 +263,7 @@ class Lockstep:
                 except SystemFailed as error:  # of the system that hears the reply
                     self.failed[error.system] = error
 
-    def _batches(self) -> Iterator[tuple[Player, list['OpenDialogue']]]:
+    def _batches(self) -> Iterator[tuple[Player, list[OpenDialogue]]]:
         """
         Yield each system with dialogues in which it speaks next.
         """
@@ -280,12 +278,12 @@ class Lockstep:
                 if batch := [dialogue for dialogue in part if self._goes_on(dialogue)]:
                     yield self.players[name], batch
 
-    def _goes_on(self, dialogue: 'OpenDialogue | None') -> bool:
+    def _goes_on(self, dialogue: OpenDialogue | None) -> bool:
         if dialogue is None or dialogue.done:
             return False
         return self.failed.keys().isdisjoint(dialogue.speakers)
 
-    def _begin(self, row: BatchRow) -> 'OpenDialogue | None':
+    def _begin(self, row: BatchRow) -> OpenDialogue | None:
         """
         Begin a dialogue; return `None` when one of its systems cannot.
         """
@@ -424,7 +422,7 @@ class BlockPlayer:
         machine: Machine,
         *,
         load: Callable[[System], Player] | None = None,
-    ) -> 'BlockPlayer':
+    ) -> BlockPlayer:
         """
         Return the player of a schedule's blocks; nothing is loaded yet.
 

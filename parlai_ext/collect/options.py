@@ -4,12 +4,14 @@ The options of collecting: what is played, and what is tried beforehand.
 Commands import this module for their help, so it imports little.
 """
 
-from collections.abc import Mapping
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from parlai_ext.core import flag_values, one_value, option, options_of
+from parlai_ext.core import UserError, flag_values, one_value, option, options_of
 from parlai_ext.core.protocol import SCORER_OVERRIDES, ProtocolOptions, RankingOptions
 
 if TYPE_CHECKING:
@@ -76,7 +78,7 @@ class PlanOptions:
     overrides: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def from_options(cls, opt: Mapping[str, Any]) -> 'PlanOptions':
+    def from_options(cls, opt: Mapping[str, Any]) -> PlanOptions:
         """
         Return what a command's options say of the plan.
         """
@@ -86,7 +88,7 @@ class PlanOptions:
         return cls(**values, overrides=given)
 
     @cached_property
-    def protocol_file(self) -> 'ProtocolFile':
+    def protocol_file(self) -> ProtocolFile:
         """
         The protocol of ``--config``, read once.
         """
@@ -175,3 +177,12 @@ class AskedSystems:
         None, metavar='NAME|FILE', help='systems: the targets of a roster'
     )
     skip_missing: bool = option(False, help='leave out systems that cannot be had')
+
+    def require_all(self, problems: Sequence[str]) -> None:
+        """
+        Refuse systems that could not be asked, unless they are to be left out.
+
+        :param problems: why, of each.
+        """
+        if problems and not self.skip_missing:
+            raise UserError(f'not all systems could answer: {problems[0]}')

@@ -7,7 +7,6 @@ run folder is not touched.
 """
 
 import itertools
-import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -38,6 +37,7 @@ from parlai_ext.systems.spending import (
     spending_of,
     spending_since,
 )
+from parlai_ext.view import split_words
 from parlai_ext.view.progress import bar_of
 from parlai_ext.worlds.block_player import BatchRow, BlockPlayer
 from parlai_ext.worlds.schedule import Block, ShardKey
@@ -200,7 +200,7 @@ def check_system(
     texts = [reply.text for dialogue in replies for reply in dialogue]
     broken = [str(d.reason) for d in dialogues if d.ended_by == system]
     stop = f'{broken[0]} (dialogue ended)' if broken else None
-    if texts and not stop and not re.search(r'\w', ''.join(texts)):
+    if texts and not stop and not any(map(split_words, texts)):
         stop = f'empty replies: nothing but {_quoted(texts[0])}'
     copied = copied_replies_problem(replies)
     if copied and not stop and not bad_on_purpose:
@@ -278,7 +278,7 @@ def plain_words(text: str) -> str:
     >>> plain_words("Well,  I'm FINE .")
     'well i m fine'
     """
-    return ' '.join(re.findall(r'\w+', text.casefold()))
+    return ' '.join(split_words(text))
 
 
 def _quoted(text: str) -> str:

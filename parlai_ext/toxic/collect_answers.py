@@ -13,7 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext.collect.resolved import resolve_protocol
-from parlai_ext.core import Roster, System, SystemFailed, content_id, errors_of_system
+from parlai_ext.core import (
+    Roster,
+    System,
+    SystemFailed,
+    content_id,
+    errors_of_system,
+)
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.data.toxic_pairs import RecordedAnswer
 from parlai_ext.engines.machine import Machine

@@ -150,9 +150,10 @@ class Trainer(Training):
         """
         Return a dialogue's tokens in pieces of at most `tokens`.
         """
+        tokens = self.options.tokens
         positions = getattr(self.model.config, 'max_position_embeddings', None)
-        known = positions, self.tokenizer.model_max_length
-        limit = smallest_limit(self.options.tokens, *known) or self.options.tokens
+        most = self.tokenizer.model_max_length
+        limit = smallest_limit(tokens, positions, most) or tokens
         if self.kind == 'mlm':
             return self.tokenizer(
                 [' '.join(dialogue)],
