@@ -7,8 +7,6 @@ played side by side: at each step, all dialogues whose next speaker is one syste
 batch of that system.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -263,7 +261,7 @@ class Lockstep:
                 except SystemFailed as error:  # of the system that hears the reply
                     self.failed[error.system] = error
 
-    def _batches(self) -> Iterator[tuple[Player, list[OpenDialogue]]]:
+    def _batches(self) -> Iterator[tuple[Player, list['OpenDialogue']]]:
         """
         Yield each system with dialogues in which it speaks next.
         """
@@ -278,12 +276,12 @@ class Lockstep:
                 if batch := [dialogue for dialogue in part if self._goes_on(dialogue)]:
                     yield self.players[name], batch
 
-    def _goes_on(self, dialogue: OpenDialogue | None) -> bool:
+    def _goes_on(self, dialogue: 'OpenDialogue | None') -> bool:
         if dialogue is None or dialogue.done:
             return False
         return self.failed.keys().isdisjoint(dialogue.speakers)
 
-    def _begin(self, row: BatchRow) -> OpenDialogue | None:
+    def _begin(self, row: BatchRow) -> 'OpenDialogue | None':
         """
         Begin a dialogue; return `None` when one of its systems cannot.
         """
@@ -422,7 +420,7 @@ class BlockPlayer:
         machine: Machine,
         *,
         load: Callable[[System], Player] | None = None,
-    ) -> BlockPlayer:
+    ) -> 'BlockPlayer':
         """
         Return the player of a schedule's blocks; nothing is loaded yet.
 

@@ -4,8 +4,6 @@ The options of collecting: what is played, and what is tried beforehand.
 Commands import this module for their help, so it imports little.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -78,7 +76,7 @@ class PlanOptions:
     overrides: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def from_options(cls, opt: Mapping[str, Any]) -> PlanOptions:
+    def from_options(cls, opt: Mapping[str, Any]) -> 'PlanOptions':
         """
         Return what a command's options say of the plan.
         """
@@ -88,7 +86,7 @@ class PlanOptions:
         return cls(**values, overrides=given)
 
     @cached_property
-    def protocol_file(self) -> ProtocolFile:
+    def protocol_file(self) -> 'ProtocolFile':
         """
         The protocol of ``--config``, read once.
         """

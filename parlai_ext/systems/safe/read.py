@@ -3,8 +3,6 @@ Readers of the files of a model, none of which runs anything from them, and a Pa
 model written as safetensors.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import pickle
@@ -183,7 +181,7 @@ class Arrays(dict[str, np.ndarray]):
     def files(self) -> list[str]:
         return list(self)
 
-    def __enter__(self) -> Arrays:
+    def __enter__(self) -> 'Arrays':
         return self
 
     def __exit__(self, *exc: object) -> None:
