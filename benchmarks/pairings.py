@@ -14,7 +14,7 @@ from parlai_ext import zoo_configs
 from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import HumanScores, ScoresChoice
 from parlai_ext.core import UserError, option, read_options
-from parlai_ext.files.yaml_file import read_file
+from parlai_ext.files import read_file
 from parlai_ext.results.rank import rank_run
 from parlai_ext.results.ranking import Ranking, choose_scores, scores_rule
 from parlai_ext.scoring.fed import FedOptions, load_followups

@@ -27,7 +27,7 @@ from parlai_ext.core import (
     reference_texts,
     require_known,
 )
-from parlai_ext.engines.machine import Machine, data_in
+from parlai_ext.engines import Machine, data_in
 
 if TYPE_CHECKING:
     import pandas

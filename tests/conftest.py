@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from parlai_ext.engines.machine import DATA_FOLDER
+from parlai_ext.engines import DATA_FOLDER
 from parlai_ext.isolation.own_records import note_trust
 
 HOME = Path(__file__).parents[1]

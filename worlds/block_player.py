@@ -28,9 +28,8 @@ from parlai_ext.core import (
     errors_of_system,
     first_line,
 )
-from parlai_ext.engines.machine import Machine
-from parlai_ext.store import RunFolder
-from parlai_ext.store.partial import PartialWork
+from parlai_ext.engines import Machine
+from parlai_ext.store import PartialWork, RunFolder
 from parlai_ext.systems.model_cache import ModelCache, fit_threads, memory_for_weights
 from parlai_ext.systems.parlai_agents import samples
 from parlai_ext.systems.player_process import load_on

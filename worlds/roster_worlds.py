@@ -16,7 +16,7 @@ from parlai.core.params import ParlaiParser
 from parlai.core.worlds import DialogPartnerWorld
 
 from parlai_ext.core import UserError
-from parlai_ext.store.disk import dialogue_record
+from parlai_ext.store import dialogue_record
 from parlai_ext.worlds.block_player import BlockPlayer
 
 

@@ -21,7 +21,7 @@ from parlai.core.metrics import AverageMetric
 from parlai.core.opt import Opt
 
 from parlai_ext.core import DeclaresOptions, Flags, options_from_opt
-from parlai_ext.engines.machine import Machine
+from parlai_ext.engines import Machine
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.scoring.toxicity import ToxicityDetector, read_detector
 from parlai_ext.systems.chat.conversation import ConversationAgent

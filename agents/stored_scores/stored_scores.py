@@ -17,7 +17,7 @@ from parlai.core.opt import Opt
 
 from parlai_ext.core import DeclaresOptions, Flags, UserError, option, parse_json_values
 from parlai_ext.core.records import WrongType, record_from_json
-from parlai_ext.files.text_file import read_utf8
+from parlai_ext.files import read_utf8
 
 KEYS = ('scores', 'score')
 Scores = Mapping[str, float | None]

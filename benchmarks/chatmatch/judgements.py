@@ -13,7 +13,7 @@ from typing import Any
 from zipfile import BadZipFile
 
 from parlai_ext.core import UserError
-from parlai_ext.files.human_scores import read_human_scores
+from parlai_ext.files import read_human_scores
 from parlai_ext.ranking.agreement import AnnotatorRanks
 
 OVERALL = 'overall'

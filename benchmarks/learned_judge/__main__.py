@@ -65,7 +65,7 @@ from parlai_ext.scoring.learned import (
     Learned,
     LearnedOptions,
 )
-from parlai_ext.store.disk import write_file
+from parlai_ext.store import write_file
 from parlai_ext.training.fit_judge import InputCache, write_judge
 
 JUDGE, ENCODER = 'smollm2-135m-q4', 'mpnet'

@@ -41,7 +41,7 @@ from parlai_ext.models.encoders import MeanPooling
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.models.response_reader import SCALE, features, pair_ids
 from parlai_ext.scoring.base import ScoringItem
-from parlai_ext.store.disk import write_file
+from parlai_ext.store import write_file
 from parlai_ext.view.progress import bar_of
 
 DIALOGUES = READERS['dd'], READERS['ed']

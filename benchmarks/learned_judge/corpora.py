@@ -20,8 +20,8 @@ from scipy.cluster.vq import kmeans2
 from scipy.stats import spearmanr
 
 from benchmarks.learned_judge.items import training_sets
+from parlai_ext.files import read_file
 from parlai_ext.files.agreement_file import MeasuredAgreement
-from parlai_ext.files.yaml_file import read_file
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.judged_corpora import (
     THRESHOLD,

@@ -58,12 +58,12 @@ from parlai_ext.bench.tables import bench_lines
 from parlai_ext.commands.run_bench import read_judged_sets
 from parlai_ext.core import UserError
 from parlai_ext.data.judged.judged_set import JudgedSet, main_dimension, main_score
+from parlai_ext.files import read_file
 from parlai_ext.files.agreement_file import (
     MeasuredAgreement,
     measured_agreement,
     read_agreement,
 )
-from parlai_ext.files.yaml_file import read_file
 from parlai_ext.judge_check.marks import dimension_check, kind_result
 from parlai_ext.judge_check.record import DimensionCheck
 from parlai_ext.scoring.score_run import ChosenScorer

@@ -18,8 +18,8 @@ from parlai_ext.audit.record import (
     write_audit,
 )
 from parlai_ext.core import UserError, option_values, scorer_name
+from parlai_ext.engines import Machine
 from parlai_ext.engines.engine import versions
-from parlai_ext.engines.machine import Machine
 from parlai_ext.store import RunFolder
 from parlai_ext.view import join_names
 

@@ -45,7 +45,7 @@ from parlai_ext.core import (
     require_known,
     signature_differences,
 )
-from parlai_ext.engines.machine import Machine
+from parlai_ext.engines import Machine
 from parlai_ext.isolation.own_records import (
     CONFIG,
     is_own_scorer,
@@ -58,8 +58,7 @@ from parlai_ext.ranking.pairs import Placing, difference, lift, place_newcomer
 from parlai_ext.ranking.standings import dialogues_needed
 from parlai_ext.results.tables import ScoreTables, read_tables
 from parlai_ext.scoring.base import Scorer
-from parlai_ext.store import RunFolder
-from parlai_ext.store.manifest import Manifest, record_hash, system_part
+from parlai_ext.store import Manifest, RunFolder, record_hash, system_part
 from parlai_ext.view import interval, join_names, number
 from parlai_ext.worlds.schedule import pairings, shard_size_for
 

@@ -24,8 +24,7 @@ from parlai_ext.audit.record import (
     outcome_of,
 )
 from parlai_ext.core import UserError, require_known
-from parlai_ext.files.text_file import text_lines
-from parlai_ext.files.yaml_file import read_file
+from parlai_ext.files import read_file, text_lines
 from parlai_ext.ranking.intervals import FEWEST_OPENERS, Estimate, json_number
 from parlai_ext.ranking.pairs import difference
 from parlai_ext.ranking.standings import Standing, rank_dimension

@@ -33,7 +33,7 @@ from parlai_ext.core.records import read_own_record, record_to_json
 from parlai_ext.data.judged.judged_set import JudgedSet, main_dimension, main_score
 from parlai_ext.ranking.agreement import Correlation, correlate_items
 from parlai_ext.ranking.intervals import Sampling
-from parlai_ext.store.disk import dumps, write_text
+from parlai_ext.store import dumps, write_text
 from parlai_ext.view import Column, IntervalColumn, Table, number_column
 
 COEFFICIENTS = ('pearson', 'spearman', 'kendall')

@@ -24,7 +24,7 @@ import pandas as pd
 from parlai_ext import zoo_configs
 from parlai_ext.bench.bench_files import Bench, SetPoints
 from parlai_ext.bench.tables import FITTED, TitledTable
-from parlai_ext.files.yaml_file import read_file
+from parlai_ext.files import read_file
 from parlai_ext.ranking.agreement import FEWEST_KNOWN
 from parlai_ext.ranking.annotator_agreement import krippendorff_alpha, near_median
 from parlai_ext.view import number, shown_table

@@ -46,9 +46,9 @@ from parlai_ext.data.judged.judged_set import (
     main_dimension,
     main_score,
 )
+from parlai_ext.engines import Machine
 from parlai_ext.engines.engine import Engine, EngineFailed
 from parlai_ext.engines.host import LOCAL
-from parlai_ext.engines.machine import Machine
 from parlai_ext.ranking.agreement import BOOTSTRAPS
 from parlai_ext.ranking.comparison import mean_rank_scores
 from parlai_ext.ranking.intervals import Sampling

@@ -16,6 +16,7 @@ from parlai_ext.collect.not_run import write_problems
 from parlai_ext.collect.options import PlanOptions
 from parlai_ext.collect.plan import named_systems, prepare
 from parlai_ext.core import System, content_id
+from parlai_ext.engines import EngineOptions, Machine, open_engine, use_data_folder
 from parlai_ext.engines.engine import (
     Engine,
     Job,
@@ -26,11 +27,8 @@ from parlai_ext.engines.engine import (
     wait_for_files,
 )
 from parlai_ext.engines.host import LOCAL
-from parlai_ext.engines.machine import Machine, use_data_folder
-from parlai_ext.engines.open_engine import EngineOptions, open_engine
 from parlai_ext.isolation.own_records import note_parts
-from parlai_ext.store import RunFolder
-from parlai_ext.store.manifest import Plan
+from parlai_ext.store import Plan, RunFolder
 from parlai_ext.systems.identity import identity
 from parlai_ext.systems.model_cache import (
     are_small,

@@ -18,9 +18,7 @@ from typing import Any, TypeVar
 from parlai_ext.core import UserError, change_lines
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.core.records import read_own_record, record_to_json
-from parlai_ext.store import RunFolder
-from parlai_ext.store.disk import write_text
-from parlai_ext.store.manifest import PLAYED_KEYS, ProtocolRecord
+from parlai_ext.store import PLAYED_KEYS, ProtocolRecord, RunFolder, write_text
 from parlai_ext.systems.spending import Reading, add_spendings
 from parlai_ext.view import count_of, data_size, duration, money
 

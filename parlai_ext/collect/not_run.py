@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from parlai_ext.core import SystemFailed, UserError
-from parlai_ext.store import RunFolder
-from parlai_ext.store.manifest import Plan
+from parlai_ext.store import Plan, RunFolder
 from parlai_ext.worlds.schedule import ShardKey
 
 NAME = 'not_run.json'

@@ -17,16 +17,16 @@ from parlai_ext.collect.resolved import (
 )
 from parlai_ext.core import Opener, Pairing, System, UserError
 from parlai_ext.core.protocol import Protocol
+from parlai_ext.engines import Machine
 from parlai_ext.engines.engine import versions
-from parlai_ext.engines.machine import Machine
-from parlai_ext.files.roster_file import parse_target
+from parlai_ext.files import parse_target
 from parlai_ext.isolation.own_records import SCORER, is_own_scorer, note_parts
 from parlai_ext.isolation.policy import is_named
-from parlai_ext.store import RunFolder
-from parlai_ext.store.manifest import (
+from parlai_ext.store import (
     BATCHSIZE,
     Manifest,
     Plan,
+    RunFolder,
     SystemRecord,
     merge_manifests,
     protocol_of,

@@ -26,7 +26,7 @@ from parlai_ext.collect.forecast import (
 )
 from parlai_ext.collect.plan import Plan
 from parlai_ext.core import Dialogue, Pairing, System, UserError, content_id, is_floor
-from parlai_ext.engines.machine import Machine
+from parlai_ext.engines import Machine
 from parlai_ext.scoring.score_run import ChosenScorer, score_dialogues
 from parlai_ext.store import RunFolder
 from parlai_ext.systems.player_process import load_on

@@ -26,7 +26,7 @@ from parlai_ext.collect.plan import (
 )
 from parlai_ext.collect.resolved import missing_error, without_systems
 from parlai_ext.core import UserError
-from parlai_ext.engines.machine import Machine
+from parlai_ext.engines import Machine
 from parlai_ext.scoring.score_run import ChosenScorer
 from parlai_ext.store import RunFolder
 from parlai_ext.view import count_of

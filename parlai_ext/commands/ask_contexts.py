@@ -14,7 +14,7 @@ from parlai_ext.commands.options import MACHINE
 from parlai_ext.core import UserError, option
 from parlai_ext.data.corpora import CORPORA, SPLITS, Turns, read_corpus
 from parlai_ext.data.toxic_pairs import RecordedAnswer
-from parlai_ext.store.disk import dumps, write_text
+from parlai_ext.store import dumps, write_text
 from parlai_ext.view import count_of
 
 USER = 'user'

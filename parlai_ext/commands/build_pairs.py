@@ -16,7 +16,7 @@ from parlai_ext.data.corpora import (
     read_corpus,
     without_overlap,
 )
-from parlai_ext.store.disk import write_text
+from parlai_ext.store import write_text
 from parlai_ext.training.pairs import PairOptions, build_pairs, pair_line, planned_pairs
 
 

@@ -13,7 +13,7 @@ from parlai_ext.commands.command import Command
 from parlai_ext.core import Flags, UserError, flag_values, option, parse_own_json
 from parlai_ext.data.corpora import PairSource, TurnPair
 from parlai_ext.data.toxic_pairs import ToxicData
-from parlai_ext.engines.open_engine import EngineOptions, open_engine
+from parlai_ext.engines import EngineOptions, open_engine
 from parlai_ext.systems.fetch.public_sets import with_public_sets
 from parlai_ext.toxic.build_prompts import (
     LACKING,

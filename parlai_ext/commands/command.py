@@ -40,7 +40,7 @@ from parlai_ext.core import (
     read_options,
 )
 from parlai_ext.core.secrets import hide_printed, without_secrets
-from parlai_ext.engines.machine import Machine, data_in
+from parlai_ext.engines import Machine, data_in
 from parlai_ext.view import VisibleOutput
 
 if TYPE_CHECKING:
@@ -261,7 +261,7 @@ class Command:
         """
         if not (path := self.opt['human_scores']):
             return ()
-        from parlai_ext.files.human_scores import read_human_scores
+        from parlai_ext.files import read_human_scores
 
         return read_human_scores(path)
 
@@ -270,7 +270,7 @@ class Command:
         """
         The systems of ``--add-target``.
         """
-        from parlai_ext.files.roster_file import parse_target
+        from parlai_ext.files import parse_target
 
         return tuple(parse_target(spec)[0] for spec in self.opt['add_target'] or ())
 

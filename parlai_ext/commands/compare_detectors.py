@@ -9,7 +9,7 @@ from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import Resamples
 from parlai_ext.core import UserError, option
 from parlai_ext.scoring.toxicity import DetectorChoice
-from parlai_ext.store.disk import write_text
+from parlai_ext.store import write_text
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -81,7 +81,7 @@ class CompareMetrics(Command):
             render_comparison_page,
         )
         from parlai_ext.bench.tables import comparison_lines, difference_table
-        from parlai_ext.store.disk import write_text
+        from parlai_ext.store import write_text
 
         result = compare_bench(
             folder,

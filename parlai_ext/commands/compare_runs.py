@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import Command, print_lines
 from parlai_ext.core import UserError, option
-from parlai_ext.store.disk import staged_folder, write_text
+from parlai_ext.store import staged_folder, write_text
 
 if TYPE_CHECKING:
     from parlai_ext.packs.compare import JoinedRun

@@ -20,9 +20,9 @@ from parlai_ext.data.toxic_pairs import (
     choose_pairs,
     recorded_answers,
 )
-from parlai_ext.engines.machine import Machine
+from parlai_ext.engines import Machine
 from parlai_ext.models.handle import ModelHandle
-from parlai_ext.store.disk import dumps, write_text
+from parlai_ext.store import dumps, write_text
 from parlai_ext.systems.fetch.public_sets import with_public_sets
 from parlai_ext.toxic.measures import (
     REFERENCE_METRICS,

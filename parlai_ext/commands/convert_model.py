@@ -13,7 +13,7 @@ from typing import Any
 from parlai_ext.commands.command import Command, print_lines
 from parlai_ext.core import UserError, option
 from parlai_ext.isolation.policy import Options
-from parlai_ext.store.disk import LOCK, staged_folder
+from parlai_ext.store import LOCK, staged_folder
 
 SUFFIX = '.safetensors'
 # suffixes of files that belong to a model; `.dict.opt` is read by nobody
@@ -96,7 +96,7 @@ def existing_model(path: str | None, option: str = '--model-file') -> Path:
 
     :raises UserError: when it is not on disk.
     """
-    from parlai_ext.files.option_files import missing_file
+    from parlai_ext.files import missing_file
     from parlai_ext.systems import zoo
     from parlai_ext.systems.fetch.data_folder import is_zoo_path, local_path
 

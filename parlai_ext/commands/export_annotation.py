@@ -11,7 +11,7 @@ from parlai_ext.data.toxic_pairs import recorded_answers
 from parlai_ext.people.answer_items import AnnotationOptions, make_annotation_set
 from parlai_ext.people.questionnaire import LIKERT, PAIR, read_questionnaire
 from parlai_ext.people.rating_set import RatingSet, write_key
-from parlai_ext.store.disk import write_text
+from parlai_ext.store import write_text
 
 CSV, JSONL, PAGE, ACUTE, TURNS = FORMATS = (
     *('csv', 'jsonl', 'page'),

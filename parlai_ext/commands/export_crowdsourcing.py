@@ -88,7 +88,7 @@ class ExportCrowdsourcing(Command):
         Return the paths of the files.
         """
         from parlai_ext.people.rating_set import check_targets
-        from parlai_ext.store.disk import write_text
+        from parlai_ext.store import write_text
 
         run = self.existing_run
         given = self.options(ExportOptions)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import Command
 from parlai_ext.core import UserError, option
-from parlai_ext.files.option_files import existing_file
+from parlai_ext.files import existing_file
 from parlai_ext.view import interval_cell, join_names
 
 if TYPE_CHECKING:

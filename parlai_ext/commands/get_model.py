@@ -9,7 +9,7 @@ from tabulate import tabulate
 
 from parlai_ext.commands.command import Command, program
 from parlai_ext.core import option
-from parlai_ext.files.model_cards import checked_model_name, model_card, model_names
+from parlai_ext.files import checked_model_name, model_card, model_names
 from parlai_ext.view import data_size
 
 

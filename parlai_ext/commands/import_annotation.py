@@ -17,7 +17,7 @@ from parlai_ext.people.crowd_answers import (
 )
 from parlai_ext.people.given_answers import FastAnswers, GivenAnswer, read_given_answers
 from parlai_ext.people.rating_set import RatingKey, read_key
-from parlai_ext.store.disk import write_text
+from parlai_ext.store import write_text
 
 FILES, ACUTE, TURNS = FORMATS = ('files', 'acute_eval', 'turn_annotations')
 ENDINGS = ('*.csv', '*.jsonl', '*.json')

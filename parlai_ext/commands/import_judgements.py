@@ -40,8 +40,7 @@ from parlai_ext.people.rating_set import (
     stream_turns,
 )
 from parlai_ext.people.spot_the_bot import TABLES, spot_the_bot_tables
-from parlai_ext.store import RunFolder
-from parlai_ext.store.disk import dumps, write_text
+from parlai_ext.store import RunFolder, dumps, write_text
 from parlai_ext.view import Table
 
 PAGE = 'page'

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from parlai_ext.collect.options import DIALOGUES, PlanOptions
 from parlai_ext.core import Flags, add_declared, option, options_of
 from parlai_ext.core.protocol import ProtocolOptions, RankingOptions
-from parlai_ext.engines.machine import Machine
+from parlai_ext.engines import Machine
 from parlai_ext.judge_check.record import CheckOptions, RequireCheck
 
 SCORES = 'scores (default: as the protocol says)'

@@ -20,7 +20,7 @@ from parlai_ext.data.judged.cards import (
     own_card,
     read_card,
 )
-from parlai_ext.engines.open_engine import EngineOptions, open_engine
+from parlai_ext.engines import EngineOptions, open_engine
 from parlai_ext.view import count_of, cut_line, wrap_lines
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ def show_bench(
     from parlai_ext.bench.page import BENCH_PAGE, render_bench_page
     from parlai_ext.bench.published import paper_tables
     from parlai_ext.bench.tables import bench_lines, best_sentence, titled_lines
-    from parlai_ext.store.disk import write_text
+    from parlai_ext.store import write_text
 
     try:
         closing = best_sentence(compare_bench(folder).best)

@@ -12,7 +12,7 @@ from parlai_ext.commands.command import ModelCommand
 from parlai_ext.commands.options import CHECK, JUDGE_MACHINE
 from parlai_ext.commands.scorer_options import SCORER_CHOICE
 from parlai_ext.core import option
-from parlai_ext.engines.open_engine import EngineOptions, open_engine
+from parlai_ext.engines import EngineOptions, open_engine
 from parlai_ext.view import count_of, cut_line
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from parlai_ext.commands.command import Command
 from parlai_ext.core import option
-from parlai_ext.files.option_files import existing_file
+from parlai_ext.files import existing_file
 from parlai_ext.training.options import JudgeTrainingOptions
 from parlai_ext.view import count_of, duration
 

@@ -22,12 +22,11 @@ from parlai_ext.commands.command import ModelCommand
 from parlai_ext.commands.options import CHECK, PLAN, resamples
 from parlai_ext.commands.scorer_options import SCORER_CHOICE
 from parlai_ext.core import Dialogue, ScoredDialogue, UserError, option
-from parlai_ext.engines.machine import Machine
+from parlai_ext.engines import Machine
 from parlai_ext.judge_check.record import JudgeCheck, to_json
 from parlai_ext.scoring.base import Scorer
 from parlai_ext.scoring.registry import load_protocol_file, scorer_class
-from parlai_ext.store import RunFolder
-from parlai_ext.store.disk import write_text
+from parlai_ext.store import RunFolder, write_text
 from parlai_ext.view.progress import bar_of
 
 if TYPE_CHECKING:

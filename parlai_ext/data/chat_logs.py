@@ -52,7 +52,7 @@ from parlai_ext.data.source_file import (
     record_format,
     text_value,
 )
-from parlai_ext.files.text_file import is_utf8
+from parlai_ext.files import is_utf8
 
 PEOPLE = frozenset({'user', 'human'})
 INSTRUCTIONS = ('system', 'developer')

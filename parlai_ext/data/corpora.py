@@ -23,14 +23,15 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from parlai_ext.core import UserError, option
-from parlai_ext.files.text_file import (
+from parlai_ext.files import (
     decoded_text,
     is_texts,
     json_lines,
+    open_zip,
     read_csv,
+    read_member,
     text_lines,
 )
-from parlai_ext.files.zip_file import open_zip, read_member
 from parlai_ext.view import split_words
 
 Turns = tuple[str, ...]

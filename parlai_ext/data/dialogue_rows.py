@@ -38,7 +38,7 @@ from parlai_ext.data.source_file import (
     numbered_records,
     text_value,
 )
-from parlai_ext.files.text_file import (
+from parlai_ext.files import (
     CsvProblem,
     column_places,
     is_utf8,

@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext.core import UserError, half_character, parse_json, parse_own_json
-from parlai_ext.files.text_file import is_utf8, read_utf8
-from parlai_ext.files.zip_file import open_zip, read_member
+from parlai_ext.files import is_utf8, open_zip, read_member, read_utf8
 
 NOT_UTF8 = 'not UTF-8 text'
 ZIPPED_LOG = '.eval'  # how the zips of inspect_ai end

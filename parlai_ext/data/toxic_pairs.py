@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext.core import UserError, nearest, option, require_known
-from parlai_ext.files.human_scores import number as cell_number
-from parlai_ext.files.text_file import is_texts, json_lines, read_csv, read_json
+from parlai_ext.files import is_texts, json_lines, read_csv, read_json
+from parlai_ext.files import number as cell_number
 from parlai_ext.view import single_spaced, split_words
 
 FOLDS = ('train', 'valid', 'test')

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from parlai_ext.core import UserError
-from parlai_ext.store.disk import LEFTOVER, make_folder
+from parlai_ext.store import LEFTOVER, make_folder
 from parlai_ext.view.progress import Bar
 
 Tell = Callable[[int, int], object]

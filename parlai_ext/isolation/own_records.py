@@ -17,9 +17,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from parlai_ext.core import parse_json
-from parlai_ext.files.option_files import sha256
-from parlai_ext.store.disk import dumps, write_file
-from parlai_ext.store.manifest import Manifest, ScorerRecord, record_hash
+from parlai_ext.files import sha256
+from parlai_ext.store import Manifest, ScorerRecord, dumps, record_hash, write_file
 
 logger = logging.getLogger(__name__)
 

@@ -22,7 +22,7 @@ from typing import Any
 
 from parlai_ext.compat.parlai_setup import prepare_parlai
 from parlai_ext.core import System, SystemFailed, UserError
-from parlai_ext.files.roster_file import FILE_OPTIONS, FOLDER_OPTIONS
+from parlai_ext.files import FILE_OPTIONS, FOLDER_OPTIONS
 from parlai_ext.isolation.own_records import named_parts
 
 Options = Mapping[str, Any]  # of a system, by name

@@ -65,8 +65,7 @@ from parlai_ext.scoring.base import (
     turn_items,
 )
 from parlai_ext.scoring.score_run import score_signature
-from parlai_ext.store import RunFolder, ScoreStore
-from parlai_ext.store.partial import PartialWork
+from parlai_ext.store import PartialWork, RunFolder, ScoreStore
 from parlai_ext.systems.model_origin import model_origin
 from parlai_ext.view.progress import PartProgress, bar_of
 

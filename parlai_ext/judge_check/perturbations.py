@@ -19,7 +19,7 @@ from operator import attrgetter
 from parlai_ext import zoo_configs
 from parlai_ext.core import Dialogue, content_id
 from parlai_ext.core.records import record_from_json
-from parlai_ext.files.yaml_file import read_file
+from parlai_ext.files import read_file
 from parlai_ext.ranking.baselines import WORD
 from parlai_ext.scoring.english import LEFT_OUT, SECOND_PERSON
 

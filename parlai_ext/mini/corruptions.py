@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
-from parlai_ext.files.text_file import read_json
+from parlai_ext.files import read_json
 from parlai_ext.mini.smalltalk import (
     DETAILS,
     TOPICS,

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from parlai_ext.core.records import record_from_json
-from parlai_ext.files.text_file import read_json
+from parlai_ext.files import read_json
 
 T = TypeVar('T')
 

@@ -8,7 +8,7 @@ from dataclasses import astuple
 from functools import partial
 
 from parlai_ext.core import System, SystemFailed, UserError, content_id
-from parlai_ext.engines.machine import Machine
+from parlai_ext.engines import Machine
 from parlai_ext.models.questions import as_turns
 from parlai_ext.models.watch import NO_WATCH
 from parlai_ext.systems.chat.conversation import (

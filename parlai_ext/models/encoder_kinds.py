@@ -45,7 +45,7 @@ from parlai_ext.core import (
     signature_line,
 )
 from parlai_ext.core.records import record_from_json
-from parlai_ext.engines.machine import Machine
+from parlai_ext.engines import Machine
 from parlai_ext.models import encoders
 from parlai_ext.models.watch import NO_WATCH, Watch
 from parlai_ext.systems import hub

@@ -24,9 +24,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from parlai_ext.core import LanguageModel, System, SystemFailed, UserError, nearest
-from parlai_ext.engines.machine import Machine, data_in
-from parlai_ext.files.model_cards import check_kind, is_model_name, model_names
-from parlai_ext.files.roster_file import parse_target
+from parlai_ext.engines import Machine, data_in
+from parlai_ext.files import check_kind, is_model_name, model_names, parse_target
 from parlai_ext.systems import hub
 
 HF, AGENT = 'hf:', 'agent:'

@@ -16,7 +16,7 @@ import torch
 from transformers import DynamicCache, EncoderDecoderCache
 
 from parlai_ext.core import System, UserError, nearest, options_from_opt, signature_line
-from parlai_ext.engines.machine import Machine
+from parlai_ext.engines import Machine
 from parlai_ext.models.likelihood.causal import (
     Causal,
     check_causal,

@@ -18,7 +18,7 @@ import numpy as np
 from tokenizers import AddedToken
 
 from parlai_ext.core import Answer, Question, System, UserError
-from parlai_ext.engines.machine import Machine
+from parlai_ext.engines import Machine
 from parlai_ext.models.encoders import MaskedLogprobs, TokenVectors, WordLabels
 from parlai_ext.models.watch import NO_WATCH, Watch
 from parlai_ext.systems.chat.conversation import ChatReply

@@ -20,8 +20,8 @@ from parlai.core.message import Message
 from parlai.core.torch_generator_agent import TorchGeneratorAgent
 
 from parlai_ext.core import System, UserError, content_id, signature_line
-from parlai_ext.engines.machine import Machine
-from parlai_ext.files.option_files import sha256
+from parlai_ext.engines import Machine
+from parlai_ext.files import sha256
 from parlai_ext.models.likelihood.causal import Causal
 from parlai_ext.models.likelihood.encoder_decoder import EncodedContexts, EncoderDecoder
 from parlai_ext.systems.families import HubFamily, family_of

@@ -10,7 +10,7 @@ import numpy as np
 from safetensors.numpy import load_file
 
 from parlai_ext.core import System, UserError, signature_line
-from parlai_ext.engines.machine import Machine
+from parlai_ext.engines import Machine
 from parlai_ext.systems import hub
 from parlai_ext.systems.catalogue.conversions import VECTORS, WEIGHTS, WORDS
 

@@ -36,8 +36,7 @@ from parlai_ext.packs.pack import Pack
 from parlai_ext.packs.publish import dialogue_digest
 from parlai_ext.results.rank import rank_by_own_rule
 from parlai_ext.results.ranking import Ranking, choose_scores
-from parlai_ext.store import RunFolder
-from parlai_ext.store.manifest import Manifest
+from parlai_ext.store import Manifest, RunFolder
 
 SEVERITY = (PASS, WEAK, FAIL)
 

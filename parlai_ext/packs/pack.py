@@ -23,11 +23,15 @@ from typing import Any
 
 from parlai_ext.core import Dialogue, UserError, content_id, option, parse_own_json
 from parlai_ext.core.records import WrongType, record_from_json, record_to_json
-from parlai_ext.store import RunFolder
+from parlai_ext.store import (
+    SCORER_FILE,
+    Manifest,
+    RunFolder,
+    as_read,
+    dumps,
+    sealed_text,
+)
 from parlai_ext.store import manifest as manifests
-from parlai_ext.store.disk import as_read, dumps, sealed_text
-from parlai_ext.store.folder import SCORER_FILE
-from parlai_ext.store.manifest import Manifest
 from parlai_ext.systems.fetch.archives import unpack_zip
 from parlai_ext.worlds.schedule import ShardKey
 

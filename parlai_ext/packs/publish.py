@@ -14,7 +14,7 @@ from typing import Any
 from parlai_ext.collect import not_run
 from parlai_ext.core import Dialogue, ScoredDialogue, UserError, content_id
 from parlai_ext.core.secrets import name_secret
-from parlai_ext.files.roster_file import FILE_OPTIONS, FOLDER_OPTIONS
+from parlai_ext.files import FILE_OPTIONS, FOLDER_OPTIONS
 from parlai_ext.judge_check import record as judge_check
 from parlai_ext.packs.pack import (
     INDEX,
@@ -29,8 +29,11 @@ from parlai_ext.results import ranking as rankings
 from parlai_ext.results.rank import rank_by_own_rule
 from parlai_ext.results.ranking import choose_scores
 from parlai_ext.stopping import looks as stopping
-from parlai_ext.store import RunFolder
-from parlai_ext.store.disk import (
+from parlai_ext.store import NAME as MANIFEST
+from parlai_ext.store import (
+    SCORER_FILE,
+    Manifest,
+    RunFolder,
     as_read,
     dialogue_record,
     dumps,
@@ -39,9 +42,6 @@ from parlai_ext.store.disk import (
     short_hash,
     write_file,
 )
-from parlai_ext.store.folder import SCORER_FILE
-from parlai_ext.store.manifest import NAME as MANIFEST
-from parlai_ext.store.manifest import Manifest
 from parlai_ext.view import without_folders
 from parlai_ext.worlds.schedule import ShardKey
 

@@ -24,7 +24,7 @@ from parlai_ext.packs.pack import Pack, open_pack, packs_in
 from parlai_ext.report import summary
 from parlai_ext.report.table import leaderboards
 from parlai_ext.results.ranking import Ranking
-from parlai_ext.store.disk import make_folder, write_file, write_text
+from parlai_ext.store import make_folder, write_file, write_text
 from parlai_ext.view.page import render_page
 
 INDEX_PAGE = 'index.html'

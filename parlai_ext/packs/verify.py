@@ -49,9 +49,7 @@ from parlai_ext.packs.publish import ranking_data
 from parlai_ext.results import ranking as rankings
 from parlai_ext.scoring.base import NO_MODEL, judged_indices, unscored_systems
 from parlai_ext.scoring.registry import DEFAULT, SCORERS, find_scorer, is_outside
-from parlai_ext.store import RunFolder
-from parlai_ext.store.folder import SCORER_FILE
-from parlai_ext.store.manifest import ScorerRecord
+from parlai_ext.store import SCORER_FILE, RunFolder, ScorerRecord
 from parlai_ext.view import count_of
 from parlai_ext.worlds.pairings import SCHEMES
 from parlai_ext.worlds.schedule import dialogue_id, pairings

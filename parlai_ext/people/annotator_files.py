@@ -26,7 +26,7 @@ from typing import Any
 from parlai_ext.core.records import record_to_json
 from parlai_ext.people.questionnaire import PAIR
 from parlai_ext.people.rating_set import FORMAT, RatingItem, RatingKey, RatingSet, Turns
-from parlai_ext.store.disk import json_lines_text
+from parlai_ext.store import json_lines_text
 from parlai_ext.view import spreadsheet_csv
 from parlai_ext.view.page import render_page, template_text
 

@@ -24,8 +24,7 @@ from parlai_ext.core import HumanJudgement, UserError, require_known
 from parlai_ext.data.chat_logs import Chat
 from parlai_ext.data.judged.readers import FEATURES, DataFile, read_spot_the_bot
 from parlai_ext.data.source_file import BadRecord
-from parlai_ext.files.human_scores import number, read_human_scores
-from parlai_ext.files.text_file import read_csv, read_json
+from parlai_ext.files import number, read_csv, read_human_scores, read_json
 from parlai_ext.people.crowd_files import label_bucket
 from parlai_ext.people.given_answers import GivenAnswer, repeated_note
 from parlai_ext.people.judgements import Comparison, Judgements

@@ -17,11 +17,11 @@ from typing import Any
 
 from parlai_ext import zoo_configs
 from parlai_ext.core import UserError
-from parlai_ext.files.yaml_file import read_file
+from parlai_ext.files import read_file
 from parlai_ext.people.questionnaire import Questionnaire, Wording
 from parlai_ext.people.rating_set import DialogueReference, RatingItem, ShownTurn, Turns
 from parlai_ext.ranking.standings import Standing
-from parlai_ext.store.disk import json_lines_text
+from parlai_ext.store import json_lines_text
 
 OTHER = 'other_speaker'
 GOOD, BAD = 'good', 'bad'

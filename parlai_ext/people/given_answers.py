@@ -15,7 +15,7 @@ import scipy
 
 from parlai_ext.core import HumanJudgement, UserError, option, require_known
 from parlai_ext.core.records import WrongType, record_from_json
-from parlai_ext.files.text_file import json_lines, read_csv, read_json
+from parlai_ext.files import json_lines, read_csv, read_json
 from parlai_ext.people.judgements import TIE, Comparison, Judgements
 from parlai_ext.people.questionnaire import (
     BETTER,

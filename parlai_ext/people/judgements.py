@@ -22,10 +22,10 @@ from operator import attrgetter
 from typing import TypeVar
 
 from parlai_ext.core import HumanJudgement, UserError, require_known
-from parlai_ext.files.human_scores import COLUMNS
+from parlai_ext.files import COLUMNS
 from parlai_ext.people.rating_set import ShownTurn
 from parlai_ext.ranking.annotator_agreement import near_median
-from parlai_ext.store.disk import json_lines_text
+from parlai_ext.store import json_lines_text
 from parlai_ext.view import Column, csv_text, spreadsheet_text
 
 COMPARISON_COLUMNS = (  # the winner of a tie is empty

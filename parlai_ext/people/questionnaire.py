@@ -40,7 +40,7 @@ from pathlib import Path
 
 from parlai_ext import zoo_configs
 from parlai_ext.core import UserError, option, require_known
-from parlai_ext.files.yaml_file import Document, read_file
+from parlai_ext.files import Document, read_file
 
 FOLDER = 'questionnaires'
 PAIR, LIKERT = KINDS = ('pair', 'likert')

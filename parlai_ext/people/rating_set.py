@@ -27,7 +27,7 @@ from pathlib import Path
 
 from parlai_ext.core import UserError, content_id, option, require_known
 from parlai_ext.core.records import record_from_json, record_to_json
-from parlai_ext.files.text_file import read_json
+from parlai_ext.files import read_json
 from parlai_ext.people.questionnaire import (
     LIKERT,
     PAIR,
@@ -37,8 +37,7 @@ from parlai_ext.people.questionnaire import (
     Questionnaire,
     read_questionnaire,
 )
-from parlai_ext.store import RunFolder
-from parlai_ext.store.disk import sealed_text, without_checksum, write_text
+from parlai_ext.store import RunFolder, sealed_text, without_checksum, write_text
 from parlai_ext.view import count_of
 from parlai_ext.worlds.pairings import SCHEMES
 

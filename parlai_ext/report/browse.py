@@ -23,8 +23,7 @@ from parlai_ext.core import (
 from parlai_ext.results.ranking import Ranking
 from parlai_ext.results.tables import ScoreTables
 from parlai_ext.scoring.judged_corpora import NEAREST_CORPUS
-from parlai_ext.store import RunFolder
-from parlai_ext.store.manifest import Manifest
+from parlai_ext.store import Manifest, RunFolder
 from parlai_ext.view.page import Section
 
 # of the dialogues of a page, so that with its tables it stays below 5 MB

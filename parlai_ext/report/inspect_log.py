@@ -19,8 +19,7 @@ from parlai_ext.core import (
 )
 from parlai_ext.report.browse import target_and_partner
 from parlai_ext.results.ranking import Ranking
-from parlai_ext.store import RunFolder
-from parlai_ext.store.disk import dumps, write_text
+from parlai_ext.store import RunFolder, dumps, write_text
 
 # the same run gives the same bytes; `inspect view` finds files whose names begin so
 CREATED = '1970-01-01T00:00:00+00:00'

@@ -33,8 +33,7 @@ from parlai_ext.report.view import PAGE, RankingView, dimension_details
 from parlai_ext.results.ranking import NAME as RANKING
 from parlai_ext.results.ranking import Ranking, read_ranking
 from parlai_ext.results.tables import ScoreTables, read_tables
-from parlai_ext.store import RunFolder
-from parlai_ext.store.manifest import Manifest, ScorerRecord
+from parlai_ext.store import Manifest, RunFolder, ScorerRecord
 from parlai_ext.tournament.section import rating_text
 from parlai_ext.view import (
     count_of,

@@ -21,8 +21,7 @@ from parlai_ext.ranking.pairs import (
 )
 from parlai_ext.results.ranking import Ranking, scores_rule
 from parlai_ext.results.tables import ScoreTables
-from parlai_ext.store import RunFolder
-from parlai_ext.store.manifest import Manifest, ScorerRecord
+from parlai_ext.store import Manifest, RunFolder, ScorerRecord
 
 PAGE = 'report.html'  # of a run
 

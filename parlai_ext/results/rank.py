@@ -40,8 +40,7 @@ from parlai_ext.results.ranking import (
 )
 from parlai_ext.results.tables import ScoreTables, read_tables
 from parlai_ext.stopping.rule import Stopping
-from parlai_ext.store import RunFolder, ScoreStore
-from parlai_ext.store.manifest import Manifest, Plan
+from parlai_ext.store import Manifest, Plan, RunFolder, ScoreStore
 from parlai_ext.view import count_of, percent
 
 # reference values of these dimensions are compared with a tournament's rating

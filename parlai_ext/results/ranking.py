@@ -20,8 +20,7 @@ from parlai_ext.ranking.agreement import Correlation, agreement_data
 from parlai_ext.ranking.intervals import Estimate
 from parlai_ext.ranking.standings import Rating, ScoreBounds, Separation, Standing
 from parlai_ext.stopping.rule import Stopping
-from parlai_ext.store import RunFolder
-from parlai_ext.store.manifest import ScorerRecord
+from parlai_ext.store import RunFolder, ScorerRecord
 
 # the models in a scorer's signature, which `Scorer.signature` writes: kind:(a:b|c:d)
 MODEL = re.compile(r'\|(\w+):\(([^()]*)\)')

@@ -44,7 +44,7 @@ from parlai_ext.core import (
     signature_line,
     signature_values,
 )
-from parlai_ext.files.yaml_file import Document, read_file
+from parlai_ext.files import Document, read_file
 from parlai_ext.models.handle import AskedModels, Models
 
 NO_KNOWLEDGE = 'the item has neither facts nor a persona'

@@ -31,7 +31,7 @@ from parlai_ext.core import (
     option,
     require_known,
 )
-from parlai_ext.files.yaml_file import Document
+from parlai_ext.files import Document
 from parlai_ext.models.questions import (
     PLAIN_FORMAT,
     ChatQuestions,

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext.core import Question, UserError, option
-from parlai_ext.files.text_file import read_json, text_lines
+from parlai_ext.files import read_json, text_lines
 from parlai_ext.models.questions import (
     PLAIN_FORMAT,
     ChatQuestions,

@@ -32,7 +32,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from parlai_ext.core import content_id, first_object, mean, nearest, option
-from parlai_ext.files.yaml_file import Document
+from parlai_ext.files import Document
 from parlai_ext.models.questions import ChatQuestions
 from parlai_ext.scoring.base import (
     LEVELS,

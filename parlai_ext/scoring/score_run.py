@@ -20,6 +20,7 @@ from parlai_ext.core import (
     content_id,
     nearest,
 )
+from parlai_ext.engines import Machine, use_data_folder
 from parlai_ext.engines.engine import (
     Engine,
     Job,
@@ -30,7 +31,6 @@ from parlai_ext.engines.engine import (
     wait_for_files,
 )
 from parlai_ext.engines.host import LOCAL
-from parlai_ext.engines.machine import Machine, use_data_folder
 from parlai_ext.isolation.own_records import CONFIG, note_parts
 from parlai_ext.isolation.policy import require_named_options
 from parlai_ext.models.handle import ModelHandle, check_model, model_system
@@ -48,8 +48,7 @@ from parlai_ext.scoring.registry import (
     scorer_class,
     scorer_section,
 )
-from parlai_ext.store import RunFolder
-from parlai_ext.store.manifest import ScorerRecord
+from parlai_ext.store import RunFolder, ScorerRecord
 from parlai_ext.systems.safe.trusted_files import note_trusted
 from parlai_ext.systems.spending import spending_of
 from parlai_ext.view.progress import bar_of

@@ -15,13 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext.core import content_id
+from parlai_ext.engines import Machine
 from parlai_ext.engines.engine import Engine, Job, Task, Tell, Worker, refuse_difference
 from parlai_ext.engines.host import LOCAL
-from parlai_ext.engines.machine import Machine
 from parlai_ext.models.watch import Watch
 from parlai_ext.scoring.base import Items, ItemScore, Scorer, ScoringItem
-from parlai_ext.store.disk import locked
-from parlai_ext.store.partial import PartialWork
+from parlai_ext.store import PartialWork, locked
 from parlai_ext.view.progress import Bar
 
 BATCH = 256  # items, at most, that a killed call has to score again

@@ -25,9 +25,13 @@ from typing import Any
 
 from parlai_ext import zoo_configs
 from parlai_ext.core import UserError, content_id, nearest, option, read_key_values
-from parlai_ext.files.model_cards import is_model_name, model_names
-from parlai_ext.files.text_file import read_json, text_lines
-from parlai_ext.files.yaml_file import read_file
+from parlai_ext.files import (
+    is_model_name,
+    model_names,
+    read_file,
+    read_json,
+    text_lines,
+)
 from parlai_ext.ranking.baselines import words_of
 from parlai_ext.scoring.base import (
     FROM,

@@ -19,8 +19,7 @@ from parlai_ext.stopping.rule import (
     settle_pairs,
     settled_ranks,
 )
-from parlai_ext.store import RunFolder
-from parlai_ext.store.manifest import StopRecord
+from parlai_ext.store import RunFolder, StopRecord
 
 NAME = 'stopping.json'
 

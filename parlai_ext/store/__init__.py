@@ -8,8 +8,45 @@ The run folder: every file of a run is complete, or it is not there.
 
 A file appears under its name only when it is complete and on the disk, every record
 carries a checksum, and the same content gives the same bytes.
+
+Names are imported from here: ``from parlai_ext.store import RunFolder, write_file``.
 """
 
-from parlai_ext.store.folder import RunFolder, ScoreStore
-
-__all__ = ['RunFolder', 'ScoreStore']
+from parlai_ext.store.disk import (
+    LEFTOVER,
+    LOCK,
+    append_synced,
+    as_read,
+    dialogue_record,
+    dumps,
+    encode_shard,
+    file_named_in_errors,
+    json_lines_text,
+    locked,
+    make_folder,
+    scored_record,
+    sealed_text,
+    short_hash,
+    staged_folder,
+    without_checksum,
+    write_file,
+    write_text,
+)
+from parlai_ext.store.folder import SCORER_FILE, RunFolder, ScoreStore
+from parlai_ext.store.manifest import (
+    BATCHSIZE,
+    NAME,
+    PLAYED_KEYS,
+    Manifest,
+    Plan,
+    ProtocolRecord,
+    ScorerRecord,
+    StopRecord,
+    SystemRecord,
+    merge_manifests,
+    protocol_of,
+    read_manifest,
+    record_hash,
+    system_part,
+)
+from parlai_ext.store.partial import PartialWork

@@ -13,8 +13,7 @@ from urllib.parse import urlsplit
 
 from parlai_ext.compat.parlai_setup import prepare_parlai
 from parlai_ext.core import System, SystemFailed, UserError
-from parlai_ext.files.option_files import files_at
-from parlai_ext.files.roster_file import FILE_OPTIONS, INDEX_OPTIONS
+from parlai_ext.files import FILE_OPTIONS, INDEX_OPTIONS, files_at
 from parlai_ext.systems import zoo
 from parlai_ext.systems.families import family_of
 from parlai_ext.systems.family import effective_options

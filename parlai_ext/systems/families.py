@@ -42,12 +42,16 @@ from parlai_ext.core import (
     option,
     options_of,
 )
-from parlai_ext.engines.machine import data_in
-from parlai_ext.files.model_cards import is_model_name, model_card
-from parlai_ext.files.option_files import existing_file, sha256
-from parlai_ext.files.roster_file import parse_target
-from parlai_ext.files.text_file import read_utf8
-from parlai_ext.files.yaml_file import read_file
+from parlai_ext.engines import data_in
+from parlai_ext.files import (
+    existing_file,
+    is_model_name,
+    model_card,
+    parse_target,
+    read_file,
+    read_utf8,
+    sha256,
+)
 from parlai_ext.isolation.policy import Options
 from parlai_ext.systems import hub, zoo
 from parlai_ext.systems.chat.conversation import other_contexts_hash

@@ -24,8 +24,7 @@ from parlai_ext.core import (
     printable,
     read_truth,
 )
-from parlai_ext.files.model_cards import is_model_name, model_names
-from parlai_ext.files.option_files import no_path, sha256
+from parlai_ext.files import is_model_name, model_names, no_path, sha256
 from parlai_ext.isolation.policy import nested_values
 
 AGENT = 'ext:hf'

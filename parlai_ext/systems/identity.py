@@ -13,9 +13,15 @@ from typing import Any
 
 from parlai_ext.compat.parlai_setup import prepare_parlai
 from parlai_ext.core import System, SystemFailed, UserError, content_id
-from parlai_ext.engines.machine import data_in
-from parlai_ext.files.option_files import existing_file, files_at, sha256
-from parlai_ext.files.roster_file import FILE_OPTIONS, INDEX_OPTIONS, shipped_systems
+from parlai_ext.engines import data_in
+from parlai_ext.files import (
+    FILE_OPTIONS,
+    INDEX_OPTIONS,
+    existing_file,
+    files_at,
+    sha256,
+    shipped_systems,
+)
 from parlai_ext.isolation.policy import Options, require_named, source_file
 from parlai_ext.systems import zoo
 from parlai_ext.systems.downloads import needed_file, needed_tokenizer

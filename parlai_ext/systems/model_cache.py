@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 
 from parlai_ext.core import System, SystemFailed, UserError
-from parlai_ext.engines.machine import SHARE_FOR_WEIGHTS, Machine
+from parlai_ext.engines import SHARE_FOR_WEIGHTS, Machine
 from parlai_ext.isolation.policy import is_our_agent
 from parlai_ext.systems.families import family_of
 from parlai_ext.systems.family import model_path

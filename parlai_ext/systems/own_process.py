@@ -24,7 +24,7 @@ from parlai.utils import logging as parlai_logging
 
 from parlai_ext.compat.parlai_setup import prepare_parlai
 from parlai_ext.core import UserError, printable
-from parlai_ext.engines.machine import use_data_folder
+from parlai_ext.engines import use_data_folder
 from parlai_ext.isolation.fork_server import ForkedTask, Worker, answer_requests
 from parlai_ext.isolation.policy import Options
 from parlai_ext.systems.fetch.data_folder import data_folder

@@ -16,7 +16,7 @@ from parlai.core.agents import Agent
 from parlai.core.message import Message
 
 from parlai_ext.core import System, errors_of_system, printable
-from parlai_ext.engines.machine import Machine
+from parlai_ext.engines import Machine
 from parlai_ext.isolation.policy import require_named
 from parlai_ext.systems.downloads import fetch_system
 from parlai_ext.systems.families import family_of

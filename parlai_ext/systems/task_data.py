@@ -39,9 +39,8 @@ from parlai_ext.core import (
     parse_json,
     without_half_characters,
 )
-from parlai_ext.files.openers_file import read_openers_file, report_too_short
-from parlai_ext.files.option_files import existing_file, sha256
-from parlai_ext.store.disk import write_file
+from parlai_ext.files import existing_file, read_openers_file, report_too_short, sha256
+from parlai_ext.store import write_file
 from parlai_ext.systems import zoo
 from parlai_ext.systems.fetch.checked_downloads import (
     ensure_checked_downloads,

@@ -32,9 +32,9 @@ from parlai_ext.data.toxic_pairs import (
     fold_of_prompt,
     pairs_of_place,
 )
+from parlai_ext.engines import Machine, use_data_folder
 from parlai_ext.engines.engine import Engine, Job, Task, Tell, Worker, refuse_difference
-from parlai_ext.engines.machine import Machine, use_data_folder
-from parlai_ext.files.human_scores import number as cell_number
+from parlai_ext.files import number as cell_number
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.scoring.toxicity import (
     THRESHOLD,
@@ -44,7 +44,7 @@ from parlai_ext.scoring.toxicity import (
     detector_title,
     read_detector,
 )
-from parlai_ext.store.disk import append_synced, locked, write_text
+from parlai_ext.store import append_synced, locked, write_text
 from parlai_ext.systems.fetch.public_sets import moderation_data
 from parlai_ext.view import (
     DASH,

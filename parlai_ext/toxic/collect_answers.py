@@ -22,9 +22,8 @@ from parlai_ext.core import (
 )
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.data.toxic_pairs import RecordedAnswer
-from parlai_ext.engines.machine import Machine
-from parlai_ext.store.disk import locked
-from parlai_ext.store.partial import PartialWork
+from parlai_ext.engines import Machine
+from parlai_ext.store import PartialWork, locked
 from parlai_ext.systems.model_cache import ModelCache, fit_threads, memory_for_weights
 from parlai_ext.systems.player_process import load_on
 from parlai_ext.systems.players import (

@@ -36,7 +36,7 @@ from parlai_ext.ranking.comparison import (
 )
 from parlai_ext.ranking.intervals import Estimate, Floats
 from parlai_ext.scoring.stored_scores import score_items
-from parlai_ext.store.disk import json_lines_text
+from parlai_ext.store import json_lines_text
 from parlai_ext.toxic.measures import BLEU, AnswerMeasures, Prompt, corpus_bleu
 from parlai_ext.view import (
     DASH,

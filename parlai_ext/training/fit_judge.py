@@ -27,7 +27,7 @@ from parlai_ext.core import (
     require_known,
 )
 from parlai_ext.data.judged.judged_set import JudgedSet, dialogue_numbers
-from parlai_ext.engines.machine import Machine
+from parlai_ext.engines import Machine
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.ranking.agreement import weighted_spearman
 from parlai_ext.ranking.intervals import Estimate, draw_groups, percentile_ends
@@ -45,7 +45,7 @@ from parlai_ext.scoring.learned import (
     read_responses,
     weight_bytes,
 )
-from parlai_ext.store.disk import write_file
+from parlai_ext.store import write_file
 from parlai_ext.view.progress import bar_of
 
 Inputs = Mapping[str, np.ndarray]  # by kind, [responses, inputs]

@@ -27,7 +27,7 @@ from pathlib import Path
 from parlai_ext.core import UserError, option
 from parlai_ext.core.records import WrongType, record_from_json
 from parlai_ext.data.corpora import AnnotatedContext, Turns
-from parlai_ext.files.text_file import json_lines
+from parlai_ext.files import json_lines
 from parlai_ext.judge_check.perturbations import same_text
 from parlai_ext.ranking.intervals import wilson_interval
 from parlai_ext.scoring.base import Scorer, ScoringItem

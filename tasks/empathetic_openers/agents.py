@@ -13,7 +13,7 @@ from parlai.core.teachers import DialogTeacher
 from parlai.tasks.empathetic_dialogues import build as source
 
 from parlai_ext.core import DeclaresOptions, Flags, UserError, option
-from parlai_ext.files.openers_file import read_openers_file, report_too_short
+from parlai_ext.files import read_openers_file, report_too_short
 from parlai_ext.systems.fetch.checked_downloads import checked_downloads
 
 VERSION = '1.0'

@@ -8,7 +8,7 @@ from typing import Any
 from parlai.core.opt import Opt
 from parlai.core.teachers import DialogTeacher
 
-from parlai_ext.files.openers_file import EVERYDAY, read_openers_file
+from parlai_ext.files import EVERYDAY, read_openers_file
 
 
 class DefaultTeacher(DialogTeacher):

@@ -14,7 +14,7 @@ from parlai_ext.collect.options import PlanOptions
 from parlai_ext.collect.plan import make_plan
 from parlai_ext.core import UserError, add_flags
 from parlai_ext.core.protocol import ProtocolOptions
-from parlai_ext.engines.machine import Machine
+from parlai_ext.engines import Machine
 from parlai_ext.systems.safe.trusted_files import note_trusted
 from parlai_ext.worlds.block_player import BlockPlayer
 from parlai_ext.worlds.pairings import PLAYED

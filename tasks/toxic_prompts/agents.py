@@ -27,7 +27,7 @@ from parlai_ext.data.toxic_pairs import (
     ToxicPair,
     choose_pairs,
 )
-from parlai_ext.engines.machine import Machine
+from parlai_ext.engines import Machine
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.ranking.comparison import prompt_means
 from parlai_ext.ranking.intervals import Estimate

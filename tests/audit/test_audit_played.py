@@ -9,9 +9,8 @@ import pytest
 from parlai_ext.audit.record import FAILS, HOLDS, LEFT_OUT
 from parlai_ext.commands.audit_run import AuditRun
 from parlai_ext.isolation.own_records import SCORER, note_parts
-from parlai_ext.store import RunFolder
+from parlai_ext.store import RunFolder, system_part
 from parlai_ext.store import manifest as manifests
-from parlai_ext.store.manifest import system_part
 from tests.support.interrupted import interrupted
 from tests.support.published_runs import make_run
 from tests.support.small_run import files_of

@@ -18,7 +18,7 @@ from parlai_ext.bench.published import (
     team_tables,
 )
 from parlai_ext.data.judged.cards import card_names, read_card
-from parlai_ext.files.yaml_file import read_file
+from parlai_ext.files import read_file
 from parlai_ext.ranking.agreement import Correlation
 from tests.support.bench_samples import bench_of
 

@@ -24,7 +24,7 @@ from benchmarks.learned_judge.corpora import (
 )
 from benchmarks.learned_judge.judge_weights import Labelled, WorsePairs, learn_weights
 from benchmarks.support.perturbed_replies import perturbed_reply, shares_higher
-from parlai_ext.files.yaml_file import read_file
+from parlai_ext.files import read_file
 from parlai_ext.scoring.composite import TERMS, Term, overall_score, read_weights
 from parlai_ext.scoring.learned import JudgeWeights
 from parlai_ext.training.fit_judge import rank_labels

@@ -11,7 +11,7 @@ import pytest
 
 from parlai_ext.collect.collect import CollectReport, collect
 from parlai_ext.core import Roster, System
-from parlai_ext.engines.machine import Machine
+from parlai_ext.engines import Machine
 from parlai_ext.store import RunFolder
 from parlai_ext.systems import model_cache
 from parlai_ext.systems.player_process import DistantPlayer, load_on

@@ -22,7 +22,7 @@ from parlai_ext.collect.preflight import covering_blocks, pilot
 from parlai_ext.commands.collect_dialogues import CollectDialogues
 from parlai_ext.commands.evaluate_systems import EvaluateSystems
 from parlai_ext.core import Opener, Roster, System
-from parlai_ext.engines.machine import Machine
+from parlai_ext.engines import Machine
 from parlai_ext.store import RunFolder
 from parlai_ext.worlds import block_player
 from parlai_ext.worlds.block_player import BlockPlayer

@@ -12,7 +12,7 @@ from parlai_ext.collect.preflight import SystemCheck, check_system, preflight
 from parlai_ext.commands.collect_dialogues import CollectDialogues
 from parlai_ext.commands.evaluate_systems import EvaluateSystems
 from parlai_ext.core import Dialogue
-from parlai_ext.engines.machine import Machine
+from parlai_ext.engines import Machine
 from parlai_ext.store import RunFolder
 from tests.support import trial_agents
 from tests.support.dialogues import turns_of

@@ -9,8 +9,8 @@ import torch
 
 from parlai_ext.commands.check_roster import CheckRoster
 from parlai_ext.commands.command import run_directly
-from parlai_ext.engines.machine import data_in
-from parlai_ext.files.roster_file import parse_target
+from parlai_ext.engines import data_in
+from parlai_ext.files import parse_target
 from parlai_ext.systems.identity import resolve
 from tests.support.no_network import refuse_sockets
 from tests.support.store_samples import files_under, write_files

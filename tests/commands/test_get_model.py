@@ -6,7 +6,7 @@ import pytest
 
 from parlai_ext.commands.check_roster import CheckRoster
 from parlai_ext.commands.get_model import GetModel
-from parlai_ext.files.model_cards import model_card
+from parlai_ext.files import model_card
 from parlai_ext.systems.fetch.checked_downloads import DownloadSettings, downloading
 from tests.support.user_error import user_error
 from tests.support.written import written

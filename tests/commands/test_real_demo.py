@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from parlai_ext import zoo_configs
-from parlai_ext.files.roster_file import load_roster
+from parlai_ext.files import load_roster
 from parlai_ext.scoring.registry import load_protocol_file
 from tests.support.family_hf import TEMPLATE, make_model
 from tests.support.small_run import start_run

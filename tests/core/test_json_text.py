@@ -17,7 +17,7 @@ from parlai_ext.core import (
     whole_characters,
     without_half_characters,
 )
-from parlai_ext.files.text_file import json_lines, read_json
+from parlai_ext.files import json_lines, read_json
 from tests.support.user_error import user_error
 from tests.support.written import written
 

@@ -17,7 +17,7 @@ from parlai_ext.core import (
     read_options,
     signature_values,
 )
-from parlai_ext.engines.machine import Machine
+from parlai_ext.engines import Machine
 from tests.support.user_error import user_error
 
 

@@ -11,7 +11,7 @@ import pytest
 from parlai_ext.core import Dialogue, Utterance
 from parlai_ext.data.formats import FORMATS, detect_format, find_files
 from parlai_ext.data.source_file import MEDIA, SourceFile, Unread
-from parlai_ext.store.disk import dialogue_record, encode_shard
+from parlai_ext.store import dialogue_record, encode_shard
 from tests.support.imports import imported
 from tests.support.user_error import user_error
 from tests.support.written import written, zip_of

@@ -14,6 +14,7 @@ from importlib.util import find_spec
 import pytest
 
 from parlai_ext.core import UserError
+from parlai_ext.engines import EngineOptions, Machine, open_engine
 from parlai_ext.engines.engine import (
     Job,
     Task,
@@ -24,8 +25,6 @@ from parlai_ext.engines.engine import (
     wait_for_files,
 )
 from parlai_ext.engines.host import LOCAL, Failure, Host
-from parlai_ext.engines.machine import Machine
-from parlai_ext.engines.open_engine import EngineOptions, open_engine
 from parlai_ext.store import disk
 from parlai_ext.view.progress import bar_of
 from tests.support.user_error import user_error

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from parlai_ext.engines import Machine
 from parlai_ext.engines.engine import Job, Token, Worker
-from parlai_ext.engines.machine import Machine
 from parlai_ext.engines.ray_cluster import Place, RayEngine, _Crew, _Hand, _JobRun
 from parlai_ext.view.progress import bar_of
 

@@ -16,8 +16,8 @@ from parlai_ext.commands.build_toxic_prompts import (
 )
 from parlai_ext.commands.evaluate_systems import EvaluateSystems
 from parlai_ext.core import Roster, System, SystemFailed
+from parlai_ext.engines import Machine
 from parlai_ext.engines.engine import EngineFailed, WorkerDiffers
-from parlai_ext.engines.machine import Machine
 from parlai_ext.scoring import score_run
 from parlai_ext.toxic import build_prompts as building
 from parlai_ext.toxic.build_prompts import FeatureOptions

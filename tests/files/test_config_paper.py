@@ -4,7 +4,7 @@ The shipped files of the bipartite-play paper say what the paper says.
 
 import pytest
 
-from parlai_ext.files.roster_file import load_roster, parse_target
+from parlai_ext.files import load_roster, parse_target
 from parlai_ext.scoring.registry import load_protocol_file
 from parlai_ext.worlds.schedule import pairings
 

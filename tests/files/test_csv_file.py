@@ -4,7 +4,7 @@ CSV rows with line numbers, checked headers, and both ways of quoting.
 
 import pytest
 
-from parlai_ext.files.text_file import read_csv
+from parlai_ext.files import read_csv
 from tests.support.user_error import user_error
 
 

@@ -6,8 +6,7 @@ import logging
 
 import pytest
 
-from parlai_ext.files.openers_file import read_openers_file, report_too_short
-from parlai_ext.files.text_file import json_lines
+from parlai_ext.files import json_lines, read_openers_file, report_too_short
 from tests.support.shared_data import shared
 from tests.support.user_error import error_line, user_error
 

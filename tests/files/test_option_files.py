@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from parlai_ext.files.option_files import existing_file, missing_file
+from parlai_ext.files import existing_file, missing_file
 from tests.support.user_error import error_line
 
 

@@ -17,8 +17,8 @@ from parlai.core.params import ParlaiParser
 from parlai_ext import zoo_configs
 from parlai_ext.commands import plugin
 from parlai_ext.commands.check_roster import CheckRoster
-from parlai_ext.engines.machine import data_in
-from parlai_ext.files.roster_file import FILE_OPTIONS, load_roster, shipped_systems
+from parlai_ext.engines import data_in
+from parlai_ext.files import FILE_OPTIONS, load_roster, shipped_systems
 from parlai_ext.systems import zoo
 from parlai_ext.systems.identity import resolve
 from tests.support.no_network import refuse_sockets

@@ -8,10 +8,7 @@ from pathlib import Path
 import pytest
 
 from parlai_ext.data.source_file import SourceFile
-from parlai_ext.files import text_file
-from parlai_ext.files.option_files import sha256
-from parlai_ext.files.text_file import read_csv, read_json
-from parlai_ext.files.yaml_file import read_file
+from parlai_ext.files import read_csv, read_file, read_json, sha256, text_file
 from tests.support.user_error import user_error
 from tests.support.written import written, zip_of
 

@@ -11,7 +11,7 @@ import zipfile
 import pytest
 
 from parlai_ext.data.formats import read_dialogue_texts
-from parlai_ext.files.zip_file import open_zip, read_member
+from parlai_ext.files import open_zip, read_member
 from tests.support.user_error import user_error
 from tests.support.written import written, zip_of
 

@@ -11,7 +11,7 @@ from parlai_ext.core import Recorded, System
 from parlai_ext.isolation import own_records
 from parlai_ext.isolation.own_records import named_parts, note_parts
 from parlai_ext.isolation.policy import require_named, unnamed_uses
-from parlai_ext.store.manifest import record_hash
+from parlai_ext.store import record_hash
 from parlai_ext.systems.identity import identity, resolve
 from parlai_ext.systems.parlai_agents import load_system
 from tests.support.store_samples import sample_manifest

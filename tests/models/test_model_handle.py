@@ -10,7 +10,7 @@ import pytest
 import torch
 from transformers import AutoModel, AutoModelForSequenceClassification, AutoTokenizer
 
-from parlai_ext.engines.machine import Machine
+from parlai_ext.engines import Machine
 from parlai_ext.models import handle
 from parlai_ext.models.encoders import MeanPooling
 from parlai_ext.models.handle import check_model

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from parlai_ext.core import UserError
-from parlai_ext.engines.machine import Machine
+from parlai_ext.engines import Machine
 from parlai_ext.models.handle import ModelHandle, check_model
 from parlai_ext.models.word_vectors import read_text_vectors
 from parlai_ext.systems.catalogue.fetch_model import fetch_model, is_fetched

@@ -22,7 +22,7 @@ from parlai_ext.results.ranking import (
     write_ranking,
 )
 from parlai_ext.results.tables import NearnessMeter
-from parlai_ext.store.manifest import ScorerRecord
+from parlai_ext.store import ScorerRecord
 from tests.support.mutations import mutations
 from tests.support.report_example import example_ranking
 from tests.support.user_error import user_error

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parlai_ext import zoo_configs
-from parlai_ext.files.yaml_file import Document, read_file
+from parlai_ext.files import Document, read_file
 from parlai_ext.judge_check.perturbations import PARROTS, parrot_text
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.composite import (

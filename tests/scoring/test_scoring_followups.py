@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from parlai_ext.files.yaml_file import read_file
+from parlai_ext.files import read_file
 from parlai_ext.scoring import fed as followups
 from parlai_ext.scoring.fed import Sides, load_followups
 from tests.support.no_network import downloads_give

@@ -17,7 +17,7 @@ import parlai.zoo
 import pytest
 
 from parlai_ext.commands import plugin
-from parlai_ext.engines.machine import DATA_FOLDER
+from parlai_ext.engines import DATA_FOLDER
 from parlai_ext.systems import zoo
 from parlai_ext.systems.fetch.checked_downloads import DownloadSettings, downloading
 

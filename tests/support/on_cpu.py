@@ -5,7 +5,7 @@ Models are computed on the CPU, also where there is a GPU, and in this process.
 from functools import cache
 from importlib import import_module
 
-from parlai_ext.engines.machine import Machine
+from parlai_ext.engines import Machine
 from parlai_ext.models.handle import ModelHandle, Models, model_system
 
 CPU = Machine(no_cuda=True)

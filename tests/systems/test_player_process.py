@@ -17,7 +17,7 @@ import pytest
 import torch
 
 from parlai_ext.core import System, SystemFailed
-from parlai_ext.engines.machine import Machine
+from parlai_ext.engines import Machine
 from parlai_ext.isolation.fork_server import ALONE, ENVIRONMENT
 from parlai_ext.systems import own_process
 from parlai_ext.systems.parlai_agents import load_system

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from parlai_ext.core import System
-from parlai_ext.engines.machine import Machine
+from parlai_ext.engines import Machine
 from parlai_ext.isolation import fork_server
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.systems.player_process import load_on

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from parlai_ext.data.judged.cards import read_card
-from parlai_ext.engines.machine import DATA_FOLDER
-from parlai_ext.files.model_cards import Wheel
+from parlai_ext.engines import DATA_FOLDER
+from parlai_ext.files import Wheel
 from parlai_ext.tasks.judged.fetch import fetch_judged_set
 from tests.support.user_error import user_error
 

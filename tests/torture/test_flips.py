@@ -4,8 +4,7 @@ The part that damages files holds on the real commands and notices a planted bug
 
 import random
 
-from parlai_ext.store.folder import ScoreStore
-from parlai_ext.store.manifest import ScorerRecord
+from parlai_ext.store import ScorerRecord, ScoreStore
 from torture.disturbed import Flips
 
 

@@ -17,8 +17,7 @@ from parlai_ext import zoo_configs
 from parlai_ext.core import UserError, nearest, option
 from parlai_ext.data.judged.judged_set import LEVELS, UNITS, JudgedItem, JudgedSet
 from parlai_ext.data.judged.readers import READERS, DataFile, is_number, is_own_file
-from parlai_ext.files.model_cards import Wheel
-from parlai_ext.files.yaml_file import Document, read_file
+from parlai_ext.files import Document, Wheel, read_file
 
 COUNTS = ('items', 'systems', 'annotations', 'texts')
 CARD_ENDINGS, OWN_ENDINGS = ('.yaml', '.yml'), ('.csv', '.jsonl')

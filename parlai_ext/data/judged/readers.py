@@ -40,15 +40,16 @@ from parlai_ext.data.source_file import (
     SourceFile,
     id_value,
 )
-from parlai_ext.files.human_scores import LARGEST, number
-from parlai_ext.files.text_file import (
+from parlai_ext.files import (
+    LARGEST,
     is_texts,
     json_lines,
+    number,
+    open_zip,
     read_csv,
     read_json,
     text_lines,
 )
-from parlai_ext.files.zip_file import open_zip
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext.core import UserError, first_line, parse_json
-from parlai_ext.files.model_cards import ModelCard, Wheel, model_card
-from parlai_ext.files.option_files import sha256
-from parlai_ext.store.disk import make_folder, write_file
+from parlai_ext.files import ModelCard, Wheel, model_card, sha256
+from parlai_ext.store import make_folder, write_file
 from parlai_ext.systems.fetch.archives import SPARE_DISK, unpack
 from parlai_ext.systems.fetch.checked_downloads import SETTINGS, fetch_pinned
 from parlai_ext.systems.fetch.data_folder import (

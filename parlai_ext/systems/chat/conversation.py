@@ -20,8 +20,7 @@ from parlai.core.message import Message
 from parlai.core.opt import Opt
 
 from parlai_ext.core import option, options_from_opt
-from parlai_ext.files.openers_file import EVERYDAY, read_openers_file
-from parlai_ext.files.option_files import sha256
+from parlai_ext.files import EVERYDAY, read_openers_file, sha256
 from parlai_ext.isolation.policy import Options
 from parlai_ext.systems.chat.messages import ChatTurn
 

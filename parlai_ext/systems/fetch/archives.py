@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from parlai_ext.core import UserError, first_line
-from parlai_ext.files.zip_file import open_zip
-from parlai_ext.store.disk import file_named_in_errors
+from parlai_ext.files import open_zip
+from parlai_ext.store import file_named_in_errors
 
 MAX_MEMBERS = 100_000
 MAX_RATIO = 200  # texts shrink to a tenth, weights hardly; zeros to a thousandth

@@ -27,8 +27,8 @@ from pydantic import StringConstraints
 
 from parlai_ext.core import UserError, parse_json, printable
 from parlai_ext.core.records import record_from_json
-from parlai_ext.files.option_files import sha256
-from parlai_ext.store.disk import make_folder, write_file
+from parlai_ext.files import sha256
+from parlai_ext.store import make_folder, write_file
 from parlai_ext.systems.fetch import archives
 from parlai_ext.systems.fetch.archives import SPARE_DISK
 from parlai_ext.systems.fetch.data_folder import (

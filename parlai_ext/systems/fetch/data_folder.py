@@ -12,7 +12,7 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from parlai_ext.engines.machine import DATA_FOLDER
+from parlai_ext.engines import DATA_FOLDER
 
 ZOO_PREFIXES = ('zoo:', 'models:')
 HIDDEN = '.parlai_ext-partial'

@@ -22,10 +22,10 @@ from torch.nn import ModuleList
 from transformers import AutoModelForCausalLM
 
 from parlai_ext.core import UserError, options_from_opt
-from parlai_ext.engines.machine import data_in
-from parlai_ext.files.text_file import read_json
+from parlai_ext.engines import data_in
+from parlai_ext.files import read_json
 from parlai_ext.isolation.policy import Options
-from parlai_ext.store.disk import write_file
+from parlai_ext.store import write_file
 from parlai_ext.systems.chat.messages import ChatStyle
 from parlai_ext.systems.hf.generate import ChatForm, FormOptions, PlainForm, prompt_form
 from parlai_ext.systems.hub import PREFIX, ModelOptions

@@ -22,7 +22,7 @@ import safetensors.torch
 import torch
 
 from parlai_ext.core import UserError, parse_json, parse_own_json
-from parlai_ext.files.zip_file import open_zip
+from parlai_ext.files import open_zip
 from parlai_ext.isolation.confinement import is_confined
 from parlai_ext.isolation.fork_server import ForkedTask, Worker, answer_requests
 from parlai_ext.systems.safe.unpickle import (

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 import parlai_ext.mini
-from parlai_ext.store.disk import write_file
+from parlai_ext.store import write_file
 
 SHIPPED = Path(parlai_ext.mini.__file__).parent / 'zoo'
 
