@@ -11,7 +11,7 @@ import pytest
 from hypothesis import settings
 
 from parlai_ext.engines import DATA_FOLDER
-from parlai_ext.isolation.own_records import note_trust
+from parlai_ext.isolation.policy import note_trust
 
 HOME = Path(__file__).parents[1]
 AGENTS = [*HOME.glob('tests/**/*.py'), *HOME.glob('benchmarks/**/*.py')]

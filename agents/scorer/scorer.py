@@ -17,7 +17,7 @@ from parlai.utils import logging
 from parlai_ext.core import UserError, add_flags, options_from_opt, whole_characters
 from parlai_ext.data.judged.judged_set import JudgedItem
 from parlai_ext.engines import Machine
-from parlai_ext.isolation.own_records import is_own_scorer
+from parlai_ext.isolation.policy import is_own_scorer
 from parlai_ext.judge_check.check import check_items
 from parlai_ext.judge_check.record import CheckOptions, JudgeCheck
 from parlai_ext.scoring.base import WHOLE_SETS, ItemScore, Scorer, ScoringItem

@@ -46,7 +46,7 @@ from parlai_ext.core import (
     signature_differences,
 )
 from parlai_ext.engines import Machine
-from parlai_ext.isolation.own_records import (
+from parlai_ext.isolation.policy import (
     CONFIG,
     is_own_scorer,
     named_parts,

@@ -27,7 +27,7 @@ from parlai_ext.engines.engine import (
     wait_for_files,
 )
 from parlai_ext.engines.host import LOCAL
-from parlai_ext.isolation.own_records import note_parts
+from parlai_ext.isolation.policy import note_parts
 from parlai_ext.store import Plan, RunFolder
 from parlai_ext.systems.identity import identity
 from parlai_ext.systems.model_cache import (

@@ -20,8 +20,7 @@ from parlai_ext.core.protocol import Protocol
 from parlai_ext.engines import Machine
 from parlai_ext.engines.engine import versions
 from parlai_ext.files import parse_target
-from parlai_ext.isolation.own_records import SCORER, is_own_scorer, note_parts
-from parlai_ext.isolation.policy import is_named
+from parlai_ext.isolation.policy import SCORER, is_named, is_own_scorer, note_parts
 from parlai_ext.store import (
     BATCHSIZE,
     Manifest,

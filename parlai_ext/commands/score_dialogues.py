@@ -51,7 +51,7 @@ class ScoreDialogues(ModelCommand):
         """
         Return what was scored, and under which signature.
         """
-        from parlai_ext.isolation.own_records import is_own_scorer
+        from parlai_ext.isolation.policy import is_own_scorer
         from parlai_ext.judge_check.section import check_lines
         from parlai_ext.models.handle import ModelHandle
         from parlai_ext.scoring.score_run import (

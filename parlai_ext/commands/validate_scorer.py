@@ -119,7 +119,7 @@ class ValidateScorer(ModelCommand):
         the signature of the scorer and its check.
         """
         from parlai_ext.collect import collect, plan
-        from parlai_ext.isolation.own_records import is_own_scorer
+        from parlai_ext.isolation.policy import is_own_scorer
         from parlai_ext.judge_check.check import check_run
         from parlai_ext.scoring.score_run import score_run
 

@@ -31,8 +31,7 @@ from parlai_ext.engines.engine import (
     wait_for_files,
 )
 from parlai_ext.engines.host import LOCAL
-from parlai_ext.isolation.own_records import CONFIG, note_parts
-from parlai_ext.isolation.policy import require_named_options
+from parlai_ext.isolation.policy import CONFIG, note_parts, require_named_options
 from parlai_ext.models.handle import ModelHandle, check_model, model_system
 from parlai_ext.models.watch import Watch
 from parlai_ext.scoring.base import (

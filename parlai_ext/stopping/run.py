@@ -14,7 +14,7 @@ from parlai_ext.collect.plan import plan_to_try, requested_protocol
 from parlai_ext.core import UserError
 from parlai_ext.core.protocol import ranking_options
 from parlai_ext.engines import EngineOptions, Machine
-from parlai_ext.isolation.own_records import is_own_scorer
+from parlai_ext.isolation.policy import is_own_scorer
 from parlai_ext.results.rank import read_run_scores
 from parlai_ext.scoring.base import Scorer
 from parlai_ext.scoring.score_run import ChosenScorer, score_run

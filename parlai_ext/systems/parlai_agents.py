@@ -22,11 +22,11 @@ from parlai_ext.compat.libraries import quiet_parlai
 from parlai_ext.compat.parlai_setup import prepare_parlai
 from parlai_ext.core import System, SystemFailed, UserError, nearest
 from parlai_ext.files import is_model_name
-from parlai_ext.isolation.own_records import is_trusted_file
 from parlai_ext.isolation.policy import (
     Options,
     agent_module,
     agent_names_like,
+    is_trusted_file,
     nested_values,
     require_named,
     source_file,

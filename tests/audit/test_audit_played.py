@@ -8,7 +8,7 @@ import pytest
 
 from parlai_ext.audit.record import FAILS, HOLDS, LEFT_OUT
 from parlai_ext.commands.audit_run import AuditRun
-from parlai_ext.isolation.own_records import SCORER, note_parts
+from parlai_ext.isolation.policy import SCORER, note_parts
 from parlai_ext.store import RunFolder, system_part
 from parlai_ext.store import manifest as manifests
 from tests.support.interrupted import interrupted

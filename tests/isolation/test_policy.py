@@ -8,9 +8,13 @@ import stat
 import pytest
 
 from parlai_ext.core import Recorded, System
-from parlai_ext.isolation import own_records
-from parlai_ext.isolation.own_records import named_parts, note_parts
-from parlai_ext.isolation.policy import require_named, unnamed_uses
+from parlai_ext.isolation import policy
+from parlai_ext.isolation.policy import (
+    named_parts,
+    note_parts,
+    require_named,
+    unnamed_uses,
+)
 from parlai_ext.store import record_hash
 from parlai_ext.systems.identity import identity, resolve
 from parlai_ext.systems.parlai_agents import load_system
@@ -23,7 +27,7 @@ FLOOR = 'parlai_ext.agents.mini_floor.mini_floor:MiniFloorAgent'
 @pytest.fixture
 def configuration(tmp_path, monkeypatch):
     monkeypatch.setenv('XDG_CONFIG_HOME', str(tmp_path / 'configuration'))
-    monkeypatch.setattr(own_records, '_noted', {})
+    monkeypatch.setattr(policy, '_noted', {})
     return tmp_path / 'configuration' / 'parlai_ext' / 'own_records'
 
 
@@ -104,7 +108,7 @@ def test_a_recorded_system_is_refused_before_it_is_looked_at(
 def test_a_note_is_about_one_record_and_its_parts(configuration):
     manifest = sample_manifest()
     note_parts(manifest, ['systems.a'])
-    own_records._noted.clear()  # as another process
+    policy._noted.clear()  # as another process
     digest = record_hash(manifest)
     assert named_parts(digest) == {'systems.a'}
     # what is written into a manifest later is not what it names
@@ -112,7 +116,7 @@ def test_a_note_is_about_one_record_and_its_parts(configuration):
     systems = {**manifest.systems, 'a': {'x': 1}}
     assert record_hash(manifest.changed(systems=systems)) != digest
     note_parts(manifest, ['systems.b'])
-    own_records._noted.clear()
+    policy._noted.clear()
     assert named_parts(digest) == {'systems.a', 'systems.b'}
     mine = System('a', {'model': 'x.y:Z'}, Recorded(digest, 'systems.a'))
     require_named(mine)
@@ -135,7 +139,7 @@ def test_a_damaged_note_names_nothing(configuration, text):
     assert json.loads(note.read_text()) == {'parts': ['systems.a']}
     assert not stat.S_IMODE(note.stat().st_mode) & 0o077
     note.write_text(text)
-    own_records._noted.clear()
+    policy._noted.clear()
     assert named_parts(record_hash(manifest)) == frozenset()
 
 
@@ -153,4 +157,4 @@ def test_a_relative_configuration_folder_is_not_taken(monkeypatch, tmp_path):
     # it would lie in a folder that may be a stranger's
     monkeypatch.setenv('XDG_CONFIG_HOME', 'run')
     monkeypatch.setenv('HOME', str(tmp_path))
-    assert own_records.configuration_folder() == tmp_path / '.config' / 'parlai_ext'
+    assert policy.configuration_folder() == tmp_path / '.config' / 'parlai_ext'

@@ -10,7 +10,7 @@ from parlai_ext.collect.resolved import ResolvedProtocol
 from parlai_ext.core import Opener, System, content_id
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.engines import Machine
-from parlai_ext.isolation.own_records import note_parts
+from parlai_ext.isolation.policy import note_parts
 from parlai_ext.store import RunFolder, system_part
 from parlai_ext.worlds.schedule import pairings
 from tests.support.on_cpu import CPU

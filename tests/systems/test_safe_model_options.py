@@ -15,8 +15,7 @@ from parlai.core.opt import Opt
 
 from parlai_ext.commands import plugin
 from parlai_ext.core import System
-from parlai_ext.isolation.own_records import note_trust
-from parlai_ext.isolation.policy import is_our_agent, source_file
+from parlai_ext.isolation.policy import is_our_agent, note_trust, source_file
 from parlai_ext.systems.identity import resolve
 from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.safe.load import (

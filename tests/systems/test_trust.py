@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from parlai_ext.commands.collect_dialogues import CollectDialogues
-from parlai_ext.isolation import own_records
+from parlai_ext.isolation import policy
 from parlai_ext.systems.safe.trusted_files import note_trusted
 from tests.support.malicious_pickles import reduced
 from tests.support.small_run import small_config
@@ -20,7 +20,7 @@ from tests.support.user_error import user_error
 @pytest.fixture(autouse=True)
 def own_configuration(tmp_path, monkeypatch):
     monkeypatch.setenv('XDG_CONFIG_HOME', str(tmp_path / 'configuration'))
-    monkeypatch.setattr(own_records, '_trusted_here', set(own_records._trusted_here))
+    monkeypatch.setattr(policy, '_trusted_here', set(policy._trusted_here))
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from parlai.core.message import Message
 
 from parlai_ext.commands.signals import Interrupted
 from parlai_ext.core import Roster, System
-from parlai_ext.isolation.own_records import note_parts
+from parlai_ext.isolation.policy import note_parts
 from parlai_ext.store import SystemRecord, partial, system_part
 from parlai_ext.systems.players import Player
 from parlai_ext.worlds import block_player

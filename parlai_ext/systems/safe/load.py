@@ -37,13 +37,13 @@ from torch.nn.parameter import is_lazy
 from parlai_ext.compat.agents import HUB_REPOSITORIES
 from parlai_ext.core import UserError, parse_json, printable
 from parlai_ext.isolation.confinement import is_confined
-from parlai_ext.isolation.own_records import is_trusted_file
 from parlai_ext.isolation.policy import (
     TASK_OPTIONS,
     Options,
     is_our_agent,
     is_our_task,
     is_server,
+    is_trusted_file,
     nested_values,
 )
 from parlai_ext.systems.fetch.data_folder import data_folder

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from parlai_ext.core import UserError
 from parlai_ext.files import sha256
-from parlai_ext.isolation.own_records import note_trust
+from parlai_ext.isolation.policy import note_trust
 from parlai_ext.systems.fetch.data_folder import local_path
 
 
