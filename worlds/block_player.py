@@ -472,14 +472,6 @@ class BlockPlayer:
             played |= self._play_group(pairs, seed)
         return played
 
-    def load_players(self, pairs: Iterable[Pairing]) -> Mapping[str, Player]:
-        """
-        Load the systems of these pairs. A system that fails to load is left out and its
-        error recorded in the cache.
-        """
-        names = dict.fromkeys(n for p in pairs for n in p.speakers)
-        return self.cache.load_all([self.plan.roster.system(name) for name in names])
-
     def play_rows(
         self,
         rows: Sequence[BatchRow],
@@ -522,7 +514,8 @@ class BlockPlayer:
     def _play_group(
         self, pairs: ShardPairs, seed: str
     ) -> dict[ShardKey, list[Dialogue]]:
-        players = self.load_players(pairs.values())
+        names = dict.fromkeys(n for pair in pairs.values() for n in pair.speakers)
+        players = self.cache.load_all([self.plan.roster.system(n) for n in names])
         ready = {s: p for s, p in pairs.items() if {*p.speakers} <= {*players}}
         rows = [
             BatchRow(pairing, opener)

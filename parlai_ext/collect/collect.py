@@ -98,7 +98,7 @@ def collect(
         ):
             for _, block in finished:
                 wait_for_files(map(run.dialogues_path, block.written))
-                n_played += block.n_played
+                n_played += sum(shard.n_dialogues for shard in block.written)
                 problems |= block.problems
     except KeyboardInterrupt:
         print(stored_line(run), file=sys.stderr)
@@ -156,12 +156,10 @@ def stored_line(run: RunFolder) -> str:
 @dataclass(frozen=True)
 class PlayedBlock:
     """
-    What came of a block: the shards that were written, by pairing and index, how many
-    dialogues they have, and why systems cannot go on.
+    What came of a block: the shards that were written, and why systems cannot go on.
     """
 
     written: tuple[ShardKey, ...]
-    n_played: int
     problems: Mapping[str, str]
 
 
@@ -185,16 +183,13 @@ class BlockWorker(Worker):
         block, missing = data
         self._tell = tell
         written = []
-        n_played = 0
         for shard, dialogues in self.player.play_block(block).items():
             if shard in missing:
                 self.run.write_dialogues(shard, dialogues)
                 written.append(shard)
-                n_played += len(dialogues)
         if self.player.kept_in is not None:
             self.run.remove_partial_replies()
-        problems = dict(self.player.cache.problems)
-        return PlayedBlock(tuple(written), n_played, problems)
+        return PlayedBlock(tuple(written), dict(self.player.cache.problems))
 
     def loaded(self) -> Collection[str]:
         """
