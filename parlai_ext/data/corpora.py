@@ -22,11 +22,11 @@ from itertools import pairwise
 from pathlib import Path, PurePath
 from typing import Any
 
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.options import option
+from parlai_ext.core import UserError, option
 from parlai_ext.files.csv_file import read_csv
 from parlai_ext.files.text_file import decoded_text, is_texts, json_lines, text_lines
 from parlai_ext.files.zip_file import open_zip, read_member
+from parlai_ext.view import split_words
 
 Turns = tuple[str, ...]
 SPLITS = ('train', 'validation', 'test')
@@ -183,7 +183,7 @@ def known_parts(dialogue: Turns) -> set[Turns]:
     """
     Return a dialogue, and each two successive turns of it, letters and digits only.
     """
-    letters = tuple(''.join(filter(str.isalnum, turn.casefold())) for turn in dialogue)
+    letters = tuple(''.join(split_words(turn)) for turn in dialogue)
     # in bytes, since a Chinese letter says as much as several of ours
     long = (two for two in pairwise(letters) if len(''.join(two).encode()) > SHORT)
     return {letters, *long}
