@@ -19,7 +19,6 @@ from parlai_ext.core import UserError, content_id
 from parlai_ext.core.records import read_own_record
 from parlai_ext.data.corpora import without_overlap
 from parlai_ext.store import locked, write_file
-from parlai_ext.store.disk import locked, write_file
 from parlai_ext.systems import hub
 from parlai_ext.systems.hf.generate import padded_rows
 from parlai_ext.systems.pretrained import quiet, read, smallest_limit

@@ -29,7 +29,6 @@ from parlai_ext.scoring.label_judges import (
     pair_template,
 )
 from parlai_ext.store import locked, write_file
-from parlai_ext.store.disk import locked, write_file
 from parlai_ext.systems import hub
 from parlai_ext.systems.hub import ModelOptions
 from parlai_ext.systems.pretrained import chosen_device, quiet, read
