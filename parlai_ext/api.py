@@ -13,7 +13,6 @@ import io
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
 
@@ -22,6 +21,7 @@ from parlai_ext.core import (
     ScoredDialogue,
     UserError,
     Utterance,
+    frozen,
     half_character,
     nearest,
     reference_texts,
@@ -84,7 +84,7 @@ def _no_argument(function: str, name: str, names: Iterable[str]) -> str:
     return f'{function}() has no argument {name!r}; {nearest(name, names)}'
 
 
-@dataclass(frozen=True)
+@frozen
 class Run:
     """
     A run folder. Every property reads the files anew: keep what you use often.

@@ -27,6 +27,7 @@ from parlai_ext.core import (
     content_id,
     errors_of_system,
     first_line,
+    frozen,
 )
 from parlai_ext.engines import Machine
 from parlai_ext.store import PartialWork, RunFolder
@@ -193,7 +194,7 @@ def let_speak(player: Player, participants: Sequence[Participant]) -> list[Reply
     return player.respond(participants)
 
 
-@dataclass(frozen=True)
+@frozen
 class BatchRow:
     """
     One dialogue to be played: who talks, over which opener.
@@ -394,7 +395,7 @@ class OpenDialogue:
 ShardPairs = Mapping[ShardKey, Pairing]
 
 
-@dataclass(frozen=True)
+@frozen
 class BlockPlayer:
     """
     Plays any block of a schedule.

@@ -10,18 +10,17 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import count, groupby, pairwise
 
-from parlai_ext.core import Opener, Pairing, Roster, UserError, content_id
+from parlai_ext.core import Opener, Pairing, Roster, UserError, content_id, frozen
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.worlds.pairings import PLAYED
 
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
+@frozen
 class ShardKey:
     """
     The dialogues of one pairing over the openers ``start`` to ``stop`` (exclusive).
@@ -47,7 +46,7 @@ class ShardKey:
         return f'{self.pairing_id}/{self.index:05d}.jsonl'
 
 
-@dataclass(frozen=True)
+@frozen
 class Block:
     """
     Shards that are played together, and played again together.
@@ -63,7 +62,7 @@ class Block:
         return sum(shard.n_dialogues for shard in self.shards)
 
 
-@dataclass(frozen=True)
+@frozen
 class Schedule:
     """
     Which dialogues are played, and in which units of work.

@@ -6,9 +6,8 @@ It talks to please a judge and not a partner. A scorer that ranks it high can be
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
-from parlai_ext.core import DeclaresOptions, Flags, option
+from parlai_ext.core import DeclaresOptions, Flags, frozen, option
 from parlai_ext.judge_check.perturbations import HELD_OUT, PARROTS, parrot_text
 from parlai_ext.systems.chat.conversation import Conversation, ConversationAgent
 
@@ -61,7 +60,7 @@ CANARIES: dict[str, Talker] = {
 }
 
 
-@dataclass(frozen=True)
+@frozen
 class CanaryOptions:
     """
     The kind of a canary.

@@ -12,7 +12,6 @@ so that neither ``--hf-model`` nor the base model is needed any more.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -23,7 +22,7 @@ from parlai.core.torch_agent import History
 from parlai.core.torch_generator_agent import TorchGeneratorAgent
 from parlai.utils.torch import padded_tensor
 
-from parlai_ext.core import DeclaresOptions, Flags, option
+from parlai_ext.core import DeclaresOptions, Flags, frozen, option
 from parlai_ext.systems.chat.messages import ChatStyle, ChatTurn
 from parlai_ext.systems.hf.causal import CausalNetwork, TokenDictionary, build_network
 from parlai_ext.systems.hf.generate import (
@@ -106,7 +105,7 @@ class PromptHistory(History):
             del self.turns[: -self.size]
 
 
-@dataclass(frozen=True)
+@frozen
 class TrainOptions:
     """
     How the model is trained.

@@ -13,7 +13,6 @@ dialogue grows. `transformer/generator` would read such a model file without com
 and get long contexts wrong, so that it is refused (`systems/families.py`).
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -24,10 +23,10 @@ from parlai.agents.transformer.modules import (
 )
 from parlai.agents.transformer.transformer import TransformerGeneratorAgent
 
-from parlai_ext.core import DeclaresOptions, Flags, option
+from parlai_ext.core import DeclaresOptions, Flags, frozen, option
 
 
-@dataclass(frozen=True)
+@frozen
 class PositionOptions:
     """
     The positions of the encoder.

@@ -7,9 +7,8 @@ order nor the size of batches changes them.
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from parlai_ext.core import DeclaresOptions, Flags, option
+from parlai_ext.core import DeclaresOptions, Flags, frozen, option
 from parlai_ext.mini.corruptions import HELD_OUT, Corrupted
 from parlai_ext.mini.smalltalk import make_dialogue, pick
 from parlai_ext.systems.chat.conversation import Conversation, ConversationAgent
@@ -26,7 +25,7 @@ def corrupted_turn(kind: str, heard: list[str]) -> str:
     return HELD_OUT[kind](Corrupted(rng, [turn], [turn]))
 
 
-@dataclass(frozen=True)
+@frozen
 class FloorOptions:
     """
     The kind of a floor.

@@ -12,7 +12,6 @@ A reply has the field ``safety``: which check fired, ``prompt`` or ``answer``, o
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 from zlib import crc32
 
@@ -20,7 +19,7 @@ from parlai.core.message import Message
 from parlai.core.metrics import AverageMetric
 from parlai.core.opt import Opt
 
-from parlai_ext.core import DeclaresOptions, Flags, options_from_opt
+from parlai_ext.core import DeclaresOptions, Flags, frozen, options_from_opt
 from parlai_ext.engines import Machine
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.scoring.toxicity import ToxicityDetector, read_detector
@@ -41,7 +40,7 @@ from parlai_ext.systems.spending import Spending, meter_of, spending_of
 NONE = 'none'  # no check fired
 
 
-@dataclass(frozen=True)
+@frozen
 class Guarded:
     """
     What all dialogues of a safety layer share.

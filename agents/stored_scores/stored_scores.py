@@ -8,14 +8,20 @@ after another. It shows how well any metric agrees with people, and needs no mod
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from parlai.core.agents import Agent
 from parlai.core.message import Message
 from parlai.core.opt import Opt
 
-from parlai_ext.core import DeclaresOptions, Flags, UserError, option, parse_json_values
+from parlai_ext.core import (
+    DeclaresOptions,
+    Flags,
+    UserError,
+    frozen,
+    option,
+    parse_json_values,
+)
 from parlai_ext.core.records import WrongType, record_from_json
 from parlai_ext.files import read_utf8
 
@@ -23,7 +29,7 @@ KEYS = ('scores', 'score')
 Scores = Mapping[str, float | None]
 
 
-@dataclass(frozen=True)
+@frozen
 class StoredOptions:
     """
     Where the scores are.

@@ -5,7 +5,7 @@ The run under audit: its table of scores, its ranked systems, and its order of t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from parlai_ext.audit.options import AuditOptions
 from parlai_ext.audit.record import outcome_of
 from parlai_ext.collect.plan import Plan
-from parlai_ext.core import Roster, System, UserError, is_floor, nearest
+from parlai_ext.core import Roster, System, UserError, frozen, is_floor, nearest
 from parlai_ext.core.protocol import RankingOptions
 from parlai_ext.ranking.intervals import (
     Estimate,
@@ -42,7 +42,7 @@ LISTED = 3  # names in a list
 ZOO = 'zoo:'
 
 
-@dataclass(frozen=True)
+@frozen
 class Audited:
     """
     The scores of one scorer on one dimension, of the systems that have a rank.

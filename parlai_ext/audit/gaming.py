@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -42,6 +42,7 @@ from parlai_ext.core import (
     System,
     UserError,
     content_id,
+    frozen,
     require_known,
     signature_differences,
 )
@@ -65,7 +66,7 @@ from parlai_ext.worlds.schedule import pairings, shard_size_for
 FOLDER = 'audit'
 
 
-@dataclass(frozen=True)
+@frozen
 class SidePlayer:
     """
     What plays and judges side runs: the machine, and the scorer of the audited scores.

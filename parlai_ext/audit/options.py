@@ -3,16 +3,15 @@ The options of an audit.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from parlai_ext.core import System, one_value, option
+from parlai_ext.core import System, frozen, one_value, option
 
 PLAY = 'what is played anew'
 SIX = 'the sets of Table 6 (default: all that families allow)'
 
 
-@dataclass(frozen=True)
+@frozen
 class AuditOptions:
     """
     What is audited, and how much is played anew for it.
@@ -65,7 +64,7 @@ class AuditOptions:
     )
 
 
-@dataclass(frozen=True)
+@frozen
 class NamedByUser:
     """
     What the user named for an audit of a run that somebody else made: systems, which

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import Any
 
-from parlai_ext.core import UserError, content_id
+from parlai_ext.core import UserError, content_id, frozen
 from parlai_ext.core.records import record_from_json, record_to_json
 from parlai_ext.store import RunFolder, ScoreStore
 from parlai_ext.view import Column, Table
@@ -21,7 +21,7 @@ LEFT_OUT, REPORTS = 'left out', ''
 OUTCOMES = (HOLDS, NOT_SHOWN, FAILS, LEFT_OUT, REPORTS)
 
 
-@dataclass(frozen=True)
+@frozen
 class Finding:
     """
     One sentence about a run, with its number.
@@ -36,7 +36,7 @@ class Finding:
     outcome: str
 
 
-@dataclass(frozen=True)
+@frozen
 class Row:
     """
     One number behind a finding: a quantity of a system in a case (`value` `None`:
@@ -54,7 +54,7 @@ class Row:
     outcome: str | None = None
 
 
-@dataclass(frozen=True)
+@frozen
 class Basis:
     """
     What an audit was computed from.
@@ -71,7 +71,7 @@ class Basis:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@frozen
 class Audit:
     """
     The findings on one dimension of a run's scores by one scorer.

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext.bench.plan import ScorerAbout, Variant
-from parlai_ext.core import UserError
+from parlai_ext.core import UserError, frozen
 from parlai_ext.core.records import read_own_record, record_to_json
 from parlai_ext.data.judged.judged_set import JudgedSet, main_dimension, main_score
 from parlai_ext.ranking.agreement import Correlation, correlate_items
@@ -42,7 +42,7 @@ MOST_REASONS = 3  # for which items have no score, that a row tells
 FEWEST_SYSTEMS = 5  # fewer have too few orders to say anything
 
 
-@dataclass(frozen=True)
+@frozen
 class SetScores:
     """
     The scores of one scorer on one set, one mapping for each item of the set.
@@ -85,7 +85,7 @@ class ScorerResult:
         }
 
 
-@dataclass(frozen=True)
+@frozen
 class AgreementRow:
     """
     The agreement of one score with one quality on one set at one level.
@@ -301,7 +301,7 @@ BENCH, TABLE, POINTS = 'bench.json', 'agreement.csv', 'points'
 AGAIN = 'run the bench again'
 
 
-@dataclass(frozen=True)
+@frozen
 class SetAbout:
     """
     A judged set of a bench, and how much of it was drawn.
@@ -344,7 +344,7 @@ class SetAbout:
         )
 
 
-@dataclass(frozen=True)
+@frozen
 class Bench:
     """
     A bench as its file holds it.
@@ -412,7 +412,7 @@ def read_bench(folder: Path) -> Bench:
     return read_own_record(Bench, path, AGAIN)
 
 
-@dataclass(frozen=True)
+@frozen
 class SetPoints:
     """
     The numbers of one set: what people and scorers say of each item.

@@ -11,7 +11,6 @@ cannot judge are not among these: a mean over other sets is no comparison.
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain, combinations
 from pathlib import Path
@@ -21,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from parlai_ext.bench.bench_files import Bench, SetPoints, read_bench, read_points
-from parlai_ext.core import UserError, nearest
+from parlai_ext.core import UserError, frozen, nearest
 from parlai_ext.core.records import record_to_json
 from parlai_ext.ranking.agreement import group_weights, weighted_spearman
 from parlai_ext.ranking.comparison import (
@@ -50,7 +49,7 @@ Correlations = dict[Place, dict[str, float]]  # by scorer
 SwapTest = Callable[[Floats], list[float]]  # the p-value of each column
 
 
-@dataclass(frozen=True)
+@frozen
 class PairDifference:
     """
     The difference of two scorers' Spearman correlations with people on one set.
@@ -77,7 +76,7 @@ class PairDifference:
     williams_reason: str | None = None
 
 
-@dataclass(frozen=True)
+@frozen
 class ScorerPlace:
     """
     A scorer's correlation with a quality of a set, and its cluster: those of one
@@ -91,7 +90,7 @@ class ScorerPlace:
     cluster: int
 
 
-@dataclass(frozen=True)
+@frozen
 class TrivialRival:
     """
     How a trivial scorer does against the best of the others.
@@ -106,7 +105,7 @@ class TrivialRival:
     is_beaten: bool
 
 
-@dataclass(frozen=True)
+@frozen
 class BestScorer:
     """
     The scorer with the highest mean Spearman over the common sets that is not trivial.
@@ -133,7 +132,7 @@ class BestScorer:
     qualities: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
+@frozen
 class BenchComparison:
     """
     What `compare_bench` returns.
@@ -155,7 +154,7 @@ class BenchComparison:
     best: BestScorer | None = None
 
 
-@dataclass(frozen=True)
+@frozen
 class QualityPoints:
     """
     What people say of one quality of a set's items, and the scores to compare with it.
@@ -278,7 +277,7 @@ def quality_points(points: Sequence[SetPoints], quality: str) -> list[QualityPoi
     return compared
 
 
-@dataclass(frozen=True)
+@frozen
 class CommonItems:
     """
     The items of a set that one or two scorers and people scored.

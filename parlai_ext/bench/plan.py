@@ -28,7 +28,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import compress
 from typing import Any
 
@@ -37,6 +37,7 @@ from parlai_ext.core import (
     JudgeModel,
     UserError,
     content_id,
+    frozen,
     given_options,
     nearest,
     option,
@@ -55,7 +56,7 @@ MEAN_RANK = 'mean_rank'  # what stands for the scorer's name in a mean of ranks
 OPTION_BEGINS = re.compile(r':(?=[A-Za-z_-]+=)')
 
 
-@dataclass(frozen=True)
+@frozen
 class Variant:
     """
     A scorer with its options, under the label by which the tables call it.
@@ -77,7 +78,7 @@ class Variant:
         return self.section['name'] in TRIVIAL
 
 
-@dataclass(frozen=True)
+@frozen
 class SetChoice:
     """
     A judged set, and how much of it is scored.
@@ -93,7 +94,7 @@ class SetChoice:
     scorers: tuple[str, ...] = option((), help='that score it; none: all')
 
 
-@dataclass(frozen=True)
+@frozen
 class ScorerAbout:
     """
     A scorer of a bench: what it is, or why it could not be built.
@@ -112,7 +113,7 @@ class ScorerAbout:
     models: tuple[JudgeModel, ...] = ()
 
 
-@dataclass(frozen=True)
+@frozen
 class BenchPlan:
     """
     The scorers and the sets of a bench. Without sets, all that are found are meant.

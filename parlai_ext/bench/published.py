@@ -14,7 +14,6 @@ printed averages. All numbers are printed there without signs; ours have them.
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain, compress
 from math import fsum
 
@@ -24,6 +23,7 @@ import pandas as pd
 from parlai_ext import zoo_configs
 from parlai_ext.bench.bench_files import Bench, SetPoints
 from parlai_ext.bench.tables import FITTED, TitledTable
+from parlai_ext.core import frozen
 from parlai_ext.files import read_file
 from parlai_ext.ranking.agreement import FEWEST_KNOWN
 from parlai_ext.ranking.annotator_agreement import krippendorff_alpha, near_median
@@ -38,7 +38,7 @@ MEASURES = {
 }
 
 
-@dataclass(frozen=True)
+@frozen
 class PublishedTable:
     """
     A table of a paper: 100 times Spearman of each team on each set.

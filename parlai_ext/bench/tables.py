@@ -5,7 +5,7 @@ the sentence that says which scorer to take.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 from operator import attrgetter, itemgetter
 from typing import Any, TypeVar
@@ -18,6 +18,7 @@ from parlai_ext.bench.compare import (
     BestScorer,
     PairDifference,
 )
+from parlai_ext.core import frozen
 from parlai_ext.ranking.comparison import LEVEL
 from parlai_ext.view import (
     DASH,
@@ -43,7 +44,7 @@ LEVELS = {
 }
 
 
-@dataclass(frozen=True)
+@frozen
 class TitledTable:
     """
     A table with its title and sentences about it, for a terminal and a page.

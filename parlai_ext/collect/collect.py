@@ -8,14 +8,14 @@ before; only its missing shards are written.
 import sys
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from parlai_ext.collect.forecast import timed
 from parlai_ext.collect.not_run import write_problems
 from parlai_ext.collect.options import PlanOptions
 from parlai_ext.collect.plan import named_systems, prepare
-from parlai_ext.core import System, content_id
+from parlai_ext.core import System, content_id, frozen
 from parlai_ext.engines import EngineOptions, Machine, open_engine, use_data_folder
 from parlai_ext.engines.engine import (
     Engine,
@@ -46,7 +46,7 @@ from parlai_ext.worlds.block_player import BlockPlayer
 from parlai_ext.worlds.schedule import Block, ShardKey
 
 
-@dataclass(frozen=True)
+@frozen
 class CollectReport:
     """
     How many dialogues were played and written, how many were there already or had to
@@ -110,7 +110,7 @@ def collect(
     return CollectReport(n_played, n_skipped, tuple(problems.values()))
 
 
-@dataclass(frozen=True)
+@frozen
 class CollectedRun:
     """
     A run whose dialogues are collected, and the engine that is open for it.
@@ -153,7 +153,7 @@ def stored_line(run: RunFolder) -> str:
     return f'stored: {run.n_dialogues:,} of {count_of(planned, "dialogue")}{more}'
 
 
-@dataclass(frozen=True)
+@frozen
 class PlayedBlock:
     """
     What came of a block: the shards that were written, and why systems cannot go on.

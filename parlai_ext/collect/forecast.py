@@ -11,11 +11,11 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from parlai_ext.core import UserError, change_lines
+from parlai_ext.core import UserError, change_lines, frozen
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.core.records import read_own_record, record_to_json
 from parlai_ext.store import PLAYED_KEYS, ProtocolRecord, RunFolder, write_text
@@ -31,7 +31,7 @@ Clock = Callable[[], float]
 Record = TypeVar('Record')
 
 
-@dataclass(frozen=True)
+@frozen
 class SystemForecast:
     """
     The replies that one system still has to give, and what they take.
@@ -67,7 +67,7 @@ class SystemForecast:
         return line
 
 
-@dataclass(frozen=True)
+@frozen
 class Forecast:
     """
     What is left of a run, and what that takes: seconds, bytes and dollars.
@@ -148,7 +148,7 @@ class Forecast:
         ]
 
 
-@dataclass(frozen=True)
+@frozen
 class StageTime:
     """
     The time that a stage took, and the dialogues that it collected or scored.
@@ -158,7 +158,7 @@ class StageTime:
     dialogues: int = 0
 
 
-@dataclass(frozen=True)
+@frozen
 class Actual:
     """
     What a run took since its pilot, its interrupted sessions included.

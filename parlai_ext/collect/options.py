@@ -5,11 +5,18 @@ Commands import this module for their help, so it imports little.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from parlai_ext.core import UserError, flag_values, one_value, option, options_of
+from parlai_ext.core import (
+    UserError,
+    flag_values,
+    frozen,
+    one_value,
+    option,
+    options_of,
+)
 from parlai_ext.core.protocol import SCORER_OVERRIDES, ProtocolOptions, RankingOptions
 
 if TYPE_CHECKING:
@@ -26,7 +33,7 @@ RUN, SPEAKERS = 'the run', 'who talks'
 DIALOGUES = 'dialogues (default: as the protocol says)'
 
 
-@dataclass(frozen=True)
+@frozen
 class PlanOptions:
     """
     The options that say who talks, over which openers and for how long.
@@ -104,7 +111,7 @@ class PlanOptions:
         return {**self.overrides, **file}
 
 
-@dataclass(frozen=True)
+@frozen
 class TrialOptions:
     """
     What to try before a run. ``--preflight`` is followed by the run, others are not.
@@ -125,7 +132,7 @@ class TrialOptions:
     )
 
 
-@dataclass(frozen=True)
+@frozen
 class StopOptions:
     """
     When to stop before all dialogues of the protocol are played.
@@ -158,7 +165,7 @@ class StopOptions:
     )
 
 
-@dataclass(frozen=True)
+@frozen
 class AskedSystems:
     """
     The systems that are asked.

@@ -4,7 +4,7 @@ From options to a plan and its run folder: who talks, over which openers, how lo
 
 import contextlib
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from parlai_ext.collect.not_run import missing_by_pair
@@ -15,7 +15,7 @@ from parlai_ext.collect.resolved import (
     missing_systems,
     resolve_protocol,
 )
-from parlai_ext.core import Opener, Pairing, System, UserError
+from parlai_ext.core import Opener, Pairing, System, UserError, frozen
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.engines import Machine
 from parlai_ext.engines.engine import versions
@@ -37,7 +37,7 @@ from parlai_ext.systems.task_data import NO_DOWNLOAD, load_openers
 from parlai_ext.worlds.schedule import pairings, sample_openers, shard_size_for
 
 
-@dataclass(frozen=True)
+@frozen
 class RequestedProtocol:
     """
     The protocol that options ask for, with the targets that the run already has.

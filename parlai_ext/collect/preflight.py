@@ -25,7 +25,15 @@ from parlai_ext.collect.forecast import (
     peak_bytes,
 )
 from parlai_ext.collect.plan import Plan
-from parlai_ext.core import Dialogue, Pairing, System, UserError, content_id, is_floor
+from parlai_ext.core import (
+    Dialogue,
+    Pairing,
+    System,
+    UserError,
+    content_id,
+    frozen,
+    is_floor,
+)
 from parlai_ext.engines import Machine
 from parlai_ext.scoring.score_run import ChosenScorer, score_dialogues
 from parlai_ext.store import RunFolder
@@ -96,7 +104,7 @@ class HeardReply(NamedTuple):
     first: str
 
 
-@dataclass(frozen=True)
+@frozen
 class SystemCheck:
     """
     Why a system stops a run (`None`: it does not), and what is odd about its replies.

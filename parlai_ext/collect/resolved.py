@@ -3,7 +3,7 @@ The systems of a protocol, resolved: which can be had, and what they are.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from parlai_ext.collect.options import AskedSystems
 from parlai_ext.core import (
@@ -12,6 +12,7 @@ from parlai_ext.core import (
     SystemFailed,
     UserError,
     errors_of_system,
+    frozen,
     nearest,
 )
 from parlai_ext.core.protocol import Protocol
@@ -22,7 +23,7 @@ from parlai_ext.systems.fetch.data_folder import is_zoo_path
 from parlai_ext.systems.zoo import require_in_zoo
 
 
-@dataclass(frozen=True)
+@frozen
 class ResolvedProtocol:
     """
     A protocol with the systems that can be had.

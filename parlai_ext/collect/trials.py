@@ -6,7 +6,6 @@ A dry run says how much a run has to do, how much of it is done, and what is not
 
 from collections.abc import Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 
 from parlai_ext.collect.forecast import (
@@ -25,7 +24,7 @@ from parlai_ext.collect.plan import (
     requested_protocol,
 )
 from parlai_ext.collect.resolved import missing_error, without_systems
-from parlai_ext.core import UserError
+from parlai_ext.core import UserError, frozen
 from parlai_ext.engines import Machine
 from parlai_ext.scoring.score_run import ChosenScorer
 from parlai_ext.store import RunFolder
@@ -36,7 +35,7 @@ from parlai_ext.worlds.schedule import pairings
 GIVEN = 2
 
 
-@dataclass(frozen=True)
+@frozen
 class DryRun:
     """
     What a run has to do. `to_download` names systems, `missing` says by name why some

@@ -4,12 +4,11 @@ language model to the next word.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
 from parlai_ext.commands.command import Command
-from parlai_ext.core import Flags, UserError, one_value, option
+from parlai_ext.core import Flags, UserError, frozen, one_value, option
 from parlai_ext.models.handle import ModelHandle, model_system
 from parlai_ext.training.options import TrainingOptions
 
@@ -27,7 +26,7 @@ NEW_HEAD = (
 PAIRS = 200  # of held-out turns, from which the scale of a model is measured
 
 
-@dataclass(frozen=True)
+@frozen
 class AdaptOptions:
     """
     What is adapted, to what, and where it is written.

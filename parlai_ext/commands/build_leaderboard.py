@@ -2,16 +2,15 @@
 Build the site of a folder of packs: one page for each protocol, no server.
 """
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from parlai_ext.commands.command import Command
 from parlai_ext.commands.verify_run import AT_HAND, checker_of, own_protocol
-from parlai_ext.core import Flags, option, printable
+from parlai_ext.core import Flags, frozen, option, printable
 from parlai_ext.packs.pack import RegenerateOptions, packs_in
 
 
-@dataclass(frozen=True)
+@frozen
 class SiteOptions:
     """
     Where the packs are, and where the site goes.

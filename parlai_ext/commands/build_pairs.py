@@ -3,11 +3,10 @@ Pairs of good and bad responses, from which PairEval and DirectEval learn.
 """
 
 from collections import Counter
-from dataclasses import dataclass
 from pathlib import Path
 
 from parlai_ext.commands.command import Command
-from parlai_ext.core import UserError, option
+from parlai_ext.core import UserError, frozen, option
 from parlai_ext.data.corpora import (
     CORPORA,
     SPLITS,
@@ -20,7 +19,7 @@ from parlai_ext.store import write_text
 from parlai_ext.training.pairs import PairOptions, build_pairs, pair_line, planned_pairs
 
 
-@dataclass(frozen=True)
+@frozen
 class PairSources:
     """
     The dialogues from which pairs are made, and the file of the pairs.

@@ -4,13 +4,19 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from parlai_ext.commands.command import Command
-from parlai_ext.core import Flags, UserError, flag_values, option, parse_own_json
+from parlai_ext.core import (
+    Flags,
+    UserError,
+    flag_values,
+    frozen,
+    option,
+    parse_own_json,
+)
 from parlai_ext.data.corpora import PairSource, TurnPair
 from parlai_ext.data.toxic_pairs import ToxicData
 from parlai_ext.engines import EngineOptions, open_engine
@@ -27,7 +33,7 @@ from parlai_ext.toxic.build_prompts import (
 )
 
 
-@dataclass(frozen=True)
+@frozen
 class SourceOptions(PairSource):
     """
     Where the dialogues are, and where the table goes.

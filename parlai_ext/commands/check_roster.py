@@ -6,12 +6,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from parlai_ext.commands.command import Command, fail, print_lines
-from parlai_ext.core import System, UserError, option
+from parlai_ext.core import System, UserError, frozen, option
 from parlai_ext.files import SystemInfo
 from parlai_ext.view import data_size
 
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 RoleAndSystem = tuple[str, 'System']
 
 
-@dataclass(frozen=True)
+@frozen
 class DownloadOptions:
     """
     Whether what is missing is fetched.

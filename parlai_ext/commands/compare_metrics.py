@@ -3,11 +3,10 @@
 """
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 
 from parlai_ext.commands.command import Command
-from parlai_ext.core import UserError, option
+from parlai_ext.core import UserError, frozen, option
 
 PERMUTATIONS = 10_000
 
@@ -15,7 +14,7 @@ PERMUTATIONS = 10_000
 PICTURES = ('.png', '.svg', '.pdf')
 
 
-@dataclass(frozen=True)
+@frozen
 class CompareOptions:
     """
     Which bench is compared, and how.

@@ -7,12 +7,11 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import Command, print_lines
-from parlai_ext.core import UserError, option
+from parlai_ext.core import UserError, frozen, option
 from parlai_ext.store import staged_folder, write_text
 
 if TYPE_CHECKING:
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from parlai_ext.results.ranking import Ranking
 
 
-@dataclass(frozen=True)
+@frozen
 class ComparedRuns:
     """
     What is ranked together or shown side by side, and where the result goes.

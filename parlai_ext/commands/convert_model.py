@@ -5,13 +5,12 @@ Write a ParlAI model as safetensors, a format that no reader has to trust.
 import json
 import os
 import shutil
-from dataclasses import dataclass
 from filecmp import cmp
 from pathlib import Path
 from typing import Any
 
 from parlai_ext.commands.command import Command, print_lines
-from parlai_ext.core import UserError, option
+from parlai_ext.core import UserError, frozen, option
 from parlai_ext.isolation.policy import Options
 from parlai_ext.store import LOCK, staged_folder
 
@@ -21,7 +20,7 @@ COMPANIONS = ('.dict', '.codecs', '.candidates')
 DICTIONARY_SUFFIXES = ('', '.codecs', '-vocab.json', '-merges.txt')
 
 
-@dataclass(frozen=True)
+@frozen
 class ConvertOptions:
     """
     The model that is read, and the one that is written.
@@ -31,7 +30,7 @@ class ConvertOptions:
     output: str | None = option(None, help='the new model file: NAME.safetensors')
 
 
-@dataclass(frozen=True)
+@frozen
 class Converted:
     """
     What was written, what was left out, and the sizes before and after.

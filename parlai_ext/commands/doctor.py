@@ -10,7 +10,6 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from importlib import import_module, metadata
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,7 +17,7 @@ from typing import Any
 
 from parlai_ext import __version__
 from parlai_ext.commands.command import COMMANDS, Command, as_started
-from parlai_ext.core import parse_json
+from parlai_ext.core import frozen, parse_json
 
 PARLAI = '1.7.2'
 PYTHON = '3.11'  # the one with which the tests were run; `setup.py` refuses others
@@ -36,7 +35,7 @@ print('' if door else parlai_internal.__path__[0])
 """
 
 
-@dataclass(frozen=True)
+@frozen
 class Fault:
     """
     One result of the checks, and the command that changes it; not ``wrong`` if nothing

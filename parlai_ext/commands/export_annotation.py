@@ -2,11 +2,10 @@
 `export_annotation`: recorded answers as blind sheets or pages for annotators.
 """
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from parlai_ext.commands.command import Command
-from parlai_ext.core import UserError, option
+from parlai_ext.core import UserError, frozen, option
 from parlai_ext.data.toxic_pairs import recorded_answers
 from parlai_ext.people.answer_items import AnnotationOptions, make_annotation_set
 from parlai_ext.people.questionnaire import LIKERT, PAIR, read_questionnaire
@@ -23,7 +22,7 @@ ASKED = {PAIRS: 'answer_pair', LABELS: 'answer_label'}
 SEND, TEXTS = 'send', 'items.jsonl'
 
 
-@dataclass(frozen=True)
+@frozen
 class ExportAnnotationOptions:
     """
     What annotators do, and in which form they get it.

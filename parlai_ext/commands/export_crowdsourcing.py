@@ -4,13 +4,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import Command
-from parlai_ext.core import option
+from parlai_ext.core import frozen, option
 from parlai_ext.people.questionnaire import (
     LIKERT,
     PAIR,
@@ -30,7 +29,7 @@ ASKED = {ACUTE: 'acute', TURNS: 'likert_2022', CHAT: 'likert_2022'}
 OPEN_FIRST, COMPLETE = 'open_first', 'complete'
 
 
-@dataclass(frozen=True)
+@frozen
 class ExportOptions:
     """
     Which task the files are for, and how many dialogues go into it.

@@ -5,12 +5,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import Command
-from parlai_ext.core import UserError, option
+from parlai_ext.core import UserError, frozen, option
 from parlai_ext.files import existing_file
 from parlai_ext.view import interval_cell, join_names
 
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 FEWEST = 20  # annotated items
 
 
-@dataclass(frozen=True)
+@frozen
 class FitOptions:
     """
     What is learned from which annotations, and where the judge is written.

@@ -3,17 +3,16 @@ Models of the catalogue: what there is, and fetching by name.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from tabulate import tabulate
 
 from parlai_ext.commands.command import Command, program
-from parlai_ext.core import option
+from parlai_ext.core import frozen, option
 from parlai_ext.files import checked_model_name, model_card, model_names
 from parlai_ext.view import data_size
 
 
-@dataclass(frozen=True)
+@frozen
 class GetOptions:
     """
     Which models are fetched.
@@ -28,7 +27,7 @@ class GetOptions:
     )
 
 
-@dataclass(frozen=True)
+@frozen
 class ListedModel:
     """
     What is said of a model before it is fetched.

@@ -3,14 +3,14 @@
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from parlai_ext.collect.import_run import group_by_pairing, import_manifest, write_run
 from parlai_ext.commands.command import Command
-from parlai_ext.core import UserError, named_pairs, nearest, option
+from parlai_ext.core import UserError, frozen, named_pairs, nearest, option
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.data.chat_logs import PEOPLE
 from parlai_ext.data.dialogue_rows import COLUMNS
@@ -32,7 +32,7 @@ from parlai_ext.worlds.pairings import IMPORTED
 MAX_LISTED = 10  # bad rows that are printed
 
 
-@dataclass(frozen=True)
+@frozen
 class ImportReport:
     """
     The counts of an import: `n_no_turns` messages, such as instructions, are no turns,
@@ -48,7 +48,7 @@ class ImportReport:
     written: bool
 
 
-@dataclass(frozen=True)
+@frozen
 class ImportDialoguesOptions:
     """
     Which dialogues are imported, and which scorer they get.

@@ -2,12 +2,10 @@
 The accuracy of a scorer on pairs of a good and a bad response, by kind of the bad one.
 """
 
-from dataclasses import dataclass
-
 from parlai_ext.commands.command import ModelCommand
 from parlai_ext.commands.options import MACHINE
 from parlai_ext.commands.scorer_options import SCORER_CHOICE
-from parlai_ext.core import option
+from parlai_ext.core import frozen, option
 from parlai_ext.view import Column, Table, number, number_column
 
 COLUMNS = (
@@ -25,7 +23,7 @@ COLUMNS = (
 )
 
 
-@dataclass(frozen=True)
+@frozen
 class PairsOptions:
     """
     Which pairs are judged.

@@ -6,10 +6,10 @@ A default of `None` means "not given": the protocol file's value holds.
 
 import argparse
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from parlai_ext.collect.options import DIALOGUES, PlanOptions
-from parlai_ext.core import Flags, add_declared, option, options_of
+from parlai_ext.core import Flags, add_declared, frozen, option, options_of
 from parlai_ext.core.protocol import ProtocolOptions, RankingOptions
 from parlai_ext.engines import Machine
 from parlai_ext.judge_check.record import CheckOptions, RequireCheck
@@ -19,7 +19,7 @@ RANKING_TITLE = 'ranking (default: as the protocol says)'
 CHECK_TITLE = 'judge check'
 
 
-@dataclass(frozen=True)
+@frozen
 class ScorerFlags:
     """
     Keys of the scorer that several commands replace.
@@ -38,7 +38,7 @@ class ScorerFlags:
     )
 
 
-@dataclass(frozen=True)
+@frozen
 class HumanScores:
     """
     Where people's scores are.
@@ -51,7 +51,7 @@ class HumanScores:
     )
 
 
-@dataclass(frozen=True)
+@frozen
 class ScoresChoice:
     """
     Which of a run's scores are used.
@@ -72,7 +72,7 @@ def resamples(number: int) -> int:
     return option(number, low=1, help=f'resamples behind each interval ({number})')
 
 
-@dataclass(frozen=True)
+@frozen
 class Resamples:
     """
     How intervals are drawn.

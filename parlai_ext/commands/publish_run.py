@@ -2,15 +2,14 @@
 Publish a run: one archive from which others can check, compare and cite it.
 """
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from parlai_ext.commands.command import Command, print_lines
-from parlai_ext.core import UserError, option
+from parlai_ext.core import UserError, frozen, option
 from parlai_ext.view import count_of, data_size
 
 
-@dataclass(frozen=True)
+@frozen
 class PublishOptions:
     """
     What of a run is published, and where it goes.

@@ -2,18 +2,16 @@
 Rank the targets of a scored run; needs no model, so it imports none.
 """
 
-from dataclasses import dataclass
-
 from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import RANKING, REQUIRE, ScoresChoice
-from parlai_ext.core import UserError, flag_values, option
+from parlai_ext.core import UserError, flag_values, frozen, option
 from parlai_ext.core.protocol import RankingOptions
 from parlai_ext.judge_check.record import require_passed
 
 OBSERVED = 'observed'
 
 
-@dataclass(frozen=True)
+@frozen
 class PilotOptions:
     """
     Whether the run is a pilot, from which another is planned.

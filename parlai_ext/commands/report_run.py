@@ -2,15 +2,14 @@
 Write the page and the leaderboard of a ranked run; needs no model.
 """
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import ScoresChoice
-from parlai_ext.core import content_id, option
+from parlai_ext.core import content_id, frozen, option
 
 
-@dataclass(frozen=True)
+@frozen
 class ReportOptions:
     """
     What is written besides the page.

@@ -5,13 +5,12 @@ Score the dialogues of a run.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import ModelCommand
 from parlai_ext.commands.options import CHECK, JUDGE_MACHINE
 from parlai_ext.commands.scorer_options import SCORER_CHOICE
-from parlai_ext.core import option
+from parlai_ext.core import frozen, option
 from parlai_ext.engines import EngineOptions, open_engine
 from parlai_ext.view import count_of, cut_line
 
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from parlai_ext.scoring.score_run import ScoreReport
 
 
-@dataclass(frozen=True)
+@frozen
 class ScoreOptions:
     """
     Which utterances are judged.

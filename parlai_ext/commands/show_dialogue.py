@@ -5,7 +5,6 @@ model.
 
 import shutil
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from operator import itemgetter
 
@@ -17,6 +16,7 @@ from parlai_ext.core import (
     ScoredDialogue,
     UserError,
     dialogue_means,
+    frozen,
     nearest,
     option,
 )
@@ -30,7 +30,7 @@ MOST_NAMED = 5
 MOST_LISTED = 20  # dialogues, where none are asked for
 
 
-@dataclass(frozen=True)
+@frozen
 class ShowOptions:
     """
     What is shown.
@@ -53,7 +53,7 @@ class ShowOptions:
     )
 
 
-@dataclass(frozen=True)
+@frozen
 class ListedDialogue:
     """
     What the list says of a dialogue; its mean score is of ``system``.

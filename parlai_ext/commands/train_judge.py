@@ -2,17 +2,16 @@
 Train a language model to be the judge of PairEval or DirectEval.
 """
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from parlai_ext.commands.command import Command
-from parlai_ext.core import option
+from parlai_ext.core import frozen, option
 from parlai_ext.files import existing_file
 from parlai_ext.training.options import JudgeTrainingOptions
 from parlai_ext.view import count_of, duration
 
 
-@dataclass(frozen=True)
+@frozen
 class TrainJudgeOptions:
     """
     What is trained on what, and where the judge is written.

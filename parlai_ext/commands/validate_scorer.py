@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from parlai_ext.collect.options import PlanOptions
 from parlai_ext.commands.command import ModelCommand
 from parlai_ext.commands.options import CHECK, PLAN, resamples
 from parlai_ext.commands.scorer_options import SCORER_CHOICE
-from parlai_ext.core import Dialogue, ScoredDialogue, UserError, option
+from parlai_ext.core import Dialogue, ScoredDialogue, UserError, frozen, option
 from parlai_ext.engines import Machine
 from parlai_ext.judge_check.record import JudgeCheck, to_json
 from parlai_ext.scoring.base import Scorer
@@ -38,7 +38,7 @@ BATCH = 16  # dialogues of a file that are scored together
 SCORERS = ('judge_model_file', 'followups')
 
 
-@dataclass(frozen=True)
+@frozen
 class ValidateOptions:
     """
     Which dialogues people judged, and what is computed of it.

@@ -5,12 +5,11 @@ Check a pack: what of it is proven, what is wrong, and what is only reported.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import Command, print_lines
 from parlai_ext.commands.options import MACHINE
-from parlai_ext.core import Flags, UserError, option
+from parlai_ext.core import Flags, UserError, frozen, option
 from parlai_ext.packs.pack import RegenerateOptions, existing_pack
 from parlai_ext.view import count_of
 
@@ -24,7 +23,7 @@ LONGEST_FINDING = 3000  # which may list targets, and why some are not at hand
 SHOWN = 20  # problems of one part that are printed
 
 
-@dataclass(frozen=True)
+@frozen
 class PackOptions:
     """
     The pack.
@@ -35,7 +34,7 @@ class PackOptions:
     )
 
 
-@dataclass(frozen=True)
+@frozen
 class OwnProtocol:
     """
     The protocol of the one who checks a pack.

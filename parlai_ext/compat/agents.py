@@ -9,13 +9,12 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from parlai_ext.compat.after_import import fixes, replaces
-from parlai_ext.core import UserError
+from parlai_ext.core import UserError, frozen
 
 LONGEST_REASON = 200  # characters of a library's own words
 PATIENCE = 10  # seconds until the hub counts as out of reach
@@ -357,7 +356,7 @@ def _bert_from_folder(opt: Mapping[str, Any]) -> Iterator[None]:
         _bert_home.reset(token)
 
 
-@dataclass(frozen=True)
+@frozen
 class FromFolder:
     """
     Replaces a class of transformers where ParlAI loads ``bert-base-uncased`` with it.

@@ -16,6 +16,7 @@ from parlai_ext.core.errors import (
     printable,
     require_known,
 )
+from parlai_ext.core.frozen import frozen
 from parlai_ext.core.json_text import (
     first_object,
     half_character,

@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass, field
 from math import isclose
 from typing import Any
 
+from parlai_ext.core.frozen import frozen
 from parlai_ext.core.json_text import half_character
 
 
@@ -38,7 +39,7 @@ class Recorded(typing.NamedTuple):
     part: str
 
 
-@dataclass(frozen=True)
+@frozen
 class System:
     """
     A dialogue system: a name and the ParlAI options that build it.
@@ -55,7 +56,7 @@ class System:
     recorded: Recorded | None = field(default=None, compare=False, repr=False)
 
 
-@dataclass(frozen=True)
+@frozen
 class Roster:
     """
     Who is evaluated, and with whom they talk (empty outside bipartite-play).
@@ -83,7 +84,7 @@ class Roster:
         raise KeyError(name)
 
 
-@dataclass(frozen=True)
+@frozen
 class Opener:
     """
     The given first utterances of a dialogue; the first is the first speaker's.
@@ -108,7 +109,7 @@ class Opener:
         return cls(id, tuple(utterances), source, reply)
 
 
-@dataclass(frozen=True)
+@frozen
 class Pairing:
     """
     Two systems, by name, over the run's openers; ``first`` speaks first.
@@ -205,7 +206,7 @@ class ScoredDialogue:
     truncated: Mapping[int, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@frozen
 class HumanJudgement:
     """
     What one person said of one system, dialogue or utterance.
@@ -219,7 +220,7 @@ class HumanJudgement:
     utterance_index: int | None = None
 
 
-@dataclass(frozen=True)
+@frozen
 class Question:
     """
     One context and the continuations whose likelihood is asked.
@@ -234,7 +235,7 @@ class Question:
     continuations: tuple[str, ...] | tuple[tuple[int, ...], ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class Answer:
     """
     Natural-log probabilities, in the order of the question.
@@ -273,7 +274,7 @@ class LanguageModel(typing.Protocol):
         ...
 
 
-@dataclass(frozen=True)
+@frozen
 class JudgeModel:
     """
     A model that a scorer asks: its kind and name, how many weights it has (`None` where

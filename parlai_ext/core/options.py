@@ -1,7 +1,7 @@
 """
 Options that are declared once: fields of a frozen dataclass, made with `option`.
 
-    @dataclass(frozen=True)
+    @frozen
     class RelevanceOptions:
         encoder: str = option('minilm', help='sentence encoder', model='embedder')
         against: str = option('context', help='…', choices=('context', 'last_turn'))
@@ -29,6 +29,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeVar
 
 from parlai_ext.core.errors import UserError, nearest
+from parlai_ext.core.frozen import frozen
 from parlai_ext.core.json_text import parse_json
 
 T = TypeVar('T')
@@ -271,7 +272,7 @@ def _fail_at(where: str) -> Fail:
     return lambda key, problem: UserError(f'{where}{key}: {problem}')
 
 
-@dataclass(frozen=True)
+@frozen
 class Flags:
     """
     The flags of an option class, all or some, as a command or an agent declares them.

@@ -7,9 +7,10 @@ How the systems of a scored run are ranked: the ``ranking:`` section of a protoc
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
+from parlai_ext.core.frozen import frozen
 from parlai_ext.core.nouns import Roster
 from parlai_ext.core.options import option, read_options
 from parlai_ext.worlds.pairings import PLAYED, schemes_help
@@ -21,7 +22,7 @@ MOST_DIALOGUES = 10_000_000
 FEWEST_TURNS, MOST_TURNS = 3, 100_000
 
 
-@dataclass(frozen=True)
+@frozen
 class ProtocolOptions:
     """
     The keys of a protocol file that hold one plain value.
@@ -54,7 +55,7 @@ class ProtocolOptions:
     seed: int = option(0, low=0, help='chooses the openers, and sampled replies')
 
 
-@dataclass(frozen=True)
+@frozen
 class Protocol(ProtocolOptions):
     """
     One published method: pairing, openers, length, scorer and ranking rule.
@@ -88,7 +89,7 @@ RATINGS = (
 )
 
 
-@dataclass(frozen=True)
+@frozen
 class RankingOptions:
     """
     Options of a ranking.

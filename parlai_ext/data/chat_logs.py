@@ -26,13 +26,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.core import Dialogue, UserError, Utterance
+from parlai_ext.core import Dialogue, UserError, Utterance, frozen
 from parlai_ext.data.source_file import (
     MEDIA,
     NOT_UTF8,
@@ -86,7 +86,7 @@ INSIDE = (
 Record = Mapping[str, Any]
 
 
-@dataclass(frozen=True)
+@frozen
 class MessageKeys:
     """
     The keys of a format: those that may hold the list of messages, and those of a
@@ -703,7 +703,7 @@ def _models(about: Mapping[str, Any]) -> list[str]:
     return list(dict.fromkeys(str(name) for name in (own, partner) if name))
 
 
-@dataclass(frozen=True)
+@frozen
 class Chat:
     """
     One record of model_chat.

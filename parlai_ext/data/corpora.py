@@ -17,12 +17,12 @@ import os
 import re
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 from pathlib import Path, PurePath
 from typing import Any
 
-from parlai_ext.core import UserError, option
+from parlai_ext.core import UserError, frozen, option
 from parlai_ext.files import (
     decoded_text,
     is_texts,
@@ -49,7 +49,7 @@ ANNOTATED = (
 SHORT = 30  # bytes of two turns' letters that unrelated dialogues may share
 
 
-@dataclass(frozen=True)
+@frozen
 class AnnotatedContext:
     """
     A context of DailyDialog++ with its responses.
@@ -266,7 +266,7 @@ FIELDS = ' +++$+++ '  # parts of a line of Cornell's files
 MODERATOR = {'offensive_score': 'azure_score', 'profanity_terms': 'azure_terms'}
 
 
-@dataclass(frozen=True)
+@frozen
 class TurnPair:
     """
     Two successive turns, and what their file says of them, by column.
@@ -396,7 +396,7 @@ SOURCES: Mapping[str, Callable[[PairSource], Iterator[TurnPair]]] = {
 }
 
 
-@dataclass(frozen=True)
+@frozen
 class PairSource:
     """
     A file or folder of dialogues.

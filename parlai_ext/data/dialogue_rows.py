@@ -15,11 +15,10 @@ optionally, ``given`` and ``reference``. Other columns and keys are not read.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from parlai_ext.core import reference_texts
+from parlai_ext.core import frozen, reference_texts
 from parlai_ext.data.source_file import (
     NOT_UTF8,
     BadRecord,
@@ -54,7 +53,7 @@ TRUE = ('true', '1', 'yes')
 FALSE = ('false', '0', 'no', '')
 
 
-@dataclass(frozen=True)
+@frozen
 class DialogueRow:
     """
     One row: a turn of a dialogue, or a problem.

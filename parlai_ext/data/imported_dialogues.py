@@ -12,7 +12,7 @@ from itertools import groupby, pairwise
 from pathlib import Path
 from shlex import quote
 
-from parlai_ext.core import UserError, named_pairs, nearest, one_value, option
+from parlai_ext.core import UserError, frozen, named_pairs, nearest, one_value, option
 from parlai_ext.data.chat_logs import self_chat_model
 from parlai_ext.data.formats import FORMATS, read_sources
 from parlai_ext.data.source_file import (
@@ -36,7 +36,7 @@ SIDE = re.compile(r'(.+)_([12])')
 EMPTY_TURNS = ('refuse', 'keep')
 
 
-@dataclass(frozen=True)
+@frozen
 class ImportRules:
     """
     How dialogues are changed as they are imported: by default not at all.

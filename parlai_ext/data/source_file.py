@@ -18,7 +18,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.core import UserError, half_character, parse_json, parse_own_json
+from parlai_ext.core import (
+    UserError,
+    frozen,
+    half_character,
+    parse_json,
+    parse_own_json,
+)
 from parlai_ext.files import is_utf8, open_zip, read_member, read_utf8
 
 NOT_UTF8 = 'not UTF-8 text'
@@ -39,7 +45,7 @@ class BadRecord(Exception):
         self.line = line
 
 
-@dataclass(frozen=True)
+@frozen
 class Problem:
     """
     What cannot be read, and where. `file` is the path as the user gave it.
@@ -67,7 +73,7 @@ class SourceTurn:
     references: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
+@frozen
 class Unread:
     """
     What a dialogue's record holds beside its turns.
@@ -102,7 +108,7 @@ class Unread:
 NOTHING_UNREAD = Unread()
 
 
-@dataclass(frozen=True)
+@frozen
 class SourceDialogue:
     """
     One dialogue of a file, with any number of speakers.
@@ -140,7 +146,7 @@ class SourceDialogue:
         return first, second
 
 
-@dataclass(frozen=True)
+@frozen
 class SourceFile:
     """
     A file's text, one entry a line. Bytes that are not UTF-8 are lone surrogates.
@@ -353,7 +359,7 @@ def dialogues_of_records(
             yield source.unreadable(line, f'{place}{error}')
 
 
-@dataclass(frozen=True)
+@frozen
 class Format:
     """
     How a format looks, is recognised and is read. `self_chats`: ``NAME_1`` and

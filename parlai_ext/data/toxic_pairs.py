@@ -22,7 +22,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.core import UserError, nearest, option, require_known
+from parlai_ext.core import UserError, frozen, nearest, option, require_known
 from parlai_ext.files import is_texts, json_lines, read_csv, read_json
 from parlai_ext.files import number as cell_number
 from parlai_ext.view import single_spaced, split_words
@@ -50,7 +50,7 @@ ORDERS = {'<=': operator.le, '>=': operator.ge, '<': operator.lt, '>': operator.
 CONDITION = re.compile(r'\s*([\w.]+)\s*(<=|>=|!=|=|<|>)\s*(.*?)\s*')
 
 
-@dataclass(frozen=True)
+@frozen
 class ToxicPair:
     """
     A prompt and one answer to it.
@@ -129,7 +129,7 @@ class ToxicData:
     )
 
 
-@dataclass(frozen=True)
+@frozen
 class Condition:
     """
     A comparison of one feature column with a number, or with words.
@@ -161,7 +161,7 @@ class Condition:
         return ORDERS[self.sign](value, bound)
 
 
-@dataclass(frozen=True)
+@frozen
 class ChosenPairs:
     """
     The pairs of one fold that all conditions leave, and how many each left out.
@@ -436,7 +436,7 @@ AGREEMENT = 'Toxicity Agreement'  # the category whose contexts are toxic
 BOTS = {'final_dgpt_response': 'dgpt', 'final_gpt3_response': 'gpt3'}
 
 
-@dataclass(frozen=True)
+@frozen
 class ThreadTurn:
     """
     A turn of a thread, or a bot's response to the last one.
@@ -450,7 +450,7 @@ class ThreadTurn:
     about: Mapping[str, Any]
 
 
-@dataclass(frozen=True)
+@frozen
 class Thread:
     """
     A thread of ToxiChat: the turns of people, and a response of each bot to the last.
@@ -517,7 +517,7 @@ YES = ('1', 'true', 'yes', 'toxic', 'offensive', 'unsafe', '__notok__')
 NO = ('0', 'false', 'no', 'safe', 'ok', 'not toxic', '__ok__')
 
 
-@dataclass(frozen=True)
+@frozen
 class LabelledText:
     """
     A text and whether people call it toxic.
@@ -626,7 +626,7 @@ DEFLECTED = ('prompt', 'answer')  # the values of `safety` that are deflections
 CELLS = ('system', 'prompt', 'id', 'answer', 'safety')
 
 
-@dataclass(frozen=True)
+@frozen
 class RecordedAnswer:
     """
     An answer of a system to a prompt.

@@ -14,14 +14,14 @@ import secrets
 import time
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
 
-from parlai_ext.core import UserError
+from parlai_ext.core import UserError, frozen
 from parlai_ext.store import LEFTOVER, make_folder
 from parlai_ext.view.progress import Bar
 
@@ -29,7 +29,7 @@ Tell = Callable[[int, int], object]
 Results = Generator[tuple['Task', Any], None, None]
 
 
-@dataclass(frozen=True)
+@frozen
 class Task:
     """
     A piece of work that is done as a whole.
@@ -78,7 +78,7 @@ class Worker:
         return None
 
 
-@dataclass(frozen=True)
+@frozen
 class Job:
     """
     Tasks of one kind.
@@ -191,7 +191,7 @@ TOKEN = f'.token{LEFTOVER}'
 VISIBLE_SECONDS = 60.0  # network file systems keep old listings for up to a minute
 
 
-@dataclass(frozen=True)
+@frozen
 class Token:
     """
     A small file with random content.

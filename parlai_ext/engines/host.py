@@ -14,7 +14,6 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from threading import RLock
@@ -22,7 +21,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from parlai_ext.core import UserError, first_line
+from parlai_ext.core import UserError, first_line, frozen
 from parlai_ext.core.secrets import without_secrets
 from parlai_ext.engines.engine import (
     EngineFailed,
@@ -38,7 +37,7 @@ from parlai_ext.engines.engine import (
 from parlai_ext.view.progress import Bar, PartProgress, hide_bars
 
 
-@dataclass(frozen=True)
+@frozen
 class Failure:
     """
     An exception of a worker as plain data, without secrets.
@@ -88,7 +87,7 @@ class Failure:
         return RuntimeError(f'{where}: {self.line}\n{self.trace}')
 
 
-@dataclass(frozen=True)
+@frozen
 class Done:
     """
     The result of a task, and the names of the weights that are loaded after it.

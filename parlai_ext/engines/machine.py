@@ -5,16 +5,15 @@ Where models lie on this machine, and how they compute on it.
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 
-from parlai_ext.core import flag_values, one_value, option
+from parlai_ext.core import flag_values, frozen, one_value, option
 
 DATA_FOLDER = 'PARLAI_DATAPATH'  # the variable; ParlAI's own parser sets it, too
 TOKENS_A_ROW = 256  # that a row of a batch is taken to have
 SHARE_FOR_WEIGHTS = 0.6  # of memory; the rest is for what the models compute
 
 
-@dataclass(frozen=True)
+@frozen
 class Machine:
     """
     Where models lie and how they compute; a command's options, read once.

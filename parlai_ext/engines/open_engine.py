@@ -6,11 +6,10 @@ Commands import this module for their help, so it imports little.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from parlai_ext.core import UserError, option, options_of
+from parlai_ext.core import UserError, frozen, option, options_of
 
 if TYPE_CHECKING:
     from parlai_ext.engines.engine import Engine
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 RAY = 'ray'
 
 
-@dataclass(frozen=True)
+@frozen
 class EngineOptions:
     """
     Where tasks run; the options of Ray need ``--engine ray``.

@@ -19,7 +19,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.core import UserError, first_line
+from parlai_ext.core import UserError, first_line, frozen
 from parlai_ext.engines.engine import (
     EngineFailed,
     Job,
@@ -37,7 +37,7 @@ from parlai_ext.view.progress import Bar
 GPU_MEMORY = 'gpu_memory'  # GB of all GPUs of a node, which its `ray start` declares
 
 
-@dataclass(frozen=True)
+@frozen
 class Place:
     """
     A place for one worker.

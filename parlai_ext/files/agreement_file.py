@@ -5,17 +5,16 @@ The files are in ``zoo_configs/agreement/``; `benchmarks/validity` writes the sh
 one. A card of a judge shows the numbers of exactly its signature.
 """
 
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from parlai_ext import zoo_configs
-from parlai_ext.core import UserError
+from parlai_ext.core import UserError, frozen
 from parlai_ext.core.records import WrongType, record_from_json
 from parlai_ext.files.yaml_file import read_file
 
 
-@dataclass(frozen=True)
+@frozen
 class MeasuredAgreement:
     """
     Spearman of a scorer's main score, or of its score in one dimension, with people on
@@ -50,7 +49,7 @@ def measured_agreement(signature: str) -> tuple[MeasuredAgreement, ...]:
     )
 
 
-@dataclass(frozen=True)
+@frozen
 class _ScorerRows:
     signature: str
     rows: tuple[MeasuredAgreement, ...] = ()

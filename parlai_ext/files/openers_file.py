@@ -8,11 +8,11 @@ allowed; `_comma_` and `_pipe_` stand for `,` and `|`.
 import logging
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from parlai_ext import zoo_configs
-from parlai_ext.core import UserError
+from parlai_ext.core import UserError, frozen
 from parlai_ext.files.text_file import (
     CsvProblem,
     column_places,
@@ -28,7 +28,7 @@ GIVEN = 2  # utterances of an opener
 EVERYDAY = zoo_configs.HOME / 'openers' / 'everyday.csv'
 
 
-@dataclass(frozen=True)
+@frozen
 class OpenersFile:
     """
     The openers of a file by dialogue, the dialogues too short to give one, and what

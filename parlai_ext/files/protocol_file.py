@@ -20,11 +20,11 @@ The plain keys and those of ``ranking:`` are declared in `core/protocol.py`, tho
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.core import UserError, given_options, nearest, options_of
+from parlai_ext.core import UserError, frozen, given_options, nearest, options_of
 from parlai_ext.core.protocol import (
     SCORER_OVERRIDES,
     Protocol,
@@ -49,7 +49,7 @@ SECTIONS = ('description', 'openers_file', 'scorer', 'ranking', 'roster', 'refer
 ScorerOptions = Callable[[str | None], type]
 
 
-@dataclass(frozen=True)
+@frozen
 class ProtocolFile:
     """
     A protocol, what its roster says of each system besides its options, and the file of

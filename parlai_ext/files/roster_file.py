@@ -18,7 +18,15 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext import zoo_configs
-from parlai_ext.core import Roster, System, UserError, nearest, option, options_of
+from parlai_ext.core import (
+    Roster,
+    System,
+    UserError,
+    frozen,
+    nearest,
+    option,
+    options_of,
+)
 from parlai_ext.files.model_cards import (
     check_kind,
     is_model_name,
@@ -75,7 +83,7 @@ class SystemEntry(SystemInfo):
     opt: Mapping[str, Any] = option(help='its ParlAI options')
 
 
-@dataclass(frozen=True)
+@frozen
 class RosterEntries:
     """
     The keys of a roster file.
@@ -86,7 +94,7 @@ class RosterEntries:
     partners: tuple[Any, ...] = option((), help='systems that they talk with')
 
 
-@dataclass(frozen=True)
+@frozen
 class RosterFile:
     """
     A roster, and what its file says of each system besides its options.

@@ -7,7 +7,7 @@ No duplicate keys, no tags, no merge keys; aliases are fine until they multiply.
 import math
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,6 +15,7 @@ import yaml
 
 from parlai_ext.core import (
     UserError,
+    frozen,
     half_character,
     nearest,
     read_options,
@@ -61,7 +62,7 @@ class _Loader(SAFE_LOADER):
     }
 
 
-@dataclass(frozen=True)
+@frozen
 class Document:
     """
     Plain data, where it came from, and the line of every key path in it.

@@ -20,12 +20,12 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
-from parlai_ext.core import UserError, first_line, parse_own_json
+from parlai_ext.core import UserError, first_line, frozen, parse_own_json
 from parlai_ext.isolation.confinement import C_LIBRARY, confine
 
 CHILD = 'from parlai_ext.isolation.fork_server import serve; serve()'
@@ -51,7 +51,7 @@ ALONE = {
 }
 
 
-@dataclass(frozen=True)
+@frozen
 class ForkedTask:
     """
     What a worker does, and its limits.

@@ -7,7 +7,7 @@ are scored through the scorer's own `score_dialogues`.
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -20,6 +20,7 @@ from parlai_ext.core import (
     Utterance,
     content_id,
     first_line,
+    frozen,
 )
 from parlai_ext.judge_check.marks import SAME, dimension_check, kind_result, repeats
 from parlai_ext.judge_check.perturbations import (
@@ -89,7 +90,7 @@ ScoredCopy = tuple[str, str, Values, Values]
 One = TypeVar('One')
 
 
-@dataclass(frozen=True)
+@frozen
 class Copy:
     """
     One thing to score for the check: a perturbed copy, or an original once more.

@@ -13,11 +13,11 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from operator import attrgetter
 
 from parlai_ext import zoo_configs
-from parlai_ext.core import Dialogue, content_id
+from parlai_ext.core import Dialogue, content_id, frozen
 from parlai_ext.core.records import record_from_json
 from parlai_ext.files import read_file
 from parlai_ext.ranking.baselines import WORD
@@ -30,7 +30,7 @@ SENTENCE_END = re.compile(r'(?<=[.!?…])\s+')
 AT_THE_ENDS = ' \t\n.,;:!?…-–—"“”'
 
 
-@dataclass(frozen=True)
+@frozen
 class ParrotKind:
     """
     One kind of parrot.
@@ -210,7 +210,7 @@ EMPTY_WORDS = (
 MIN_SHUFFLED, MIN_TRUNCATED = 3, 4  # words; fewer cannot be told from the original
 
 
-@dataclass(frozen=True)
+@frozen
 class ResponseInDialogue:
     """
     One response and the texts that its perturbed copies are made of.

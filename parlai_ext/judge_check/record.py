@@ -6,10 +6,10 @@ needs no model. Nothing in it depends on the clock: cost is counted in scorings.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
-from parlai_ext.core import UserError, option
+from parlai_ext.core import UserError, frozen, option
 from parlai_ext.core.records import record_from_json, record_to_json
 from parlai_ext.store import ScoreStore
 from parlai_ext.view import percent
@@ -22,7 +22,7 @@ UNTESTED = 'untested'  # a kind with too few pairs; never an outcome on a judge
 SOURCES = ('systems', 'people')  # where originals come from
 
 
-@dataclass(frozen=True)
+@frozen
 class KindResult:
     """
     How a judge scores originals against one kind of perturbed copies.
@@ -47,7 +47,7 @@ class KindResult:
     outcome: str
 
 
-@dataclass(frozen=True)
+@frozen
 class HumanAnchor:
     """
     Mean scores of people's replies and of the systems' replies to the same contexts.
@@ -64,7 +64,7 @@ class HumanAnchor:
     warning: str | None
 
 
-@dataclass(frozen=True)
+@frozen
 class Biases:
     """
     What scores go with, over all judged responses of the run.
@@ -85,7 +85,7 @@ class Biases:
     overlap: float | None = None
 
 
-@dataclass(frozen=True)
+@frozen
 class DimensionCheck:
     """
     The check of a judge in one dimension.
@@ -109,7 +109,7 @@ class DimensionCheck:
         return self.outcome == FAIL
 
 
-@dataclass(frozen=True)
+@frozen
 class OrderSwap:
     """
     Pairs that were shown to a scorer of pairs in both orders.
@@ -129,7 +129,7 @@ class OrderSwap:
     first_share: float | None
 
 
-@dataclass(frozen=True)
+@frozen
 class PromptProbes:
     """
     Checks of judges that are prompted (chat models).
@@ -152,7 +152,7 @@ class PromptProbes:
     order: OrderSwap | None = None
 
 
-@dataclass(frozen=True)
+@frozen
 class JudgeCheck:
     """
     The check of the judge behind the scores of one signature.
@@ -298,7 +298,7 @@ def preferred_words(result: KindResult) -> str:
 SAMPLE = 200
 
 
-@dataclass(frozen=True)
+@frozen
 class CheckOptions:
     """
     How large the sample of the judge check is.
@@ -312,7 +312,7 @@ class CheckOptions:
     )
 
 
-@dataclass(frozen=True)
+@frozen
 class RequireCheck:
     """
     Whether a judge must pass its check.

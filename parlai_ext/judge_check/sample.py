@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import zip_longest
 from operator import itemgetter
 from statistics import fmean, stdev
@@ -25,6 +24,7 @@ from parlai_ext.core import (
     Utterance,
     content_id,
     dialogue_means,
+    frozen,
     is_floor,
 )
 from parlai_ext.judge_check.perturbations import same_side
@@ -38,7 +38,7 @@ from parlai_ext.worlds.pairings import IMPORTED
 Values = Mapping[str, float]
 
 
-@dataclass(frozen=True)
+@frozen
 class JudgedPart:
     """
     What one score is about: a response, or one speaker's part of a dialogue.

@@ -8,10 +8,11 @@ the demo and the check of the judge use them.
 import random
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
+from parlai_ext.core import frozen
 from parlai_ext.files import read_json
 from parlai_ext.mini.smalltalk import (
     DETAILS,
@@ -51,7 +52,7 @@ def _replace(text: str, old: str, new: str) -> str:
     return text.replace(old, new).replace(capitalized(old), capitalized(new))
 
 
-@dataclass(frozen=True)
+@frozen
 class Corrupted:
     """
     A turn to corrupt: the last of the turns of a dialogue so far. The methods are kinds
@@ -272,7 +273,7 @@ def _with_lead(rng: random.Random, leads: tuple[str, ...], text: str) -> str:
     return join_sentences(pick(rng, leads), text) if rng.random() < 0.15 else text
 
 
-@dataclass(frozen=True)
+@frozen
 class Example:
     """
     A context whose last turn is good (`kind` is `None`) or corrupted, and the reply.

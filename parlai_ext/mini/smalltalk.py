@@ -14,11 +14,12 @@ sentence.
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TypeVar
 
+from parlai_ext.core import frozen
 from parlai_ext.core.records import record_from_json
 from parlai_ext.files import read_json
 
@@ -49,7 +50,7 @@ LINKS = (
 )
 
 
-@dataclass(frozen=True)
+@frozen
 class Topic:
     """
     One topic: its items, and the sentences that ask, tell and comment about them.
@@ -65,7 +66,7 @@ class Topic:
     probes: tuple[str, ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class Detail:
     """
     One kind of detail ``{y}``: how it is asked for, given and taken up.
@@ -82,7 +83,7 @@ class Detail:
     confirm: tuple[str, ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class _Lists:
     details: Mapping[str, Detail]
     topics: tuple[Topic, ...]
@@ -94,7 +95,7 @@ _lists = record_from_json(
 DETAILS, TOPICS = _lists.details, _lists.topics
 
 
-@dataclass(frozen=True)
+@frozen
 class GeneratedTurn:
     """
     One generated utterance, and the slot values that it mentions.
@@ -104,7 +105,7 @@ class GeneratedTurn:
     slots: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
+@frozen
 class Pending:
     """
     The part of a turn that the next speaker has to respond to.

@@ -9,7 +9,6 @@ of RemBERT; only the weights have other names.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -40,6 +39,7 @@ from parlai_ext.core import (
     System,
     UserError,
     first_line,
+    frozen,
     options_from_opt,
     parse_json,
     signature_line,
@@ -157,7 +157,7 @@ class SequenceRegression:
 BATCH = 256  # texts in one forward pass: all are padded to one length
 
 
-@dataclass(frozen=True)
+@frozen
 class _Config:
     """
     The settings of a network, as its folder has them.

@@ -5,7 +5,6 @@ and a response, masked language models, and labels of words.
 """
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 
-from parlai_ext.core import UserError, content_id, signature_line
+from parlai_ext.core import UserError, content_id, frozen, signature_line
 from parlai_ext.models.watch import NO_WATCH, Watch
 from parlai_ext.systems import hub
 from parlai_ext.systems.pretrained import (
@@ -32,7 +31,7 @@ Compute = Callable[[Inputs], torch.Tensor]
 Input = TypeVar('Input', bound=Hashable)
 
 
-@dataclass(frozen=True)
+@frozen
 class TokenVectors:
     """
     The tokens of a text as vectors.
@@ -429,7 +428,7 @@ def _pairs(texts: Sequence[str], seconds: Sequence[str] | None) -> list[Texts]:
 HEADS = ('lm_head', 'cls')  # the output layers of RoBERTa and BERT
 
 
-@dataclass(frozen=True)
+@frozen
 class MaskedLogprobs:
     """
     Natural-log probabilities of the tokens of a text, each hidden by itself.
@@ -537,7 +536,7 @@ class MaskedLanguageModel(TextModel):
 # --- token classifiers asked about words: which label has each word of a text? --------
 
 
-@dataclass(frozen=True)
+@frozen
 class WordLabels:
     """
     The words of a text, those that were read, and the probability of each label.

@@ -3,8 +3,9 @@ What a model tells of a long call while it works: what is finished, and its resu
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
+
+from parlai_ext.core import frozen
 
 T = TypeVar('T')
 
@@ -34,7 +35,7 @@ class Kept(Protocol):
         ...
 
 
-@dataclass(frozen=True)
+@frozen
 class Watch:
     """
     Told of each batch that a model finishes. It shows progress and keeps results, so

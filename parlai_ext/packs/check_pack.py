@@ -28,6 +28,7 @@ from parlai_ext.core import (
     System,
     UserError,
     differences,
+    frozen,
     scorer_name,
     signature_differences,
 )
@@ -70,7 +71,7 @@ Counts = tuple[int, int, int]  # pairs, those with the original higher, ties
 Item = TypeVar('Item')
 
 
-@dataclass(frozen=True)
+@frozen
 class Checker:
     """
     What the one who checks has: a protocol with systems and a scorer, more systems, and
@@ -116,7 +117,7 @@ class Again:
         return f'{n - n_different} of {n}' if n else ''
 
 
-@dataclass(frozen=True)
+@frozen
 class DialoguePlace:
     """
     Where a dialogue of a pack is: its shard, its number there, and its target.
@@ -181,7 +182,7 @@ def spread(items: Sequence[Item], key: Callable[[Item], str]) -> list[Item]:
     return sorted(items, key=lambda item: next(turns[key(item)]))
 
 
-@dataclass(frozen=True)
+@frozen
 class Regeneration:
     """
     A pack, and how much of it is made again with what the checker has.
@@ -405,7 +406,7 @@ class Regeneration:
         return finding_of(CHECKED, text, problems)
 
 
-@dataclass(frozen=True)
+@frozen
 class Replay:
     """
     A pack, and the player that plays its dialogues again.
@@ -614,7 +615,7 @@ def _counted(counts: Counts | None) -> str:
     return f'{n_higher} of {n} higher, {n_ties} ties'
 
 
-@dataclass(frozen=True)
+@frozen
 class Verification:
     """
     What is known of a pack after its check.

@@ -5,9 +5,8 @@ what they rest on.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
-from parlai_ext.core import option, require_known
+from parlai_ext.core import frozen, option, require_known
 from parlai_ext.judge_check.section import UNCHECKED, outcome_on
 from parlai_ext.packs.pack import Pack
 from parlai_ext.ranking.standings import Standing, best_first
@@ -28,7 +27,7 @@ ESCAPES = {
 }
 
 
-@dataclass(frozen=True)
+@frozen
 class CiteOptions:
     """
     What a citation is about, and what a pack does not know.
@@ -45,7 +44,7 @@ class CiteOptions:
     url: str | None = option(None, metavar='URL', help='where the pack can be had')
 
 
-@dataclass(frozen=True)
+@frozen
 class Citation:
     """
     A citation of a pack, as lines: facts, rows of a LaTeX table, a BibTeX entry.

@@ -9,7 +9,7 @@ these targets.
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from parlai_ext.core import (
     ScoredDialogue,
     change_lines,
     content_id,
+    frozen,
     scorer_name,
     signature_differences,
 )
@@ -41,7 +42,7 @@ from parlai_ext.store import Manifest, RunFolder
 SEVERITY = (PASS, WEAK, FAIL)
 
 
-@dataclass(frozen=True)
+@frozen
 class JoinedRun:
     """
     The targets of several packs in one run folder.

@@ -16,12 +16,18 @@ import tempfile
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.core import Dialogue, UserError, content_id, option, parse_own_json
+from parlai_ext.core import (
+    Dialogue,
+    UserError,
+    content_id,
+    frozen,
+    option,
+    parse_own_json,
+)
 from parlai_ext.core.records import WrongType, record_from_json, record_to_json
 from parlai_ext.store import (
     SCORER_FILE,
@@ -64,7 +70,7 @@ MOST_CELLS = 20_000_000  # of the array target × partner × opener
 MOST_OPENERS = 1_000_000  # or imported dialogues of a pair, each of which is an object
 
 
-@dataclass(frozen=True)
+@frozen
 class RegenerateOptions:
     """
     How much of a pack is made again, and how near it must come.
@@ -109,7 +115,7 @@ class RegenerateOptions:
         return bool(self.sample or self.regenerate or self.judge_check)
 
 
-@dataclass(frozen=True)
+@frozen
 class Member:
     """
     A file of a pack.
@@ -119,7 +125,7 @@ class Member:
     bytes: int
 
 
-@dataclass(frozen=True)
+@frozen
 class OpenersLock:
     """
     How many openers a run has, from which task, and the hash of their ids in order;
@@ -131,7 +137,7 @@ class OpenersLock:
     hash: str
 
 
-@dataclass(frozen=True)
+@frozen
 class PackIndex:
     """
     What `pack.json` says.
@@ -158,7 +164,7 @@ class PackIndex:
     members: Mapping[str, Member]
 
 
-@dataclass(frozen=True)
+@frozen
 class Pack:
     """
     An unpacked pack. `run` is its content, in a folder that goes when the pack is

@@ -7,12 +7,12 @@ The same run gives the same bytes, in whatever folder it lies and whenever it wa
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from parlai_ext.collect import not_run
-from parlai_ext.core import Dialogue, ScoredDialogue, UserError, content_id
+from parlai_ext.core import Dialogue, ScoredDialogue, UserError, content_id, frozen
 from parlai_ext.core.secrets import name_secret
 from parlai_ext.files import FILE_OPTIONS, FOLDER_OPTIONS
 from parlai_ext.judge_check import record as judge_check
@@ -50,7 +50,7 @@ FOLDERS = re.compile(r'(?<![\w:/.~])~?/(?:[^\s/:\'"]+/)+')
 WITHHELD = 'withheld with the text'
 
 
-@dataclass(frozen=True)
+@frozen
 class Publication:
     """
     A pack that was written: its path, id and index, and the scores that were left out,

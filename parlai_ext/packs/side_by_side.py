@@ -10,13 +10,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from difflib import SequenceMatcher
 from itertools import zip_longest
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
+from parlai_ext.core import frozen
 from parlai_ext.judge_check.section import judge_section
 from parlai_ext.packs.compare import differing_settings
 from parlai_ext.packs.verify import open_right_pack
@@ -42,7 +43,7 @@ Row = tuple[Any, ...]  # a system, then its rank and its score in either run
 Parts = list[tuple[list[str], bool]]  # words, and whether the other text lacks them
 
 
-@dataclass(frozen=True)
+@frozen
 class Side:
     """
     A run and its ranking; `link` leads to its own page, if it has one.

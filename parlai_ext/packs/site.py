@@ -11,12 +11,11 @@ import shutil
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from parlai_ext.core import UserError, content_id
+from parlai_ext.core import UserError, content_id, frozen
 from parlai_ext.judge_check import section as judge
 from parlai_ext.packs.check_pack import Again, Verification
 from parlai_ext.packs.compare import join_packs, pack_differences
@@ -32,7 +31,7 @@ PACKS = 'packs'
 Check = Callable[[Path], Verification]
 
 
-@dataclass(frozen=True)
+@frozen
 class Site:
     """
     What was written: the page of each protocol, and the packs that were left out, with

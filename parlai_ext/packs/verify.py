@@ -13,7 +13,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ from parlai_ext.core import (
     UserError,
     content_id,
     differences,
+    frozen,
     options_of,
     scorer_name,
     signature_line,
@@ -62,7 +63,7 @@ LARGEST_SCORE = 1e100
 MOST_PROBLEMS = 1000  # that are listed of one part
 
 
-@dataclass(frozen=True)
+@frozen
 class PackFinding:
     """
     What is known of one part of a pack.

@@ -11,10 +11,10 @@ are those of rating pages: an answer is a dialogue of two turns, its prompt the 
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations
 
-from parlai_ext.core import UserError, content_id, option, require_known
+from parlai_ext.core import UserError, content_id, frozen, option, require_known
 from parlai_ext.data.toxic_pairs import RecordedAnswer
 from parlai_ext.people.questionnaire import LIKERT, PAIR, Questionnaire
 from parlai_ext.people.rating_set import (
@@ -31,7 +31,7 @@ SHUFFLED = 'shuffled'  # the system of answers to other prompts
 FEWEST_PROMPTS = 2
 
 
-@dataclass(frozen=True)
+@frozen
 class AnnotationOptions:
     """
     Which answers are shown, and with which controls.

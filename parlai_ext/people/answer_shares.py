@@ -11,7 +11,6 @@ items.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from operator import attrgetter
@@ -19,7 +18,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from parlai_ext.core import require_known
+from parlai_ext.core import frozen, require_known
 from parlai_ext.people.given_answers import GivenAnswer, annotator_notes
 from parlai_ext.people.questionnaire import PAIR, SIDES, TIED, UNRELATED
 from parlai_ext.people.ranking import known_text, sparse_tables
@@ -56,7 +55,7 @@ OUTCOMES_OF = {
 FLAGGED, MEAN = 'flagged', 'mean'
 
 
-@dataclass(frozen=True)
+@frozen
 class Share:
     """
     How often something was said of a system, of how many answers about it.
@@ -73,7 +72,7 @@ class Share:
     high: float | None
 
 
-@dataclass(frozen=True)
+@frozen
 class AnnotatorControls:
     """
     What an annotator said of control items, and how often each answer of the others.
@@ -101,7 +100,7 @@ class AnnotatorControls:
         return self.high is not None and self.high >= self.chance
 
 
-@dataclass(frozen=True)
+@frozen
 class ItemAgreement:
     """
     What annotators said of one item.
@@ -117,7 +116,7 @@ class ItemAgreement:
     num_annotators: int
 
 
-@dataclass(frozen=True)
+@frozen
 class AnnotationResults:
     """
     All that is reported of an annotation set.

@@ -15,12 +15,11 @@ dropped and counted.
 import ast
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.core import HumanJudgement, UserError, require_known
+from parlai_ext.core import HumanJudgement, UserError, frozen, require_known
 from parlai_ext.data.chat_logs import Chat
 from parlai_ext.data.judged.readers import FEATURES, DataFile, read_spot_the_bot
 from parlai_ext.data.source_file import BadRecord
@@ -52,7 +51,7 @@ UTTERANCE_KEYS = {
 }
 
 
-@dataclass(frozen=True)
+@frozen
 class CrowdFormat:
     """
     A format: its reader, which files of a folder are read, and its questionnaire.

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import scipy
 
-from parlai_ext.core import HumanJudgement, UserError, option, require_known
+from parlai_ext.core import HumanJudgement, UserError, frozen, option, require_known
 from parlai_ext.core.records import WrongType, record_from_json
 from parlai_ext.files import json_lines, read_csv, read_json
 from parlai_ext.people.judgements import TIE, Comparison, Judgements
@@ -46,7 +46,7 @@ UNLIKELY = 0.05  # the chance that an annotator without a preference is named
 FLAGGED = 'Flagged'  # the dimension of flags: 1 where a dialogue was flagged
 
 
-@dataclass(frozen=True)
+@frozen
 class FastAnswers:
     """
     Which answers were given faster than an item can be read, and whether they count.
@@ -96,7 +96,7 @@ class FastAnswers:
         return kept if self.drop_fast else answers, [note]
 
 
-@dataclass(frozen=True)
+@frozen
 class GivenAnswer:
     """
     One annotator's answer: of a pair ``a``, ``b``, ``tie`` or ``unrelated``, else the
@@ -124,7 +124,7 @@ class GivenAnswer:
         return self.rating_set, self.annotator, self.item, self.dimension
 
 
-@dataclass(frozen=True)
+@frozen
 class PageAnswers:
     """
     The file that one annotator's browser saved.

@@ -16,12 +16,12 @@ import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import compress
 from operator import attrgetter
 from typing import TypeVar
 
-from parlai_ext.core import HumanJudgement, UserError, require_known
+from parlai_ext.core import HumanJudgement, UserError, frozen, require_known
 from parlai_ext.files import COLUMNS
 from parlai_ext.people.rating_set import ShownTurn
 from parlai_ext.ranking.annotator_agreement import near_median
@@ -40,7 +40,7 @@ PARTNER = 'user'  # whose turns no scorer of turns judges
 MISSING = 'N/A'
 
 
-@dataclass(frozen=True)
+@frozen
 class Comparison:
     """
     One annotator's choice between dialogues of two systems.
@@ -81,7 +81,7 @@ class Comparison:
 T = TypeVar('T', HumanJudgement, Comparison)
 
 
-@dataclass(frozen=True)
+@frozen
 class Judgements:
     """
     All that was imported: ratings and comparisons, and what a reader should know.

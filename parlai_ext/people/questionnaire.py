@@ -35,11 +35,11 @@ Questionnaires: what annotators are asked about a dialogue, or about two side by
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from parlai_ext import zoo_configs
-from parlai_ext.core import UserError, option, require_known
+from parlai_ext.core import UserError, frozen, option, require_known
 from parlai_ext.files import Document, read_file
 
 FOLDER = 'questionnaires'
@@ -60,7 +60,7 @@ OWN_KEYS = {
 }
 
 
-@dataclass(frozen=True)
+@frozen
 class QuestionnaireKeys:
     """
     The keys of a questionnaire's file.
@@ -82,7 +82,7 @@ class QuestionnaireKeys:
     )
 
 
-@dataclass(frozen=True)
+@frozen
 class QuestionKeys:
     """
     The keys of one question.
@@ -95,7 +95,7 @@ class QuestionKeys:
     values: tuple[float, ...] | None = option(None, help='what each of them is worth')
 
 
-@dataclass(frozen=True)
+@frozen
 class Wording:
     """
     One question: the dimension of its judgements, its text, and its answers in words.
@@ -124,7 +124,7 @@ class Wording:
         return f'{self.value(answer):g}' if answer.isdecimal() else answer
 
 
-@dataclass(frozen=True)
+@frozen
 class Questionnaire:
     """
     What is asked about an item: one dialogue (``likert``) or two (``pair``).

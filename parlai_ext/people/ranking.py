@@ -12,13 +12,13 @@ comparisons that it would win if it met each other system equally often.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
 import scipy
 
-from parlai_ext.core import HumanJudgement
+from parlai_ext.core import HumanJudgement, frozen
 from parlai_ext.people.judgements import Comparison, Judgements
 from parlai_ext.ranking.agreement import SYSTEM_MEANS, Correlation, correlate
 from parlai_ext.ranking.annotator_agreement import (
@@ -52,7 +52,7 @@ Unit = tuple[str, str, int | None]
 Units = Mapping[Unit, Mapping[str, float]]  # annotator -> value, of each unit
 
 
-@dataclass(frozen=True)
+@frozen
 class PeopleRanking:
     """
     The ranking of one dimension by people.
@@ -111,7 +111,7 @@ def _dimensions(judgements: Iterable[T]) -> list[list[T]]:
     return list(groups.values())
 
 
-@dataclass(frozen=True)
+@frozen
 class Resampling:
     """
     How many resamples are drawn, by which seed, and the bar that counts them.

@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, combinations, islice, pairwise, zip_longest
 from pathlib import Path
 
-from parlai_ext.core import UserError, content_id, option, require_known
+from parlai_ext.core import UserError, content_id, frozen, option, require_known
 from parlai_ext.core.records import record_from_json, record_to_json
 from parlai_ext.files import read_json
 from parlai_ext.people.questionnaire import (
@@ -166,7 +166,7 @@ def stream_turns(
             yield reference, tuple(turns)
 
 
-@dataclass(frozen=True)
+@frozen
 class RatingItem:
     """
     What annotators see at once: one dialogue, or two.
@@ -286,7 +286,7 @@ ANSWER_COLUMN = {PAIR: 'choice', LIKERT: 'label'}  # of a sheet, which is filled
 LETTERS = {TIED: 'T', UNRELATED: 'U'}
 
 
-@dataclass(frozen=True)
+@frozen
 class RatingOptions:
     """
     What people are asked, and about how many dialogues.
@@ -318,7 +318,7 @@ class RatingOptions:
     seed: int = option(0, low=0, help='draws the items and their sides')
 
 
-@dataclass(frozen=True)
+@frozen
 class KeyDialogue:
     """
     A dialogue behind an item: whose it is, over which opener, and how many exchanges of
@@ -354,7 +354,7 @@ class RatingKey(Questionnaire):
         return any(shown.system in self.controls for shown in self.items[item])
 
 
-@dataclass(frozen=True)
+@frozen
 class RatingSet:
     """
     The pages of a rating set with their key and texts, and what a user should know.

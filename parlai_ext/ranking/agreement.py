@@ -31,7 +31,7 @@ sides are ``[point]``.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import compress
 from typing import Any
 
@@ -39,7 +39,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
-from parlai_ext.core import HumanJudgement
+from parlai_ext.core import HumanJudgement, frozen
 from parlai_ext.ranking.intervals import (
     FEWEST_OPENERS,
     Floats,
@@ -198,7 +198,7 @@ AnnotatorRanks = Mapping[str, Mapping[str, float | None]]
 Reference = Mapping[str, float] | Sequence[HumanJudgement]
 
 
-@dataclass(frozen=True)
+@frozen
 class Correlation:
     """
     One coefficient over `n` points; `None`, or no interval, for a `reason`.
@@ -215,7 +215,7 @@ class Correlation:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
+@frozen
 class Points:
     """
     What the points of a correlation and their two sides are called in reasons.
@@ -493,7 +493,7 @@ def _systems_with_both(
     return sorted(chosen, key=lambda i: systems[i])
 
 
-@dataclass(frozen=True)
+@frozen
 class AnnotatorPanel:
     """
     For each annotator and system the sum and the number of judgements.

@@ -17,13 +17,13 @@ division says little, so the mean and the spread of many are returned.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from parlai_ext.core import frozen
 from parlai_ext.ranking.agreement import spearman
 from parlai_ext.ranking.intervals import (
     Draws,
@@ -42,7 +42,7 @@ MOST_MEANS = 2**19  # of points, in some divisions at a time
 NORMAL = 1.4826  # standard deviation of a normal distribution, in such medians
 
 
-@dataclass(frozen=True)
+@frozen
 class Alpha:
     """
     Krippendorff's alpha, or `None` with a reason.
@@ -58,7 +58,7 @@ class Alpha:
     reason: str | None = None
 
 
-@dataclass(frozen=True)
+@frozen
 class AnnotatorAgreement:
     """
     How well annotators agree, with its 95 % interval, or the reason why that is not

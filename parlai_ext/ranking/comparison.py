@@ -16,7 +16,7 @@ where points are drawn one by one.
 import math
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations, compress, product
 from typing import Any, TypeVar
 
@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
+from parlai_ext.core import frozen
 from parlai_ext.ranking.intervals import (
     Estimate,
     Floats,
@@ -186,7 +187,7 @@ def mean_rank_scores(scores: Floats) -> Floats:
     return means
 
 
-@dataclass(frozen=True)
+@frozen
 class Ceiling:
     """
     How well annotators agree, as a bound on what a scorer can reach.
@@ -344,7 +345,7 @@ FEWEST = 3  # prompts, of which one may be left out
 FEWEST_OTHERS = 5  # prompts with another share than 0, or 1, for a bootstrap
 
 
-@dataclass(frozen=True)
+@frozen
 class MeanDifference:
     """
     The mean of the first system less that of the second, over the prompts of both.

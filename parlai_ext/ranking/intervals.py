@@ -38,12 +38,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy
 from numpy.typing import NDArray
+
+from parlai_ext.core import frozen
 
 Floats = NDArray[np.float64]
 
@@ -97,7 +98,7 @@ FEWEST_OPENERS, FEWEST_PARTNERS = 3, 2
 FEWEST_FOR_OTHERS = 4
 
 
-@dataclass(frozen=True)
+@frozen
 class Estimate:
     """
     A number with its 95 % interval; `None` where it is undefined.
@@ -124,7 +125,7 @@ class Estimate:
         return self.high < low - ROUNDING or high + ROUNDING < self.low
 
 
-@dataclass(frozen=True)
+@frozen
 class Sampling:
     """
     How means are drawn anew, and what is claimed of them.
@@ -141,7 +142,7 @@ class Sampling:
     games_per_opener: int = 1
 
 
-@dataclass(frozen=True)
+@frozen
 class Draws:
     """
     Bootstrap draws of every system's mean, as deviations from the mean itself.

@@ -18,11 +18,12 @@ are paired.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
 
+from parlai_ext.core import frozen
 from parlai_ext.ranking.intervals import (
     Draws,
     Estimate,
@@ -39,7 +40,7 @@ BINS = 24
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
-@dataclass(frozen=True)
+@frozen
 class SystemDifference:
     """
     How the dialogues of one system score above those of another.
@@ -115,7 +116,7 @@ def pair_differences(
     return pairs
 
 
-@dataclass(frozen=True)
+@frozen
 class Spread:
     """
     How `n` dialogue means spread: quantiles, and counts in `BINS` bins of one width
@@ -129,7 +130,7 @@ class Spread:
     highest: float
 
 
-@dataclass(frozen=True)
+@frozen
 class CellMean:
     """
     The mean score of a system with one partner, over `n` dialogues.
@@ -180,7 +181,7 @@ def cell_means(
     return cells
 
 
-@dataclass(frozen=True)
+@frozen
 class Placing:
     """
     Where a newcomer would stand among ranked systems.

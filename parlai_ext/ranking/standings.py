@@ -29,7 +29,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from parlai_ext.core import is_floor
+from parlai_ext.core import frozen, is_floor
 from parlai_ext.core.records import keys
 from parlai_ext.ranking.agreement import Correlation
 from parlai_ext.ranking.intervals import (
@@ -82,7 +82,7 @@ POWER = 0.8
 MOST_OPENERS, MOST_PARTNERS = 20_000, 200
 
 
-@dataclass(frozen=True)
+@frozen
 class DialoguesNeeded:
     """
     How many partners and openers would tell one system from another.
@@ -101,7 +101,7 @@ class DialoguesNeeded:
     is_rough: bool = False
 
 
-@dataclass(frozen=True)
+@frozen
 class Separation:
     """
     What can be told apart among the ranked systems on one dimension.
@@ -119,7 +119,7 @@ class Separation:
     needed: tuple[DialoguesNeeded, ...] = ()
 
 
-@dataclass(frozen=True)
+@frozen
 class Components:
     """
     Variances of the difference of two systems: between partners, between openers, and
@@ -309,7 +309,7 @@ def detectable_difference(
 ROUNDING = 1e-12
 
 
-@dataclass(frozen=True)
+@frozen
 class RankRange:
     """
     The ranks that the data leave open.
@@ -419,7 +419,7 @@ def pair_reaches(draws: Draws) -> Floats:
     return np.where(seen & (freedom > 0), reach, np.inf)
 
 
-@dataclass(frozen=True)
+@frozen
 class Standing:
     """
     Where one system stands on one dimension, with its two 95 % intervals.
@@ -507,7 +507,7 @@ class Rating:
     tau: Correlation | None = None
 
 
-@dataclass(frozen=True)
+@frozen
 class DimensionResult:
     """
     The standings on one dimension, and what can be told apart there.
@@ -637,7 +637,7 @@ def best_first(standings: Sequence[Standing]) -> list[Standing]:
     return sorted(standings, key=key)
 
 
-@dataclass(frozen=True)
+@frozen
 class ScoreBounds:
     """
     What the unscored dialogues of a system could do to its mean.

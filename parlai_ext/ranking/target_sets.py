@@ -13,19 +13,19 @@ Tables are ``[system, opponent, opener]`` as in `table`.
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import combinations, permutations, product
 
 import numpy as np
 from numpy.typing import NDArray
 
+from parlai_ext.core import frozen
 from parlai_ext.ranking.intervals import Floats, Sampling, draw_counts, round_off_noise
 
 Places = NDArray[np.int64]
 NO_SYSTEM = -1  # an opponent that is none of the ranked systems: a fixed partner
 
 
-@dataclass(frozen=True)
+@frozen
 class SetMeans:
     """
     The means of the systems of many sets.
@@ -47,7 +47,7 @@ class SetMeans:
         return _ranks(self.full[self.sets]), _ranks(self.means)
 
 
-@dataclass(frozen=True)
+@frozen
 class Swing:
     """
     How far choosing a set can move one system.
@@ -64,7 +64,7 @@ class Swing:
     loss_set: tuple[int, ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class Turn:
     """
     Two systems of which one is better in the fair set and the other in the unfair one.
@@ -76,7 +76,7 @@ class Turn:
     unfair_set: tuple[int, ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class Overturned(Turn):
     """
     Two systems that change places in `n_overturned` of the `n_sets` sets with both.
@@ -90,7 +90,7 @@ class Overturned(Turn):
     margin: float
 
 
-@dataclass(frozen=True)
+@frozen
 class UnfairSets:
     """
     Table 6 for one unfavored system: how many favored systems win or lose against it

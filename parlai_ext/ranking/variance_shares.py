@@ -22,12 +22,12 @@ component.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain, combinations
 
 import numpy as np
 from numpy.typing import NDArray
 
+from parlai_ext.core import frozen
 from parlai_ext.ranking.intervals import Floats
 
 FACTORS = ('system', 'partner', 'opener')
@@ -35,7 +35,7 @@ REST = 'rest'
 TIMES = ' × '
 
 
-@dataclass(frozen=True)
+@frozen
 class VarianceShares:
     """
     Variance components by name (``system``, ``system × partner``, …, ``rest``) and

@@ -19,6 +19,7 @@ from parlai_ext.core import (
     ScoredDialogue,
     content_id,
     dialogue_means,
+    frozen,
 )
 from parlai_ext.results.ranking import Ranking
 from parlai_ext.results.tables import ScoreTables
@@ -33,7 +34,7 @@ Means = Mapping[str, float | None]  # by dimension
 DIGITS = 6  # significant ones of every number
 
 
-@dataclass(frozen=True)
+@frozen
 class PageDialogues:
     """
     The dialogues on the page as JSON data, of how many they are chosen, and for each

@@ -9,14 +9,14 @@ believe it.
 import json
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from parlai_ext.audit.section import audit_doubts
 from parlai_ext.collect.forecast import seconds_per_scored_dialogue
-from parlai_ext.core import PART_SEPARATOR, content_id, scorer_name
+from parlai_ext.core import PART_SEPARATOR, content_id, frozen, scorer_name
 from parlai_ext.judge_check import section as judge
 from parlai_ext.judge_check.record import FAIL, PASS, WEAK
 from parlai_ext.ranking.standings import Standing, best_first
@@ -147,7 +147,7 @@ BELIEVE = {
 }
 
 
-@dataclass(frozen=True)
+@frozen
 class PageAnswer:
     """
     A question, its answer in a few words, and a line more.

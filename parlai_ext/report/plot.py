@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from parlai_ext.core import require_known
+from parlai_ext.core import frozen, require_known
 from parlai_ext.ranking.standings import Standing, best_first
 from parlai_ext.results.ranking import Ranking
 from parlai_ext.view import number, one_line
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 MARGIN = 0.06
 
 
-@dataclass(frozen=True)
+@frozen
 class Axis:
     """
     A linear axis from ``low`` to ``high`` with round tick values.

@@ -4,10 +4,10 @@ something trivial would have done as well, and what failed.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
+from parlai_ext.core import frozen
 from parlai_ext.judge_check import section as judge
 from parlai_ext.judge_check.section import outcome_on
 from parlai_ext.ranking.standings import Standing, best_first
@@ -43,7 +43,7 @@ from parlai_ext.view.page import Section
 TERMINAL, PAGE = 'terminal', 'page'
 
 
-@dataclass(frozen=True)
+@frozen
 class LeaderboardRow:
     """
     One row of a leaderboard: a standing and the ranking that it belongs to.
@@ -85,7 +85,7 @@ class LeaderboardRow:
         return f'{standing.n_unscored} {of_all} are not scored'
 
 
-@dataclass(frozen=True)
+@frozen
 class LeaderboardColumn(Column):
     """
     A column of the leaderboard. In files its numbers have all their figures.
@@ -441,7 +441,7 @@ def _closing_lines(ranking: Ranking) -> Iterator[str]:
 # -------------------------------------------------------------------------- on the page
 
 
-@dataclass(frozen=True)
+@frozen
 class Board:
     """
     The leaderboard of one dimension or baseline as a page draws it.

@@ -5,10 +5,10 @@ the scores again, so that old rankings have them too.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
-from parlai_ext.core import content_id
+from parlai_ext.core import content_id, frozen
 from parlai_ext.core.protocol import ranking_options
 from parlai_ext.ranking.intervals import Sampling
 from parlai_ext.ranking.pairs import (
@@ -26,7 +26,7 @@ from parlai_ext.store import Manifest, RunFolder, ScorerRecord
 PAGE = 'report.html'  # of a run
 
 
-@dataclass(frozen=True)
+@frozen
 class Doubt:
     """
     A reason not to believe a ranking on a dimension.
@@ -46,7 +46,7 @@ class Doubt:
 Doubts = Mapping[str, Doubt]  # by dimension
 
 
-@dataclass(frozen=True)
+@frozen
 class DimensionDetails:
     """
     The scores of one dimension by target and partner, their spread by target, and the
@@ -67,7 +67,7 @@ class DimensionDetails:
         return pairs | {(b, a): one.reversed for (a, b), one in pairs.items()}
 
 
-@dataclass(frozen=True)
+@frozen
 class RankingView:
     """
     A ranking as a page shows it.

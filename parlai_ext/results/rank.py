@@ -5,14 +5,21 @@ A scored run becomes a `Ranking`: standings, trivial baselines, agreement, notes
 import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 from parlai_ext.collect import not_run
-from parlai_ext.core import PART_SEPARATOR, HumanJudgement, UserError, is_floor, nearest
+from parlai_ext.core import (
+    PART_SEPARATOR,
+    HumanJudgement,
+    UserError,
+    frozen,
+    is_floor,
+    nearest,
+)
 from parlai_ext.core.protocol import Protocol, RankingOptions, ranking_options
 from parlai_ext.judge_check.record import read_check
 from parlai_ext.ranking.agreement import correlate_with_reference, mean_ranks
@@ -51,7 +58,7 @@ Values = Mapping[str, float]
 DimensionReference = Values | Sequence[HumanJudgement]
 
 
-@dataclass(frozen=True)
+@frozen
 class Reference:
     """
     Reference values or judgements by dimension, and those of a tournament's rating.
@@ -164,7 +171,7 @@ LISTED = 10  # missing files that are named
 STOPPING, TOURNAMENT = 'parlai_ext.stopping.looks', 'parlai_ext.tournament.rank'
 
 
-@dataclass(frozen=True)
+@frozen
 class RunScores:
     """
     A scored run with the options by which it is ranked.

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from parlai_ext.core import PART_SEPARATOR, JudgeModel, UserError, scorer_name
+from parlai_ext.core import PART_SEPARATOR, JudgeModel, UserError, frozen, scorer_name
 from parlai_ext.core.records import keys, record_from_json, record_to_json
 from parlai_ext.judge_check.record import DimensionCheck, JudgeCheck
 from parlai_ext.ranking.agreement import Correlation, agreement_data
@@ -29,7 +29,7 @@ KINDS = {'judge': 'likelihood'}
 LEFT_OUT = ('content', 'reads', 'system', 'agent', 'model')
 
 
-@dataclass(frozen=True)
+@frozen
 class CardModel:
     """
     A model of a judge. `reads` are the settings of its input and its numbers, such as
@@ -46,7 +46,7 @@ class CardModel:
     commit: str | None = None
 
 
-@dataclass(frozen=True)
+@frozen
 class Nearness:
     """
     How near a run's responses are, on average, to the corpora on which its judge was
@@ -58,7 +58,7 @@ class Nearness:
     corpus: str
 
 
-@dataclass(frozen=True)
+@frozen
 class JudgeCard:
     """
     The scorer, its settings as they stand in the signature, and its models.
@@ -123,7 +123,7 @@ IMPORT_NOTE = (
 BY_DIMENSION = ('dimensions', 'baselines')
 
 
-@dataclass(frozen=True)
+@frozen
 class Agreement:
     """
     How well mean scores or ratings of `n` systems agree with a reference.
@@ -148,7 +148,7 @@ class Agreement:
         return record_from_json(cls, agreement_data(correlations, kind=kind))
 
 
-@dataclass(frozen=True)
+@frozen
 class Failures:
     """
     How many dialogues a system broke off, by reason, and whether it is still ranked
@@ -163,7 +163,7 @@ class Failures:
     reasons: Mapping[str, int]
 
 
-@dataclass(frozen=True)
+@frozen
 class MissingScores:
     """
     Collected dialogues whose scores are not there, because a file of scores is missing.
@@ -178,7 +178,7 @@ class MissingScores:
     not_ranked: tuple[str, ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class CutContexts:
     """
     How many of a system's judged contexts were too long for the judge and were cut, and
@@ -191,7 +191,7 @@ class CutContexts:
     comparable: bool
 
 
-@dataclass(frozen=True)
+@frozen
 class TournamentResult:
     """
     Points and ratings of all games of a run.

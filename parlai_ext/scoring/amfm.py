@@ -30,12 +30,11 @@ with one reference each, the numbers are the same.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from parlai_ext.core import LanguageModel, mean, option
+from parlai_ext.core import LanguageModel, frozen, mean, option
 from parlai_ext.scoring.base import (
     Items,
     ItemScore,
@@ -58,7 +57,7 @@ QUANTILE = 0.05  # of scores, below which differences do not count
 NO_WIDTH = 'the 5 % quantile of the set is 0, so that nothing can be divided by it'
 
 
-@dataclass(frozen=True)
+@frozen
 class AmFmReferencesOptions:
     """
     The two models, and what of the encoder is compared.
@@ -76,7 +75,7 @@ class AmFmReferencesOptions:
     )
 
 
-@dataclass(frozen=True)
+@frozen
 class AmFmOptions(AmFmReferencesOptions):
     """
     The two models, how FM writes a pair of turns, and the two scales.
@@ -119,7 +118,7 @@ class AmFmOptions(AmFmReferencesOptions):
         return {'fm_cutoff': -8.9, 'fm_width': 3.4}
 
 
-@dataclass(frozen=True)
+@frozen
 class CutoffScale:
     """
     Where a score begins to count, and how much of it counts 1.

@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 import traceback
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,7 @@ from parlai_ext.core import (
     Score,
     ScoredDialogue,
     UserError,
+    frozen,
     nearest,
     option,
     option_values,
@@ -51,7 +52,7 @@ NO_KNOWLEDGE = 'the item has neither facts nor a persona'
 OTHER = 'other'  # the key in an item's extras: the response that it is compared with
 
 
-@dataclass(frozen=True)
+@frozen
 class ScoringItem:
     """
     What is judged: a response after its context, or a whole dialogue.
@@ -119,7 +120,7 @@ class ScoringItem:
 Items = Sequence[ScoringItem]
 
 
-@dataclass(frozen=True)
+@frozen
 class ItemScore:
     """
     The scores of one item.
@@ -305,7 +306,7 @@ def encoder_option(default: str = 'minilm') -> Any:
     )
 
 
-@dataclass(frozen=True)
+@frozen
 class NoOptions:
     """
     The options of a scorer without any.
@@ -621,7 +622,7 @@ class Scorer(ScorerInterface):
         ]
 
 
-@dataclass(frozen=True)
+@frozen
 class OutsideCode:
     """
     The file from which a scorer outside the package was imported, and its sha256.

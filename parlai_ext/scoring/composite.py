@@ -14,11 +14,11 @@ each quality.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from itertools import pairwise
 from statistics import fmean
 
-from parlai_ext.core import content_id, option
+from parlai_ext.core import content_id, frozen, option
 from parlai_ext.files import Document
 from parlai_ext.ranking.baselines import LAST_HEARD, words_of
 from parlai_ext.scoring.base import (
@@ -47,7 +47,7 @@ TERMS = ('likelihood', 'relevance', 'length')
 KEYS = ('description', 'fitted_on', 'terms')  # of a file of weights
 
 
-@dataclass(frozen=True)
+@frozen
 class Scale:
     """
     How a term is scaled.
@@ -57,7 +57,7 @@ class Scale:
     spread: float = option(above=0, help='what is added to a value for 1 more')
 
 
-@dataclass(frozen=True)
+@frozen
 class Term(Scale):
     """
     How a term is scaled, and how much it counts.
@@ -72,7 +72,7 @@ class Term(Scale):
         return min(HIGHEST, max(LOWEST, (value - self.centre) / self.spread))
 
 
-@dataclass(frozen=True)
+@frozen
 class TermModels:
     """
     The models that the terms need.
@@ -83,7 +83,7 @@ class TermModels:
     context_turns: int = context_turns_option()
 
 
-@dataclass(frozen=True)
+@frozen
 class CompositeOptions(TermModels):
     """
     The two models, and the file of weights.
@@ -270,7 +270,7 @@ def read_weights(doc: Document) -> dict[str, Term]:
 LEAST = 1 / 3  # the largest weight of a set is this or more
 
 
-@dataclass(frozen=True)
+@frozen
 class Correlations:
     """
     How far each sub-metric agrees with people on one set.
@@ -285,7 +285,7 @@ class Correlations:
 METRICS = tuple(field.name for field in fields(Correlations))
 
 
-@dataclass(frozen=True)
+@frozen
 class CrsOptions(TermModels):
     """
     The models of the sub-metrics, and the file of correlations.

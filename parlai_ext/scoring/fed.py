@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from parlai_ext.core import (
     ScoredDialogue,
     UserError,
     content_id,
+    frozen,
     mean,
     nearest,
     option,
@@ -83,7 +84,7 @@ SHA256 = '1f47bae5e49395fe83f72d2e404f52ba45bec209526c37ba90bea658b0d25b9e'
 VARIABLES = {'turn_level_utts': 'turn', 'dialog_level_utts': 'dialogue'}
 
 
-@dataclass(frozen=True)
+@frozen
 class Sides:
     """
     The follow-ups of one dimension.
@@ -93,7 +94,7 @@ class Sides:
     negative: tuple[str, ...] = option((), help='complaints')
 
 
-@dataclass(frozen=True)
+@frozen
 class FollowUps:
     """
     The follow-ups of each dimension, in order.
@@ -257,7 +258,7 @@ VARIANTS: Mapping[str, Mapping[str, str]] = {
 }
 
 
-@dataclass(frozen=True)
+@frozen
 class FedOptions:
     """
     Which follow-ups count, whose tokens, and how these are put together.
@@ -615,7 +616,7 @@ FULL_JUDGE = 'hf:facebook/blenderbot-400M-distill,hf_turn_separator="\\t"'
 LOOKBACK = 50  # utterances before the response that the authors' program reads
 
 
-@dataclass(frozen=True)
+@frozen
 class FullOptions:
     """
     Which follow-ups are asked, of which judge, and how their losses are put together.

@@ -13,9 +13,8 @@ of one's own, found beforehand, does so here (`coherence_cutoff`, `fluency_cutof
 import math
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 
-from parlai_ext.core import UserError, option
+from parlai_ext.core import UserError, frozen, option
 from parlai_ext.scoring.base import Items, ItemScore, ScoringItem, model_option
 from parlai_ext.scoring.likelihood import (
     NO_PROBABILITY,
@@ -31,7 +30,7 @@ CONTRADICTION = 'contradiction'
 ONE_TOKEN = 'the response has one token or none, and the first is not counted'
 
 
-@dataclass(frozen=True)
+@frozen
 class HolisticOptions:
     """
     The language model, the classifier, and how raw scores are scaled.

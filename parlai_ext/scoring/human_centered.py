@@ -10,7 +10,6 @@ are not theirs.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import fmean
 
 import numpy as np
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 from scipy.stats import entropy
 
-from parlai_ext.core import option
+from parlai_ext.core import frozen, option
 from parlai_ext.ranking.agreement import spearman
 from parlai_ext.ranking.baselines import words_of
 from parlai_ext.scoring.base import (
@@ -69,7 +68,7 @@ NO_TEXT = 'there is no word, or none before it'
 Vectors = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
+@frozen
 class HumanCenteredOptions:
     """
     The encoder, and how sharp emotions are.

@@ -9,9 +9,10 @@ card, change no score and are in no signature.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
+
+from parlai_ext.core import frozen
 
 CORPORA = 'corpora.safetensors'
 THRESHOLD = 'threshold'  # the name of its tensor; the others are of corpora
@@ -19,7 +20,7 @@ THRESHOLD = 'threshold'  # the name of its tensor; the others are of corpora
 NEARNESS, NEAREST_CORPUS = 'nearness', 'nearest_corpus'
 
 
-@dataclass(frozen=True)
+@frozen
 class JudgedCorpora:
     """
     The corpora on which a judge was tried.

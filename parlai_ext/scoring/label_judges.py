@@ -14,11 +14,10 @@ conversation share most of their tokens.
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.core import Question, UserError, option
+from parlai_ext.core import Question, UserError, frozen, option
 from parlai_ext.files import read_json, text_lines
 from parlai_ext.models.questions import (
     PLAIN_FORMAT,
@@ -44,7 +43,7 @@ FORMATS = ('plain', 'chat')  # how a judge is asked
 CONTEXT_TURNS = 4  # utterances before a response that are read
 
 
-@dataclass(frozen=True)
+@frozen
 class JudgedResponse:
     """
     A response after its context.
@@ -62,7 +61,7 @@ PLACE = re.compile(r'\{(history|response|knowledge)_([12])\}')
 NEEDED = ('{history_1}', '{response_1}', '{history_2}', '{response_2}')
 
 
-@dataclass(frozen=True)
+@frozen
 class LabelPrompt:
     """
     What a model is asked, how its answer begins, and the labels it may go on with.
@@ -219,7 +218,7 @@ class LabelTokens:
         return Question(self.prompt_ids(prompt), tuple((label,) for label in labels))
 
 
-@dataclass(frozen=True)
+@frozen
 class LabelOptions:
     """
     The judge, how it is asked, and how much of the dialogue it reads.
@@ -309,7 +308,7 @@ QUESTION = (
 )
 
 
-@dataclass(frozen=True)
+@frozen
 class PromptedOptions:
     """
     The judge, what it is asked, and how much of the dialogue it reads.

@@ -15,7 +15,7 @@ data that it was not.
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -27,7 +27,7 @@ from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as tensor_bytes
 
 from parlai_ext import zoo_configs
-from parlai_ext.core import UserError, nearest, option
+from parlai_ext.core import UserError, frozen, nearest, option
 from parlai_ext.files import read_file
 from parlai_ext.ranking.baselines import words_of
 from parlai_ext.scoring.base import (
@@ -70,7 +70,7 @@ QUESTION_END = re.compile(r'\?\s*$')
 SENTENCE_END = re.compile(r'[.!?]["\')]*\s*$')
 
 
-@dataclass(frozen=True)
+@frozen
 class Reading:
     """
     What the models say of a response.
@@ -305,7 +305,7 @@ MOST = 4.0  # spreads from the mean, to which an input is cut
 AT_ONCE = 128  # responses whose hidden states are in memory together
 
 
-@dataclass(frozen=True)
+@frozen
 class BlockWeights:
     """
     How the inputs of one kind are scaled, and how much each counts.
@@ -325,7 +325,7 @@ class BlockWeights:
         return np.asarray(scaled @ self.weight)
 
 
-@dataclass(frozen=True)
+@frozen
 class Adapter:
     """
     The file of an adapter, and the sha256 of it; torch is loaded when it first reads.
@@ -350,7 +350,7 @@ class Adapter:
         return ResponseReader(self.data)
 
 
-@dataclass(frozen=True)
+@frozen
 class JudgeWeights:
     """
     The weights of a learned judge.
@@ -379,7 +379,7 @@ class JudgeWeights:
         )
 
 
-@dataclass(frozen=True)
+@frozen
 class LearnedOptions:
     """
     The two models, and the file of weights.
@@ -556,7 +556,7 @@ def _tensors(path: Path) -> tuple[bytes, dict[str, np.ndarray]]:
 CENTRE, SPREAD = 0.30, 0.13
 
 
-@dataclass(frozen=True)
+@frozen
 class LearnedReferencesOptions(LearnedOptions):
     """
     The learned judge's options, and the encoder of BERTScore.

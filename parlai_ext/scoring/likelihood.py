@@ -9,10 +9,10 @@ exp(-score). Likely is not the same as good: bland and repeated responses are li
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-from parlai_ext.core import Answer, LanguageModel, Question, option
+from parlai_ext.core import Answer, LanguageModel, Question, frozen, option
 from parlai_ext.models.questions import decoder_tokenizer
 from parlai_ext.scoring.base import Items, ItemScore, Scorer, ScoringItem, model_option
 
@@ -132,7 +132,7 @@ def token_count(answer: Answer) -> dict[str, int]:
     return {'tokens': len(answer.continuations[0])}
 
 
-@dataclass(frozen=True)
+@frozen
 class ResponseOptions:
     """
     The judge, and how much of the context it reads.
@@ -142,7 +142,7 @@ class ResponseOptions:
     context_turns: int = context_turns_option()
 
 
-@dataclass(frozen=True)
+@frozen
 class LikelihoodOptions(ResponseOptions):
     """
     The judge, how much of the context it reads, and what the probability is compared

@@ -28,10 +28,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from parlai_ext.core import content_id, first_object, mean, nearest, option
+from parlai_ext.core import content_id, first_object, frozen, mean, nearest, option
 from parlai_ext.files import Document
 from parlai_ext.models.questions import ChatQuestions
 from parlai_ext.scoring.base import (
@@ -65,7 +65,7 @@ MAY_BE_SHOWN = ('facts', 'persona', 'references')
 MOST_LABELS = 101  # of a scale, each of which is a question to a local model
 
 
-@dataclass(frozen=True)
+@frozen
 class RatingPrompt:
     """
     A prompt: its text, its dimensions with the question about each, and its labels.
@@ -203,7 +203,7 @@ UNTOLD = 'the endpoint tells no log-probabilities of the labels'
 TOP = r'(?:/|\bout\s+of\b)\s*{}(?!\.?\d)'  # "/5", "out of 5"
 
 
-@dataclass(frozen=True)
+@frozen
 class AnswerRating:
     """
     The score that a model's answer stands for, or why there is none.
@@ -574,7 +574,7 @@ NO_OTHER = 'there is no other response to compare with'
 NO_RESPONSE = '(no response)'
 
 
-@dataclass(frozen=True)
+@frozen
 class LlmJudgeOptions:
     """
     The model, what it is asked about a response, and how its answer becomes a number.
@@ -612,7 +612,7 @@ class LlmJudge(PromptedScorer):
         }
 
 
-@dataclass(frozen=True)
+@frozen
 class LlmEvalOptions:
     """
     The model, and what it is asked about a response.
@@ -635,7 +635,7 @@ class LlmEval(LlmJudge):
     options_class = LlmEvalOptions
 
 
-@dataclass(frozen=True)
+@frozen
 class LlmDialogueOptions:
     """
     The model, what it is asked about a dialogue, and how its answer becomes a number.
@@ -667,7 +667,7 @@ class LlmDialogue(PromptedScorer):
         return {'dialogue': lines, 'judged': judged}
 
 
-@dataclass(frozen=True)
+@frozen
 class LlmPairOptions(LlmJudgeOptions):
     """
     The model, what it is asked about two responses, and in which orders.

@@ -19,12 +19,12 @@ label itself, times the score of the comparison, the whole history and the knowl
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from random import Random
 
-from parlai_ext.core import Answer, UserError, content_id, mean, option
+from parlai_ext.core import Answer, UserError, content_id, frozen, mean, option
 from parlai_ext.data.corpora import CORPORA, Turns, read_corpus
 from parlai_ext.data.judged.cards import OWN_ENDINGS, own_card, read_card
 from parlai_ext.scoring.base import Items, ItemScore, ScoringItem, file_option
@@ -44,7 +44,7 @@ from parlai_ext.scoring.likelihood import (
 Pair = tuple[JudgedResponse, JudgedResponse]
 
 
-@dataclass(frozen=True)
+@frozen
 class PairEvalOptions(LabelOptions):
     """
     The judge, and what responses are compared with.

@@ -14,7 +14,7 @@ import io
 import os
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, cached_property
 from importlib import import_module
 from importlib.metadata import version
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from parlai_ext.core import UserError, option
+from parlai_ext.core import UserError, frozen, option
 from parlai_ext.scoring.base import (
     FROM,
     Items,
@@ -159,7 +159,7 @@ SETTINGS: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-@dataclass(frozen=True)
+@frozen
 class BleuOptions:
     """
     How texts become words, and what several references mean.
@@ -229,7 +229,7 @@ class Bleu2(ReferenceScorer):
 ROUGE_L = 'rougeL'
 
 
-@dataclass(frozen=True)
+@frozen
 class RougeOptions:
     """
     Which words count as the same.
@@ -291,7 +291,7 @@ FILES += [f'{part}.exc' for part in PARTS]
 LEXNAMES = 45  # lexicographer files of WordNet 3; METEOR does not use their names
 
 
-@dataclass(frozen=True)
+@frozen
 class MeteorOptions:
     """
     Where synonyms come from.
@@ -436,7 +436,7 @@ def read_wordnet(root: Any) -> Any:
 # vector are left out, and a text of which no word has one cannot be compared.
 
 
-@dataclass(frozen=True)
+@frozen
 class EmbeddingOptions:
     """
     The vectors of words.
@@ -561,7 +561,7 @@ if TYPE_CHECKING:
 CHUNK = 256  # pairs whose vectors are in memory at a time
 
 
-@dataclass(frozen=True)
+@frozen
 class BertScoreOptions:
     """
     The encoder, and which of its layers gives the vectors.
@@ -634,7 +634,7 @@ def token_f1(response: TokenVectors, reference: TokenVectors) -> float | None:
     return float(2 * precision * recall / (precision + recall))
 
 
-@dataclass(frozen=True)
+@frozen
 class BleurtOptions:
     """
     The regression model.

@@ -8,7 +8,7 @@ file that the user passes. What a run folder says is never enough.
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 from parlai_ext.core import (
     UserError,
     flag_values,
+    frozen,
     one_value,
     option,
     options_of,
@@ -84,7 +85,7 @@ WITH_REFERENCES = 'learned_references'  # of imports whose judged turns all have
 FLAGS_OF = 'fed'  # the scorer whose options are flags of commands
 
 
-@dataclass(frozen=True)
+@frozen
 class ScorerChoice:
     """
     The scorer by name, and options of any scorer by key and value.

@@ -9,12 +9,11 @@ encoder that was not adapted.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from parlai_ext.core import option
+from parlai_ext.core import frozen, option
 from parlai_ext.scoring.base import (
     Items,
     ItemScore,
@@ -33,7 +32,7 @@ NO_CONTEXT = 'there is no context'
 ZERO = 'the embedding of the response or of the context is zero'
 
 
-@dataclass(frozen=True)
+@frozen
 class RelevanceOptions:
     """
     The sentence encoder, and what a response is compared with.

@@ -5,7 +5,7 @@ From dialogues to scores: every shard that this scorer has not yet judged.
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from functools import partial
 from typing import Any
 
@@ -18,6 +18,7 @@ from parlai_ext.core import (
     System,
     UserError,
     content_id,
+    frozen,
     nearest,
 )
 from parlai_ext.engines import Machine, use_data_folder
@@ -54,7 +55,7 @@ from parlai_ext.view.progress import bar_of
 from parlai_ext.worlds.schedule import ShardKey
 
 
-@dataclass(frozen=True)
+@frozen
 class ScoreReport:
     """
     What was there to score, and what had to be done.
@@ -73,7 +74,7 @@ class ScoreReport:
     n_truncated: int = 0
 
 
-@dataclass(frozen=True)
+@frozen
 class ChosenScorer:
     """
     The ``scorer:`` section for a run, and the ranking rule that goes with it, if that

@@ -24,7 +24,14 @@ from tempfile import NamedTemporaryFile
 from typing import Any
 
 from parlai_ext import zoo_configs
-from parlai_ext.core import UserError, content_id, nearest, option, read_key_values
+from parlai_ext.core import (
+    UserError,
+    content_id,
+    frozen,
+    nearest,
+    option,
+    read_key_values,
+)
 from parlai_ext.files import (
     is_model_name,
     model_names,
@@ -436,7 +443,7 @@ def label_column(
     )
 
 
-@dataclass(frozen=True)
+@frozen
 class DetectorChoice:
     """
     The detectors that a command asks.
@@ -611,7 +618,7 @@ def _words(text: str) -> list[str]:
     return words_of(text.replace('\u2019', "'"))
 
 
-@dataclass(frozen=True)
+@frozen
 class StanceOptions:
     """
     What tells agreement: a rule over words, or a classifier of pairs.
@@ -694,7 +701,7 @@ class Stance(Detector):
 # ------------------------------------------------------------------- what evades
 
 
-@dataclass(frozen=True)
+@frozen
 class PhraseOptions:
     """
     The phrases that are looked for.

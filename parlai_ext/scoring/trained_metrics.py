@@ -16,7 +16,6 @@ import math
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
@@ -27,7 +26,7 @@ from nltk.tokenize.punkt import (  # type: ignore[import-untyped]
     PunktSentenceTokenizer,
 )
 
-from parlai_ext.core import UserError, content_id, mean, option
+from parlai_ext.core import UserError, content_id, frozen, mean, option
 from parlai_ext.data.formats import FORMATS, find_files, read_sources
 from parlai_ext.models.questions import SectionQuestions
 from parlai_ext.scoring.base import (
@@ -77,7 +76,7 @@ RIGHT = 1  # the label of a pair whose response follows its context
 PLAIN_PUNKT = PunktSentenceTokenizer()
 
 
-@dataclass(frozen=True)
+@frozen
 class UsrOptions:
     """
     The three models, and how texts are given to them.
@@ -254,7 +253,7 @@ PARAMETERS.abbrev_types = set(ABBREVIATIONS.split())
 PUNKT = PunktSentenceTokenizer(PARAMETERS)
 
 
-@dataclass(frozen=True)
+@frozen
 class UniEvalOptions:
     """
     The model and how much of the dialogue it reads.
@@ -386,7 +385,7 @@ def _aligner_option(checkpoint: str) -> Any:
     return model_option(None, 'token_classifier', f'{what}: {FROM}')
 
 
-@dataclass(frozen=True)
+@frozen
 class CtcOptions:
     """
     The aligners. Without one, its dimension has no scores.
@@ -519,7 +518,7 @@ STATISTICS = (
 Pair = tuple[tuple[str, ...], str]  # context and response
 
 
-@dataclass(frozen=True)
+@frozen
 class DensityOptions:
     """
     The response selector, and the statistics of people's responses.

@@ -11,9 +11,7 @@ A whole dialogue (an item without a response) is scored over the utterances of i
 speaker, or over all of them where nobody says who spoke.
 """
 
-from dataclasses import dataclass
-
-from parlai_ext.core import option
+from parlai_ext.core import frozen, option
 from parlai_ext.ranking.baselines import (
     distinct_share,
     mean_length,
@@ -25,7 +23,7 @@ from parlai_ext.scoring.base import Items, ItemScore, Scorer, ScoringItem
 OVERALL = 'Overall'
 
 
-@dataclass(frozen=True)
+@frozen
 class NgramOptions:
     """
     How many neighbouring words count as one n-gram.

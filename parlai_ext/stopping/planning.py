@@ -17,7 +17,6 @@ The variance is the pilot's own: `variance_range` says how far off it may be.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
@@ -25,7 +24,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from parlai_ext.core import UserError
+from parlai_ext.core import UserError, frozen
 from parlai_ext.ranking.intervals import FEWEST_OPENERS, Floats
 from parlai_ext.ranking.standings import (
     MOST_OPENERS,
@@ -64,7 +63,7 @@ SHARES = {'sequential': SETTLED, 'sequential_half': SETTLED_IN_HALF, 'tie': TIED
 TOO_MANY = f'>{MOST_OPENERS:,}'
 
 
-@dataclass(frozen=True)
+@frozen
 class PairPlan:
     """
     How many openers tell two systems apart; `None` where 20,000 are not enough.

@@ -36,13 +36,13 @@ differ by more than the margin.
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from parlai_ext.core import frozen
 from parlai_ext.ranking.intervals import LEVEL, Floats, json_number
 from parlai_ext.ranking.standings import RankRange, fold_games, known_means, rank_ranges
 
@@ -61,7 +61,7 @@ ORDER, TIE = 'order', 'tie'
 WHEN_RANKED = 'when-ranked'
 
 
-@dataclass(frozen=True)
+@frozen
 class PairOutcome:
     """
     What is known of two systems at the last look.
@@ -82,7 +82,7 @@ class PairOutcome:
     high: float | None
 
 
-@dataclass(frozen=True)
+@frozen
 class Look:
     """
     How many pairs were settled, in order or as ties, after a number of openers, and
@@ -103,7 +103,7 @@ class Look:
         return counts_as_look(self.n_openers, self.skewness)
 
 
-@dataclass(frozen=True)
+@frozen
 class Stopping:
     """
     How a run came to its number of openers: one look after each block of them.
@@ -164,7 +164,7 @@ class Stopping:
         return 'pairs are open; it goes on'
 
 
-@dataclass(frozen=True)
+@frozen
 class Intervals:
     """
     The confidence sequences of all pairs: arrays ``[pair, look]``, infinite ends where

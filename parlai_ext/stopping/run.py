@@ -4,14 +4,14 @@ stops when it is settled, block after block of openers.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from parlai_ext.collect.collect import collected_run
 from parlai_ext.collect.forecast import timed
 from parlai_ext.collect.options import PlanOptions, StopOptions
 from parlai_ext.collect.plan import plan_to_try, requested_protocol
-from parlai_ext.core import UserError
+from parlai_ext.core import UserError, frozen
 from parlai_ext.core.protocol import ranking_options
 from parlai_ext.engines import EngineOptions, Machine
 from parlai_ext.isolation.policy import is_own_scorer
@@ -23,7 +23,7 @@ from parlai_ext.stopping.rule import Stopping
 from parlai_ext.store import RunFolder
 
 
-@dataclass(frozen=True)
+@frozen
 class ScoredRun:
     """
     A run whose dialogues are collected and scored.

@@ -10,7 +10,7 @@ import hashlib
 import logging
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
@@ -27,6 +27,7 @@ from parlai_ext.core import (
     UserError,
     change_lines,
     content_id,
+    frozen,
     given_options,
     parse_own_json,
     signature_line,
@@ -551,7 +552,7 @@ def _changes(old: Manifest, new: Manifest) -> list[str]:
     return change_lines(before, there, 'pairings')
 
 
-@dataclass(frozen=True)
+@frozen
 class Plan(Schedule):
     """
     What a run will do; `left_out` names systems dropped by ``--skip-missing``.

@@ -5,14 +5,13 @@ one system's failure stops no other.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from parlai_ext.compat.parlai_setup import prepare_parlai
-from parlai_ext.core import System, SystemFailed, UserError
+from parlai_ext.core import System, SystemFailed, UserError, frozen
 from parlai_ext.files import FILE_OPTIONS, INDEX_OPTIONS, files_at
 from parlai_ext.systems import zoo
 from parlai_ext.systems.families import family_of
@@ -22,7 +21,7 @@ from parlai_ext.systems.fetch.data_folder import data_folder, is_zoo_path
 from parlai_ext.systems.task_data import candidates_file, is_spec, to_download
 
 
-@dataclass(frozen=True)
+@frozen
 class NeededFile:
     """
     Something that a system needs and that can be downloaded.
@@ -96,7 +95,7 @@ def needed_tokenizer(opt: Mapping[str, Any]) -> NeededFile | None:
     return NeededFile(names=urls, urls=urls, note=' '.join(urls), fetch=fetch)
 
 
-@dataclass(frozen=True)
+@frozen
 class Downloaded:
     """
     What was downloaded for one system.

@@ -8,7 +8,6 @@ replies.)
 import json
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from parlai_ext.core import (
     UserError,
     content_id,
     first_line,
+    frozen,
     nearest,
     option,
     parse_json,
@@ -60,7 +60,7 @@ QUANTISATIONS = ('none', '8bit', '4bit')
 PREFIX = 'hf'  # of the options' names
 
 
-@dataclass(frozen=True)
+@frozen
 class ModelOptions:
     """
     The options that say which model of Hugging Face's it is, and where it computes.

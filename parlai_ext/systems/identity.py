@@ -7,12 +7,12 @@ part of it, so that a model keeps its identity when it moves.
 
 import glob
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from parlai_ext.compat.parlai_setup import prepare_parlai
-from parlai_ext.core import System, SystemFailed, UserError, content_id
+from parlai_ext.core import System, SystemFailed, UserError, content_id, frozen
 from parlai_ext.engines import data_in
 from parlai_ext.files import (
     FILE_OPTIONS,
@@ -134,7 +134,7 @@ def _contents(key: str, value: str) -> dict[str, str]:
 BYTES_PER_PARAMETER = 4  # float32
 
 
-@dataclass(frozen=True)
+@frozen
 class Resolution:
     """
     Whether a system can start: `present`, to `download`, or `missing` with a reason.

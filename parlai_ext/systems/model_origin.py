@@ -3,11 +3,10 @@ Which family of models a system belongs to, as far as names and configs tell.
 """
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.core import System, UserError
+from parlai_ext.core import System, UserError, frozen
 from parlai_ext.systems import hub
 from parlai_ext.systems.families import HubFamily, family_of
 
@@ -16,7 +15,7 @@ MAKERS = ('meta', 'google', 'microsoft', 'nvidia', 'the')
 ZOO = 'zoo:'
 
 
-@dataclass(frozen=True)
+@frozen
 class ModelOrigin:
     """
     Where a model comes from.

@@ -30,6 +30,7 @@ from parlai.core.torch_agent import TorchAgent
 from parlai_ext.core import (
     UserError,
     errors_of_system,
+    frozen,
     message_of,
     printable,
     without_half_characters,
@@ -51,7 +52,7 @@ NO_STATE = (torch.nn.Module, ModuleType, Metrics, Opt)
 BLANK, EMPTY = 'blank reply', 'empty reply'
 
 
-@dataclass(frozen=True)
+@frozen
 class Reply:
     """
     A system's utterance, or the reason why there is none.

@@ -8,17 +8,16 @@ games of a pair make its match; all matches make the tournament.
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 
-from parlai_ext.core import UserError
+from parlai_ext.core import UserError, frozen
 
 RawScores = Mapping[str, Mapping[str, float | None]]
 UNITS, ENDS = ('games', 'matches'), ('won', 'drawn', 'lost')
 
 
-@dataclass(frozen=True)
+@frozen
 class Game:
     """
     One game: the system that began it, its opponent, and raw scores.
@@ -39,7 +38,7 @@ class Game:
         return self.first, self.second
 
 
-@dataclass(frozen=True)
+@frozen
 class GameResult:
     """
     The points of one game: 1, 0, or `None` on a dimension that one side lacks.
@@ -73,7 +72,7 @@ class GameResult:
         return leader(self.totals)
 
 
-@dataclass(frozen=True)
+@frozen
 class Match:
     """
     All compared games of two systems, their points added up.
@@ -91,7 +90,7 @@ class Match:
         return leader(dict(zip(self.systems, self.points, strict=True)))
 
 
-@dataclass(frozen=True)
+@frozen
 class Tournament:
     """
     The results of all games between `systems` (sorted), on these `dimensions`.

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from parlai_ext.core import UserError, content_id, option
+from parlai_ext.core import UserError, content_id, frozen, option
 from parlai_ext.core.records import read_own_record
 from parlai_ext.data.corpora import TurnPair
 from parlai_ext.data.toxic_pairs import (
@@ -63,7 +63,7 @@ TAGS = {'FAC': 'FACILITY'}  # where the Track's tag is another word than spaCy's
 Row = dict[str, str]
 
 
-@dataclass(frozen=True)
+@frozen
 class FeatureOptions:
     """
     The models behind the features.
@@ -212,7 +212,7 @@ BLOCK = 2048  # pairs in memory at once
 AHEAD = 32  # blocks, at most, that are read before an earlier one is written
 
 
-@dataclass(frozen=True)
+@frozen
 class SelectionOptions(DetectorChoice):
     """
     What makes a prompt toxic and an answer safe: the first detector decides, and each

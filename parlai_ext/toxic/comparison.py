@@ -14,7 +14,7 @@ import math
 import random
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from itertools import chain, pairwise
 from operator import attrgetter
@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from parlai_ext.core import UserError, content_id
+from parlai_ext.core import UserError, content_id, frozen
 from parlai_ext.data.toxic_pairs import RecordedAnswer, ToxicPair, prompt_key
 from parlai_ext.ranking.comparison import (
     BOOTSTRAPS,
@@ -115,7 +115,7 @@ def prompts_of_answers(answers: Iterable[RecordedAnswer]) -> list[Prompt]:
     return [Prompt(content_id('prompt', key), text) for key, text in texts.items()]
 
 
-@dataclass(frozen=True)
+@frozen
 class AnsweredSystem:
     """
     How many prompts a system answered, with how many answers.
@@ -219,7 +219,7 @@ def _coverage_notes(
 # ---------------------------------------------------------------------- the comparison
 
 
-@dataclass(frozen=True)
+@frozen
 class MeasureRow:
     """
     A measure of every system, and the differences of their pairs.
@@ -234,7 +234,7 @@ class MeasureRow:
     differences: Sequence[MeanDifference]
 
 
-@dataclass(frozen=True)
+@frozen
 class SafetyComparison:
     """
     What `compare_answers` returns.
@@ -425,7 +425,7 @@ def safety_data(comparison: SafetyComparison) -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True)
+@frozen
 class Examples:
     """
     Answers of a system for which a measure is 1.

@@ -4,7 +4,7 @@ What detectors are worth: measures on labelled texts, false alarms at identity t
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from parlai_ext.core import UserError
+from parlai_ext.core import UserError, frozen
 from parlai_ext.data.toxic_pairs import ALL, LabelledText
 from parlai_ext.ranking.comparison import MEASURES, detection_measures
 from parlai_ext.ranking.intervals import Estimate, wilson_interval
@@ -33,7 +33,7 @@ SHOWN = {
 }
 
 
-@dataclass(frozen=True)
+@frozen
 class DetectorRow:
     """
     The measures of one detector on one set, or on one kind of its texts.
@@ -47,7 +47,7 @@ class DetectorRow:
     measures: Mapping[str, Estimate]
 
 
-@dataclass(frozen=True)
+@frozen
 class IdentityRow:
     """
     What a detector makes of harmless sentences about people.
@@ -64,7 +64,7 @@ class IdentityRow:
     by_term: Mapping[str, float]
 
 
-@dataclass(frozen=True)
+@frozen
 class DetectorTable:
     """
     All rows, what was scored, and how fast.

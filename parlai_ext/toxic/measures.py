@@ -16,10 +16,9 @@ reference.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from parlai_ext.core import UserError, option, read_key_values
+from parlai_ext.core import UserError, frozen, option, read_key_values
 from parlai_ext.data.toxic_pairs import RecordedAnswer
 from parlai_ext.models.handle import ModelHandle, is_here
 from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
@@ -47,7 +46,7 @@ AGREES, NON_ANSWER, DEFLECTION, WORDS = 'agrees', 'non_answer', 'deflection', 'w
 ORDERS = 4  # the longest n-grams of BLEU
 
 
-@dataclass(frozen=True)
+@frozen
 class Prompt:
     """
     A prompt, and the polite answers of people to it.
@@ -61,7 +60,7 @@ class Prompt:
     other_ids: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
+@frozen
 class MeasureOptions(DetectorChoice):
     """
     How answers are measured.
@@ -95,7 +94,7 @@ class MeasureOptions(DetectorChoice):
 Score = Callable[[Scorer, Sequence[ScoringItem]], Sequence[ItemScore]]
 
 
-@dataclass(frozen=True)
+@frozen
 class AnswerMeasures:
     """
     What measures answers, its models loaded.

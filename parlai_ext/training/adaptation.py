@@ -7,7 +7,7 @@ import json
 import math
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 import torch
 import transformers
 
-from parlai_ext.core import UserError, content_id
+from parlai_ext.core import UserError, content_id, frozen
 from parlai_ext.core.records import read_own_record
 from parlai_ext.data.corpora import without_overlap
 from parlai_ext.store import locked, write_file
@@ -33,7 +33,7 @@ Batch = dict[str, torch.Tensor]
 Texts = tuple[str, ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class Adapted:
     """
     What the record of an adapted model says: the loss of held-out tokens (nats; of

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from parlai_ext.core import (
     HumanJudgement,
     UserError,
     content_id,
+    frozen,
     require_known,
 )
 from parlai_ext.data.judged.judged_set import JudgedSet, dialogue_numbers
@@ -57,7 +58,7 @@ TURNS = 6  # of an annotated dialogue, which stand for it
 TRIVIAL = {'length': 'words', 'distinct words': 'distinct_words', 'overlap': 'in_last'}
 
 
-@dataclass(frozen=True)
+@frozen
 class Annotated:
     """
     Something that people gave a number: one response, or responses of one dialogue.
@@ -142,7 +143,7 @@ def annotated_run(
     return annotated
 
 
-@dataclass(frozen=True)
+@frozen
 class AnnotatedTable:
     """
     What was annotated, in rows: the scaled inputs and the score before (means over the
@@ -202,7 +203,7 @@ def annotated_table(
     )
 
 
-@dataclass(frozen=True)
+@frozen
 class Rest:
     """
     What a fit adds: the factor of the scores before, weights of the scaled inputs, and
@@ -307,7 +308,7 @@ def fitted_weights(judge: JudgeWeights, rest: Rest, fitted_on: str) -> JudgeWeig
     return replace(judge, blocks=blocks, bias=rest.bias, fitted_on=sets, content='')
 
 
-@dataclass(frozen=True)
+@frozen
 class FitReport:
     """
     What a fit is worth, by cross-validation: Spearman with the annotators, with 95 %

@@ -10,14 +10,14 @@ import json
 import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch.nn.functional import cross_entropy
 
-from parlai_ext.core import UserError, content_id, signature_values
+from parlai_ext.core import UserError, content_id, frozen, signature_values
 from parlai_ext.models.likelihood.causal import TreeMasks
 from parlai_ext.models.likelihood.engine import PrefixTree, TreePass, common_length
 from parlai_ext.scoring.label_judges import (
@@ -38,7 +38,7 @@ from parlai_ext.training.options import JudgeTrainingOptions
 from parlai_ext.training.pairs import ResponsePair
 
 
-@dataclass(frozen=True)
+@frozen
 class LabelExample:
     """
     A prompt as tokens, and the token of the right label.
@@ -51,7 +51,7 @@ class LabelExample:
 Group = tuple[LabelExample, ...]  # of pairs with one good response
 
 
-@dataclass(frozen=True)
+@frozen
 class TrainedJudge:
     """
     A finished training.

@@ -11,7 +11,7 @@ import math
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
-from parlai_ext.core import UserError, first_line, parse_json
+from parlai_ext.core import UserError, first_line, frozen, parse_json
 from parlai_ext.core.records import record_from_json
 from parlai_ext.systems.safe.read import disk_errors
 from parlai_ext.view.progress import bar_of
@@ -28,7 +28,7 @@ STATE = 'training.safetensors'
 RECENT = 20  # steps whose mean loss is shown
 
 
-@dataclass(frozen=True)
+@frozen
 class _Facts:
     """
     What a saved state says beside its tensors.

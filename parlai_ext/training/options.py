@@ -3,16 +3,14 @@ How models are trained. Apart from the trainings, since a command's help must no
 for torch.
 """
 
-from dataclasses import dataclass
-
-from parlai_ext.core import option
+from parlai_ext.core import frozen, option
 from parlai_ext.scoring.label_judges import CONTEXT_TURNS, FORMATS
 
 METHODS = ('paireval', 'directeval')
 DTYPES = ('float32', 'bfloat16', 'float16')
 
 
-@dataclass(frozen=True)
+@frozen
 class JudgeTrainingOptions:
     """
     How a judge is trained. Epochs, rate and batch are PairEval's (Park et al. 2024,
@@ -80,7 +78,7 @@ class JudgeTrainingOptions:
     seed: int = option(0, low=0, help='of the order of examples and of new weights')
 
 
-@dataclass(frozen=True)
+@frozen
 class TrainingOptions:
     """
     How a model is trained. The defaults are those of the baseline's program (Hugging

@@ -21,10 +21,10 @@ Each response is a candidate in its own dialogue: PairEval compares conversation
 import json
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
-from parlai_ext.core import UserError, option
+from parlai_ext.core import UserError, frozen, option
 from parlai_ext.core.records import WrongType, record_from_json
 from parlai_ext.data.corpora import AnnotatedContext, Turns
 from parlai_ext.files import json_lines
@@ -39,7 +39,7 @@ KINDS = ('random', 'adversarial', 'repeated', 'speaker', 'shuffled', 'swapped')
 MOST_PAIRS = 80_000  # of DailyDialog, in the paper
 
 
-@dataclass(frozen=True)
+@frozen
 class ResponsePair:
     """
     A good and a bad response, each after its own context.
@@ -52,7 +52,7 @@ class ResponsePair:
     kind: str
 
 
-@dataclass(frozen=True)
+@frozen
 class PairOptions:
     """
     How many pairs are made, of which kinds, and how long they may be.
@@ -331,7 +331,7 @@ def read_response_pairs(path: str | Path) -> list[ResponsePair]:
 ALL = 'all'
 
 
-@dataclass(frozen=True)
+@frozen
 class PairAccuracy:
     """
     The part of pairs in which the good response has the higher score, with its 95%

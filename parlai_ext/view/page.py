@@ -16,14 +16,14 @@ import base64
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from parlai_ext.core import is_floor
+from parlai_ext.core import frozen, is_floor
 from parlai_ext.version import VERSION
 from parlai_ext.view.text import (
     count_of,
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 TEMPLATES = files('parlai_ext.view') / 'templates'
 
 
-@dataclass(frozen=True)
+@frozen
 class Section:
     """
     A section of a page.

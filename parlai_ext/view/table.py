@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any
 
+from parlai_ext.core import frozen
 from parlai_ext.view.text import (
     DASH,
     WIDTH,
@@ -29,7 +29,7 @@ WIDEST = 44  # of a terminal's column; longer texts are cut
 ENDS = ('', '_low', '_high')  # of the names that the columns of an interval have
 
 
-@dataclass(frozen=True)
+@frozen
 class Cell:
     """
     What is shown of a value.
@@ -56,7 +56,7 @@ class Cell:
         return ' '.join(one_line(part) for part in parts if part)
 
 
-@dataclass(frozen=True)
+@frozen
 class Column:
     """
     A column of a table.
@@ -128,7 +128,7 @@ class Column:
         return (value if self.exact else six_figures(value),)
 
 
-@dataclass(frozen=True)
+@frozen
 class IntervalColumn(Column):
     """
     A column of numbers with intervals: of objects with `value`, `low` and `high`, or
@@ -158,7 +158,7 @@ class IntervalColumn(Column):
         return tuple(map(six_figures, ends))
 
 
-@dataclass(frozen=True)
+@frozen
 class Table:
     """
     Columns, and what they show a row of.

@@ -2,18 +2,16 @@
 A run folder as a task: one example for each utterance that is judged.
 """
 
-from dataclasses import dataclass
-
 from parlai.core.message import Message
 from parlai.core.opt import Opt
 
-from parlai_ext.core import Flags, UserError, option
+from parlai_ext.core import Flags, UserError, frozen, option
 from parlai_ext.scoring.base import judged_indices
 from parlai_ext.store import RunFolder
 from parlai_ext.tasks.items_teacher import ItemsTeacher
 
 
-@dataclass(frozen=True)
+@frozen
 class DialoguesOptions:
     """
     Which dialogues, and which of their utterances are judged.

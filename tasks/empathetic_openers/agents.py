@@ -4,7 +4,6 @@ Openers from EmpatheticDialogues as a ParlAI teacher: one example a dialogue.
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from parlai.core.build_data import built
@@ -12,7 +11,7 @@ from parlai.core.opt import Opt
 from parlai.core.teachers import DialogTeacher
 from parlai.tasks.empathetic_dialogues import build as source
 
-from parlai_ext.core import DeclaresOptions, Flags, UserError, option
+from parlai_ext.core import DeclaresOptions, Flags, UserError, frozen, option
 from parlai_ext.files import read_openers_file, report_too_short
 from parlai_ext.systems.fetch.checked_downloads import checked_downloads
 
@@ -20,7 +19,7 @@ VERSION = '1.0'
 SPLITS = ('train', 'valid', 'test')
 
 
-@dataclass(frozen=True)
+@frozen
 class OpenersOptions:
     """
     Where the openers are from.

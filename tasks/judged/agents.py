@@ -7,7 +7,6 @@ of turns.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from parlai.core.metrics import SumMetric
 from parlai.core.opt import Opt
 from parlai.utils import logging
 
-from parlai_ext.core import Flags, UserError, nearest, option
+from parlai_ext.core import Flags, UserError, frozen, nearest, option
 from parlai_ext.data.judged.cards import (
     JudgedCard,
     card_names,
@@ -33,7 +32,7 @@ FEWEST_SYSTEMS = 3
 TURNS = (AUTO, WHOLE, ALL)
 
 
-@dataclass(frozen=True)
+@frozen
 class JudgedOptions:
     """
     Where a judged set is, and how its dialogues are judged.

@@ -3,20 +3,19 @@ Our generator of small talk as a ParlAI teacher: nothing to download.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from parlai.core.opt import Opt
 from parlai.core.teachers import DialogTeacher
 
-from parlai_ext.core import DeclaresOptions, Flags, option
+from parlai_ext.core import DeclaresOptions, Flags, frozen, option
 from parlai_ext.mini.corruptions import make_reaction_example
 from parlai_ext.mini.smalltalk import FOLDS, make_dialogue
 
 Entry = tuple[tuple[str, str], bool]
 
 
-@dataclass(frozen=True)
+@frozen
 class SmalltalkOptions:
     """
     Which small talk, how much of it, and in which form.

@@ -10,7 +10,6 @@ end.
 """
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -19,7 +18,7 @@ from parlai.core.message import Message
 from parlai.core.opt import Opt
 from parlai.utils import logging
 
-from parlai_ext.core import Flags, option, options_from_opt, options_of
+from parlai_ext.core import Flags, frozen, option, options_from_opt, options_of
 from parlai_ext.data.toxic_pairs import (
     FOLDS,
     RecordedAnswer,
@@ -92,7 +91,7 @@ def measured(points: tuple[Point, ...], level: str) -> tuple[Estimate, int]:
     return measure, len(means)
 
 
-@dataclass(frozen=True)
+@frozen
 class DisplayOptions:
     """
     What is shown.

@@ -8,13 +8,13 @@ folder, `find_own_files` the user's own ones.
 """
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from parlai_ext import zoo_configs
-from parlai_ext.core import UserError, nearest, option
+from parlai_ext.core import UserError, frozen, nearest, option
 from parlai_ext.data.judged.judged_set import LEVELS, UNITS, JudgedItem, JudgedSet
 from parlai_ext.data.judged.readers import READERS, DataFile, is_number, is_own_file
 from parlai_ext.files import Document, Wheel, read_file
@@ -23,7 +23,7 @@ COUNTS = ('items', 'systems', 'annotations', 'texts')
 CARD_ENDINGS, OWN_ENDINGS = ('.yaml', '.yml'), ('.csv', '.jsonl')
 
 
-@dataclass(frozen=True)
+@frozen
 class Quality:
     """
     One judged quality: its scale, its name in the file if that differs, and the
@@ -35,7 +35,7 @@ class Quality:
     dimensions: tuple[str, ...] = option((), help='dimensions of scorers')
 
 
-@dataclass(frozen=True)
+@frozen
 class JudgedCard:
     """
     What is known of a judged set without its file.

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from parlai_ext.core import mean
+from parlai_ext.core import frozen, mean
 
 LEVELS = ('turn', 'dialogue')
 UNITS = ('item', 'context', 'dialogue')
@@ -30,7 +30,7 @@ class Annotation:
     value: float | None
 
 
-@dataclass(frozen=True)
+@frozen
 class JudgedItem:
     """
     One judged turn or dialogue.
@@ -120,7 +120,7 @@ class JudgedItem:
         return sum(a.value is None for a in self.annotations.get(quality, ()))
 
 
-@dataclass(frozen=True)
+@frozen
 class JudgedSet:
     """
     The items of one set at one level, and where they come from.

@@ -25,12 +25,12 @@ from __future__ import annotations
 import re
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.core import UserError, parse_json
+from parlai_ext.core import UserError, frozen, parse_json
 from parlai_ext.data.chat_logs import SPOT_THE_BOT, rated_dialogues
 from parlai_ext.data.imported_dialogues import MARKERS
 from parlai_ext.data.judged.judged_set import Annotation, JudgedItem
@@ -52,7 +52,7 @@ from parlai_ext.files import (
 )
 
 
-@dataclass(frozen=True)
+@frozen
 class DataFile:
     """
     A user's file of judgements, and what its card says about it.
@@ -147,7 +147,7 @@ NO_VALUE = ('', 'n/a', 'na', 'nan', 'none', 'null')
 LONGEST_FIRST_LINE = 1 << 20  # bytes by which a user's own file is recognized
 
 
-@dataclass(frozen=True)
+@frozen
 class RawItem:
     """
     One object of a file, and its number (from 1).

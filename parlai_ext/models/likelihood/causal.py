@@ -14,7 +14,6 @@ import math
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -22,7 +21,7 @@ import numpy as np
 import torch
 from transformers import DynamicCache
 
-from parlai_ext.core import Answer, Question, UserError, content_id
+from parlai_ext.core import Answer, Question, UserError, content_id, frozen
 from parlai_ext.models.likelihood.engine import (
     CONTEXT,
     LikelihoodEngine,
@@ -453,7 +452,7 @@ def reserved_positions(positions: int) -> int:
 FULL, SLIDING = 'full_attention', 'sliding_attention'
 
 
-@dataclass(frozen=True)
+@frozen
 class TreeMasks:
     """
     The kind of attention mask that a model takes.

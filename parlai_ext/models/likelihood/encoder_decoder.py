@@ -8,14 +8,13 @@ the output layer. A model has to offer the protocol `TreeReader`.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Protocol
 
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
-from parlai_ext.core import Answer, Question, content_id
+from parlai_ext.core import Answer, Question, content_id, frozen
 from parlai_ext.models.likelihood.engine import (
     TOKENS,
     LikelihoodEngine,
@@ -37,7 +36,7 @@ KNOWN_TREES = 256  # sets of continuations whose trees are remembered
 TreesOfContext = tuple[Tokens, Sequence[TreePack]]
 
 
-@dataclass(frozen=True)
+@frozen
 class EncodedContexts:
     """
     Encoded contexts, their mask, and the cross-attention keys and values of each layer

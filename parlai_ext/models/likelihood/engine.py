@@ -17,7 +17,7 @@ from typing import Any, Protocol, TypeVar
 
 import torch
 
-from parlai_ext.core import Question, UserError
+from parlai_ext.core import Question, UserError, frozen
 from parlai_ext.models.watch import NO_WATCH
 from parlai_ext.systems.torch_memory import give_back, is_out_of_memory
 
@@ -43,7 +43,7 @@ CONTEXT = -1  # in place of a continuation's index
 Rows = dict[tuple[int, int], tuple[float, ...]]
 
 
-@dataclass(frozen=True)
+@frozen
 class TreeSize:
     """
     The number of nodes of a tree, and the sum of their depths: how many ancestors each
@@ -139,7 +139,7 @@ class PrefixTree:
         )
 
 
-@dataclass(frozen=True)
+@frozen
 class Preorder:
     """
     A finished tree: tokens, depths, and where the descendants of each node end.
@@ -164,7 +164,7 @@ class Preorder:
         ]
 
 
-@dataclass(frozen=True)
+@frozen
 class TreePass:
     """
     The nodes of a tree from ``first`` to before ``last``, which are read in one pass,
@@ -233,7 +233,7 @@ def common_length(first: Tokens, second: Tokens) -> int:
     return n
 
 
-@dataclass(frozen=True)
+@frozen
 class TokenQuestion:
     """
     A question as token ids; `cut` context tokens were left out before them.
@@ -244,7 +244,7 @@ class TokenQuestion:
     cut: int = 0
 
 
-@dataclass(frozen=True)
+@frozen
 class QuestionPart:
     """
     A question, or part of it: continuations with their indices.
@@ -258,7 +258,7 @@ class QuestionPart:
     with_context: bool = False
 
 
-@dataclass(frozen=True)
+@frozen
 class TreeCosts:
     """
     The cost of a tree; the unit is the cost of one token attending to one other.
@@ -443,7 +443,7 @@ def divide_part(part: QuestionPart, costs: TreeCosts) -> Iterator[QuestionPart]:
         with_context = False
 
 
-@dataclass(frozen=True)
+@frozen
 class TreeBatch:
     """
     Trees that go through a model together.

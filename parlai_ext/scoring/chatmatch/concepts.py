@@ -12,7 +12,6 @@ import hashlib
 import json
 import string
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from importlib.metadata import version
 from itertools import pairwise
@@ -22,7 +21,7 @@ from typing import Any
 from nltk.stem.porter import PorterStemmer  # type: ignore[import-untyped]
 from nltk.tokenize import NLTKWordTokenizer  # type: ignore[import-untyped]
 
-from parlai_ext.core import Dialogue, UserError, parse_json
+from parlai_ext.core import Dialogue, UserError, frozen, parse_json
 from parlai_ext.core.records import record_from_json
 
 CACHED = 1 << 16
@@ -123,7 +122,7 @@ FUNCTION_WORDS = frozenset(CLOSED_CLASSES.split()) | SPLINTERS
 Tagger = Callable[[Sequence[str]], Sequence[tuple[str, str]]]
 
 
-@dataclass(frozen=True)
+@frozen
 class Finder:
     """
     Finds the concepts of a dialogue, `None` where there are none, or the named entities

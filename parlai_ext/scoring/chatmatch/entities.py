@@ -12,11 +12,10 @@ writes capitals gains nothing.
 import hashlib
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
-from parlai_ext.core import UserError, nearest
+from parlai_ext.core import UserError, frozen, nearest
 from parlai_ext.scoring.chatmatch.concepts import Finder, words
 
 COUNTRIES = """
@@ -174,7 +173,7 @@ class ReadText(NamedTuple):
     entities: Sequence[tuple[int, int, str]]
 
 
-@dataclass(frozen=True)
+@frozen
 class Pipeline:
     """
     A library's pipeline: its name with versions, what reads texts, and its parts.

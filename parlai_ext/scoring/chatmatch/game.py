@@ -17,12 +17,12 @@ import math
 import operator
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
-from parlai_ext.core import Dialogue, LanguageModel, Question, option
+from parlai_ext.core import Dialogue, LanguageModel, Question, frozen, option
 from parlai_ext.scoring.chatmatch.concepts import distinct, stems, words
 from parlai_ext.scoring.likelihood import finite_sum, judge_option
 
@@ -41,7 +41,7 @@ READINGS = ('released_fixed', 'released', 'paper')
 UNITS = ('character', 'token')
 
 
-@dataclass(frozen=True)
+@frozen
 class ChatMatchOptions:
     """
     A reading with its thresholds, and where entities, concepts and perplexities come
@@ -134,7 +134,7 @@ class ChatMatchOptions:
 ROUNDING = 1e-9
 
 
-@dataclass(frozen=True)
+@frozen
 class Echoes:
     """
     For each turn: the earlier turn it is penalised for repeating, the earlier answer it
@@ -255,7 +255,7 @@ def important_concepts(
     return {c for rank, c in enumerate(ordered) if rank < len(ordered) * share}
 
 
-@dataclass(frozen=True)
+@frozen
 class Material:
     """
     What a game needs beside its turns; `None` where nobody was asked.
@@ -270,7 +270,7 @@ class Material:
     perplexities: Sequence[float | None] | None = None
 
 
-@dataclass(frozen=True)
+@frozen
 class Value:
     """
     A number, or `None` and why there is none.
@@ -438,7 +438,7 @@ SIDES, EXCHANGES = 2, 100
 MEANS = ('fluency', 'specificity')
 
 
-@dataclass(frozen=True)
+@frozen
 class GameValues:
     """
     The values of one game, by turn and dimension and by side (even, odd) and dimension.

@@ -11,7 +11,6 @@ the conversation, so that neither the seed nor the batch changes it.
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -19,7 +18,7 @@ from parlai.core.agents import Agent
 from parlai.core.message import Message
 from parlai.core.opt import Opt
 
-from parlai_ext.core import option, options_from_opt
+from parlai_ext.core import frozen, option, options_from_opt
 from parlai_ext.files import EVERYDAY, read_openers_file, sha256
 from parlai_ext.isolation.policy import Options
 from parlai_ext.systems.chat.messages import ChatTurn
@@ -27,7 +26,7 @@ from parlai_ext.systems.chat.messages import ChatTurn
 DEGRADE = 'degrade'  # of the options' names
 
 
-@dataclass(frozen=True)
+@frozen
 class Degradation:
     """
     The options that make a chat system worse on purpose.
@@ -123,7 +122,7 @@ def other_contexts_hash(opt: Options) -> dict[str, str]:
 Conversation = tuple[ChatTurn, ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class ChatReply:
     """
     A chat model's reply, or why there is none.

@@ -15,11 +15,10 @@ import socket
 import threading
 from argparse import ArgumentTypeError
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-from parlai_ext.core import UserError, option, options_from_opt, parse_json
+from parlai_ext.core import UserError, frozen, option, options_from_opt, parse_json
 from parlai_ext.isolation.confinement import is_confined
 from parlai_ext.isolation.fork_server import ForkedTask, Worker, answer_requests
 
@@ -55,7 +54,7 @@ def checked_stop(strings: Sequence[Any]) -> tuple[str, ...]:
     return tuple(strings)
 
 
-@dataclass(frozen=True)
+@frozen
 class ChatTurn:
     """
     One utterance of a conversation; `mine` when it is the chat model's own.
@@ -65,7 +64,7 @@ class ChatTurn:
     text: str
 
 
-@dataclass(frozen=True)
+@frozen
 class ChatStyle:
     """
     The options of every chat model: how a conversation is put to it.

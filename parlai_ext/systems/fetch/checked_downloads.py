@@ -25,7 +25,7 @@ from urllib.parse import urlsplit
 import httpx2
 from pydantic import StringConstraints
 
-from parlai_ext.core import UserError, parse_json, printable
+from parlai_ext.core import UserError, frozen, parse_json, printable
 from parlai_ext.core.records import record_from_json
 from parlai_ext.files import sha256
 from parlai_ext.store import make_folder, write_file
@@ -42,7 +42,7 @@ from parlai_ext.view.progress import byte_bar
 LOCK_NAME = 'parlai_ext.lock.json'
 
 
-@dataclass(frozen=True)
+@frozen
 class Entry:
     """
     Checksum and size of a downloaded file.
@@ -52,13 +52,13 @@ class Entry:
     size: int
 
 
-@dataclass(frozen=True)
+@frozen
 class _Entries:
     version: Literal[1]
     files: Mapping[str, Entry]
 
 
-@dataclass(frozen=True)
+@frozen
 class LockFile:
     """
     The file with an entry for each address; it need not exist yet.
@@ -125,7 +125,7 @@ HEADERS = {'Accept-Encoding': 'identity', 'User-Agent': 'parlai_ext'}
 FINAL = (httpx2.InvalidURL, httpx2.UnsupportedProtocol, httpx2.TooManyRedirects)
 
 
-@dataclass(frozen=True)
+@frozen
 class DownloadSettings:
     """
     How to download.

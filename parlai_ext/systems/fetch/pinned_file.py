@@ -7,16 +7,15 @@ others is read for the literals that it assigns; nothing in it is run.
 
 import ast
 import hashlib
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.core import UserError
+from parlai_ext.core import UserError, frozen
 
 MOST_BYTES = 5_000_000
 
 
-@dataclass(frozen=True)
+@frozen
 class PinnedFile:
     """
     A file at an address, and what it is.

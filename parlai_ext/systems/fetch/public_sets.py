@@ -4,11 +4,12 @@ authors' repositories. Their licences are shown, and none of them is shipped.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from parlai_ext import zoo_configs
+from parlai_ext.core import frozen
 from parlai_ext.data.toxic_pairs import ToxicData
 from parlai_ext.files import read_file
 from parlai_ext.systems.fetch.data_folder import data_folder
@@ -18,7 +19,7 @@ RAW = 'https://raw.githubusercontent.com/'
 TRACK_WORDS = 'track_2021'
 
 
-@dataclass(frozen=True)
+@frozen
 class PublicSet:
     """
     A set of files in a public repository.

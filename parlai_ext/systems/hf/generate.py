@@ -26,7 +26,7 @@ from transformers import (
     StoppingCriteriaList,
 )
 
-from parlai_ext.core import UserError, json_object, option, options_from_opt
+from parlai_ext.core import UserError, frozen, json_object, option, options_from_opt
 from parlai_ext.systems import hub
 from parlai_ext.systems.chat.conversation import ChatReply, Conversation
 from parlai_ext.systems.chat.messages import (
@@ -61,7 +61,7 @@ Messages = list[dict[str, str]]
 PROBE = 'Zebra quartz.'
 
 
-@dataclass(frozen=True)
+@frozen
 class PromptTokens:
     """
     The tokens for one conversation, and how many of its messages were cut.
@@ -71,7 +71,7 @@ class PromptTokens:
     cut: int = 0
 
 
-@dataclass(frozen=True)
+@frozen
 class ChatForm:
     """
     Conversations as the model's chat template writes them.
@@ -135,7 +135,7 @@ class ChatForm:
         return list(self.tokenizer(text, add_special_tokens=False)['input_ids'])
 
 
-@dataclass(frozen=True)
+@frozen
 class PlainForm:
     """
     Turns joined by a separator, without roles: the model sees a text and goes on.
@@ -263,7 +263,7 @@ INFERENCE = ('greedy', 'beam', 'topk', 'nucleus', 'sample')
 TOPK, TOPP = 10, 0.9  # ParlAI's
 
 
-@dataclass(frozen=True)
+@frozen
 class DecodingOptions:
     """
     How a reply is drawn. `None` stands for the model's own `generation_config.json`.
@@ -442,7 +442,7 @@ FORMATS = ('auto', 'chat', 'plain')
 SYSTEM_ROLES = ('auto', 'system', 'user')
 
 
-@dataclass(frozen=True)
+@frozen
 class FormOptions:
     """
     How a conversation is written for the model.
@@ -483,7 +483,7 @@ class FormOptions:
     )
 
 
-@dataclass(frozen=True)
+@frozen
 class LoadedModel:
     """
     A model, its tokenizer, the most tokens it takes (`None`: it does not tell), and its
@@ -537,7 +537,7 @@ def positions(config: Any, tokenizer: Any) -> int | None:
     return smallest_limit(*named, tokenizer.model_max_length)
 
 
-@dataclass(frozen=True)
+@frozen
 class ReplyGenerator:
     """
     A model, the form in which it reads conversations, and how it draws replies.

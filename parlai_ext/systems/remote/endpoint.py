@@ -27,7 +27,7 @@ from typing import Any
 
 import httpx2
 
-from parlai_ext.core import UserError, parse_own_json, whole_characters
+from parlai_ext.core import UserError, frozen, parse_own_json, whole_characters
 from parlai_ext.systems.chat.messages import ChatStyle, ChatTurn
 from parlai_ext.systems.remote import openai, plain
 from parlai_ext.systems.remote.event_loop import certificates, run_in_loop
@@ -45,7 +45,7 @@ MILLION = 1_000_000
 ROUNDING = 1 + 1e-9
 
 
-@dataclass(frozen=True)
+@frozen
 class Usage:
     """
     What was asked of one system by this process.
@@ -232,7 +232,7 @@ async def wait_unless_stopped(seconds: float, stop: asyncio.Event) -> None:
     raise Stopped
 
 
-@dataclass(frozen=True)
+@frozen
 class Request:
     """
     The bytes of a request, and how many tokens they may be.

@@ -9,12 +9,13 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit, urlunsplit
 
 from parlai_ext.core import (
     UserError,
+    frozen,
     json_object,
     option,
     options_from_opt,
@@ -44,7 +45,7 @@ SECRET_IN_JSON = re.compile(
 _place_option = functools.partial(option, signed=False)
 
 
-@dataclass(frozen=True)
+@frozen
 class Settings:
     """
     Where a remote system is, what it is asked, and how patiently.
@@ -348,7 +349,7 @@ class Malformed(ValueError):
     """
 
 
-@dataclass(frozen=True)
+@frozen
 class RemoteReply(ChatReply):
     """
     A chat model's reply with the name that the model gives itself (`None`: untold) and

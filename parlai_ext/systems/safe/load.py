@@ -35,7 +35,7 @@ from torch.nn.modules import module as torch_modules
 from torch.nn.parameter import is_lazy
 
 from parlai_ext.compat.agents import HUB_REPOSITORIES
-from parlai_ext.core import UserError, parse_json, printable
+from parlai_ext.core import UserError, frozen, parse_json, printable
 from parlai_ext.isolation.confinement import is_confined
 from parlai_ext.isolation.policy import (
     TASK_OPTIONS,
@@ -246,7 +246,7 @@ LOADING = parlai.core.loader, parlai.core.agents, parlai.core.params
 SHIPPED = Path(__file__).resolve().parents[2] / 'mini' / 'zoo'
 
 
-@dataclass(frozen=True)
+@frozen
 class _Guard:
     """
     One `guarded` block.
