@@ -6,18 +6,23 @@ done, so that an interrupted run and an uninterrupted one play the same blocks.
 """
 
 import hashlib
-import logging
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import count, groupby, pairwise
 
-from parlai_ext.core import Opener, Pairing, Roster, UserError, content_id, frozen
+from parlai_ext.core import (
+    Opener,
+    Pairing,
+    Roster,
+    UserError,
+    content_id,
+    frozen,
+    logger,
+)
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.worlds.pairings import PLAYED
-
-logger = logging.getLogger(__name__)
 
 
 @frozen

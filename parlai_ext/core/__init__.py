@@ -11,6 +11,7 @@ from parlai_ext.core.errors import (
     UserError,
     errors_of_system,
     first_line,
+    logger,
     message_of,
     nearest,
     printable,

@@ -3,12 +3,14 @@ The exceptions for a user's mistake: one line, no traceback, exit code 1.
 """
 
 import difflib
+import logging
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from parlai_ext.core.secrets import without_secrets
 
 MAX_SHOWN = 20
+logger = logging.getLogger('parlai_ext')  # of warnings, which end nothing
 
 
 class UserError(Exception):

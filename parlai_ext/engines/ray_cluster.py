@@ -6,7 +6,6 @@ another one. What tasks write must therefore be the same whoever does them, and 
 to write twice.
 """
 
-import logging
 import os
 import signal
 import socket
@@ -19,7 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.core import UserError, first_line, frozen
+from parlai_ext.core import UserError, first_line, frozen, logger
 from parlai_ext.engines.engine import (
     EngineFailed,
     Job,
@@ -97,8 +96,6 @@ def places(
         ]
     return found
 
-
-logger = logging.getLogger(__name__)
 
 TRIES = 3  # of a task, and of starting a worker at a place
 SIGN_SECONDS = 2.0  # between two signs of life

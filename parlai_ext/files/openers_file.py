@@ -5,22 +5,19 @@ The columns `conv_id`, `utterance_idx` (from 1) and `utterance` are needed, more
 allowed; `_comma_` and `_pipe_` stand for `,` and `|`.
 """
 
-import logging
 import re
 from collections.abc import Sequence
 from dataclasses import field
 from pathlib import Path
 
 from parlai_ext import zoo_configs
-from parlai_ext.core import UserError, frozen
+from parlai_ext.core import UserError, frozen, logger
 from parlai_ext.files.text_file import (
     CsvProblem,
     column_places,
     read_utf8,
     split_loose_rows,
 )
-
-logger = logging.getLogger(__name__)
 
 COLUMNS = ('conv_id', 'utterance_idx', 'utterance')
 GIVEN = 2  # utterances of an opener

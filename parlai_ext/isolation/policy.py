@@ -13,7 +13,6 @@ Which records this user made, and which files they trust, is in notes in the use
 configuration folder.
 """
 
-import logging
 import os
 import pkgutil
 import re
@@ -26,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext.compat.parlai_setup import prepare_parlai
-from parlai_ext.core import System, SystemFailed, UserError, parse_json
+from parlai_ext.core import System, SystemFailed, UserError, logger, parse_json
 from parlai_ext.files import FILE_OPTIONS, FOLDER_OPTIONS, sha256
 from parlai_ext.store import Manifest, ScorerRecord, dumps, record_hash, write_file
 
@@ -303,7 +302,6 @@ def _is_installed(module: str) -> bool:
 # commands never write the same name at once. Trust in the code of models and agents is
 # noted by the hash of their files; nothing in a run says so.
 
-logger = logging.getLogger(__name__)
 
 SCORER = 'protocol.scorer'  # the part of a manifest that says how a run is scored
 CONFIG = 'config'  # the same part of the record beside scores

@@ -7,7 +7,6 @@ added, and dialogues over more openers.
 """
 
 import hashlib
-import logging
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
@@ -29,6 +28,7 @@ from parlai_ext.core import (
     content_id,
     frozen,
     given_options,
+    logger,
     parse_own_json,
     signature_line,
 )
@@ -50,8 +50,6 @@ from parlai_ext.store.disk import (
 )
 from parlai_ext.worlds.pairings import IMPORTED, SCHEMES, PairingScheme
 from parlai_ext.worlds.schedule import Schedule
-
-logger = logging.getLogger(__name__)
 
 SCHEMA = 1
 NAME = 'manifest.json'

@@ -3,14 +3,13 @@ The cache of loaded systems: as many as memory allows, each loaded once while it
 """
 
 import gc
-import logging
 import os
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from pathlib import Path
 
 import torch
 
-from parlai_ext.core import System, SystemFailed, UserError
+from parlai_ext.core import System, SystemFailed, UserError, logger
 from parlai_ext.engines import SHARE_FOR_WEIGHTS, Machine
 from parlai_ext.isolation.policy import is_our_agent
 from parlai_ext.systems.families import family_of
@@ -19,8 +18,6 @@ from parlai_ext.systems.players import Player
 from parlai_ext.systems.safe.load import named_servers
 from parlai_ext.systems.spending import Ledger
 from parlai_ext.systems.torch_memory import is_out_of_memory
-
-logger = logging.getLogger(__name__)
 
 UNKNOWN_MEMORY = 4 * 2**30
 # model files below this size run on one thread; the mini zoo's have 2 MB

@@ -23,7 +23,7 @@ import torch
 from parlai.utils import logging as parlai_logging
 
 from parlai_ext.compat.parlai_setup import prepare_parlai
-from parlai_ext.core import UserError, printable
+from parlai_ext.core import UserError, logger, printable
 from parlai_ext.engines import use_data_folder
 from parlai_ext.isolation.fork_server import ForkedTask, Worker, answer_requests
 from parlai_ext.isolation.policy import Options
@@ -34,8 +34,6 @@ from parlai_ext.systems.random_numbers import random_state, set_random_state
 from parlai_ext.systems.safe.load import named_servers
 from parlai_ext.systems.torch_memory import is_out_of_memory
 from parlai_ext.view import VisibleOutput
-
-logger = logging.getLogger(__name__)
 
 WORKER = f'{__name__}:serve_requests'
 # what most agents of ParlAI, and the models of Hugging Face's library, are made of

@@ -10,7 +10,6 @@ import contextlib
 import functools
 import hashlib
 import io
-import logging
 import pickle
 import re
 import signal
@@ -31,6 +30,7 @@ from parlai_ext.core import (
     UserError,
     errors_of_system,
     frozen,
+    logger,
     message_of,
     printable,
     without_half_characters,
@@ -39,8 +39,6 @@ from parlai_ext.systems.families import FIRED, GENERATOR
 from parlai_ext.systems.family import Family
 from parlai_ext.systems.torch_memory import is_out_of_memory
 from parlai_ext.view import VisibleOutput
-
-logger = logging.getLogger(__name__)
 
 LONGEST_REASON = 200
 # characters; more is no utterance, and every later stage would read it several times

@@ -16,7 +16,6 @@ not whole, it is made again. Where a task reads no file that we know of, it alwa
 import importlib
 import inspect
 import json
-import logging
 import os
 import pkgutil
 import re
@@ -35,6 +34,7 @@ from parlai_ext.core import (
     UserError,
     content_id,
     first_line,
+    logger,
     nearest,
     parse_json,
     without_half_characters,
@@ -48,8 +48,6 @@ from parlai_ext.systems.fetch.checked_downloads import (
     replaced,
 )
 from parlai_ext.systems.fetch.data_folder import data_folder
-
-logger = logging.getLogger(__name__)
 
 FILE_TASK = 'ext:empathetic_openers'
 SAY = 'say:'

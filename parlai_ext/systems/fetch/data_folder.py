@@ -4,7 +4,6 @@ folders.
 """
 
 import fcntl
-import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,11 +11,11 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
+from parlai_ext.core import logger
 from parlai_ext.engines import DATA_FOLDER
 
 ZOO_PREFIXES = ('zoo:', 'models:')
 HIDDEN = '.parlai_ext-partial'
-logger = logging.getLogger(__name__)
 
 
 def data_folder(of_system: str | None = None) -> str:

@@ -4,7 +4,6 @@ conversations.
 """
 
 import copy
-import logging
 import re
 from bisect import bisect_left
 from collections import Counter
@@ -26,7 +25,14 @@ from transformers import (
     StoppingCriteriaList,
 )
 
-from parlai_ext.core import UserError, frozen, json_object, option, options_from_opt
+from parlai_ext.core import (
+    UserError,
+    frozen,
+    json_object,
+    logger,
+    option,
+    options_from_opt,
+)
 from parlai_ext.systems import hub
 from parlai_ext.systems.chat.conversation import ChatReply, Conversation
 from parlai_ext.systems.chat.messages import (
@@ -255,7 +261,6 @@ def without_system_role(form: ChatForm) -> str | None:
 
 # --- replies --------------------------------------------------------------------------
 
-logger = logging.getLogger(__name__)
 
 # --- how a reply is drawn: ParlAI's names for it, as transformers takes them ----------
 

@@ -27,7 +27,7 @@ from typing import Any
 
 import httpx2
 
-from parlai_ext.core import UserError, frozen, parse_own_json, whole_characters
+from parlai_ext.core import UserError, frozen, logger, parse_own_json, whole_characters
 from parlai_ext.systems.chat.messages import ChatStyle, ChatTurn
 from parlai_ext.systems.remote import openai, plain
 from parlai_ext.systems.remote.event_loop import certificates, run_in_loop
@@ -200,7 +200,6 @@ class ReplyCache:
         )
 
 
-logger = logging.getLogger(__name__)
 for library in ('httpx2', 'httpcore2'):  # which report every request
     logging.getLogger(library).setLevel(logging.WARNING)
 
