@@ -16,6 +16,7 @@ from typing import Any
 from parlai.core.opt import Opt
 
 from parlai_ext.core import DeclaresOptions, Flags, UserError
+from parlai_ext.engines import data_folder
 from parlai_ext.systems.chat.conversation import (
     DEGRADE,
     ChatReply,
@@ -24,7 +25,6 @@ from parlai_ext.systems.chat.conversation import (
     Degradation,
 )
 from parlai_ext.systems.chat.messages import ChatStyle, reply_from
-from parlai_ext.systems.fetch.data_folder import data_folder
 from parlai_ext.systems.remote.endpoint import Endpoint, shared_endpoint
 from parlai_ext.systems.remote.settings import PREFIX, RemoteReply, Settings
 

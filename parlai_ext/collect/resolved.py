@@ -16,10 +16,10 @@ from parlai_ext.core import (
     nearest,
 )
 from parlai_ext.core.protocol import Protocol
+from parlai_ext.engines import is_zoo_path
 from parlai_ext.files import existing_file, load_roster, parse_target
 from parlai_ext.isolation.policy import agent_names_like
 from parlai_ext.store import SystemRecord
-from parlai_ext.systems.fetch.data_folder import is_zoo_path
 from parlai_ext.systems.zoo import require_in_zoo
 
 

@@ -383,7 +383,7 @@ class ModelCommand(Command):
 
     def check_early(self) -> None:
         super().check_early()
-        from parlai_ext.systems.fetch.data_folder import is_zoo_path
+        from parlai_ext.engines import is_zoo_path
 
         for value in filter(is_zoo_path, self.scorer_values()):
             from parlai_ext.systems.zoo import require_in_zoo

@@ -95,9 +95,9 @@ def existing_model(path: str | None, option: str = '--model-file') -> Path:
 
     :raises UserError: when it is not on disk.
     """
+    from parlai_ext.engines import is_zoo_path, local_path
     from parlai_ext.files import missing_file
     from parlai_ext.systems import zoo
-    from parlai_ext.systems.fetch.data_folder import is_zoo_path, local_path
 
     if not path:
         raise UserError(f'{option} is needed')
@@ -178,7 +178,7 @@ def files_beside(source: Path, opt: Options | None) -> dict[str, Path]:
     """
     Return the files beside a model that belong to it, by the end of their names.
     """
-    from parlai_ext.systems.fetch.data_folder import local_path
+    from parlai_ext.engines import local_path
 
     files = {}
     for path in sorted(source.parent.iterdir()):

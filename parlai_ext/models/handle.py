@@ -262,7 +262,7 @@ def model_system(kind: str, name: str) -> System:
 
     :raises UserError: for a name that no model of this kind can have.
     """
-    from parlai_ext.systems.fetch.data_folder import is_zoo_path
+    from parlai_ext.engines import is_zoo_path
 
     system = judge_system(name)
     model, path = str(system.opt.get('hf_model')), system.opt.get('model_file')

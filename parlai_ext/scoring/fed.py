@@ -32,6 +32,7 @@ from parlai_ext.core import (
     option,
     require_known,
 )
+from parlai_ext.engines import data_folder
 from parlai_ext.files import Document
 from parlai_ext.models.questions import (
     PLAIN_FORMAT,
@@ -51,7 +52,6 @@ from parlai_ext.scoring.likelihood import (
     judge_option,
     negated,
 )
-from parlai_ext.systems.fetch.data_folder import data_folder
 from parlai_ext.systems.fetch.pinned_file import PinnedFile, assigned_literals
 
 # Follow-up sets: what a partner would say after a good utterance, and after a bad

@@ -32,6 +32,7 @@ from parlai_ext.core import (
     option,
     read_key_values,
 )
+from parlai_ext.engines import data_folder
 from parlai_ext.files import (
     is_model_name,
     model_names,
@@ -52,7 +53,6 @@ from parlai_ext.scoring.base import (
 )
 from parlai_ext.scoring.registry import DETECTORS, SCORERS, find_scorer
 from parlai_ext.scoring.relevance import NO_CONTEXT
-from parlai_ext.systems.fetch.data_folder import data_folder
 from parlai_ext.systems.fetch.public_sets import (
     TRACK_WORDS,
     moderation_data,

@@ -12,12 +12,12 @@ from urllib.parse import urlsplit
 
 from parlai_ext.compat.parlai_setup import prepare_parlai
 from parlai_ext.core import System, SystemFailed, UserError, frozen
+from parlai_ext.engines import data_folder, is_zoo_path
 from parlai_ext.files import FILE_OPTIONS, INDEX_OPTIONS, files_at
 from parlai_ext.systems import zoo
 from parlai_ext.systems.families import family_of
 from parlai_ext.systems.family import effective_options
 from parlai_ext.systems.fetch.checked_downloads import Unreachable, checked_downloads
-from parlai_ext.systems.fetch.data_folder import data_folder, is_zoo_path
 from parlai_ext.systems.task_data import candidates_file, is_spec, to_download
 
 

@@ -42,7 +42,7 @@ from parlai_ext.core import (
     option,
     options_of,
 )
-from parlai_ext.engines import data_in
+from parlai_ext.engines import data_folder, data_in, local_path
 from parlai_ext.files import (
     existing_file,
     is_model_name,
@@ -57,7 +57,6 @@ from parlai_ext.systems import hub, zoo
 from parlai_ext.systems.chat.conversation import other_contexts_hash
 from parlai_ext.systems.family import DOWNLOAD, PRESENT, Family
 from parlai_ext.systems.fetch.checked_downloads import Entry, lock_file
-from parlai_ext.systems.fetch.data_folder import data_folder, local_path
 from parlai_ext.systems.remote.settings import PREFIX, UNTOLD, Settings
 
 # --- weights from the Hugging Face hub, or from a folder in its format ----------------

@@ -14,9 +14,9 @@ from typing import Any
 from parlai.core.agents import Agent
 
 from parlai_ext.core import System, UserError, errors_of_system
+from parlai_ext.engines import is_zoo_path, local_path
 from parlai_ext.files import existing_file
 from parlai_ext.systems import zoo
-from parlai_ext.systems.fetch.data_folder import is_zoo_path, local_path
 from parlai_ext.systems.safe.load import read_opt
 from parlai_ext.systems.safe.unpickle import BadModelFile
 

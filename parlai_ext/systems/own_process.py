@@ -24,10 +24,9 @@ from parlai.utils import logging as parlai_logging
 
 from parlai_ext.compat.parlai_setup import prepare_parlai
 from parlai_ext.core import UserError, logger, printable
-from parlai_ext.engines import use_data_folder
+from parlai_ext.engines import data_folder, use_data_folder
 from parlai_ext.isolation.fork_server import ForkedTask, Worker, answer_requests
 from parlai_ext.isolation.policy import Options
-from parlai_ext.systems.fetch.data_folder import data_folder
 from parlai_ext.systems.model_cache import free_memory
 from parlai_ext.systems.players import AgentRaised, in_words, raise_unless_of_agent
 from parlai_ext.systems.random_numbers import random_state, set_random_state

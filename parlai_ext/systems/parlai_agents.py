@@ -21,6 +21,7 @@ from parlai.core.params import ParlaiParser
 from parlai_ext.compat.libraries import quiet_parlai
 from parlai_ext.compat.parlai_setup import prepare_parlai
 from parlai_ext.core import System, SystemFailed, UserError, nearest
+from parlai_ext.engines import is_zoo_path
 from parlai_ext.files import is_model_name
 from parlai_ext.isolation.policy import (
     Options,
@@ -41,7 +42,6 @@ from parlai_ext.systems.families import (
 )
 from parlai_ext.systems.family import effective_options, roster_options
 from parlai_ext.systems.fetch.checked_downloads import ensure_checked_downloads
-from parlai_ext.systems.fetch.data_folder import is_zoo_path
 from parlai_ext.systems.players import Player, in_words, raise_unless_of_agent
 from parlai_ext.systems.safe.load import (
     bounded_cost,

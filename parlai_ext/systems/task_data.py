@@ -39,6 +39,7 @@ from parlai_ext.core import (
     parse_json,
     without_half_characters,
 )
+from parlai_ext.engines import data_folder
 from parlai_ext.files import existing_file, read_openers_file, report_too_short, sha256
 from parlai_ext.store import write_file
 from parlai_ext.systems import zoo
@@ -47,7 +48,6 @@ from parlai_ext.systems.fetch.checked_downloads import (
     noting,
     replaced,
 )
-from parlai_ext.systems.fetch.data_folder import data_folder
 
 FILE_TASK = 'ext:empathetic_openers'
 SAY = 'say:'

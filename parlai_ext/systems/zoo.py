@@ -21,6 +21,14 @@ from parlai_ext import mini
 from parlai_ext.compat.libraries import quiet_parlai
 from parlai_ext.compat.parlai_setup import prepare_parlai
 from parlai_ext.core import UserError, first_line, nearest
+from parlai_ext.engines import (
+    HIDDEN,
+    data_folder,
+    downloads_folder,
+    exclusive,
+    is_zoo_path,
+    local_path,
+)
 from parlai_ext.files import INDEX_OPTIONS, files_at
 from parlai_ext.systems.fetch.archives import move_into
 from parlai_ext.systems.fetch.checked_downloads import (
@@ -28,14 +36,6 @@ from parlai_ext.systems.fetch.checked_downloads import (
     checked_downloads,
     noting,
     replaced,
-)
-from parlai_ext.systems.fetch.data_folder import (
-    HIDDEN,
-    data_folder,
-    downloads_folder,
-    exclusive,
-    is_zoo_path,
-    local_path,
 )
 
 SHIPPED = 'mini/'  # comes with us

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from parlai_ext.core import UserError, first_line
 from parlai_ext.data.judged.cards import JudgedCard
-from parlai_ext.store import make_folder
-from parlai_ext.systems.catalogue.fetch_model import fetch_wheel
-from parlai_ext.systems.fetch.data_folder import (
+from parlai_ext.engines import (
     data_folder,
     downloads_folder,
     exclusive,
 )
+from parlai_ext.store import make_folder
+from parlai_ext.systems.catalogue.fetch_model import fetch_wheel
 
 
 def fetch_judged_set(card: JudgedCard) -> Path:

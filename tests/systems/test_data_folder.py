@@ -7,7 +7,7 @@ from pathlib import Path
 import parlai
 import pytest
 
-from parlai_ext.systems.fetch.data_folder import data_folder
+from parlai_ext.engines import data_folder
 
 PARLAIS = Path(parlai.__file__).parents[1] / 'data'
 

@@ -15,10 +15,10 @@ from multiprocessing import get_context
 import pytest
 from parlai.core import build_data
 
+from parlai_ext.engines import downloads_folder
 from parlai_ext.systems import zoo
 from parlai_ext.systems.fetch import archives
 from parlai_ext.systems.fetch.checked_downloads import checked_downloads
-from parlai_ext.systems.fetch.data_folder import downloads_folder
 from tests.support.download_server import add_model, forget, seen, tar_of
 from tests.support.user_error import error_line, user_error
 from tests.support.waiting import comes_true

@@ -19,15 +19,15 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext.core import UserError, first_line, parse_json
-from parlai_ext.files import ModelCard, Wheel, model_card, sha256
-from parlai_ext.store import make_folder, write_file
-from parlai_ext.systems.fetch.archives import SPARE_DISK, unpack
-from parlai_ext.systems.fetch.checked_downloads import SETTINGS, fetch_pinned
-from parlai_ext.systems.fetch.data_folder import (
+from parlai_ext.engines import (
     data_folder,
     downloads_folder,
     exclusive,
 )
+from parlai_ext.files import ModelCard, Wheel, model_card, sha256
+from parlai_ext.store import make_folder, write_file
+from parlai_ext.systems.fetch.archives import SPARE_DISK, unpack
+from parlai_ext.systems.fetch.checked_downloads import SETTINGS, fetch_pinned
 from parlai_ext.view.progress import byte_bar
 
 NOTE = 'parlai_ext_model.json'

@@ -27,15 +27,15 @@ from pydantic import StringConstraints
 
 from parlai_ext.core import UserError, frozen, parse_json, printable
 from parlai_ext.core.records import record_from_json
-from parlai_ext.files import sha256
-from parlai_ext.store import make_folder, write_file
-from parlai_ext.systems.fetch import archives
-from parlai_ext.systems.fetch.archives import SPARE_DISK
-from parlai_ext.systems.fetch.data_folder import (
+from parlai_ext.engines import (
     data_folder,
     downloads_folder,
     exclusive,
 )
+from parlai_ext.files import sha256
+from parlai_ext.store import make_folder, write_file
+from parlai_ext.systems.fetch import archives
+from parlai_ext.systems.fetch.archives import SPARE_DISK
 from parlai_ext.systems.remote.event_loop import certificates, run_in_loop
 from parlai_ext.view.progress import byte_bar
 

@@ -11,8 +11,8 @@ from typing import Any
 from parlai_ext import zoo_configs
 from parlai_ext.core import frozen
 from parlai_ext.data.toxic_pairs import ToxicData
+from parlai_ext.engines import data_folder
 from parlai_ext.files import read_file
-from parlai_ext.systems.fetch.data_folder import data_folder
 from parlai_ext.systems.fetch.pinned_file import PinnedFile, assigned_literals
 
 RAW = 'https://raw.githubusercontent.com/'

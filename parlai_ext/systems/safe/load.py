@@ -36,6 +36,7 @@ from torch.nn.parameter import is_lazy
 
 from parlai_ext.compat.agents import HUB_REPOSITORIES
 from parlai_ext.core import UserError, frozen, parse_json, printable
+from parlai_ext.engines import data_folder
 from parlai_ext.isolation.confinement import is_confined
 from parlai_ext.isolation.policy import (
     TASK_OPTIONS,
@@ -46,7 +47,6 @@ from parlai_ext.isolation.policy import (
     is_trusted_file,
     nested_values,
 )
-from parlai_ext.systems.fetch.data_folder import data_folder
 from parlai_ext.systems.safe import read
 from parlai_ext.systems.safe.read import read_in_child
 from parlai_ext.systems.safe.unpickle import (

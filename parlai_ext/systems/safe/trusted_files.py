@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from parlai_ext.core import UserError
+from parlai_ext.engines import local_path
 from parlai_ext.files import sha256
 from parlai_ext.isolation.policy import note_trust
-from parlai_ext.systems.fetch.data_folder import local_path
 
 
 def note_trusted(names: Sequence[str], *, on_disk: bool = True) -> None:
