@@ -24,7 +24,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.compat.parlai_setup import prepare_parlai
+from parlai_ext.compat import prepare_parlai
 from parlai_ext.core import System, SystemFailed, UserError, logger, parse_json
 from parlai_ext.files import FILE_OPTIONS, FOLDER_OPTIONS, sha256
 from parlai_ext.store import Manifest, ScorerRecord, dumps, record_hash, write_file

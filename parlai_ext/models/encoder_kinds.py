@@ -34,7 +34,7 @@ from transformers import (
     RemBertForSequenceClassification,
 )
 
-from parlai_ext.compat.parlai_setup import prepare_parlai
+from parlai_ext.compat import prepare_parlai
 from parlai_ext.core import (
     System,
     UserError,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from parlai_ext.compat.parlai_setup import prepare_parlai
+from parlai_ext.compat import prepare_parlai
 from parlai_ext.core import System, SystemFailed, UserError, frozen
 from parlai_ext.engines import data_folder, is_zoo_path
 from parlai_ext.files import FILE_OPTIONS, INDEX_OPTIONS, files_at

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.compat.parlai_setup import prepare_parlai
+from parlai_ext.compat import prepare_parlai
 from parlai_ext.core import System, SystemFailed, UserError, content_id, frozen
 from parlai_ext.engines import data_in
 from parlai_ext.files import (

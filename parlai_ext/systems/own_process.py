@@ -22,7 +22,7 @@ from typing import Any
 import torch
 from parlai.utils import logging as parlai_logging
 
-from parlai_ext.compat.parlai_setup import prepare_parlai
+from parlai_ext.compat import prepare_parlai
 from parlai_ext.core import UserError, logger, printable
 from parlai_ext.engines import data_folder, use_data_folder
 from parlai_ext.isolation.fork_server import ForkedTask, Worker, answer_requests

@@ -18,8 +18,8 @@ from parlai.core.loader import load_agent_module
 from parlai.core.opt import Opt
 from parlai.core.params import ParlaiParser
 
+from parlai_ext.compat import prepare_parlai
 from parlai_ext.compat.libraries import quiet_parlai
-from parlai_ext.compat.parlai_setup import prepare_parlai
 from parlai_ext.core import System, SystemFailed, UserError, nearest
 from parlai_ext.engines import is_zoo_path
 from parlai_ext.files import is_model_name

@@ -27,8 +27,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from parlai_ext.compat import prepare_parlai
 from parlai_ext.compat.libraries import quiet_parlai
-from parlai_ext.compat.parlai_setup import prepare_parlai
 from parlai_ext.core import (
     Opener,
     UserError,

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext import mini
+from parlai_ext.compat import prepare_parlai
 from parlai_ext.compat.libraries import quiet_parlai
-from parlai_ext.compat.parlai_setup import prepare_parlai
 from parlai_ext.core import UserError, first_line, nearest
 from parlai_ext.engines import (
     HIDDEN,

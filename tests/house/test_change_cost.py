@@ -169,7 +169,7 @@ CHANGES = {
                 NEW_FAMILY + "FAMILIES: dict[str, Family] = {\n    'shout': Shout(),",
             ),
         },
-        'from parlai_ext.compat.parlai_setup import prepare_parlai\n'
+        'from parlai_ext.compat import prepare_parlai\n'
         'prepare_parlai()\n'
         'from parlai.core.loader import load_agent_module\n'
         'from parlai_ext.systems.families import family_of\n'

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from parlai_ext.compat.parlai_setup import prepare_parlai
+from parlai_ext.compat import prepare_parlai
 from parlai_ext.core import System
 from parlai_ext.systems.identity import candidates_hash, identity, resolve
 from parlai_ext.systems.task_data import candidates_file, parse_spec, to_download

@@ -6,7 +6,7 @@ import pytest
 from parlai.core.agents import Agent
 from parlai.core.message import Message
 
-from parlai_ext.compat.parlai_setup import prepare_parlai
+from parlai_ext.compat import prepare_parlai
 from parlai_ext.core import System, UserError
 from parlai_ext.toxic import collect_answers as collecting
 from parlai_ext.toxic.collect_answers import collect_answers
