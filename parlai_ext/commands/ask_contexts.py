@@ -3,7 +3,6 @@
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 from parlai_ext.collect.options import AskedSystems
 from parlai_ext.commands.command import ModelCommand, program
 from parlai_ext.commands.options import MACHINE
-from parlai_ext.core import UserError, option
+from parlai_ext.core import UserError, frozen, option
 from parlai_ext.data.corpora import CORPORA, SPLITS, Turns, read_corpus
 from parlai_ext.data.toxic_pairs import RecordedAnswer
 from parlai_ext.store import dumps, write_text
@@ -20,7 +19,7 @@ from parlai_ext.view import count_of
 USER = 'user'
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class AskContextsOptions(AskedSystems):
     """
     Whose answers, to which contexts.

@@ -2,17 +2,16 @@
 `compare_detectors`: how well detectors find what people call toxic.
 """
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import Resamples
-from parlai_ext.core import UserError, option
+from parlai_ext.core import UserError, frozen, option
 from parlai_ext.scoring.toxicity import DetectorChoice
 from parlai_ext.store import write_text
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class CompareDetectorsOptions(DetectorChoice, Resamples):
     """
     Which labelled texts are scored, and where the numbers go.

@@ -5,14 +5,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parlai_ext.collect.options import AskedSystems
 from parlai_ext.commands.command import ModelCommand, print_lines
 from parlai_ext.commands.options import Resamples
-from parlai_ext.core import Flags, System, UserError, option
+from parlai_ext.core import Flags, System, UserError, frozen, option
 from parlai_ext.data.toxic_pairs import (
     FOLDS,
     RecordedAnswer,
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 TEXTS, REFERENCES = 'answers.jsonl', 'references.jsonl'  # the files with texts
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class CompareSafetyOptions(AskedSystems, Resamples):
     """
     Which prompts, how many answers, and where the tables go.

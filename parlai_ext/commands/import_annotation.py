@@ -3,12 +3,11 @@
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import Resamples
-from parlai_ext.core import UserError, option
+from parlai_ext.core import UserError, frozen, option
 from parlai_ext.people import answer_shares
 from parlai_ext.people.crowd_answers import (
     answer_files,
@@ -23,7 +22,7 @@ FILES, ACUTE, TURNS = FORMATS = ('files', 'acute_eval', 'turn_annotations')
 ENDINGS = ('*.csv', '*.jsonl', '*.json')
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class ImportAnnotationOptions(Resamples):
     """
     Which key is asked, and which answers count.

@@ -5,12 +5,12 @@
 import contextlib
 import gc
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import Resamples
-from parlai_ext.core import UserError, named_pairs, option
+from parlai_ext.core import UserError, frozen, named_pairs, option
 from parlai_ext.core.records import record_to_json
 from parlai_ext.people.crowd_answers import (
     FORMATS,
@@ -46,7 +46,7 @@ from parlai_ext.view import Table
 PAGE = 'page'
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class ImportJudgementsOptions(Resamples):
     """
     Where judgements go, and what their dimensions are called.

@@ -5,13 +5,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import ModelCommand
 from parlai_ext.commands.options import JUDGE_MACHINE, Resamples, resamples
-from parlai_ext.core import UserError, option
+from parlai_ext.core import UserError, frozen, option
 from parlai_ext.data.judged.cards import (
     OWN_ENDINGS,
     files_by_name,
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from parlai_ext.data.judged.judged_set import JudgedSet
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class RunBenchOptions(Resamples):
     """
     What a bench reads, how much of it, and where it is written.

@@ -13,7 +13,7 @@ import json
 import math
 import typing
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from math import isclose
 from typing import Any
 
@@ -128,7 +128,7 @@ class Pairing:
         return self.first, self.second
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(slots=True)
 class Utterance:
     """
     What one speaker said; ``given`` when it came from the opener. An import may know
@@ -141,7 +141,7 @@ class Utterance:
     references: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(slots=True)
 class Dialogue:
     """
     One finished dialogue.
@@ -174,7 +174,7 @@ class Dialogue:
         return tuple(utterance.speaker for utterance in self.utterances)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(slots=True)
 class Score:
     """
     What a scorer says of one utterance (or, with index `None`, of a whole dialogue).
@@ -188,7 +188,7 @@ class Score:
     reason: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(slots=True)
 class ScoredDialogue:
     """
     All scores of one dialogue, with the numbers behind them.

@@ -25,7 +25,6 @@ import re
 import types
 import typing
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeVar
 
 from parlai_ext.core.errors import UserError, nearest
@@ -46,7 +45,7 @@ KINDS: dict[type, str] = {
 METAVARS: dict[type, str] = {int: 'N', float: 'X'}
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class OptionInfo:
     """
     What `option` says of one field; `Option` adds the field's name and type.
@@ -108,7 +107,7 @@ def option(default: Any = MISSING, *, help: str, **info: Any) -> Any:
     return dataclasses.field(default=default, metadata={METADATA: declared})
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class Option(OptionInfo):
     """
     One declared option, with its name, type without ``| None``, and default.

@@ -12,7 +12,7 @@ import re
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -59,7 +59,7 @@ class Problem:
         return f'{self.file}:{self.line}: {self.what}'
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(slots=True)
 class SourceTurn:
     """
     One turn and the line it is in; ``given`` when no system produced it. `references`

@@ -17,7 +17,7 @@ import hashlib
 import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -70,7 +70,7 @@ class ToxicPair:
     fold: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class ToxicData:
     """
     Which pairs are read, from which files.

@@ -7,12 +7,12 @@ pins every byte: the files of a model by SHA-256, and the places that have them.
 
 import os
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
 from parlai_ext import zoo_configs
-from parlai_ext.core import UserError, nearest, option, options_of
+from parlai_ext.core import UserError, frozen, nearest, option, options_of
 from parlai_ext.files.yaml_file import Document, read_file
 
 KINDS = (
@@ -34,7 +34,7 @@ TOGETHER = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class ModelFile:
     """
     One file of a model as its sources have it.
@@ -45,7 +45,7 @@ class ModelFile:
     sha256: str = option(help='64 hexadecimal digits')
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class Wheel:
     """
     A wheel of PyPI that carries a model or a part of one.
@@ -57,7 +57,7 @@ class Wheel:
     sha256: str = option(help='64 hexadecimal digits')
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class ModelCard:
     """
     What is known of a model, and where its files are.

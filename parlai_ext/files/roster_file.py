@@ -12,7 +12,7 @@ folder when it exists there, and else from the working directory. Of a retriever
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -57,7 +57,7 @@ SYSTEM_FILES = ('.yaml', '.yml', '.json')
 PREFIXED = re.compile(r'^[A-Za-z_]{2,}:')  # zoo:, models:, task:, internal:
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class SystemInfo:
     """
     What a roster says of a system, for readers, besides its name and options.
@@ -73,7 +73,7 @@ class SystemInfo:
     alternatives: tuple[str, ...] = option((), help='what else it may be')
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class SystemEntry(SystemInfo):
     """
     One system as a roster file describes it.

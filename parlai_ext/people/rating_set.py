@@ -21,7 +21,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain, combinations, islice, pairwise, zip_longest
 from pathlib import Path
 
@@ -42,7 +42,7 @@ from parlai_ext.view import count_of
 from parlai_ext.worlds.pairings import SCHEMES
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(slots=True)
 class DialogueReference:
     """
     One judged side of a dialogue, and where the dialogue is.
@@ -74,7 +74,7 @@ class DialogueReference:
         return replace(self, system=partner, conditions=conditions)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(slots=True)
 class ShownTurn:
     """
     One utterance on the page: of the judged system or not, given or not.
@@ -331,7 +331,7 @@ class KeyDialogue:
     exchanges: int | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class RatingKey(Questionnaire):
     """
     What is needed to read the answers: the questions, and what the items are. It stays

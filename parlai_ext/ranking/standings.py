@@ -22,7 +22,7 @@ and count as a sample, in 17 % with 4 partners and 9 % with 8.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
@@ -488,7 +488,7 @@ class Standing:
         return f'{self.rank} ({self.rank_low}–{self.rank_high})'
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class Rating:
     """
     A value for each system of a tournament, larger is better, with ranks; or the reason

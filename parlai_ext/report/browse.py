@@ -10,7 +10,6 @@ openers. Thousands of dialogues never lie in memory.
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from parlai_ext.core import (
@@ -61,7 +60,7 @@ def dialogues_section(main: Ranking, shown: PageDialogues) -> Section:
     return Section('dialogues', 'Dialogues', data)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(slots=True)
 class PageCandidate:
     """
     A dialogue that could be shown: what it is of, its score, and about how many

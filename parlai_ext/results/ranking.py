@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from parlai_ext.core import PART_SEPARATOR, JudgeModel, UserError, frozen, scorer_name
@@ -231,7 +231,7 @@ class TournamentResult:
         return sum(self.dimension_points[system].values())
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class Ranking:
     """
     What a scored run says about its systems.

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from parlai_ext.core import Dialogue, Pairing, ScoredDialogue, dialogue_means
+from parlai_ext.core import Dialogue, Pairing, ScoredDialogue, dialogue_means, frozen
 from parlai_ext.ranking.baselines import HIGHER_IS_BETTER, baseline_values
 from parlai_ext.results.ranking import Nearness
 from parlai_ext.scoring.judged_corpora import NEAREST_CORPUS, NEARNESS
@@ -53,7 +53,7 @@ class NearnessMeter:
         return Nearness(mean, self.corpora.threshold, self.corpora.names[corpus])
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class TableDialogue(Game):
     """
     A dialogue of the run; its raw scores are the means of each speaker, without any

@@ -16,7 +16,6 @@ Classifiers are all the scorer ``toxic_classifier``, whose ``model`` is the name
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
@@ -117,7 +116,7 @@ class Detector(Scorer):
         return None if number is None else number >= self.threshold
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class DetectorOptions:
     """
     What may follow the name of any detector; scores do not depend on it.
@@ -207,7 +206,7 @@ def written_words(text: str) -> list[str]:
     return split_words(LAST.sub(' ', text), with_signs=True)
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class WordListOptions(DetectorOptions):
     """
     The list of words.
@@ -360,7 +359,7 @@ class ProfanityCheck(PackageDetector):
 # ----------------------------------------------------------------------- classifiers
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class ClassifierOptions(DetectorOptions):
     """
     The classifier, and which of its labels counts.

@@ -16,7 +16,7 @@ import logging
 from argparse import ArgumentTypeError
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from difflib import get_close_matches
 from importlib.util import find_spec
 from pathlib import Path
@@ -38,6 +38,7 @@ from parlai_ext.core import (
     System,
     UserError,
     content_id,
+    frozen,
     json_object,
     option,
     options_of,
@@ -259,7 +260,7 @@ CHECKS = ('both', *FIRED)
 DEFLECTIONS = zoo_configs.HOME / 'moderation' / 'deflections.yaml'
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class SafetyOptions:
     """
     What a safety layer checks, and what it says where a check fires.

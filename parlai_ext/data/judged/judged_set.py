@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, NamedTuple
 
 from parlai_ext.core import frozen, mean
@@ -17,7 +17,7 @@ LEVELS = ('turn', 'dialogue')
 UNITS = ('item', 'context', 'dialogue')
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(slots=True)
 class Annotation:
     """
     One annotator's judgement of one quality; the value is `None` for a text ("N/A").

@@ -12,7 +12,6 @@ import re
 from argparse import Namespace
 from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import prod
 from types import ModuleType
 from typing import IO, Any
@@ -23,13 +22,13 @@ from parlai.core.opt import Opt
 from parlai.utils.fp16 import DynamicLossScaler
 from parlai.utils.pickle import FakeAPEXClass
 
-from parlai_ext.core import UserError
+from parlai_ext.core import UserError, frozen
 
 PLAIN = {str, bytes, bytearray, int, float, bool, complex, type(None)}
 CONTAINERS = {list, tuple, dict, set, frozenset}
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class AllowedCall:
     """
     A function that a pickle may call. It is not callable itself, so that only the
