@@ -52,7 +52,7 @@ from parlai_ext.scoring.likelihood import (
     judge_option,
     negated,
 )
-from parlai_ext.systems.fetch.pinned_file import PinnedFile, assigned_literals
+from parlai_ext.systems.fetch.pinned_file import assigned_literals, read_pinned
 
 # Follow-up sets: what a partner would say after a good utterance, and after a bad
 # one.
@@ -235,10 +235,10 @@ def fetch_fed_2020() -> Document:
 
     :raises UserError: when they cannot be had, with what to do instead.
     """
-    home = Path(data_folder())
-    authors = PinnedFile(URL, SHA256, f'follow-ups {FED_2020!r}', '--followups FILE')
-    program = authors.fetch(home / 'followups' / 'fed_2020.txt').decode('utf-8')
-    lists = assigned_literals(program)
+    place = Path(data_folder(), 'followups', 'fed_2020.txt')
+    what = f'follow-ups {FED_2020!r}'
+    program = read_pinned(URL, SHA256, place, what, '--followups FILE')
+    lists = assigned_literals(program.decode('utf-8'))
     return Document({level: lists[name] for name, level in VARIABLES.items()}, URL)
 
 

@@ -6,49 +6,35 @@ others is read for the literals that it assigns; nothing in it is run.
 """
 
 import ast
-import hashlib
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.core import UserError, frozen
+from parlai_ext.core import UserError
+from parlai_ext.files import sha256
 
 MOST_BYTES = 5_000_000
 
 
-@frozen
-class PinnedFile:
+def read_pinned(url: str, checksum: str, place: Path, what: str, instead: str) -> bytes:
     """
-    A file at an address, and what it is.
+    Return a file of this checksum from its place, where it is put if need be.
 
     :param what: what errors call it, with its licence.
     :param instead: what the user may give in its place.
+    :raises UserError: when it cannot be had, or is not the file it was.
     """
-
-    url: str
-    sha256: str
-    what: str
-    instead: str
-
-    def fetch(self, cached: Path) -> bytes:
-        """
-        Return the file, from the cache or the network.
-
-        :raises UserError: when it cannot be had, or is not the file it was.
-        """
-        data = cached.read_bytes() if cached.is_file() else b''
-        if hashlib.sha256(data).hexdigest() == self.sha256:
-            return data
+    if not place.is_file() or sha256(place) != checksum:
         # an HTTP library, which only this needs
         from parlai_ext.systems.fetch.checked_downloads import fetch_pinned
 
         try:
-            fetch_pinned(self.url, self.sha256, cached, MOST_BYTES)
+            fetch_pinned(url, checksum, place, MOST_BYTES)
         except UserError as error:
             raise UserError(
-                f'{self.what} cannot be fetched: {error}; put that file at {cached}, '
-                f'or give {self.instead}'
+                f'{what} cannot be fetched: {error}; put that file at {place}, or give '
+                f'{instead}'
             ) from None
-        return cached.read_bytes()
+    return place.read_bytes()
 
 
 def assigned_literals(source: str) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from parlai_ext.core import frozen
 from parlai_ext.data.toxic_pairs import ToxicData
 from parlai_ext.engines import data_folder
 from parlai_ext.files import read_file
-from parlai_ext.systems.fetch.pinned_file import PinnedFile, assigned_literals
+from parlai_ext.systems.fetch.pinned_file import assigned_literals, read_pinned
 
 RAW = 'https://raw.githubusercontent.com/'
 TRACK_WORDS = 'track_2021'
@@ -60,7 +60,7 @@ def fetch_public_set(name: str) -> Path:
     for file, checksum in chosen.checksums.items():
         what = f'the files of {name!r} ({chosen.licence})'
         url = f'{RAW}{chosen.place}/{file}'
-        PinnedFile(url, checksum, what, chosen.instead).fetch(folder / file)
+        read_pinned(url, checksum, folder / file, what, chosen.instead)
     return folder
 
 
