@@ -23,12 +23,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import fsum
 from pathlib import Path
 from typing import Any
 
 from parlai_ext.bench.plan import ScorerAbout, Variant
-from parlai_ext.core import UserError
+from parlai_ext.core import UserError, mean
 from parlai_ext.core.records import read_own_record, record_to_json
 from parlai_ext.data.judged.judged_set import JudgedSet, main_dimension, main_score
 from parlai_ext.ranking.agreement import Correlation, correlate_items
@@ -391,10 +390,7 @@ class Bench:
         Return the mean over a set's qualities of the main score's Spearman; `None` if
         one of them is missing.
         """
-        values = [row.value() for row in self.main_rows(scorer, set_name, level)]
-        known = [value for value in values if value is not None]
-        complete = known and len(known) == len(values)
-        return fsum(known) / len(known) if complete else None
+        return mean([row.value() for row in self.main_rows(scorer, set_name, level)])
 
 
 def read_bench(folder: Path) -> Bench:

@@ -24,6 +24,7 @@ import pandas as pd
 from parlai_ext import zoo_configs
 from parlai_ext.bench.bench_files import Bench, SetPoints
 from parlai_ext.bench.tables import FITTED, TitledTable
+from parlai_ext.core import mean
 from parlai_ext.files.yaml_file import read_file
 from parlai_ext.ranking.agreement import FEWEST_KNOWN
 from parlai_ext.ranking.annotator_agreement import krippendorff_alpha, near_median
@@ -269,4 +270,4 @@ def agreement_here(
     if measure == 'pairs':
         values = matrix[np.triu_indices(width, 1)]
     known = values[~np.isnan(values)].tolist()
-    return fsum(known) / len(known) if known else None
+    return mean(known)

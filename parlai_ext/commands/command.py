@@ -34,12 +34,13 @@ from parlai_ext.core import (
     UserError,
     flag_values,
     given_options,
+    hide_printed,
     nearest,
     options_of,
     printable,
     read_options,
+    without_secrets,
 )
-from parlai_ext.core.secrets import hide_printed, without_secrets
 from parlai_ext.engines.machine import Machine, data_in
 from parlai_ext.view import VisibleOutput
 

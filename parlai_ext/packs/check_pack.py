@@ -7,8 +7,6 @@ protocol. One of them is "at hand" for the pack if it has the hash, or the signa
 that the pack says.
 """
 
-from __future__ import annotations
-
 import random
 import secrets
 from collections import Counter, defaultdict

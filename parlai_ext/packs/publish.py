@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext.collect import not_run
-from parlai_ext.core import Dialogue, ScoredDialogue, UserError, content_id
-from parlai_ext.core.secrets import name_secret
+from parlai_ext.core import Dialogue, ScoredDialogue, UserError, content_id, name_secret
 from parlai_ext.files.roster_file import FILE_OPTIONS, FOLDER_OPTIONS
 from parlai_ext.judge_check import record as judge_check
 from parlai_ext.packs.pack import (

@@ -2,7 +2,6 @@
 A scored run becomes a `Ranking`: standings, trivial baselines, agreement, notes.
 """
 
-import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +11,14 @@ from typing import Any
 import numpy as np
 
 from parlai_ext.collect import not_run
-from parlai_ext.core import PART_SEPARATOR, HumanJudgement, UserError, is_floor, nearest
+from parlai_ext.core import (
+    PART_SEPARATOR,
+    HumanJudgement,
+    UserError,
+    is_floor,
+    mean,
+    nearest,
+)
 from parlai_ext.core.protocol import Protocol, RankingOptions, ranking_options
 from parlai_ext.judge_check.record import read_check
 from parlai_ext.ranking.agreement import correlate_with_reference, mean_ranks
@@ -115,10 +121,7 @@ def _rating_reference(given: DimensionReference, best_is_smallest: bool) -> Valu
     ranks = mean_ranks(
         {
             annotator: rank_values(
-                {
-                    name: math.fsum(numbers) / len(numbers)
-                    for name, numbers in by_system.items()
-                }
+                {name: mean(numbers) for name, numbers in by_system.items()}
             )
             for annotator, by_system in values.items()
         }

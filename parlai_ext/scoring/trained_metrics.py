@@ -10,8 +10,6 @@ published for 300 responses of TopicalChat-USR, the regression gives their publi
 correlation with people's overall judgement, 0.419 (Pearson) and 0.422 (Spearman).
 """
 
-from __future__ import annotations
-
 import math
 import os
 import re

@@ -5,7 +5,6 @@ compared with which of them.
 
 from __future__ import annotations
 
-import math
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -71,9 +70,8 @@ class JudgedItem:
         """
         Return the mean of the numbers for a quality; `None` without any.
         """
-        values = [a.value for a in self.annotations.get(quality, ())]
-        numbers = [value for value in values if value is not None]
-        return math.fsum(numbers) / len(numbers) if numbers else None
+        values = (a.value for a in self.annotations.get(quality, ()))
+        return mean([value for value in values if value is not None])
 
     def turns(self, count: int | None = None, seed: int = 0) -> list[JudgedItem]:
         """
