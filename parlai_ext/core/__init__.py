@@ -50,6 +50,7 @@ from parlai_ext.core.nouns import (
     content_id,
     dialogue_means,
     differences,
+    grouped,
     is_floor,
     mean,
     reference_texts,

@@ -14,7 +14,6 @@ where points are drawn one by one.
 """
 
 import math
-from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, compress, product
@@ -24,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
+from parlai_ext.core import grouped
 from parlai_ext.ranking.intervals import (
     Estimate,
     Floats,
@@ -140,12 +140,9 @@ def adjusted(rows: Iterable[Row], family: Callable[[Row], Hashable]) -> list[Row
 
     :param family: of a row: the rows whose tests are made together.
     """
-    families: defaultdict[Hashable, list[Row]] = defaultdict(list)
-    for row in rows:
-        families[family(row)].append(row)
     return [
         replace(row, p_holm=p)
-        for some in families.values()
+        for some in grouped((family(row), row) for row in rows).values()
         for row, p in zip(some, holm([row.p for row in some]), strict=True)
     ]
 

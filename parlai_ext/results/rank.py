@@ -2,7 +2,7 @@
 A scored run becomes a `Ranking`: standings, trivial baselines, agreement, notes.
 """
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -15,6 +15,7 @@ from parlai_ext.core import (
     PART_SEPARATOR,
     HumanJudgement,
     UserError,
+    grouped,
     is_floor,
     mean,
     nearest,
@@ -93,10 +94,7 @@ def read_reference(
     kind = protocol.reference_kind or 'human'
     by_dimension: dict[str, DimensionReference] = dict(protocol.reference)
     if human:
-        judgements = defaultdict(list)
-        for judgement in human:
-            judgements[judgement.dimension].append(judgement)
-        kind, by_dimension = 'human', dict(judgements)
+        kind, by_dimension = 'human', {**grouped((one.dimension, one) for one in human)}
     rating: Values = {}
     for name in list(by_dimension) if is_tournament else ():
         if name.casefold() in (OVERALL, RANK):
