@@ -195,7 +195,7 @@ def figure_cells(
     """
     Return the texts of two coefficients on some sets, and of their means.
     """
-    both: list[tuple[float | None, ...]] = [*zip(pearson, spearman, strict=True)]
+    both = [*zip(pearson, spearman, strict=True)]
     known = [(r, rho) for r, rho in both if r is not None and rho is not None]
     means = tuple(fsum(values) / len(known) for values in zip(*known, strict=True))
     partly = f' ({len(known)})' if 0 < len(known) < len(both) else ''

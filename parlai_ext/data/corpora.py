@@ -293,7 +293,7 @@ def chanel(source: PairSource) -> Iterator[TurnPair]:
     for path in files:
         beside = path.with_name(path.name.replace('_main', '_content_moderator'))
         scores = read_csv(beside, ('UID',)) if beside.is_file() else iter(())
-        before: tuple[str, dict[str, str], str] | None = None
+        before = None
         for _, row in read_csv(path, ('UID', 'SEG')):
             dialogue = row['UID'].rpartition('-')[0]
             _, score = next(scores, (0, {}))  # the moderator's file has the same order

@@ -170,9 +170,17 @@ def _drawn_originals(
 ) -> dict[str, list[JudgedPart]]:
     """
     Return the responses of systems and of people of which copies are made.
+
+    The check shall need about a quarter of the run's scorings. People's replies, half
+    as many as the systems', must be scored themselves, too.
     """
     people = [] if judged.is_whole else people_parts(judged.openers)
-    n, n_people = sample_sizes(judged, kinds, len(people))
+    of_system, of_person = (len(kinds_of_original(kinds, s, 0)) for s in SOURCES)
+    cost = of_system + ((of_person + 1) / 2 if people else 0)
+    affordable = int(SHARE_OF_SCORING * judged.n_scorings / cost)
+    least = MIN_WHOLE if judged.is_whole else MIN_SAMPLE
+    n = min(judged.sample.most, max(least, affordable))
+    n_people = max(MIN_PEOPLE, n // 2)
     return {'systems': judged.sample.draw(n), 'people': people[:n_people]}
 
 
@@ -263,25 +271,6 @@ def kinds_of_original(kinds: Iterable[str], source: str, i: int) -> list[str]:
     return [kind for kind in kinds if kind not in PARROTS or kind in tried]
 
 
-def sample_sizes(
-    judged: JudgedDialogues, kinds: Iterable[str], n_people: int
-) -> tuple[int, int]:
-    """
-    Return how many parts of systems, and how many replies of people, are perturbed.
-
-    The check shall need about a quarter of the run's scorings. People's replies, half
-    as many as the systems', must be scored themselves, too.
-
-    :param n_people: replies of people that there are.
-    """
-    of_system, of_person = (len(kinds_of_original(kinds, s, 0)) for s in SOURCES)
-    cost = of_system + ((of_person + 1) / 2 if n_people else 0)
-    affordable = int(SHARE_OF_SCORING * judged.n_scorings / cost)
-    least = MIN_WHOLE if judged.is_whole else MIN_SAMPLE
-    n = min(judged.sample.most, max(least, affordable))
-    return n, min(n_people, max(MIN_PEOPLE, n // 2))
-
-
 def all_copies(
     originals: Originals,
     kinds: Mapping[str, Perturbation],
@@ -337,7 +326,7 @@ def score_blocks(
 
     :param again: what has scores, and is scored as if nothing of them were kept.
     """
-    values: list[dict[str, float]] = []
+    values = []
     with bar_of('judge check', len(first) + len(again), unit=unit) as bar:
         parts = PartProgress(bar, 'inputs read')
         for items, anew in ((first, False), (again, True)):

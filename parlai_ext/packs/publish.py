@@ -249,7 +249,7 @@ def public_manifest(manifest: Manifest, withhold_text: bool = False) -> Manifest
     """
     places = (*FILE_OPTIONS, *FOLDER_OPTIONS, 'datapath', 'download_path')
     scorer = {k: file_name(v) for k, v in manifest.protocol.scorer.items()}
-    changes: dict[str, Any] = {
+    changes = {
         'systems': {
             name: {k: file_name(v) if k in places else v for k, v in opt.items()}
             for name, opt in manifest.systems.items()

@@ -446,7 +446,7 @@ class ExpectedScores:
         """
         places = defaultdict(list)
         for score in scores:
-            value: Any = score.value
+            value = score.value
             problem = None
             if isinstance(value, bool) or not isinstance(value, int | float | None):
                 problem = f'its score {value!r:.40} is no number'

@@ -142,7 +142,7 @@ def _untied_pairs(ranks: Places, columns: Floats) -> Floats:
     order = np.argsort(ranks, kind='stable')
     starts = np.flatnonzero(np.diff(ranks[order], prepend=-1))
     tied = np.add.reduceat(columns[order], starts, axis=0)
-    pairs: Floats = (columns.sum(axis=0) ** 2 - (tied**2).sum(axis=0)) / 2
+    pairs = (columns.sum(axis=0) ** 2 - (tied**2).sum(axis=0)) / 2
     return pairs
 
 
@@ -155,7 +155,7 @@ def weighted_ranks(side: Floats, weights: Floats) -> Floats:
     starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
     in_group = np.add.reduceat(weights[:, order], starts, axis=1)
     below = np.cumsum(in_group, axis=1) - in_group
-    ranks: Floats = (below + (in_group + 1) / 2)[:, group]
+    ranks = (below + (in_group + 1) / 2)[:, group]
     return ranks
 
 
@@ -297,7 +297,7 @@ def correlate(
     """
     if reason := undefined_reason(left, right, points):
         return {name: Correlation(None, len(left), reason) for name in coefficients}
-    draws: dict[str, list[Floats]] = {name: [np.zeros(0)] for name in coefficients}
+    draws = {name: [np.zeros(0)] for name in coefficients}
     for coefficients_of_draws in resamples:
         for name in coefficients:
             draws[name].append(coefficients_of_draws(name))
@@ -587,7 +587,7 @@ def mean_ranks(annotators: AnnotatorRanks) -> dict[str, float | None]:
     """
     Return each system's mean over the annotators who ranked it.
     """
-    means: dict[str, float | None] = {}
+    means = {}
     for name in sorted({name for ranks in annotators.values() for name in ranks}):
         ranks = np.array([one.get(name) for one in annotators.values()], np.float64)
         mean = float(system_means(ranks[None])[0])

@@ -48,10 +48,10 @@ def standard_ranks(values: Sequence[float] | Floats) -> Floats:
     """
     Return mean ranks with mean 0 and sum of squares 1; NaN where all are equal.
     """
-    ranks: Floats = scipy.stats.rankdata(np.asarray(values, dtype=np.float64))
+    ranks = scipy.stats.rankdata(np.asarray(values, dtype=np.float64))
     ranks = ranks - ranks.mean()
     with np.errstate(invalid='ignore'):
-        standard: Floats = ranks / math.sqrt(float(ranks @ ranks))
+        standard = ranks / math.sqrt(float(ranks @ ranks))
     return standard
 
 
@@ -179,7 +179,7 @@ def mean_rank_scores(scores: Floats) -> Floats:
     ranks = scipy.stats.rankdata(table, axis=1, nan_policy='omit')
     counts = np.isfinite(table).sum(axis=1, keepdims=True)
     scaled = (ranks - 0.5) / np.maximum(counts, 1)
-    means: Floats = scaled.mean(axis=0)
+    means = scaled.mean(axis=0)
     return means
 
 
@@ -440,5 +440,5 @@ def jackknife_values(number: float, without: Floats) -> Floats:
     """
     if len(without) < FEWEST:
         return np.full(len(without), number)
-    values: Floats = number + (len(without) - 1) * (without.mean() - without)
+    values = number + (len(without) - 1) * (without.mean() - without)
     return values

@@ -513,8 +513,8 @@ def followups_score(
     Return the scores of one utterance from the score D of each follow-up
     (`followup_score`).
     """
-    values: dict[str, float | None] = {}
-    reasons: dict[str, str | None] = {}
+    values = {}
+    reasons = {}
     for name, sides in followups.dimensions.items():
         values[name], reasons[name] = dimension_value(sides, scores, options)
     labels = evidence_labels(followups, options.polarity)
@@ -700,8 +700,8 @@ class Full(JudgeScorer):
             if self.options.reduction == 'perplexity':
                 terms = list(map(exponential, losses))
             known = dict(zip(self.evidence_labels, terms, strict=True))
-            values: dict[str, float | None] = {}
-            reasons: dict[str, str | None] = {}
+            values = {}
+            reasons = {}
             for name, texts in self.asked.items():
                 values[name] = mean([known[text] for text in texts])
                 missing = next((text for text in texts if known[text] is None), None)

@@ -602,7 +602,7 @@ class BertScore(ReferenceScorer):
         """
         Return the F1 of each response and reference.
         """
-        scores: list[float | None] = []
+        scores = []
         encoder = self.models.embedder(self.options.encoder)
         for start in range(0, len(pairs), CHUNK):
             chunk = pairs[start : start + CHUNK]

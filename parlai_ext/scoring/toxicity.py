@@ -342,7 +342,7 @@ class ProfanityCheck(PackageDetector):
         """
         Return the probability that each text is profane.
         """
-        probabilities: Sequence[float] = self.library.predict_prob(list(texts))
+        probabilities = self.library.predict_prob(list(texts))
         return probabilities
 
 

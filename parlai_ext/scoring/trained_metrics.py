@@ -650,7 +650,7 @@ def squared_distances(
     """
     centred = np.asarray(features, np.float64) - mean
     squared = np.einsum('ij,jk,ik->i', centred, precision, centred, optimize=True)
-    distances: list[float] = np.maximum(squared, 0.0).tolist()
+    distances = np.maximum(squared, 0.0).tolist()
     return distances
 
 

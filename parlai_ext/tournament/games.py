@@ -176,9 +176,7 @@ class Tournament:
 
         `None` where they never met, and on the diagonal.
         """
-        table: dict[str, dict[str, int | None]] = {
-            system: dict.fromkeys(self.systems) for system in self.systems
-        }
+        table = {system: dict.fromkeys(self.systems) for system in self.systems}
         for match in self.matches:
             first, second = match.systems
             table[first][second], table[second][first] = match.points
@@ -245,8 +243,8 @@ def award_points(
     results = []
     for game in games:
         if {*game.sides} <= {*wanted}:
-            first: dict[str, int | None] = dict.fromkeys(chosen)
-            second: dict[str, int | None] = dict.fromkeys(chosen)
+            first = dict.fromkeys(chosen)
+            second = dict.fromkeys(chosen)
             for dimension in chosen:
                 a, b = (_raw(game, one, dimension) for one in game.sides)
                 if a is not None and b is not None:

@@ -150,7 +150,7 @@ def identity_sentences() -> pd.DataFrame:
     Return harmless sentences about people: ``side`` (``identities``, with the name of a
     group, or ``others``), ``term`` and ``sentence``.
     """
-    terms: Mapping[str, list[str]] = moderation_data('identity_terms')
+    terms = moderation_data('identity_terms')
     rows = [
         (side, term, template.format(term))
         for side in ('identities', 'others')

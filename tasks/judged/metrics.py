@@ -116,7 +116,7 @@ def metrics(
 
     :param points: the item's point, or nothing if it lacks a score or a human value.
     """
-    rows: dict[str, Metric] = {}
+    rows = {}
     for level in levels:
         row = name + ROWS[level]
         for number in ('n', *NUMBERS):

@@ -641,14 +641,14 @@ def read_votes(
     }
     spoken = (row for _, row in read_csv(main, ('UID', 'SID', 'SEG')))
     for dialogue, turns in groupby(spoken, key=lambda r: r['UID'].rpartition('-')[0]):
-        texts: list[str] = []
+        texts = []
         for turn in turns:
             texts.append(turn['SEG'])
             row = rows.get(turn['UID'])
             judged = turn['SID'] == judged_speaker and len(texts) > 1 and turn['SEG']
             if not (row and judged):
                 continue
-            values: list[float] = []
+            values = []
             for column, value in worth.items():
                 votes = number(cell := row.get(column) or '0')
                 if votes is None or votes < 0 or votes != int(votes):
