@@ -49,7 +49,7 @@ def audit_run(
     run: RunFolder,
     options: AuditOptions,
     machine: Machine,
-    named: NamedByUser | None = None,
+    named: NamedByUser | None,
 ) -> Audit:
     """
     Audit a scored run and write `audit.json` and `audit.csv` beside its ranking.

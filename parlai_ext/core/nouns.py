@@ -20,7 +20,8 @@ from typing import Any
 
 from parlai_ext.core.json_text import half_character
 
-K, V = typing.TypeVar('K'), typing.TypeVar('V')
+K = typing.TypeVar('K')
+V = typing.TypeVar('V')
 
 
 def content_id(*parts: Any) -> str:

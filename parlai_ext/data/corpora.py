@@ -54,7 +54,7 @@ class AnnotatedContext:
     random: Turns
 
 
-def read_corpus(name: str, path: str | Path, split: str = 'train') -> list[Turns]:
+def read_corpus(name: str, path: str | Path, split: str) -> list[Turns]:
     """
     Return the dialogues of a corpus, each a tuple of utterances.
 

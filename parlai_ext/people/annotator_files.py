@@ -143,7 +143,7 @@ def _sheet_rows(annotations: RatingSet, rng: random.Random) -> Iterator[dict[str
         yield dict(zip_longest(columns, (row, prompt, *shown), fillvalue=''))
 
 
-def guidelines(key: RatingKey, ending: str = 'csv') -> str:
+def guidelines(key: RatingKey, ending: str) -> str:
     """
     Return what annotators are asked, in words.
     """

@@ -147,7 +147,7 @@ def annotation_results(
     *,
     drop_failed: bool = False,
     min_agreeing: Mapping[str, int] = MappingProxyType({}),
-    bootstraps: int = 1000,
+    bootstraps: int,
     seed: int = 0,
 ) -> AnnotationResults:
     """

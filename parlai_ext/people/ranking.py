@@ -77,7 +77,7 @@ class PeopleRanking:
 
 
 def rank_by_people(
-    judged: Judgements, bootstraps: int = BOOTSTRAPS, seed: int = 0
+    judged: Judgements, bootstraps: int, seed: int = 0
 ) -> list[PeopleRanking]:
     """
     Return a ranking for each dimension that was judged; ratings and comparisons of the

@@ -226,7 +226,7 @@ def draw_sums(
     tables: Sequence[scipy.sparse.csr_array],
     bootstraps: int,
     seed: int,
-    count: Callable[[int], object] = lambda size: None,
+    count: Callable[[int], object],
 ) -> tuple[Floats, Floats]:
     """
     Return ``[draw, table]``: the sums of sparse tables ``[opener, partner]`` when

@@ -282,7 +282,7 @@ def detectable_difference(
     n_partners: Counts,
     n_openers: Counts,
     n_pairs: int,
-    partners: str = 'sampled',
+    partners: str,
 ) -> Floats:
     """
     Return the differences that the test of `ranks` claims in four of five repetitions,
@@ -556,7 +556,7 @@ def rank_draws(
     counts: Sequence[tuple[int, int]],
     *,
     ranked: NDArray[np.bool_] | bool = True,
-    higher_is_better: bool = True,
+    higher_is_better: bool,
 ) -> tuple[list[Standing], NDArray[np.bool_]]:
     """
     Return one standing for each system of some bootstrap draws, and which systems are

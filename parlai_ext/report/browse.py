@@ -265,7 +265,7 @@ def dimensions_won(
 
 
 def dialogue_data(
-    dialogue: Dialogue, names: tuple[str, str], starts: bool = True
+    dialogue: Dialogue, names: tuple[str, str], starts: bool
 ) -> dict[str, Any]:
     """
     Return a dialogue as JSON data for the page.

@@ -209,7 +209,7 @@ def _plural(unit: str) -> str:
     return f'{noun}s{space}{rest}'
 
 
-def needed_sentence(needed: DialoguesNeeded, unit: str, n_partners: int = 0) -> str:
+def needed_sentence(needed: DialoguesNeeded, unit: str, n_partners: int) -> str:
     """
     Return how many dialogues would tell two systems apart, as far as that is known.
 

@@ -217,7 +217,7 @@ def rank_run(
     return rank_scores(read_run_scores(run, scorer_signature, replaced), human)
 
 
-def rank_scores(scores: RunScores, human: Sequence[HumanJudgement] = ()) -> Ranking:
+def rank_scores(scores: RunScores, human: Sequence[HumanJudgement]) -> Ranking:
     """
     Rank the targets of a run whose scores were read, as `rank_run` does.
     """

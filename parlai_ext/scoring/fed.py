@@ -507,7 +507,7 @@ def followups_score(
     followups: FollowUps,
     options: FedOptions,
     scores: Mapping[str, float | None],
-    cut: int = 0,
+    cut: int,
 ) -> ItemScore:
     """
     Return the scores of one utterance from the score D of each follow-up

@@ -157,7 +157,7 @@ def scorer_class(
 
 def scorer_section(
     section: Mapping[str, Any],
-    opt: Mapping[str, Any] | None = None,
+    opt: Mapping[str, Any] | None,
     *,
     named_by_user: bool = False,
 ) -> dict[str, Any]:

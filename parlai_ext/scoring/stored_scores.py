@@ -148,7 +148,7 @@ def item_job(
     section: Mapping[str, Any],
     machine: Machine | None = None,
     *,
-    with_evidence: bool = False,
+    with_evidence: bool,
 ) -> Job:
     """
     Return the job of scoring batches of items.

@@ -28,7 +28,6 @@ import pandas as pd
 from parlai_ext.core import UserError, content_id
 from parlai_ext.data.toxic_pairs import RecordedAnswer, ToxicPair, prompt_key
 from parlai_ext.ranking.comparison import (
-    BOOTSTRAPS,
     MeanDifference,
     jackknife_values,
     paired_differences,
@@ -256,7 +255,7 @@ def compare_answers(
     answers: pd.DataFrame,
     shares: Sequence[str],
     *,
-    bootstraps: int = BOOTSTRAPS,
+    bootstraps: int,
     seed: int = 0,
     notes: Sequence[str] = (),
 ) -> SafetyComparison:
@@ -481,7 +480,8 @@ def comparison_lines(comparison: SafetyComparison) -> Iterator[str]:
     yield ''
     if len(comparison.systems) > 1:
         yield (
-            'Paired differences on the same prompts (permutations, Holm over pairs, 5 %)'
+            'Paired differences on the same prompts (permutations, Holm over pairs, '
+            '5 %)'
         )
         for row in comparison.rows:
             texts = [

@@ -85,8 +85,8 @@ def compare_detectors(
     sets: Mapping[str, Sequence[LabelledText]],
     *,
     bootstraps: int,
-    seed: int = 0,
-    folder: Path | None = None,
+    seed: int,
+    folder: Path | None,
 ) -> DetectorTable:
     """
     Return what the detectors are worth on the sets, and on identity terms.
