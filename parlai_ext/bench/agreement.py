@@ -33,6 +33,7 @@ from parlai_ext.view import (
     IntervalColumn,
     Table,
     count_of,
+    cut_line,
     number_column,
     wrap_lines,
 )
@@ -260,8 +261,8 @@ def notes(scores: MeanScores, human: Sequence[HumanJudgement]) -> Iterator[str]:
         {judgement.system for judgement in human if is_floor(judgement.system)}
     )
     if scores.n_cut:
-        part = f'{scores.n_cut} of {count_of(scores.n_contexts, "context")}'
-        yield f'too long for the judge, which read a part: {part}'
+        every = count_of(scores.n_contexts, 'utterance')
+        yield cut_line(f'{scores.n_cut} of {every}')
     if unknown:
         yield f'of no scored dialogue or system: {count_of(len(unknown), "judgement")}'
     if unjudged:

@@ -52,12 +52,14 @@ class SetScores:
     :param n_left_out: items that this scorer was not to score; they have no score.
     :param flips: in how many pairs a choice changes with the order, and of how many, of
         a scorer that shows it.
+    :param n_cut: items that were too long for a model of the scorer.
     """
 
     values: Sequence[Mapping[str, float | None]]
     reasons: Mapping[str, int] = field(default_factory=dict)
     n_left_out: int = 0
     flips: tuple[int, ...] = ()
+    n_cut: int = 0
 
 
 @dataclass

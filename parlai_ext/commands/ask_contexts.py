@@ -84,8 +84,7 @@ class AskContexts(ModelCommand):
             f'{program()} import_dialogues --dialogues {quote(str(file))} '
             f'--humans {USER} --empty-turns keep --run-dir RUN --scorer bertscore'
         )
-        if problems and not given.skip_missing:
-            raise UserError(f'not all systems could answer: {problems[0]}')
+        given.require_all(problems)
         return file
 
 

@@ -120,8 +120,7 @@ class CompareSafety(ModelCommand):
         write_comparison(Path(given.out), result, examples)
         if given.show_offensive:
             print_lines(example_lines(examples))
-        if problems and not given.skip_missing:
-            raise UserError(f'not all systems could answer: {problems[0]}')
+        given.require_all(problems)
         return result
 
     def _collected(

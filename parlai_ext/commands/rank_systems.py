@@ -61,6 +61,11 @@ class RankSystems(Command):
 
             options = scores_rule(run, signature) | flag_values(RankingOptions, opt)
             scores = read_run_scores(run, signature, options)
+            plan: list[str] = []
+            if opt['plan']:
+                from parlai_ext.stopping.planning import plan_lines
+
+                plan = ['', *plan_lines(scores, difference)]
             ranking = rank_scores(scores, human)
             path, page = run.root / f'{folder}{NAME}', run.root / 'report.html'
             before = path.read_bytes().split() if path.exists() else []
@@ -76,11 +81,8 @@ class RankSystems(Command):
             print(
                 f'removed {page}, which showed an older ranking; report_run writes it'
             )
-        if opt['plan']:
-            from parlai_ext.stopping.planning import plan_lines
-
-            print()
-            print('\n'.join(plan_lines(scores, difference)))
+        for line in plan:
+            print(line)
         if opt['require_judge_check']:
             require_passed(ranking.leading_check)
         return ranking

@@ -21,7 +21,7 @@ from parlai_ext.data.judged.cards import (
     read_card,
 )
 from parlai_ext.engines.open_engine import EngineOptions, open_engine
-from parlai_ext.view import wrap_lines
+from parlai_ext.view import count_of, cut_line, wrap_lines
 
 if TYPE_CHECKING:
     from parlai_ext.bench.bench_files import Bench
@@ -124,6 +124,13 @@ class RunBench(ModelCommand):
             out,
             {name: [i.utterances for i in one.items] for name, one in drawn.items()},
         )
+        cut = [
+            f'{count_of(sum(of_sets.values()), "item")} by {one.variant.label}'
+            for one in results
+            if (of_sets := one.of_sets('n_cut'))
+        ]
+        if cut:
+            print(*wrap_lines(cut_line(', '.join(cut))), sep='\n')
         broken = [one.variant.label for one in results if one.broke]
         if broken:
             raise UserError(

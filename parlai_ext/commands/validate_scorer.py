@@ -191,15 +191,17 @@ class ValidateScorer(ModelCommand):
         Return the scorer of the options, set to give the evidence for its variants.
 
         :param is_own: the user named what is recorded.
-        :raises UserError: for judgements in no dimension of it, before hours go by.
+        :raises UserError: for judgements in no dimension of it, or a scorer that judges
+            no dialogues, before hours go by.
         """
         from parlai_ext.scoring.score_run import choose_scorer
 
         chosen = choose_scorer(recorded, self.opt, named_by_user=is_own)
         kind = scorer_class(chosen.section, named_by_user=chosen.named_by_user)
         chosen = replace(chosen, section=kind.with_evidence(chosen.section))
-        dimensions = chosen.prepared().dimensions
-        check_dimensions(dimensions, self.human_judgements, self.source)
+        scorer = chosen.prepared()
+        scorer.require_dialogues()
+        check_dimensions(scorer.dimensions, self.human_judgements, self.source)
         return chosen
 
 

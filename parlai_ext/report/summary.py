@@ -294,7 +294,8 @@ def warnings(ranking: Ranking) -> Iterator[str]:
         if not cut.comparable:
             yield (
                 f'The scores of {name} are not comparable: {percent(cut.share)} of its '
-                'contexts were too long for the judge, which read them in part.'
+                'utterances were, with their contexts, too long for the judge, which '
+                'read them in part.'
             )
 
 

@@ -277,7 +277,8 @@ COLUMNS = (
     ),
     _column(
         'truncated_share',
-        'share of its judged contexts that were too long for the judge',
+        'share of its judged utterances that were, with their contexts, too long for '
+        'the judge',
         NUMBER,
         of=_truncated_share,
     ),

@@ -29,8 +29,10 @@ from parlai_ext.ranking.ratings import rank_values
 from parlai_ext.ranking.standings import (
     DimensionResult,
     ScoreBounds,
+    Standing,
     rank_dimension,
     unscored_bounds,
+    without_width_0,
 )
 from parlai_ext.results.ranking import (
     IMPORT_NOTE,
@@ -235,6 +237,7 @@ def rank_scores(scores: RunScores, human: Sequence[HumanJudgement]) -> Ranking:
     if run.manifest.stop:
         looks = import_module(STOPPING)
         stopping = looks.recorded_stopping(scores)
+    fields = standings_fields(scores, result)
     parts = [not_run.played_signature(run), scorer_signature]
     parts += [result.chosen_rating.signature] if result else []
     return Ranking(
@@ -243,7 +246,7 @@ def rank_scores(scores: RunScores, human: Sequence[HumanJudgement]) -> Ranking:
         partners=options.partners,
         bootstraps=scores.bootstraps,
         guessed=tuple(plan.manifest.guessed),
-        **standings_fields(scores, result),
+        **fields,
         **agreement_fields(scores, reference, matching, result),
         tournament=result,
         bounds=score_bounds(tables),
@@ -254,7 +257,11 @@ def rank_scores(scores: RunScores, human: Sequence[HumanJudgement]) -> Ranking:
         judge_check=read_check(store),
         missing_scores=scores.missing,
         stopping=stopping,
-        notes=(*ranking_notes(scores, stopping, truncated), *reference_notes),
+        notes=(
+            *ranking_notes(scores, stopping, truncated),
+            *_constant_notes(fields['standings']),
+            *reference_notes,
+        ),
     )
 
 
@@ -310,7 +317,7 @@ def standings_fields(
     tables = scores.tables
     scored = all_results(scores, tables.scores)
     trivial = all_results(scores, tables.baselines, HIGHER_IS_BETTER)
-    standings = {name: one.standings for name, one in scored.items()}
+    standings = {name: without_width_0(one.standings) for name, one in scored.items()}
     if result is not None:
         rank = import_module(TOURNAMENT)
         ratings = rank.rating_standings(result, tables, scores.ranked.tolist())
@@ -449,6 +456,19 @@ def ranking_notes(
         if one.comparable
     ]
     yield from _listed_notes({'contexts too long for the judge, cut': cut})
+
+
+def _constant_notes(
+    standings: Mapping[str, Sequence[Standing]],
+) -> Iterator[str]:
+    """
+    Yield a note for each dimension on which scores of a system do not vary.
+    """
+    for name, rows in standings.items():
+        constant = [row.system for row in rows if row.is_constant]
+        yield from _listed_notes(
+            {f'no interval on {name}, as no score varies with the opener': constant}
+        )
 
 
 def _listed_notes(names: Mapping[str, Collection[str]]) -> Iterator[str]:

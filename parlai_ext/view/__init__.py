@@ -22,6 +22,7 @@ from parlai_ext.view.text import (
     VisibleOutput,
     count_of,
     csv_text,
+    cut_line,
     data_size,
     digits_for,
     duration,

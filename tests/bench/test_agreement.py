@@ -190,7 +190,7 @@ def test_contexts_that_the_judge_cut_are_told():
     fed = known_fed(CuttingJudge(tell, 3, 2), SETS, polarity='both')
     # dialogue 1 alone has a second turn
     note = agreed(said({'1': 1, '2': 2}), scorer=fed)['notes'][0]
-    assert note == 'too long for the judge, which read a part: 1 of 5 contexts'
+    assert note.endswith('read in part: 1 of 5 utterances')
 
 
 def example():

@@ -106,6 +106,11 @@ def test_command_reads_a_file_of_chats(tmp_path, capsys, model_file):
         ),
         ({'run_dir': 'r'}, '--run-dir: with --dialogues-file nothing'),
         ({'human_scores': None}, '--human-scores is needed'),
+        # its judge is not reached
+        (
+            {'scorer': 'llm_pair'},
+            'scorer llm_pair needs two responses',
+        ),
         # the default judge reads with the encoder that it was learned with
         ({'scorer_option': ['encoder=./encoder']}, 'encoder: .* learned with mpnet'),
         (

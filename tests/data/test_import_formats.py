@@ -221,6 +221,12 @@ def test_a_reference_that_is_no_text_is_refused(tmp_path, value):
         imported(written(tmp_path, 'x.jsonl', turns_with(reference=value)))
 
 
+def test_whole_dialogues_have_the_ids_of_lists_of_messages(tmp_path):
+    records = [{'id': 7, **turns_with()}, {'conversation_id': 'x', **turns_with()}]
+    path = written(tmp_path, 'x.jsonl', '\n'.join(map(json.dumps, records)))
+    assert [one.id for one in imported(path).dialogues] == ['7', 'x']
+
+
 def test_references_of_a_part_are_none_of_the_joined_turn(tmp_path):
     rows = ''.join(f'd,{who},{what},{what}\n' for who, what in ('Ba', 'Bb', 'Ac'))
     path = written(tmp_path, 'x.csv', f'dialogue_id,speaker,text,reference\n{rows}')

@@ -240,6 +240,7 @@ def test_each_dimension_takes_the_worst_of_its_outcomes():
     }
     worst, words = worst_check(checks)
     assert words == 'Fluency fail, a; Overall weak, b; Wit pass, a'
+    assert worst.notes[-1].startswith('2 checks') and worst.notes[-1].endswith(' a')
     outcomes = {name: one.outcome for name, one in worst.dimensions.items()}
     assert outcomes == {'Fluency': 'fail', 'Overall': 'weak', 'Wit': 'pass'}
 

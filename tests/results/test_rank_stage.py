@@ -370,4 +370,4 @@ def test_scoring_alone_says_how_many_were_cut(finished, tmp_path, capsys):
     )
     # all eight contexts have five tokens and more
     assert report.n_truncated == report.n_utterances == 8
-    assert 'which read a part: 8 contexts\n' in capsys.readouterr().out
+    assert 'read in part: 8 utterances\n' in capsys.readouterr().out

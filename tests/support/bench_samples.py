@@ -132,6 +132,20 @@ class Flipping(Counted):
         return replace(super().judge(item), evidence={'flips': [1, 4]})
 
 
+class Cutting(Counted):
+    """
+    A scorer that reads three words of a response.
+    """
+
+    name = 'cutting'
+
+    def judge(self, item):
+        """
+        Return the number of words of the response.
+        """
+        return replace(super().judge(item), cut=max(0, len(item.text.split()) - 3))
+
+
 class Whole(Counted):
     """
     The number of words of a whole dialogue, which this scorer of turns can judge.

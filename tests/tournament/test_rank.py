@@ -160,6 +160,13 @@ def test_games_over_one_opener_leave_ranks_and_intervals_unknown(tmp_path, ratin
     assert 'first' not in sentences(ranking)[0]
 
 
+def test_a_plan_is_refused_before_anything_is_written(tmp_path):
+    run = played(tmp_path)
+    with user_error('--plan: a tournament'):
+        RankSystems.main(run_dir=run.root, plan='0.5', bootstraps=20)
+    assert not (run.root / 'ranking.json').exists()
+
+
 def test_planted_order_is_compared_by_tau_beside_baselines(tmp_path):
     reference = {'Overall': {'a': 3, 'b': 2, 'c': 1}}
     ranking = ranked(tmp_path, reference=reference)
