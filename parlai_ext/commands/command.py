@@ -31,6 +31,8 @@ from parlai_ext.commands.signals import (
 from parlai_ext.core import (
     Fail,
     Flags,
+    HumanJudgement,
+    System,
     UserError,
     flag_values,
     given_options,
@@ -45,7 +47,6 @@ from parlai_ext.engines.machine import Machine, data_in
 from parlai_ext.view import VisibleOutput
 
 if TYPE_CHECKING:
-    from parlai_ext.core import HumanJudgement, System
     from parlai_ext.store import RunFolder
 
 T = TypeVar('T')
