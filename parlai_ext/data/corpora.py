@@ -16,7 +16,7 @@ import ast
 import os
 import re
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path, PurePath
@@ -141,7 +141,7 @@ def annotated_dialogues(path: Path, split: str) -> list[Turns]:
     return [(*one.context, one.positive[0]) for one in annotated_contexts(path)]
 
 
-CORPORA: Mapping[str, Callable[[Path, str], list[Turns]]] = {
+CORPORA = {
     'dailydialog': read_dailydialog,
     'convai2': read_convai2,
     'dailydialog_pp': annotated_dialogues,
@@ -378,7 +378,7 @@ def dailydialog(source: PairSource) -> Iterator[TurnPair]:
             yield TurnPair(name, prompt, answer)
 
 
-SOURCES: Mapping[str, Callable[[PairSource], Iterator[TurnPair]]] = {
+SOURCES = {
     'csv': csv_pairs,
     'chanel': chanel,
     'cornell': cornell,

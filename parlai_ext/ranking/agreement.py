@@ -178,7 +178,7 @@ def cosine(products: Floats, first: Floats, second: Floats) -> Floats:
         return np.clip(products / np.sqrt(first * second), -1.0, 1.0)
 
 
-WEIGHTED: Mapping[str, Callable[[Floats, Floats, Floats], Floats]] = {
+WEIGHTED = {
     'pearson': weighted_pearson,
     'spearman': weighted_spearman,
     'kendall': weighted_kendall,

@@ -250,7 +250,7 @@ NO_CONTEXT = (
     'probability; scope followup, or a decoder-only judge, would do'
 )
 # Table 1 of Sato et al. (2022), with the names of the paper
-VARIANTS: Mapping[str, Mapping[str, str]] = {
+VARIANTS = {
     'FED': {'polarity': 'both'},
     'w/o neg': {'polarity': 'positive'},
     'w/o pos': {'polarity': 'negative'},

@@ -56,7 +56,7 @@ if TYPE_CHECKING:  # which imports parlai, and so torch
 
 PLACEHOLDER = re.compile(r'\{([a-z_]+)\}')
 # what each level's prompt shows, and must show
-SHOWN: Mapping[str, tuple[str, ...]] = {
+SHOWN = {
     'turn': ('context', 'response'),
     'dialogue': ('dialogue',),
     'pair': ('context', 'first', 'second'),

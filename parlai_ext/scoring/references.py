@@ -13,7 +13,7 @@ import hashlib
 import io
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from importlib import import_module
@@ -153,7 +153,7 @@ def metric_library(scorer: str, module: str, package: str) -> Any:
 # word counts alone.
 
 ORDER = 2
-SETTINGS: Mapping[str, Mapping[str, Any]] = {
+SETTINGS = {
     'sacrebleu': {},
     'words': {'lowercase': True, 'tokenize': 'none', 'smooth_method': 'none'},
 }
@@ -284,7 +284,7 @@ def _has_words(text: str) -> bool:
 # another metric with another signature.
 
 NONE = 'none'
-INSTALLED: tuple[str, ...] = ('/usr/share/wordnet', '/opt/homebrew/opt/wordnet/dict')
+INSTALLED = ('/usr/share/wordnet', '/opt/homebrew/opt/wordnet/dict')
 PARTS = ('adj', 'adv', 'noun', 'verb')
 FILES = [f'{kind}.{part}' for kind in ('index', 'data') for part in PARTS]
 FILES += [f'{part}.exc' for part in PARTS]

@@ -157,7 +157,7 @@ def scorer_class(
 
 def scorer_section(
     section: Mapping[str, Any],
-    opt: Mapping[str, Any] | None,
+    opt: Mapping[str, Any],
     *,
     named_by_user: bool = False,
 ) -> dict[str, Any]:
@@ -167,7 +167,6 @@ def scorer_section(
 
     :raises UserError: for a flag of another scorer's option.
     """
-    opt = opt or {}
     name = str(section.get('name') or DEFAULT)
     pairs = opt.get('scorer_option') or ()
     if is_outside(name) and not pairs and not named_by_user:

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import re
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
@@ -668,7 +668,7 @@ def read_votes(
                 )
 
 
-READERS: Mapping[str, Callable[[DataFile], Iterator[JudgedItem]]] = {
+READERS = {
     'fed': read_fed,
     # an ``*_eval.json`` of DSTC10's organisers
     'dstc10': lambda file: (raw.judged() for raw in raw_items(file)),
