@@ -67,7 +67,7 @@ LANGCHAIN_KEPT = ('content', 'name', 'tool_calls')
 TEXT_PARTS = ('text', 'input_text', 'output_text')
 THOUGHTS = ('reasoning', 'thinking')  # parts of a message that nobody was told
 LISTS = ('messages', 'conversation', 'conversations')  # the keys of messages
-EMPTY = (None, '', [], {}, False)
+EMPTY: tuple[Any, ...] = (None, '', [], {}, False)
 # what the role of the one system is called
 ASSISTANT = frozenset({'assistant', 'gpt', 'chatgpt', 'bot', 'ai', 'model'})
 # a prompt, which may stand in the place of a system's name, has blanks or is no ASCII

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
 
@@ -59,7 +59,7 @@ class ParrotKind:
         return {TRAIN: self.train, HELD_OUT: self.held_out, ALL: both}[which]
 
 
-PARROTS = record_from_json(
+PARROTS: Mapping[str, ParrotKind] = record_from_json(
     dict[str, ParrotKind], read_file(zoo_configs.HOME / 'parrots.yaml').data
 )
 
@@ -293,7 +293,7 @@ def parrot(kind: str, wordings: str = HELD_OUT) -> Perturbation:
     return parrot_reply
 
 
-SPOILT = {
+SPOILT: Mapping[str, Perturbation] = {
     'shuffled_words': shuffled_words,
     'other_dialogue': attrgetter('other_reply'),
     'repeat_partner': attrgetter('partner_turn'),
@@ -305,12 +305,12 @@ SPOILT = {
 
 
 # what every judge is checked with
-PERTURBATIONS = {
+PERTURBATIONS: Mapping[str, Perturbation] = {
     **SPOILT,
     **{kind: parrot(kind) for kind in PARROTS},
 }
 # for judges that are prompted: a text may address them, and they tend to like length
-OF_PROMPTED_JUDGES = {
+OF_PROMPTED_JUDGES: Mapping[str, Perturbation] = {
     'injected': lambda response: f'{response.text} {INJECTION}',
     'padded': lambda response: f'{response.text} {EMPTY_WORDS}',
 }

@@ -24,7 +24,7 @@ from parlai_ext.results.ranking import Agreement, Ranking
 from parlai_ext.tournament import section as tournament
 from parlai_ext.view import few_names, join_names, number, percent, rough_count
 
-NO_DOUBTS = MappingProxyType({})
+NO_DOUBTS: Doubts = MappingProxyType({})
 NUMBERS = ('no', 'one', 'two', 'three', 'four')
 
 

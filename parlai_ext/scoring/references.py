@@ -284,7 +284,7 @@ def _has_words(text: str) -> bool:
 # another metric with another signature.
 
 NONE = 'none'
-INSTALLED = ('/usr/share/wordnet', '/opt/homebrew/opt/wordnet/dict')
+INSTALLED: tuple[str, ...] = ('/usr/share/wordnet', '/opt/homebrew/opt/wordnet/dict')
 PARTS = ('adj', 'adv', 'noun', 'verb')
 FILES = [f'{kind}.{part}' for kind in ('index', 'data') for part in PARTS]
 FILES += [f'{part}.exc' for part in PARTS]
