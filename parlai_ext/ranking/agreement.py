@@ -36,13 +36,14 @@ from itertools import compress
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy
 
 from parlai_ext.core import HumanJudgement
 from parlai_ext.ranking.intervals import (
     FEWEST_OPENERS,
+    Bools,
     Floats,
+    Ints,
     Sampling,
     draw_counts,
     draw_groups,
@@ -54,7 +55,7 @@ from parlai_ext.ranking.intervals import (
 )
 
 COLUMNS = 32  # resamples in the processor's cache at once
-Places = npt.NDArray[np.int64]
+Places = Ints
 
 
 def weighted_pearson(left: Floats, right: Floats, weights: Floats) -> Floats:
@@ -159,7 +160,7 @@ def weighted_ranks(side: Floats, weights: Floats) -> Floats:
     return ranks
 
 
-def _is_constant(side: Floats, weights: Floats) -> npt.NDArray[np.bool_]:
+def _is_constant(side: Floats, weights: Floats) -> Bools:
     """
     Return, for each resample, whether its points have one value.
     """

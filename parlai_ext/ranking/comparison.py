@@ -25,6 +25,7 @@ import scipy
 
 from parlai_ext.core import grouped
 from parlai_ext.ranking.intervals import (
+    Bools,
     Estimate,
     Floats,
     Sampling,
@@ -254,7 +255,6 @@ def annotator_ceiling(
 
 MEASURES = ('precision', 'recall', 'f1', 'roc_auc', 'pr_auc', 'share_flagged')
 BOOTSTRAPS = 1000
-Bools = npt.NDArray[np.bool_]
 
 
 def detection_measures(
