@@ -19,7 +19,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from parlai_ext.bench.bench_files import Bench, SetPoints, read_bench, read_points
+from parlai_ext.bench.bench_files import (
+    Bench,
+    Numbers,
+    SetPoints,
+    read_bench,
+    read_points,
+)
 from parlai_ext.core import UserError, grouped, nearest
 from parlai_ext.core.records import record_to_json
 from parlai_ext.ranking.agreement import group_weights, weighted_spearman
@@ -166,8 +172,8 @@ class QualityPoints:
     quality: str
     unit: str
     groups: Sequence[int]
-    human: Sequence[float | None]
-    scores: Mapping[str, Sequence[float | None]]
+    human: Numbers
+    scores: Mapping[str, Numbers]
 
 
 def compare_bench(
