@@ -14,6 +14,8 @@ into two groups, and Spearman's coefficient of the groups' means is computed. On
 division says little, so the mean and the spread of many are returned.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal

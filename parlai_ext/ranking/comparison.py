@@ -110,11 +110,8 @@ def williams_test(
     :param first: Pearson's r of the first scorer with people.
     :param second: Pearson's r of the second one with people.
     :param between: Pearson's r of the two scorers.
-    :param n: how many points.
-    :raises ValueError: with fewer than four points.
+    :param n: how many points, four or more.
     """
-    if n < 4:
-        raise ValueError(f'{n} points; 4 are needed')
     determinant = 1 - first**2 - second**2 - between**2 + 2 * first * second * between
     mean = (first + second) / 2
     scale = 2 * (n - 1) / (n - 3) * determinant + mean**2 * (1 - between) ** 3
