@@ -59,13 +59,6 @@ def test_the_default_is_the_sentence_bleu_of_the_library():
     assert overall('bleu_2', response, reference) == pytest.approx(expected)
 
 
-def test_several_references_the_best_one_counts_and_is_named():
-    item = ScoringItem((), 'so do i', references=('not me', 'so do i', 'me too'))
-    [score] = scores_of('bleu_2', [item], **WORDS)
-    assert score.values['Overall'] == pytest.approx(100)
-    assert score.evidence == {'reference': 1}
-
-
 @pytest.mark.parametrize(
     'response, texts, lacking',
     [
