@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parlai_ext.core.options import read_options
+from parlai_ext.core import read_options
 from parlai_ext.files.yaml_file import read_file
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.fed import (
