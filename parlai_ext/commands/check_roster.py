@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from parlai_ext.commands.command import Command, fail, print_lines
 from parlai_ext.core import System, UserError, frozen, option
-from parlai_ext.files import SystemInfo
+from parlai_ext.files import SystemInfo, load_roster, parse_target
 from parlai_ext.view import data_size
 
 if TYPE_CHECKING:
@@ -100,7 +100,6 @@ class CheckRoster(Command):
         """
         Return the systems with their roles, and the roster's notes on each.
         """
-        from parlai_ext.files import load_roster, parse_target
         from parlai_ext.scoring.registry import load_protocol_file
 
         opt = self.opt

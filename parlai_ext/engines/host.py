@@ -5,6 +5,8 @@ does tasks, and tells how far it is. The engine of this machine, and its forks.
 Nothing here imports Ray, which only calls the methods of `Host`.
 """
 
+from __future__ import annotations
+
 import ctypes
 import heapq
 import os
@@ -21,8 +23,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from parlai_ext.core import UserError, first_line, frozen
-from parlai_ext.core.secrets import without_secrets
+from parlai_ext.core import UserError, first_line, frozen, without_secrets
 from parlai_ext.engines.engine import (
     EngineFailed,
     Job,
@@ -56,7 +57,7 @@ class Failure:
     trace: str = ''
 
     @classmethod
-    def from_exception(cls, error: Exception) -> 'Failure':
+    def from_exception(cls, error: Exception) -> Failure:
         """
         Return the failure that an exception is.
         """

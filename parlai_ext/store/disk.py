@@ -26,10 +26,11 @@ from parlai_ext.core import (
     ScoredDialogue,
     UserError,
     Utterance,
+    bytes_without_secrets,
     parse_json,
     parse_own_json,
+    without_secrets,
 )
-from parlai_ext.core.secrets import bytes_without_secrets, without_secrets
 
 LEFTOVER = '.unfinished'
 LOCK = '.lock'  # of a folder, in it

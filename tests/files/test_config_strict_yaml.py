@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from parlai_ext.files.yaml_file import read_file, read_text
+from parlai_ext.files import read_file
+from parlai_ext.files.yaml_file import read_text
 from tests.support.user_error import error_line, user_error
 
 

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from parlai_ext.files import load_roster, parse_target
-from parlai_ext.files.model_cards import (
+from parlai_ext.files import (
     check_kind,
+    load_roster,
     model_card,
     model_names,
-    read_model_card,
+    parse_target,
 )
+from parlai_ext.files.model_cards import read_model_card
 from parlai_ext.files.yaml_file import read_text
 from tests.support.model_catalogue import card_text
 from tests.support.user_error import user_error

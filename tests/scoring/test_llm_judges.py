@@ -11,7 +11,8 @@ from types import SimpleNamespace
 import pytest
 
 from parlai_ext import zoo_configs
-from parlai_ext.files.yaml_file import read_file, read_text
+from parlai_ext.files import read_file
+from parlai_ext.files.yaml_file import read_text
 from parlai_ext.judge_check.check import perturbations_for
 from parlai_ext.scoring import label_judges
 from parlai_ext.scoring.base import ScoringItem, swapped_item

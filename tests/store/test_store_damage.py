@@ -14,10 +14,10 @@ import pytest
 from parlai_ext.core import UserError
 from parlai_ext.core.protocol import ranking_options
 from parlai_ext.report.page import command
-from parlai_ext.store import RunFolder
+from parlai_ext.store import RunFolder, ScorerRecord
 from parlai_ext.store.disk import decode, encode
 from parlai_ext.store.folder import read_signature
-from parlai_ext.store.manifest import ScorerRecord, save
+from parlai_ext.store.manifest import save
 from tests.support.mutations import mutations
 from tests.support.store_samples import (
     SIGNATURE,

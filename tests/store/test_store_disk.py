@@ -12,8 +12,9 @@ from types import SimpleNamespace
 import pytest
 
 from parlai_ext.commands.command import Command
-from parlai_ext.store.disk import encode, locked, staged_folder, write_file
-from parlai_ext.store.partial import SAVE_SECONDS, PartialWork
+from parlai_ext.store import PartialWork, locked, staged_folder, write_file
+from parlai_ext.store.disk import encode
+from parlai_ext.store.partial import SAVE_SECONDS
 from tests.support.store_samples import sample_run
 from tests.support.user_error import exit_line, user_error
 

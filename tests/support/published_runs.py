@@ -14,8 +14,8 @@ from parlai_ext.packs.check_pack import Checker
 from parlai_ext.packs.pack import INDEX, describe_member, zip_bytes
 from parlai_ext.packs.publish import publish_run
 from parlai_ext.scoring.registry import load_protocol_file
-from parlai_ext.store import RunFolder
-from parlai_ext.store.disk import checksum, decode_shard, dumps, encode_shard
+from parlai_ext.store import RunFolder, dumps, encode_shard
+from parlai_ext.store.disk import checksum, decode_shard
 from tests.support.on_cpu import CPU
 from tests.support.written import written
 
