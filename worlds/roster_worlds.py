@@ -54,6 +54,7 @@ class RosterWorld(DialogPartnerWorld):
         self.player: BlockPlayer = player
         # the log's metadata say so: its speakers are one system, or two
         self.opt['selfchat_task'] = self.scheme == 'self_play'
+        self._n_parleys = -(-player.plan.protocol.num_turns // 2)
         self.acts: list[Message] = []
         self._exchanges: list[list[dict[str, Any]]] = []
         self._dialogues = self._play()
@@ -63,8 +64,9 @@ class RosterWorld(DialogPartnerWorld):
         """
         Show the next exchange: an utterance of the first speaker, and the answer.
 
-        After the last exchange of a dialogue the next dialogue begins. When there are
-        no more dialogues, there are no acts.
+        Every dialogue has equally many parleys, since `self_chat` counts them: after
+        one that ended early there are no acts until they are over, nor are there when
+        there are no more dialogues.
         """
         if not self._exchanges:
             self._exchanges = next(self._dialogues, [])
@@ -102,9 +104,9 @@ class RosterWorld(DialogPartnerWorld):
 
     def num_examples(self) -> int:
         """
-        Return the number of exchanges if no dialogue ends early.
+        Return the number of parleys.
         """
-        return self.num_episodes() * -(-self.player.plan.protocol.num_turns // 2)
+        return self.num_episodes() * self._n_parleys
 
     def _play(self) -> Iterator[list[list[dict[str, Any]]]]:
         """
@@ -114,7 +116,8 @@ class RosterWorld(DialogPartnerWorld):
         for block in self.player.plan.blocks(self.player.is_sampling):
             for dialogues in self.player.play_block(block).values():
                 for dialogue in dialogues:
-                    yield dialogue_record(dialogue, '')['dialog']
+                    exchanges = dialogue_record(dialogue, '')['dialog']
+                    yield [*exchanges, *[[]] * (self._n_parleys - len(exchanges))]
 
 
 class SelfPlayWorld(RosterWorld):
