@@ -22,11 +22,11 @@ from itertools import pairwise
 from pathlib import Path, PurePath
 from typing import Any
 
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.options import option
+from parlai_ext.core import UserError, option
 from parlai_ext.files.csv_file import read_csv
 from parlai_ext.files.text_file import decoded_text, is_texts, json_lines, text_lines
 from parlai_ext.files.zip_file import open_zip, read_member
+from parlai_ext.view import split_words
 
 Turns = tuple[str, ...]
 SPLITS = ('train', 'validation', 'test')
@@ -182,7 +182,7 @@ def successive_turns(dialogue: Turns) -> set[tuple[str, str]]:
     """
     Return each two successive turns of a dialogue, letters and digits only.
     """
-    letters = [''.join(filter(str.isalnum, turn.casefold())) for turn in dialogue]
+    letters = [''.join(split_words(turn)) for turn in dialogue]
     pairs = zip(letters, letters[1:], strict=False)
     return {(one, two) for one, two in pairs if len(one) + len(two) > SHORT}
 

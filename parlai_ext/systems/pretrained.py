@@ -22,7 +22,7 @@ from transformers import (
 )
 
 from parlai_ext.compat.libraries import without_bars
-from parlai_ext.core.errors import UserError
+from parlai_ext.core import UserError
 from parlai_ext.isolation.confinement import is_confined
 from parlai_ext.systems import hub
 from parlai_ext.systems.hub import ModelOptions

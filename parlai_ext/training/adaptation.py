@@ -15,16 +15,15 @@ from typing import Any
 import torch
 import transformers
 
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.nouns import content_id
+from parlai_ext.core import UserError, content_id
 from parlai_ext.core.records import read_own_record
 from parlai_ext.store.atomic import locked, write_file
 from parlai_ext.systems import hub
 from parlai_ext.systems.hf.generate import padded_rows
 from parlai_ext.systems.pretrained import (
-    BOUNDLESS,
     quiet,
     read,
+    smallest_limit,
 )
 from parlai_ext.systems.safe.safetensors_file import disk_errors
 from parlai_ext.training.loop import Training, check_same, refuse_model
@@ -155,12 +154,10 @@ class Trainer(Training):
         """
         Return a dialogue's tokens in pieces of at most `tokens`.
         """
-        limits = (
-            getattr(self.model.config, 'max_position_embeddings', None),
-            self.tokenizer.model_max_length,
-        )
-        positions = min((n for n in limits if n and n < BOUNDLESS), default=BOUNDLESS)
-        limit = min(self.options.tokens, positions)
+        tokens = self.options.tokens
+        positions = getattr(self.model.config, 'max_position_embeddings', None)
+        most = self.tokenizer.model_max_length
+        limit = smallest_limit(tokens, positions, most) or tokens
         if self.kind == 'mlm':
             return self.tokenizer(
                 [' '.join(dialogue)],

@@ -17,9 +17,7 @@ from typing import Any
 import torch
 from torch.nn.functional import cross_entropy
 
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.nouns import content_id
-from parlai_ext.core.options import signature_values
+from parlai_ext.core import UserError, content_id, signature_values
 from parlai_ext.models.likelihood.causal import TreeMasks
 from parlai_ext.models.likelihood.engine import (
     PrefixTree,

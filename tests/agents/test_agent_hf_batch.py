@@ -11,8 +11,7 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import AutoTokenizer, GenerationConfig, PreTrainedTokenizerFast
 
-from parlai_ext.core.nouns import System
-from parlai_ext.core.options import options_from_opt
+from parlai_ext.core import System, options_from_opt
 from parlai_ext.systems.chat.messages import ChatStyle, ChatTurn
 from parlai_ext.systems.hf.generate import (
     ChatForm,

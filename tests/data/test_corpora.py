@@ -104,3 +104,10 @@ def test_a_held_out_file_is_of_its_own_split(tmp_path):
     assert held_out_dialogues('dailydialog', path) == [("Hi, it's me.", 'Really?')]
     file = written(tmp_path, 'dev.json', ROW)
     assert held_out_dialogues('dailydialog', file) == [('Is it far?', 'No.')]
+
+
+def test_signs_of_letters_tell_turns_apart():
+    held = ('क' * 30, 'का', 'e\u0301')
+    # another vowel; an accent that is written in another way
+    apart, same = ('क' * 30, 'की'), ('क' * 30, 'का', '\xe9')
+    assert without_overlap([apart, same], [held]) == [apart]
