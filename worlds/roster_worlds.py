@@ -58,7 +58,7 @@ class RosterWorld(DialogPartnerWorld):
         self.acts: list[Message] = []
         self._exchanges: list[list[dict[str, Any]]] = []
         self._dialogues = self._play()
-        self._n_begun, self._is_over = 0, False
+        self._n_begun = 0
 
     def parley(self) -> None:
         """
@@ -69,11 +69,9 @@ class RosterWorld(DialogPartnerWorld):
         there are no more dialogues.
         """
         if not self._exchanges:
-            self._exchanges = next(self._dialogues, [])
+            self._exchanges = next(self._dialogues, [[]])
             self._n_begun += 1
-            self._is_over = not self._exchanges
-        acts = [] if self._is_over else self._exchanges.pop(0)
-        self.acts = [Message(act) for act in acts]
+        self.acts = [Message(act) for act in self._exchanges.pop(0)]
         self.update_counters()
 
     def episode_done(self) -> bool:
@@ -84,10 +82,9 @@ class RosterWorld(DialogPartnerWorld):
 
     def epoch_done(self) -> bool:
         """
-        True if all dialogues were shown that could be played.
+        True if all dialogues were shown.
         """
-        last = self._is_over or self._n_begun == self.num_episodes()
-        return last and self.episode_done()
+        return self._n_begun >= self.num_episodes() and self.episode_done()
 
     def reset(self) -> None:
         """

@@ -20,7 +20,6 @@ from parlai_ext.engines.machine import Machine
 from parlai_ext.models.likelihood.causal import (
     Causal,
     check_causal,
-    max_positions,
     reserved_positions,
 )
 from parlai_ext.models.likelihood.encoder_decoder import EncodedContexts, EncoderDecoder
@@ -31,6 +30,7 @@ from parlai_ext.systems.hub import PREFIX, ModelOptions
 from parlai_ext.systems.pretrained import (
     chosen_device,
     loading_arguments,
+    max_positions,
     read,
     smallest_limit,
     surrounding_tokens,
@@ -122,7 +122,7 @@ def _causal(
     :param truncate: where ParlAI's agent of its family cuts by default.
     """
     opt = system.opt
-    most = smallest_limit(max_positions(network.config), tokenizer.model_max_length)
+    most = max_positions(network.config, tokenizer)
     if truncate is not None:
         asked = int(opt.get('text_truncate') or opt.get('truncate') or -1)
         limit: int | None = asked if asked > 0 else truncate
@@ -161,9 +161,8 @@ def _encoder_decoder(
     """
     Return an encoder-decoder as a judge, after a check of its numbers.
     """
-    positions = max_positions(network.config)
     limit = smallest_limit(
-        system.opt.get('hf_context_tokens'), positions, tokenizer.model_max_length
+        system.opt.get('hf_context_tokens'), max_positions(network.config, tokenizer)
     )
     separator = system.opt.get('hf_turn_separator') or '\n'
     reads = {

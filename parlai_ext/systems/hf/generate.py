@@ -49,6 +49,7 @@ from parlai_ext.systems.pretrained import (
     chosen_device,
     fetch_named_weights,
     loading_arguments,
+    max_positions,
     quiet,
     read,
     smallest_limit,
@@ -321,7 +322,7 @@ def generation_config(
         if getattr(options, name) is not None and options.inference not in ways:
             raise UserError(
                 f'{name}: has no effect with inference {options.inference}; it is for '
-                f'inference {" or ".join(ways)}'
+                f'{", ".join(ways)}'
             )
     config = copy.deepcopy(models_config)
     size = 1
@@ -360,9 +361,9 @@ def _sampling_settings(options: DecodingOptions) -> dict[str, Any]:
     if inference != 'sample':
         names = ('min_p', 'typical_p', 'epsilon_cutoff', 'eta_cutoff', 'top_h')
         values = {**dict.fromkeys(names), 'top_k': 0, 'top_p': 1.0, 'temperature': 1.0}
-    if inference == 'topk' or (inference == 'sample' and options.topk is not None):
+    if inference == 'topk' or options.topk is not None:
         values['top_k'] = options.topk or TOPK
-    if inference == 'nucleus' or (inference == 'sample' and options.topp is not None):
+    if inference == 'nucleus' or options.topp is not None:
         values['top_p'] = options.topp or TOPP
     if options.temperature is not None:
         values['temperature'] = options.temperature
@@ -543,18 +544,11 @@ def load_model(options: ModelOptions) -> LoadedModel:
     if loaded is None:
         trust = options.trust_code
         config, tokenizer, model = read(weights.parent, device, arguments, trust=trust)
-        seq2seq, most = bool(config.is_encoder_decoder), positions(config, tokenizer)
+        seq2seq = bool(config.is_encoder_decoder)
+        most = max_positions(config, tokenizer)
         loaded = LoadedModel(model, tokenizer, seq2seq, most, model.generation_config)
         _loaded_models[key] = loaded
     return loaded
-
-
-def positions(config: Any, tokenizer: Any) -> int | None:
-    """
-    Return the most tokens that a model takes; `None` when it does not tell.
-    """
-    named = [getattr(config.get_text_config(), name, None) for name in hub.POSITIONS]
-    return smallest_limit(*named, tokenizer.model_max_length)
 
 
 @dataclass(frozen=True)
