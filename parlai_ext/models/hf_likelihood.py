@@ -15,7 +15,14 @@ from typing import Any
 import torch
 from transformers import DynamicCache, EncoderDecoderCache
 
-from parlai_ext.core import System, UserError, nearest, options_from_opt, signature_line
+from parlai_ext.core import (
+    System,
+    UserError,
+    errors_about,
+    nearest,
+    options_from_opt,
+    signature_line,
+)
 from parlai_ext.engines.machine import Machine
 from parlai_ext.models.likelihood.causal import (
     Causal,
@@ -64,7 +71,8 @@ def load_hf_judge(system: System, machine: Machine) -> Causal | EncoderDecoder:
     :raises UserError: if there is no such model, or it cannot judge.
     """
     opt = dict(system.opt)
-    try:
+    label = opt.get('hf_model') or opt.get('model') or system.name
+    with errors_about(f'judge {label}'):
         device_opt = {**opt, 'no_cuda': machine.no_cuda}
         device = chosen_device(options_from_opt(ModelOptions, device_opt, PREFIX))
         if machine.fp16 and device.type == 'cuda':
@@ -80,9 +88,6 @@ def load_hf_judge(system: System, machine: Machine) -> Causal | EncoderDecoder:
             return _encoder_decoder(system, folder, tokenizer, model, machine.tokens)
         truncate = family.text_truncate
         return _causal(system, folder, tokenizer, model, machine.tokens, truncate)
-    except UserError as error:
-        label = system.opt.get('hf_model') or system.opt.get('model') or system.name
-        raise UserError(f'judge {label}: {error}') from None
 
 
 def check_options(system: System) -> HubFamily:
