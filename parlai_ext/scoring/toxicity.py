@@ -26,6 +26,7 @@ from parlai_ext import zoo_configs
 from parlai_ext.core import (
     UserError,
     content_id,
+    errors_about,
     frozen,
     nearest,
     option,
@@ -390,10 +391,8 @@ class ToxicClassifier(ToxicityDetector):
         """
         name = self.options.model
         labels = self.models.classifier(name).labels
-        try:
+        with errors_about(f'detector {name}'):
             self.column, kind = label_column(labels, self.options.label, KINDS)
-        except UserError as error:
-            raise UserError(f'detector {name}: {error}') from None
         self.is_rest = kind == SAFE
         self.signed = {'label': labels[self.column]}
 

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from parlai_ext.compat import prepare_parlai
-from parlai_ext.core import System, SystemFailed, UserError, frozen
+from parlai_ext.core import System, SystemFailed, UserError, errors_about, frozen
 from parlai_ext.engines import data_folder, is_zoo_path
 from parlai_ext.files import FILE_OPTIONS, INDEX_OPTIONS, files_at
 from parlai_ext.systems import zoo
@@ -55,11 +55,9 @@ def needed_file(option: str, value: str) -> NeededFile | None:
         return NeededFile((value,), tuple(urls), ' '.join(urls), fetch_model)
     if not is_spec(value):
         return None
-    try:
+    with errors_about(option):
         urls = to_download(value)
         file = candidates_file(value, build=False)
-    except UserError as e:
-        raise UserError(f'{option}: {e}') from None
     note = f'the replies of {value}, in {file} (made of data that is here)'
     if urls:
         more = f' and {len(urls) - 1} more' if len(urls) > 1 else ''

@@ -12,7 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext.compat import prepare_parlai
-from parlai_ext.core import System, SystemFailed, UserError, content_id, frozen
+from parlai_ext.core import (
+    System,
+    SystemFailed,
+    UserError,
+    content_id,
+    errors_about,
+    frozen,
+)
 from parlai_ext.engines import data_in
 from parlai_ext.files import (
     FILE_OPTIONS,
@@ -115,10 +122,8 @@ def _contents(key: str, value: str) -> dict[str, str]:
     options beside it.
     """
     find = candidates_file if is_spec(value) else zoo.fetch_path
-    try:
+    with errors_about(key):
         path = find(value)
-    except UserError as e:
-        raise UserError(f'{key}: {e}') from None
     files = files_at(path, is_prefix=key in INDEX_OPTIONS)
     if not files or (path.is_dir() and key not in INDEX_OPTIONS):
         raise UserError(f'{key}: there is no file {value}')

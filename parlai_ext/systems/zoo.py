@@ -20,7 +20,7 @@ from typing import Any
 from parlai_ext import mini
 from parlai_ext.compat import prepare_parlai
 from parlai_ext.compat.libraries import quiet_parlai
-from parlai_ext.core import UserError, first_line, nearest
+from parlai_ext.core import UserError, errors_about, first_line, nearest
 from parlai_ext.engines import (
     HIDDEN,
     data_folder,
@@ -123,10 +123,8 @@ def option_urls(option: str, path: str) -> list[str]:
 
     :raises UserError: when it cannot be had, or is not among what was downloaded.
     """
-    try:
+    with errors_about(option):
         urls = needed_downloads(path)
-    except UserError as e:
-        raise UserError(f'{option}: {e}') from None
     if urls:
         return urls
     file = local_path(path)

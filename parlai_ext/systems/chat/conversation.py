@@ -21,7 +21,7 @@ from parlai.core.opt import Opt
 from parlai_ext.core import frozen, option, options_from_opt
 from parlai_ext.files import EVERYDAY, read_openers_file, sha256
 from parlai_ext.isolation.policy import Options
-from parlai_ext.systems.chat.messages import ChatTurn
+from parlai_ext.systems.chat.messages import ChatReply, ChatTurn
 
 DEGRADE = 'degrade'  # of the options' names
 
@@ -120,21 +120,6 @@ def other_contexts_hash(opt: Options) -> dict[str, str]:
 
 
 Conversation = tuple[ChatTurn, ...]
-
-
-@frozen
-class ChatReply:
-    """
-    A chat model's reply, or why there is none.
-
-    :param alternatives: for each token of the text, the tokens that might have stood
-        there as ``[token, log-probability]``, the one that does stand there first;
-        `None` where they are not known.
-    """
-
-    text: str | None
-    reason: str | None = None
-    alternatives: list[list[list[Any]]] | None = None
 
 
 class ConversationAgent(Agent):

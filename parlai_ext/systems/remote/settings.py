@@ -26,7 +26,7 @@ from parlai_ext.core import (
     options_of,
     read_truth,
 )
-from parlai_ext.systems.chat.conversation import ChatReply
+from parlai_ext.systems.chat.messages import ChatReply
 from parlai_ext.systems.chat.messages import REPLY_MAX_TOKENS
 
 PREFIX = 'remote'  # of the options' names
