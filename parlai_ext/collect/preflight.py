@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from parlai.core.agents import Agent
 from parlai.core.message import Message
@@ -73,19 +73,20 @@ SHOWN = 60
 
 class Script(Agent):
     """
-    An agent that says prepared lines, whatever it hears; its clones say others.
+    An agent that says prepared lines, whatever it hears, one after the other in all its
+    dialogues.
     """
 
-    def __init__(self, opt: Any, shared: Any = None):
-        super().__init__(opt, shared)
+    def __init__(self) -> None:
+        super().__init__({})
         self.id = SCRIPT
-        self.lines = shared['lines'] if shared else itertools.cycle(LINES)
+        self.lines = itertools.cycle(LINES)
 
-    def share(self) -> dict[str, Any]:
+    def clone(self) -> 'Script':
         """
-        Return what a clone needs; all take their lines from one supply.
+        Return the agent, which knows of no dialogue.
         """
-        return {**super().share(), 'lines': self.lines}
+        return self
 
     def act(self) -> Message:
         """
@@ -153,7 +154,7 @@ def try_system(player: BlockPlayer, name: str, index: int) -> SystemCheck:
     before = tokens_written(loaded[name])
     dialogues = player.play_rows(
         [BatchRow(pair, opener) for opener in openers],
-        {name: loaded[name], SCRIPT: Player(SCRIPT, Script({}))},
+        {name: loaded[name], SCRIPT: Player(SCRIPT, Script())},
         min(plan.protocol.num_turns, given + GENERATED),
         content_id('preflight', plan.protocol.seed, name),
     )

@@ -107,9 +107,9 @@ def try_before_run(
     :raises UserError: when a system is not fit to talk, or the scorer not to judge.
     """
     asked, scorer = requested_protocol(options), None
-    is_trial = trials.preflight or trials.dry_run or trials.pilot
-    if is_trial and (old := RunFolder.existing_or_none(options.run_dir)):
-        refuse_collecting(old)
+    run = RunFolder.existing_or_none(options.run_dir)
+    if run and (trials.preflight or trials.dry_run or trials.pilot):
+        refuse_collecting(run)
     if judge:
         section, named = asked.protocol.scorer, asked.scorer_is_named
         scorer = ChosenScorer(section, named_by_user=named)
@@ -123,7 +123,6 @@ def try_before_run(
         )
 
         plan = plan_to_try(options, machine)
-        run = RunFolder.existing_or_none(options.run_dir)
         checks = preflight(plan, machine, run)
         print('\n'.join(check_report(checks)))
         stop_unless_fit(checks, skip_missing=options.skip_missing)
@@ -140,7 +139,6 @@ def try_before_run(
         from parlai_ext.collect.preflight import pilot
 
         plan = plan_to_try(options, machine)
-        run = RunFolder.existing_or_none(options.run_dir)
         with run.lock() if run else nullcontext():
             result = pilot(plan, machine, run, scorer)
             if options.run_dir:

@@ -110,7 +110,7 @@ def read_responses(
             'scorer learned: judge_model_file: a causal language model is needed '
             '(--scorer fed takes others)'
         )
-    answers, states = judge.answer_with_states(questions, [LAYER])
+    answers, states = judge.answer_with_states(questions, LAYER)
     alone = answers_without_context(judge, items)
     vectors = unit_vectors(encoder, items)
     adapted = [None] * len(items)

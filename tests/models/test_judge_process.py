@@ -52,7 +52,7 @@ CASES = {
         [
             ('answer', ASKED, {'with_context': True}),
             ('answer', ASKED, {'greedy': True}),
-            ('answer_with_states', ASKED[:1], {'layers': [1]}),
+            ('answer_with_states', ASKED[:1], {'layer': 1}),
         ],
     ),
     'likelihood t5': (make_t5, [('answer', ASKED[:2], {})]),

@@ -12,7 +12,7 @@ with the square of it.
 import gc
 import math
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
@@ -45,15 +45,6 @@ REPLY = 128  # positions kept free for a continuation, as an agent does for a re
 ENOUGH = 1024  # tokens that keep a device busy
 # the tokens that take as long as a pass takes by itself: it reads every weight once
 CPU_PASS = 24
-
-
-def mean_state(states: torch.Tensor) -> torch.Tensor:
-    """
-    Return the mean of the hidden states of the first layer at the tokens of a response,
-    without the end token. The state at which a token is predicted is that of the token
-    before it.
-    """
-    return (states[1:] if len(states) > 1 else states).mean(0)[0]
 
 
 class Causal(LikelihoodEngine):
@@ -131,26 +122,22 @@ class Causal(LikelihoodEngine):
         ]
 
     def answer_with_states(
-        self,
-        questions: Sequence[Question],
-        layers: Sequence[int],
-        reduce: Callable[[torch.Tensor], torch.Tensor] = mean_state,
+        self, questions: Sequence[Question], layer: int
     ) -> tuple[list[Answer], list[np.ndarray]]:
         """
-        Return one `Answer` for each question, and what ``reduce`` makes of the hidden
-        states at which the tokens of its first continuation are predicted, from the
-        same passes. Nothing of them is kept on the disk.
+        Return one `Answer` for each question, and the mean of the hidden states (in
+        float32) of the tokens of its first continuation, without the end token, from
+        the same passes. Nothing of them is kept on the disk.
 
-        :param layers: the layers whose outputs are wanted, the first one being 1.
-        :param reduce: called with ``[tokens, layers, features]``, float32.
+        :param layer: whose outputs are wanted, the first one being 1.
         :raises UserError: when the model has fewer layers.
         """
         watch, self.watch = self.watch, Watch(self.watch.on_finished)
-        self.states = LayerStates(self.model, layers, reduce)
+        self.states = LayerStates(self.model, layer)
         try:
-            with self.states.hooks():
+            with self.states.layer.register_forward_hook(self.states.see):
                 answers = self.answer(questions)
-            return answers, [self.states.reduced[q] for q in range(len(questions))]
+            return answers, [self.states.means[q] for q in range(len(questions))]
         finally:
             self.watch, self.states = watch, None
 
@@ -313,57 +300,37 @@ class Causal(LikelihoodEngine):
 
 class LayerStates:
     """
-    The hidden states at the wanted tokens of a batch of trees, from some layers, and
-    what is made of those of each question's first continuation.
+    The hidden states at the wanted tokens of a batch of trees, from one layer, and the
+    means of those of each question's first continuation.
 
-    :ivar reduced: by question.
+    :ivar means: by question.
     """
 
-    def __init__(
-        self,
-        model: Any,
-        layers: Sequence[int],
-        reduce: Callable[[torch.Tensor], torch.Tensor],
-    ):
-        blocks = decoder_layers(model)
-        if max(layers) > len(blocks):
+    def __init__(self, model: Any, number: int):
+        layers = decoder_layers(model)
+        if number > len(layers):
             raise UserError(
-                f'layer {max(layers)} is wanted, and {type(model).__name__} has '
-                f'{len(blocks)} layers'
+                f'layer {number} is wanted, and {type(model).__name__} has '
+                f'{len(layers)} layers'
             )
-        self.blocks = [blocks[layer - 1] for layer in layers]
-        self.reduce = reduce
-        self.reduced: dict[int, np.ndarray] = {}
-        self._outputs: list[torch.Tensor] = []
+        self.layer = layers[number - 1]
+        self.means: dict[int, np.ndarray] = {}
+        self._output = torch.empty(0)  # of the last pass
         self._rows: dict[int, torch.Tensor] = {}  # by wanted token
 
-    @contextmanager
-    def hooks(self) -> Iterator[None]:
+    def see(self, _module: Any, _given: Any, output: Any) -> None:
         """
-        See the layers' outputs while the model runs.
+        Take the layer's output of a pass.
         """
-
-        def see(_module: Any, _given: Any, output: Any) -> None:
-            hidden = output[0] if isinstance(output, tuple) else output
-            self._outputs.append(hidden.flatten(0, -2))
-
-        handles = [block.register_forward_hook(see) for block in self.blocks]
-        try:
-            yield
-        finally:
-            for handle in handles:
-                handle.remove()
+        hidden = output[0] if isinstance(output, tuple) else output
+        self._output = hidden.flatten(0, -2)
 
     def take(self, wanted: torch.Tensor, rows: torch.Tensor) -> None:
         """
         Keep the states of a pass at the rows of the wanted tokens.
         """
-        # before the first pass a probe may have gone through the model
-        outputs = self._outputs[-len(self.blocks) :]
-        at = rows.to(outputs[0].device)
-        states = torch.stack([output[at] for output in outputs], 1).float().cpu()
+        states = self._output[rows.to(self._output.device)].float().cpu()
         self._rows.update(zip(wanted.tolist(), states, strict=True))
-        self._outputs.clear()
 
     def reduce_packs(self, packs: Sequence[TreePack]) -> None:
         """
@@ -375,7 +342,9 @@ class LayerStates:
             for (question, place), edges in pack.rows.items():
                 if place == 0:
                     states = torch.stack([self._rows[first + edge] for edge in edges])
-                    self.reduced[question] = self.reduce(states).numpy()
+                    # at each token the next one is predicted
+                    own = states[1:] if len(states) > 1 else states
+                    self.means[question] = own.mean(0).numpy()
             first += len(pack.edges)
         self._rows.clear()
 
