@@ -26,8 +26,7 @@ from parlai_ext.core import (
     options_of,
     read_truth,
 )
-from parlai_ext.systems.chat.messages import ChatReply
-from parlai_ext.systems.chat.messages import REPLY_MAX_TOKENS
+from parlai_ext.systems.chat.messages import REPLY_MAX_TOKENS, ChatReply
 
 PREFIX = 'remote'  # of the options' names
 UNTOLD = '(untold)'  # the dated name of a model that gives itself none
