@@ -41,7 +41,7 @@ class TrainJudge(Command):
         """
         from parlai_ext.training.pairs import read_response_pairs
 
-        given, machine = self.options(TrainJudgeOptions), self.machine
+        given = self.options(TrainJudgeOptions)
         options = self.options(JudgeTrainingOptions)
         pairs = read_response_pairs(given.pairs)
         if options.prompt:
@@ -53,7 +53,7 @@ class TrainJudge(Command):
             pairs,
             Path(given.out),
             options,
-            no_cuda=machine.no_cuda,
+            no_cuda=self.machine.no_cuda,
         )
         if result.num_left_out:
             left_out = count_of(result.num_left_out, 'prompt')

@@ -44,7 +44,6 @@ ANNOTATED = (
     'context',
     'positive_responses',
     'adversarial_negative_responses',
-    'random_negative_responses',
 )
 SHORT = 30  # bytes of two turns' letters that unrelated dialogues may share
 
@@ -58,7 +57,6 @@ class AnnotatedContext:
     context: Turns
     positive: Turns
     adversarial: Turns
-    random: Turns
 
 
 def read_corpus(name: str, path: str | Path, split: str) -> list[Turns]:

@@ -6,9 +6,6 @@ for torch.
 from parlai_ext.core import frozen, option
 from parlai_ext.scoring.label_judges import CONTEXT_TURNS, FORMATS
 
-METHODS = ('paireval', 'directeval')
-DTYPES = ('float32', 'bfloat16', 'float16')
-
 
 @frozen
 class JudgeTrainingOptions:
@@ -19,7 +16,7 @@ class JudgeTrainingOptions:
 
     method: str = option(
         'paireval',
-        choices=METHODS,
+        choices=('paireval', 'directeval'),
         help='paireval: which of two responses is better; directeval: is it good',
     )
     judge_format: str = option(
@@ -64,7 +61,9 @@ class JudgeTrainingOptions:
         signed=False,
     )
     dtype: str = option(
-        'float32', choices=DTYPES, help='of the frozen weights while it is trained'
+        'float32',
+        choices=('float32', 'bfloat16', 'float16'),
+        help='of the frozen weights while it is trained',
     )
     save_steps: int = option(
         20, low=1, help='steps after which the state is saved', signed=False
