@@ -20,7 +20,6 @@ from parlai_ext.core.nouns import Roster, System
 from parlai_ext.engines.engine import EngineFailed, WorkerDiffers
 from parlai_ext.engines.machine import Machine
 from parlai_ext.scoring import score_run
-from parlai_ext.store import atomic
 from parlai_ext.toxic import build_prompts as building
 from parlai_ext.toxic.build_prompts import FeatureOptions
 from tests.collect.test_preflight import protocol, stub
@@ -36,11 +35,6 @@ from tests.support.user_error import user_error
 AGENTS = 'tests.support.trial_agents'
 SOUND = System('sound', {'model': f'{AGENTS}:Talker'})
 PLAN = BenchPlan((Variant('words', {'name': 'tests.support.bench_samples:Counted'}),))
-
-
-@pytest.fixture(autouse=True)
-def same_writer(monkeypatch):
-    monkeypatch.setattr(atomic, '_writer', '')
 
 
 def scattered(monkeypatch, module, **how):

@@ -24,7 +24,6 @@ from tests.support.store_samples import (
     sample_manifest,
     sample_run,
     sample_scores,
-    whole_run,
 )
 
 HARD_TEXTS = {
@@ -104,15 +103,6 @@ def test_scores_come_back_as_they_were(run):
     scored = [sample_scores(one) for one in write(run)]
     run.scores(SIGNATURE).write(first_shard(run), scored)
     assert run.scores(SIGNATURE).read(first_shard(run)) == scored
-
-
-def test_the_same_run_makes_the_same_bytes(tmp_path):
-    whole_run(tmp_path / 'one')
-    whole_run(tmp_path / 'elsewhere' / 'two')
-    one = files_under(tmp_path / 'one')
-    assert one == files_under(tmp_path / 'elsewhere' / 'two')
-    # 2 targets x 2 partners x 2 shards: dialogues, metadata, scores; and four more
-    assert len(one) == 8 * 3 + len(['manifest', 'signature', 'ranking', '.lock'])
 
 
 def test_a_shard_that_is_there_is_never_changed(run):

@@ -7,8 +7,6 @@ import zipfile
 from dataclasses import asdict
 from pathlib import Path
 
-import yaml
-
 from parlai_ext.commands.evaluate_systems import EvaluateSystems
 from parlai_ext.packs.check_pack import Checker
 from parlai_ext.packs.pack import INDEX, describe_member, zip_bytes
@@ -50,7 +48,7 @@ def protocol_file(folder, targets, systems=None, **changed):
         **changed,
     }
     folder.mkdir(parents=True, exist_ok=True)
-    return str(written(folder, 'tiny.yaml', yaml.safe_dump(protocol)))
+    return str(written(folder, 'tiny.yaml', protocol))
 
 
 def make_run(root, targets, batchsize=2, flags=None, **changed):
