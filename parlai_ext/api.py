@@ -17,13 +17,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
 
-from parlai_ext.core.errors import UserError, nearest, require_known
-from parlai_ext.core.json_text import half_character
-from parlai_ext.core.nouns import (
+from parlai_ext.core import (
     Dialogue,
     ScoredDialogue,
+    UserError,
     Utterance,
+    half_character,
+    nearest,
     reference_texts,
+    require_known,
 )
 from parlai_ext.engines.machine import Machine, data_in
 
@@ -386,7 +388,7 @@ def _scorer_with_options(
     """
     Return the scorer with its options, among which those of the machine are.
     """
-    from parlai_ext.core.options import options_of, read_options
+    from parlai_ext.core import options_of, read_options
     from parlai_ext.models.handle import ModelHandle
     from parlai_ext.scoring.base import Scorer
     from parlai_ext.scoring.registry import DEFAULT, find_scorer

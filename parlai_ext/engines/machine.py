@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from parlai_ext.core.options import flag_values, one_value, option
+from parlai_ext.core import flag_values, one_value, option
 
 DATA_FOLDER = 'PARLAI_DATAPATH'  # the variable; ParlAI's own parser sets it, too
 TOKENS_A_ROW = 256  # that a row of a batch is taken to have

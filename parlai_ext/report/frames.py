@@ -7,9 +7,9 @@ from typing import Any
 
 import pandas
 
-from parlai_ext.core.nouns import Dialogue, ScoredDialogue
+from parlai_ext.core import Dialogue, ScoredDialogue
 from parlai_ext.store import RunFolder
-from parlai_ext.view.table import plain_table
+from parlai_ext.view import plain_table
 
 
 def dialogues_frame(run: RunFolder) -> pandas.DataFrame:

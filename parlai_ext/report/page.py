@@ -16,7 +16,7 @@ from typing import Any
 
 from parlai_ext.audit.section import audit_doubts
 from parlai_ext.collect.forecast import seconds_per_scored_dialogue
-from parlai_ext.core.nouns import PART_SEPARATOR, content_id, scorer_name
+from parlai_ext.core import PART_SEPARATOR, content_id, scorer_name
 from parlai_ext.judge_check import section as judge
 from parlai_ext.judge_check.record import FAIL, PASS, WEAK
 from parlai_ext.ranking.standings import Standing, best_first
@@ -36,8 +36,7 @@ from parlai_ext.results.tables import ScoreTables, read_tables
 from parlai_ext.store import RunFolder
 from parlai_ext.store.manifest import Manifest, ScorerRecord
 from parlai_ext.tournament.section import rating_text
-from parlai_ext.view.page import Section, render_page, template_text
-from parlai_ext.view.text import (
+from parlai_ext.view import (
     count_of,
     digits_for,
     duration,
@@ -50,6 +49,7 @@ from parlai_ext.view.text import (
     value_text,
     without_folders,
 )
+from parlai_ext.view.page import Section, render_page, template_text
 
 LEFT_OUT = ('roster', 'reference', 'reference_kind', 'name')
 

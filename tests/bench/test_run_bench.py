@@ -103,7 +103,7 @@ def test_a_killed_bench_loses_one_batch_at_most(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ('name', 'reason'),
+    'name, reason',
     [
         ('NeedsReferences', 'references'),
         ('NoModel', 'the model is not there'),
@@ -204,7 +204,7 @@ def test_values_may_hold_commas_and_colons():
 
 
 @pytest.mark.parametrize(
-    ('spec', 'hint'),
+    'spec, hint',
     [
         ('likelihod', "did you mean 'likelihood'"),
         ('likelihood:les=nothing', "did you mean 'less'"),
@@ -314,6 +314,15 @@ def test_how_often_a_choice_changes_with_the_order_is_kept_and_printed(tmp_path)
         assert bench.flips['Flipping'] == {'small': (100, 400)}
     assert read_bench(tmp_path) == bench
     assert '25 % of 400 on small' in on_one_line(' '.join(bench_lines(bench)))
+
+
+def test_items_that_were_too_long_are_counted(tmp_path):
+    for _ in range(2):  # the second time from what is stored
+        plan = BenchPlan((variant('Cutting'), variant()))
+        _, results, _ = run_bench(plan, {'small': judged_set()}, tmp_path)
+        counts = {one.about.label: one.of_sets('n_cut') for one in results}
+        num_long = sum(len(item.response.split()) > 3 for item in judged_set().items)
+        assert counts['Cutting'] == {'small': num_long} and not counts['Counted']
 
 
 def test_the_folder_of_the_judged_sets_may_stand_in_options():

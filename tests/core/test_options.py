@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from parlai_ext.core.options import (
+from parlai_ext.core import (
     Flags,
     flag_values,
     option,
@@ -67,7 +67,7 @@ def test_presets_follow_from_what_is_given_and_yield_to_it():
 
 
 @pytest.mark.parametrize(
-    ('given', 'key', 'hint'),
+    'given, key, hint',
     [
         ({'encodr': 'x'}, 'encodr', "'encoder'"),
         ({'against': 'last turn'}, 'against', "'last_turn'"),

@@ -15,8 +15,7 @@ from parlai_ext.commands.build_toxic_prompts import (
     BuildToxicPrompts,
 )
 from parlai_ext.commands.evaluate_systems import EvaluateSystems
-from parlai_ext.core.errors import SystemFailed
-from parlai_ext.core.nouns import Roster, System
+from parlai_ext.core import Roster, System, SystemFailed
 from parlai_ext.engines.engine import EngineFailed, WorkerDiffers
 from parlai_ext.engines.machine import Machine
 from parlai_ext.scoring import score_run
@@ -124,15 +123,6 @@ def test_a_system_with_other_files_elsewhere_is_named(tmp_path):
     with user_error('sound') as error:
         collected(tmp_path, SOUND, scatter=True)
     assert not isinstance(error.value, SystemFailed)
-
-
-def test_what_was_lost_is_played_by_this_process(tmp_path, same_identity):
-    collected(tmp_path / 'whole', SOUND)
-    collected(tmp_path / 'part', SOUND, scatter=True)
-    whole = files_under(tmp_path / 'whole')
-    next((tmp_path / 'part').rglob('*/00001.jsonl')).unlink()
-    assert collected(tmp_path / 'part', SOUND).n_played == 2
-    assert files_under(tmp_path / 'part') == whole
 
 
 def test_a_bench(tmp_path):
