@@ -3,8 +3,6 @@ The lockstep world: who speaks when, what they have heard, and that a batch chan
 nothing.
 """
 
-from collections import Counter
-
 import pytest
 from parlai.scripts.self_chat import SelfChat
 
@@ -12,11 +10,11 @@ from parlai_ext.commands import plugin
 from parlai_ext.core import Opener, System
 from parlai_ext.systems.openers import load_openers
 from parlai_ext.systems.parlai_agents import load_system
-from parlai_ext.systems.players import Player
 from parlai_ext.worlds.schedule import sample_openers
 from tests.support.lockstep_play import DECODING, play, row
 from tests.support.plans import says, some_openers
 from tests.support.tiny_models import in_float64, make_generator, make_ranker
+from tests.support.trial_agents import BATCHES
 
 
 def rows_of(pairs, openers):
@@ -66,20 +64,14 @@ def test_a_ranker_never_repeats_a_line_of_its_own_dialogue(batched):
                 assert turn.text not in dialogue.texts[:i]
 
 
-def test_one_batch_for_each_system_and_step(cast, monkeypatch):
-    sizes = []
-    original = Player._batch_act
-
-    def counted(self, participants):
-        sizes.append((self.name, len(participants)))
-        return original(self, participants)
-
-    monkeypatch.setattr(Player, '_batch_act', counted)
-    pairs = [('greedy', 'ranker5'), ('ranker5', 'greedy'), ('greedy', 'greedy')]
-    play(rows_of(pairs, some_openers(4)), cast, 5)
-    # utterances 2, 3, 4: greedy speaks in 8 rows, then in 8 (as second, and with
-    # itself), then in 8; the ranker in 4 each time
-    assert Counter(sizes) == {('greedy', 8): 3, ('ranker5', 4): 3}
+def test_one_batch_for_each_system_and_step():
+    talker = {'model': 'tests.support.trial_agents:Talker'}
+    players = {name: load_system(System(name, talker)) for name in 'ab'}
+    BATCHES.clear()
+    play(rows_of(['ab', 'ba', 'aa'], some_openers(4)), players, 5)
+    # utterances 2, 3, 4: `a` speaks in 8 rows, then in 8 (as second, and with itself),
+    # then in 8; `b` in 4 each time
+    assert sorted(BATCHES) == [4] * 3 + [8] * 3
 
 
 def test_openers_of_any_length_play_side_by_side():
