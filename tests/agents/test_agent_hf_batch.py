@@ -23,7 +23,7 @@ from parlai_ext.systems.hf.generate import (
     prompt_limit,
 )
 from parlai_ext.systems.parlai_agents import load_system
-from tests.support.family_hf import CONFIGS, OPT, TEMPLATE, make_tokenizer
+from tests.support.family_hf import CONFIGS, OPT, TEMPLATE, make_model, make_tokenizer
 from tests.support.talk import replies_to
 from tests.support.tiny_models import WORDS, sentences
 from tests.support.user_error import user_error
@@ -82,7 +82,7 @@ def test_a_padding_token_that_the_model_does_not_know_is_not_used(tmp_path):
     tokenizer.add_special_tokens({'pad_token': '<new>'})
     tokenizer.save_pretrained(path)
     # that of its own config
-    assert player(tmp_path, 'llama').agent.engine.config.pad_token_id == 0
+    assert loaded(path).agent.engine.config.pad_token_id == 0
 
 
 def test_only_words_of_the_reply_are_blocked():

@@ -84,8 +84,6 @@ def test_ctrl_c_waits_for_no_answer(url, endpoint):
     system = endpoint(remote_timeout=600, **NO_CACHE)
 
     def ask():
-        # which a shell's background jobs, the tests among them, are started to ignore
-        signal.signal(signal.SIGINT, signal.default_int_handler)
         with suppress(KeyboardInterrupt):
             system.replies(hellos(20))
 
