@@ -125,15 +125,6 @@ def test_a_system_with_other_files_elsewhere_is_named(tmp_path):
     assert not isinstance(error.value, SystemFailed)
 
 
-def test_what_was_lost_is_played_by_this_process(tmp_path, same_identity):
-    collected(tmp_path / 'whole', SOUND)
-    collected(tmp_path / 'part', SOUND, scatter=True)
-    whole = files_under(tmp_path / 'whole')
-    next((tmp_path / 'part').rglob('*/00001.jsonl')).unlink()
-    assert collected(tmp_path / 'part', SOUND).n_played == 2
-    assert files_under(tmp_path / 'part') == whole
-
-
 def test_a_bench(tmp_path):
     sets = {'small': judged_set()}
     options = {'bootstraps': 50}
