@@ -25,6 +25,7 @@ from parlai_ext.core.nouns import (
     Utterance,
     reference_texts,
 )
+from parlai_ext.core.options import options_of, plain_paths, read_options
 from parlai_ext.engines.machine import Machine, data_in
 
 if TYPE_CHECKING:
@@ -200,13 +201,10 @@ def rank(
 
 
 def _run_command(name: str, given: Mapping[str, Any], verbose: bool) -> Any:
-    """
-    Run a command with options in which a path may be a `Path`.
-    """
     from parlai_ext.commands.command import find_command
 
     with _printing(verbose):
-        return find_command(name).main(**{k: _plain_path(v) for k, v in given.items()})
+        return find_command(name).main(**given)
 
 
 @_checks_names()
@@ -262,7 +260,7 @@ def score(
     """
     from parlai_ext.report.frames import score_frame
 
-    with _printing(verbose), data_in(_plain_path(options.get('datapath'))):
+    with _printing(verbose), data_in(plain_paths(options).get('datapath')):
         judging = _scorer_with_options(score, scorer, options)
         given, scored = _score_spoken(judging, dialogues, speakers)
     return score_frame(given, scored, judging.dimensions)
@@ -294,7 +292,7 @@ def check_judge(
     from parlai_ext.judge_check.sample import JudgedDialogues
     from parlai_ext.scoring.base import turn_items
 
-    with _printing(verbose), data_in(_plain_path(options.get('datapath'))):
+    with _printing(verbose), data_in(plain_paths(options).get('datapath')):
         judging = _scorer_with_options(check_judge, scorer, options)
         if judging.level == 'pair':
             spoken = zip(*_spoken(dialogues, speakers), strict=True)
@@ -374,10 +372,6 @@ def _printing(verbose: bool) -> Iterator[None]:
         yield
 
 
-def _plain_path(value: Any) -> Any:
-    return os.fspath(value) if isinstance(value, os.PathLike) else value
-
-
 def _scorer_with_options(
     function: Callable[..., Any],
     scorer: str | type[Scorer] | Scorer | None,
@@ -386,7 +380,6 @@ def _scorer_with_options(
     """
     Return the scorer with its options, among which those of the machine are.
     """
-    from parlai_ext.core.options import options_of, read_options
     from parlai_ext.models.handle import ModelHandle
     from parlai_ext.scoring.base import Scorer
     from parlai_ext.scoring.registry import DEFAULT, find_scorer
@@ -404,7 +397,7 @@ def _scorer_with_options(
             ours = {*inspect.signature(function).parameters, *MACHINE} - {'options'}
             raise TypeError(_no_argument(function.__name__, name, {*known, *ours}))
     if isinstance(cls, type):
-        own = {name: _plain_path(value) for name, value in options.items()}
+        own = plain_paths(options)
         machine = {name: own.pop(name) for name in MACHINE if name in own}
         return cls.from_section(own, ModelHandle(read_options(Machine, machine)))
     return cls
@@ -425,7 +418,7 @@ def _read_dialogues(given: Any, speakers: Sequence[str]) -> list[Dialogue]:
             f'dialogues: a list of turns or of dialogues is expected, not {given!r:.80}'
         )
     items = list(given)
-    if items and all(_is_turn(value) for value in items):
+    if items and _is_turn(items[0]):
         return [_dialogue('0', items, 'dialogues', speakers)]
     dialogues = []
     for i, value in enumerate(items):

@@ -35,6 +35,7 @@ from parlai_ext.core.options import (
     flag_values,
     given_options,
     options_of,
+    plain_paths,
     read_options,
 )
 from parlai_ext.core.secrets import hide_printed, without_secrets
@@ -201,7 +202,7 @@ class Command:
         for one in self.declares:
             if isinstance(one, type):
                 self.options(one)
-            elif isinstance(one, Flags) and one.overrides:
+            elif isinstance(one, Flags):
                 given = flag_values(one.cls, self.opt)
                 given_options(one.cls, given, error=self.flag_error(one.cls))
         if self.of_run:
@@ -337,7 +338,7 @@ class Command:
         if unknown:
             hint = nearest(unknown[0], defaults)
             raise UserError(f'unknown option {unknown[0]!r} of {cls.__name__}; {hint}')
-        return cls({**defaults, **kwargs}).start()
+        return cls({**defaults, **plain_paths(kwargs)}).start()
 
     @classmethod
     def execute(cls, opt: Mapping[str, Any]) -> Any:

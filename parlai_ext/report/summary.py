@@ -267,6 +267,9 @@ def warnings(ranking: Ranking) -> Iterator[str]:
     """
     Yield the reasons to doubt the ranking, as sentences.
     """
+    if ranking.outdated:
+        names = few_names(ranking.outdated, 'and')
+        yield f'This ranking is older than dialogues of {names}: rank the run again.'
     dimensions_by_pair = defaultdict(list)
     for dimension in ranking.dimensions:
         for pair in _floors_above(ranking.standings[dimension]):
