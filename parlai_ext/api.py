@@ -132,14 +132,13 @@ class Run:
         from parlai_ext.report.table import file_table
         from parlai_ext.results.ranking import choose_scores
 
+        require_known(table, TABLES, f'table: {table!r}')
         if table == 'ranking':
             return file_table(self.ranking).frame()
+        run = self.open()
         if table == 'scores':
-            run = self.open()
             return frames.scores_frame(run, choose_scores(run, None)[0])
-        if table == 'dialogues':
-            return frames.dialogues_frame(self.open())
-        raise UserError(f'table: {table!r}: {nearest(table, TABLES)}')
+        return frames.dialogues_frame(run)
 
     def open(self) -> RunFolder:
         """

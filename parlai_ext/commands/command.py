@@ -28,7 +28,7 @@ from parlai_ext.commands.signals import (
     exit_code,
     signals_as_interrupt,
 )
-from parlai_ext.core.errors import UserError, nearest, printable
+from parlai_ext.core.errors import UserError, nearest, printable, require_known
 from parlai_ext.core.options import (
     Fail,
     Flags,
@@ -334,10 +334,8 @@ class Command:
         if not kwargs:
             return cls(vars(parser.parse_args(list(args)))).start()
         defaults = vars(parser.parse_args([]))
-        unknown = sorted(set(kwargs) - set(defaults))
-        if unknown:
-            hint = nearest(unknown[0], defaults)
-            raise UserError(f'unknown option {unknown[0]!r} of {cls.__name__}; {hint}')
+        for name in kwargs:
+            require_known(name, defaults, f'unknown option {name!r} of {cls.__name__}')
         return cls({**defaults, **plain_paths(kwargs)}).start()
 
     @classmethod

@@ -321,7 +321,6 @@ def render_rankings(views: Sequence[RankingView], shown: PageDialogues) -> str:
     """
     main = views[0].ranking
     labels = shown.labels or ((),) * len(views)
-    pairs = zip(views, labels, strict=True)
     drawn = []
     for view in views:
         sections = [one for make in SECTIONS if (one := make(view))]
@@ -344,7 +343,7 @@ def render_rankings(views: Sequence[RankingView], shown: PageDialogues) -> str:
         'report.html.j2',
         script=f"'use strict';\n(function () {{\n{scripts}}})();\n",
         data={
-            'scorers': [_scorer_data(view, own) for view, own in pairs],
+            'scorers': [*map(_scorer_data, views, labels)],
             'dialogues': shown.dialogues,
         },
         views=drawn,
@@ -375,7 +374,7 @@ def _scorer_data(view: RankingView, labels: Sequence[str]) -> dict[str, Any]:
             [one.system for one in best_first(ranking.standings[name])]
             for name in ranking.dimensions
         ],
-        'labels': list(labels),
+        'labels': labels,
         'evidence': FED_EVIDENCE if is_fed else OTHER_EVIDENCE,
         # in lines, since a long text is cut
         'leaderboard': file_table(ranking).csv().splitlines(keepends=True),

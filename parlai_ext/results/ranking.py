@@ -399,8 +399,9 @@ def read_ranking(
     counts = dialogues_by_target(run, run.dialogue_shards())
     of_any = next(iter(ranking.standings.values()), ())
     ranked = {standing.system: standing.n_dialogues for standing in of_any}
-    outdated = [n for n in run.manifest.targets if counts[n] != ranked.get(n, 0)]
-    return replace(ranking, outdated=tuple(outdated) or None)
+    targets = run.manifest.targets
+    outdated = tuple(n for n in targets if counts[n] != ranked.get(n, 0))
+    return replace(ranking, outdated=outdated or None)
 
 
 def dialogues_by_target(run: RunFolder, shards: Sequence[ShardKey]) -> Counter[str]:
