@@ -24,7 +24,7 @@ from transformers import AutoModelForCausalLM, GPT2Config
 
 from benchmarks.support.likelihood_sides import compare_sides
 from benchmarks.support.measures import CLOCKS, start
-from parlai_ext.core.nouns import Answer, Question
+from parlai_ext.core import Answer, Question
 from parlai_ext.models.likelihood.causal import Causal
 from parlai_ext.scoring.fed import FollowUps, load_followups
 

@@ -27,7 +27,7 @@ from benchmarks.support.blender_shapes import SHAPES, Shape, build
 from benchmarks.support.likelihood_sides import compare_sides
 from benchmarks.support.measures import CLOCKS, start
 from parlai_ext import compat
-from parlai_ext.core.nouns import Question
+from parlai_ext.core import Question
 from parlai_ext.models.likelihood.encoder_decoder import EncoderDecoder
 from parlai_ext.models.parlai_likelihood import CrossAttention
 

@@ -24,7 +24,7 @@ from benchmarks.support.planted import (
 from parlai_ext.commands.evaluate_systems import EvaluateSystems
 from parlai_ext.commands.rank_systems import RankSystems
 from parlai_ext.commands.score_dialogues import ScoreDialogues
-from parlai_ext.core.nouns import content_id
+from parlai_ext.core import content_id
 from parlai_ext.ranking.baselines import HIGHER_IS_BETTER
 from parlai_ext.ranking.standings import Standing
 from parlai_ext.results.ranking import Ranking

@@ -13,15 +13,13 @@ from typing import Any
 from parlai_ext import zoo_configs
 from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import HumanScores, ScoresChoice
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.options import option, read_options
+from parlai_ext.core import UserError, option, read_options
 from parlai_ext.files.yaml_file import read_file
 from parlai_ext.results.rank import rank_run
 from parlai_ext.results.ranking import Ranking, choose_scores, scores_rule
 from parlai_ext.scoring.fed import FedOptions, load_followups
 from parlai_ext.store import RunFolder
-from parlai_ext.view.table import Column, Table, interval_cell
-from parlai_ext.view.text import DASH, number
+from parlai_ext.view import DASH, Column, Table, interval_cell, number
 
 
 @dataclass(frozen=True)

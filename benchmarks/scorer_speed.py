@@ -37,8 +37,7 @@ import torch
 
 from benchmarks.support.measures import CLOCKS, start
 from parlai_ext.bench.plan import parse_variant
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.options import options_of
+from parlai_ext.core import UserError, options_of
 from parlai_ext.data.judged.cards import read_card
 from parlai_ext.data.judged.judged_set import JudgedItem
 from parlai_ext.models.handle import ModelHandle

@@ -12,7 +12,7 @@ Importing this package imports nothing heavy: no parlai, no torch, no numpy.
 
 from typing import TYPE_CHECKING, Any
 
-from parlai_ext.core import VERSION
+from parlai_ext.version import VERSION
 
 if TYPE_CHECKING:
     from parlai_ext.api import Run as Run
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from parlai_ext.api import plot as plot
     from parlai_ext.api import rank as rank
     from parlai_ext.api import score as score
-    from parlai_ext.core.errors import UserError as UserError
+    from parlai_ext.core import UserError as UserError
 
 __version__ = VERSION
 __all__ = ['Run', 'UserError', 'check_judge', 'evaluate', 'load_run', 'plot', 'rank']

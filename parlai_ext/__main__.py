@@ -54,7 +54,7 @@ from parlai_ext.commands.command import (
     require_current_folder,
     run_directly,
 )
-from parlai_ext.core.errors import UserError
+from parlai_ext.core import UserError
 
 
 def main(args: Sequence[str] | None = None) -> None:

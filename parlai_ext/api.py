@@ -17,15 +17,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
 
-from parlai_ext.core.errors import UserError, nearest, require_known
-from parlai_ext.core.json_text import half_character
-from parlai_ext.core.nouns import (
+from parlai_ext.core import (
     Dialogue,
     ScoredDialogue,
+    UserError,
     Utterance,
+    half_character,
+    nearest,
+    options_of,
+    plain_paths,
+    read_options,
     reference_texts,
+    require_known,
 )
-from parlai_ext.core.options import options_of, plain_paths, read_options
 from parlai_ext.engines.machine import Machine, data_in
 
 if TYPE_CHECKING:

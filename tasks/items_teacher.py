@@ -11,7 +11,7 @@ from parlai.core.metrics import Metric
 from parlai.core.opt import Opt
 from parlai.core.teachers import FixedDialogTeacher
 
-from parlai_ext.core.options import DeclaresOptions
+from parlai_ext.core import DeclaresOptions
 
 
 class PointsMetric(Metric):

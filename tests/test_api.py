@@ -11,7 +11,7 @@ import pytest
 
 import parlai_ext
 from parlai_ext.commands.import_dialogues import ImportDialogues
-from parlai_ext.core.nouns import Dialogue, Utterance
+from parlai_ext.core import Dialogue, Utterance
 from parlai_ext.scoring.base import ItemScore, Scorer
 from tests.support.small_run import SMALL, small_config
 from tests.support.user_error import user_error

@@ -18,10 +18,9 @@ from importlib import import_module
 from pathlib import Path
 
 from parlai_ext.commands.signals import signals_as_interrupt
-from parlai_ext.core.errors import first_line, nearest
+from parlai_ext.core import first_line, nearest
+from parlai_ext.view import duration, one_line, shown_table
 from parlai_ext.view.progress import bar_of
-from parlai_ext.view.table import shown_table
-from parlai_ext.view.text import duration, one_line
 
 # by part: the class of its trials, what is tried, and the minutes that it took on two
 # shared cores (docs/torture.md)

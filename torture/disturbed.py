@@ -18,7 +18,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from parlai_ext.commands.signals import exit_code
-from parlai_ext.core.errors import UserError
+from parlai_ext.core import UserError
 from tests.support.small_run import files_of
 from torture.inputs import CASES, TABLE, WRITING
 from torture.trials import Command, Trials, differences, run_here

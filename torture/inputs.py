@@ -14,7 +14,7 @@ import torch
 import yaml
 
 from parlai_ext.commands.command import run_directly
-from parlai_ext.view.text import csv_text
+from parlai_ext.view import csv_text
 from tests.support import judged_samples
 from tests.support.annotated_answers import answers_file
 from tests.support.family_hf import TEMPLATE, make_model

@@ -19,7 +19,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.core.json_text import without_half_characters
+from parlai_ext.core import without_half_characters
 from parlai_ext.store import RunFolder
 from tests.support.forked import Forked
 from tests.support.small_run import files_of

@@ -15,7 +15,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.core.errors import UserError
+from parlai_ext.core import UserError
 from tests.support.browser import BROWSER, MISSING, READER, Browser
 from tests.support.hostile_strings import CANARY, RUN, SCRIPTS, TEXTS
 from torture.inputs import TABLE

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 
-from parlai_ext.core.nouns import Dialogue, Pairing, System, content_id
+from parlai_ext.core import Dialogue, Pairing, System, content_id
 from parlai_ext.engines.machine import Machine
 from parlai_ext.store import RunFolder
 from parlai_ext.systems.model_cache import (

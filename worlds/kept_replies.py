@@ -21,7 +21,7 @@ from typing import Any
 
 from parlai.core.message import Message
 
-from parlai_ext.core.errors import UserError, first_line
+from parlai_ext.core import UserError, first_line
 from parlai_ext.store.partial import PartialWork
 from parlai_ext.systems.players import (
     Participant,

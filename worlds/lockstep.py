@@ -8,8 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from parlai_ext.core.errors import SystemFailed, UserError
-from parlai_ext.core.nouns import Dialogue, Opener, Pairing, Utterance
+from parlai_ext.core import (
+    Dialogue,
+    Opener,
+    Pairing,
+    SystemFailed,
+    UserError,
+    Utterance,
+)
 from parlai_ext.systems.players import (
     Participant,
     Player,

@@ -15,7 +15,7 @@ from parlai.core.opt import Opt
 from parlai.core.params import ParlaiParser
 from parlai.core.worlds import DialogPartnerWorld
 
-from parlai_ext.core.errors import UserError
+from parlai_ext.core import UserError
 from parlai_ext.store.lines import dialogue_record
 from parlai_ext.worlds.block_player import BlockPlayer
 

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import count, groupby, pairwise
 
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.nouns import Opener, Pairing, Roster, content_id
+from parlai_ext.core import Opener, Pairing, Roster, UserError, content_id
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.worlds.pairings import PLAYED
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from parlai.tasks.self_chat.worlds import SelfChatWorld
 
-from parlai_ext.core.nouns import Opener
+from parlai_ext.core import Opener
 from parlai_ext.systems.openers import load_openers
 from parlai_ext.worlds.schedule import sample_openers
 

@@ -5,7 +5,7 @@ Protocols, rosters, systems and follow-up sets: data, and `path(name)` to find t
 import os
 from pathlib import Path
 
-from parlai_ext.core.errors import nearest
+from parlai_ext.core import nearest
 
 HOME = Path(__file__).parent
 

@@ -8,7 +8,7 @@ It talks to please a judge and not a partner. A scorer that ranks it high can be
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from parlai_ext.core.options import DeclaresOptions, Flags, option
+from parlai_ext.core import DeclaresOptions, Flags, option
 from parlai_ext.judge_check.perturbations import HELD_OUT, PARROTS, parrot_text
 from parlai_ext.systems.chat.conversation import Conversation, ConversationAgent
 

@@ -23,7 +23,7 @@ from parlai.core.torch_agent import History
 from parlai.core.torch_generator_agent import TorchGeneratorAgent
 from parlai.utils.torch import padded_tensor
 
-from parlai_ext.core.options import DeclaresOptions, Flags, option
+from parlai_ext.core import DeclaresOptions, Flags, option
 from parlai_ext.systems.chat.messages import ChatStyle, ChatTurn
 from parlai_ext.systems.hf.causal import CausalNetwork, TokenDictionary, build_network
 from parlai_ext.systems.hf.generate import (

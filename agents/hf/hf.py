@@ -5,7 +5,7 @@ of Hugging Face's library as a dialogue system.
 
 from parlai.core.opt import Opt
 
-from parlai_ext.core.options import DeclaresOptions, Flags, options_from_opt
+from parlai_ext.core import DeclaresOptions, Flags, options_from_opt
 from parlai_ext.engines.machine import data_in
 from parlai_ext.systems.chat.conversation import (
     DEGRADE,

@@ -24,7 +24,7 @@ from parlai.agents.transformer.modules import (
 )
 from parlai.agents.transformer.transformer import TransformerGeneratorAgent
 
-from parlai_ext.core.options import DeclaresOptions, Flags, option
+from parlai_ext.core import DeclaresOptions, Flags, option
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from parlai_ext.core.options import DeclaresOptions, Flags, option
+from parlai_ext.core import DeclaresOptions, Flags, option
 from parlai_ext.mini.corruptions import HELD_OUT, Corrupted
 from parlai_ext.mini.smalltalk import make_dialogue, pick
 from parlai_ext.systems.chat.conversation import Conversation, ConversationAgent

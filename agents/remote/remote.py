@@ -15,8 +15,7 @@ from typing import Any
 
 from parlai.core.opt import Opt
 
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.options import DeclaresOptions, Flags
+from parlai_ext.core import DeclaresOptions, Flags, UserError
 from parlai_ext.systems.chat.conversation import (
     DEGRADE,
     ChatReply,

@@ -20,7 +20,7 @@ from parlai.core.message import Message
 from parlai.core.metrics import AverageMetric
 from parlai.core.opt import Opt
 
-from parlai_ext.core.options import DeclaresOptions, Flags, options_from_opt
+from parlai_ext.core import DeclaresOptions, Flags, options_from_opt
 from parlai_ext.engines.machine import Machine
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.scoring.toxicity import ToxicityDetector, read_detector

@@ -14,9 +14,7 @@ from parlai.core.opt import Opt
 from parlai.core.params import ParlaiParser
 from parlai.utils import logging
 
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.json_text import whole_characters
-from parlai_ext.core.options import add_flags, options_from_opt
+from parlai_ext.core import UserError, add_flags, options_from_opt, whole_characters
 from parlai_ext.data.judged.judged_set import JudgedItem
 from parlai_ext.engines.machine import Machine
 from parlai_ext.isolation.own_records import is_own_scorer

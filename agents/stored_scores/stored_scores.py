@@ -15,9 +15,7 @@ from parlai.core.agents import Agent
 from parlai.core.message import Message
 from parlai.core.opt import Opt
 
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.json_text import parse_json_values
-from parlai_ext.core.options import DeclaresOptions, Flags, option
+from parlai_ext.core import DeclaresOptions, Flags, UserError, option, parse_json_values
 from parlai_ext.core.records import WrongType, record_from_json
 from parlai_ext.files.text_file import read_utf8
 

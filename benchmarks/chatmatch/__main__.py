@@ -24,8 +24,7 @@ from benchmarks.chatmatch.games import (
 )
 from benchmarks.chatmatch.judgements import Judgements, read_judgements
 from benchmarks.support.measures import start
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.nouns import Dialogue
+from parlai_ext.core import Dialogue, UserError
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.scoring.chatmatch.concepts import DEFAULT
 from parlai_ext.scoring.chatmatch.game import READINGS, Material

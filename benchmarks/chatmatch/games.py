@@ -5,8 +5,7 @@ Read the authors' games, and compute their raw values under a reading of ChatMat
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.nouns import Dialogue, Utterance
+from parlai_ext.core import Dialogue, UserError, Utterance
 from parlai_ext.data.formats import find_files
 from parlai_ext.data.imported_dialogues import ImportRules, read_imports
 from parlai_ext.data.source_file import SourceDialogue

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
 
-from parlai_ext.core.errors import UserError
+from parlai_ext.core import UserError
 from parlai_ext.files.human_scores import read_human_scores
 from parlai_ext.ranking.agreement import AnnotatorRanks
 

@@ -13,8 +13,7 @@ from benchmarks.chatmatch.games import (
     games_from_dialogues,
     scored_tournament,
 )
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.nouns import Dialogue
+from parlai_ext.core import Dialogue, UserError
 from parlai_ext.ranking.agreement import (
     AnnotatorRanks,
     Correlation,
@@ -27,7 +26,7 @@ from parlai_ext.ranking.standings import Rating
 from parlai_ext.scoring.chatmatch.concepts import distinct
 from parlai_ext.scoring.chatmatch.scorer import ChatMatch
 from parlai_ext.tournament.games import RawScores, Tournament, award_points, mean_raw
-from parlai_ext.view.table import shown_table
+from parlai_ext.view import shown_table
 
 Cell = str | float | int | None
 Row = tuple[Cell, ...]

@@ -13,7 +13,7 @@ import numpy as np
 
 from benchmarks.learned_judge.judge_weights import WorsePairs
 from benchmarks.support.corpora import dailydialog, empathetic_dialogues
-from parlai_ext.core.nouns import content_id
+from parlai_ext.core import content_id
 from parlai_ext.data.judged.cards import read_card
 from parlai_ext.judge_check.perturbations import (
     HELD_OUT,

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.mini_training.recipe import JOBS, Job
-from parlai_ext.core.json_text import parse_json
+from parlai_ext.core import parse_json
 
 VOCABULARY = 1400
 TOKENIZER_DIALOGUES = 4000

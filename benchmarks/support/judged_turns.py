@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import spearmanr
 
-from parlai_ext.core.nouns import content_id
+from parlai_ext.core import content_id
 from parlai_ext.data.judged.cards import read_card
 from parlai_ext.data.judged.judged_set import JudgedItem
 from parlai_ext.scoring.base import ScoringItem

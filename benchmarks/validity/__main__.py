@@ -56,7 +56,7 @@ from parlai_ext.bench.plan import BenchPlan, Variant, bench_plan, parse_variant
 from parlai_ext.bench.run_bench import run_bench, score_sets
 from parlai_ext.bench.tables import bench_lines
 from parlai_ext.commands.run_bench import read_judged_sets
-from parlai_ext.core.errors import UserError
+from parlai_ext.core import UserError
 from parlai_ext.data.judged.judged_set import JudgedSet, main_dimension, main_score
 from parlai_ext.files.agreement_file import (
     MeasuredAgreement,

@@ -24,7 +24,7 @@ from parlai_ext.bench.plan import parse_variant
 from parlai_ext.bench.published import team_tables
 from parlai_ext.bench.tables import titled_lines
 from parlai_ext.files.yaml_file import read_file
-from parlai_ext.view.text import csv_text
+from parlai_ext.view import csv_text
 
 FOLDER = 'validity'  # of tables and figures, beside the page
 CHECK, COST = 'check.csv', 'cost.json'

@@ -10,7 +10,7 @@ from benchmarks.chatmatch.games import read_games
 from benchmarks.chatmatch.judgements import OVERALL, read_judgements
 from benchmarks.support.corpora import dailydialog, empathetic_dialogues
 from benchmarks.support.perturbed_replies import perturbed_replies
-from parlai_ext.core.nouns import Dialogue
+from parlai_ext.core import Dialogue
 from parlai_ext.data.judged.judged_set import Annotation, JudgedItem, JudgedSet
 from parlai_ext.ranking.agreement import mean_ranks
 

@@ -25,7 +25,7 @@ from scipy.stats import t as student
 from parlai_ext.bench.compare import ALL_SETS, BenchComparison
 from parlai_ext.files.agreement_file import MeasuredAgreement
 from parlai_ext.judge_check.record import FAIL, PASS, WEAK
-from parlai_ext.view.text import number
+from parlai_ext.view import number
 
 LEAST_ORDER = 0.5
 LEVEL = 0.05

@@ -17,13 +17,11 @@ from parlai_ext.audit.record import (
     content_of_scores,
     write_audit,
 )
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.nouns import scorer_name
-from parlai_ext.core.options import option_values
+from parlai_ext.core import UserError, option_values, scorer_name
 from parlai_ext.engines.engine import versions
 from parlai_ext.engines.machine import Machine
 from parlai_ext.store import RunFolder
-from parlai_ext.view.text import join_names
+from parlai_ext.view import join_names
 
 # how a sentence names a check, and what adds its findings
 Checks = Mapping[str, tuple[str, Callable[..., None]]]

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from parlai_ext.audit.options import AuditOptions
 from parlai_ext.audit.record import outcome_of
 from parlai_ext.collect.plan import Plan
-from parlai_ext.core.errors import UserError, nearest
-from parlai_ext.core.nouns import Roster, System, is_floor
+from parlai_ext.core import Roster, System, UserError, is_floor, nearest
 from parlai_ext.core.protocol import RankingOptions
 from parlai_ext.ranking.intervals import (
     Estimate,
@@ -35,7 +34,7 @@ from parlai_ext.results.rank import RunScores, read_run_scores
 from parlai_ext.results.ranking import choose_scores
 from parlai_ext.scoring.registry import is_outside
 from parlai_ext.store import RunFolder
-from parlai_ext.view.text import join_names, number, rough_count
+from parlai_ext.view import join_names, number, rough_count
 
 # bootstraps of an audit's own intervals at most: it has many
 MOST_BOOTSTRAPS = 1000

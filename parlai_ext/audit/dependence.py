@@ -22,7 +22,7 @@ from parlai_ext.audit.audited import (
     settling_text,
 )
 from parlai_ext.audit.record import LEFT_OUT, LeftOut, PartResult, outcome_of
-from parlai_ext.core.nouns import scorer_name
+from parlai_ext.core import scorer_name
 from parlai_ext.ranking.agreement import kendall, spearman
 from parlai_ext.ranking.baselines import HIGHER_IS_BETTER
 from parlai_ext.ranking.intervals import (
@@ -41,7 +41,7 @@ from parlai_ext.ranking.standings import (
 )
 from parlai_ext.ranking.variance_shares import REST, VarianceShares, variance_shares
 from parlai_ext.results.rank import read_run_scores
-from parlai_ext.view.text import count_of, number, percent
+from parlai_ext.view import count_of, number, percent
 
 Pair = tuple[int, int]
 Cases = Mapping[str, Floats]  # the systems' scores, by what was left out

@@ -37,8 +37,14 @@ from parlai_ext.audit.record import (
 )
 from parlai_ext.collect.plan import build_manifest, refuse_collecting
 from parlai_ext.collect.resolved import resolve_protocol
-from parlai_ext.core.errors import UserError, require_known
-from parlai_ext.core.nouns import Roster, System, content_id, signature_differences
+from parlai_ext.core import (
+    Roster,
+    System,
+    UserError,
+    content_id,
+    require_known,
+    signature_differences,
+)
 from parlai_ext.engines.machine import Machine
 from parlai_ext.isolation.own_records import (
     CONFIG,
@@ -54,7 +60,7 @@ from parlai_ext.results.tables import ScoreTables, read_tables
 from parlai_ext.scoring.base import Scorer
 from parlai_ext.store import RunFolder
 from parlai_ext.store.manifest import Manifest, record_hash, system_part
-from parlai_ext.view.text import interval, join_names, number
+from parlai_ext.view import interval, join_names, number
 from parlai_ext.worlds.schedule import pairings, shard_size_for
 
 FOLDER = 'audit'

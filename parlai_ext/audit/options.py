@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from parlai_ext.core.nouns import System
-from parlai_ext.core.options import one_value, option
+from parlai_ext.core import System, one_value, option
 
 PLAY = 'what is played anew'
 SIX = 'the sets of Table 6 (default: all that families allow)'

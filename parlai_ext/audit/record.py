@@ -10,11 +10,10 @@ from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import Any
 
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.nouns import content_id
+from parlai_ext.core import UserError, content_id
 from parlai_ext.core.records import record_from_json, record_to_json
 from parlai_ext.store import RunFolder, ScoreStore
-from parlai_ext.view.table import Column, Table
+from parlai_ext.view import Column, Table
 
 NAME, CSV = 'audit.json', 'audit.csv'
 HOLDS, NOT_SHOWN, FAILS = 'holds', 'not shown', 'does not hold'

@@ -20,21 +20,23 @@ from parlai_ext.audit.record import (
     is_current,
     read_audit,
 )
-from parlai_ext.core.nouns import is_floor
+from parlai_ext.core import is_floor
 from parlai_ext.report.view import Doubt, Doubts, RankingView
 from parlai_ext.results.ranking import Ranking
 from parlai_ext.store import RunFolder
-from parlai_ext.view.page import Section
-from parlai_ext.view.table import Cell, Column, Table
-from parlai_ext.view.text import (
+from parlai_ext.view import (
     MAX_CHARACTERS,
     WIDTH,
+    Cell,
+    Column,
+    Table,
     count_of,
     few_names,
     join_names,
     one_line,
     wrap_lines,
 )
+from parlai_ext.view.page import Section
 
 CANARIES = 'canaries'  # the part of an audit
 INDENT = max(map(len, OUTCOMES)) + 4

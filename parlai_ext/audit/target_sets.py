@@ -23,7 +23,7 @@ from parlai_ext.audit.record import (
     PartResult,
     outcome_of,
 )
-from parlai_ext.core.errors import UserError, require_known
+from parlai_ext.core import UserError, require_known
 from parlai_ext.files.text_file import text_lines
 from parlai_ext.files.yaml_file import read_file
 from parlai_ext.ranking.intervals import FEWEST_OPENERS, Estimate, json_number
@@ -44,8 +44,7 @@ from parlai_ext.ranking.target_sets import (
     unfair_set,
     unfair_sets,
 )
-from parlai_ext.view.table import shown_table
-from parlai_ext.view.text import count_of, interval, join_names, number, percent
+from parlai_ext.view import count_of, interval, join_names, number, percent, shown_table
 
 MOST_SETS = 200_000
 CELLS = (  # of Table 6, row by row

@@ -15,19 +15,27 @@ from operator import itemgetter
 from types import SimpleNamespace
 from typing import Any
 
-from parlai_ext.core.errors import UserError, nearest
-from parlai_ext.core.nouns import (
+from parlai_ext.core import (
     Dialogue,
     HumanJudgement,
     ScoredDialogue,
+    UserError,
     dialogue_means,
     is_floor,
+    nearest,
 )
 from parlai_ext.ranking.agreement import agreement_data, correlate_items
 from parlai_ext.ranking.intervals import Sampling
 from parlai_ext.scoring.base import ItemScore, Scorer
-from parlai_ext.view.table import Column, IntervalColumn, Table, number_column
-from parlai_ext.view.text import count_of, wrap_lines
+from parlai_ext.view import (
+    Column,
+    IntervalColumn,
+    Table,
+    count_of,
+    cut_line,
+    number_column,
+    wrap_lines,
+)
 
 SCHEMA = 1
 SEED = 0
@@ -255,8 +263,8 @@ def notes(scores: MeanScores, human: Sequence[HumanJudgement]) -> Iterator[str]:
         {judgement.system for judgement in human if is_floor(judgement.system)}
     )
     if scores.n_cut:
-        part = f'{scores.n_cut} of {count_of(scores.n_contexts, "context")}'
-        yield f'too long for the judge, which read a part: {part}'
+        every = count_of(scores.n_contexts, 'utterance')
+        yield cut_line(f'{scores.n_cut} of {every}')
     if unknown:
         yield f'of no scored dialogue or system: {count_of(len(unknown), "judgement")}'
     if unjudged:

@@ -28,14 +28,14 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext.bench.plan import ScorerAbout, Variant
-from parlai_ext.core.errors import UserError
+from parlai_ext.core import UserError
 from parlai_ext.core.records import read_own_record, record_to_json
 from parlai_ext.data.judged.judged_set import JudgedSet, main_dimension, main_score
 from parlai_ext.ranking.agreement import Correlation, correlate_items
 from parlai_ext.ranking.intervals import Sampling
 from parlai_ext.store.atomic import write_text
 from parlai_ext.store.lines import dumps
-from parlai_ext.view.table import Column, IntervalColumn, Table, number_column
+from parlai_ext.view import Column, IntervalColumn, Table, number_column
 
 COEFFICIENTS = ('pearson', 'spearman', 'kendall')
 MAIN = 'main score'
@@ -53,12 +53,14 @@ class SetScores:
     :param n_left_out: items that this scorer was not to score; they have no score.
     :param flips: in how many pairs a choice changes with the order, and of how many, of
         a scorer that shows it.
+    :param n_cut: items that were too long for a model of the scorer.
     """
 
     values: Sequence[Mapping[str, float | None]]
     reasons: Mapping[str, int] = field(default_factory=dict)
     n_left_out: int = 0
     flips: tuple[int, ...] = ()
+    n_cut: int = 0
 
 
 @dataclass

@@ -18,9 +18,8 @@ from parlai_ext.bench.compare import BenchComparison
 from parlai_ext.bench.published import paper_tables
 from parlai_ext.bench.tables import best_sentence, comparison_tables, level_tables
 from parlai_ext.ranking.agreement import FEWEST_KNOWN
+from parlai_ext.view import Table, number, shown_table
 from parlai_ext.view.page import render_page
-from parlai_ext.view.table import Table, shown_table
-from parlai_ext.view.text import number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -33,9 +33,16 @@ from itertools import compress
 from typing import Any
 
 from parlai_ext import zoo_configs
-from parlai_ext.core.errors import UserError, nearest
-from parlai_ext.core.nouns import JudgeModel, content_id
-from parlai_ext.core.options import given_options, option, options_of, read_key_values
+from parlai_ext.core import (
+    JudgeModel,
+    UserError,
+    content_id,
+    given_options,
+    nearest,
+    option,
+    options_of,
+    read_key_values,
+)
 from parlai_ext.data.judged.cards import card_names, set_name
 from parlai_ext.data.judged.judged_set import JudgedItem, JudgedSet
 from parlai_ext.files.yaml_file import Document, read_file

@@ -27,8 +27,7 @@ from parlai_ext.bench.tables import FITTED, TitledTable
 from parlai_ext.files.yaml_file import read_file
 from parlai_ext.ranking.agreement import FEWEST_KNOWN
 from parlai_ext.ranking.annotator_agreement import krippendorff_alpha, near_median
-from parlai_ext.view.table import shown_table
-from parlai_ext.view.text import number
+from parlai_ext.view import number, shown_table
 
 COEFFICIENTS = ('pearson', 'spearman')
 MEASURES = {

@@ -38,9 +38,7 @@ from parlai_ext.bench.plan import (
     drawn_set,
     without_outliers,
 )
-from parlai_ext.core.errors import UserError, first_line, nearest
-from parlai_ext.core.nouns import content_id
-from parlai_ext.core.options import option_values
+from parlai_ext.core import UserError, content_id, first_line, nearest, option_values
 from parlai_ext.data.judged.cards import set_name
 from parlai_ext.data.judged.judged_set import (
     OVERALL,
@@ -54,7 +52,7 @@ from parlai_ext.engines.machine import Machine
 from parlai_ext.ranking.agreement import BOOTSTRAPS
 from parlai_ext.ranking.comparison import mean_rank_scores
 from parlai_ext.ranking.intervals import Sampling
-from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
+from parlai_ext.scoring.base import ItemScore, OwnScorerFailed, Scorer, ScoringItem
 from parlai_ext.scoring.judged_items import judged_scoring_items, mean_score
 from parlai_ext.scoring.registry import find_scorer
 from parlai_ext.scoring.score_run import ChosenScorer
@@ -392,6 +390,7 @@ def _combined(
     values: list[Mapping[str, float | None]] = []
     reasons: Counter[str] = Counter()
     flips = []
+    n_cut = 0
     for group in parts:
         if group is None:
             values.append(dict.fromkeys(dimensions))
@@ -404,6 +403,7 @@ def _combined(
         ]
         mean = mean_score(scores, dimensions)
         values.append(mean.values)
+        n_cut += mean.cut > 0
         reasons.update(map(str, list(mean.reasons.values())[:1]))
         flips += [
             score.evidence['flips']
@@ -415,6 +415,7 @@ def _combined(
         dict(reasons),
         parts.count(None),
         flips=tuple(map(sum, zip(*flips, strict=True))),
+        n_cut=n_cut,
     )
 
 
@@ -424,7 +425,7 @@ def _reason(error: Exception) -> tuple[str, bool]:
     mistake.
     """
     if isinstance(error, UserError):
-        return str(error), False
+        return str(error), isinstance(error, OwnScorerFailed)
     if isinstance(error, OSError):
         raise error
     return f'it fails ({type(error).__name__}: {first_line(error)})', True

@@ -19,15 +19,19 @@ from parlai_ext.bench.compare import (
     PairDifference,
 )
 from parlai_ext.ranking.comparison import LEVEL
-from parlai_ext.view.table import (
+from parlai_ext.view import (
+    DASH,
     Cell,
     Column,
     Table,
+    count_of,
     interval_cell,
+    join_names,
+    number,
     number_column,
     shown_table,
+    wrap_lines,
 )
-from parlai_ext.view.text import DASH, count_of, join_names, number, wrap_lines
 
 Row = TypeVar('Row', bound=Any)  # is of a set and a quality
 MEAN = 'mean over qualities'

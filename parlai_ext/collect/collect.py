@@ -15,7 +15,7 @@ from parlai_ext.collect.forecast import timed
 from parlai_ext.collect.not_run import write_problems
 from parlai_ext.collect.options import PlanOptions
 from parlai_ext.collect.plan import named_systems, prepare
-from parlai_ext.core.nouns import System, content_id
+from parlai_ext.core import System, content_id
 from parlai_ext.engines.engine import (
     Engine,
     Job,
@@ -42,8 +42,8 @@ from parlai_ext.systems.player_process import load_on
 from parlai_ext.systems.players import Player
 from parlai_ext.systems.safe.trusted_files import note_trusted
 from parlai_ext.systems.spending import Spending, add_to_spent
+from parlai_ext.view import count_of
 from parlai_ext.view.progress import bar_of
-from parlai_ext.view.text import count_of
 from parlai_ext.worlds.block_player import BlockPlayer
 from parlai_ext.worlds.schedule import Block, ShardKey
 

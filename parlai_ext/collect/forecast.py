@@ -15,15 +15,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.nouns import change_lines
+from parlai_ext.core import UserError, change_lines
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.core.records import read_own_record, record_to_json
 from parlai_ext.store import RunFolder
 from parlai_ext.store.atomic import write_text
 from parlai_ext.store.manifest import PLAYED_KEYS, ProtocolRecord
 from parlai_ext.systems.spending import Reading, add_spendings
-from parlai_ext.view.text import count_of, data_size, duration, money
+from parlai_ext.view import count_of, data_size, duration, money
 
 FORECAST = 'timing/forecast.json'
 ACTUAL = 'timing/actual.json'

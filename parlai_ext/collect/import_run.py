@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext.collect.plan import protocol_record, versions
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.nouns import (
+from parlai_ext.core import (
     Dialogue,
     Pairing,
+    UserError,
     Utterance,
     content_id,
     utterance_json,

@@ -5,7 +5,7 @@ What of a run was not played: systems that could not go on, pairs that lack dial
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from parlai_ext.core.errors import SystemFailed, UserError
+from parlai_ext.core import SystemFailed, UserError
 from parlai_ext.store import RunFolder
 from parlai_ext.store.manifest import Plan
 from parlai_ext.worlds.schedule import ShardKey

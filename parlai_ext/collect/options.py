@@ -6,12 +6,12 @@ Commands import this module for their help, so it imports little.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from parlai_ext.core.options import one_value, option, options_from_opt, options_of
+from parlai_ext.core import UserError, one_value, option, options_from_opt, options_of
 from parlai_ext.core.protocol import SCORER_OVERRIDES, ProtocolOptions, RankingOptions
 
 if TYPE_CHECKING:
@@ -175,3 +175,12 @@ class AskedSystems:
         None, metavar='NAME|FILE', help='systems: the targets of a roster'
     )
     skip_missing: bool = option(False, help='leave out systems that cannot be had')
+
+    def require_all(self, problems: Sequence[str]) -> None:
+        """
+        Refuse systems that could not be asked, unless they are to be left out.
+
+        :param problems: why, of each.
+        """
+        if problems and not self.skip_missing:
+            raise UserError(f'not all systems could answer: {problems[0]}')

@@ -15,8 +15,7 @@ from parlai_ext.collect.resolved import (
     missing_systems,
     resolve_protocol,
 )
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.nouns import Opener, Pairing, System
+from parlai_ext.core import Opener, Pairing, System, UserError
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.engines.engine import versions
 from parlai_ext.engines.machine import Machine

@@ -7,7 +7,6 @@ run folder is not touched.
 """
 
 import itertools
-import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,8 +25,7 @@ from parlai_ext.collect.forecast import (
     peak_bytes,
 )
 from parlai_ext.collect.plan import Plan
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.nouns import Dialogue, Pairing, System, content_id, is_floor
+from parlai_ext.core import Dialogue, Pairing, System, UserError, content_id, is_floor
 from parlai_ext.engines.machine import Machine
 from parlai_ext.scoring.score_run import ChosenScorer, score_dialogues
 from parlai_ext.store import RunFolder
@@ -39,6 +37,7 @@ from parlai_ext.systems.spending import (
     spending_of,
     spending_since,
 )
+from parlai_ext.view import split_words
 from parlai_ext.view.progress import bar_of
 from parlai_ext.worlds.block_player import BlockPlayer
 from parlai_ext.worlds.lockstep import BatchRow
@@ -226,7 +225,7 @@ def empty_replies_problem(dialogues: Sequence[Sequence[HeardReply]]) -> str | No
     Return the reason to stop when no reply has a word in it, otherwise `None`.
     """
     replies = [reply for dialogue in dialogues for reply in dialogue]
-    if replies and not any(re.search(r'\w', r.text) for r in replies):
+    if replies and not any(split_words(r.text) for r in replies):
         return f'empty replies: nothing but {_quoted(replies[0].text)}'
     return None
 
@@ -287,7 +286,7 @@ def plain_words(text: str) -> str:
     >>> plain_words("Well,  I'm FINE .")
     'well i m fine'
     """
-    return ' '.join(re.findall(r'\w+', text.casefold()))
+    return ' '.join(split_words(text))
 
 
 def _quoted(text: str) -> str:

@@ -6,8 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from parlai_ext.collect.options import AskedSystems
-from parlai_ext.core.errors import SystemFailed, UserError, nearest
-from parlai_ext.core.nouns import Roster, System
+from parlai_ext.core import Roster, System, SystemFailed, UserError, nearest
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.files.option_files import existing_file
 from parlai_ext.files.roster_file import load_roster, parse_target

@@ -25,11 +25,11 @@ from parlai_ext.collect.plan import (
     requested_protocol,
 )
 from parlai_ext.collect.resolved import missing_error, without_systems
-from parlai_ext.core.errors import UserError
+from parlai_ext.core import UserError
 from parlai_ext.engines.machine import Machine
 from parlai_ext.scoring.score_run import ChosenScorer
 from parlai_ext.store import RunFolder
-from parlai_ext.view.text import count_of
+from parlai_ext.view import count_of
 from parlai_ext.worlds.schedule import pairings
 
 # utterances of an opener, as all shipped opener tasks have them

@@ -9,8 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from parlai_ext.commands.command import Command
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.options import Flags, one_value, option
+from parlai_ext.core import Flags, UserError, one_value, option
 from parlai_ext.models.handle import ModelHandle, model_system
 from parlai_ext.training.options import TrainingOptions
 

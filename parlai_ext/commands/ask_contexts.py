@@ -11,13 +11,12 @@ from typing import Any
 from parlai_ext.collect.options import AskedSystems
 from parlai_ext.commands.command import ModelCommand, program
 from parlai_ext.commands.options import MACHINE
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.options import option
+from parlai_ext.core import UserError, option
 from parlai_ext.data.corpora import CORPORA, SPLITS, Turns, read_corpus
 from parlai_ext.data.toxic_pairs import RecordedAnswer
 from parlai_ext.store.atomic import write_text
 from parlai_ext.store.lines import dumps
-from parlai_ext.view.text import count_of
+from parlai_ext.view import count_of
 
 USER = 'user'
 
@@ -85,8 +84,7 @@ class AskContexts(ModelCommand):
             f'{program()} import_dialogues --dialogues {quote(str(file))} '
             f'--humans {USER} --empty-turns keep --run-dir RUN --scorer bertscore'
         )
-        if problems and not given.skip_missing:
-            raise UserError(f'not all systems could answer: {problems[0]}')
+        given.require_all(problems)
         return file
 
 

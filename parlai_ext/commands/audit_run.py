@@ -5,7 +5,7 @@
 from parlai_ext.audit.options import AuditOptions, NamedByUser
 from parlai_ext.commands.command import ModelCommand
 from parlai_ext.engines.machine import Machine
-from parlai_ext.view.text import wrap_lines
+from parlai_ext.view import wrap_lines
 
 
 class AuditRun(ModelCommand):

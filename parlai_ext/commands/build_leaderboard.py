@@ -7,8 +7,7 @@ from pathlib import Path
 
 from parlai_ext.commands.command import Command
 from parlai_ext.commands.verify_run import AT_HAND, checker_of, own_protocol
-from parlai_ext.core.errors import printable
-from parlai_ext.core.options import Flags, option
+from parlai_ext.core import Flags, option, printable
 from parlai_ext.packs.pack import RegenerateOptions, packs_in
 
 

@@ -10,9 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext.commands.command import Command
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.json_text import parse_own_json
-from parlai_ext.core.options import Flags, flag_values, option
+from parlai_ext.core import Flags, UserError, flag_values, option, parse_own_json
 from parlai_ext.data.corpora import PairSource, TurnPair
 from parlai_ext.data.toxic_pairs import ToxicData
 from parlai_ext.engines.open_engine import EngineOptions, open_engine

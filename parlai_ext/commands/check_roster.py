@@ -11,11 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from parlai_ext.commands.command import Command, fail, print_lines
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.nouns import System
-from parlai_ext.core.options import option
+from parlai_ext.core import System, UserError, option
 from parlai_ext.files.roster_file import SystemInfo
-from parlai_ext.view.text import data_size
+from parlai_ext.view import data_size
 
 if TYPE_CHECKING:
     from parlai_ext.systems.resolve import Resolution

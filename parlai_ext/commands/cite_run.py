@@ -4,7 +4,7 @@ Cite a published run: what a paper has to say of it.
 
 from parlai_ext.commands.command import Command
 from parlai_ext.commands.verify_run import PackOptions
-from parlai_ext.core.errors import printable
+from parlai_ext.core import printable
 from parlai_ext.packs.cite import CiteOptions, cite_pack
 from parlai_ext.packs.verify import open_right_pack
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from parlai_ext.collect.options import PlanOptions, TrialOptions
 from parlai_ext.commands.command import ModelCommand, print_lines
 from parlai_ext.commands.options import PLAN
-from parlai_ext.core.errors import UserError
+from parlai_ext.core import UserError
 from parlai_ext.engines.machine import Machine
 from parlai_ext.engines.open_engine import EngineOptions
-from parlai_ext.view.text import count_of
+from parlai_ext.view import count_of
 
 
 class PlanCommand(ModelCommand):

@@ -28,22 +28,25 @@ from parlai_ext.commands.signals import (
     exit_code,
     signals_as_interrupt,
 )
-from parlai_ext.core.errors import UserError, nearest, printable, require_known
-from parlai_ext.core.options import (
+from parlai_ext.core import (
     Fail,
     Flags,
+    UserError,
     flag_values,
     given_options,
+    nearest,
     options_of,
     plain_paths,
+    printable,
     read_options,
+    require_known,
 )
 from parlai_ext.core.secrets import hide_printed, without_secrets
 from parlai_ext.engines.machine import Machine, data_in
-from parlai_ext.view.text import VisibleOutput
+from parlai_ext.view import VisibleOutput
 
 if TYPE_CHECKING:
-    from parlai_ext.core.nouns import HumanJudgement, System
+    from parlai_ext.core import HumanJudgement, System
     from parlai_ext.store import RunFolder
 
 T = TypeVar('T')

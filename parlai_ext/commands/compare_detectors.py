@@ -7,8 +7,7 @@ from pathlib import Path
 
 from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import Resamples
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.options import option
+from parlai_ext.core import UserError, option
 from parlai_ext.scoring.toxicity import DetectorChoice
 from parlai_ext.store.atomic import write_text
 

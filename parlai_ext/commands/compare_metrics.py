@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from parlai_ext.commands.command import Command
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.options import option
+from parlai_ext.core import UserError, option
 
 PERMUTATIONS = 10_000
 

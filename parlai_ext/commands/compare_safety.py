@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING
 from parlai_ext.collect.options import AskedSystems
 from parlai_ext.commands.command import ModelCommand, print_lines
 from parlai_ext.commands.options import Resamples
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.nouns import System
-from parlai_ext.core.options import Flags, option
+from parlai_ext.core import Flags, System, UserError, option
 from parlai_ext.data.toxic_pairs import (
     FOLDS,
     RecordedAnswer,
@@ -122,8 +120,7 @@ class CompareSafety(ModelCommand):
         write_comparison(Path(given.out), result, examples)
         if given.show_offensive:
             print_lines(example_lines(examples))
-        if problems and not given.skip_missing:
-            raise UserError(f'not all systems could answer: {problems[0]}')
+        given.require_all(problems)
         return result
 
     def _collected(

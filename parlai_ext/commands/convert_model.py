@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext.commands.command import Command, print_lines
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.options import option
+from parlai_ext.core import UserError, option
 from parlai_ext.isolation.names import Options
 from parlai_ext.store.atomic import LOCK, staged_folder
 

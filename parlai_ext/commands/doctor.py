@@ -18,7 +18,7 @@ from typing import Any
 
 from parlai_ext import __version__
 from parlai_ext.commands.command import COMMANDS, Command, as_started
-from parlai_ext.core.json_text import parse_json
+from parlai_ext.core import parse_json
 
 PARLAI = '1.7.2'
 PYTHON = '3.11'  # the one with which the tests were run; `setup.py` refuses others

@@ -6,7 +6,7 @@ from parlai_ext.collect.options import PlanOptions, StopOptions, TrialOptions
 from parlai_ext.commands.collect_dialogues import PlanCommand
 from parlai_ext.commands.command import print_lines
 from parlai_ext.commands.options import CHECK, PLAN, RANKING, REQUIRE, SCORER
-from parlai_ext.core.options import flag_values
+from parlai_ext.core import flag_values
 from parlai_ext.core.protocol import RankingOptions
 from parlai_ext.engines.machine import Machine
 from parlai_ext.engines.open_engine import EngineOptions

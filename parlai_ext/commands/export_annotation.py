@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from parlai_ext.commands.command import Command
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.options import option
+from parlai_ext.core import UserError, option
 from parlai_ext.data.toxic_pairs import recorded_answers
 from parlai_ext.people.answer_items import AnnotationOptions, make_annotation_set
 from parlai_ext.people.questionnaire import LIKERT, PAIR, read_questionnaire

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import Command
-from parlai_ext.core.options import option
+from parlai_ext.core import option
 from parlai_ext.people.questionnaire import (
     LIKERT,
     PAIR,
@@ -18,7 +18,7 @@ from parlai_ext.people.questionnaire import (
     read_questionnaire,
 )
 from parlai_ext.store import RunFolder
-from parlai_ext.view.text import count_of
+from parlai_ext.view import count_of
 
 if TYPE_CHECKING:
     from parlai_ext.ranking.standings import Standing

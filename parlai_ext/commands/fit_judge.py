@@ -10,11 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import Command
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.options import option
+from parlai_ext.core import UserError, option
 from parlai_ext.files.option_files import existing_file
-from parlai_ext.view.table import interval_cell
-from parlai_ext.view.text import join_names
+from parlai_ext.view import interval_cell, join_names
 
 if TYPE_CHECKING:
     from parlai_ext.ranking.intervals import Estimate

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from tabulate import tabulate
 
 from parlai_ext.commands.command import Command, program
-from parlai_ext.core.options import option
+from parlai_ext.core import option
 from parlai_ext.files.model_cards import checked_model_name, model_card, model_names
-from parlai_ext.view.text import data_size
+from parlai_ext.view import data_size
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,7 @@ from typing import Any
 
 from parlai_ext.collect.import_run import group_by_pairing, import_manifest, write_run
 from parlai_ext.commands.command import Command
-from parlai_ext.core.errors import UserError, nearest
-from parlai_ext.core.options import named_pairs, option
+from parlai_ext.core import UserError, named_pairs, nearest, option
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.data.chat_logs import PEOPLE
 from parlai_ext.data.dialogue_rows import COLUMNS
@@ -27,7 +26,7 @@ from parlai_ext.scoring.registry import (
     find_scorer,
     load_protocol_file,
 )
-from parlai_ext.view.text import count_of
+from parlai_ext.view import count_of
 from parlai_ext.worlds.pairings import IMPORTED
 
 MAX_LISTED = 10  # bad rows that are printed

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import Resamples
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.options import named_pairs, option
+from parlai_ext.core import UserError, named_pairs, option
 from parlai_ext.core.records import record_to_json
 from parlai_ext.people.crowd_answers import (
     FORMATS,
@@ -44,7 +43,7 @@ from parlai_ext.people.spot_the_bot import TABLES, spot_the_bot_tables
 from parlai_ext.store import RunFolder
 from parlai_ext.store.atomic import write_text
 from parlai_ext.store.lines import dumps
-from parlai_ext.view.table import Table
+from parlai_ext.view import Table
 
 PAGE = 'page'
 

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from parlai_ext.commands.command import ModelCommand
 from parlai_ext.commands.options import MACHINE
 from parlai_ext.commands.scorer_options import SCORER_CHOICE
-from parlai_ext.core.options import option
-from parlai_ext.view.table import Column, Table, number_column
-from parlai_ext.view.text import number
+from parlai_ext.core import option
+from parlai_ext.view import Column, Table, number, number_column
 
 COLUMNS = (
     Column('kind', 'bad response'),

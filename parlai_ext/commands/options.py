@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from parlai_ext.collect.options import DIALOGUES, PlanOptions
-from parlai_ext.core.options import Flags, add_declared, option, options_of
+from parlai_ext.core import Flags, add_declared, option, options_of
 from parlai_ext.core.protocol import ProtocolOptions, RankingOptions
 from parlai_ext.engines.machine import Machine
 from parlai_ext.judge_check.record import CheckOptions, RequireCheck

@@ -26,7 +26,7 @@ from parlai_ext.commands.command import (
 )
 from parlai_ext.commands.signals import end_in_one_line
 from parlai_ext.compat.parlai_setup import PREFIX, prepare_parlai
-from parlai_ext.core.errors import UserError, printable
+from parlai_ext.core import UserError, printable
 
 UNKNOWN_COMMAND = re.compile("argument COMMAND: invalid choice: '(.*?)' \\(choose")
 

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from parlai_ext.commands.command import Command, print_lines
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.options import option
-from parlai_ext.view.text import count_of, data_size
+from parlai_ext.core import UserError, option
+from parlai_ext.view import count_of, data_size
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import RANKING, REQUIRE, ScoresChoice
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.options import flag_values, option
+from parlai_ext.core import UserError, flag_values, option
 from parlai_ext.core.protocol import RankingOptions
 from parlai_ext.judge_check.record import require_passed
 
@@ -62,6 +61,11 @@ class RankSystems(Command):
 
             options = scores_rule(run, signature) | flag_values(RankingOptions, opt)
             scores = read_run_scores(run, signature, options)
+            plan: list[str] = []
+            if opt['plan']:
+                from parlai_ext.stopping.planning import plan_lines
+
+                plan = ['', *plan_lines(scores, difference)]
             ranking = rank_scores(scores, human)
             path, page = run.root / f'{folder}{NAME}', run.root / 'report.html'
             before = path.read_bytes().split() if path.exists() else []
@@ -77,11 +81,8 @@ class RankSystems(Command):
             print(
                 f'removed {page}, which showed an older ranking; report_run writes it'
             )
-        if opt['plan']:
-            from parlai_ext.stopping.planning import plan_lines
-
-            print()
-            print('\n'.join(plan_lines(scores, difference)))
+        for line in plan:
+            print(line)
         if opt['require_judge_check']:
             require_passed(ranking.leading_check)
         return ranking

@@ -9,7 +9,7 @@ from parlai_ext.people.rating_set import (
     make_rating_set,
     write_key,
 )
-from parlai_ext.view.text import count_of
+from parlai_ext.view import count_of
 
 
 class RateDialogues(Command):

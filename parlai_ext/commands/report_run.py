@@ -7,8 +7,7 @@ from pathlib import Path
 
 from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import ScoresChoice
-from parlai_ext.core.nouns import content_id
-from parlai_ext.core.options import option
+from parlai_ext.core import content_id, option
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import ModelCommand
 from parlai_ext.commands.options import JUDGE_MACHINE, Resamples, resamples
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.options import option
+from parlai_ext.core import UserError, option
 from parlai_ext.data.judged.cards import (
     OWN_ENDINGS,
     files_by_name,
@@ -22,7 +21,7 @@ from parlai_ext.data.judged.cards import (
     read_card,
 )
 from parlai_ext.engines.open_engine import EngineOptions, open_engine
-from parlai_ext.view.text import wrap_lines
+from parlai_ext.view import count_of, cut_line, wrap_lines
 
 if TYPE_CHECKING:
     from parlai_ext.bench.bench_files import Bench
@@ -125,6 +124,13 @@ class RunBench(ModelCommand):
             out,
             {name: [i.utterances for i in one.items] for name, one in drawn.items()},
         )
+        cut = [
+            f'{count_of(sum(of_sets.values()), "item")} by {one.variant.label}'
+            for one in results
+            if (of_sets := one.of_sets('n_cut'))
+        ]
+        if cut:
+            print(*wrap_lines(cut_line(', '.join(cut))), sep='\n')
         broken = [one.variant.label for one in results if one.broke]
         if broken:
             raise UserError(

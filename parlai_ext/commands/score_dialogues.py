@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from parlai_ext.commands.command import ModelCommand
 from parlai_ext.commands.options import CHECK, JUDGE_MACHINE
 from parlai_ext.commands.scorer_options import SCORER_CHOICE
-from parlai_ext.core.options import option
+from parlai_ext.core import option
 from parlai_ext.engines.open_engine import EngineOptions, open_engine
-from parlai_ext.view.text import count_of
+from parlai_ext.view import count_of, cut_line
 
 if TYPE_CHECKING:
     from parlai_ext.scoring.score_run import ScoreReport
@@ -53,8 +53,10 @@ class ScoreDialogues(ModelCommand):
         """
         from parlai_ext.isolation.own_records import is_own_scorer
         from parlai_ext.judge_check.section import check_lines
+        from parlai_ext.models.handle import ModelHandle
         from parlai_ext.scoring.score_run import (
             choose_scorer,
+            naming_another,
             score_run,
             spending_lines,
         )
@@ -65,11 +67,13 @@ class ScoreDialogues(ModelCommand):
             recorded = run.manifest.protocol.scorer
             own = is_own_scorer(run.manifest)
             chosen = choose_scorer(recorded, self.opt, named_by_user=own)
-            chosen.prepared().require_dialogues()
+            scorer = chosen.prepared(ModelHandle(machine))
+            scorer.require_dialogues()
             # imports torch, for which who mistyped a scorer need not wait
             from parlai_ext.judge_check.check import check_run
 
-            scorer = chosen.build(machine)
+            with naming_another(scorer):
+                scorer.load_models()
             where = self.options(EngineOptions)
             with open_engine(where, run.root, machine) as engine:
                 report = score_run(
@@ -106,7 +110,4 @@ def score_lines(report: ScoreReport) -> Iterator[str]:
         f'{count_of(report.n_shards, "shard")} scored before'
     )
     if report.n_truncated:
-        yield (
-            'too long for the judge, which read a part: '
-            f'{count_of(report.n_truncated, "context")}'
-        )
+        yield cut_line(count_of(report.n_truncated, 'utterance'))

@@ -11,11 +11,17 @@ from operator import itemgetter
 
 from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import ScoresChoice
-from parlai_ext.core.errors import UserError, require_known
-from parlai_ext.core.nouns import Dialogue, Pairing, ScoredDialogue, dialogue_means
-from parlai_ext.core.options import option
+from parlai_ext.core import (
+    Dialogue,
+    Pairing,
+    ScoredDialogue,
+    UserError,
+    dialogue_means,
+    option,
+    require_known,
+)
 from parlai_ext.store import RunFolder
-from parlai_ext.view.text import MAX_CHARACTERS, few_names, number, wrap_lines
+from parlai_ext.view import MAX_CHARACTERS, few_names, number, wrap_lines
 from parlai_ext.worlds.schedule import ShardKey
 
 NARROWEST = 40  # columns
@@ -106,7 +112,7 @@ class ShowDialogue(Command):
         """
         Print a line for each dialogue: the first ones, the best or the worst.
         """
-        from parlai_ext.view.table import Column, Table, number_column
+        from parlai_ext.view import Column, Table, number_column
 
         if given.worst and given.best:
             raise UserError('--worst and --best: one of them is expected')

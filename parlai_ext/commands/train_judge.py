@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from parlai_ext.commands.command import Command
-from parlai_ext.core.options import option
+from parlai_ext.core import option
 from parlai_ext.files.option_files import existing_file
 from parlai_ext.training.options import JudgeTrainingOptions
-from parlai_ext.view.text import count_of, duration
+from parlai_ext.view import count_of, duration
 
 
 @dataclass(frozen=True)

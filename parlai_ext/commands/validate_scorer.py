@@ -21,9 +21,7 @@ from parlai_ext.collect.options import PlanOptions
 from parlai_ext.commands.command import ModelCommand
 from parlai_ext.commands.options import CHECK, PLAN, resamples
 from parlai_ext.commands.scorer_options import SCORER_CHOICE
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.nouns import Dialogue, ScoredDialogue
-from parlai_ext.core.options import option
+from parlai_ext.core import Dialogue, ScoredDialogue, UserError, option
 from parlai_ext.engines.machine import Machine
 from parlai_ext.judge_check.record import JudgeCheck, to_json
 from parlai_ext.scoring.base import Scorer
@@ -193,15 +191,17 @@ class ValidateScorer(ModelCommand):
         Return the scorer of the options, set to give the evidence for its variants.
 
         :param is_own: the user named what is recorded.
-        :raises UserError: for judgements in no dimension of it, before hours go by.
+        :raises UserError: for judgements in no dimension of it, or a scorer that judges
+            no dialogues, before hours go by.
         """
         from parlai_ext.scoring.score_run import choose_scorer
 
         chosen = choose_scorer(recorded, self.opt, named_by_user=is_own)
         kind = scorer_class(chosen.section, named_by_user=chosen.named_by_user)
         chosen = replace(chosen, section=kind.with_evidence(chosen.section))
-        dimensions = chosen.prepared().dimensions
-        check_dimensions(dimensions, self.human_judgements, self.source)
+        scorer = chosen.prepared()
+        scorer.require_dialogues()
+        check_dimensions(scorer.dimensions, self.human_judgements, self.source)
         return chosen
 
 

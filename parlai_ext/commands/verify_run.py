@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import Command, print_lines
 from parlai_ext.commands.options import MACHINE
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.options import Flags, option
+from parlai_ext.core import Flags, UserError, option
 from parlai_ext.packs.pack import RegenerateOptions, existing_pack
-from parlai_ext.view.text import count_of
+from parlai_ext.view import count_of
 
 if TYPE_CHECKING:
     from parlai_ext.core.protocol import Protocol

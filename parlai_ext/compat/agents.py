@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from parlai_ext.compat.after_import import fixes, replaces
-from parlai_ext.core.errors import UserError
+from parlai_ext.core import UserError
 
 LONGEST_REASON = 200  # characters of a library's own words
 PATIENCE = 10  # seconds until the hub counts as out of reach

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext.compat.after_import import fixes, replaces
-from parlai_ext.core.errors import UserError
+from parlai_ext.core import UserError
 
 BERT = 'bert-base-uncased'
 BERT_FOLDER = 'bert_base_uncased'  # ParlAI's name of the folder (rag/dpr.py:102)

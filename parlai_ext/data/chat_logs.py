@@ -32,8 +32,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.nouns import Dialogue, Utterance
+from parlai_ext.core import Dialogue, UserError, Utterance
 from parlai_ext.data.source_file import (
     MEDIA,
     NOT_UTF8,
@@ -45,6 +44,7 @@ from parlai_ext.data.source_file import (
     SourceTurn,
     Unread,
     brief,
+    dialogue_id,
     dialogues_of_records,
     first_record,
     id_value,
@@ -54,7 +54,6 @@ from parlai_ext.data.source_file import (
 )
 from parlai_ext.files.text_file import is_utf8
 
-IDS = ('dialogue_id', 'conversation_id', 'id')
 PEOPLE = frozenset({'user', 'human'})
 INSTRUCTIONS = ('system', 'developer')
 # LangChain's words for roles; what its objects hold beside a text is about the call
@@ -165,12 +164,11 @@ class MessageKeys:
                 unread.update(kind for kind in kinds if kind in THOUGHTS)
             speaker = name if name and role.casefold() in ASSISTANT else role
             turns.append(SourceTurn(speaker, text, line))
-        ids = (id_value(record, key) for key in IDS)
         yield SourceDialogue(
             source.file,
             line,
             tuple(turns),
-            next((one for one in ids if one is not None), None),
+            dialogue_id(record),
             frozenset(t.speaker for t in turns if t.speaker.casefold() in PEOPLE),
             unread=Unread(instructions, inside, unread),
         )

@@ -9,9 +9,9 @@ Dialogues as rows: one turn a row, in a CSV file or as JSON objects.
     reference    what people said in its place, one a line or a list (optional)
 
 Columns are parted by commas, semicolons or tabs, and may have other names
-(`SourceFile.columns`). A JSON object may also be a whole dialogue: ``dialogue_id``
-(optional) and ``turns``, a list of objects with ``speaker``, ``text`` and, optionally,
-``given`` and ``reference``. Other columns and keys are not read.
+(`SourceFile.columns`). A JSON object may also be a whole dialogue: ``dialogue_id`` or
+``id`` (optional) and ``turns``, a list of objects with ``speaker``, ``text`` and,
+optionally, ``given`` and ``reference``. Other columns and keys are not read.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from parlai_ext.core.nouns import reference_texts
+from parlai_ext.core import reference_texts
 from parlai_ext.data.source_file import (
     NOT_UTF8,
     BadRecord,
@@ -30,6 +30,7 @@ from parlai_ext.data.source_file import (
     SourceFile,
     SourceTurn,
     brief,
+    dialogue_id,
     dialogues_of_records,
     first_record,
     id_value,
@@ -127,7 +128,7 @@ def _whole_dialogue(
         _turn(source, turn, line, f'turn {turn_number}')
         for turn_number, turn in enumerate(list_value(record, 'turns'), 1)
     )
-    name = id_value(record, source.column('dialogue_id'))
+    name = dialogue_id(record, source.column('dialogue_id'))
     yield SourceDialogue(source.file, line, turns, name)
 
 

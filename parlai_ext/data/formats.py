@@ -10,7 +10,7 @@ from glob import glob, has_magic
 from itertools import islice
 from pathlib import Path
 
-from parlai_ext.core.errors import UserError, nearest
+from parlai_ext.core import UserError, nearest
 from parlai_ext.data import chat_logs
 from parlai_ext.data import dialogue_rows as rows
 from parlai_ext.data.corpora import END, Turns, archived_texts, marked_utterances
@@ -21,7 +21,7 @@ from parlai_ext.data.source_file import (
     brief,
     numbered_records,
 )
-from parlai_ext.view.text import single_spaced
+from parlai_ext.view import single_spaced
 
 JSON_KEY = re.compile(r'"(\w+)": ?')
 SUFFIXES = ('.csv', '.json', '.jsonl', '.log', '.txt', ZIPPED_LOG)

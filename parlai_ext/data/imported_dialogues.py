@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby, pairwise
 from pathlib import Path
+from shlex import quote
 
-from parlai_ext.core.errors import UserError, nearest
-from parlai_ext.core.options import named_pairs, one_value, option
+from parlai_ext.core import UserError, named_pairs, nearest, one_value, option
 from parlai_ext.data.chat_logs import self_chat_model
 from parlai_ext.data.formats import FORMATS, read_sources
 from parlai_ext.data.source_file import (
@@ -365,7 +365,7 @@ def _check(imports: ImportedDialogues, rules: ImportRules) -> None:
         if other != name:
             raise UserError(
                 f'one bot named twice? {brief(other)} and {brief(name)} differ in case '
-                f'or blanks only; make them one or two: --rename {name}=NEW'
+                f'or blanks only; make them one or two: --rename {quote(name)}=NEW'
             )
     names, rename = imports.names, rules.new_names
     options = {f'--rename {a}={b}': a for a, b in rename.items() if b not in names}

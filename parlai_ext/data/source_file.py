@@ -18,8 +18,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.json_text import half_character, parse_json, parse_own_json
+from parlai_ext.core import UserError, half_character, parse_json, parse_own_json
 from parlai_ext.files.text_file import is_utf8, read_utf8
 from parlai_ext.files.zip_file import open_zip, read_member
 
@@ -27,6 +26,7 @@ NOT_UTF8 = 'not UTF-8 text'
 ZIPPED_LOG = '.eval'  # how the zips of inspect_ai end
 LOG_START = re.compile(r'"eval":\s*{')  # in the beginning of its logs as JSON
 RECORDS_TO_TRY = 20  # from which the format of a file is told
+IDS = ('dialogue_id', 'conversation_id', 'id')  # keys of a dialogue's id
 MEDIA = 'media or deleted'  # messages of a chat without a text of somebody
 
 
@@ -429,7 +429,17 @@ def list_value(record: Any, key: str) -> list[Any]:
     return value
 
 
-def id_value(record: Mapping[str, Any], key: str = 'dialogue_id') -> str | None:
+def dialogue_id(record: Mapping[str, Any], key: str = IDS[0]) -> str | None:
+    """
+    Return a record's own id of its dialogue: under a key, or else a usual one.
+
+    :raises BadRecord: when it is neither a text nor a number.
+    """
+    ids = (id_value(record, one) for one in (key, *IDS))
+    return next((one for one in ids if one is not None), None)
+
+
+def id_value(record: Mapping[str, Any], key: str = IDS[0]) -> str | None:
     """
     Return a record's own id of its dialogue, a text or a number, as text.
 

@@ -22,12 +22,11 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.core.errors import UserError, nearest, require_known
-from parlai_ext.core.options import option
+from parlai_ext.core import UserError, nearest, option, require_known
 from parlai_ext.files.csv_file import read_csv
 from parlai_ext.files.human_scores import number as cell_number
 from parlai_ext.files.text_file import is_texts, json_lines, read_json
-from parlai_ext.view.text import single_spaced, split_words
+from parlai_ext.view import single_spaced, split_words
 
 FOLDS = ('train', 'valid', 'test')
 # what the name of a file calls a fold

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from parlai_ext.core.options import one_value, option, options_from_opt
+from parlai_ext.core import one_value, option, options_from_opt
 
 DATA_FOLDER = 'PARLAI_DATAPATH'  # the variable; ParlAI's own parser sets it, too
 TOKENS_A_ROW = 256  # that a row of a batch is taken to have

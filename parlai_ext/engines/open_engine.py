@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.options import option, options_of
+from parlai_ext.core import UserError, option, options_of
 
 if TYPE_CHECKING:
     from parlai_ext.engines.engine import Engine

@@ -21,7 +21,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.core.errors import UserError, first_line
+from parlai_ext.core import UserError, first_line
 from parlai_ext.engines.engine import (
     EngineFailed,
     Job,

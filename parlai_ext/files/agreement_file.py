@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from parlai_ext import zoo_configs
-from parlai_ext.core.errors import UserError
+from parlai_ext.core import UserError
 from parlai_ext.core.records import WrongType, record_from_json
 from parlai_ext.files.yaml_file import read_file
 

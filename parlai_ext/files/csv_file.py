@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from parlai_ext.core.errors import UserError, nearest
+from parlai_ext.core import UserError, nearest
 from parlai_ext.files.text_file import text_lines
 
 MAX_LINES = 50  # of one quoted cell in a file that breaks the rules of quoting

@@ -7,8 +7,7 @@ is one judgement; a file of system means has one row for each system and dimensi
 
 from pathlib import Path
 
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.nouns import HumanJudgement
+from parlai_ext.core import HumanJudgement, UserError
 from parlai_ext.files.csv_file import read_csv
 from parlai_ext.view.progress import counted
 

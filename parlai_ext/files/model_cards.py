@@ -12,8 +12,7 @@ from functools import cache
 from typing import Any
 
 from parlai_ext import zoo_configs
-from parlai_ext.core.errors import UserError, nearest
-from parlai_ext.core.options import option, options_of
+from parlai_ext.core import UserError, nearest, option, options_of
 from parlai_ext.files.yaml_file import Document, read_file
 
 KINDS = (

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from parlai_ext import zoo_configs
-from parlai_ext.core.errors import UserError
+from parlai_ext.core import UserError
 from parlai_ext.files.csv_file import CsvProblem, column_places, split_loose_rows
 from parlai_ext.files.text_file import read_utf8
 

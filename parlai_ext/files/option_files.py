@@ -10,7 +10,7 @@ import os
 from functools import lru_cache
 from pathlib import Path
 
-from parlai_ext.core.errors import UserError
+from parlai_ext.core import UserError
 from parlai_ext.files.roster_file import INDEX_OPTIONS
 from parlai_ext.files.text_file import check_text_file
 

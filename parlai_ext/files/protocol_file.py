@@ -24,8 +24,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.core.errors import UserError, nearest
-from parlai_ext.core.options import given_options, options_of
+from parlai_ext.core import UserError, given_options, nearest, options_of
 from parlai_ext.core.protocol import (
     SCORER_OVERRIDES,
     Protocol,

@@ -18,9 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext import zoo_configs
-from parlai_ext.core.errors import UserError, nearest
-from parlai_ext.core.nouns import Roster, System
-from parlai_ext.core.options import option, options_of
+from parlai_ext.core import Roster, System, UserError, nearest, option, options_of
 from parlai_ext.files.model_cards import (
     check_kind,
     is_model_name,

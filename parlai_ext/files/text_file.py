@@ -12,8 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.json_text import parse_json
+from parlai_ext.core import UserError, parse_json
 
 # byte order marks; the one of UTF-32 may begin with that of UTF-16, and comes first
 MARKS = {

@@ -13,9 +13,13 @@ from typing import Any, TypeVar
 
 import yaml
 
-from parlai_ext.core.errors import UserError, nearest
-from parlai_ext.core.json_text import half_character
-from parlai_ext.core.options import read_options, type_problem
+from parlai_ext.core import (
+    UserError,
+    half_character,
+    nearest,
+    read_options,
+    type_problem,
+)
 from parlai_ext.files.text_file import read_utf8
 
 MAX_NODES = 100_000

@@ -25,8 +25,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
-from parlai_ext.core.errors import UserError, first_line
-from parlai_ext.core.json_text import parse_own_json
+from parlai_ext.core import UserError, first_line, parse_own_json
 from parlai_ext.isolation.confinement import C_LIBRARY, confine
 
 CHILD = 'from parlai_ext.isolation.fork_server import serve; serve()'

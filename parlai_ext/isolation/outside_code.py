@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
-from parlai_ext.core.errors import UserError
+from parlai_ext.core import UserError
 
 
 def outside_module(name: str, *, named_by_user: bool) -> ModuleType:

@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from parlai_ext.core.json_text import parse_json
+from parlai_ext.core import parse_json
 from parlai_ext.files.option_files import sha256
 from parlai_ext.store.lines import dumps
 from parlai_ext.store.manifest import Manifest, ScorerRecord, record_hash

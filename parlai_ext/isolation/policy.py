@@ -17,8 +17,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from parlai_ext.compat.parlai_setup import prepare_parlai
-from parlai_ext.core.errors import SystemFailed, UserError
-from parlai_ext.core.nouns import System
+from parlai_ext.core import System, SystemFailed, UserError
 from parlai_ext.files.roster_file import FILE_OPTIONS, FOLDER_OPTIONS
 from parlai_ext.isolation.names import (
     ROSTER_AGENTS,

@@ -11,14 +11,15 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
-from parlai_ext.core.errors import UserError, first_line
-from parlai_ext.core.nouns import (
+from parlai_ext.core import (
     Dialogue,
     Opener,
     ScoredDialogue,
     System,
+    UserError,
     Utterance,
     content_id,
+    first_line,
 )
 from parlai_ext.judge_check.marks import SAME, dimension_check, kind_result, repeats
 from parlai_ext.judge_check.perturbations import (

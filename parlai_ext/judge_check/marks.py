@@ -28,7 +28,7 @@ from parlai_ext.judge_check.record import (
 )
 from parlai_ext.judge_check.sample import Values
 from parlai_ext.ranking.intervals import wilson_interval
-from parlai_ext.view.text import number
+from parlai_ext.view import number
 
 SAME = 1e-6  # relative difference below which two scores are one: noise of float32
 MIN_PAIRS = 10  # fewer pairs of a kind say nothing

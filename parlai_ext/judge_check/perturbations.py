@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 
 from parlai_ext import zoo_configs
-from parlai_ext.core.nouns import Dialogue, content_id
+from parlai_ext.core import Dialogue, content_id
 from parlai_ext.core.records import record_from_json
 from parlai_ext.files.yaml_file import read_file
 from parlai_ext.ranking.baselines import WORD

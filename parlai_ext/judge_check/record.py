@@ -9,11 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.options import option
+from parlai_ext.core import UserError, option
 from parlai_ext.core.records import record_from_json, record_to_json
 from parlai_ext.store import ScoreStore
-from parlai_ext.view.text import percent
+from parlai_ext.view import percent
 
 SCHEMA = 1
 NAME = 'judge_check.json'

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy
 
-from parlai_ext.core.nouns import (
+from parlai_ext.core import (
     Dialogue,
     Opener,
     ScoredDialogue,
@@ -32,7 +32,7 @@ from parlai_ext.judge_check.record import SAMPLE, Biases, HumanAnchor
 from parlai_ext.ranking.agreement import known_spearman
 from parlai_ext.ranking.baselines import mean_overlap
 from parlai_ext.ranking.intervals import Floats
-from parlai_ext.view.text import join_names, number
+from parlai_ext.view import join_names, number
 from parlai_ext.worlds.pairings import IMPORTED
 
 Values = Mapping[str, float]

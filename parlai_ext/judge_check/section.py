@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from itertools import product
 from statistics import median
 
-from parlai_ext.core.nouns import GIVEN_JUDGED
+from parlai_ext.core import GIVEN_JUDGED
 from parlai_ext.files.agreement_file import measured_agreement
 from parlai_ext.judge_check.record import (
     ALL_PARROTS,
@@ -29,15 +29,18 @@ from parlai_ext.judge_check.record import (
 )
 from parlai_ext.report.view import Doubt, RankingView
 from parlai_ext.results.ranking import CardModel, JudgeCard, Ranking
-from parlai_ext.view.page import Section
-from parlai_ext.view.table import Cell, Column, Table, number_column
-from parlai_ext.view.text import (
+from parlai_ext.view import (
+    Cell,
+    Column,
+    Table,
     join_names,
     number,
+    number_column,
     percent,
     without_folders,
     wrap_lines,
 )
+from parlai_ext.view.page import Section
 
 # settings of a signature whose names need words
 READS = {

@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import astuple
 from functools import partial
 
-from parlai_ext.core.errors import SystemFailed, UserError
-from parlai_ext.core.nouns import System, content_id
+from parlai_ext.core import System, SystemFailed, UserError, content_id
 from parlai_ext.engines.machine import Machine
 from parlai_ext.models.questions import as_turns
 from parlai_ext.models.watch import NO_WATCH

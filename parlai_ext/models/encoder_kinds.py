@@ -36,10 +36,14 @@ from transformers import (
 )
 
 from parlai_ext.compat.parlai_setup import prepare_parlai
-from parlai_ext.core.errors import UserError, first_line
-from parlai_ext.core.json_text import parse_json
-from parlai_ext.core.nouns import System, signature_line
-from parlai_ext.core.options import options_from_opt
+from parlai_ext.core import (
+    System,
+    UserError,
+    first_line,
+    options_from_opt,
+    parse_json,
+    signature_line,
+)
 from parlai_ext.core.records import record_from_json
 from parlai_ext.engines.machine import Machine
 from parlai_ext.models import encoders

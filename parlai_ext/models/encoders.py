@@ -13,8 +13,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 import torch
 
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.nouns import content_id, signature_line
+from parlai_ext.core import UserError, content_id, signature_line
 from parlai_ext.models.watch import NO_WATCH, Watch
 from parlai_ext.systems import hub
 from parlai_ext.systems.pretrained import (

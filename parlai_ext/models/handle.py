@@ -20,8 +20,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from parlai_ext.core.errors import SystemFailed, UserError, nearest
-from parlai_ext.core.nouns import LanguageModel, System
+from parlai_ext.core import LanguageModel, System, SystemFailed, UserError, nearest
 from parlai_ext.engines.machine import Machine, data_in
 from parlai_ext.files.model_cards import check_kind, is_model_name, model_names
 

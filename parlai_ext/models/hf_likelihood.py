@@ -15,9 +15,7 @@ from typing import Any
 import torch
 from transformers import DynamicCache, EncoderDecoderCache
 
-from parlai_ext.core.errors import UserError, nearest
-from parlai_ext.core.nouns import System, signature_line
-from parlai_ext.core.options import options_from_opt
+from parlai_ext.core import System, UserError, nearest, options_from_opt, signature_line
 from parlai_ext.engines.machine import Machine
 from parlai_ext.models.likelihood.causal import (
     Causal,

@@ -11,8 +11,7 @@ Names of judges: wherever a judge's model file is expected, other models may be 
 
 import os
 
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.nouns import System
+from parlai_ext.core import System, UserError
 from parlai_ext.files.model_cards import is_model_name
 from parlai_ext.files.roster_file import parse_target
 from parlai_ext.systems import hub

@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 from tokenizers import AddedToken
 
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.nouns import Answer, Question, System
+from parlai_ext.core import Answer, Question, System, UserError
 from parlai_ext.engines.machine import Machine
 from parlai_ext.models.encoders import MaskedLogprobs, TokenVectors, WordLabels
 from parlai_ext.models.watch import NO_WATCH, Watch

@@ -19,8 +19,7 @@ from parlai.agents.transformer.modules import (
 from parlai.core.message import Message
 from parlai.core.torch_generator_agent import TorchGeneratorAgent
 
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.nouns import System, content_id, signature_line
+from parlai_ext.core import System, UserError, content_id, signature_line
 from parlai_ext.engines.machine import Machine
 from parlai_ext.files.option_files import sha256
 from parlai_ext.models.likelihood.causal import Causal

@@ -13,8 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.nouns import LanguageModel, Question
+from parlai_ext.core import LanguageModel, Question, UserError
 from parlai_ext.systems.chat.messages import (
     TODAY,
     ChatStyle,

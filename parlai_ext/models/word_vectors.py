@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import load_file
 
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.nouns import System, signature_line
+from parlai_ext.core import System, UserError, signature_line
 from parlai_ext.engines.machine import Machine
 from parlai_ext.systems import hub
 from parlai_ext.systems.catalogue.conversions import VECTORS, WEIGHTS, WORDS

@@ -20,13 +20,13 @@ from pathlib import Path
 from typing import TypeVar
 
 from parlai_ext import zoo_configs
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.nouns import (
+from parlai_ext.core import (
     GIVEN_JUDGED,
     Dialogue,
     Roster,
     ScoredDialogue,
     System,
+    UserError,
     differences,
     scorer_name,
     signature_differences,

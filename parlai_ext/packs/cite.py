@@ -8,14 +8,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from parlai_ext.core.errors import require_known
-from parlai_ext.core.options import option
+from parlai_ext.core import option, require_known
 from parlai_ext.judge_check.section import UNCHECKED, outcome_on
 from parlai_ext.packs.pack import Pack
 from parlai_ext.ranking.standings import Standing, best_first
 from parlai_ext.results.rank import rank_by_own_rule
 from parlai_ext.results.ranking import Ranking
-from parlai_ext.view.text import number
+from parlai_ext.view import number
 
 ESCAPES = {
     '\\': r'\textbackslash{}',

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.core.nouns import (
+from parlai_ext.core import (
     Pairing,
     Score,
     ScoredDialogue,
@@ -360,5 +360,14 @@ def worst_check(checks: Mapping[str, JudgeCheck]) -> tuple[JudgeCheck, str]:
         words.append(f'{dimension} {own[name].outcome}, {name}')
     games = {n: c.tournament for n, c in checks.items() if c.tournament is not None}
     tournament = games[worst_name(games)] if games else None
-    worst = replace(first, dimensions=dimensions, tournament=tournament)
+    note = (
+        f'{len(checks)} checks, one in each pack: counts and probes are those of '
+        f'{next(iter(checks))}'
+    )
+    worst = replace(
+        first,
+        dimensions=dimensions,
+        tournament=tournament,
+        notes=(*first.notes, note),
+    )
     return worst, '; '.join(words)

@@ -21,10 +21,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.json_text import parse_own_json
-from parlai_ext.core.nouns import Dialogue, content_id
-from parlai_ext.core.options import option
+from parlai_ext.core import Dialogue, UserError, content_id, option, parse_own_json
 from parlai_ext.core.records import WrongType, record_from_json, record_to_json
 from parlai_ext.store import RunFolder
 from parlai_ext.store import manifest as manifests

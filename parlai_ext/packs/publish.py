@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext.collect import not_run
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.nouns import Dialogue, ScoredDialogue, content_id
+from parlai_ext.core import Dialogue, ScoredDialogue, UserError, content_id
 from parlai_ext.core.secrets import name_secret
 from parlai_ext.files.roster_file import FILE_OPTIONS, FOLDER_OPTIONS
 from parlai_ext.judge_check import record as judge_check
@@ -43,7 +42,7 @@ from parlai_ext.store.lines import (
 )
 from parlai_ext.store.manifest import NAME as MANIFEST
 from parlai_ext.store.manifest import Manifest
-from parlai_ext.view.text import without_folders
+from parlai_ext.view import without_folders
 from parlai_ext.worlds.schedule import ShardKey
 
 # a folder before a name, but not that of an address (http://host/…) or of zoo:…

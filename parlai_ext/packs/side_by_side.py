@@ -26,9 +26,16 @@ from parlai_ext.report.view import PAGE, RankingView
 from parlai_ext.results.rank import rank_by_own_rule
 from parlai_ext.results.ranking import Ranking, choose_scores, read_ranking
 from parlai_ext.store import RunFolder
+from parlai_ext.view import (
+    DASH,
+    Column,
+    IntervalColumn,
+    Table,
+    number_column,
+    one_line,
+    signed,
+)
 from parlai_ext.view.page import render_page
-from parlai_ext.view.table import Column, IntervalColumn, Table, number_column
-from parlai_ext.view.text import DASH, one_line, signed
 
 MOST_DIALOGUES = 8
 Row = tuple[Any, ...]  # a system, then its rank and its score in either run

@@ -15,8 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.nouns import content_id
+from parlai_ext.core import UserError, content_id
 from parlai_ext.judge_check import section as judge
 from parlai_ext.packs.check_pack import Again, Verification
 from parlai_ext.packs.compare import join_packs, pack_differences

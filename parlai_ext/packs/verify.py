@@ -18,20 +18,20 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.nouns import (
+from parlai_ext.core import (
     CLOSE,
     GIVEN_JUDGED,
     Dialogue,
     Opener,
     Pairing,
     Score,
+    UserError,
     content_id,
     differences,
+    options_of,
     scorer_name,
     signature_line,
 )
-from parlai_ext.core.options import options_of
 from parlai_ext.core.records import WrongType, record_to_json
 from parlai_ext.judge_check.marks import dimension_check, kind_result_of_counts
 from parlai_ext.judge_check.record import DimensionCheck, JudgeCheck, read_check
@@ -52,7 +52,7 @@ from parlai_ext.scoring.registry import DEFAULT, SCORERS, find_scorer, is_outsid
 from parlai_ext.store import RunFolder
 from parlai_ext.store.folder import SCORER_FILE
 from parlai_ext.store.manifest import ScorerRecord
-from parlai_ext.view.text import count_of
+from parlai_ext.view import count_of
 from parlai_ext.worlds.pairings import SCHEMES
 from parlai_ext.worlds.schedule import dialogue_id, pairings
 

@@ -27,8 +27,8 @@ from parlai_ext.core.records import record_to_json
 from parlai_ext.people.questionnaire import PAIR
 from parlai_ext.people.rating_set import FORMAT, RatingItem, RatingKey, RatingSet, Turns
 from parlai_ext.store.lines import json_lines_text
+from parlai_ext.view import spreadsheet_csv
 from parlai_ext.view.page import render_page, template_text
-from parlai_ext.view.text import spreadsheet_csv
 
 PAIR_COLUMNS = ('row', 'prompt', 'answer_a', 'answer_b', 'choice', 'flag_a', 'flag_b')
 LABEL_COLUMNS = ('row', 'prompt', 'answer', 'label')

@@ -14,9 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
-from parlai_ext.core.errors import UserError, require_known
-from parlai_ext.core.nouns import content_id
-from parlai_ext.core.options import option
+from parlai_ext.core import UserError, content_id, option, require_known
 from parlai_ext.data.toxic_pairs import RecordedAnswer
 from parlai_ext.people.questionnaire import LIKERT, PAIR, Questionnaire
 from parlai_ext.people.rating_set import (
@@ -27,7 +25,7 @@ from parlai_ext.people.rating_set import (
     draw_items,
     rating_key,
 )
-from parlai_ext.view.text import count_of
+from parlai_ext.view import count_of
 
 SHUFFLED = 'shuffled'  # the system of answers to other prompts
 FEWEST_PROMPTS = 2

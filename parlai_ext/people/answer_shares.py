@@ -19,7 +19,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from parlai_ext.core.errors import require_known
+from parlai_ext.core import require_known
 from parlai_ext.people.given_answers import GivenAnswer, annotator_notes
 from parlai_ext.people.questionnaire import PAIR, SIDES, TIED, UNRELATED
 from parlai_ext.people.ranking import known_text, sparse_tables
@@ -31,16 +31,20 @@ from parlai_ext.ranking.annotator_agreement import (
     krippendorff_alpha,
 )
 from parlai_ext.ranking.intervals import draw_ratios, known_intervals, wilson_interval
-from parlai_ext.view.table import (
+from parlai_ext.view import (
+    DASH,
     Cell,
     Column,
     Table,
+    count_of,
+    interval,
     interval_cell,
     number_column,
+    percent,
     plain_table,
     shown_table,
+    wrap_lines,
 )
-from parlai_ext.view.text import DASH, count_of, interval, percent, wrap_lines
 
 OUTCOMES = WINS, TIES, UNRELATEDS, LOSES = ('wins', 'tied', 'unrelated', 'loses')
 # what an answer about a pair says of its two systems

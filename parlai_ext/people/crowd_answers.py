@@ -20,8 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.core.errors import UserError, require_known
-from parlai_ext.core.nouns import HumanJudgement
+from parlai_ext.core import HumanJudgement, UserError, require_known
 from parlai_ext.data.chat_logs import Chat
 from parlai_ext.data.judged.readers import FEATURES, DataFile, read_spot_the_bot
 from parlai_ext.data.source_file import BadRecord
@@ -39,8 +38,8 @@ from parlai_ext.people.questionnaire import (
 )
 from parlai_ext.people.rating_set import RatingKey
 from parlai_ext.people.spot_the_bot import HUMAN
+from parlai_ext.view import count_of
 from parlai_ext.view.progress import counted
-from parlai_ext.view.text import count_of
 
 ACUTE_COLUMNS = ('worker', 'question', 'winner', 'loser', 'is_onboarding')
 ANSWERED_ONCE = ('run_id', 'worker', 'question', 'pairing_id')
@@ -120,10 +119,13 @@ def _acute_comparison(
     if winner == loser:
         raise UserError(f'{where}: column loser: {loser!r} is the winner as well')
     first, second = sorted((winner, loser))
-    ids = [f'{n} in pair {row.get("pairing_id", "")}' for n in (first, second)]
+    # other batches count pairs and dialogues anew
+    batch = f' of {row["run_id"]}' if row.get('run_id') else ''
+    pair = f'in pair {row.get("pairing_id", "")}{batch}'
+    ids = [f'{name} {pair}' for name in (first, second)]
     if row.get('pairs_to_eval'):
         try:
-            ids = _dialogue_ids(row['pairs_to_eval'], first, second)
+            ids = _dialogue_ids(row['pairs_to_eval'], batch, first, second)
         except (ValueError, SyntaxError, KeyError, TypeError, AttributeError):
             raise UserError(
                 f'{where}: column pairs_to_eval: the pair as ACUTE-Eval writes it is '
@@ -142,14 +144,16 @@ def _acute_comparison(
 
 
 @cache  # every annotator of a pair has the same text
-def _dialogue_ids(pair: str, *names: str) -> list[str]:
+def _dialogue_ids(pair: str, batch: str, *names: str) -> list[str]:
     """
-    Return the id of each system's dialogue: its own, or its number in the pairings
-    file.
+    Return the id of each system's dialogue: its own, or its number in the pairings file
+    of a batch.
     """
     data = ast.literal_eval(pair)
     numbers = dict(zip(data['speakers_to_eval'], data['dialogue_ids'], strict=True))
-    return [str(data[name].get('id') or f'{name} {numbers[name]}') for name in names]
+    return [
+        str(data[name].get('id') or f'{name} {numbers[name]}{batch}') for name in names
+    ]
 
 
 # --------------------------------------------------------------------------- model_chat

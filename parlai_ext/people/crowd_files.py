@@ -16,7 +16,7 @@ from itertools import combinations
 from typing import Any
 
 from parlai_ext import zoo_configs
-from parlai_ext.core.errors import UserError
+from parlai_ext.core import UserError
 from parlai_ext.files.yaml_file import read_file
 from parlai_ext.people.questionnaire import Questionnaire, Wording
 from parlai_ext.people.rating_set import DialogueReference, RatingItem, ShownTurn, Turns
@@ -100,14 +100,11 @@ def _fast_acute_files(dialogues: Sequence[DialogueReference], turns: Turns) -> F
     for dialogue in dialogues:
         by_system[dialogue.system].append(dialogue)
     for place, (system, chats) in enumerate(sorted(by_system.items())):
-        # the judged one first, so that speaker_idx is the same in all of a system's
         name = f'self_chats/{place}.jsonl'
-        index = 0 if turns[chats[0]][0].own else 1
-        config[system] = {'log_path': name, 'is_selfchat': True, 'speaker_idx': index}
+        # as self-chats, all would have to begin with the same speaker
+        config[system] = {'log_path': name, 'is_selfchat': False}
         files[name] = json_lines_text(
-            {'dialog': _act_pairs(turns[c]), 'context': []}
-            for c in chats
-            if turns[c][0].own == (index == 0)
+            {'dialog': _act_pairs(system, turns[c]), 'context': []} for c in chats
         )
     files['fast_acute_models.json'] = _json(config)
     return files
@@ -119,8 +116,11 @@ def _chat(name: str, turns: Iterable[tuple[bool, str]]) -> dict[str, Any]:
 
     :param turns: whether each is by ``name``, and its text.
     """
-    said = [{'id': name if own else OTHER, 'text': text} for own, text in turns]
-    return {'speakers': [name, OTHER], 'dialogue': said}
+    return {'speakers': [name, OTHER], 'dialogue': _acts(name, turns)}
+
+
+def _acts(name: str, turns: Iterable[tuple[bool, str]]) -> list[dict[str, str]]:
+    return [{'id': name if own else OTHER, 'text': text} for own, text in turns]
 
 
 def _onboarding_pair() -> dict[str, Any]:
@@ -139,11 +139,11 @@ def _onboarding_pair() -> dict[str, Any]:
     }
 
 
-def _act_pairs(turns: Sequence[ShownTurn]) -> list[list[dict[str, Any]]]:
+def _act_pairs(name: str, turns: Sequence[ShownTurn]) -> list[list[dict[str, str]]]:
     """
     Return the turns two by two, as world logs have them; a last single one alone.
     """
-    acts = [{'id': f'speaker_{k % 2}', 'text': t.text} for k, t in enumerate(turns)]
+    acts = _acts(name, [(turn.own, turn.text) for turn in turns])
     return [acts[k : k + 2] for k in range(0, len(acts), 2)]
 
 

@@ -13,9 +13,7 @@ from typing import Any
 
 import scipy
 
-from parlai_ext.core.errors import UserError, require_known
-from parlai_ext.core.nouns import HumanJudgement
-from parlai_ext.core.options import option
+from parlai_ext.core import HumanJudgement, UserError, option, require_known
 from parlai_ext.core.records import WrongType, record_from_json
 from parlai_ext.files.csv_file import read_csv
 from parlai_ext.files.text_file import json_lines, read_json
@@ -36,8 +34,8 @@ from parlai_ext.people.rating_set import (
     KeyDialogue,
     RatingKey,
 )
+from parlai_ext.view import count_of, one_line
 from parlai_ext.view.progress import counted
-from parlai_ext.view.text import count_of, one_line
 
 VALUES = {SIDES[0]: 1.0, SIDES[1]: 0.0, TIED: TIE, UNRELATED: TIE}
 SHEETS = ('.csv', '.jsonl')

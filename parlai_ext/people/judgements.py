@@ -21,14 +21,12 @@ from itertools import compress
 from operator import attrgetter
 from typing import TypeVar
 
-from parlai_ext.core.errors import UserError, require_known
-from parlai_ext.core.nouns import HumanJudgement
+from parlai_ext.core import HumanJudgement, UserError, require_known
 from parlai_ext.files.human_scores import COLUMNS
 from parlai_ext.people.rating_set import ShownTurn
 from parlai_ext.ranking.annotator_agreement import near_median
 from parlai_ext.store.lines import json_lines_text
-from parlai_ext.view.table import Column
-from parlai_ext.view.text import csv_text, spreadsheet_text
+from parlai_ext.view import Column, csv_text, spreadsheet_text
 
 COMPARISON_COLUMNS = (  # the winner of a tie is empty
     *map(Column, ('rater', 'dimension', 'first', 'second', 'winner')),

@@ -39,8 +39,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from parlai_ext import zoo_configs
-from parlai_ext.core.errors import UserError, require_known
-from parlai_ext.core.options import option
+from parlai_ext.core import UserError, option, require_known
 from parlai_ext.files.yaml_file import Document, read_file
 
 FOLDER = 'questionnaires'

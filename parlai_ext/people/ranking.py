@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import numpy as np
 import scipy
 
-from parlai_ext.core.nouns import HumanJudgement
+from parlai_ext.core import HumanJudgement
 from parlai_ext.people.judgements import Comparison, Judgements
 from parlai_ext.ranking.agreement import SYSTEM_MEANS, Correlation, correlate
 from parlai_ext.ranking.annotator_agreement import (
@@ -36,10 +36,14 @@ from parlai_ext.ranking.intervals import (
     draw_sums,
 )
 from parlai_ext.ranking.ratings import strengths_of_draws
-from parlai_ext.ranking.standings import Standing, best_first, rank_draws
+from parlai_ext.ranking.standings import (
+    Standing,
+    best_first,
+    rank_draws,
+    without_width_0,
+)
+from parlai_ext.view import Column, Table, count_of, number, number_column, wrap_lines
 from parlai_ext.view.progress import Counting, bar_of
-from parlai_ext.view.table import Column, Table, number_column
-from parlai_ext.view.text import count_of, number, wrap_lines
 
 T = TypeVar('T', HumanJudgement, Comparison)
 BOOTSTRAPS = 1000
@@ -194,15 +198,13 @@ def _ranking(
         [(num_dialogues[name], 0) for name in systems],
         higher_is_better=higher_is_better,
     )
-    if scope == 'fixed':
-        standings = [replace(row, low=None, high=None) for row in standings]
     return PeopleRanking(
         dimension,
         method,
         len(answers),
         num_annotators,
         num_items=len(units),
-        standings=tuple(standings),
+        standings=without_width_0(standings),
         alpha=alpha,
         halves_systems=agreement_of_halves(units, {u: u[0] for u in units}, seed=seed),
         halves_dialogues=agreement_of_halves(units, dialogues, seed=seed),
@@ -383,6 +385,8 @@ def people_lines(
         '  ',
     )
     yield from Table(RANKING_COLUMNS, best_first(ranking.standings)).lines('  ')
+    if any(row.is_constant for row in ranking.standings):
+        yield '  no interval: the answers about a system never vary'
     alpha = ranking.alpha
     units = count_of(alpha.num_units, 'unit')
     more = f'({alpha.level}, {units} of two or more annotators)'

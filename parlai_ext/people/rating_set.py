@@ -25,9 +25,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, combinations, islice, pairwise, zip_longest
 from pathlib import Path
 
-from parlai_ext.core.errors import UserError, require_known
-from parlai_ext.core.nouns import content_id
-from parlai_ext.core.options import option
+from parlai_ext.core import UserError, content_id, option, require_known
 from parlai_ext.core.records import record_from_json, record_to_json
 from parlai_ext.files.text_file import read_json
 from parlai_ext.people.questionnaire import (
@@ -42,7 +40,7 @@ from parlai_ext.people.questionnaire import (
 from parlai_ext.store import RunFolder
 from parlai_ext.store.atomic import write_text
 from parlai_ext.store.lines import sealed_text, without_checksum
-from parlai_ext.view.text import count_of
+from parlai_ext.view import count_of
 from parlai_ext.worlds.pairings import SCHEMES
 
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import scipy
 
-from parlai_ext.core.nouns import HumanJudgement
-from parlai_ext.view.table import Table, shown_table
+from parlai_ext.core import HumanJudgement
+from parlai_ext.view import Table, shown_table
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -39,7 +39,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
-from parlai_ext.core.nouns import HumanJudgement
+from parlai_ext.core import HumanJudgement
 from parlai_ext.ranking.intervals import (
     FEWEST_OPENERS,
     Floats,

@@ -25,8 +25,7 @@ from typing import Any
 import numpy as np
 import scipy
 
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.nouns import signature_line
+from parlai_ext.core import UserError, signature_line
 from parlai_ext.ranking.intervals import Floats, json_number, round_off_noise
 from parlai_ext.ranking.standings import Rating
 from parlai_ext.tournament.games import Tournament

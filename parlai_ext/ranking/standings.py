@@ -29,7 +29,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from parlai_ext.core.nouns import is_floor
+from parlai_ext.core import is_floor
 from parlai_ext.core.records import keys
 from parlai_ext.ranking.agreement import Correlation
 from parlai_ext.ranking.intervals import (
@@ -44,11 +44,10 @@ from parlai_ext.ranking.intervals import (
     draw_means,
     intervals_for,
     json_number,
-    most_partners,
     student_bound,
     variances,
 )
-from parlai_ext.view.text import DASH, number
+from parlai_ext.view import DASH, number
 
 # What the scores of one dimension can tell apart, and how many dialogues it would
 # take.
@@ -430,7 +429,8 @@ class Standing:
     `high_fixed`: partners are fixed (bootstrap over openers).
     `rank` counts the better scores, `rank_low` and `rank_high` are the ranks that the
     data leave open, and systems of one `group` are not all told apart from each other;
-    below three distinct openers these three, and both intervals, are undefined.
+    below three distinct openers these three, and both intervals, are undefined; so are
+    intervals of scores that never vary (`without_width_0`).
     `rank` is `None` for a system that is listed but not ranked. `why_unranked` then
     says why, unless it failed or lacks scores. `None` is "undefined" elsewhere.
     """
@@ -460,6 +460,13 @@ class Standing:
         True if the system is bad on purpose.
         """
         return is_floor(self.system)
+
+    @property
+    def is_constant(self) -> bool:
+        """
+        True if its scores do not vary with the opener, though these are enough.
+        """
+        return self.low_fixed is None and (self.n_openers or 0) >= FEWEST_OPENERS
 
     def interval(self, digits: int = 2) -> str:
         """
@@ -539,8 +546,6 @@ def rank_dimension(
         ranked=np.array(ranked, bool)[order],
         higher_is_better=higher_is_better,
     )
-    if sampling.partners == 'fixed' and most_partners(table) < FEWEST_FOR_OTHERS:
-        rows = [replace(row, low=None, high=None) for row in rows]
     placed = [k for k, row in enumerate(rows) if row.rank is not None]
     best = sorted(placed, key=lambda k: rows[k].rank or 0)
     apart = separation(
@@ -562,6 +567,9 @@ def rank_draws(
     Return one standing for each system of some bootstrap draws, and which systems are
     better than which (`significantly_better`).
 
+    Fixed partners that are too few to speak for others give no interval for partners
+    like these.
+
     :param ranked: which systems take part; those without a score do not.
     :param counts: of each system its dialogues, and those without a score.
     """
@@ -574,6 +582,8 @@ def rank_draws(
     ends = zip(ranks, tied_groups(claims, ranks), rank_ranges(claims), strict=True)
     places = dict(zip(chosen.tolist(), ends, strict=True))
     sampled, fixed = (intervals_for(draws, one) for one in ('sampled', 'fixed'))
+    if draws.partners == 'fixed' and max(draws.num_partners) < FEWEST_FOR_OTHERS:
+        sampled = [(math.nan, math.nan)] * len(systems)
     rows = []
     for k, name in enumerate(systems):
         rank, group, left_open = places.get(k) or (None, None, None)
@@ -599,6 +609,19 @@ def rank_draws(
             )
         )
     return rows, better
+
+
+def without_width_0(standings: Sequence[Standing]) -> tuple[Standing, ...]:
+    """
+    Return standings without the intervals of scores that never vary: what else could
+    have been seen, a bootstrap does not know.
+    """
+    return tuple(
+        replace(row, low=None, high=None, low_fixed=None, high_fixed=None)
+        if {row.low, row.high, row.low_fixed, row.high_fixed} <= {row.score, None}
+        else row
+        for row in standings
+    )
 
 
 def best_first(standings: Sequence[Standing]) -> list[Standing]:

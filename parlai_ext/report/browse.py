@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from parlai_ext.core.nouns import (
+from parlai_ext.core import (
     Dialogue,
     Pairing,
     ScoredDialogue,

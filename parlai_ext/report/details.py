@@ -16,8 +16,8 @@ from parlai_ext.ranking.pairs import CellMean
 from parlai_ext.ranking.standings import Standing, best_first
 from parlai_ext.report.plot import axis_over
 from parlai_ext.report.view import DimensionDetails, RankingView
+from parlai_ext.view import digits_for, signed
 from parlai_ext.view.page import Section
-from parlai_ext.view.text import digits_for, signed
 
 # larger tables are cut: nobody reads them, and they would make the page heavy
 MOST_SYSTEMS, MOST_PARTNERS = 30, 40

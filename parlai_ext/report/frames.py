@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas
 
-from parlai_ext.core.nouns import Dialogue, ScoredDialogue
+from parlai_ext.core import Dialogue, ScoredDialogue
 from parlai_ext.store import RunFolder
 
 

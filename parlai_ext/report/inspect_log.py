@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from pathlib import Path
 
-from parlai_ext.core.nouns import (
+from parlai_ext.core import (
     Dialogue,
     ScoredDialogue,
     content_id,

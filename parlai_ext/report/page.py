@@ -15,7 +15,7 @@ from typing import Any
 
 from parlai_ext.audit.section import audit_doubts, audit_section
 from parlai_ext.collect.forecast import seconds_per_scored_dialogue
-from parlai_ext.core.nouns import PART_SEPARATOR, content_id, scorer_name
+from parlai_ext.core import PART_SEPARATOR, content_id, scorer_name
 from parlai_ext.judge_check import section as judge
 from parlai_ext.judge_check.record import FAIL, PASS, WEAK
 from parlai_ext.ranking.standings import Standing, best_first
@@ -48,8 +48,7 @@ from parlai_ext.stopping.section import stopping_section
 from parlai_ext.store import RunFolder
 from parlai_ext.store.manifest import Manifest, ScorerRecord
 from parlai_ext.tournament.section import rating_text, tournament_section
-from parlai_ext.view.page import Section, render_page, template_text
-from parlai_ext.view.text import (
+from parlai_ext.view import (
     count_of,
     digits_for,
     duration,
@@ -62,6 +61,7 @@ from parlai_ext.view.text import (
     value_text,
     without_folders,
 )
+from parlai_ext.view.page import Section, render_page, template_text
 
 LEFT_OUT = ('roster', 'reference', 'reference_kind', 'name')
 

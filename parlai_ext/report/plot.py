@@ -13,10 +13,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from parlai_ext.core.errors import require_known
+from parlai_ext.core import require_known
 from parlai_ext.ranking.standings import Standing, best_first
 from parlai_ext.results.ranking import Ranking
-from parlai_ext.view.text import number, one_line, pad_cell
+from parlai_ext.view import number, one_line, pad_cell
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

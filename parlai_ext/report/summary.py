@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from types import MappingProxyType
 
-from parlai_ext.core.nouns import is_floor
+from parlai_ext.core import is_floor
 from parlai_ext.judge_check import section as judge
 from parlai_ext.judge_check.record import FAIL
 from parlai_ext.ranking.intervals import FEWEST_FOR_OTHERS, FEWEST_OPENERS, Estimate
@@ -22,7 +22,7 @@ from parlai_ext.ranking.standings import (
 from parlai_ext.report.view import Doubts
 from parlai_ext.results.ranking import Agreement, Ranking
 from parlai_ext.tournament import section as tournament
-from parlai_ext.view.text import few_names, join_names, number, percent, rough_count
+from parlai_ext.view import few_names, join_names, number, percent, rough_count
 
 NO_DOUBTS: Doubts = MappingProxyType({})
 NUMBERS = ('no', 'one', 'two', 'three', 'four')
@@ -296,7 +296,8 @@ def warnings(ranking: Ranking) -> Iterator[str]:
         if not cut.comparable:
             yield (
                 f'The scores of {name} are not comparable: {percent(cut.share)} of its '
-                'contexts were too long for the judge, which read them in part.'
+                'utterances were, with their contexts, too long for the judge, which '
+                'read them in part.'
             )
 
 

@@ -24,11 +24,12 @@ from parlai_ext.report.view import Doubts, RankingView
 from parlai_ext.results.ranking import Agreement, Ranking
 from parlai_ext.stopping import section as stopping
 from parlai_ext.tournament import section as tournament
-from parlai_ext.view.page import Section
-from parlai_ext.view.table import Cell, Column, Table
-from parlai_ext.view.text import (
+from parlai_ext.view import (
     DASH,
     WIDTH,
+    Cell,
+    Column,
+    Table,
     count_of,
     digits_for,
     interval,
@@ -37,6 +38,7 @@ from parlai_ext.view.text import (
     pad_cell,
     wrap_lines,
 )
+from parlai_ext.view.page import Section
 
 TERMINAL, PAGE = 'terminal', 'page'
 
@@ -275,7 +277,8 @@ COLUMNS = (
     ),
     _column(
         'truncated_share',
-        'share of its judged contexts that were too long for the judge',
+        'share of its judged utterances that were, with their contexts, too long for '
+        'the judge',
         NUMBER,
         of=_truncated_share,
     ),

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from parlai_ext.core.nouns import content_id
+from parlai_ext.core import content_id
 from parlai_ext.core.protocol import ranking_options
 from parlai_ext.ranking.intervals import Sampling
 from parlai_ext.ranking.pairs import (

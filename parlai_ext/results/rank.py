@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from parlai_ext.collect import not_run
-from parlai_ext.core.errors import UserError, nearest
-from parlai_ext.core.nouns import PART_SEPARATOR, HumanJudgement, is_floor
+from parlai_ext.core import PART_SEPARATOR, HumanJudgement, UserError, is_floor, nearest
 from parlai_ext.core.protocol import Protocol, RankingOptions, ranking_options
 from parlai_ext.judge_check.record import read_check
 from parlai_ext.ranking.agreement import correlate_with_reference, mean_ranks
@@ -23,8 +22,10 @@ from parlai_ext.ranking.ratings import rank_values
 from parlai_ext.ranking.standings import (
     DimensionResult,
     ScoreBounds,
+    Standing,
     rank_dimension,
     unscored_bounds,
+    without_width_0,
 )
 from parlai_ext.results.ranking import (
     IMPORT_NOTE,
@@ -42,7 +43,7 @@ from parlai_ext.results.tables import ScoreTables, read_tables
 from parlai_ext.stopping.rule import Stopping
 from parlai_ext.store import RunFolder, ScoreStore
 from parlai_ext.store.manifest import Manifest, Plan
-from parlai_ext.view.text import count_of, percent
+from parlai_ext.view import count_of, percent
 
 # reference values of these dimensions are compared with a tournament's rating
 OVERALL, RANK = 'overall', 'rank'
@@ -236,6 +237,7 @@ def rank_scores(scores: RunScores, human: Sequence[HumanJudgement] = ()) -> Rank
     if run.manifest.stop:
         looks = import_module(STOPPING)
         stopping = looks.recorded_stopping(scores)
+    fields = standings_fields(scores, result)
     parts = [not_run.played_signature(run), scorer_signature]
     parts += [result.chosen_rating.signature] if result else []
     return Ranking(
@@ -244,7 +246,7 @@ def rank_scores(scores: RunScores, human: Sequence[HumanJudgement] = ()) -> Rank
         partners=options.partners,
         bootstraps=scores.bootstraps,
         guessed=tuple(plan.manifest.guessed),
-        **standings_fields(scores, result),
+        **fields,
         **agreement_fields(scores, reference, matching, result),
         tournament=result,
         bounds=score_bounds(tables),
@@ -255,7 +257,11 @@ def rank_scores(scores: RunScores, human: Sequence[HumanJudgement] = ()) -> Rank
         judge_check=read_check(store),
         missing_scores=scores.missing,
         stopping=stopping,
-        notes=(*ranking_notes(scores, stopping, truncated), *reference_notes),
+        notes=(
+            *ranking_notes(scores, stopping, truncated),
+            *_constant_notes(fields['standings']),
+            *reference_notes,
+        ),
     )
 
 
@@ -311,7 +317,7 @@ def standings_fields(
     tables = scores.tables
     scored = all_results(scores, tables.scores)
     trivial = all_results(scores, tables.baselines, HIGHER_IS_BETTER)
-    standings = {name: one.standings for name, one in scored.items()}
+    standings = {name: without_width_0(one.standings) for name, one in scored.items()}
     if result is not None:
         rank = import_module(TOURNAMENT)
         ratings = rank.rating_standings(result, tables, scores.ranked.tolist())
@@ -445,6 +451,19 @@ def ranking_notes(
         if one.comparable
     ]
     yield from _listed_notes({'contexts too long for the judge, cut': cut})
+
+
+def _constant_notes(
+    standings: Mapping[str, Sequence[Standing]],
+) -> Iterator[str]:
+    """
+    Yield a note for each dimension on which scores of a system do not vary.
+    """
+    for name, rows in standings.items():
+        constant = [row.system for row in rows if row.is_constant]
+        yield from _listed_notes(
+            {f'no interval on {name}, as no score varies with the opener': constant}
+        )
 
 
 def _listed_notes(names: Mapping[str, Collection[str]]) -> Iterator[str]:

@@ -14,8 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.nouns import PART_SEPARATOR, JudgeModel, scorer_name
+from parlai_ext.core import PART_SEPARATOR, JudgeModel, UserError, scorer_name
 from parlai_ext.core.records import keys, record_from_json, record_to_json
 from parlai_ext.judge_check.record import DimensionCheck, JudgeCheck
 from parlai_ext.ranking.agreement import Correlation, agreement_data

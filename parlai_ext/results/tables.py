@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from parlai_ext.core.nouns import Dialogue, Pairing, ScoredDialogue, dialogue_means
+from parlai_ext.core import Dialogue, Pairing, ScoredDialogue, dialogue_means
 from parlai_ext.ranking.baselines import HIGHER_IS_BETTER, baseline_values
 from parlai_ext.results.ranking import Nearness
 from parlai_ext.scoring.judged_corpora import NEAREST_CORPUS, NEARNESS
 from parlai_ext.store import RunFolder
 from parlai_ext.store.manifest import Plan, ScorerRecord
 from parlai_ext.tournament.games import Game, RawScores
-from parlai_ext.view.text import MAX_CHARACTERS
+from parlai_ext.view import MAX_CHARACTERS
 from parlai_ext.worlds.pairings import SCHEMES
 
 # what a turn and a number take beside the text on a page: keys, quotes, commas

@@ -35,8 +35,7 @@ from typing import Any
 
 import numpy as np
 
-from parlai_ext.core.nouns import LanguageModel, mean
-from parlai_ext.core.options import option
+from parlai_ext.core import LanguageModel, mean, option
 from parlai_ext.scoring.base import (
     Items,
     ItemScore,
@@ -196,6 +195,7 @@ class AmFm(AmFmScorer):
     """
 
     name = 'amfm'
+    version = 2
     options_class = AmFmOptions
     options: AmFmOptions
 
@@ -252,16 +252,18 @@ class AmFm(AmFmScorer):
 
 def spoken_turns(item: ScoringItem) -> list[ScoringItem]:
     """
-    Return the turns of one speaker in a whole dialogue, each after the utterance before
-    it, but for one that begins it; a response as it is.
+    Return the judged turns of one speaker in a whole dialogue, each after the utterance
+    before it, but for one that begins it; a response as it is.
     """
     if item.response is not None:
         return [item]
-    speakers = item.extras.get('speakers') or (item.speaker,) * len(item.context)
+    every = range(len(item.context))
+    speakers = item.extras.get('speakers') or (item.speaker,) * len(every)
+    judged = item.extras.get('judged', every)
     return [
         ScoringItem(item.context[i - 1 : i], text)
         for i, text in enumerate(item.context)
-        if i and speakers[i] == item.speaker
+        if i and i in judged and speakers[i] == item.speaker
     ]
 
 
@@ -305,7 +307,8 @@ def joined_coherences(
     means: list[float | None] = []
     for item, (both, alone) in zip(items, pairs, strict=True):
         total = math.fsum(next(logprobs)) - math.fsum(next(logprobs))
-        n_tokens = len(both) - len(alone)
+        # of the first turn, a long response leaves nothing
+        n_tokens = len(both) - max(1, len(alone))
         exists = bool(item.context) and n_tokens > 0 and math.isfinite(total)
         means.append(total / n_tokens if exists else None)
     return means, cuts

@@ -19,27 +19,29 @@ example.
 from __future__ import annotations
 
 import math
+import traceback
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from parlai_ext import zoo_configs
-from parlai_ext.core.errors import UserError, nearest, require_known
-from parlai_ext.core.nouns import (
+from parlai_ext.core import (
     Dialogue,
     JudgeModel,
     Score,
     ScoredDialogue,
-    signature_line,
-)
-from parlai_ext.core.options import (
+    UserError,
+    nearest,
     option,
     option_values,
     options_of,
     read_options,
+    require_known,
+    signature_line,
     signature_values,
 )
 from parlai_ext.files.yaml_file import Document, read_file
@@ -62,8 +64,9 @@ class ScoringItem:
     :param persona: what the speaker is told to be.
     :param extras: what else a source of items knows. A run's dialogues give
         ``speakers`` (of every utterance), ``later`` (the utterances after the
-        response), ``dialogue_id`` and ``utterance_index``; a comparison of two
-        responses gives the ``other`` one.
+        response), ``dialogue_id`` and ``utterance_index``, or, of a whole one, the
+        places of the ``judged`` utterances; a comparison of two responses gives the
+        ``other`` one.
     """
 
     context: tuple[str, ...]
@@ -192,7 +195,11 @@ def dialogue_items(dialogue: Dialogue, indices: Sequence[int]) -> list[ScoringIt
     """
     Return an item for each speaker of the judged utterances.
     """
-    extras = {'speakers': dialogue.speakers, 'dialogue_id': dialogue.id}
+    extras = {
+        'speakers': dialogue.speakers,
+        'dialogue_id': dialogue.id,
+        'judged': tuple(indices),
+    }
     return [
         ScoringItem(dialogue.texts, None, speaker, extras=extras)
         for speaker in judged_speakers(dialogue, indices)
@@ -314,7 +321,7 @@ class ScorerInterface:
         ``pair`` of responses.
     :cvar needs: fields of `ScoringItem` that must be there (``references``, ``facts``,
         ``persona``). Models are named by options (``option(…, model='embedder')``).
-    :cvar options_class: a frozen dataclass of `core.options.option` fields.
+    :cvar options_class: a frozen dataclass of `core.option` fields.
     :cvar evidence_labels: the columns of evidence that is a list.
     :cvar also_level: what else it can judge: a scorer of turns a whole ``dialogue``,
         as its last utterance after all others; a scorer of dialogues a single ``turn``.
@@ -521,7 +528,14 @@ class Scorer(ScorerInterface):
         :raises UserError: for a score too many or too few, or an unknown dimension.
         """
         _ = self.signature  # no model may join after it; it loads those there are
-        scores = self.score(items) if items else []
+        try:
+            scores = self.score(items) if items else []
+        except (UserError, OSError):
+            raise
+        except Exception as error:
+            if self.code is None:
+                raise
+            raise OwnScorerFailed(self, error) from error
         if len(scores) != len(items):
             raise UserError(
                 f'scorer {self.name}: {len(items)} items got {len(scores)} scores'
@@ -615,6 +629,21 @@ class OutsideCode:
 
     file: str
     sha256: str
+
+
+class OwnScorerFailed(UserError):
+    """
+    A scorer from outside the package has raised an exception: which, and where in its
+    file.
+    """
+
+    def __init__(self, scorer: Scorer, error: Exception):
+        file = scorer.code.file if scorer.code else ''
+        calls = traceback.extract_tb(error.__traceback__)
+        lines = [call.lineno for call in calls if Path(call.filename).name == file]
+        place = ':'.join(map(str, (file, *lines[-1:])))
+        what = f'{type(error).__name__}: {error}'
+        super().__init__(f'scorer {scorer.name}: {place}: {what}')
 
 
 def row_cosines(first: np.ndarray, second: np.ndarray) -> list[float | None]:

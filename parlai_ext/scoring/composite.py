@@ -18,8 +18,7 @@ from dataclasses import dataclass, fields, replace
 from itertools import pairwise
 from statistics import fmean
 
-from parlai_ext.core.nouns import content_id
-from parlai_ext.core.options import option
+from parlai_ext.core import content_id, option
 from parlai_ext.files.yaml_file import Document
 from parlai_ext.ranking.baselines import LAST_HEARD, words_of
 from parlai_ext.scoring.base import (

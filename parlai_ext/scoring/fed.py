@@ -18,17 +18,19 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.core.errors import UserError, nearest, require_known
-from parlai_ext.core.nouns import (
+from parlai_ext.core import (
     Answer,
     Dialogue,
     LanguageModel,
     Question,
     ScoredDialogue,
+    UserError,
     content_id,
     mean,
+    nearest,
+    option,
+    require_known,
 )
-from parlai_ext.core.options import option
 from parlai_ext.files.yaml_file import Document
 from parlai_ext.models.questions import (
     PLAIN_FORMAT,

@@ -15,8 +15,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.options import option
+from parlai_ext.core import UserError, option
 from parlai_ext.scoring.base import Items, ItemScore, ScoringItem, model_option
 from parlai_ext.scoring.likelihood import (
     NO_PROBABILITY,

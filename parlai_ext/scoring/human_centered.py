@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 from scipy.stats import entropy
 
-from parlai_ext.core.options import option
+from parlai_ext.core import option
 from parlai_ext.ranking.agreement import spearman
 from parlai_ext.ranking.baselines import words_of
 from parlai_ext.scoring.base import (

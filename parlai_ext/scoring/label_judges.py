@@ -18,9 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.nouns import Question
-from parlai_ext.core.options import option
+from parlai_ext.core import Question, UserError, option
 from parlai_ext.files.text_file import read_json, text_lines
 from parlai_ext.models.questions import (
     PLAIN_FORMAT,
@@ -40,7 +38,7 @@ from parlai_ext.systems.chat.messages import (
     control_tokens,
     without_control_tokens,
 )
-from parlai_ext.view.text import single_spaced
+from parlai_ext.view import single_spaced
 
 FORMATS = ('plain', 'chat')  # how a judge is asked
 CONTEXT_TURNS = 4  # utterances before a response that are read
@@ -263,14 +261,15 @@ class LabelScorer(AnswerScorer):
         asked = self.options.judge_format
         path = Path(getattr(tokenizer, 'name_or_path', '')) / CARD
         card = read_json(path, dict) if path.is_file() else {}
-        for key, value, named in (
-            ('method', self.name, 'scorer'),
-            ('prompt_format', asked, 'judge_format'),
+        for key, value, remedy in (
+            ('method', self.name, 'scorer: {}'),
+            ('prompt_format', asked, 'judge_format: {}'),
+            ('prompt', self.signed.get('prompt'), 'prompt: what its training had'),
         ):
             if card.get(key, value) != value:
                 raise UserError(
                     f'scorer {self.name}: the judge was trained with {key} '
-                    f'{card[key]!r}; {named}: {card[key]} would do'
+                    f'{card[key]!r}; {remedy.format(card[key])} would do'
                 )
         self.tokens = LabelTokens(tokenizer, asked)
 

@@ -27,8 +27,7 @@ from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as tensor_bytes
 
 from parlai_ext import zoo_configs
-from parlai_ext.core.errors import UserError, nearest
-from parlai_ext.core.options import option
+from parlai_ext.core import UserError, nearest, option
 from parlai_ext.files.yaml_file import read_file
 from parlai_ext.ranking.baselines import words_of
 from parlai_ext.scoring.base import (

@@ -12,8 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from parlai_ext.core.nouns import Answer, LanguageModel, Question
-from parlai_ext.core.options import option
+from parlai_ext.core import Answer, LanguageModel, Question, option
 from parlai_ext.models.questions import decoder_tokenizer
 from parlai_ext.scoring.base import Items, ItemScore, Scorer, ScoringItem, model_option
 

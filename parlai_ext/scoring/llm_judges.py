@@ -31,10 +31,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from parlai_ext.core.errors import nearest
-from parlai_ext.core.json_text import first_object
-from parlai_ext.core.nouns import content_id, mean
-from parlai_ext.core.options import option
+from parlai_ext.core import content_id, first_object, mean, nearest, option
 from parlai_ext.files.yaml_file import Document
 from parlai_ext.models.questions import ChatQuestions
 from parlai_ext.scoring.base import (

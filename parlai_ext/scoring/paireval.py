@@ -24,9 +24,7 @@ from itertools import chain
 from pathlib import Path
 from random import Random
 
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.nouns import Answer, content_id, mean
-from parlai_ext.core.options import option
+from parlai_ext.core import Answer, UserError, content_id, mean, option
 from parlai_ext.data.corpora import CORPORA, Turns, read_corpus
 from parlai_ext.data.judged.cards import OWN_ENDINGS, own_card, read_card
 from parlai_ext.scoring.base import Items, ItemScore, ScoringItem, file_option

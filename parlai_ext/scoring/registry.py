@@ -13,13 +13,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.core.errors import UserError, require_known
-from parlai_ext.core.options import (
+from parlai_ext.core import (
+    UserError,
     flag_values,
     one_value,
     option,
     options_of,
     read_key_values,
+    require_known,
 )
 from parlai_ext.files import protocol_file
 from parlai_ext.files.protocol_file import ProtocolFile

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from parlai_ext.core.options import option
+from parlai_ext.core import option
 from parlai_ext.scoring.base import (
     Items,
     ItemScore,

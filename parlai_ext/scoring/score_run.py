@@ -10,14 +10,15 @@ from functools import partial
 from typing import Any
 
 from parlai_ext import zoo_configs
-from parlai_ext.core.errors import UserError, nearest
-from parlai_ext.core.nouns import (
+from parlai_ext.core import (
     GIVEN_JUDGED,
     Dialogue,
     Score,
     ScoredDialogue,
     System,
+    UserError,
     content_id,
+    nearest,
 )
 from parlai_ext.engines.engine import (
     Engine,

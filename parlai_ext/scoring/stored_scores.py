@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.core.nouns import content_id
+from parlai_ext.core import content_id
 from parlai_ext.engines.engine import Engine, Job, Task, Tell, Worker, refuse_difference
 from parlai_ext.engines.host import LOCAL
 from parlai_ext.engines.machine import Machine

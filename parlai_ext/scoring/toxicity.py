@@ -24,9 +24,7 @@ from tempfile import NamedTemporaryFile
 from typing import Any
 
 from parlai_ext import zoo_configs
-from parlai_ext.core.errors import UserError, nearest
-from parlai_ext.core.nouns import content_id
-from parlai_ext.core.options import option, read_key_values
+from parlai_ext.core import UserError, content_id, nearest, option, read_key_values
 from parlai_ext.files.model_cards import is_model_name, model_names
 from parlai_ext.files.text_file import read_json, text_lines
 from parlai_ext.files.yaml_file import read_file
@@ -49,7 +47,7 @@ from parlai_ext.systems.fetch.public_sets import (
     moderation_data,
     track_words,
 )
-from parlai_ext.view.text import split_words
+from parlai_ext.view import split_words
 
 TOXIC = 'Toxic'
 KINDS = ('toxic', SAFE := 'safe')  # of labels

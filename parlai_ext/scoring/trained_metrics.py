@@ -27,9 +27,7 @@ from nltk.tokenize.punkt import (  # type: ignore[import-untyped]
     PunktSentenceTokenizer,
 )
 
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.nouns import content_id, mean
-from parlai_ext.core.options import option
+from parlai_ext.core import UserError, content_id, mean, option
 from parlai_ext.data.formats import FORMATS, find_files, read_sources
 from parlai_ext.models.questions import SectionQuestions
 from parlai_ext.scoring.base import (
@@ -52,8 +50,8 @@ from parlai_ext.scoring.likelihood import (
 )
 from parlai_ext.scoring.references import treebank
 from parlai_ext.scoring.relevance import NO_CONTEXT
+from parlai_ext.view import single_spaced
 from parlai_ext.view.progress import bar_of
-from parlai_ext.view.text import single_spaced
 
 MASKED, DR_C, DR_X = 'MLM', 'DR-c', 'DR-x'
 TERMS = (MASKED, DR_C, DR_X)

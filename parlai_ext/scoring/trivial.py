@@ -13,7 +13,7 @@ speaker, or over all of them where nobody says who spoke.
 
 from dataclasses import dataclass
 
-from parlai_ext.core.options import option
+from parlai_ext.core import option
 from parlai_ext.ranking.baselines import (
     distinct_share,
     mean_length,

@@ -7,8 +7,7 @@ same when it goes on, and whoever ranks its scores finds the same decisions.
 
 from itertools import compress
 
-from parlai_ext.core.errors import UserError, nearest
-from parlai_ext.core.nouns import content_id
+from parlai_ext.core import UserError, content_id, nearest
 from parlai_ext.core.records import record_to_json
 from parlai_ext.ranking.intervals import LEVEL, Floats
 from parlai_ext.results.rank import RunScores

@@ -25,7 +25,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from parlai_ext.core.errors import UserError
+from parlai_ext.core import UserError
 from parlai_ext.ranking.intervals import FEWEST_OPENERS, Floats
 from parlai_ext.ranking.standings import (
     MOST_OPENERS,
@@ -45,8 +45,15 @@ from parlai_ext.stopping.rule import (
     pair_intervals,
 )
 from parlai_ext.store import RunFolder
-from parlai_ext.view.table import Column, Table, number_column
-from parlai_ext.view.text import digits_for, one_line, rough_count, wrap_lines
+from parlai_ext.view import (
+    Column,
+    Table,
+    digits_for,
+    number_column,
+    one_line,
+    rough_count,
+    wrap_lines,
+)
 
 # standard errors beyond the confidence sequence with which an order is settled in four
 # of five runs, or in half of them, and a tie in four of five

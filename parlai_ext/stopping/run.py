@@ -11,7 +11,7 @@ from parlai_ext.collect.collect import collected_run
 from parlai_ext.collect.forecast import timed
 from parlai_ext.collect.options import PlanOptions, StopOptions
 from parlai_ext.collect.plan import plan_to_try, requested_protocol
-from parlai_ext.core.errors import UserError
+from parlai_ext.core import UserError
 from parlai_ext.core.protocol import ranking_options
 from parlai_ext.engines.machine import Machine
 from parlai_ext.engines.open_engine import EngineOptions

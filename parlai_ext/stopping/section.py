@@ -15,16 +15,19 @@ from parlai_ext.stopping.rule import (
     PairOutcome,
     Stopping,
 )
-from parlai_ext.view.page import Section
-from parlai_ext.view.table import Column, Table, number_column, shown_table
-from parlai_ext.view.text import (
+from parlai_ext.view import (
+    Column,
+    Table,
     count_of,
     digits_for,
     interval,
     number,
+    number_column,
     one_line,
+    shown_table,
     wrap_lines,
 )
+from parlai_ext.view.page import Section
 
 LISTED = 8  # pairs that the terminal shows
 VALID = (

@@ -13,8 +13,7 @@ import socket
 from collections.abc import Iterator
 from pathlib import Path
 
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.json_text import parse_json
+from parlai_ext.core import UserError, parse_json
 from parlai_ext.core.secrets import bytes_without_secrets
 
 LEFTOVER = '.unfinished'

@@ -12,13 +12,13 @@ from functools import cached_property, partial
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.json_text import parse_own_json
-from parlai_ext.core.nouns import (
+from parlai_ext.core import (
     Dialogue,
     Pairing,
     ScoredDialogue,
+    UserError,
     content_id,
+    parse_own_json,
 )
 from parlai_ext.core.records import WrongType, read_record
 from parlai_ext.core.secrets import bytes_without_secrets

@@ -16,9 +16,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.json_text import parse_own_json
-from parlai_ext.core.nouns import Dialogue, Pairing, Score, ScoredDialogue, Utterance
+from parlai_ext.core import (
+    Dialogue,
+    Pairing,
+    Score,
+    ScoredDialogue,
+    UserError,
+    Utterance,
+    parse_own_json,
+)
 from parlai_ext.core.secrets import without_secrets
 
 T = TypeVar('T')

@@ -19,20 +19,20 @@ from typing import Annotated, Any
 
 from pydantic import Field, field_serializer, model_validator
 
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.json_text import parse_own_json
-from parlai_ext.core.nouns import (
+from parlai_ext.core import (
     JudgeModel,
     Opener,
     Pairing,
     Recorded,
     Roster,
     System,
+    UserError,
     change_lines,
     content_id,
+    given_options,
+    parse_own_json,
     signature_line,
 )
-from parlai_ext.core.options import given_options
 from parlai_ext.core.protocol import MOST_DIALOGUES, Protocol, ProtocolOptions
 from parlai_ext.core.records import (
     Number,

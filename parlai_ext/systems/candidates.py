@@ -25,9 +25,7 @@ from typing import Any
 
 from parlai_ext.compat.libraries import quiet_parlai
 from parlai_ext.compat.parlai_setup import prepare_parlai
-from parlai_ext.core.errors import UserError, first_line
-from parlai_ext.core.json_text import parse_json
-from parlai_ext.core.nouns import content_id
+from parlai_ext.core import UserError, content_id, first_line, parse_json
 from parlai_ext.files.option_files import sha256
 from parlai_ext.store.atomic import write_file
 from parlai_ext.systems import openers, zoo

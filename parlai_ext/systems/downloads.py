@@ -11,8 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from parlai_ext.compat.parlai_setup import prepare_parlai
-from parlai_ext.core.errors import SystemFailed, UserError
-from parlai_ext.core.nouns import System
+from parlai_ext.core import System, SystemFailed, UserError
 from parlai_ext.files.option_files import files_at
 from parlai_ext.files.roster_file import FILE_OPTIONS, INDEX_OPTIONS
 from parlai_ext.systems import candidates, zoo

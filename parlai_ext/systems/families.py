@@ -30,9 +30,14 @@ from parlai.utils import logging as parlai_logging
 from parlai_ext import zoo_configs
 from parlai_ext.compat.agents import HUB_REPOSITORIES
 from parlai_ext.compat.rag import BERT_FILES, bert_home, index_files
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.nouns import System, content_id
-from parlai_ext.core.options import json_object, option, options_of
+from parlai_ext.core import (
+    System,
+    UserError,
+    content_id,
+    json_object,
+    option,
+    options_of,
+)
 from parlai_ext.engines.machine import data_in
 from parlai_ext.files.model_cards import is_model_name, model_card
 from parlai_ext.files.option_files import existing_file, sha256

@@ -13,8 +13,7 @@ from typing import Any, ClassVar
 
 from parlai.core.agents import Agent
 
-from parlai_ext.core.errors import SystemFailed, UserError
-from parlai_ext.core.nouns import System
+from parlai_ext.core import System, SystemFailed, UserError
 from parlai_ext.files.option_files import existing_file
 from parlai_ext.systems import zoo
 from parlai_ext.systems.fetch.data_folder import is_zoo_path, local_path

@@ -14,10 +14,16 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext.compat.agents import is_reachable
-from parlai_ext.core.errors import UserError, first_line, nearest, printable
-from parlai_ext.core.json_text import parse_json
-from parlai_ext.core.nouns import content_id
-from parlai_ext.core.options import option, read_truth
+from parlai_ext.core import (
+    UserError,
+    content_id,
+    first_line,
+    nearest,
+    option,
+    parse_json,
+    printable,
+    read_truth,
+)
 from parlai_ext.files.model_cards import is_model_name, model_names
 from parlai_ext.files.option_files import no_path, sha256
 from parlai_ext.isolation.names import nested_values

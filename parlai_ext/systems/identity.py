@@ -8,8 +8,7 @@ import glob
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.core.errors import SystemFailed, UserError
-from parlai_ext.core.nouns import System, content_id
+from parlai_ext.core import System, SystemFailed, UserError, content_id
 from parlai_ext.files.option_files import files_at, sha256
 from parlai_ext.files.roster_file import FILE_OPTIONS, INDEX_OPTIONS
 from parlai_ext.isolation.names import source_file

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import torch
 
-from parlai_ext.core.errors import SystemFailed, UserError
-from parlai_ext.core.nouns import System
+from parlai_ext.core import System, SystemFailed, UserError
 from parlai_ext.engines.machine import SHARE_FOR_WEIGHTS, Machine
 from parlai_ext.isolation.names import is_our_agent
 from parlai_ext.systems.families import family_of

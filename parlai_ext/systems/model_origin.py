@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.nouns import System
+from parlai_ext.core import System, UserError
 from parlai_ext.systems import hub
 from parlai_ext.systems.families import HubFamily, family_of
 

@@ -12,9 +12,13 @@ from importlib.util import find_spec
 from typing import Any
 
 from parlai_ext.compat.parlai_setup import prepare_parlai
-from parlai_ext.core.errors import UserError, first_line, nearest
-from parlai_ext.core.json_text import without_half_characters
-from parlai_ext.core.nouns import Opener
+from parlai_ext.core import (
+    Opener,
+    UserError,
+    first_line,
+    nearest,
+    without_half_characters,
+)
 from parlai_ext.files.openers_file import read_openers_file, report_too_short
 from parlai_ext.files.option_files import existing_file
 

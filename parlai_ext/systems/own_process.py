@@ -23,7 +23,7 @@ import torch
 from parlai.utils import logging as parlai_logging
 
 from parlai_ext.compat.parlai_setup import prepare_parlai
-from parlai_ext.core.errors import UserError, printable
+from parlai_ext.core import UserError, printable
 from parlai_ext.engines.machine import use_data_folder
 from parlai_ext.isolation.fork_server import ForkedTask, Worker, answer_requests
 from parlai_ext.isolation.names import Options
@@ -33,7 +33,7 @@ from parlai_ext.systems.players import AgentRaised, in_words, raise_unless_of_ag
 from parlai_ext.systems.random_numbers import random_state, set_random_state
 from parlai_ext.systems.safe.load import named_servers
 from parlai_ext.systems.torch_memory import is_out_of_memory
-from parlai_ext.view.text import VisibleOutput
+from parlai_ext.view import VisibleOutput
 
 logger = logging.getLogger(__name__)
 

@@ -20,8 +20,7 @@ from parlai.core.params import ParlaiParser
 
 from parlai_ext.compat.libraries import quiet_parlai
 from parlai_ext.compat.parlai_setup import prepare_parlai
-from parlai_ext.core.errors import SystemFailed, UserError, nearest
-from parlai_ext.core.nouns import System
+from parlai_ext.core import System, SystemFailed, UserError, nearest
 from parlai_ext.files.model_cards import is_model_name
 from parlai_ext.isolation.names import (
     Options,

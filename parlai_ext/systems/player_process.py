@@ -15,8 +15,7 @@ from typing import Any
 from parlai.core.agents import Agent
 from parlai.core.message import Message
 
-from parlai_ext.core.errors import SystemFailed, UserError, printable
-from parlai_ext.core.nouns import System
+from parlai_ext.core import System, SystemFailed, UserError, printable
 from parlai_ext.engines.machine import Machine
 from parlai_ext.isolation.policy import require_named
 from parlai_ext.systems.downloads import fetch_system

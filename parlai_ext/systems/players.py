@@ -27,12 +27,17 @@ from parlai.core.metrics import Metrics
 from parlai.core.opt import Opt
 from parlai.core.torch_agent import TorchAgent
 
-from parlai_ext.core.errors import SystemFailed, UserError, message_of, printable
-from parlai_ext.core.json_text import without_half_characters
+from parlai_ext.core import (
+    SystemFailed,
+    UserError,
+    message_of,
+    printable,
+    without_half_characters,
+)
 from parlai_ext.systems.families import FIRED, GENERATOR
 from parlai_ext.systems.family import Family
 from parlai_ext.systems.torch_memory import is_out_of_memory
-from parlai_ext.view.text import VisibleOutput
+from parlai_ext.view import VisibleOutput
 
 logger = logging.getLogger(__name__)
 

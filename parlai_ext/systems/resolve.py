@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from parlai_ext.compat.parlai_setup import prepare_parlai
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.nouns import System
+from parlai_ext.core import System, UserError
 from parlai_ext.engines.machine import data_in
 from parlai_ext.files.option_files import existing_file
 from parlai_ext.files.roster_file import FILE_OPTIONS, shipped_systems

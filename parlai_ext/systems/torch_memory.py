@@ -6,7 +6,7 @@ import ctypes
 
 import torch
 
-from parlai_ext.core.errors import message_of
+from parlai_ext.core import message_of
 
 
 def is_out_of_memory(error: BaseException | None) -> bool:

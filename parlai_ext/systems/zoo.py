@@ -20,7 +20,7 @@ from typing import Any
 from parlai_ext import mini
 from parlai_ext.compat.libraries import quiet_parlai
 from parlai_ext.compat.parlai_setup import prepare_parlai
-from parlai_ext.core.errors import UserError, first_line, nearest
+from parlai_ext.core import UserError, first_line, nearest
 from parlai_ext.files.option_files import files_at
 from parlai_ext.files.roster_file import INDEX_OPTIONS
 from parlai_ext.systems.fetch.archives import move_into

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 
-from parlai_ext.core.errors import UserError
+from parlai_ext.core import UserError
 
 RawScores = Mapping[str, Mapping[str, float | None]]
 UNITS, ENDS = ('games', 'matches'), ('won', 'drawn', 'lost')

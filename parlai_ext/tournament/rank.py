@@ -10,8 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.nouns import is_floor
+from parlai_ext.core import UserError, is_floor
 from parlai_ext.core.protocol import RankingOptions
 from parlai_ext.ranking.agreement import correlate_with_ranks
 from parlai_ext.ranking.baselines import HIGHER_IS_BETTER

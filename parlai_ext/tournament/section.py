@@ -10,9 +10,16 @@ from parlai_ext.ranking.ratings import NORMAL_BOUND
 from parlai_ext.report.view import RankingView
 from parlai_ext.results.ranking import TournamentResult
 from parlai_ext.tournament.games import ENDS
+from parlai_ext.view import (
+    Column,
+    Table,
+    count_of,
+    join_names,
+    number,
+    number_column,
+    wrap_lines,
+)
 from parlai_ext.view.page import Section
-from parlai_ext.view.table import Column, Table, number_column
-from parlai_ext.view.text import count_of, join_names, number, wrap_lines
 
 # what fits into a terminal
 MOST_SYSTEMS, MOST_DIMENSIONS = 9, 7

@@ -22,9 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.nouns import content_id
-from parlai_ext.core.options import option
+from parlai_ext.core import UserError, content_id, option
 from parlai_ext.core.records import read_own_record
 from parlai_ext.data.corpora import TurnPair
 from parlai_ext.data.toxic_pairs import (
@@ -48,9 +46,15 @@ from parlai_ext.scoring.toxicity import (
 )
 from parlai_ext.store.atomic import append_synced, locked, write_text
 from parlai_ext.systems.fetch.public_sets import moderation_data
+from parlai_ext.view import (
+    DASH,
+    Table,
+    csv_text,
+    shown_table,
+    single_spaced,
+    split_words,
+)
 from parlai_ext.view.progress import bar_of
-from parlai_ext.view.table import Table, shown_table
-from parlai_ext.view.text import DASH, csv_text, single_spaced, split_words
 
 SIDES = ('toxic', 'answer')  # what the Track calls prompt and answer
 LENGTHS = ('length_toxic', 'length_answer', 'ratio_lengths')

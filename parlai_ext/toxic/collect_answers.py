@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext.collect.resolved import resolve_protocol
-from parlai_ext.core.errors import SystemFailed, UserError
-from parlai_ext.core.nouns import Roster, System, content_id
+from parlai_ext.core import Roster, System, SystemFailed, UserError, content_id
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.data.toxic_pairs import RecordedAnswer
 from parlai_ext.engines.machine import Machine
@@ -33,8 +32,8 @@ from parlai_ext.systems.players import (
 )
 from parlai_ext.systems.random_numbers import seed_all
 from parlai_ext.toxic.measures import Prompt
+from parlai_ext.view import single_spaced
 from parlai_ext.view.progress import PlainBar, bar_of
-from parlai_ext.view.text import single_spaced
 
 BLOCK = 64  # questions that are asked together by a system that samples
 USER = 'user'

@@ -25,8 +25,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.nouns import content_id
+from parlai_ext.core import UserError, content_id
 from parlai_ext.data.toxic_pairs import RecordedAnswer, ToxicPair, prompt_key
 from parlai_ext.ranking.comparison import (
     BOOTSTRAPS,
@@ -39,18 +38,21 @@ from parlai_ext.ranking.intervals import Estimate, Floats
 from parlai_ext.scoring.stored_scores import score_items
 from parlai_ext.store.lines import json_lines_text
 from parlai_ext.toxic.measures import BLEU, AnswerMeasures, Prompt, corpus_bleu
-from parlai_ext.view.page import render_page
-from parlai_ext.view.progress import bar_of
-from parlai_ext.view.table import (
+from parlai_ext.view import (
+    DASH,
     Cell,
     Column,
     IntervalColumn,
     Table,
+    count_of,
     interval_cell,
     number_column,
     plain_table,
+    split_words,
+    wrap_lines,
 )
-from parlai_ext.view.text import DASH, count_of, split_words, wrap_lines
+from parlai_ext.view.page import render_page
+from parlai_ext.view.progress import bar_of
 
 DISTINCT = 'distinct_2'
 MOST = {DISTINCT: 1, BLEU: 100}

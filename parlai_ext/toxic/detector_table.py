@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from parlai_ext.core.errors import UserError
+from parlai_ext.core import UserError
 from parlai_ext.data.toxic_pairs import ALL, LabelledText
 from parlai_ext.ranking.comparison import MEASURES, detection_measures
 from parlai_ext.ranking.intervals import Estimate, wilson_interval
@@ -20,9 +20,8 @@ from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.stored_scores import score_items
 from parlai_ext.scoring.toxicity import ToxicityDetector
 from parlai_ext.systems.fetch.public_sets import moderation_data
+from parlai_ext.view import DASH, Column, IntervalColumn, Table, number, plain_table
 from parlai_ext.view.progress import bar_of
-from parlai_ext.view.table import Column, IntervalColumn, Table, plain_table
-from parlai_ext.view.text import DASH, number
 
 MOST_TERMS = 4  # identity terms that are shown
 SHOWN = {

@@ -19,8 +19,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.options import option, read_key_values
+from parlai_ext.core import UserError, option, read_key_values
 from parlai_ext.data.toxic_pairs import RecordedAnswer
 from parlai_ext.models.handle import ModelHandle, is_here
 from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem

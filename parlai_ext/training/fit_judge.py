@@ -19,9 +19,14 @@ import numpy as np
 import scipy
 import yaml
 
-from parlai_ext.core.errors import UserError, require_known
-from parlai_ext.core.nouns import Dialogue, HumanJudgement, content_id
-from parlai_ext.data.judged.judged_set import JudgedSet
+from parlai_ext.core import (
+    Dialogue,
+    HumanJudgement,
+    UserError,
+    content_id,
+    require_known,
+)
+from parlai_ext.data.judged.judged_set import JudgedSet, dialogue_numbers
 from parlai_ext.engines.machine import Machine
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.ranking.agreement import weighted_spearman
@@ -57,7 +62,8 @@ class Annotated:
     """
     Something that people gave a number: one response, or responses of one dialogue.
 
-    :param group: what leaves a fit together, a context or a dialogue.
+    :param group: what leaves a fit together: a dialogue, or contexts that continue each
+        other.
     """
 
     items: tuple[ScoringItem, ...]
@@ -79,6 +85,8 @@ def annotated_set(judged: JudgedSet, quality: str | None) -> list[Annotated]:
     if quality not in judged.qualities:
         known = ', '.join(judged.qualities)
         raise UserError(f'--quality: one of the qualities is needed: {known}')
+    beginnings = [item.context or item.utterances for item in judged.items]
+    dialogues = dialogue_numbers(beginnings)
     return [
         Annotated(
             tuple(
@@ -87,9 +95,9 @@ def annotated_set(judged: JudgedSet, quality: str | None) -> list[Annotated]:
                 if turn.response and turn.response.strip()
             ),
             value,
-            item.dialogue or ' '.join(item.context),
+            item.dialogue or str(number),
         )
-        for item in judged.items
+        for item, number in zip(judged.items, dialogues, strict=True)
         if (value := item.human(quality)) is not None
     ]
 

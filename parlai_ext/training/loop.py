@@ -19,8 +19,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
-from parlai_ext.core.errors import UserError, first_line
-from parlai_ext.core.json_text import parse_json
+from parlai_ext.core import UserError, first_line, parse_json
 from parlai_ext.core.records import record_from_json
 from parlai_ext.systems.safe.safetensors_file import disk_errors
 from parlai_ext.view.progress import bar_of

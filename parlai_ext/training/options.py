@@ -5,7 +5,7 @@ for torch.
 
 from dataclasses import dataclass
 
-from parlai_ext.core.options import option
+from parlai_ext.core import option
 from parlai_ext.scoring.label_judges import CONTEXT_TURNS, FORMATS
 
 METHODS = ('paireval', 'directeval')

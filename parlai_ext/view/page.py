@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from parlai_ext.core import VERSION
-from parlai_ext.core.nouns import is_floor
+from parlai_ext.core import is_floor
+from parlai_ext.version import VERSION
 from parlai_ext.view.text import (
     count_of,
     interval,

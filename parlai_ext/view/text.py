@@ -208,6 +208,15 @@ def digits_for(values: list[float | None]) -> int:
     return min(6, max(0, 2 - math.floor(math.log10(spread))))
 
 
+def cut_line(count: str) -> str:
+    """
+    Return the line about texts that were too long for a judge.
+
+    :param count: of the responses whose context, or which themselves, were cut.
+    """
+    return f'too long for the judge with its context, read in part: {count}'
+
+
 def join_names(names: Sequence[str], word: str = 'and') -> str:
     """
     Return names as an English list.

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from parlai.core.message import Message
 from parlai.core.opt import Opt
 
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.options import Flags, option
+from parlai_ext.core import Flags, UserError, option
 from parlai_ext.scoring.base import judged_indices
 from parlai_ext.store import RunFolder
 from parlai_ext.tasks.items_teacher import ItemsTeacher

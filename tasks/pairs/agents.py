@@ -12,8 +12,7 @@ from parlai.core.teachers import Teacher
 
 from parlai_ext.collect.options import PlanOptions
 from parlai_ext.collect.plan import make_plan
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.options import add_flags
+from parlai_ext.core import UserError, add_flags
 from parlai_ext.core.protocol import ProtocolOptions
 from parlai_ext.engines.machine import Machine
 from parlai_ext.systems.safe.trusted_files import note_trusted

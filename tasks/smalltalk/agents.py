@@ -9,7 +9,7 @@ from typing import Any
 from parlai.core.opt import Opt
 from parlai.core.teachers import DialogTeacher
 
-from parlai_ext.core.options import DeclaresOptions, Flags, option
+from parlai_ext.core import DeclaresOptions, Flags, option
 from parlai_ext.mini.reactions import make_reaction_example
 from parlai_ext.mini.smalltalk import FOLDS, make_dialogue
 

@@ -10,7 +10,7 @@ from parlai.core.opt import Opt
 
 from parlai_ext.agents.canary.canary import CANARIES, CanaryAgent
 from parlai_ext.audit.gaming import KINDS
-from parlai_ext.core.nouns import System
+from parlai_ext.core import System
 from parlai_ext.judge_check.perturbations import PARROTS, ResponseInDialogue, parrot
 from parlai_ext.systems.parlai_agents import load_system
 from tests.support.lockstep_play import play, row

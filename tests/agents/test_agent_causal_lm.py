@@ -13,7 +13,7 @@ from parlai.scripts.train_model import TrainModel
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from parlai_ext.commands import plugin
-from parlai_ext.core.nouns import System
+from parlai_ext.core import System
 from parlai_ext.systems.parlai_agents import load_system
 from tests.support.family_hf import TEMPLATE, make_model
 from tests.support.talk import after_turns, heard, write_pairs

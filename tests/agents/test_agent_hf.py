@@ -11,7 +11,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from parlai_ext.core.nouns import System
+from parlai_ext.core import System
 from parlai_ext.systems import families, hub, pretrained
 from parlai_ext.systems.hf.generate import load_model
 from parlai_ext.systems.hub import ModelOptions

@@ -10,8 +10,7 @@ import pytest
 import torch
 from transformers import GenerationConfig
 
-from parlai_ext.core.nouns import System
-from parlai_ext.core.options import options_from_opt
+from parlai_ext.core import System, options_from_opt
 from parlai_ext.systems.chat.messages import ChatStyle, ChatTurn
 from parlai_ext.systems.hf.generate import (
     ChatForm,

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from parlai_ext.agents.long_context.long_context import recent_first
-from parlai_ext.core.nouns import System
+from parlai_ext.core import System
 from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.resolve import resolve
 from tests.support.tiny_models import SIZES, WORDS, in_float64, make_model, with_options

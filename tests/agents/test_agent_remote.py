@@ -4,7 +4,7 @@
 
 import pytest
 
-from parlai_ext.core.nouns import System
+from parlai_ext.core import System
 from parlai_ext.engines.machine import data_in
 from parlai_ext.systems.parlai_agents import load_system
 from tests.support.lockstep_play import play, row

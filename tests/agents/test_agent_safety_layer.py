@@ -7,7 +7,7 @@ from parlai.core.agents import Agent
 from parlai.core.message import Message
 from parlai.scripts.eval_model import EvalModel
 
-from parlai_ext.core.nouns import System
+from parlai_ext.core import System
 from parlai_ext.systems.identity import identity
 from parlai_ext.systems.parlai_agents import load_system, samples
 from parlai_ext.systems.resolve import resolve

@@ -14,7 +14,7 @@ from parlai_ext.bench.compare import ALL_SETS, EACH, compare_bench
 from parlai_ext.bench.page import correlation_figure, render_comparison_page
 from parlai_ext.commands.compare_metrics import CompareMetrics
 from parlai_ext.ranking.comparison import holm
-from parlai_ext.view.text import number
+from parlai_ext.view import number
 from tests.support.bench_samples import bench_of
 from tests.support.user_error import user_error
 

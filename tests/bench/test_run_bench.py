@@ -316,6 +316,15 @@ def test_how_often_a_choice_changes_with_the_order_is_kept_and_printed(tmp_path)
     assert '25 % of 400 on small' in on_one_line(' '.join(bench_lines(bench)))
 
 
+def test_items_that_were_too_long_are_counted(tmp_path):
+    for _ in range(2):  # the second time from what is stored
+        plan = BenchPlan((variant('Cutting'), variant()))
+        _, results, _ = run_bench(plan, {'small': judged_set()}, tmp_path)
+        counts = {one.about.label: one.of_sets('n_cut') for one in results}
+        num_long = sum(len(item.response.split()) > 3 for item in judged_set().items)
+        assert counts['Cutting'] == {'small': num_long} and not counts['Counted']
+
+
 def test_the_folder_of_the_judged_sets_may_stand_in_options():
     plan = bench_plan([], [], 'paireval_2024').in_folder('sets')
     assert plan.variants[0].section['comparisons'] == 'sets/dailydialog'

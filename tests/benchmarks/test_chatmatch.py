@@ -26,7 +26,7 @@ from benchmarks.chatmatch.tables import (
     setups_table,
 )
 from benchmarks.support.measures import option_parser
-from parlai_ext.core.nouns import Dialogue, Utterance
+from parlai_ext.core import Dialogue, Utterance
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.scoring.chatmatch.game import (
     DIMENSIONS,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from parlai_ext.collect.collect import CollectReport, collect
-from parlai_ext.core.nouns import Roster, System
+from parlai_ext.core import Roster, System
 from parlai_ext.engines.machine import Machine
 from parlai_ext.store import RunFolder
 from parlai_ext.systems import model_cache

@@ -11,8 +11,7 @@ from parlai.core.agents import Agent
 from parlai.core.message import Message
 
 from parlai_ext.collect import not_run
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.nouns import Pairing, Roster, System
+from parlai_ext.core import Pairing, Roster, System, UserError
 from parlai_ext.systems import model_cache
 from parlai_ext.systems import parlai_agents as agents
 from parlai_ext.worlds import block_player

@@ -15,7 +15,7 @@ from parlai_ext.commands.import_dialogues import ImportDialogues
 from parlai_ext.commands.rank_systems import RankSystems
 from parlai_ext.commands.report_run import ReportRun
 from parlai_ext.commands.score_dialogues import ScoreDialogues
-from parlai_ext.core.errors import UserError
+from parlai_ext.core import UserError
 from parlai_ext.models import parlai_likelihood
 from parlai_ext.store import RunFolder
 from tests.store.test_store_kill import results, states_left

@@ -21,7 +21,7 @@ from parlai_ext.collect.forecast import (
 from parlai_ext.collect.preflight import covering_blocks, pilot
 from parlai_ext.commands.collect_dialogues import CollectDialogues
 from parlai_ext.commands.evaluate_systems import EvaluateSystems
-from parlai_ext.core.nouns import Opener, Roster, System
+from parlai_ext.core import Opener, Roster, System
 from parlai_ext.engines.machine import Machine
 from parlai_ext.store import RunFolder
 from parlai_ext.worlds import block_player

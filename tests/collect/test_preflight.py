@@ -11,7 +11,7 @@ import yaml
 from parlai_ext.collect.preflight import SystemCheck, check_system, preflight
 from parlai_ext.commands.collect_dialogues import CollectDialogues
 from parlai_ext.commands.evaluate_systems import EvaluateSystems
-from parlai_ext.core.nouns import Dialogue
+from parlai_ext.core import Dialogue
 from parlai_ext.engines.machine import Machine
 from parlai_ext.store import RunFolder
 from tests.support import trial_agents

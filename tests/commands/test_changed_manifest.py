@@ -14,7 +14,7 @@ from parlai_ext.commands.evaluate_systems import EvaluateSystems
 from parlai_ext.commands.rank_systems import RankSystems
 from parlai_ext.commands.report_run import ReportRun
 from parlai_ext.commands.score_dialogues import ScoreDialogues
-from parlai_ext.core.errors import UserError
+from parlai_ext.core import UserError
 from parlai_ext.store import RunFolder
 from parlai_ext.store.manifest import save
 from tests.support.mutations import MORE_OTHERS, mutations

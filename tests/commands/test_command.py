@@ -15,10 +15,9 @@ from parlai_ext.__main__ import completion_script
 from parlai_ext.commands.build_pairs import BuildPairs
 from parlai_ext.commands.collect_dialogues import CollectDialogues
 from parlai_ext.commands.command import Command, find_command
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.options import option
+from parlai_ext.core import UserError, option
+from parlai_ext.view import VisibleOutput
 from parlai_ext.view.progress import LogLines, bar_of
-from parlai_ext.view.text import VisibleOutput
 from tests.support.user_error import exit_line
 
 

@@ -18,7 +18,7 @@ from parlai.core.script import superscript_main
 from parlai_ext.__main__ import main
 from parlai_ext.commands import plugin
 from parlai_ext.commands.convert_model import ConvertModel, convert
-from parlai_ext.core.nouns import System
+from parlai_ext.core import System
 from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.safe.load import count_parameters, guarded, read_states
 from parlai_ext.systems.safe.safetensors_file import (

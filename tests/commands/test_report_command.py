@@ -1,7 +1,7 @@
 import pytest
 
 from parlai_ext.commands.report_run import ReportRun
-from parlai_ext.core.nouns import content_id
+from parlai_ext.core import content_id
 from parlai_ext.results.ranking import write_ranking
 from tests.report.test_report_reader import OTHER, add_word_counts
 from tests.support.report_example import SCORER, example_ranking, example_run

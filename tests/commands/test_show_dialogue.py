@@ -7,7 +7,7 @@ import pytest
 
 from parlai_ext.commands import show_dialogue
 from parlai_ext.commands.show_dialogue import ShowDialogue
-from parlai_ext.view.text import number
+from parlai_ext.view import number
 from tests.support.report_example import SCORER, example_run
 from tests.support.user_error import user_error
 

@@ -8,8 +8,7 @@ from parlai_ext.bench.agreement import agreement_table
 from parlai_ext.commands import plugin
 from parlai_ext.commands.import_dialogues import ImportDialogues
 from parlai_ext.commands.validate_scorer import ValidateScorer
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.nouns import Utterance
+from parlai_ext.core import UserError, Utterance
 from parlai_ext.data.chat_logs import read_dialogues
 from parlai_ext.scoring.registry import load_protocol_file
 from parlai_ext.scoring.score_run import ChosenScorer
@@ -107,6 +106,11 @@ def test_command_reads_a_file_of_chats(tmp_path, capsys, model_file):
         ),
         ({'run_dir': 'r'}, '--run-dir: with --dialogues-file nothing'),
         ({'human_scores': None}, '--human-scores is needed'),
+        # its judge is not reached
+        (
+            {'scorer': 'llm_pair'},
+            'scorer llm_pair needs two responses',
+        ),
         # the default judge reads with the encoder that it was learned with
         ({'scorer_option': ['encoder=./encoder']}, 'encoder: .* learned with mpnet'),
         (

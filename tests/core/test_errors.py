@@ -1,5 +1,6 @@
 """
-What a model or a server says is printed, never obeyed by the terminal.
+Errors name the nearest right word; what a model or a server says is printed, never
+obeyed by the terminal.
 """
 
 import pytest
@@ -9,7 +10,7 @@ from parlai_ext.__main__ import main
 from parlai_ext.commands import plugin
 from parlai_ext.commands.check_roster import CheckRoster
 from parlai_ext.commands.command import fail
-from parlai_ext.core.errors import printable
+from parlai_ext.core import nearest, printable
 from tests.support.forked import command_in_child
 from tests.support.tiny_models import make_generator, with_options
 from tests.support.user_error import exit_line
@@ -29,6 +30,20 @@ from tests.support.user_error import exit_line
 def test_characters_that_a_terminal_obeys_are_spelled_out(said, spelled, capsys):
     assert printable(said) == spelled
     assert exit_line(capsys, fail, said) == f'error: {spelled}\n'
+
+
+@pytest.mark.parametrize(
+    'word, known, hint',
+    [
+        ('overal', ['Overall', 'Fluency'], "did you mean 'Overall'?"),
+        ('xyz', ['b', 'a'], 'known: a, b'),
+        # a word is no hint at itself
+        ('demo', ['demo', 'demos'], "did you mean 'demos'?"),
+        ('demo', ['demo'], 'known: none'),
+    ],
+)
+def test_the_nearest_name_is_named_or_all_are(word, known, hint):
+    assert nearest(word, known) == hint
 
 
 def test_a_models_own_options_do_not_reach_the_terminal(tmp_path, capsys):

@@ -8,9 +8,9 @@ from functools import partial
 
 import pytest
 
-from parlai_ext.core import json_text
-from parlai_ext.core.json_text import (
+from parlai_ext.core import (
     first_object,
+    json_text,
     parse_json,
     parse_json_values,
     parse_own_json,

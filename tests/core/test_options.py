@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from parlai_ext.core.options import (
+from parlai_ext.core import (
     Flags,
     flag_values,
     option,

@@ -195,10 +195,11 @@ def test_an_id_that_two_dialogues_have(tmp_path):
 
 
 def test_a_bot_named_twice(tmp_path):
-    (tmp_path / 'y.txt').write_text(GOOD.replace('A', 'C'))
-    (tmp_path / 'x.txt').write_text(GOOD.replace('A', 'c'))
+    (tmp_path / 'y.txt').write_text(GOOD.replace('A', 'C D'))
+    (tmp_path / 'x.txt').write_text(GOOD.replace('A', 'c d'))
     said = error_line(imported, tmp_path)
-    assert said.startswith("one bot named twice? 'C' and 'c' differ in case")
+    assert said.startswith("one bot named twice? 'C D' and 'c d' differ in case")
+    assert said.endswith("--rename 'c d'=NEW")
 
 
 def test_two_bots_under_one_new_name(tmp_path):

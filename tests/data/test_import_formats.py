@@ -8,7 +8,7 @@ import zipfile
 
 import pytest
 
-from parlai_ext.core.nouns import Dialogue, Utterance
+from parlai_ext.core import Dialogue, Utterance
 from parlai_ext.data.formats import FORMATS, detect_format, find_files
 from parlai_ext.data.source_file import MEDIA, SourceFile, Unread
 from parlai_ext.store.lines import dialogue_record, encode_shard
@@ -219,6 +219,12 @@ def test_references_are_lines_or_a_list(tmp_path, value, references):
 def test_a_reference_that_is_no_text_is_refused(tmp_path, value):
     with user_error(r"turn 2: 'reference'"):
         imported(written(tmp_path, 'x.jsonl', turns_with(reference=value)))
+
+
+def test_whole_dialogues_have_the_ids_of_lists_of_messages(tmp_path):
+    records = [{'id': 7, **turns_with()}, {'conversation_id': 'x', **turns_with()}]
+    path = written(tmp_path, 'x.jsonl', '\n'.join(map(json.dumps, records)))
+    assert [one.id for one in imported(path).dialogues] == ['7', 'x']
 
 
 def test_references_of_a_part_are_none_of_the_joined_turn(tmp_path):

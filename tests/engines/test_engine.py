@@ -13,7 +13,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from parlai_ext.core.errors import UserError
+from parlai_ext.core import UserError
 from parlai_ext.engines.engine import (
     Job,
     Task,

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from parlai_ext.core.errors import UserError
+from parlai_ext.core import UserError
 from parlai_ext.engines import host
 from parlai_ext.engines.engine import Job, Task, Worker
 from parlai_ext.engines.host import LocalEngine

@@ -15,8 +15,7 @@ from parlai_ext.commands.build_toxic_prompts import (
     BuildToxicPrompts,
 )
 from parlai_ext.commands.evaluate_systems import EvaluateSystems
-from parlai_ext.core.errors import SystemFailed
-from parlai_ext.core.nouns import Roster, System
+from parlai_ext.core import Roster, System, SystemFailed
 from parlai_ext.engines.engine import EngineFailed, WorkerDiffers
 from parlai_ext.engines.machine import Machine
 from parlai_ext.scoring import score_run

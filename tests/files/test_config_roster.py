@@ -4,7 +4,7 @@ Rosters and ``--add-target``: systems from files, names and one line of text.
 
 import pytest
 
-from parlai_ext.core.nouns import System
+from parlai_ext.core import System
 from parlai_ext.files.roster_file import SystemInfo, load_roster, parse_target
 from parlai_ext.scoring.registry import load_protocol_file
 from tests.support.user_error import error_line, user_error

@@ -6,7 +6,6 @@ import re
 
 import pytest
 
-from parlai_ext.core.errors import nearest
 from parlai_ext.files.yaml_file import read_file, read_text
 from tests.support.user_error import error_line, user_error
 
@@ -99,17 +98,3 @@ def test_other_encodings_are_refused_by_line(tmp_path):
     (tmp_path / 'a.yaml').write_bytes(b'a: 1\nb: caf\xe9\n')
     with user_error(r'a\.yaml:2: not UTF-8'):
         read_file(tmp_path / 'a.yaml')
-
-
-@pytest.mark.parametrize(
-    'word, known, hint',
-    [
-        ('overal', ['Overall', 'Fluency'], "did you mean 'Overall'?"),
-        ('xyz', ['b', 'a'], 'known: a, b'),
-        # a word is no hint at itself
-        ('demo', ['demo', 'demos'], "did you mean 'demos'?"),
-        ('demo', ['demo'], 'known: none'),
-    ],
-)
-def test_the_nearest_name_is_named_or_all_are(word, known, hint):
-    assert nearest(word, known) == hint

@@ -4,7 +4,7 @@ Human judgements from CSV, and every row that cannot be one.
 
 import pytest
 
-from parlai_ext.core.nouns import HumanJudgement
+from parlai_ext.core import HumanJudgement
 from parlai_ext.files.human_scores import read_human_scores
 from tests.support.user_error import error_line, user_error
 

@@ -7,7 +7,7 @@ import stat
 
 import pytest
 
-from parlai_ext.core.nouns import Recorded, System
+from parlai_ext.core import Recorded, System
 from parlai_ext.isolation import own_records
 from parlai_ext.isolation.own_records import named_parts, note_parts
 from parlai_ext.isolation.policy import require_named, unnamed_uses

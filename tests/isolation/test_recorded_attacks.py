@@ -13,7 +13,7 @@ from parlai_ext.commands.audit_run import AuditRun
 from parlai_ext.commands.collect_dialogues import CollectDialogues
 from parlai_ext.commands.score_dialogues import ScoreDialogues
 from parlai_ext.commands.verify_run import VerifyRun
-from parlai_ext.core.errors import UserError
+from parlai_ext.core import UserError
 from parlai_ext.isolation import own_records
 from parlai_ext.scoring.score_run import choose_scorer, require_named_scorer
 from tests.support.published_runs import (

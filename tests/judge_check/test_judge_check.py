@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from parlai_ext.core.nouns import Dialogue, Utterance
+from parlai_ext.core import Dialogue, Utterance
 from parlai_ext.judge_check.check import check_judge, with_kin
 from parlai_ext.judge_check.marks import MARKS, dimension_check, kind_result, repeats
 from parlai_ext.judge_check.perturbations import (

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from parlai_ext.core.nouns import System
+from parlai_ext.core import System
 from parlai_ext.judge_check.check import BLOCK, PARTS, check_run, own_family
 from parlai_ext.judge_check.record import NAME, read_check, write_check
 from parlai_ext.scoring.score_run import score_run

@@ -22,7 +22,7 @@ import parlai_ext.mini
 from benchmarks.mini_training.recipe import LADDER
 from parlai_ext import zoo_configs
 from parlai_ext.commands import plugin
-from parlai_ext.core.nouns import Question, System
+from parlai_ext.core import Question, System
 from parlai_ext.engines.machine import data_in
 from parlai_ext.mini.corruptions import HELD_OUT, TRAIN, Corrupted
 from parlai_ext.mini.reactions import (

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from parlai_ext.core.errors import UserError
+from parlai_ext.core import UserError
 from parlai_ext.engines.machine import Machine, data_in
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.systems.catalogue.fetch_model import fetch_model

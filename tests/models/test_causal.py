@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import Phi3Config
 
-from parlai_ext.core.nouns import Question
+from parlai_ext.core import Question
 from parlai_ext.models.likelihood.causal import (
     Causal,
     check_causal,

@@ -17,7 +17,7 @@ from parlai.agents.image_seq2seq.image_seq2seq import ImageSeq2seqAgent
 from parlai.core.message import Message
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
-from parlai_ext.core.nouns import Question, System
+from parlai_ext.core import Question, System
 from parlai_ext.engines.machine import data_in
 from parlai_ext.models.hf_likelihood import Seq2Seq, check_seq2seq
 from parlai_ext.models.likelihood import encoder_decoder

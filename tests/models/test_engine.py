@@ -8,8 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.nouns import Question
+from parlai_ext.core import Question, UserError
 from parlai_ext.models.likelihood.causal import Causal
 from parlai_ext.models.likelihood.encoder_decoder import (
     EncodedContexts,

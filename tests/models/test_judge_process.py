@@ -14,7 +14,7 @@ import transformers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parlai_ext.core.nouns import Answer, Question
+from parlai_ext.core import Answer, Question
 from parlai_ext.models.encoders import TokenVectors
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.models.judge_process import DistantModel, from_plain, to_plain

@@ -10,7 +10,7 @@ import yaml
 from parlai.core.agents import create_agent_from_model_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from parlai_ext.core.nouns import Question, System
+from parlai_ext.core import Question, System
 from parlai_ext.models.hf_likelihood import TurnVectorizer
 from parlai_ext.models.judge_names import judge_system
 from parlai_ext.models.parlai_likelihood import AgentVectorizer

@@ -7,7 +7,7 @@ import io
 import numpy as np
 import pytest
 
-from parlai_ext.core.errors import UserError
+from parlai_ext.core import UserError
 from parlai_ext.engines.machine import Machine
 from parlai_ext.models.handle import ModelHandle, check_model
 from parlai_ext.models.word_vectors import read_text_vectors

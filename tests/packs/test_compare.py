@@ -11,7 +11,7 @@ import pytest
 
 from parlai_ext.commands.compare_runs import CompareRuns
 from parlai_ext.commands.score_dialogues import ScoreDialogues
-from parlai_ext.core.nouns import Utterance
+from parlai_ext.core import Utterance
 from parlai_ext.judge_check.check import check_run
 from parlai_ext.packs.compare import (
     differing_settings,
@@ -240,6 +240,7 @@ def test_each_dimension_takes_the_worst_of_its_outcomes():
     }
     worst, words = worst_check(checks)
     assert words == 'Fluency fail, a; Overall weak, b; Wit pass, a'
+    assert worst.notes[-1].startswith('2 checks') and worst.notes[-1].endswith(' a')
     outcomes = {name: one.outcome for name, one in worst.dimensions.items()}
     assert outcomes == {'Fluency': 'fail', 'Overall': 'weak', 'Wit': 'pass'}
 

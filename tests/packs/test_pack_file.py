@@ -9,7 +9,7 @@ from contextlib import suppress
 
 import pytest
 
-from parlai_ext.core.errors import UserError
+from parlai_ext.core import UserError
 from parlai_ext.packs import pack
 from parlai_ext.packs.check_pack import check_pack
 from parlai_ext.packs.pack import INDEX, open_pack, zip_bytes

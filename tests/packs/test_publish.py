@@ -10,7 +10,7 @@ import pytest
 
 from parlai_ext.commands.cite_run import CiteRun
 from parlai_ext.commands.publish_run import PublishRun
-from parlai_ext.core.errors import SystemFailed
+from parlai_ext.core import SystemFailed
 from parlai_ext.packs.check_pack import check_pack
 from parlai_ext.packs.cite import CiteOptions, cite_pack, latex_text
 from parlai_ext.packs.pack import open_pack

@@ -29,7 +29,8 @@ def test_acutes_own_output_gives_its_own_grid():
     assert judgements.dimensions == ('Engaging',)
     # rows of the file name dialogues 4 and 7 first
     first = judgements.comparisons[0]
-    assert (first.first_dialogue, first.second_dialogue) == ('model1 4', 'model2 7')
+    names = first.first_dialogue, first.second_dialogue
+    assert [name[:8] for name in names] == ['model1 4', 'model2 7']
 
 
 def acute_file(folder, *rows):
@@ -52,6 +53,14 @@ def test_an_analysis_that_was_run_again_counts_once(tmp_path):
     judgements = read('acute_eval', tmp_path)
     assert [c.winner for c in judgements.comparisons] == ['a', 'a', 'b', 'a']
     assert '3 answers' in judgements.notes[0]
+
+
+def test_dialogues_of_two_batches_are_not_joined(tmp_path):
+    for batch in 'xy':
+        text = f'{HEADER},pairing_id,run_id\n1,{LONG},-1,a,b,False,3,{batch}'
+        written(tmp_path, f'{batch}.full.csv', text)
+    one, other = read('acute_eval', tmp_path).comparisons
+    assert not {one.first_dialogue, one.item} & {other.first_dialogue, other.item}
 
 
 @pytest.mark.parametrize(

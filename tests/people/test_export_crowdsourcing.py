@@ -12,7 +12,13 @@ import yaml
 from parlai.utils.strings import normalize_reply
 
 from parlai_ext.commands.export_crowdsourcing import ExportCrowdsourcing
-from parlai_ext.people.crowd_files import flags_of_opt, matchups_by_openness
+from parlai_ext.people.crowd_files import (
+    acute_files,
+    flags_of_opt,
+    matchups_by_openness,
+)
+from parlai_ext.people.questionnaire import read_questionnaire
+from parlai_ext.people.rating_set import DialogueReference, RatingItem, ShownTurn
 from tests.support.parlai_crowdsourcing import parlai_method
 from tests.support.planted_run import rated_run
 from tests.support.report_example import standing
@@ -83,6 +89,22 @@ def test_acute_reads_the_pairings(run):
     assert set(theirs[1]) <= set(ours[1])
     with user_error('--questionnaire'):
         export(run, 'acute_eval', questionnaire='likert_2022')
+
+
+def test_fast_acute_has_chats_whoever_begins():
+    items, turns = [], {}
+    for own in (True, False):
+        said = [ShownTurn(own, False, 'hi'), ShownTurn(not own, False, 'ho')]
+        pair = tuple(
+            DialogueReference(f'{n}{own}', n, ('o', 'p', own), 'p', 0) for n in 'ab'
+        )
+        turns |= dict.fromkeys(pair, said)
+        items.append(RatingItem(str(own), pair))
+    wording = read_questionnaire('acute').questions[0]
+    files = acute_files(items, turns, wording)
+    chats = [json.loads(line) for line in files['self_chats/0.jsonl'].splitlines()]
+    speakers = [[act['id'] for act in chat['dialog'][0]] for chat in chats]
+    assert speakers == [['a', 'other_speaker'], ['other_speaker', 'a']]
 
 
 def test_turn_annotations_annotate_the_judged_system_alone(run):

@@ -9,7 +9,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from parlai_ext.core.nouns import HumanJudgement
+from parlai_ext.core import HumanJudgement
 from parlai_ext.people.judgements import Comparison, Judgements
 from parlai_ext.people.ranking import (
     Resampling,

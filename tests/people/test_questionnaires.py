@@ -9,7 +9,7 @@ import pytest
 
 from parlai_ext.commands.import_judgements import ImportJudgements
 from parlai_ext.commands.rate_dialogues import RateDialogues
-from parlai_ext.core.nouns import HumanJudgement
+from parlai_ext.core import HumanJudgement
 from parlai_ext.people.crowd_answers import read_crowd_answers
 from parlai_ext.people.questionnaire import read_questionnaire
 from parlai_ext.people.spot_the_bot import survival, win_rates

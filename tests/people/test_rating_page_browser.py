@@ -145,14 +145,31 @@ def test_a_page_goes_on_after_the_browser_was_closed(run, tmp_path):
         assert browser.evaluate(STATE)['progress'] == '1 of 6 (0 answered)'
         # on another computer the file that was saved goes on
         browser.open(page)
-        text = json.dumps(half.read_text())
-        browser.evaluate(
-            '(() => { const files = new DataTransfer(); files.items.add(new File(['
-            f"{text}], 'a.json')); const load = document.getElementById('load'); "
-            "load.files = files.files; load.dispatchEvent(new Event('change')); })()"
-        )
+        load(browser, half)
         browser.wait_for("!document.getElementById('work').hidden")
         assert browser.evaluate(STATE) == before
+
+
+def load(browser, file):
+    text = json.dumps(file.read_text())
+    browser.evaluate(
+        '(() => { const files = new DataTransfer(); files.items.add(new File(['
+        f"{text}], 'a.json')); const load = document.getElementById('load'); "
+        "load.files = files.files; load.dispatchEvent(new Event('change')); })()"
+    )
+
+
+def test_an_older_file_leaves_newer_answers_as_they_are(pages):
+    browser, page, _ = pages(num_items=3)
+    begin(browser, page, 'Ann')
+    browser.press('1')
+    old = browser.save('#save')
+    for key in ('Backspace', '2', '1'):
+        browser.press(key)
+    load(browser, old)
+    browser.wait_for("document.getElementById('progress').textContent.includes('(2')")
+    answers = json.loads(browser.save('#save').read_text())['answers']
+    assert sorted(a['answer'] == a['left'] for a in answers) == [False, True]
 
 
 def test_sides_and_order_differ_between_annotators(pages):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
 
-from parlai_ext.core.nouns import HumanJudgement
+from parlai_ext.core import HumanJudgement
 from parlai_ext.ranking.agreement import (
     COEFFICIENTS,
     WEIGHTED,

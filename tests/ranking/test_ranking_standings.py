@@ -21,6 +21,7 @@ from parlai_ext.ranking.standings import (
     significantly_better,
     tied_groups,
     unscored_bounds,
+    without_width_0,
 )
 
 NAMES = ['a', 'b', 'c', 'floor-x']
@@ -250,3 +251,10 @@ def test_a_group_ends_where_all_above_are_better_than_all_below():
     assert tied_groups(better, [1, 2, 3, 4]) == [1, 1, 1, 2]
     better[0, 1] = True
     assert tied_groups(better, [1, 2, 3, 4]) == [1, 2, 2, 3]
+
+
+def test_scores_that_never_vary_have_no_interval():
+    values = np.concatenate([constant(0.1), noise(1, 2, 5)])
+    rows = without_width_0(rank(values, ['a', 'b']))
+    assert [row.is_constant for row in rows] == [True, False]
+    assert rows[0].interval() == 'no interval' != rows[1].interval()

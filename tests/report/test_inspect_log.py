@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from parlai_ext.commands.report_run import ReportRun
-from parlai_ext.core.nouns import dialogue_means
+from parlai_ext.core import dialogue_means
 from parlai_ext.data.imported_dialogues import ImportRules, read_imports
 from parlai_ext.results.ranking import write_ranking
 from tests.support.report_example import SCORER, example_ranking, example_run

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from parlai_ext.report.page import write_report
-from parlai_ext.view.text import one_line, visible
+from parlai_ext.view import one_line, visible
 from tests.support.check_example import FAILS, WEAK, example_card, example_check
 from tests.support.hostile_strings import RUN, SCRIPT, SCRIPTS
 from tests.support.report_example import SCORER, example_ranking, example_run

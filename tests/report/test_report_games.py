@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from parlai_ext.core.nouns import Dialogue, Score, ScoredDialogue, Utterance
+from parlai_ext.core import Dialogue, Score, ScoredDialogue, Utterance
 from parlai_ext.report.browse import (
     dialogue_candidates,
     read_page_dialogues,

@@ -9,7 +9,7 @@ from parlai_ext.report.table import (
     leaderboard_csv,
     terminal_table,
 )
-from parlai_ext.view.text import terminal_width
+from parlai_ext.view import terminal_width
 from tests.support.report_example import agreement, example_ranking
 from tests.support.written import rows_of_csv
 

@@ -14,7 +14,7 @@ from parlai_ext.commands.evaluate_systems import EvaluateSystems
 from parlai_ext.commands.rank_systems import RankSystems
 from parlai_ext.commands.report_run import ReportRun
 from parlai_ext.commands.score_dialogues import ScoreDialogues
-from parlai_ext.core.nouns import HumanJudgement, Opener, Score, ScoredDialogue
+from parlai_ext.core import HumanJudgement, Opener, Score, ScoredDialogue
 from parlai_ext.report.summary import sentences, warnings
 from parlai_ext.report.table import terminal_table
 from parlai_ext.results import rank
@@ -380,4 +380,4 @@ def test_scoring_alone_says_how_many_were_cut(finished, tmp_path, capsys):
     )
     # all eight contexts have five tokens and more
     assert report.n_truncated == report.n_utterances == 8
-    assert 'which read a part: 8 contexts\n' in capsys.readouterr().out
+    assert 'read in part: 8 utterances\n' in capsys.readouterr().out

@@ -10,8 +10,7 @@ import random
 import pytest
 
 from parlai_ext.commands.report_run import ReportRun
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.nouns import JudgeModel, ScoredDialogue
+from parlai_ext.core import JudgeModel, ScoredDialogue, UserError
 from parlai_ext.results.rank import rank_run
 from parlai_ext.results.ranking import (
     CardModel,

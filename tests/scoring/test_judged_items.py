@@ -5,7 +5,7 @@ utterances of a run are judged, and of whom there is nothing to judge.
 
 import pytest
 
-from parlai_ext.core.nouns import Dialogue, Utterance
+from parlai_ext.core import Dialogue, Utterance
 from parlai_ext.scoring.base import (
     Scorer,
     ScoringItem,

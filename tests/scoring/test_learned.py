@@ -13,7 +13,7 @@ import torch
 import yaml
 from safetensors.numpy import save
 
-from parlai_ext.core.nouns import Question
+from parlai_ext.core import Question
 from parlai_ext.models.likelihood.causal import Causal
 from parlai_ext.scoring.base import ItemScore, ScoringItem
 from parlai_ext.scoring.judged_corpora import (

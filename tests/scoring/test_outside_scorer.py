@@ -14,8 +14,7 @@ from parlai_ext.commands.rank_systems import RankSystems
 from parlai_ext.commands.report_run import ReportRun
 from parlai_ext.commands.score_dialogues import ScoreDialogues
 from parlai_ext.compat.parlai_setup import prepare_parlai
-from parlai_ext.core.nouns import System
-from parlai_ext.core.options import options_of
+from parlai_ext.core import System, options_of
 from parlai_ext.scoring.base import ScoringItem, row_cosines
 from parlai_ext.scoring.registry import SCORERS, find_scorer, load_protocol_file
 from parlai_ext.scoring.score_run import ChosenScorer
@@ -225,3 +224,16 @@ def test_another_scorer_for_dialogues_that_are_there_is_pointed_out(tmp_path):
                 'judge_model_file': 'zoo:mini/step-50/model',
             },
         )
+
+
+def test_an_outside_scorer_that_raises_is_one_line(run, tmp_path, capsys):
+    file = tmp_path / 'mine.py'
+    file.write_text(
+        'from parlai_ext.scoring.base import Scorer\n'
+        'class Mine(Scorer):\n'
+        "    name, dimensions = 'mine', ('Wit',)\n"
+        '    def score(self, items):\n'
+        '        return items[0].nothing\n'
+    )
+    with user_error("scorer mine: mine.py:5: AttributeError: .*'nothing'"):
+        ScoreDialogues.main(run_dir=run.root, scorer=f'{file}:Mine')

@@ -13,7 +13,7 @@ from parlai_ext.commands.import_dialogues import ImportDialogues
 from parlai_ext.commands.rank_systems import RankSystems
 from parlai_ext.commands.report_run import ReportRun
 from parlai_ext.commands.score_dialogues import ScoreDialogues
-from parlai_ext.core.nouns import content_id
+from parlai_ext.core import content_id
 from parlai_ext.ranking.ratings import sum_of_ranks
 from parlai_ext.results.ranking import read_ranking
 from parlai_ext.store import RunFolder

@@ -10,9 +10,10 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModel, AutoTokenizer, BertModel
 
+from parlai_ext.core import Dialogue, Utterance
 from parlai_ext.models.encoders import MeanPooling
-from parlai_ext.scoring.amfm import AmFm, CutoffScale, measured_scale
-from parlai_ext.scoring.base import ScoringItem
+from parlai_ext.scoring.amfm import AmFm, CutoffScale, measured_scale, spoken_turns
+from parlai_ext.scoring.base import ScoringItem, dialogue_items
 from tests.support.family_hf import make_model
 from tests.support.fed_samples import gpt2, make_gpt2, string_loss
 from tests.support.on_cpu import models_on_cpu
@@ -161,6 +162,13 @@ def test_a_whole_dialogue_is_scaled_as_the_program_does_and_am_counts_against_it
     assert column(whole, 'Overall') == pytest.approx(expected, abs=1e-4)
 
 
+def test_what_is_given_is_no_turn_of_a_whole_dialogue():
+    said = [Utterance('a', 'x'), Utterance('b', 'y', given=True), Utterance('a', 'z')]
+    dialogue = Dialogue('d', 'p', 'o', (*said, Utterance('b', 'w')))
+    _, item = dialogue_items(dialogue, [0, 2, 3])
+    assert spoken_turns(item) == [ScoringItem(('z',), 'w')]
+
+
 def test_quantiles_are_of_whole_sets_and_not_of_the_parts_of_a_run(folders, handle):
     scorer = AmFm.from_section({**folders, 'scale': 'quantile'}, handle)
     with user_error('run_bench'):
@@ -183,8 +191,14 @@ def test_what_cannot_be_compared_has_no_score(scored, scorer, options, why):
 
 def test_strings_longer_than_the_model_lose_their_beginning(scored, tmp_path):
     judge = {'judge_model_file': str(make_gpt2(tmp_path, positions=64))}
-    [long] = scored('amfm', [ScoringItem(('tea ' * 90,), 'rain')], **judge)
+    items = [ScoringItem(('tea ' * 90,), 'rain'), ScoringItem(('a',), 'tea ' * 90)]
+    long, whole = scored('amfm', items, **judge)
     assert long.cut > 0 and long.values['FM'] < 0
+    # of the last 64 tokens of a response all have a probability but the first
+    model, tokenizer = gpt2(judge['judge_model_file'])
+    ids = [*tokenizer.encode(f'a {items[1].response}'), tokenizer.eos_token_id]
+    expected = -string_loss(model, ids[-64:])
+    assert whole.values['FM'] == pytest.approx(expected, rel=1e-4)
 
 
 def test_a_measured_scale_puts_the_median_at_one():

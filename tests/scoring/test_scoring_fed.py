@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parlai_ext.commands.score_dialogues import ScoreDialogues
-from parlai_ext.core.options import options_of, read_options
+from parlai_ext.core import options_of, read_options
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.fed import (
     Fed,

@@ -17,7 +17,7 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
-from parlai_ext.core.nouns import Question
+from parlai_ext.core import Question
 from parlai_ext.models.judge_names import judge_system
 from parlai_ext.models.watch import NO_WATCH, Watch
 from parlai_ext.scoring.base import ScoringItem

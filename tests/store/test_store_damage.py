@@ -11,7 +11,7 @@ import re
 
 import pytest
 
-from parlai_ext.core.errors import UserError
+from parlai_ext.core import UserError
 from parlai_ext.core.protocol import ranking_options
 from parlai_ext.report.page import command
 from parlai_ext.store import RunFolder

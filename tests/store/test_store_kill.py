@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from parlai_ext.core.errors import UserError
+from parlai_ext.core import UserError
 from parlai_ext.store import RunFolder
 from tests.support.store_samples import files_under, whole_run, write_files
 

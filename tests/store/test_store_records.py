@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from parlai.tasks.jsonfile.agents import DefaultTeacher
 from parlai.utils.conversations import Conversations
 
-from parlai_ext.core.nouns import ScoredDialogue, Utterance
+from parlai_ext.core import ScoredDialogue, Utterance
 from parlai_ext.core.records import WrongType
 from parlai_ext.store import lines
 from parlai_ext.store.lines import decode, encode

@@ -5,8 +5,7 @@ Small judged sets and scorers for the bench, without models.
 from dataclasses import dataclass, replace
 
 from parlai_ext.bench.bench_files import Bench, ScorerAbout, SetAbout
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.options import option
+from parlai_ext.core import UserError, option
 from parlai_ext.data.judged.judged_set import Annotation, JudgedItem, JudgedSet
 from parlai_ext.scoring.base import ItemScore, Scorer
 
@@ -131,6 +130,20 @@ class Flipping(Counted):
         Return the number of words of the response.
         """
         return replace(super().judge(item), evidence={'flips': [1, 4]})
+
+
+class Cutting(Counted):
+    """
+    A scorer that reads three words of a response.
+    """
+
+    name = 'cutting'
+
+    def judge(self, item):
+        """
+        Return the number of words of the response.
+        """
+        return replace(super().judge(item), cut=max(0, len(item.text.split()) - 3))
 
 
 class Whole(Counted):

@@ -11,7 +11,7 @@ import transformers
 from hypothesis import strategies as st
 from transformers import AutoModelForCausalLM
 
-from parlai_ext.core.nouns import Question
+from parlai_ext.core import Question
 from tests.support.tiny_trained import spread
 
 VOCABULARY = 60

@@ -2,7 +2,7 @@
 Dialogues from texts.
 """
 
-from parlai_ext.core.nouns import Dialogue, Utterance
+from parlai_ext.core import Dialogue, Utterance
 from parlai_ext.worlds.schedule import dialogue_id
 
 

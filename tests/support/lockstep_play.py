@@ -2,7 +2,7 @@
 Dialogues that are played side by side, without a run.
 """
 
-from parlai_ext.core.nouns import Opener, Pairing
+from parlai_ext.core import Opener, Pairing
 from parlai_ext.worlds.lockstep import BatchRow, play_on
 
 # what a player may add to a tiny model

@@ -4,7 +4,7 @@ A scorer outside the package, in one file: similarity by sentence embeddings.
 
 from dataclasses import dataclass
 
-from parlai_ext.core.options import option
+from parlai_ext.core import option
 from parlai_ext.scoring.base import ItemScore, Scorer, row_cosines
 
 

@@ -7,7 +7,7 @@ from parlai_ext.collect import plan
 from parlai_ext.collect.options import PlanOptions
 from parlai_ext.collect.plan import build_manifest
 from parlai_ext.collect.resolved import ResolvedProtocol
-from parlai_ext.core.nouns import Opener, System, content_id
+from parlai_ext.core import Opener, System, content_id
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.engines.machine import Machine
 from parlai_ext.isolation.own_records import note_parts

@@ -4,8 +4,7 @@ Dialogues with known replies, and scorers whose check has a known result.
 
 from dataclasses import dataclass
 
-from parlai_ext.core.nouns import Dialogue, Opener
-from parlai_ext.core.options import option
+from parlai_ext.core import Dialogue, Opener, option
 from parlai_ext.scoring.base import ItemScore, Scorer
 from tests.support.dialogues import turns_of
 from tests.support.planted_run import played_run

@@ -8,7 +8,7 @@ Its odds for a response are the number that the response is (``3`` against ``1``
 import math
 import re
 
-from parlai_ext.core.nouns import Answer
+from parlai_ext.core import Answer
 from tests.support.family_hf import make_tokenizer
 
 FRAME = (

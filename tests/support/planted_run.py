@@ -2,7 +2,7 @@
 Runs without models whose dialogues and scores are made up, pair by pair.
 """
 
-from parlai_ext.core.nouns import Opener, Roster, Score, ScoredDialogue, System
+from parlai_ext.core import Opener, Roster, Score, ScoredDialogue, System
 from parlai_ext.store.manifest import ScorerRecord
 from tests.support.dialogues import spoken
 from tests.support.plans import open_run

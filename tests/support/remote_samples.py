@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from parlai_ext.core.nouns import System
+from parlai_ext.core import System
 from parlai_ext.systems import remote
 from parlai_ext.systems.chat.messages import ChatTurn
 from parlai_ext.systems.remote.endpoint import Endpoint

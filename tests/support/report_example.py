@@ -5,7 +5,7 @@ A made-up run and ranking for tests of the report: no model, any text.
 import random
 from dataclasses import replace
 
-from parlai_ext.core.nouns import Opener, Score, ScoredDialogue
+from parlai_ext.core import Opener, Score, ScoredDialogue
 from parlai_ext.ranking.intervals import Estimate
 from parlai_ext.ranking.standings import Rating, ScoreBounds, Separation, Standing
 from parlai_ext.results.ranking import Agreement, Failures, Ranking, TournamentResult

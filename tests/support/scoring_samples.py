@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from parlai_ext.core.nouns import Answer, Dialogue, Opener, Roster, System
+from parlai_ext.core import Answer, Dialogue, Opener, Roster, System
 from parlai_ext.scoring import fed as fed_module
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.registry import find_scorer

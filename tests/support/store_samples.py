@@ -2,14 +2,7 @@
 A small run without models: what each system says is a function of the opener.
 """
 
-from parlai_ext.core.nouns import (
-    Opener,
-    Roster,
-    Score,
-    ScoredDialogue,
-    System,
-    content_id,
-)
+from parlai_ext.core import Opener, Roster, Score, ScoredDialogue, System, content_id
 from parlai_ext.store import RunFolder
 from parlai_ext.store.manifest import read_manifest
 from parlai_ext.worlds.schedule import blocks, pairings

@@ -4,7 +4,7 @@ An agent that nobody trusts, which does what it is told.
 It is written to a file of its own, which no note of the tests names.
 """
 
-from parlai_ext.core.nouns import System
+from parlai_ext.core import System
 
 CODE = '''
 import ctypes, os, random, socket, sys, time

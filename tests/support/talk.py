@@ -2,7 +2,7 @@
 What a player says, and the data of a small training.
 """
 
-from parlai_ext.core.nouns import System
+from parlai_ext.core import System
 from parlai_ext.systems.parlai_agents import load_system
 from tests.support.tiny_models import sentences
 

@@ -4,7 +4,7 @@ The error of which a user sees one line.
 
 import pytest
 
-from parlai_ext.core.errors import UserError
+from parlai_ext.core import UserError
 
 
 def user_error(words=None):

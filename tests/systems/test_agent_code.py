@@ -11,8 +11,7 @@ from parlai.core.agents import Agent
 from parlai.core.message import Message
 
 from parlai_ext.commands.signals import Interrupted, signals_as_interrupt
-from parlai_ext.core.errors import SystemFailed
-from parlai_ext.core.nouns import System
+from parlai_ext.core import System, SystemFailed
 from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.players import LONGEST_REPLY, Player, read_reply
 from parlai_ext.worlds.lockstep import play_on

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from parlai_ext.compat.parlai_setup import prepare_parlai
-from parlai_ext.core.nouns import System
+from parlai_ext.core import System
 from parlai_ext.systems.candidates import candidates_file, parse_spec, to_download
 from parlai_ext.systems.identity import candidates_hash, identity
 from parlai_ext.systems.resolve import resolve

@@ -8,7 +8,7 @@ import os
 import pytest
 
 from parlai_ext.commands import plugin
-from parlai_ext.core.options import add_flags
+from parlai_ext.core import add_flags
 from parlai_ext.isolation import fork_server
 from parlai_ext.systems.chat import messages as rendering
 from parlai_ext.systems.chat.messages import (

@@ -7,7 +7,7 @@ from weakref import ref
 
 import pytest
 
-from parlai_ext.core.nouns import System
+from parlai_ext.core import System
 from parlai_ext.files.openers_file import EVERYDAY, read_openers_file
 from parlai_ext.systems.chat.conversation import (
     Degradation,

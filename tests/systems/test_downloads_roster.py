@@ -10,7 +10,7 @@ from parlai.core import build_data
 from parlai.utils.bpe import Gpt2BpeHelper
 
 from parlai_ext.commands.check_roster import CheckRoster
-from parlai_ext.core.nouns import System
+from parlai_ext.core import System
 from parlai_ext.systems import hub
 from parlai_ext.systems.downloads import download_systems
 from parlai_ext.systems.fetch.checked_downloads import (

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 from parlai.agents.rag import retrievers
 
-from parlai_ext.core.nouns import System
+from parlai_ext.core import System
 from parlai_ext.systems.identity import candidates_hash, identity
 from parlai_ext.systems.parlai_agents import load_system, why_unfit
 from tests.support import family_fid, family_hf

@@ -12,7 +12,7 @@ import torch
 from parlai.core.build_data import mark_done
 
 from parlai_ext.compat.rag import index_files
-from parlai_ext.core.nouns import System
+from parlai_ext.core import System
 from parlai_ext.systems import families
 from parlai_ext.systems.identity import identity
 from parlai_ext.systems.parlai_agents import load_system

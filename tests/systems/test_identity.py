@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from parlai_ext.core.nouns import System
+from parlai_ext.core import System
 from parlai_ext.systems.identity import identity
 from tests.support.user_error import user_error
 

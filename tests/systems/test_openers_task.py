@@ -8,7 +8,7 @@ import pytest
 from parlai.core.params import ParlaiParser
 from parlai.core.teachers import create_task_agent_from_taskname
 
-from parlai_ext.core.nouns import Opener
+from parlai_ext.core import Opener
 from parlai_ext.systems import openers
 from parlai_ext.systems.openers import load_openers
 from tests.support.no_network import refuse_connections

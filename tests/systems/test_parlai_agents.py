@@ -8,7 +8,7 @@ import shutil
 import pytest
 import torch
 
-from parlai_ext.core.nouns import System
+from parlai_ext.core import System
 from parlai_ext.systems.parlai_agents import samples
 from parlai_ext.systems.players import acts_in_batches
 from tests.support.talk import loaded

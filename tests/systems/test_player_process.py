@@ -16,8 +16,7 @@ import numpy
 import pytest
 import torch
 
-from parlai_ext.core.errors import SystemFailed
-from parlai_ext.core.nouns import System
+from parlai_ext.core import System, SystemFailed
 from parlai_ext.engines.machine import Machine
 from parlai_ext.isolation.fork_server import ALONE, ENVIRONMENT
 from parlai_ext.systems import own_process

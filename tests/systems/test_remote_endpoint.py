@@ -11,7 +11,7 @@ from multiprocessing import get_context
 
 import pytest
 
-from parlai_ext.core.nouns import System
+from parlai_ext.core import System
 from parlai_ext.systems.families import FAMILIES
 from parlai_ext.systems.remote.endpoint import Endpoint
 from parlai_ext.systems.remote.settings import UNTOLD, Settings

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from parlai_ext.core.nouns import System
+from parlai_ext.core import System
 from parlai_ext.systems.chat.messages import ChatStyle, ChatTurn
 from parlai_ext.systems.remote import openai, plain
 from parlai_ext.systems.remote.replies import Malformed, RemoteReply

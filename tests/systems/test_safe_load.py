@@ -25,7 +25,7 @@ from parlai.utils.fp16 import DynamicLossScaler
 
 import parlai_ext
 from parlai_ext import compat
-from parlai_ext.core.errors import SystemFailed
+from parlai_ext.core import SystemFailed
 from parlai_ext.systems.safe import load
 from parlai_ext.systems.safe.load import (
     Refused,

@@ -12,7 +12,7 @@ import pytest
 import safetensors.torch
 
 from parlai_ext.commands import plugin
-from parlai_ext.core.nouns import System
+from parlai_ext.core import System
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.systems import hub
 from parlai_ext.systems.parlai_agents import load_system

@@ -14,7 +14,7 @@ import torch
 from parlai.core.opt import Opt
 
 from parlai_ext.commands import plugin
-from parlai_ext.core.nouns import System
+from parlai_ext.core import System
 from parlai_ext.isolation.names import is_our_agent, source_file
 from parlai_ext.isolation.own_records import note_trust
 from parlai_ext.systems.parlai_agents import load_system

@@ -11,7 +11,7 @@ import pickle
 import pytest
 import torch
 
-from parlai_ext.core.nouns import System
+from parlai_ext.core import System
 from parlai_ext.engines.machine import Machine
 from parlai_ext.isolation import fork_server
 from parlai_ext.models.handle import ModelHandle

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import torch
 
-from parlai_ext.core.nouns import System
+from parlai_ext.core import System
 from parlai_ext.files.zip_file import MOST_MEMBERS
 from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.safe import load, read

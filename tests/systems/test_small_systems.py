@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from parlai_ext import mini
-from parlai_ext.core.nouns import System
+from parlai_ext.core import System
 from parlai_ext.engines.machine import Machine
 from parlai_ext.systems import model_cache
 from parlai_ext.systems.model_cache import are_small

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from parlai_ext.commands.rank_systems import RankSystems
-from parlai_ext.core.nouns import HumanJudgement, Opener, Score, ScoredDialogue
+from parlai_ext.core import HumanJudgement, Opener, Score, ScoredDialogue
 from parlai_ext.core.protocol import Protocol, RankingOptions
 from parlai_ext.core.records import record_to_json
 from parlai_ext.report.summary import sentences
@@ -158,6 +158,13 @@ def test_games_over_one_opener_leave_ranks_and_intervals_unknown(tmp_path, ratin
             assert row.n_openers == 1  # two games over it, one begun by each
             assert (row.low, row.rank_low, row.rank_high) == (None, None, None)
     assert 'first' not in sentences(ranking)[0]
+
+
+def test_a_plan_is_refused_before_anything_is_written(tmp_path):
+    run = played(tmp_path)
+    with user_error('--plan: a tournament'):
+        RankSystems.main(run_dir=run.root, plan='0.5', bootstraps=20)
+    assert not (run.root / 'ranking.json').exists()
 
 
 def test_planted_order_is_compared_by_tau_beside_baselines(tmp_path):

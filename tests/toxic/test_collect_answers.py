@@ -7,8 +7,7 @@ from parlai.core.agents import Agent
 from parlai.core.message import Message
 
 from parlai_ext.compat.parlai_setup import prepare_parlai
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.nouns import System
+from parlai_ext.core import System, UserError
 from parlai_ext.toxic import collect_answers as collecting
 from parlai_ext.toxic.collect_answers import collect_answers
 from parlai_ext.toxic.measures import Prompt

@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 
 from parlai_ext.commands.fit_judge import FitJudge, report_lines
-from parlai_ext.core.nouns import Dialogue, HumanJudgement
+from parlai_ext.core import Dialogue, HumanJudgement
+from parlai_ext.data.judged.judged_set import Annotation, JudgedItem, JudgedSet
 from parlai_ext.scoring.learned import BLOCKS, NUMBERS, BlockWeights, JudgeWeights
 from parlai_ext.training.fit_judge import (
     AnnotatedTable,
     annotated_run,
+    annotated_set,
     fit,
     fit_report,
     fitted_weights,
@@ -77,6 +79,17 @@ def test_a_trivial_scorer_that_agrees_as_well_is_named():
     assert report.unbeaten == ('length',)
     assert report.trivial['overlap'].value is None
     assert 'does not beat length, which is trivial' in list(report_lines(report))[-1]
+
+
+def test_growing_contexts_of_a_dialogue_are_one_group():
+    turns = [(('hi',), 'a'), (('hi',), 'b'), (('hi', 'a', 'so'), 'c'), (('ho',), 'a')]
+    items = (
+        JudgedItem(str(k), *turn, 'bot', {'Wit': [Annotation('1', k)]})
+        for k, turn in enumerate(turns)
+    )
+    judged = JudgedSet('mine', '', '', '', 'turn', tuple(items))
+    first, *others, last = (one.group for one in annotated_set(judged, 'Wit'))
+    assert {*others} == {first} != {last}
 
 
 def csv_of(folder, values, contexts=10):

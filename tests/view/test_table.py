@@ -1,6 +1,6 @@
 from dataclasses import dataclass
 
-from parlai_ext.view.table import (
+from parlai_ext.view import (
     Cell,
     Column,
     IntervalColumn,

@@ -10,7 +10,7 @@ import torch
 from parlai.core.agents import Agent
 from parlai.core.message import Message
 
-from parlai_ext.core.errors import UserError
+from parlai_ext.core import UserError
 from parlai_ext.systems.players import Player
 from parlai_ext.worlds.lockstep import play_on
 from tests.support.lockstep_play import play, row

@@ -13,7 +13,7 @@ from parlai.core.agents import Agent
 from parlai.core.message import Message
 
 from parlai_ext.commands.signals import Interrupted
-from parlai_ext.core.nouns import Roster, System
+from parlai_ext.core import Roster, System
 from parlai_ext.isolation.own_records import note_parts
 from parlai_ext.store import partial
 from parlai_ext.store.manifest import SystemRecord, system_part

@@ -9,7 +9,7 @@ import pytest
 from parlai.scripts.self_chat import SelfChat
 
 from parlai_ext.commands import plugin
-from parlai_ext.core.nouns import Opener, System
+from parlai_ext.core import Opener, System
 from parlai_ext.systems.openers import load_openers
 from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.players import Player

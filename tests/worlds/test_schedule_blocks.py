@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parlai_ext.core.nouns import Opener
+from parlai_ext.core import Opener
 from parlai_ext.worlds.schedule import blocks, sample_openers, shard_size_for
 from tests.support.user_error import user_error
 from tests.worlds.test_pairings import paired

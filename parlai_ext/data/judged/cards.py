@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext import zoo_configs
-from parlai_ext.core.errors import UserError, nearest
-from parlai_ext.core.options import option
+from parlai_ext.core import UserError, nearest, option
 from parlai_ext.data.judged.judged_set import LEVELS, UNITS, JudgedItem, JudgedSet
 from parlai_ext.data.judged.readers import READERS, DataFile, is_number, is_own_file
 from parlai_ext.files.model_cards import Wheel

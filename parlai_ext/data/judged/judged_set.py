@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from parlai_ext.core.nouns import mean
+from parlai_ext.core import mean
 
 LEVELS = ('turn', 'dialogue')
 UNITS = ('item', 'context', 'dialogue')

@@ -30,8 +30,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.json_text import parse_json
+from parlai_ext.core import UserError, parse_json
 from parlai_ext.data.chat_logs import SPOT_THE_BOT, rated_dialogues
 from parlai_ext.data.imported_dialogues import MARKERS
 from parlai_ext.data.judged.judged_set import Annotation, JudgedItem

@@ -24,8 +24,7 @@ import numpy as np
 import torch
 from transformers import DynamicCache
 
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.nouns import Answer, Question, content_id
+from parlai_ext.core import Answer, Question, UserError, content_id
 from parlai_ext.models.likelihood.engine import (
     CONTEXT,
     LikelihoodEngine,

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
-from parlai_ext.core.nouns import Answer, Question, content_id
+from parlai_ext.core import Answer, Question, content_id
 from parlai_ext.models.likelihood.engine import (
     TOKENS,
     LikelihoodEngine,

@@ -19,8 +19,7 @@ from typing import Any, Protocol, TypeVar
 
 import torch
 
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.nouns import Question
+from parlai_ext.core import Question, UserError
 from parlai_ext.models.watch import NO_WATCH
 from parlai_ext.systems.torch_memory import give_back, is_out_of_memory
 

@@ -22,9 +22,7 @@ from typing import Any
 from nltk.stem.porter import PorterStemmer  # type: ignore[import-untyped]
 from nltk.tokenize import NLTKWordTokenizer  # type: ignore[import-untyped]
 
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.json_text import parse_json
-from parlai_ext.core.nouns import Dialogue
+from parlai_ext.core import Dialogue, UserError, parse_json
 from parlai_ext.core.records import record_from_json
 
 CACHED = 1 << 16

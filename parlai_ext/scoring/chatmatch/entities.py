@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
-from parlai_ext.core.errors import UserError, nearest
+from parlai_ext.core import UserError, nearest
 from parlai_ext.scoring.chatmatch.concepts import Finder, words
 
 COUNTRIES = """

@@ -22,8 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from parlai_ext.core.nouns import Dialogue, LanguageModel, Question
-from parlai_ext.core.options import option
+from parlai_ext.core import Dialogue, LanguageModel, Question, option
 from parlai_ext.scoring.chatmatch.concepts import distinct, stems, words
 from parlai_ext.scoring.likelihood import finite_sum, judge_option
 

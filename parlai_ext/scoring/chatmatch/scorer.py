@@ -5,7 +5,7 @@ ChatMatch as a `Scorer`: raw values of every game, and what each turn adds to th
 from collections.abc import Mapping, Sequence
 from itertools import accumulate, pairwise
 
-from parlai_ext.core.nouns import Dialogue, Score, ScoredDialogue, Utterance
+from parlai_ext.core import Dialogue, Score, ScoredDialogue, Utterance
 from parlai_ext.scoring.base import (
     Items,
     ItemScore,

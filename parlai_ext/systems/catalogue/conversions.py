@@ -18,7 +18,7 @@ import numpy as np
 from safetensors.numpy import save_file
 
 from parlai_ext import zoo_configs
-from parlai_ext.core.errors import UserError, first_line
+from parlai_ext.core import UserError, first_line
 from parlai_ext.files.yaml_file import read_file
 from parlai_ext.systems.safe.safetensors_file import disk_errors
 from parlai_ext.view.progress import bar_of

@@ -18,8 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.core.errors import UserError, first_line
-from parlai_ext.core.json_text import parse_json
+from parlai_ext.core import UserError, first_line, parse_json
 from parlai_ext.files.model_cards import ModelCard, Wheel, model_card
 from parlai_ext.files.option_files import sha256
 from parlai_ext.store.atomic import make_folder, write_file

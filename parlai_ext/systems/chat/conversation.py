@@ -21,7 +21,7 @@ from parlai.core.agents import Agent
 from parlai.core.message import Message
 from parlai.core.opt import Opt
 
-from parlai_ext.core.options import option, options_from_opt
+from parlai_ext.core import option, options_from_opt
 from parlai_ext.files.openers_file import EVERYDAY, read_openers_file
 from parlai_ext.files.option_files import sha256
 from parlai_ext.isolation.names import Options

@@ -21,9 +21,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.json_text import parse_json
-from parlai_ext.core.options import option, options_from_opt
+from parlai_ext.core import UserError, option, options_from_opt, parse_json
 from parlai_ext.isolation.confinement import is_confined
 from parlai_ext.isolation.fork_server import ForkedTask, Worker, answer_requests
 

@@ -23,7 +23,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
-from parlai_ext.core.errors import UserError, first_line
+from parlai_ext.core import UserError, first_line
 from parlai_ext.files.zip_file import open_zip
 from parlai_ext.store.atomic import file_named_in_errors
 

@@ -27,8 +27,7 @@ from urllib.parse import urlsplit
 import httpx2
 from pydantic import StringConstraints
 
-from parlai_ext.core.errors import UserError, printable
-from parlai_ext.core.json_text import parse_json
+from parlai_ext.core import UserError, parse_json, printable
 from parlai_ext.core.records import record_from_json
 from parlai_ext.files.option_files import sha256
 from parlai_ext.store.atomic import make_folder, write_file

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.core.errors import UserError
+from parlai_ext.core import UserError
 
 MOST_BYTES = 5_000_000
 

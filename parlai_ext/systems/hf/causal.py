@@ -23,8 +23,7 @@ from parlai.utils.torch import IdentityLayer
 from torch.nn import ModuleList
 from transformers import AutoModelForCausalLM
 
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.options import options_from_opt
+from parlai_ext.core import UserError, options_from_opt
 from parlai_ext.engines.machine import data_in
 from parlai_ext.files.text_file import read_json
 from parlai_ext.isolation.names import Options

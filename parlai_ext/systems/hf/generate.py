@@ -26,8 +26,7 @@ from transformers import (
     StoppingCriteriaList,
 )
 
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.options import json_object, option, options_from_opt
+from parlai_ext.core import UserError, json_object, option, options_from_opt
 from parlai_ext.systems import hub
 from parlai_ext.systems.chat.conversation import ChatReply, Conversation
 from parlai_ext.systems.chat.messages import (

@@ -27,8 +27,7 @@ from typing import Any
 
 import httpx2
 
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.json_text import parse_own_json, whole_characters
+from parlai_ext.core import UserError, parse_own_json, whole_characters
 from parlai_ext.systems.chat.messages import ChatStyle, ChatTurn
 from parlai_ext.systems.remote import openai, plain
 from parlai_ext.systems.remote.event_loop import certificates, run_in_loop

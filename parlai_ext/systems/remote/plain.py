@@ -77,7 +77,7 @@ and its entry in any roster::
 from collections.abc import Sequence
 from typing import Any
 
-from parlai_ext.core.nouns import content_id
+from parlai_ext.core import content_id
 from parlai_ext.systems.chat.messages import ChatStyle, ChatTurn
 from parlai_ext.systems.remote.replies import (
     Malformed,

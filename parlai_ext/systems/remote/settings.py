@@ -14,8 +14,8 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit, urlunsplit
 
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.options import (
+from parlai_ext.core import (
+    UserError,
     json_object,
     option,
     options_from_opt,

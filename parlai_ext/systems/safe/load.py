@@ -35,8 +35,7 @@ from torch.nn.modules import module as torch_modules
 from torch.nn.parameter import is_lazy
 
 from parlai_ext.compat.agents import HUB_REPOSITORIES
-from parlai_ext.core.errors import UserError, printable
-from parlai_ext.core.json_text import parse_json
+from parlai_ext.core import UserError, parse_json, printable
 from parlai_ext.isolation.confinement import is_confined
 from parlai_ext.isolation.names import (
     TASK_OPTIONS,

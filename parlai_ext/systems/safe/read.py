@@ -18,8 +18,7 @@ from typing import IO, Any, NoReturn
 import numpy as np
 import torch
 
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.json_text import parse_own_json
+from parlai_ext.core import UserError, parse_own_json
 from parlai_ext.files.zip_file import open_zip
 from parlai_ext.isolation.confinement import is_confined
 from parlai_ext.isolation.fork_server import ForkedTask, Worker, answer_requests

@@ -18,8 +18,7 @@ from typing import Any
 import safetensors.torch
 import torch
 
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.json_text import parse_json
+from parlai_ext.core import UserError, parse_json
 from parlai_ext.systems.safe.unpickle import BadModelFile, path_of
 
 LONGEST_HEADER = 100_000_000  # the format's own bound

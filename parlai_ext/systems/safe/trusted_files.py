@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from parlai_ext.core.errors import UserError
+from parlai_ext.core import UserError
 from parlai_ext.files.option_files import sha256
 from parlai_ext.isolation.own_records import note_trust
 from parlai_ext.systems.fetch.data_folder import local_path

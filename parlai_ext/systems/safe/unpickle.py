@@ -23,7 +23,7 @@ from parlai.core.opt import Opt
 from parlai.utils.fp16 import DynamicLossScaler
 from parlai.utils.pickle import FakeAPEXClass
 
-from parlai_ext.core.errors import UserError
+from parlai_ext.core import UserError
 
 PLAIN = {str, bytes, bytearray, int, float, bool, complex, type(None)}
 CONTAINERS = {list, tuple, dict, set, frozenset}

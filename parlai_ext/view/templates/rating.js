@@ -3,7 +3,8 @@
   const data = JSON.parse(document.getElementById('data').textContent);
   const by = (id) => document.getElementById(id);
   const pair = data.kind === 'pair';
-  const FLAGS = ' flags'; // beside the dimensions of an item's answers, none of which begins with a blank
+  // beside the dimensions of an item's answers, none of which begins with a blank
+  const FLAGS = ' flags', CHANGED = ' changed';
   let revealed = ''; // the item whose texts are shown, where texts may be offensive
   let annotator = '', order = [], answers = {}, place = 0, asked = 0, shownAt = 0;
 
@@ -48,6 +49,13 @@
     } catch (error) {
       warn('This browser keeps nothing: save your answers to a file before you close the page.');
     }
+  }
+
+  function change(item, key, value) {
+    const own = answers[item.id] = answers[item.id] || {};
+    own[key] = value;
+    own[CHANGED] = Date.now();
+    keep();
   }
 
   function kept(name) {
@@ -104,8 +112,12 @@
     begin(String(file.annotator));
     const known = new Set(data.items.map((item) => item.id));
     for (const row of file.answers) {
-      if (known.has(row.item)) (answers[row.item] = answers[row.item] || {})[row.dimension] = [String(row.answer), row.seconds];
-      if (known.has(row.item) && Array.isArray(row.flags)) answers[row.item][FLAGS] = row.flags.map(String);
+      if (!known.has(row.item)) continue;
+      const own = answers[row.item] = answers[row.item] || {};
+      const isNewer = own[CHANGED] > file.saved; // than the file
+      if (!isNewer || !own[row.dimension]) own[row.dimension] = [String(row.answer), row.seconds];
+      if (Array.isArray(row.flags) && !(isNewer && own[FLAGS])) own[FLAGS] = row.flags.map(String);
+      own[CHANGED] = Math.max(own[CHANGED] || 0, file.saved);
     }
     keep();
     goOn();
@@ -167,8 +179,7 @@
   function toggleFlag(side) {
     const item = order[place].item, before = flagsOf(item);
     const after = before.includes(side) ? before.filter((one) => one !== side) : [...before, side];
-    (answers[item.id] = answers[item.id] || {})[FLAGS] = after.sort();
-    keep();
+    change(item, FLAGS, after.sort());
     drawQuestion();
   }
 
@@ -247,8 +258,7 @@
   function answer(value) {
     const item = order[place].item, question = data.questions[asked];
     const seconds = Math.round((Date.now() - shownAt) / 100) / 10;
-    (answers[item.id] = answers[item.id] || {})[question.dimension] = [value, seconds];
-    keep();
+    change(item, question.dimension, [value, seconds]);
     if (asked + 1 < data.questions.length) {
       asked += 1;
       drawItem();
