@@ -63,13 +63,13 @@ def test_the_beginning_of_an_id_is_enough_and_one_dimension_may_be_shown(run, ca
         (
             '{id}',
             {'dimension': 'Fluncy'},
-            "--dimension 'Fluncy': .* 'Fluency'",
+            "--dimension 'Fluncy'; .* 'Fluency'",
         ),
         ('{id}', {'scores': 'nosuch'}, '--scores: nosuch; choose one of'),
         ('{id}', {'worst': 1}, 'ID: not with --system'),
         ('{id:.3}', {}, 'no dialogue .* 4 letters'),
         ('x{rest}', {}, "did you mean '{id}'"),
-        (None, {'system': 'bta'}, "--system 'bta': did you mean 'beta'"),
+        (None, {'system': 'bta'}, "--system 'bta'; did you mean 'beta'"),
         (None, {'worst': 1, 'best': 1}, '--worst and --best: one'),
     ],
 )
