@@ -263,7 +263,7 @@ def score(
     """
     from parlai_ext.report.frames import score_frame
 
-    with _printing(verbose), data_in(plain_paths(options).get('datapath')):
+    with _printing(verbose), data_in(options.get('datapath')):
         judging = _scorer_with_options(score, scorer, options)
         given, scored = _score_spoken(judging, dialogues, speakers)
     return score_frame(given, scored, judging.dimensions)
@@ -295,7 +295,7 @@ def check_judge(
     from parlai_ext.judge_check.sample import JudgedDialogues
     from parlai_ext.scoring.base import turn_items
 
-    with _printing(verbose), data_in(plain_paths(options).get('datapath')):
+    with _printing(verbose), data_in(options.get('datapath')):
         judging = _scorer_with_options(check_judge, scorer, options)
         if judging.level == 'pair':
             spoken = zip(*_spoken(dialogues, speakers), strict=True)

@@ -81,7 +81,7 @@ def use_data_folder(folder: str | None) -> None:
     that it starts, as ParlAI's own ``--datapath`` does; `None` changes nothing.
     """
     if folder:
-        os.environ[DATA_FOLDER] = folder
+        os.environ[DATA_FOLDER] = str(folder)
 
 
 @contextmanager

@@ -214,9 +214,9 @@ def _leader(
     where = f'on {dimension}{summary.scope_text(few)}'
     first = systems[0].system
     separation = summary.separation_on(ranking, dimension)
-    if len(systems) == 1 and separation is None:
-        return first, f'It alone is ranked on {dimension}.', PLAIN
     if separation is None:
+        if len(systems) == 1:
+            return first, f'It alone is ranked on {dimension}.', PLAIN
         if systems[0].rank_high == 1:
             return first, where, GOOD
         return first, f'{where}; others may be as good', OPEN

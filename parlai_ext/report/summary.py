@@ -268,8 +268,10 @@ def warnings(ranking: Ranking) -> Iterator[str]:
     Yield the reasons to doubt the ranking, as sentences.
     """
     if ranking.outdated:
-        names = few_names(ranking.outdated, 'and')
-        yield f'This ranking is older than dialogues of {names}: rank the run again.'
+        yield (
+            'This ranking is older than dialogues of '
+            f'{few_names(ranking.outdated, "and")}: rank the run again.'
+        )
     dimensions_by_pair = grouped(
         (pair, dimension)
         for dimension in ranking.dimensions

@@ -398,8 +398,9 @@ def read_ranking(
     counts = dialogues_by_target(run, run.dialogue_shards())
     of_any = next(iter(ranking.standings.values()), ())
     ranked = {standing.system: standing.n_dialogues for standing in of_any}
-    targets = run.manifest.targets
-    outdated = tuple(n for n in targets if counts[n] != ranked.get(n, 0))
+    outdated = tuple(
+        name for name in run.manifest.targets if counts[name] != ranked.get(name, 0)
+    )
     return replace(ranking, outdated=outdated or None)
 
 

@@ -141,9 +141,9 @@ class JudgedTeacher(ItemsTeacher):
         Collect the scores of one item together with the judgements of people.
         """
         scores = model_response.get('scores')
-        if scores is None and self.opt.get('ignore_agent_reply'):  # display_data
-            return
         if scores is None:
+            if self.opt.get('ignore_agent_reply'):  # display_data
+                return
             who = model_response.get('id')
             raise UserError(f'{self.id}: {who} is no scorer; -m ext:fed would do')
         if not scores:
