@@ -10,6 +10,7 @@ from parlai_ext.core.errors import (
     SystemFailed,
     UserError,
     bytes_without_secrets,
+    errors_about,
     first_line,
     hide_printed,
     message_of,
