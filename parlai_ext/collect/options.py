@@ -4,17 +4,19 @@ The options of collecting: what is played, and what is tried beforehand.
 Commands import this module for their help, so it imports little.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from parlai_ext.core import (
     UserError,
-    flag_values,
     frozen,
     one_value,
     option,
+    options_from_opt,
     options_of,
 )
 from parlai_ext.core.protocol import SCORER_OVERRIDES, ProtocolOptions, RankingOptions
@@ -46,13 +48,13 @@ class PlanOptions:
         None,
         metavar='NAME|FILE',
         group=RUN,
-        help='protocol: a shipped name (demo, …) or a YAML file; options come first',
+        help='protocol: a shipped name (demo, …) or a YAML file; options replace keys',
     )
     run_dir: str | None = option(
         None,
         metavar='FOLDER',
         group=RUN,
-        help='the run folder, new or begun',
+        help='the folder of the run',
     )
     roster: str | None = option(
         None,
@@ -83,17 +85,15 @@ class PlanOptions:
     overrides: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def from_options(cls, opt: Mapping[str, Any]) -> 'PlanOptions':
+    def from_options(cls, opt: Mapping[str, Any]) -> PlanOptions:
         """
         Return what a command's options say of the plan.
         """
-        values = flag_values(cls, opt)
-        values['add_target'] = tuple(values.get('add_target', ()))
         given = {key: opt[key] for key in OVERRIDES if opt.get(key) is not None}
-        return cls(**values, overrides=given)
+        return replace(options_from_opt(cls, opt), overrides=given)
 
     @cached_property
-    def protocol_file(self) -> 'ProtocolFile':
+    def protocol_file(self) -> ProtocolFile:
         """
         The protocol of ``--config``, read once.
         """

@@ -3,6 +3,8 @@ Where models and data lie on this machine, with locks on their folders, and how 
 compute on it.
 """
 
+from __future__ import annotations
+
 import fcntl
 import os
 from collections.abc import Iterator, Mapping
@@ -11,7 +13,13 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from parlai_ext.core import flag_values, frozen, logger, one_value, option
+from parlai_ext.core import (
+    frozen,
+    logger,
+    one_value,
+    option,
+    options_from_opt,
+)
 
 DATA_FOLDER = 'PARLAI_DATAPATH'  # the variable; ParlAI's own parser sets it, too
 TOKENS_A_ROW = 256  # that a row of a batch is taken to have
@@ -63,13 +71,11 @@ class Machine:
     )
 
     @classmethod
-    def from_options(cls, opt: Mapping[str, object]) -> 'Machine':
+    def from_options(cls, opt: Mapping[str, object]) -> Machine:
         """
         Return the machine that the options of a command or of an agent describe.
         """
-        values = flag_values(cls, opt)
-        files = values.get('trust_model_code', ())
-        return cls(**{**values, 'trust_model_code': tuple(files)})
+        return options_from_opt(cls, opt)
 
     @property
     def tokens(self) -> int:
@@ -85,7 +91,7 @@ def use_data_folder(folder: str | None) -> None:
     that it starts, as ParlAI's own ``--datapath`` does; `None` changes nothing.
     """
     if folder:
-        os.environ[DATA_FOLDER] = folder
+        os.environ[DATA_FOLDER] = str(folder)
 
 
 @contextmanager
