@@ -19,7 +19,10 @@ from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
-from nltk.tokenize.punkt import PunktParameters, PunktSentenceTokenizer
+from nltk.tokenize.punkt import (  # type: ignore[import-untyped]
+    PunktParameters,
+    PunktSentenceTokenizer,
+)
 
 from parlai_ext.core import UserError, content_id, errors_about, frozen, mean, option
 from parlai_ext.data.formats import FORMATS, find_files, read_sources
