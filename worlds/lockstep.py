@@ -153,9 +153,13 @@ class OpenDialogue:
         """
         Let both speakers join, and hear the opener.
         """
-        for side, name in enumerate(self.speakers):
-            join = players[name].join
-            self._try(side, lambda join=join: self.participants.append(join()))
+
+        def join() -> None:
+            name = self.speakers[len(self.participants)]
+            self.participants.append(players[name].join())
+
+        self._try(0, join)
+        self._try(1, join)
         for i in range(len(self.utterances)):
             self._deliver(i)
 
