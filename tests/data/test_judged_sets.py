@@ -227,14 +227,14 @@ def test_an_organisers_item_has_references_facts_and_persona(tmp_path):
         'model_name': 'bot',
         'context': 'hi \n\nyou ?\n',
         'response': ' yes\n',
-        'reference': ['no', ''],
+        'reference': ['no', '', 'so'],
         'fact': 'your persona: i sing.\nyour persona: i ski.',
         'annotations': {'Overall': [1, 5], 'Natural': 3},
     }
     path = written(tmp_path, raw, {**raw, 'fact': '_nofact\n'}, {**raw, 'fact': 'x y'})
     one, other, third = items('usr_persona', path)
     assert (one.id, one.system, one.response) == ('d-1', 'bot', 'yes')
-    assert (one.context, one.references) == (('hi', 'you ?'), ('no',))
+    assert (one.context, one.references) == (('hi', 'you ?'), ('no', 'so'))
     assert (one.persona, one.facts) == (('i sing.', 'i ski.'), None)
     assert (other.persona, other.facts, third.facts) == ((), None, 'x y')
     assert (one.human('Overall'), one.human('Natural')) == (3, 3)
