@@ -23,12 +23,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import fsum
 from pathlib import Path
 from typing import Any
 
 from parlai_ext.bench.plan import ScorerAbout, Variant
-from parlai_ext.core import UserError
+from parlai_ext.core import UserError, mean
 from parlai_ext.core.records import read_own_record, record_to_json
 from parlai_ext.data.judged.judged_set import JudgedSet, main_dimension, main_score
 from parlai_ext.ranking.agreement import Correlation, correlate_items
@@ -41,6 +40,7 @@ COEFFICIENTS = ('pearson', 'spearman', 'kendall')
 MAIN = 'main score'
 MOST_REASONS = 3  # for which items have no score, that a row tells
 FEWEST_SYSTEMS = 5  # fewer have too few orders to say anything
+Numbers = Sequence[float | None]  # of the items of a set; `None` where one has none
 
 
 @dataclass(frozen=True)
@@ -246,8 +246,8 @@ def set_rows(
 
 
 def level_correlations(
-    scores: Sequence[float | None],
-    human: Sequence[float | None],
+    scores: Numbers,
+    human: Numbers,
     judged_set: JudgedSet,
     points: Sequence[int],
     sampling: Sampling,
@@ -393,10 +393,7 @@ class Bench:
         Return the mean over a set's qualities of the main score's Spearman; `None` if
         one of them is missing.
         """
-        values = [row.value() for row in self.main_rows(scorer, set_name, level)]
-        known = [value for value in values if value is not None]
-        complete = known and len(known) == len(values)
-        return fsum(known) / len(known) if complete else None
+        return mean([row.value() for row in self.main_rows(scorer, set_name, level)])
 
 
 def read_bench(folder: Path) -> Bench:
@@ -432,12 +429,10 @@ class SetPoints:
     overall: str | None
     groups: Sequence[int]
     systems: Sequence[str]
-    human: Mapping[str, Sequence[float | None]]
+    human: Mapping[str, Numbers]
     annotators: Mapping[str, Sequence[Sequence[float]]]
-    scores: Mapping[str, Sequence[float | None]]
-    own_scores: Mapping[str, Mapping[str, Sequence[float | None]]] = field(
-        default_factory=dict
-    )
+    scores: Mapping[str, Numbers]
+    own_scores: Mapping[str, Mapping[str, Numbers]] = field(default_factory=dict)
 
 
 def set_points(judged_set: JudgedSet, results: Sequence[ScorerResult]) -> SetPoints:
@@ -448,7 +443,7 @@ def set_points(judged_set: JudgedSet, results: Sequence[ScorerResult]) -> SetPoi
     the first one does of which the set's card says so.
     """
     scores = {}
-    own_scores: dict[str, dict[str, Sequence[float | None]]] = {}
+    own_scores: dict[str, dict[str, Numbers]] = {}
     for result in results:
         of_set = result.sets.get(judged_set.name)
         if of_set is None or isinstance(of_set, str):

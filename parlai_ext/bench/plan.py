@@ -37,7 +37,9 @@ from parlai_ext.core import (
     JudgeModel,
     UserError,
     content_id,
+    errors_about,
     given_options,
+    grouped,
     nearest,
     option,
     options_of,
@@ -218,12 +220,9 @@ def parse_variant(spec: str) -> Variant:
     :raises UserError: for a scorer or an option that does not exist.
     """
     name, *pairs = OPTION_BEGINS.split(spec)
-    where = f'--scorers {spec}:'
-    try:
+    with errors_about(f'--scorers {spec}'):
         cls = find_scorer(name, named_by_user=True)
-    except UserError as error:
-        raise UserError(f'{where} {error}') from None
-    options = read_key_values(cls.options_class, pairs, where)
+    options = read_key_values(cls.options_class, pairs, f'--scorers {spec}:')
     return Variant(spec, {'name': name, **options})
 
 
@@ -338,9 +337,7 @@ def drawn_set(judged_set: JudgedSet, max_items: int | None, seed: int) -> Judged
     """
     if max_items is None or len(judged_set.items) <= max_items:
         return judged_set
-    members = defaultdict(list)
-    for place, group in enumerate(judged_set.groups()):
-        members[group].append(place)
+    members = grouped((group, k) for k, group in enumerate(judged_set.groups()))
     chosen: list[int] = []
     for places in _drawing_order(judged_set.items, list(members.values()), seed):
         if chosen and len(chosen) + len(places) > max_items:

@@ -46,6 +46,8 @@ import scipy
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+Ints = NDArray[np.int64]
 
 DIGITS = 12
 
@@ -154,8 +156,8 @@ class Draws:
     means: Floats
     fixed: Floats
     sampled: Floats
-    num_openers: NDArray[np.int64]
-    num_partners: NDArray[np.int64]
+    num_openers: Ints
+    num_partners: Ints
     partners: str = 'sampled'
 
     def select(self, systems: NDArray[Any]) -> Draws:
@@ -172,7 +174,7 @@ class Draws:
         )
 
     @property
-    def has_interval(self) -> NDArray[np.bool_]:
+    def has_interval(self) -> Bools:
         """
         True for each system with enough distinct openers for an interval.
         """
@@ -226,7 +228,7 @@ def draw_sums(
     tables: Sequence[scipy.sparse.csr_array],
     bootstraps: int,
     seed: int,
-    count: Callable[[int], object] = lambda size: None,
+    count: Callable[[int], object],
 ) -> tuple[Floats, Floats]:
     """
     Return ``[draw, table]``: the sums of sparse tables ``[opener, partner]`` when
@@ -339,8 +341,8 @@ def draw_means(values: Floats, sampling: Sampling) -> Draws:
 def degrees_of_freedom(
     var_fixed: Floats,
     var_sampled: Floats,
-    num_openers: NDArray[np.int64],
-    num_partners: NDArray[np.int64],
+    num_openers: Ints,
+    num_partners: Ints,
 ) -> Floats:
     """
     Return Satterthwaite's degrees of freedom of a two-way bootstrap variance.

@@ -3,8 +3,8 @@ What a scorer is given for one judged item: the rule of `eval_model` and of `run
 """
 
 from collections.abc import Sequence
-from math import fsum
 
+from parlai_ext.core import mean
 from parlai_ext.data.judged.judged_set import JudgedItem
 from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
 
@@ -47,13 +47,13 @@ def mean_score(scores: Sequence[ItemScore], dimensions: Sequence[str]) -> ItemSc
     Return the mean of the scores of one judged item in each dimension, over those that
     have a value; or the first reason why none has one.
     """
-    values: dict[str, float | None] = {}
-    reasons: dict[str, str | None] = {}
+    values = {}
+    reasons = {}
     for name in dimensions:
         numbers = [
             value for score in scores if (value := score.values.get(name)) is not None
         ]
-        values[name] = fsum(numbers) / len(numbers) if numbers else None
+        values[name] = mean(numbers)
         if not numbers:
             told = (score.reasons.get(name) for score in scores)
             reasons[name] = next(

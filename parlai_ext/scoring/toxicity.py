@@ -24,7 +24,14 @@ from tempfile import NamedTemporaryFile
 from typing import Any
 
 from parlai_ext import zoo_configs
-from parlai_ext.core import UserError, content_id, nearest, option, read_key_values
+from parlai_ext.core import (
+    UserError,
+    content_id,
+    errors_about,
+    nearest,
+    option,
+    read_key_values,
+)
 from parlai_ext.files.model_cards import is_model_name, model_names
 from parlai_ext.files.text_file import read_json, text_lines
 from parlai_ext.files.yaml_file import read_file
@@ -342,7 +349,7 @@ class ProfanityCheck(PackageDetector):
         """
         Return the probability that each text is profane.
         """
-        probabilities: Sequence[float] = self.library.predict_prob(list(texts))
+        probabilities = self.library.predict_prob(list(texts))
         return probabilities
 
 
@@ -380,10 +387,8 @@ class ToxicClassifier(ToxicityDetector):
         """
         name = self.options.model
         labels = self.models.classifier(name).labels
-        try:
+        with errors_about(f'detector {name}'):
             self.column, kind = label_column(labels, self.options.label, KINDS)
-        except UserError as error:
-            raise UserError(f'detector {name}: {error}') from None
         self.is_rest = kind == SAFE
         self.signed = {'label': labels[self.column]}
 
@@ -481,7 +486,7 @@ OUTSIDE = re.compile(r'[\w./-]+:[A-Za-z_]\w*')
 FROM_HUBS = ('hf:', 'zoo:')
 
 
-def detector_section(spec: str, *, named_by_user: bool = False) -> dict[str, Any]:
+def detector_section(spec: str, *, named_by_user: bool) -> dict[str, Any]:
     """
     Return the ``scorer:`` section of a detector that a text names.
 

@@ -10,8 +10,6 @@ published for 300 responses of TopicalChat-USR, the regression gives their publi
 correlation with people's overall judgement, 0.419 (Pearson) and 0.422 (Spearman).
 """
 
-from __future__ import annotations
-
 import math
 import os
 import re
@@ -27,7 +25,7 @@ from nltk.tokenize.punkt import (  # type: ignore[import-untyped]
     PunktSentenceTokenizer,
 )
 
-from parlai_ext.core import UserError, content_id, mean, option
+from parlai_ext.core import UserError, content_id, errors_about, mean, option
 from parlai_ext.data.formats import FORMATS, find_files, read_sources
 from parlai_ext.models.questions import SectionQuestions
 from parlai_ext.scoring.base import (
@@ -57,7 +55,7 @@ MASKED, DR_C, DR_X = 'MLM', 'DR-c', 'DR-x'
 TERMS = (MASKED, DR_C, DR_X)
 OVERALL, ENGAGING, KNOWLEDGE = 'Overall', 'Engaging', 'Uses Knowledge'
 # which term predicts a quality, and its coefficient in the regression of the overall
-QUALITIES: Mapping[str, tuple[str, float]] = {
+QUALITIES = {
     'Understandable': (MASKED, 0.6601100065238369),
     'Natural': (MASKED, 0.4035348605308456),
     'Maintains Context': (DR_C, 0.5132785702080678),
@@ -66,7 +64,7 @@ QUALITIES: Mapping[str, tuple[str, float]] = {
 }
 INTERCEPT = 3.597475447630256
 # mean and standard deviation of each term over the authors' responses
-NORMS: Mapping[str, tuple[float, float]] = {
+NORMS = {
     MASKED: (-1.012293440649907, 0.39053753419230813),
     DR_C: (0.8604811806918587, 0.30259338627812254),
     DR_X: (0.8472124995904354, 0.27987823011851076),
@@ -227,7 +225,7 @@ def treebank_words(text: str) -> str:
 LONGEST = 1024  # tokens of a question, as in the authors' evaluation
 # the qualities of USR's annotators, which the authors compare with; what they call
 # naturalness, coherence, engagingness, groundedness and understandability
-QUESTIONS: Mapping[str, tuple[str, tuple[str, ...]]] = {
+QUESTIONS = {
     'Natural': ('Is this a natural response in the dialogue?', ()),
     'Maintains Context': (
         'Is this a coherent response given the dialogue history?',
@@ -293,11 +291,8 @@ class UniEval(JudgeScorer):
         Load the model, which has to be an encoder-decoder.
         """
         super().load_models()
-        try:
+        with errors_about(f'scorer {self.name}: judge {self.options.judge_model_file}'):
             self.questions = SectionQuestions.from_judge(self.judge)
-        except UserError as error:
-            model = self.options.judge_model_file
-            raise UserError(f'scorer {self.name}: judge {model}: {error}') from None
 
     def score(self, items: Items) -> list[ItemScore]:
         """
@@ -631,11 +626,8 @@ class Density(Scorer):
 
     def _features(self, pairs: Sequence[Pair]) -> np.ndarray:
         model = self.models.pair_encoder(str(self.options.encoder))
-        try:
+        with errors_about(f'scorer density: encoder {self.options.encoder}'):
             return model.features(pairs, SEPARATOR, self.options.most_tokens)
-        except UserError as error:
-            name = self.options.encoder
-            raise UserError(f'scorer density: encoder {name}: {error}') from None
 
 
 def _turn_pairs(texts: Sequence[str], before: Sequence[str] = ()) -> list[Pair]:
@@ -652,7 +644,7 @@ def squared_distances(
     """
     centred = np.asarray(features, np.float64) - mean
     squared = np.einsum('ij,jk,ik->i', centred, precision, centred, optimize=True)
-    distances: list[float] = np.maximum(squared, 0.0).tolist()
+    distances = np.maximum(squared, 0.0).tolist()
     return distances
 
 

@@ -32,7 +32,7 @@ from tests.support.family_hf import (
 from tests.support.malicious_pickles import Call
 from tests.support.no_network import refuse_connections
 from tests.support.talk import after_turns, heard
-from tests.support.tiny_models import sentences
+from tests.support.tiny_models import WORDS, sentences
 from tests.support.user_error import error_line, user_error
 from tests.support.written import changed_json
 
@@ -185,6 +185,22 @@ def test_the_models_own_search_holds_where_nothing_is_asked(tmp_path):
     config = loaded(opt).agent.engine.config
     found = config.num_beams, config.length_penalty, config.repetition_penalty
     assert found == (3, 2.0, 1.3)
+
+
+def test_the_models_own_stop_strings_end_a_reply(tmp_path):
+    words = reply_to({**OPT, 'hf_model': make_model(tmp_path, 'gpt2')}).text.split()
+    generation = {'stop_strings': words[3]}
+    opt = {**OPT, 'hf_model': make_model(tmp_path, 'gpt2', generation=generation)}
+    assert reply_to(opt).text.split() == words[:3]
+
+
+@pytest.mark.parametrize('stop', [[], ['the']])
+def test_thoughts_that_the_template_begins_are_no_reply(stop, tmp_path):
+    template = TEMPLATE.replace('<|assistant|> ', '<|assistant|> <think> ')
+    words = [*WORDS, '<think>']
+    path = make_model(tmp_path, 'llama', words=words, template=template)
+    reply = reply_to({**OPT, 'hf_model': path}, stop=stop)
+    assert reply.text is None and 'reply_max_tokens' in reply.reason
 
 
 def test_a_long_conversation_is_cut_from_the_front(tmp_path):
@@ -521,6 +537,9 @@ def test_a_model_that_is_not_whole(files, change, words, model):
         {'hf_device': 'cuda'},
         {'inference': 'beam', 'beam_size': None},
         {'inference': 'nucleus', 'topp': 1.5},
+        {'inference': 'nucleus', 'topk': 5},
+        {'inference': 'beam', 'beam_size': 2, 'temperature': 0.7},
+        {'beam_size': 2},
         {'reply_max_tokens': 256},
         {'hf_date': 'today'},
         {'hf_template_args': 'x'},

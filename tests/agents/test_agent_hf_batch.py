@@ -8,7 +8,8 @@ import shutil
 
 import pytest
 import torch
-from transformers import GenerationConfig
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import AutoTokenizer, GenerationConfig, PreTrainedTokenizerFast
 
 from parlai_ext.core import System, options_from_opt
 from parlai_ext.systems.chat.messages import ChatStyle, ChatTurn
@@ -81,6 +82,15 @@ def test_padding_with_the_end_token_is_no_word(folder, tmp_path):
     alone = [replies_to(model, [turns])[0] for turns in TURNS]
     assert any(len(text.split()) < 8 for text in alone)
     assert replies_to(model, TURNS) == alone
+
+
+def test_a_padding_token_that_the_model_does_not_know_is_not_used(tmp_path):
+    path = make_model(tmp_path, 'llama')
+    tokenizer = AutoTokenizer.from_pretrained(path)
+    tokenizer.add_special_tokens({'pad_token': '<new>'})
+    tokenizer.save_pretrained(path)
+    # that of its own config
+    assert player(tmp_path, 'llama').agent.engine.config.pad_token_id == 0
 
 
 def test_only_words_of_the_reply_are_blocked():
@@ -232,6 +242,19 @@ def test_the_oldest_turns_are_cut_and_a_chat_begins_with_the_user(make, limit, c
 )
 def test_what_is_left_where_not_all_fits(made, turns, limit, text):
     assert made.tokenizer.decode(fit_prompt(made, turns, limit).ids) == text
+
+
+def test_no_character_is_cut_in_two():
+    inner = Tokenizer(models.BPE())
+    inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    inner.decoder = decoders.ByteLevel()
+    every_byte = pre_tokenizers.ByteLevel.alphabet()
+    inner.train_from_iterator([], trainers.BpeTrainer(initial_alphabet=every_byte))
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=inner)
+    form = PlainForm(tokenizer, ChatStyle(), '\n', seq2seq=False)
+    # two bytes a letter and one for the end of the line: 5; there is room for 4
+    found = fit_prompt(form, (ChatTurn(False, 'éß'),), 4)
+    assert tokenizer.decode(found.ids) == 'ß\n'
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,7 @@ def test_spending_is_counted_on_after_an_agent_is_loaded_again(tmp_path, url):
     for n in (1, 2):
         seated = player(tmp_path, url, **opt)
         seated.respond(heard(seated, ['Hi.']))
-        assert seated.agent.usage.requests == n
+        assert seated.agent.usage['requests'] == n
 
 
 def test_the_key_is_in_no_file_and_no_option(tmp_path, url, monkeypatch):

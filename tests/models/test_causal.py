@@ -16,11 +16,11 @@ from parlai_ext.core import Question
 from parlai_ext.models.likelihood.causal import (
     Causal,
     check_causal,
-    max_positions,
     reserved_positions,
 )
 from parlai_ext.models.likelihood.engine import TreeCosts, TreeSize
 from parlai_ext.models.watch import Watch
+from parlai_ext.systems.pretrained import max_positions
 from tests.support.causal_models import (
     GPT2,
     KINDS,
@@ -316,7 +316,8 @@ def test_memory_that_runs_out_in_the_trial_is_not_the_models_fault(monkeypatch):
 def test_positions_are_what_the_config_says(named, expected):
     text = SimpleNamespace(**named)
     config = SimpleNamespace(get_text_config=lambda: text)
-    assert max_positions(config) == expected
+    tokenizer = SimpleNamespace(model_max_length=10**30)
+    assert max_positions(config, tokenizer) == expected
 
 
 def test_positions_end_where_long_texts_get_other_numbers():
@@ -328,4 +329,4 @@ def test_positions_end_where_long_texts_get_other_numbers():
         rope_parameters={**rope, 'long_factor': factors, 'short_factor': factors}
         | {'original_max_position_embeddings': 128},
     )
-    assert max_positions(config) == 128
+    assert max_positions(config, SimpleNamespace(model_max_length=1000)) == 128

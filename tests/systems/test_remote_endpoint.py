@@ -53,7 +53,7 @@ def test_a_second_run_asks_nothing(url, endpoint):
     again = endpoint(**PINNED)
     assert again.replies(hellos(5)) == first
     assert received(url) == []
-    assert (again.usage.requests, again.usage.cached) == (0, 5)
+    assert (again.usage['requests'], again.usage['cached']) == (0, 5)
 
 
 def test_an_empty_reply_is_asked_for_again(url, endpoint):
@@ -203,8 +203,8 @@ def test_tokens_are_those_that_the_server_counts(endpoint):
     system.replies(hellos(1))
     words = len(chat_reply('hello 0').split())
     usage = system.usage
-    assert (usage.prompt_tokens, usage.completion_tokens) == (2, words)
-    assert usage.cost == pytest.approx(2 + 10 * words)
+    assert (usage['prompt_tokens'], usage['completion_tokens']) == (2, words)
+    assert usage['cost'] == pytest.approx(2 + 10 * words)
 
 
 def test_tokens_are_estimated_where_the_server_does_not_count(url, endpoint):
@@ -214,8 +214,8 @@ def test_tokens_are_estimated_where_the_server_does_not_count(url, endpoint):
     # a quarter of the characters, rounded up; 'hello 0' has seven
     n = len(chat_reply('hello 0'))
     usage = system.usage
-    assert (usage.prompt_tokens, usage.completion_tokens) == (2, (n + 3) // 4)
-    assert usage.cost is None
+    assert (usage['prompt_tokens'], usage['completion_tokens']) == (2, (n + 3) // 4)
+    assert usage['cost'] is None
 
 
 COST = {'remote_price_prompt': 0, 'remote_price_completion': 1e6, **PINNED}  # $1 a word
@@ -227,10 +227,10 @@ def test_max_cost_is_not_passed(endpoint, width):
     system = endpoint(**opt)
     with user_error(r'max_cost: \$.* of \$30 are spent'):
         system.replies(hellos(50))
-    assert 24 < system.usage.cost <= 30
+    assert 24 < system.usage['cost'] <= 30
     if width == 1:
         spent = count = 0
         while spent + 6 <= 30:  # a reply is begun only if the longest one would fit
             spent += len(chat_reply(f'hello {count}').split())
             count += 1
-        assert (system.usage.requests, system.usage.cost) == (count, spent)
+        assert (system.usage['requests'], system.usage['cost']) == (count, spent)

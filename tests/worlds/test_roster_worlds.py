@@ -58,8 +58,8 @@ def test_self_chat_writes_the_dialogues_of_collect_dialogues(tmp_path, scheme):
     assert metadata['self_chat'] == (scheme == 'self_play')
 
 
-def world_of(folder, task='ext:pairs:bipartite', **keys):
-    partners = [says('yes', 'yes!'), says('no', 'no')]
+def world_of(folder, task='ext:pairs:bipartite', first=('yes', 'yes!'), **keys):
+    partners = [says(*first), says('no', 'no')]
     options = {
         'config': 'demo',
         'roster': roster_file(folder, [ECHO], partners),
@@ -94,6 +94,20 @@ def test_a_parley_is_an_exchange_and_an_episode_a_dialogue(tmp_path):
     assert world.epoch_done()
     world.parley()
     assert acts(world) == [] and world.display() == ''
+
+
+def test_a_dialogue_that_ends_early_takes_no_parley_of_the_next(tmp_path):
+    # self_chat lets each dialogue have two parleys for three utterances, and resets
+    world = world_of(tmp_path, first=('mute', ''))
+    shown = []
+    for _ in range(4):
+        world.parley()
+        shown.append(acts(world))
+        if len(shown) == 2:
+            assert world.episode_done()
+            world.reset()
+    mute, no = [[('echo', 'Hi!')], []], [[('echo', 'Hi!'), ('no', 'no')]]
+    assert shown == [*mute, *no, [('echo', 'no')]]
 
 
 def test_a_reset_leaves_the_dialogue(tmp_path):

@@ -5,7 +5,6 @@ compared with which of them.
 
 from __future__ import annotations
 
-import math
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -71,9 +70,8 @@ class JudgedItem:
         """
         Return the mean of the numbers for a quality; `None` without any.
         """
-        values = [a.value for a in self.annotations.get(quality, ())]
-        numbers = [value for value in values if value is not None]
-        return math.fsum(numbers) / len(numbers) if numbers else None
+        values = (a.value for a in self.annotations.get(quality, ()))
+        return mean([value for value in values if value is not None])
 
     def turns(self, count: int | None = None, seed: int = 0) -> list[JudgedItem]:
         """
@@ -186,7 +184,7 @@ def dialogue_numbers(turns: Sequence[tuple[str, ...]]) -> list[int]:
     Turns of one dialogue begin alike: one, its context included, begins the next.
     """
     numbers = [0] * len(turns)
-    root: tuple[str, ...] | None = None
+    root = None
     number = -1
     # sorted, a beginning comes right before everything that continues it
     for index in sorted(range(len(turns)), key=lambda i: turns[i]):
@@ -232,7 +230,7 @@ def quality_pairs(
     """
     qualities = {quality.lower(): quality for quality in human}
     qualities = {**judged_set.dimension_names, **qualities}
-    matched: dict[str, float | None] = {}
+    matched = {}
     compared = set()
     for name, score in scores.items():
         quality = qualities.get(name.lower())
