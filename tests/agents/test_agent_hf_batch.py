@@ -39,17 +39,9 @@ WAYS = {
 }
 
 
-@pytest.fixture(scope='module')
-def folder(tmp_path_factory):
-    home = tmp_path_factory.mktemp('hf')
-    for kind in CONFIGS:
-        make_model(home, kind, template=TEMPLATE if kind == 'llama' else None)
-    return home
-
-
-def player(folder, kind, **opt):
-    found = {**OPT, 'hf_model': str(folder / kind), 'hf_dtype': 'float64', **opt}
-    return load_system(System(kind, found))
+def loaded(folder, **opt):
+    found = {**OPT, 'hf_model': str(folder), 'hf_dtype': 'float64', **opt}
+    return load_system(System('seat', found))
 
 
 # how replies are searched is the same for all kinds; what attends to what is not
@@ -60,24 +52,24 @@ SEARCHED += [(kind, way) for kind in ('gpt2', 'bart') for way in WAYS]
 
 
 @pytest.mark.parametrize('kind, way', SEARCHED)
-def test_a_batch_changes_no_reply(kind, way, folder):
-    model = player(folder, kind, **WAYS[way])
+def test_a_batch_changes_no_reply(kind, way, hf_folder):
+    model = loaded(hf_folder(kind), **WAYS[way])
     alone = [replies_to(model, [turns])[0] for turns in TURNS]
     assert replies_to(model, TURNS) == alone
     assert len(set(alone)) > 1
 
 
-def test_padding_with_the_end_token_is_no_word(folder, tmp_path):
+def test_padding_with_the_end_token_is_no_word(hf_folder, tmp_path):
     # GPT-2 has no padding token and is padded with the end token: a batch must not make
     # the end of a reply less likely
-    shutil.copytree(folder / 'gpt2', tmp_path / 'gpt2')
+    gpt2 = shutil.copytree(hf_folder('gpt2'), tmp_path / 'gpt2')
     for name in ('config.json', 'generation_config.json', 'tokenizer_config.json'):
-        path = tmp_path / 'gpt2' / name
+        path = gpt2 / name
         settings = json.loads(path.read_text(encoding='utf-8'))
         kept = {k: v for k, v in settings.items() if not k.startswith('pad_token')}
         path.write_text(json.dumps(kept), encoding='utf-8')
     more = {'repetition_penalty': 1.5, 'hf_turn_separator': 'tea'}
-    model = player(tmp_path, 'gpt2', **more)
+    model = loaded(gpt2, **more)
     assert model.agent.engine.config.pad_token_id == 2
     alone = [replies_to(model, [turns])[0] for turns in TURNS]
     assert any(len(text.split()) < 8 for text in alone)
@@ -90,7 +82,7 @@ def test_a_padding_token_that_the_model_does_not_know_is_not_used(tmp_path):
     tokenizer.add_special_tokens({'pad_token': '<new>'})
     tokenizer.save_pretrained(path)
     # that of its own config
-    assert player(tmp_path, 'llama').agent.engine.config.pad_token_id == 0
+    assert loaded(path).agent.engine.config.pad_token_id == 0
 
 
 def test_only_words_of_the_reply_are_blocked():

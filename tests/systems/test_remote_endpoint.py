@@ -84,8 +84,6 @@ def test_ctrl_c_waits_for_no_answer(url, endpoint):
     system = endpoint(remote_timeout=600, **NO_CACHE)
 
     def ask():
-        # which a shell's background jobs, the tests among them, are started to ignore
-        signal.signal(signal.SIGINT, signal.default_int_handler)
         with suppress(KeyboardInterrupt):
             system.replies(hellos(20))
 
@@ -152,19 +150,16 @@ def test_a_model_without_a_pin_is_asked_for_its_name_once(url, endpoint):
     assert len(received(url)) == 1 + 3
 
 
-def test_a_change_of_model_in_mid_run_is_refused(url, endpoint):
+@pytest.mark.parametrize(
+    'model, shown', [('tiny-2024-08-06', 'tiny-2024-08-06'), (None, '.untold.')]
+)
+def test_a_change_of_model_in_mid_run_is_refused(url, endpoint, model, shown):
     system = endpoint()
     system.replies(hellos(2))
-    control(url, model='tiny-2024-08-06')
-    line = 'remote_model: the endpoint now answers as tiny-2024-08-06, this run began '
+    control(url, model=model)
+    line = f'remote_model: the endpoint now answers as {shown}, this run began '
     with user_error(f'{line}with {NAME}'):
         system.replies(hellos(3))
-
-
-def test_a_model_that_stops_telling_its_name_is_refused(url, endpoint):
-    control(url, model=None)
-    with user_error('now answers as .untold.'):
-        replies_of(endpoint)
 
 
 def test_answers_of_another_model_are_not_taken_from_the_cache(url, endpoint):
