@@ -24,7 +24,7 @@ from parlai_ext.ranking.ratings import bradley_terry_strengths, strengths_of_dra
 from parlai_ext.view.progress import bar_of
 
 
-def comparison(first, second, value, annotator='Ann', item='1'):
+def comparison(first, second, value, annotator, item):
     return Comparison(
         annotator, 'Overall', first, second, value, f'{first}{item}', second, item
     )
