@@ -75,6 +75,7 @@ from parlai_ext.core.options import (
     option_values,
     options_from_opt,
     options_of,
+    plain_paths,
     read_key_values,
     read_options,
     read_truth,
