@@ -23,12 +23,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import fsum
 from pathlib import Path
 from typing import Any
 
 from parlai_ext.bench.plan import ScorerAbout, Variant
-from parlai_ext.core import UserError
+from parlai_ext.core import UserError, mean
 from parlai_ext.core.records import read_own_record, record_to_json
 from parlai_ext.data.judged.judged_set import JudgedSet, main_dimension, main_score
 from parlai_ext.ranking.agreement import Correlation, correlate_items
@@ -393,10 +392,7 @@ class Bench:
         Return the mean over a set's qualities of the main score's Spearman; `None` if
         one of them is missing.
         """
-        values = [row.value() for row in self.main_rows(scorer, set_name, level)]
-        known = [value for value in values if value is not None]
-        complete = known and len(known) == len(values)
-        return fsum(known) / len(known) if complete else None
+        return mean([row.value() for row in self.main_rows(scorer, set_name, level)])
 
 
 def read_bench(folder: Path) -> Bench:
@@ -474,15 +470,7 @@ def set_points(judged_set: JudgedSet, results: Sequence[ScorerResult]) -> SetPoi
         systems=[item.system for item in items],
         human={q: [item.human(q) for item in items] for q in judged_set.qualities},
         annotators={
-            quality: [
-                [
-                    a.value
-                    for a in one.annotations.get(quality, ())
-                    if a.value is not None
-                ]
-                for one in items
-            ]
-            for quality in judged_set.qualities
+            q: [item.numbers(q) for item in items] for q in judged_set.qualities
         },
         scores=scores,
         own_scores=own_scores,

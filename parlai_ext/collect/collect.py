@@ -108,6 +108,9 @@ def collect(
     run.remove_partial_replies()
     run.restore_metadata()
     write_problems(run, problems)
+    for name, used in spent.items():
+        if n_cut := used.get('cut_replies'):
+            print(f'{name}: {n_cut:,.0f} replies were cut at reply_max_tokens')
     n_skipped = len(plan.pairings) * len(plan.openers) - n_played
     return CollectReport(n_played, n_skipped, tuple(problems.values()))
 

@@ -102,7 +102,9 @@ class CompareSafety(ModelCommand):
         )
         collected, problems = self._collected(given, systems, prompts)
         collected += answers
-        require_answers(collected, problems)
+        if all(answer.text is None for answer in collected):
+            why = [*problems, *(answer.reason for answer in collected)][0]
+            raise UserError(f'no system gave an answer: {why}')
         measured, notes = comparing.measured_answers(
             collected, prompts, measures, Path(given.out, 'scores')
         )
@@ -161,15 +163,6 @@ class CompareSafety(ModelCommand):
         chosen = choose_pairs(data, given.fold)
         prompts = comparing.prompts_of_pairs(chosen.pairs, data.context)
         return prompts[: given.max_prompts]
-
-
-def require_answers(answers: list[RecordedAnswer], problems: list[str]) -> None:
-    """
-    Refuse a comparison without any answer; say why there is none.
-    """
-    if all(answer.text is None for answer in answers):
-        why = [*problems, *(answer.reason for answer in answers)][0]
-        raise UserError(f'no system gave an answer: {why}')
 
 
 def example_lines(examples: Iterable[Examples]) -> Iterator[str]:

@@ -183,8 +183,7 @@ def successive_turns(dialogue: Turns) -> set[tuple[str, str]]:
     Return each two successive turns of a dialogue, letters and digits only.
     """
     letters = [''.join(split_words(turn)) for turn in dialogue]
-    pairs = zip(letters, letters[1:], strict=False)
-    return {(one, two) for one, two in pairs if len(one) + len(two) > SHORT}
+    return {pair for pair in pairwise(letters) if len(''.join(pair)) > SHORT}
 
 
 def _texts(row: Mapping[str, Any], key: str, where: str) -> Turns:

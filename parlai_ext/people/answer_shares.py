@@ -30,7 +30,12 @@ from parlai_ext.ranking.annotator_agreement import (
     fleiss_kappa,
     krippendorff_alpha,
 )
-from parlai_ext.ranking.intervals import draw_ratios, known_intervals, wilson_interval
+from parlai_ext.ranking.intervals import (
+    Sampling,
+    draw_ratios,
+    known_intervals,
+    wilson_interval,
+)
 from parlai_ext.view import (
     DASH,
     Cell,
@@ -244,8 +249,7 @@ def _shares(
     draws = draw_ratios(
         [table for tables in zip(*counts, strict=True) for table in tables],
         [total for total in totals for _ in names],
-        bootstraps,
-        seed,
+        Sampling(bootstraps, seed),
     )
     intervals = known_intervals(draws)
     shares = []

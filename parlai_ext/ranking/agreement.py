@@ -484,10 +484,7 @@ def _systems_with_both(
     Return the places of the systems with a score and a reference value, in the order of
     their names.
     """
-    if isinstance(reference, Mapping):
-        judged = {name for name, value in reference.items() if value is not None}
-    else:
-        judged = {judgement.system for judgement in reference}
+    judged = {one if isinstance(one, str) else one.system for one in reference}
     scored = ~np.isnan(system_means(values))
     chosen = [i for i, name in enumerate(systems) if name in judged and scored[i]]
     return sorted(chosen, key=lambda i: systems[i])

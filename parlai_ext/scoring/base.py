@@ -526,6 +526,7 @@ class Scorer(ScorerInterface):
         Return the scores of items, each with a value or a reason in every dimension.
 
         :raises UserError: for a score too many or too few, or an unknown dimension.
+        :raises OwnScorerFailed: names an exception, and where in the scorer's file.
         """
         _ = self.signature  # no model may join after it; it loads those there are
         try:
@@ -533,9 +534,13 @@ class Scorer(ScorerInterface):
         except (UserError, OSError):
             raise
         except Exception as error:
-            if self.code is None:
+            file = self.code and self.code.file
+            calls = traceback.extract_tb(error.__traceback__)
+            lines = [call.lineno for call in calls if Path(call.filename).name == file]
+            if not lines:
                 raise
-            raise OwnScorerFailed(self, error) from error
+            what = f'{file}:{lines[-1]}: {type(error).__name__}: {error}'
+            raise OwnScorerFailed(f'scorer {self.name}: {what}') from error
         if len(scores) != len(items):
             raise UserError(
                 f'scorer {self.name}: {len(items)} items got {len(scores)} scores'
@@ -633,17 +638,8 @@ class OutsideCode:
 
 class OwnScorerFailed(UserError):
     """
-    A scorer from outside the package has raised an exception: which, and where in its
-    file.
+    A scorer from outside the package has raised an exception.
     """
-
-    def __init__(self, scorer: Scorer, error: Exception):
-        file = scorer.code.file if scorer.code else ''
-        calls = traceback.extract_tb(error.__traceback__)
-        lines = [call.lineno for call in calls if Path(call.filename).name == file]
-        place = ':'.join(map(str, (file, *lines[-1:])))
-        what = f'{type(error).__name__}: {error}'
-        super().__init__(f'scorer {scorer.name}: {place}: {what}')
 
 
 def row_cosines(first: np.ndarray, second: np.ndarray) -> list[float | None]:

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from parlai_ext.core import UserError, option
+from parlai_ext.core import UserError, mean, option
 from parlai_ext.scoring.base import Items, ItemScore, ScoringItem, model_option
 from parlai_ext.scoring.likelihood import (
     NO_PROBABILITY,
@@ -144,7 +144,7 @@ class Holistic(JudgeScorer):
             both_row, alone_row, single_row = next(rows), next(rows), next(rows)
             coherence = math.fsum(both_row) - math.fsum(alone_row)
             known = bool(item.context and item.response) and len(both_row) > 0
-            fluency = math.fsum(single_row) / len(single_row) if single_row else None
+            fluency = mean(single_row)
             likelihoods.append((coherence if known else None, fluency, cut))
         return likelihoods
 

@@ -3,8 +3,8 @@ What a scorer is given for one judged item: the rule of `eval_model` and of `run
 """
 
 from collections.abc import Sequence
-from math import fsum
 
+from parlai_ext.core import mean
 from parlai_ext.data.judged.judged_set import JudgedItem
 from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
 
@@ -53,7 +53,7 @@ def mean_score(scores: Sequence[ItemScore], dimensions: Sequence[str]) -> ItemSc
         numbers = [
             value for score in scores if (value := score.values.get(name)) is not None
         ]
-        values[name] = fsum(numbers) / len(numbers) if numbers else None
+        values[name] = mean(numbers)
         if not numbers:
             told = (score.reasons.get(name) for score in scores)
             reasons[name] = next(

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, is_dataclass
 from typing import Any
 
-KEYS = ('requests', 'cached', 'prompt_tokens', 'completion_tokens')
+KEYS = ('requests', 'cached', 'prompt_tokens', 'completion_tokens', 'cut_replies')
 Spending = dict[str, float | None]
 Reading = Mapping[str, float | None]
 

@@ -140,9 +140,9 @@ class JudgedCard:
         for number, item in enumerate(items, 1):
             if not item.utterances:
                 raise UserError(f'{file}: item {number}: it has no utterance')
-            for name, given in item.annotations.items():
+            for name in item.annotations:
                 scale = self.qualities.get(name, Quality()).scale
-                values = [a.value for a in given if a.value is not None]
+                values = item.numbers(name)
                 if scale and not all(scale[0] <= v <= scale[1] for v in values):
                     raise UserError(
                         f'{file}: item {number}: {name}: {values} is not on the scale '

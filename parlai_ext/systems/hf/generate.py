@@ -586,7 +586,9 @@ class ReplyGenerator:
             text = tokenizer.decode(ids, skip_special_tokens=True)
             replies.append(ChatReply(reply_from(text, self.style)))
             self.counts.update(
-                prompt_tokens=len(prompt.ids), completion_tokens=len(ids)
+                prompt_tokens=len(prompt.ids),
+                completion_tokens=len(ids),
+                cut_replies=len(ids) == self.config.max_new_tokens,
             )
         return replies
 

@@ -49,14 +49,16 @@ class Usage:
     """
     What was asked of one system by this process.
 
-    `requests` were sent, those that failed included; `cached` replies cost nothing.
-    `cost` is in US dollars, `None` without a price.
+    `requests` were sent, those that failed included; `cached` replies cost nothing, and
+    `cut_replies` are as long as a reply may be. `cost` is in US dollars, `None` without
+    a price.
     """
 
     requests: int = 0
     cached: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    cut_replies: int = 0
     cost: float | None = None
 
 
@@ -96,11 +98,11 @@ class Meter:
         self._booked += cost
         self._under_way += 1
 
-    def count_cached(self, n: int = 1) -> None:
+    def count(self, kind: str, n: int = 1) -> None:
         """
-        Count replies from the cache, which cost nothing.
+        Count replies of a kind: those from the cache, which cost nothing, or cut ones.
         """
-        self.usage = replace(self.usage, cached=self.usage.cached + n)
+        self.usage = replace(self.usage, **{kind: getattr(self.usage, kind) + n})
 
     @property
     def _spent(self) -> float:
@@ -116,12 +118,12 @@ class Meter:
         """
         old = self.usage
         cost = self._cost(prompt, completion)
-        self.usage = Usage(
-            old.requests + 1,
-            old.cached,
-            old.prompt_tokens + prompt,
-            old.completion_tokens + completion,
-            None if old.cost is None else old.cost + cost,
+        self.usage = replace(
+            old,
+            requests=old.requests + 1,
+            prompt_tokens=old.prompt_tokens + prompt,
+            completion_tokens=old.completion_tokens + completion,
+            cost=None if old.cost is None else old.cost + cost,
         )
         self._under_way -= 1
         freed = self._longest_cost(booked_prompt)
@@ -359,7 +361,7 @@ class Endpoint:
         if self.cache is None or anew:
             return await self._ask_all(requests, name, anew)
         unique = list(dict.fromkeys(requests))
-        self.meter.count_cached(len(requests) - len(unique))
+        self.meter.count('cached', len(requests) - len(unique))
         replies = await self._ask_all(unique, name)
         by_request = dict(zip(unique, replies, strict=True))
         return [by_request[request] for request in requests]
@@ -388,6 +390,7 @@ class Endpoint:
         await asyncio.gather(*(work() for _ in range(width)))
         if failures:
             raise failures[0]
+        self.meter.count('cut_replies', sum(one.is_cut for one in replies.values()))
         return [replies[i] for i in range(len(requests))]
 
     async def _dated_name(self) -> str:
@@ -415,7 +418,7 @@ class Endpoint:
         key = cache_key(self.settings.endpoint, name, request.body)
         known = cache.get(key) if cache else None
         if known is not None:
-            self.meter.count_cached()
+            self.meter.count('cached')
             return known
         reply = await self._ask(request, stop)
         nameless = reply.text is None and reply.model is None

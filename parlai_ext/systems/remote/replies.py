@@ -20,13 +20,15 @@ class Malformed(ValueError):
 @dataclass(frozen=True)
 class RemoteReply(ChatReply):
     """
-    A chat model's reply with the name that the model gives itself (`None`: untold) and
-    the numbers of tokens (`None` when the endpoint does not count).
+    A chat model's reply with the name that the model gives itself (`None`: untold), the
+    numbers of tokens (`None` when the endpoint does not count), and whether it ended
+    because it was as long as it may be.
     """
 
     model: str | None = None
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
+    is_cut: bool = False
 
 
 def read_answer(
