@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from parlai_ext.commands.command import Command
-from parlai_ext.core import option
+from parlai_ext.core import UserError, option
 from parlai_ext.data.corpora import (
     CORPORA,
     SPLITS,
@@ -56,7 +56,12 @@ class BuildPairs(Command):
         Write the pairs, print how many there are of which kind, and return the file.
         """
         given, options = self.options(PairSources), self.options(PairOptions)
-        name, file = given.corpus, given.adversarial
+        name, file, path = given.corpus, given.adversarial, Path(given.path)
+        if given.split != 'train' and path.is_file() and path.suffix != '.zip':
+            raise UserError(
+                f'--split {given.split}: --path names one file, all of which is used; '
+                'leave --split out, and name the file of that split'
+            )
         dialogues = read_corpus(name, given.path, given.split)
         annotated = annotated_contexts(file) if file else []
         held = [

@@ -261,14 +261,15 @@ class LabelScorer(AnswerScorer):
         asked = self.options.judge_format
         path = Path(getattr(tokenizer, 'name_or_path', '')) / CARD
         card = read_json(path, dict) if path.is_file() else {}
-        for key, value, named in (
-            ('method', self.name, 'scorer'),
-            ('prompt_format', asked, 'judge_format'),
+        for key, value, remedy in (
+            ('method', self.name, 'scorer: {}'),
+            ('prompt_format', asked, 'judge_format: {}'),
+            ('prompt', self.signed.get('prompt'), 'prompt: what its training had'),
         ):
             if card.get(key, value) != value:
                 raise UserError(
                     f'scorer {self.name}: the judge was trained with {key} '
-                    f'{card[key]!r}; {named}: {card[key]} would do'
+                    f'{card[key]!r}; {remedy.format(card[key])} would do'
                 )
         self.tokens = LabelTokens(tokenizer, asked)
 

@@ -5,6 +5,7 @@ A model is data: no code that comes with it runs unless the user asks for that.
 """
 
 import json
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib.util import find_spec
@@ -251,7 +252,7 @@ def quiet() -> Iterator[None]:
     level = logging.get_verbosity()
     logging.set_verbosity_error()
     try:
-        with without_bars():
+        with without_bars(), warnings.catch_warnings(action='ignore'):
             yield
     finally:
         logging.set_verbosity(level)

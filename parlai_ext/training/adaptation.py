@@ -17,14 +17,11 @@ import transformers
 
 from parlai_ext.core import UserError, content_id
 from parlai_ext.core.records import read_own_record
+from parlai_ext.data.corpora import without_overlap
 from parlai_ext.store.atomic import locked, write_file
 from parlai_ext.systems import hub
 from parlai_ext.systems.hf.generate import padded_rows
-from parlai_ext.systems.pretrained import (
-    quiet,
-    read,
-    smallest_limit,
-)
+from parlai_ext.systems.pretrained import quiet, read, smallest_limit
 from parlai_ext.systems.safe.safetensors_file import disk_errors
 from parlai_ext.training.loop import Training, check_same, refuse_model
 from parlai_ext.training.options import TrainingOptions
@@ -104,18 +101,22 @@ def split_held_out(
     dialogues: Sequence[Texts], options: TrainingOptions
 ) -> tuple[list[Texts], list[Texts]]:
     """
-    Return the dialogues that are held out, and those to train on.
+    Return the dialogues that are held out, and those to train on, which share no
+    successive turns with them.
 
     :raises UserError: when none are left to train on.
     """
-    if len(dialogues) <= options.held_out:
-        raise UserError(
-            f'--held-out: {options.held_out} dialogues are held out and there are '
-            f'{len(dialogues)} in all; fewer would do'
-        )
     drawn = list(dialogues)
     random.Random(f'held out {options.seed}').shuffle(drawn)
-    return drawn[: options.held_out], drawn[options.held_out :]
+    held_out = drawn[: options.held_out]
+    training = without_overlap(drawn[options.held_out :], held_out)
+    if not training:
+        raise UserError(
+            f'--held-out: {options.held_out} dialogues are held out, and none of the '
+            f'{len(dialogues)} in all is left that shares no turns with them; fewer '
+            'would do'
+        )
+    return held_out, training
 
 
 class Trainer(Training):

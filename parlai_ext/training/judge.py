@@ -19,11 +19,7 @@ from torch.nn.functional import cross_entropy
 
 from parlai_ext.core import UserError, content_id, signature_values
 from parlai_ext.models.likelihood.causal import TreeMasks
-from parlai_ext.models.likelihood.engine import (
-    PrefixTree,
-    TreePass,
-    common_length,
-)
+from parlai_ext.models.likelihood.engine import PrefixTree, TreePass, common_length
 from parlai_ext.scoring.label_judges import (
     CARD,
     LabelPrompt,
@@ -35,7 +31,7 @@ from parlai_ext.scoring.label_judges import (
 from parlai_ext.store.atomic import locked, write_file
 from parlai_ext.systems import hub
 from parlai_ext.systems.hub import ModelOptions
-from parlai_ext.systems.pretrained import chosen_device, read
+from parlai_ext.systems.pretrained import chosen_device, quiet, read
 from parlai_ext.systems.safe.safetensors_file import disk_errors
 from parlai_ext.training.loop import Training, refuse_model
 from parlai_ext.training.options import JudgeTrainingOptions
@@ -104,10 +100,12 @@ def train_judge(
         _, tokenizer, network = read(folder, device, arguments)
         tokens = LabelTokens(tokenizer, options.judge_format)
         groups, num_left_out = make_groups(pairs, tokens, options)
+        template = pair_template(options.prompt)
         identity = {
             **signature_values(options),
             'base': hub.files_hash(folder),
             'pairs': content_id([asdict(pair) for pair in pairs]),
+            'prompt': content_id(template) if template else None,  # not its place
         }
         training = JudgeTraining(network, groups, options, out, identity)
         training.resume()
@@ -119,7 +117,7 @@ def train_judge(
             num_left_out,
             training.seconds,
         )
-        save_judge(training.model, folder, tokenizer, result, options)
+        save_judge(training, folder, tokenizer, result)
         training.file.unlink()
     return result
 
@@ -215,7 +213,8 @@ def with_adapters(network: Any, options: JudgeTrainingOptions) -> Any:
         layers_to_transform=layers,
     )
     try:
-        return get_peft_model(network, config)
+        with quiet():
+            return get_peft_model(network, config)
     except ValueError as error:
         raise UserError(f'--lora-modules: {error}') from None
 
@@ -340,29 +339,26 @@ def learning_rate(step: int, steps: int, options: JudgeTrainingOptions) -> float
 
 
 def save_judge(
-    model: Any,
-    base: Path,
-    tokenizer: Any,
-    result: TrainedJudge,
-    options: JudgeTrainingOptions,
+    training: JudgeTraining, base: Path, tokenizer: Any, result: TrainedJudge
 ) -> None:
     """
     Write the merged model, its tokenizer, its adapters and its card; the card is last,
     so that a folder with a card is whole. The same training has the same card.
     """
-    out = result.folder
-    with disk_errors(out):
-        model.save_pretrained(out / 'adapter')
+    out, options = result.folder, training.options
+    with quiet(), disk_errors(out):
+        training.model.save_pretrained(out / 'adapter')
         # merged into the weights as the base model has them: the frozen ones may have
         # been rounded for the training
         _, _, network = read(base, torch.device('cpu'), {'dtype': 'auto'})
-        whole = type(model).from_pretrained(network, out / 'adapter')
+        whole = type(training.model).from_pretrained(network, out / 'adapter')
         whole.merge_and_unload().save_pretrained(out)
         tokenizer.save_pretrained(out)
     card = {
         'method': options.method,
         'prompt_format': options.judge_format,
-        'base': {'name': base.name, 'content': hub.files_hash(base)},
+        'prompt': training.identity['prompt'],
+        'base': {'name': base.name, 'content': training.identity['base']},
         'options': asdict(options),
         'examples': result.num_examples,
         'left_out': result.num_left_out,

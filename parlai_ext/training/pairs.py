@@ -112,7 +112,7 @@ def build_pairs(
             made = sum(planned.values()) - sum(maker.missing.values())
             raise UserError(
                 f'--num-pairs: {number} of the {kind} pairs cannot be made of these '
-                f'dialogues; {made} would do'
+                f'dialogues; {made or "others, or a larger --max-words,"} would do'
             )
     random.Random(f'{options.seed} order').shuffle(groups)
     return [pair for group in groups for pair in group]
@@ -365,11 +365,6 @@ def pair_accuracies(
         scores = score_items(scorer, items, None, bar)
     [dimension] = scorer.dimensions[:1]
     values = [score.values[dimension] for score in scores]
-    if not any(
-        None not in pair for pair in zip(values[::2], values[1::2], strict=True)
-    ):
-        reasons = {why for score in scores for why in score.reasons.values() if why}
-        raise UserError(f'no pair has scores: {"; ".join(sorted(reasons))}')
     wins: dict[str, list[float | None]] = {}
     for pair, good, bad in zip(pairs, values[::2], values[1::2], strict=True):
         win = None if good is None or bad is None else (good > bad) + (good == bad) / 2
@@ -384,4 +379,7 @@ def pair_accuracies(
             low, high = wilson_interval(sum(known), len(known))
         n_unscored = len(wins[kind]) - len(known)
         accuracies.append(PairAccuracy(kind, len(known), mean, low, high, n_unscored))
+    if not accuracies[-1].num_pairs:
+        reasons = {why for score in scores for why in score.reasons.values() if why}
+        raise UserError(f'no pair has scores: {"; ".join(sorted(reasons))}')
     return accuracies

@@ -96,7 +96,14 @@ def test_dialogues_that_share_two_successive_turns_are_left_out():
     apart = ('Good evening.', 'Hello.', long)  # the turns do not follow each other
     short = ('Thanks.', 'Bye.')
     dialogues = [sharing, apart, short]
-    assert without_overlap(dialogues, [*held, short]) == [apart, short]
+    longer = (*short, 'Bye.')
+    assert without_overlap(dialogues, [*held, longer]) == [apart, short]
+
+
+def test_a_whole_dialogue_is_left_out_however_short_it_is():
+    short, chinese = ('Thanks.', 'Bye.'), ('你今天去哪里了？', '我去了图书馆。')
+    assert without_overlap([('thanks', 'bye'), short], [short]) == []
+    assert without_overlap([('好的。', *chinese)], [(*chinese, '真的吗？')]) == []
 
 
 def test_a_held_out_file_is_of_its_own_split(tmp_path):

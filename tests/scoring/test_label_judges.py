@@ -223,6 +223,7 @@ def test_comparisons_that_cannot_be_drawn_are_refused(comparisons, options, key)
     [
         ({'method': 'directeval', 'prompt_format': 'plain'}, 'method'),
         ({'method': 'paireval', 'prompt_format': 'chat'}, 'judge_format'),
+        ({'method': 'paireval', 'prompt': 'another hash'}, 'prompt'),
     ],
 )
 def test_a_judge_trained_for_something_else_is_refused(

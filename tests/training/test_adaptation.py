@@ -179,6 +179,13 @@ def test_special_tokens_and_padding_are_never_masked(bases):
         assert labels.tolist() == [[IGNORED, 20, IGNORED]]
 
 
+def test_what_is_held_out_is_not_trained_on():
+    twice = [*DIALOGUES, *DIALOGUES]
+    held_out, training = adaptation.split_held_out(twice, OPTIONS)
+    assert len(held_out) == OPTIONS.held_out
+    assert set(training) == set(DIALOGUES) - set(held_out)
+
+
 def test_too_few_dialogues_are_refused(bases, tmp_path):
     with user_error('--held-out'):
         train('lm', bases, tmp_path, replace(OPTIONS, held_out=24))

@@ -201,6 +201,12 @@ def test_the_command_leaves_out_what_is_held_out(tmp_path, capsys):
     assert texts & set(turns[3:])
 
 
+def test_a_split_of_one_file_is_refused(tmp_path):
+    talk = str(talk_file(tmp_path, 'talk.jsonl', DIALOGUES))
+    with user_error('--split test'):
+        BuildPairs.main(corpus='jsonl', path=talk, split='test', out='pairs.jsonl')
+
+
 def test_without_a_number_there_are_as_many_adversarial_pairs_as_people_wrote(
     tmp_path, monkeypatch, capsys
 ):

@@ -198,6 +198,13 @@ def test_an_interrupted_training_ends_with_the_same_weights(
 
 def test_another_training_is_not_gone_on_with(base, tmp_path, monkeypatch):
     interrupt_at(2, monkeypatch)
+    file = tmp_path / 'prompt.txt'
+    file.write_text('{history_1} {response_1} {history_2} {response_2} Better:')
+    with pytest.raises(KeyboardInterrupt):
+        train(base, tmp_path / 'asked', make_pairs(40), prompt=str(file))
+    file.write_text('{history_1} {response_1} {history_2} {response_2} Worse:')
+    with user_error('differs in prompt'):
+        train(base, tmp_path / 'asked', make_pairs(40), prompt=str(file))
     with pytest.raises(KeyboardInterrupt):
         train(base, tmp_path, make_pairs(40))
     with user_error('differs in learning_rate'):
