@@ -626,6 +626,21 @@ class Scorer(ScorerInterface):
         ]
 
 
+class EncoderScorer(Scorer):
+    """
+    A scorer that may have the option ``encoder``.
+    """
+
+    options: Any
+
+    @property
+    def encoder(self) -> Any:
+        """
+        The sentence encoder inside the scorer.
+        """
+        return self.models.embedder(self.options.encoder)
+
+
 @dataclass(frozen=True)
 class OutsideCode:
     """

@@ -129,7 +129,6 @@ class Composite(JudgeScorer):
         """
         Return the score of each response.
         """
-        encoder = self.models.embedder(self.options.encoder)
         new = [new_words(item) for item in items]
         own = [
             replace(i, response=' '.join(w)) for i, w in zip(items, new, strict=True)
@@ -138,8 +137,8 @@ class Composite(JudgeScorer):
             items,
             new,
             response_answers(self.judge, items, self.options.context_turns),
-            context_cosines(encoder, items, 'nearest'),
-            context_cosines(encoder, own, 'nearest'),
+            context_cosines(self.encoder, items, 'nearest'),
+            context_cosines(self.encoder, own, 'nearest'),
             strict=True,
         )
         scores = []
@@ -336,8 +335,7 @@ class Crs(JudgeScorer):
         Return the scores of each response.
         """
         answers = response_answers(self.judge, items, self.options.context_turns)
-        encoder = self.models.embedder(self.options.encoder)
-        cosines = context_cosines(encoder, items, 'last_turn')
+        cosines = context_cosines(self.encoder, items, 'last_turn')
         trivial = Length(), Distinct()
         scores = []
         for item, answer, cosine in zip(items, answers, cosines, strict=True):

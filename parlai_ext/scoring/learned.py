@@ -445,12 +445,11 @@ class Learned(JudgeScorer):
         """
         Return the score of each response.
         """
-        encoder = self.models.embedder(self.options.encoder)
         scores: list[ItemScore] = []
         for first in range(0, len(items), AT_ONCE):
             some = items[first : first + AT_ONCE]
             readings, cut = read_responses(
-                self.judge, encoder, some, self.weights.adapter
+                self.judge, self.encoder, some, self.weights.adapter
             )
             rows = [
                 input_blocks(item, reading)
