@@ -98,11 +98,14 @@ class Meter:
         self._booked += cost
         self._under_way += 1
 
-    def count(self, kind: str, n: int = 1) -> None:
+    def count(self, cached: int = 0, cut: int = 0) -> None:
         """
-        Count replies of a kind: those from the cache, which cost nothing, or cut ones.
+        Count replies from the cache, which cost nothing, and cut ones.
         """
-        self.usage = replace(self.usage, **{kind: getattr(self.usage, kind) + n})
+        old = self.usage
+        self.usage = replace(
+            old, cached=old.cached + cached, cut_replies=old.cut_replies + cut
+        )
 
     @property
     def _spent(self) -> float:
@@ -361,7 +364,7 @@ class Endpoint:
         if self.cache is None or anew:
             return await self._ask_all(requests, name, anew)
         unique = list(dict.fromkeys(requests))
-        self.meter.count('cached', len(requests) - len(unique))
+        self.meter.count(cached=len(requests) - len(unique))
         replies = await self._ask_all(unique, name)
         by_request = dict(zip(unique, replies, strict=True))
         return [by_request[request] for request in requests]
@@ -390,7 +393,7 @@ class Endpoint:
         await asyncio.gather(*(work() for _ in range(width)))
         if failures:
             raise failures[0]
-        self.meter.count('cut_replies', sum(one.is_cut for one in replies.values()))
+        self.meter.count(cut=sum(one.is_cut for one in replies.values()))
         return [replies[i] for i in range(len(requests))]
 
     async def _dated_name(self) -> str:
@@ -418,7 +421,7 @@ class Endpoint:
         key = cache_key(self.settings.endpoint, name, request.body)
         known = cache.get(key) if cache else None
         if known is not None:
-            self.meter.count('cached')
+            self.meter.count(cached=1)
             return known
         reply = await self._ask(request, stop)
         nameless = reply.text is None and reply.model is None
