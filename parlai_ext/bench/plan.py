@@ -252,7 +252,7 @@ def load_bench_file(name: str) -> BenchPlan:
     figures = read_file(zoo_configs.path('published', 'figures')).data['figures']
     sources = {figure['source'] for figure in figures}
     if published and published not in sources:
-        raise doc.error(('published',), nearest(published, sources))
+        raise doc.error('published', nearest(published, sources))
     return BenchPlan(
         variants,
         tuple(_set_choice(doc, name, raw, known) for name, raw in sets.items()),

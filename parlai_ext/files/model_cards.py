@@ -195,7 +195,7 @@ def read_model_card(doc: Document) -> ModelCard:
     card = replace(card, **parts)
     for kind in card.kinds:
         if kind not in KINDS:
-            raise doc.error(('kinds',), f'{kind!r}; {nearest(kind, KINDS)}')
+            raise doc.error('kinds', f'{kind!r}; {nearest(kind, KINDS)}')
     if not card.wheels and not card.repository:
         raise doc.error((), 'wheels or a repository is needed')
     for group in TOGETHER:

@@ -200,7 +200,7 @@ def read_questionnaire(name: str) -> Questionnaire:
         if exchanges < 1:
             raise doc.error(('segments', place), '1 exchange or more is expected')
     if keys.tie and not keys.ties:
-        raise doc.error(('tie',), 'ties: true is needed')
+        raise doc.error('tie', 'ties: true is needed')
     _check_keys(doc, keys, keys.kind, ())
     questions = tuple(
         wording
@@ -208,7 +208,7 @@ def read_questionnaire(name: str) -> Questionnaire:
         for wording in _of_speakers(doc, keys, _wording(doc, keys, dimension, raw))
     )
     if not questions:
-        raise doc.error(('questions',), 'one question or more is expected')
+        raise doc.error('questions', 'one question or more is expected')
     return Questionnaire(
         Path(path).stem,
         keys.kind,
@@ -261,7 +261,7 @@ def _wording(
         return Wording(dimension, question.text, (question.first, question.second))
     asked = question if question.labels else keys
     if not asked.labels:
-        raise doc.error(('labels',), NUM_LABELS)
+        raise doc.error('labels', NUM_LABELS)
     values = asked.values and tuple(map(float, asked.values))
     return Wording(dimension, question.text, tuple(asked.labels), values)
 

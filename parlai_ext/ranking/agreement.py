@@ -537,14 +537,10 @@ class AnnotatorPanel:
         Return ``[draw, system]`` means of annotators drawn with replacement.
         """
         seen = (self.counts > 0).sum(axis=1)
-        only = self.counts.argmax(axis=1)
-        strata = [np.flatnonzero(seen > 1)]
-        strata += [
-            np.flatnonzero((seen == 1) & (only == s))
-            for s in range(self.counts.shape[1])
-        ]
+        stratum = np.where(seen > 1, -1, self.counts.argmax(axis=1))
         weights = np.zeros((draws, len(seen)))
-        for units in strata:
+        for s in range(-1, self.counts.shape[1]):
+            units = np.flatnonzero(stratum == s)
             weights[:, units] = draw_counts(len(units), draws, rng)
         with np.errstate(invalid='ignore'):
             return (weights @ self.sums) / (weights @ self.counts)

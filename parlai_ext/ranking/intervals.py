@@ -182,16 +182,6 @@ class Draws:
         return self.num_openers >= FEWEST_OPENERS
 
 
-def most_partners(values: Floats) -> int:
-    """
-    Return the largest number of partners with which a system has a score.
-
-    :param values: ``[system, partner, opener]``, NaN where there is none.
-    """
-    met = (~np.isnan(values)).any(axis=2).sum(axis=1)
-    return int(met.max(initial=0))
-
-
 def percentile_ends(draws: Floats) -> tuple[float, float]:
     """
     Return the middle 95 % of bootstrap draws; NaN, if any of them is.

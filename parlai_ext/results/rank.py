@@ -17,12 +17,7 @@ from parlai_ext.core.protocol import Protocol, RankingOptions, ranking_options
 from parlai_ext.judge_check.record import read_check
 from parlai_ext.ranking.agreement import correlate_with_reference, mean_ranks
 from parlai_ext.ranking.baselines import HIGHER_IS_BETTER
-from parlai_ext.ranking.intervals import (
-    FEWEST_FOR_OTHERS,
-    FEWEST_OPENERS,
-    Sampling,
-    most_partners,
-)
+from parlai_ext.ranking.intervals import FEWEST_FOR_OTHERS, FEWEST_OPENERS, Sampling
 from parlai_ext.ranking.ratings import rank_values
 from parlai_ext.ranking.standings import (
     DimensionResult,
@@ -289,7 +284,10 @@ def read_run_scores(
     if not tables.scores:
         raise UserError(f'{run.root}: no scores; run `parlai score_dialogues` first')
     # few partners cannot speak for others, whatever the protocol asks for
-    num_partners = max(map(most_partners, tables.scores.values()))
+    num_partners = max(
+        (~np.isnan(values)).any(axis=2).sum(axis=1).max(initial=0)
+        for values in tables.scores.values()
+    )
     if num_partners < FEWEST_FOR_OTHERS:
         options = replace(options, partners='fixed')
     missing = missing_scores(

@@ -23,7 +23,6 @@ import traceback
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -534,9 +533,9 @@ class Scorer(ScorerInterface):
         except (UserError, OSError):
             raise
         except Exception as error:
-            file = self.code and self.code.file
+            file = str(self.code and self.code.file)
             calls = traceback.extract_tb(error.__traceback__)
-            lines = [call.lineno for call in calls if Path(call.filename).name == file]
+            lines = [call.lineno for call in calls if call.filename.endswith(file)]
             if not lines:
                 raise
             what = f'{file}:{lines[-1]}: {type(error).__name__}: {error}'

@@ -243,7 +243,7 @@ def fitted_sets(doc: Document) -> tuple[str, ...]:
     """
     Return the judged sets on which a file of numbers was fitted, as it says.
     """
-    names = doc.typed((doc.data or {}).get('fitted_on', []), ('fitted_on',), list)
+    names = doc.typed((doc.data or {}).get('fitted_on', []), 'fitted_on', list)
     return tuple(doc.typed(name, ('fitted_on', i), str) for i, name in enumerate(names))
 
 
@@ -260,7 +260,7 @@ def read_weights(doc: Document) -> dict[str, Term]:
         for name, numbers in given.items()
     }
     if abs(sum(term.weight for term in terms.values()) - 1) > 1e-6:
-        raise doc.error(('terms',), 'the weights must sum to 1')
+        raise doc.error('terms', 'the weights must sum to 1')
     return terms
 
 
@@ -374,12 +374,12 @@ def read_terms(doc: Document) -> dict[str, dict[str, Term]]:
     its weights on the sets of this quality.
     """
     data = doc.typed(doc.data, (), dict)
-    given = doc.typed(data.get('metrics'), ('metrics',), dict)
+    given = doc.typed(data.get('metrics'), 'metrics', dict)
     scales = {
         name: doc.options(Scale, given.get(name), ('metrics', name)) for name in METRICS
     }
     terms = {}
-    qualities = doc.typed(data.get('correlations'), ('correlations',), dict)
+    qualities = doc.typed(data.get('correlations'), 'correlations', dict)
     for quality, sets in qualities.items():
         where = ('correlations', quality)
         on_sets = [
@@ -393,5 +393,5 @@ def read_terms(doc: Document) -> dict[str, dict[str, Term]]:
             for name, scale in scales.items()
         }
     if not terms or OVERALL in terms:
-        raise doc.error(('correlations',), f'qualities are expected, not {OVERALL}')
+        raise doc.error('correlations', f'qualities are expected, not {OVERALL}')
     return terms

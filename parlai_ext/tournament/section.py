@@ -50,8 +50,7 @@ def rating_text(result: TournamentResult, name: str) -> str:
     rating = result.chosen_rating
     spread = rating.spreads.get(name)
     # the interval reaches `NORMAL_BOUND` deviations to both sides
-    is_narrow = spread is not None and 2 * NORMAL_BOUND * spread < NARROW
-    digits = 2 if is_narrow else 1
+    digits = 2 if spread is not None and 2 * NORMAL_BOUND * spread < NARROW else 1
     shown = number(rating.values.get(name), digits)
     return shown if spread is None else f'{shown} ± {number(spread, digits)}'
 
