@@ -92,10 +92,9 @@ def collect(
         on_close=partial(add_to_spent, spent),
         small=are_small(plan.roster.systems, machine),
     )
-    n_missing = sum(task.size for task in tasks)
     try:
         with (
-            bar_of('collect', n_missing) as bar,
+            bar_of('collect', sum(task.size for task in tasks)) as bar,
             closing(engine.run(job, tasks, bar)) as finished,
         ):
             for _, block in finished:
@@ -103,11 +102,7 @@ def collect(
                 n_played += block.n_played
                 problems |= block.problems
     except KeyboardInterrupt:
-        planned = count_of(len(plan.pairings) * len(plan.openers), 'dialogue')
-        n_replies = run.count_partial_replies()
-        more = f', and {n_replies} replies of the next ones' if n_replies else ''
-        stored = f'stored: {run.n_dialogues:,} of {planned}{more}'
-        print(stored, file=sys.stderr)
+        print(stored_line(run), file=sys.stderr)
         raise
     run.remove_partial_replies()
     run.restore_metadata()
@@ -150,6 +145,16 @@ def collected_run(
         else:
             report = CollectReport(0, run.n_dialogues)
         yield CollectedRun(run, engine, report, (*plan.left_out, *report.problems))
+
+
+def stored_line(run: RunFolder) -> str:
+    """
+    Return how much of a run that is cut off is on the disk.
+    """
+    planned = len(run.pairings) * len(run.openers)
+    n_replies = run.count_partial_replies()
+    more = f', and {n_replies} replies of the next ones' if n_replies else ''
+    return f'stored: {run.n_dialogues:,} of {count_of(planned, "dialogue")}{more}'
 
 
 @dataclass(frozen=True)

@@ -105,18 +105,14 @@ def apply_rules(
         return replace(source, problems=problems)
     one_system = bool(source.self_chat or rules.self_chats)
     names = _system_names(speakers, one_system and not source.two_systems)
+    marked, new = source.humans | rules.people, rules.new_names
     # by their name in the file or in the run
-    marked = source.humans | rules.people
-    people = {
-        speaker
-        for speaker, name in names.items()
-        if marked & {speaker, name, rules.new_names.get(name)}
-    }
+    people = {one for one, name in names.items() if marked & {one, name, new.get(name)}}
     run_names = {}
     for old, name in names.items():
         by_file = rules.name_by_file and stem and old not in people
         full = f'{name}@{stem}' if by_file else name
-        run_names[old] = rules.new_names.get(full, full)
+        run_names[old] = new.get(full, full)
     first, second = run_names[speakers[0]], run_names[speakers[-1]]
     if first == second and len(set(names.values())) == 2:
         text = f'both speakers are called {brief(first)} by now; --rename one of them'
