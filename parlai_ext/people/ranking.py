@@ -174,9 +174,10 @@ def _ranking(
     num_dialogues = Counter(system for system, _ in set(dialogues.values()))
     systems = sorted(num_dialogues)
     num_annotators = len({name for given in units.values() for name in given})
-    scope = 'sampled' if num_annotators >= FEWEST_FOR_OTHERS else 'fixed'
+    if num_annotators < FEWEST_FOR_OTHERS:
+        draws = replace(draws, partners='fixed')
     standings, _ = rank_draws(
-        replace(draws, partners=scope),
+        draws,
         systems,
         dimension,
         [(num_dialogues[name], 0) for name in systems],
