@@ -50,9 +50,9 @@ def read_answer(
         usage.get(name) if isinstance(usage, dict) else None
         for name in ('prompt_tokens', 'completion_tokens')
     ]
-    known = (n if type(n) is int and n >= 0 else None for n in counts)
+    prompt, completion = (n if type(n) is int and n >= 0 else None for n in counts)
     named = model if isinstance(model, str) and model.strip() else None
-    return RemoteReply(text, reason, alternatives, named, *known)
+    return RemoteReply(text, reason, alternatives, named, prompt, completion)
 
 
 def error_words(data: Any) -> str | None:
