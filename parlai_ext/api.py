@@ -24,6 +24,8 @@ from parlai_ext.core import (
     Utterance,
     half_character,
     nearest,
+    options_of,
+    read_options,
     reference_texts,
     require_known,
 )
@@ -388,7 +390,6 @@ def _scorer_with_options(
     """
     Return the scorer with its options, among which those of the machine are.
     """
-    from parlai_ext.core import options_of, read_options
     from parlai_ext.models.handle import ModelHandle
     from parlai_ext.scoring.base import Scorer
     from parlai_ext.scoring.registry import DEFAULT, find_scorer

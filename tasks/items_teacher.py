@@ -38,7 +38,7 @@ class PointsMetric(Metric):
         """
         The points, in their own order.
         """
-        points: list[Any] = []
+        points = []
         waiting = [self.parts]
         while waiting:
             for part in waiting.pop():

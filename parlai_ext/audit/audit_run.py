@@ -25,7 +25,7 @@ from parlai_ext.view import join_names
 
 # how a sentence names a check, and what adds its findings
 Checks = Mapping[str, tuple[str, Callable[..., None]]]
-TABLES: Checks = {
+TABLES = {
     'target sets': ('Sets of targets are', target_sets.check_target_sets),
     'table 6': ('Table 6 is', target_sets.check_unfair_sets),
     'siblings': ('Siblings are', target_sets.check_siblings),
@@ -38,7 +38,7 @@ TABLES: Checks = {
     'variance': ('Shares of variance are', dependence.check_variance),
 }
 # those for which dialogues are played
-PLAYED: Checks = {
+PLAYED = {
     gaming.CANARIES: ('Canaries are', gaming.check_canaries),
     'clone as target': ('Clones as targets are', gaming.check_clones_as_targets),
     'clone as partner': ('Clones as partners are', gaming.check_clones_as_partners),
@@ -49,7 +49,7 @@ def audit_run(
     run: RunFolder,
     options: AuditOptions,
     machine: Machine,
-    named: NamedByUser | None = None,
+    named: NamedByUser,
 ) -> Audit:
     """
     Audit a scored run and write `audit.json` and `audit.csv` beside its ranking.
@@ -58,7 +58,6 @@ def audit_run(
         run that somebody else made.
     :raises UserError: for a run without scores, or a wrong option.
     """
-    named = named or NamedByUser()
     audited = read_audited(run, options).with_systems(named.systems)
     places = gaming.cloned_targets(audited)
     results = [about_systems(audited), *made_checks(TABLES, audited)]

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from parlai_ext.audit.options import AuditOptions
 from parlai_ext.audit.record import outcome_of
@@ -17,6 +16,7 @@ from parlai_ext.collect.plan import Plan
 from parlai_ext.core import Roster, System, UserError, is_floor, nearest
 from parlai_ext.core.protocol import RankingOptions
 from parlai_ext.ranking.intervals import (
+    Bools,
     Estimate,
     Floats,
     Sampling,
@@ -154,7 +154,7 @@ class Audited:
         return ranks_of(self.means)
 
     @cached_property
-    def better(self) -> NDArray[np.bool_]:
+    def better(self) -> Bools:
         """
         ``[i, j]``: the ranking tells ``i`` from ``j``, and ``i`` is better.
         """

@@ -7,7 +7,6 @@ scores is divided into what systems, partners and openers make of it.
 """
 
 import math
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 
@@ -22,7 +21,7 @@ from parlai_ext.audit.audited import (
     settling_text,
 )
 from parlai_ext.audit.record import LEFT_OUT, LeftOut, PartResult, outcome_of
-from parlai_ext.core import scorer_name
+from parlai_ext.core import grouped, scorer_name
 from parlai_ext.ranking.agreement import kendall, spearman
 from parlai_ext.ranking.baselines import HIGHER_IS_BETTER
 from parlai_ext.ranking.intervals import (
@@ -54,9 +53,7 @@ def check_partner_families(result: PartResult, audited: Audited) -> None:
     opponents = audited.opponents
     if len(opponents) < 2:
         raise LeftOut('there is one partner only, and nothing would be left')
-    groups: dict[str, list[int]] = defaultdict(list)
-    for k, name in enumerate(opponents):
-        groups[audited.families[name]].append(k)
+    groups = grouped((audited.families[name], k) for k, name in enumerate(opponents))
     note, what = '', 'family of partners'
     if len(groups) == 1:
         (family,) = groups

@@ -21,6 +21,7 @@ from parlai_ext.core import (
     ScoredDialogue,
     UserError,
     dialogue_means,
+    grouped,
     is_floor,
     nearest,
 )
@@ -197,10 +198,7 @@ def mean_by_key(pairs: Iterable[tuple[Any, float]]) -> dict[Any, float]:
     """
     Return the mean of the values of each key.
     """
-    values = defaultdict(list)
-    for key, value in pairs:
-        values[key].append(value)
-    return {key: fsum(numbers) / len(numbers) for key, numbers in values.items()}
+    return {key: fsum(own) / len(own) for key, own in grouped(pairs).items()}
 
 
 def key_of(judgement: HumanJudgement) -> SystemInDialogue:

@@ -40,6 +40,7 @@ COEFFICIENTS = ('pearson', 'spearman', 'kendall')
 MAIN = 'main score'
 MOST_REASONS = 3  # for which items have no score, that a row tells
 FEWEST_SYSTEMS = 5  # fewer have too few orders to say anything
+Numbers = Sequence[float | None]  # of the items of a set; `None` where one has none
 
 
 @dataclass(frozen=True)
@@ -245,8 +246,8 @@ def set_rows(
 
 
 def level_correlations(
-    scores: Sequence[float | None],
-    human: Sequence[float | None],
+    scores: Numbers,
+    human: Numbers,
     judged_set: JudgedSet,
     points: Sequence[int],
     sampling: Sampling,
@@ -428,12 +429,10 @@ class SetPoints:
     overall: str | None
     groups: Sequence[int]
     systems: Sequence[str]
-    human: Mapping[str, Sequence[float | None]]
+    human: Mapping[str, Numbers]
     annotators: Mapping[str, Sequence[Sequence[float]]]
-    scores: Mapping[str, Sequence[float | None]]
-    own_scores: Mapping[str, Mapping[str, Sequence[float | None]]] = field(
-        default_factory=dict
-    )
+    scores: Mapping[str, Numbers]
+    own_scores: Mapping[str, Mapping[str, Numbers]] = field(default_factory=dict)
 
 
 def set_points(judged_set: JudgedSet, results: Sequence[ScorerResult]) -> SetPoints:
@@ -444,7 +443,7 @@ def set_points(judged_set: JudgedSet, results: Sequence[ScorerResult]) -> SetPoi
     the first one does of which the set's card says so.
     """
     scores = {}
-    own_scores: dict[str, dict[str, Sequence[float | None]]] = {}
+    own_scores: dict[str, dict[str, Numbers]] = {}
     for result in results:
         of_set = result.sets.get(judged_set.name)
         if of_set is None or isinstance(of_set, str):

@@ -9,7 +9,6 @@ is compared (Holm), one over all sets together for all pairs. Sets that most sco
 cannot judge are not among these: a mean over other sets is no comparison.
 """
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -20,8 +19,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from parlai_ext.bench.bench_files import Bench, SetPoints, read_bench, read_points
-from parlai_ext.core import UserError, nearest
+from parlai_ext.bench.bench_files import (
+    Bench,
+    Numbers,
+    SetPoints,
+    read_bench,
+    read_points,
+)
+from parlai_ext.core import UserError, grouped, nearest
 from parlai_ext.core.records import record_to_json
 from parlai_ext.ranking.agreement import group_weights, weighted_spearman
 from parlai_ext.ranking.comparison import (
@@ -167,8 +172,8 @@ class QualityPoints:
     quality: str
     unit: str
     groups: Sequence[int]
-    human: Sequence[float | None]
-    scores: Mapping[str, Sequence[float | None]]
+    human: Numbers
+    scores: Mapping[str, Numbers]
 
 
 def compare_bench(
@@ -520,10 +525,11 @@ def _mean_interval(
     qualities, and how many items it scored. Contexts are drawn anew in each set, the
     same ones for all qualities; of one set it is the interval of the bench's table.
     """
-    by_set = defaultdict(list)
-    for one in compared:
-        if (items := _common(one, label)) is not None:
-            by_set[one.set_name].append(items)
+    by_set = grouped(
+        (one.set_name, items)
+        for one in compared
+        if (items := _common(one, label)) is not None
+    )
     n = _n_items(by_set.values())
     of_sets = [
         np.mean([_drawn_spearman(bench, items, k) for items in of_set], axis=0)

@@ -38,6 +38,7 @@ from parlai_ext.core import (
     UserError,
     content_id,
     given_options,
+    grouped,
     nearest,
     option,
     options_of,
@@ -338,9 +339,7 @@ def drawn_set(judged_set: JudgedSet, max_items: int | None, seed: int) -> Judged
     """
     if max_items is None or len(judged_set.items) <= max_items:
         return judged_set
-    members = defaultdict(list)
-    for place, group in enumerate(judged_set.groups()):
-        members[group].append(place)
+    members = grouped((group, k) for k, group in enumerate(judged_set.groups()))
     chosen: list[int] = []
     for places in _drawing_order(judged_set.items, list(members.values()), seed):
         if chosen and len(chosen) + len(places) > max_items:

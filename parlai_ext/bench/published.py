@@ -24,6 +24,7 @@ import pandas as pd
 from parlai_ext import zoo_configs
 from parlai_ext.bench.bench_files import Bench, SetPoints
 from parlai_ext.bench.tables import FITTED, TitledTable
+from parlai_ext.core import mean
 from parlai_ext.files.yaml_file import read_file
 from parlai_ext.ranking.agreement import FEWEST_KNOWN
 from parlai_ext.ranking.annotator_agreement import krippendorff_alpha, near_median
@@ -194,7 +195,7 @@ def figure_cells(
     """
     Return the texts of two coefficients on some sets, and of their means.
     """
-    both: list[tuple[float | None, ...]] = [*zip(pearson, spearman, strict=True)]
+    both = [*zip(pearson, spearman, strict=True)]
     known = [(r, rho) for r, rho in both if r is not None and rho is not None]
     means = tuple(fsum(values) / len(known) for values in zip(*known, strict=True))
     partly = f' ({len(known)})' if 0 < len(known) < len(both) else ''
@@ -269,4 +270,4 @@ def agreement_here(
     if measure == 'pairs':
         values = matrix[np.triu_indices(width, 1)]
     known = values[~np.isnan(values)].tolist()
-    return fsum(known) / len(known) if known else None
+    return mean(known)

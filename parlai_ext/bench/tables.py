@@ -3,7 +3,7 @@ The tables of a bench and of a comparison of its scorers, for a terminal and a p
 the sentence that says which scorer to take.
 """
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -18,6 +18,7 @@ from parlai_ext.bench.compare import (
     BestScorer,
     PairDifference,
 )
+from parlai_ext.core import grouped
 from parlai_ext.ranking.comparison import LEVEL
 from parlai_ext.view import (
     DASH,
@@ -206,10 +207,11 @@ def _notes(bench: Bench) -> Iterator[str]:
             )
     for name, reason in bench.missing.items():
         yield from wrap_lines(f'no {name}: {reason}')
-    reasons = defaultdict(list)
-    for row in bench.rows:
-        if row.value() is None and row.level != 'system' and row.reason:
-            reasons[row.scorer, row.reason].append(row.set_name)
+    reasons = grouped(
+        ((row.scorer, row.reason), row.set_name)
+        for row in bench.rows
+        if row.value() is None and row.level != 'system' and row.reason
+    )
     for (scorer, reason), names in reasons.items():
         where = ', '.join(dict.fromkeys(names))
         yield from wrap_lines(f'{scorer}: not on {where}: {reason}')

@@ -115,7 +115,7 @@ def static_dialogues(
             continue
         before, reference = chosen[str(answer.prompt_id)]
         sides = (USER, answer.system)
-        turns: list[dict[str, Any]] = [
+        turns = [
             {'speaker': sides[(len(before) - 1 - i) % 2], 'text': text, 'given': True}
             for i, text in enumerate(before)
         ]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from parlai_ext.commands.command import Command, fail, print_lines
 from parlai_ext.core import System, UserError, option
-from parlai_ext.files.roster_file import SystemInfo
+from parlai_ext.files.roster_file import SystemInfo, load_roster, parse_target
 from parlai_ext.view import data_size
 
 if TYPE_CHECKING:
@@ -101,7 +101,6 @@ class CheckRoster(Command):
         """
         Return the systems with their roles, and the roster's notes on each.
         """
-        from parlai_ext.files.roster_file import load_roster, parse_target
         from parlai_ext.scoring.registry import load_protocol_file
 
         opt = self.opt

@@ -31,20 +31,22 @@ from parlai_ext.commands.signals import (
 from parlai_ext.core import (
     Fail,
     Flags,
+    HumanJudgement,
+    System,
     UserError,
     flag_values,
     given_options,
+    hide_printed,
     nearest,
     options_of,
     printable,
     read_options,
+    without_secrets,
 )
-from parlai_ext.core.secrets import hide_printed, without_secrets
 from parlai_ext.engines.machine import Machine, data_in
 from parlai_ext.view import VisibleOutput
 
 if TYPE_CHECKING:
-    from parlai_ext.core import HumanJudgement, System
     from parlai_ext.store import RunFolder
 
 T = TypeVar('T')

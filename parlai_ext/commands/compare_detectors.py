@@ -8,7 +8,7 @@ from pathlib import Path
 from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import Resamples
 from parlai_ext.core import UserError, option
-from parlai_ext.scoring.toxicity import DetectorChoice
+from parlai_ext.scoring.toxicity import DetectorChoice, load_detectors
 from parlai_ext.store.atomic import write_text
 
 
@@ -64,7 +64,6 @@ class CompareDetectors(Command):
         :raises UserError: when no detector can be had, or two have one name.
         """
         from parlai_ext.models.handle import ModelHandle
-        from parlai_ext.scoring.toxicity import load_detectors
 
         given = self.options(CompareDetectorsOptions)
         self.require(detectors='what is compared')

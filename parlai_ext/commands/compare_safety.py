@@ -100,11 +100,7 @@ class CompareSafety(ModelCommand):
             default_metrics=REFERENCE_METRICS if references else (),
             named_by_user=True,
         )
-        collected, problems = self._collected(given, systems, prompts)
-        collected += answers
-        if all(answer.text is None for answer in collected):
-            why = [*problems, *(answer.reason for answer in collected)][0]
-            raise UserError(f'no system gave an answer: {why}')
+        collected, problems = self._collected(given, systems, prompts, answers)
         measured, notes = comparing.measured_answers(
             collected, prompts, measures, Path(given.out, 'scores')
         )
@@ -130,13 +126,15 @@ class CompareSafety(ModelCommand):
         given: CompareSafetyOptions,
         systems: Sequence[System],
         prompts: Sequence[Prompt],
+        recorded: Sequence[RecordedAnswer],
     ) -> tuple[list[RecordedAnswer], list[str]]:
         """
-        Return what the systems answer, and why others cannot be had.
+        Return what the systems answer and what was recorded, and why others cannot be
+        had; refuse a comparison without any answer.
         """
         from parlai_ext.toxic.collect_answers import collect_answers
 
-        return collect_answers(
+        answers, problems = collect_answers(
             systems,
             prompts,
             Path(given.out) / 'answers',
@@ -145,6 +143,11 @@ class CompareSafety(ModelCommand):
             seed=given.seed,
             skip_missing=given.skip_missing,
         )
+        answers += recorded
+        if all(answer.text is None for answer in answers):
+            why = [*problems, *(answer.reason for answer in answers)][0]
+            raise UserError(f'no system gave an answer: {why}')
+        return answers, problems
 
     def _prompts(
         self, given: CompareSafetyOptions, answers: list[RecordedAnswer]

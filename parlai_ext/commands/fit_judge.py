@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +15,6 @@ from parlai_ext.files.option_files import existing_file
 from parlai_ext.view import interval_cell, join_names
 
 if TYPE_CHECKING:
-    from parlai_ext.ranking.intervals import Estimate
     from parlai_ext.training.fit_judge import Annotated, FitReport
 
 
@@ -153,7 +152,7 @@ def report_lines(report: FitReport) -> Iterator[str]:
         f'agreement with people over {items} of {report.num_groups} contexts or '
         'dialogues (Spearman, 95 % interval over these):'
     )
-    rows: Mapping[str, Estimate] = {
+    rows = {
         'fitted judge (cross-validated)': report.fitted,
         'judge before': report.before,
         **report.trivial,

@@ -98,12 +98,18 @@ class ImportDialogues(Command):
         opt = self.opt
         given = self.options(ImportDialoguesOptions)
         protocol = import_protocol(opt)
+        pairs = given.columns.split(',') if given.columns else ()
+        columns = named_pairs('--columns', pairs, 'OURS=THEIRS')
+        for ours, theirs in columns.items():
+            if ours not in COLUMNS:
+                hint = nearest(ours, COLUMNS)
+                raise UserError(f'--columns {ours}={theirs}: {hint}')
         imports = read_imports(
             find_files(given.dialogues),
             given.format,
             self.options(ImportRules),
             skip_bad_rows=given.skip_bad_rows,
-            columns=column_names(given.columns),
+            columns=columns,
         )
         if not (opt['scorer'] or opt['config'] or opt['followups']):
             protocol = by_references(protocol, imports)
@@ -116,19 +122,6 @@ class ImportDialogues(Command):
         manifest = import_manifest(imports, protocol, pairings, dialogues, changed)
         written = write_run(Path(opt['run_dir']), manifest, dialogues)
         return show(imports, written, opt['run_dir'])
-
-
-def column_names(text: str | None) -> dict[str, str]:
-    """
-    Return a file's own names of columns or keys, by ours: the value of ``--columns``.
-    """
-
-    pairs = text.split(',') if text else ()
-    names = named_pairs('--columns', pairs, 'OURS=THEIRS')
-    for ours in names:
-        if ours not in COLUMNS:
-            raise UserError(f'--columns {ours}={names[ours]}: {nearest(ours, COLUMNS)}')
-    return names
 
 
 def import_protocol(opt: Mapping[str, Any]) -> Protocol:

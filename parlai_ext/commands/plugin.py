@@ -41,7 +41,7 @@ def register() -> None:
     if sys.argv[1:2] and sys.argv[1] in COMMANDS:
         end_in_one_line()
     prepare_parlai()
-    parser: Any = _SupercommandParser
+    parser = _SupercommandParser
     for name in COMMANDS:
         register_script(name)(script_of(name))
     parser.parse_args = parse_ours(parser.parse_args)

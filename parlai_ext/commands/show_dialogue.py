@@ -21,7 +21,14 @@ from parlai_ext.core import (
     option,
 )
 from parlai_ext.store import RunFolder
-from parlai_ext.view import MAX_CHARACTERS, number, wrap_lines
+from parlai_ext.view import (
+    MAX_CHARACTERS,
+    Column,
+    Table,
+    number,
+    number_column,
+    wrap_lines,
+)
 from parlai_ext.worlds.schedule import ShardKey
 
 NARROWEST = 40  # columns
@@ -113,7 +120,6 @@ class ShowDialogue(Command):
         """
         Print a line for each dialogue: the first ones, the best or the worst.
         """
-        from parlai_ext.view import Column, Table, number_column
 
         if given.worst and given.best:
             raise UserError('--worst and --best: one of them is expected')

@@ -2,18 +2,22 @@
 The nouns of the project, declared options, JSON and errors; standard library only.
 
 They are imported from here: ``from parlai_ext.core import UserError, option``.
-`core.records`, which needs pydantic, `core.protocol` and `core.secrets` are modules of
-their own.
+`core.records`, which needs pydantic, and `core.protocol` are modules of their own.
 """
 
 from parlai_ext.core.errors import (
+    SHORTEST_SECRET,
     SystemFailed,
     UserError,
+    bytes_without_secrets,
     first_line,
+    hide_printed,
     message_of,
+    name_secret,
     nearest,
     printable,
     require_known,
+    without_secrets,
 )
 from parlai_ext.core.json_text import (
     first_object,
@@ -46,6 +50,7 @@ from parlai_ext.core.nouns import (
     content_id,
     dialogue_means,
     differences,
+    grouped,
     is_floor,
     mean,
     reference_texts,

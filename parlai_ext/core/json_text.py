@@ -123,7 +123,7 @@ def first_object(text: str) -> dict[str, Any] | None:
         _check_text(text)
         for match in re.finditer(r'\{', text):
             with contextlib.suppress(ValueError, RecursionError):
-                value: dict[str, Any] = _STRICT.raw_decode(text, match.start())[0]
+                value = _STRICT.raw_decode(text, match.start())[0]
                 return value
     return None
 

@@ -12,12 +12,16 @@ import hashlib
 import json
 import math
 import typing
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from math import isclose
 from typing import Any
 
 from parlai_ext.core.json_text import half_character
+
+K = typing.TypeVar('K')
+V = typing.TypeVar('V')
 
 
 def content_id(*parts: Any) -> str:
@@ -344,6 +348,16 @@ def is_floor(system: str) -> bool:
     True if a system's name marks it as a floor.
     """
     return system.startswith(FLOOR_PREFIX)
+
+
+def grouped(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
+    """
+    Return the values of each key, both in the order in which they come.
+    """
+    groups = defaultdict(list)
+    for key, value in pairs:
+        groups[key].append(value)
+    return dict(groups)
 
 
 def mean(values: Sequence[float | None]) -> float | None:

@@ -252,7 +252,7 @@ def given_options(
     """
     error = error or _fail_at(where)
     known = options_of(cls)
-    values: dict[str, Any] = {}
+    values = {}
     for key, value in given.items():
         if key not in known and key not in also:
             raise error(key, f'unknown key; {nearest(key, [*known, *also])}')
@@ -396,7 +396,7 @@ def read_key_values(
     :raises UserError: for a text without ``=``, an unknown key, or a wrong value.
     """
     known = options_of(cls)
-    values: dict[str, Any] = {}
+    values = {}
     for pair in pairs:
         key, equals, text = pair.partition('=')
         key = key.strip().replace('-', '_')
@@ -437,7 +437,7 @@ def type_problem(value: Any, kind: type) -> str | None:
     Return why a value is not of a kind (text, number, list, …); `None` if it is. A
     whole number is a number too.
     """
-    wider: dict[type, Any] = {float: int | float, tuple: list | tuple}
+    wider = {float: int | float, tuple: list | tuple}
     right = isinstance(value, wider.get(kind, kind))
     if not right or (isinstance(value, bool) and kind is not bool):
         quotes = kind is str and isinstance(value, bool | int | float)
@@ -562,7 +562,7 @@ def _argument(option: Option, not_given: bool, overrides: bool) -> dict[str, Any
     default = None if not_given or option.default is MISSING else option.default
     if not_given and option.default not in (None, MISSING, ()):
         help = f'{help} (default: {option.default})'
-    told: dict[str, Any] = {'default': default, 'help': help.replace('%', '%%')}
+    told = {'default': default, 'help': help.replace('%', '%%')}
     if option.type is bool and option.read is None:
         return {'action': Switch, **told}
     if option.nargs or option.positional:
@@ -590,7 +590,7 @@ def _plain_type(hint: Any) -> tuple[type, bool]:
         return _plain_type(inner[0])[0] if len(inner) == 1 else object, optional
     if origin is Literal:
         return type(typing.get_args(hint)[0]), False
-    plain: type = origin or hint
+    plain = origin or hint
     if plain is not Any and issubclass(plain, Mapping):
         return dict, False
     return plain, False

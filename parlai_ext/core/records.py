@@ -23,7 +23,7 @@ from pydantic import (
     TypeAdapter,
     ValidationError,
 )
-from pydantic_core import ErrorDetails, PydanticCustomError
+from pydantic_core import PydanticCustomError
 
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.json_text import parse_own_json
@@ -94,7 +94,7 @@ def _refusal(
     :param kind: of the record, whose keys are the only ones.
     :param where: the place of the data in its file.
     """
-    error: ErrorDetails = refused.errors(include_url=False)[0]
+    error = refused.errors(include_url=False)[0]
     place = (*([where] if where else []), *error['loc'])
     where = ''.join(f'[{k}]' if isinstance(k, int) else f'.{k}' for k in place)[1:]
     if error['type'] == 'missing':
@@ -172,7 +172,7 @@ def record_from_json(kind: type[T], data: Any, where: str = '') -> T:
     :raises WrongType: at the first value that does not fit.
     """
     try:
-        record: T = _adapter(kind).validate_json(json.dumps(data), strict=True)
+        record = _adapter(kind).validate_json(json.dumps(data), strict=True)
     except ValidationError as error:
         raise WrongType(_refusal(error, where=where)) from None
     return record

@@ -39,7 +39,6 @@ from parlai_ext.data.source_file import (
     NOT_UTF8,
     BadRecord,
     Format,
-    NumberedRecord,
     SourceDialogue,
     SourceFile,
     SourceTurn,
@@ -112,7 +111,7 @@ class MessageKeys:
         """
         Yield the dialogues of a file.
         """
-        records: list[NumberedRecord] | None = None
+        records = None
         if self._is_one_dialogue(source):
             records = [(1, '', {self.lists[0]: source.document})]
         return dialogues_of_records(source, self.dialogues, records)
@@ -139,7 +138,8 @@ class MessageKeys:
                 'expected, that of the dialogue'
             )
         key = next((key for key in self.lists if key in record), self.lists[0])
-        model, system = (_stripped(record, about) for about in ('model', 'system'))
+        about = (record.get(name) for name in ('model', 'system'))
+        model, system = (one.strip() if isinstance(one, str) else '' for one in about)
         is_prompt = not NAME.fullmatch(system)
         name = model if is_prompt else system
         turns: list[SourceTurn] = []
@@ -172,11 +172,6 @@ class MessageKeys:
             frozenset(t.speaker for t in turns if t.speaker.casefold() in PEOPLE),
             unread=Unread(instructions, inside, unread),
         )
-
-
-def _stripped(record: Record, key: str) -> str:
-    value = record.get(key)
-    return value.strip() if isinstance(value, str) else ''
 
 
 def message_text(message: Record, key: str, where: str) -> str:
@@ -427,7 +422,7 @@ def read_log(
 
     :param goes_on: a turn may go on in the next lines.
     """
-    turns: list[SourceTurn] = []
+    turns = []
     problems = []
     in_turn = False
     for number, line in enumerate(source.lines, 1):
@@ -456,7 +451,7 @@ def _whatsapp(source: SourceFile) -> Iterator[SourceDialogue]:
     Yield the one dialogue of a file, without messages in which nobody wrote anything.
     """
     for dialogue in read_log(source, DATED_TURN, goes_on=True):
-        turns: list[SourceTurn] = []
+        turns = []
         inside = 0
         for turn in dialogue.turns:
             text = NOTE.sub('', turn.text)
@@ -663,7 +658,7 @@ def read_dialogues(path: str | Path, option: str) -> list[Dialogue]:
     :param option: what messages say before the path.
     :raises UserError: names file, line and key of the first mistake.
     """
-    dialogues: dict[str, Dialogue] = {}
+    dialogues = {}
     source = SourceFile.from_path(Path(path), called=f'{option} ')
     for one in dialogues_of_records(source, conversation):
         if one.problems:

@@ -16,7 +16,7 @@ import ast
 import os
 import re
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path, PurePath
@@ -55,7 +55,7 @@ class AnnotatedContext:
     random: Turns
 
 
-def read_corpus(name: str, path: str | Path, split: str = 'train') -> list[Turns]:
+def read_corpus(name: str, path: str | Path, split: str) -> list[Turns]:
     """
     Return the dialogues of a corpus, each a tuple of utterances.
 
@@ -141,7 +141,7 @@ def annotated_dialogues(path: Path, split: str) -> list[Turns]:
     return [(*one.context, one.positive[0]) for one in annotated_contexts(path)]
 
 
-CORPORA: Mapping[str, Callable[[Path, str], list[Turns]]] = {
+CORPORA = {
     'dailydialog': read_dailydialog,
     'convai2': read_convai2,
     'dailydialog_pp': annotated_dialogues,
@@ -296,7 +296,7 @@ def chanel(source: PairSource) -> Iterator[TurnPair]:
     for path in files:
         beside = path.with_name(path.name.replace('_main', '_content_moderator'))
         scores = read_csv(beside, ('UID',)) if beside.is_file() else iter(())
-        before: tuple[str, dict[str, str], str] | None = None
+        before = None
         for _, row in read_csv(path, ('UID', 'SEG')):
             dialogue = row['UID'].rpartition('-')[0]
             _, score = next(scores, (0, {}))  # the moderator's file has the same order
@@ -380,7 +380,7 @@ def dailydialog(source: PairSource) -> Iterator[TurnPair]:
             yield TurnPair(name, prompt, answer)
 
 
-SOURCES: Mapping[str, Callable[[PairSource], Iterator[TurnPair]]] = {
+SOURCES = {
     'csv': csv_pairs,
     'chanel': chanel,
     'cornell': cornell,

@@ -146,7 +146,7 @@ def read_sources(
     """
     if wanted is not None and wanted not in FORMATS:
         raise UserError(f'--format {wanted}: {nearest(wanted, FORMATS)}')
-    first: tuple[str, str] | None = None
+    first = None
     for path in paths:
         source = SourceFile.from_path(path, columns)
         name = wanted or detect_format(source, first[0] if first else None)

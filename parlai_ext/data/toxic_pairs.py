@@ -411,7 +411,7 @@ def toxichat(path: Path, data: ToxicData) -> Iterator[ToxicPair]:
                 )
 
 
-READERS: Mapping[str, tuple[str, Callable[[Path, ToxicData], Iterator[ToxicPair]]]] = {
+READERS = {
     'csv': ('.csv', track_csv),
     'diasafety': ('.json', diasafety),
     'toxichat': ('.jsonl', toxichat),
@@ -603,7 +603,7 @@ def _csv_texts(path: Path) -> Iterator[LabelledText]:
         yield LabelledText(name, row['text'], label in YES, kind, group)
 
 
-SETS: Mapping[str, Callable[[Path], Iterator[LabelledText]]] = {
+SETS = {
     'diasafety': _diasafety_texts,
     'toxichat': _toxichat_texts,
 }

@@ -25,8 +25,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from parlai_ext.core import UserError, first_line
-from parlai_ext.core.secrets import without_secrets
+from parlai_ext.core import UserError, first_line, without_secrets
 from parlai_ext.engines.engine import (
     EngineFailed,
     Job,

@@ -26,7 +26,7 @@ from parlai_ext.judge_check.perturbations import (
     OF_PROMPTED_JUDGES,
     PARROTS,
     PERTURBATIONS,
-    Perturbation,
+    Perturbations,
     ResponseInDialogue,
     perturbed_dialogue,
 )
@@ -166,20 +166,28 @@ def check_judge(
 
 
 def _drawn_originals(
-    judged: JudgedDialogues, kinds: Mapping[str, Perturbation]
+    judged: JudgedDialogues, kinds: Perturbations
 ) -> dict[str, list[JudgedPart]]:
     """
     Return the responses of systems and of people of which copies are made.
+
+    The check shall need about a quarter of the run's scorings. People's replies, half
+    as many as the systems', must be scored themselves, too.
     """
     people = [] if judged.is_whole else people_parts(judged.openers)
-    n, n_people = sample_sizes(judged, kinds, len(people))
+    of_system, of_person = (len(kinds_of_original(kinds, s, 0)) for s in SOURCES)
+    cost = of_system + ((of_person + 1) / 2 if people else 0)
+    affordable = int(SHARE_OF_SCORING * judged.n_scorings / cost)
+    least = MIN_WHOLE if judged.is_whole else MIN_SAMPLE
+    n = min(judged.sample.most, max(least, affordable))
+    n_people = max(MIN_PEOPLE, n // 2)
     return {'systems': judged.sample.draw(n), 'people': people[:n_people]}
 
 
 def score_copies(
     scorer: Scorer,
     originals: Originals,
-    kinds: Mapping[str, Perturbation],
+    kinds: Perturbations,
     kept: Watch,
     score: ScoreDialogues | None,
 ) -> list[tuple[Copy, Values]]:
@@ -190,7 +198,7 @@ def score_copies(
     copies = list(all_copies(originals, kinds, is_prompted(scorer)))
     first, again = ([c for c in copies if c.is_repeat == two] for two in (False, True))
 
-    def kept_scores(block: Sequence[Copy]) -> list[dict[str, float]]:
+    def kept_scores(block: Sequence[Copy]) -> list[Values]:
         key = content_id([copy.part.dialogue.id for copy in block])
         own = score or scorer.score_dialogues
         return kept.results(key, partial(_copy_scores, scorer, own, block))
@@ -238,7 +246,7 @@ def is_prompted(scorer: Scorer) -> bool:
     return scorer.prompted or any(kind == 'chat' for kind, _ in scorer.models.loaded)
 
 
-def perturbations_for(scorer: Scorer) -> dict[str, Perturbation]:
+def perturbations_for(scorer: Scorer) -> Perturbations:
     """
     Return the perturbations that this judge is checked with.
     """
@@ -263,28 +271,9 @@ def kinds_of_original(kinds: Iterable[str], source: str, i: int) -> list[str]:
     return [kind for kind in kinds if kind not in PARROTS or kind in tried]
 
 
-def sample_sizes(
-    judged: JudgedDialogues, kinds: Iterable[str], n_people: int
-) -> tuple[int, int]:
-    """
-    Return how many parts of systems, and how many replies of people, are perturbed.
-
-    The check shall need about a quarter of the run's scorings. People's replies, half
-    as many as the systems', must be scored themselves, too.
-
-    :param n_people: replies of people that there are.
-    """
-    of_system, of_person = (len(kinds_of_original(kinds, s, 0)) for s in SOURCES)
-    cost = of_system + ((of_person + 1) / 2 if n_people else 0)
-    affordable = int(SHARE_OF_SCORING * judged.n_scorings / cost)
-    least = MIN_WHOLE if judged.is_whole else MIN_SAMPLE
-    n = min(judged.sample.most, max(least, affordable))
-    return n, min(n_people, max(MIN_PEOPLE, n // 2))
-
-
 def all_copies(
     originals: Originals,
-    kinds: Mapping[str, Perturbation],
+    kinds: Perturbations,
     repeats: bool,
 ) -> Iterator[Copy]:
     """
@@ -327,9 +316,9 @@ def score_blocks(
     scorer: Scorer,
     first: Sequence[One],
     again: Sequence[One],
-    score: Callable[[Sequence[One]], list[dict[str, float]]],
+    score: Callable[[Sequence[One]], list[Values]],
     unit: str,
-) -> list[dict[str, float]]:
+) -> list[Values]:
     """
     Return the scores of everything by dimension, without missing ones. It is scored in
     blocks that depend on the check alone, so that one which goes on after it was killed
@@ -337,7 +326,7 @@ def score_blocks(
 
     :param again: what has scores, and is scored as if nothing of them were kept.
     """
-    values: list[dict[str, float]] = []
+    values = []
     with bar_of('judge check', len(first) + len(again), unit=unit) as bar:
         parts = PartProgress(bar, 'inputs read')
         for items, anew in ((first, False), (again, True)):
@@ -353,7 +342,7 @@ def score_blocks(
 
 def _copy_scores(
     scorer: Scorer, score: ScoreDialogues, block: Sequence[Copy]
-) -> list[dict[str, float]]:
+) -> list[Values]:
     """
     Return the scores of one block of copies.
 
@@ -392,9 +381,7 @@ def levelled(original: float, copy: float) -> tuple[float, float]:
     return original, original if same else copy
 
 
-def _games_check(
-    copies: Iterable[ScoredCopy], kinds: Mapping[str, Perturbation]
-) -> DimensionCheck:
+def _games_check(copies: Iterable[ScoredCopy], kinds: Perturbations) -> DimensionCheck:
     """
     Return the check behind a rating by games, in which each dimension is a match that
     original and copy play.
@@ -739,9 +726,7 @@ def drawn_items(items: Items, sample: int) -> list[ScoringItem]:
     return known[:sample]
 
 
-def copy_pairs(
-    items: Items, kinds: Mapping[str, Perturbation]
-) -> Iterator[tuple[str, ScoringItem]]:
+def copy_pairs(items: Items, kinds: Perturbations) -> Iterator[tuple[str, ScoringItem]]:
     """
     Yield each original with each of its copies as the other response, by kind.
 
@@ -771,13 +756,13 @@ def preferences(
     scorer: Scorer,
     items: Items,
     again: Items,
-) -> list[dict[str, float]]:
+) -> list[Values]:
     """
     Return the score of each pair less the score of a tie, by dimension, without missing
     ones; then of those that are asked for again, anew.
     """
 
-    def score(block: Items) -> list[dict[str, float]]:
+    def score(block: Items) -> list[Values]:
         return [
             {
                 d: value - scorer.even

@@ -5,7 +5,7 @@ The pass marks: which perturbed copies a judge must score below their originals.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from statistics import fmean, pstdev
 
 from parlai_ext.judge_check.record import (
@@ -42,7 +42,7 @@ MUST_PASS, MUST_NOT_FAIL = 'must pass', 'must not fail'
 # they may be better than what a bad system says, but not than what people say
 NOT_OF_PEOPLE = "must not fail on people's replies"
 AT_MOST_WEAK = 'makes a judge weak at most'
-MARKS: Mapping[str, str] = {
+MARKS = {
     'shuffled_words': MUST_PASS,  # word order is most of what makes sense
     'other_dialogue': MUST_PASS,  # a fluent reply to something else
     'punctuation': MUST_PASS,  # says nothing; short text is not good text

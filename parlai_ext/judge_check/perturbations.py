@@ -254,6 +254,7 @@ class ResponseInDialogue:
 
 
 Perturbation = Callable[[ResponseInDialogue], str | None]
+Perturbations = Mapping[str, Perturbation]
 
 
 def shuffled_words(response: ResponseInDialogue) -> str | None:
@@ -293,7 +294,7 @@ def parrot(kind: str, wordings: str = HELD_OUT) -> Perturbation:
     return parrot_reply
 
 
-SPOILT: Mapping[str, Perturbation] = {
+SPOILT: Perturbations = {
     'shuffled_words': shuffled_words,
     'other_dialogue': attrgetter('other_reply'),
     'repeat_partner': attrgetter('partner_turn'),
@@ -305,12 +306,12 @@ SPOILT: Mapping[str, Perturbation] = {
 
 
 # what every judge is checked with
-PERTURBATIONS: Mapping[str, Perturbation] = {
+PERTURBATIONS: Perturbations = {
     **SPOILT,
     **{kind: parrot(kind) for kind in PARROTS},
 }
 # for judges that are prompted: a text may address them, and they tend to like length
-OF_PROMPTED_JUDGES: Mapping[str, Perturbation] = {
+OF_PROMPTED_JUDGES: Perturbations = {
     'injected': lambda response: f'{response.text} {INJECTION}',
     'padded': lambda response: f'{response.text} {EMPTY_WORDS}',
 }

@@ -250,10 +250,10 @@ def read_check(store: ScoreStore) -> JudgeCheck | None:
 
 
 # how a sentence names the authors of originals, and what they did
-AUTHORS: Mapping[str, str] = {'systems': 'the systems', 'people': 'people'}
-VERBS: Mapping[str, str] = {'systems': 'said', 'people': 'wrote'}
+AUTHORS = {'systems': 'the systems', 'people': 'people'}
+VERBS = {'systems': 'said', 'people': 'wrote'}
 ALL_PARROTS = 'parrots'  # all kinds of parrots (`parrots.PARROTS`) together
-PARROT_WORDS: Mapping[str, str] = {
+PARROT_WORDS = {
     'padded_echo': 'padded echoes of the last turn',
     'echo_question': 'echoes of the last turn as a question',
     'key_words': 'empty sentences with key words of the last turn',
@@ -266,7 +266,7 @@ PARROT_WORDS: Mapping[str, str] = {
     'echo_generic': 'the last turn with a generic reply behind it',
 }
 # what a perturbed copy of each kind is, as the object of a sentence
-KIND_WORDS: Mapping[str, str] = {
+KIND_WORDS = {
     'shuffled_words': 'shuffled words',
     'other_dialogue': 'replies from other dialogues',
     'repeat_partner': "repetitions of the partner's last turn",

@@ -4,8 +4,6 @@ What a judge has scored: the sample whose copies are perturbed, and the table of
 One pass over the scored dialogues gathers both, so that a large run is read once.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections.abc import Iterable, Mapping, Sequence

@@ -5,12 +5,11 @@ in a terminal.
 A judge that fails its check takes the headline away: no system comes first.
 """
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from itertools import product
 from statistics import median
 
-from parlai_ext.core import GIVEN_JUDGED
+from parlai_ext.core import GIVEN_JUDGED, grouped
 from parlai_ext.files.agreement_file import measured_agreement
 from parlai_ext.judge_check.record import (
     ALL_PARROTS,
@@ -251,11 +250,11 @@ def _tested(check: DimensionCheck | None) -> dict[str, list[KindResult]]:
     """
     Return what was tried on the originals of each author, parrots together.
     """
-    tested: dict[str, list[KindResult]] = defaultdict(list)
-    for kind in check.kinds if check else ():
-        if kind.outcome != UNTESTED and kind.kind not in PARROT_WORDS:
-            tested[kind.source].append(kind)
-    return tested
+    return grouped(
+        (kind.source, kind)
+        for kind in (check.kinds if check else ())
+        if kind.outcome != UNTESTED and kind.kind not in PARROT_WORDS
+    )
 
 
 def _shares(check: DimensionCheck | None) -> Mapping[str, str]:

@@ -7,8 +7,6 @@ protocol. One of them is "at hand" for the pack if it has the hash, or the signa
 that the pack says.
 """
 
-from __future__ import annotations
-
 import random
 import secrets
 from collections import Counter, defaultdict
@@ -28,6 +26,7 @@ from parlai_ext.core import (
     System,
     UserError,
     differences,
+    grouped,
     scorer_name,
     signature_differences,
 )
@@ -241,9 +240,7 @@ class Regeneration:
         drawn = spread_over_targets(playable, self.draw)[: options.regenerate]
         if not drawn:
             return PackFinding(PLAYED, f'none: {_why(missing)}')
-        of_shard = defaultdict(list)
-        for place in drawn:
-            of_shard[place.shard].append(place)
+        of_shard = grouped((place.shard, place) for place in drawn)
         problems = []
         with bar_of('play again', len(drawn), delay=3) as bar:
             for block in replay.player.missing_blocks(None):

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext.collect import not_run
-from parlai_ext.core import Dialogue, ScoredDialogue, UserError, content_id
-from parlai_ext.core.secrets import name_secret
+from parlai_ext.core import Dialogue, ScoredDialogue, UserError, content_id, name_secret
 from parlai_ext.files.roster_file import FILE_OPTIONS, FOLDER_OPTIONS
 from parlai_ext.judge_check import record as judge_check
 from parlai_ext.packs.pack import (
@@ -250,7 +249,7 @@ def public_manifest(manifest: Manifest, withhold_text: bool = False) -> Manifest
     """
     places = (*FILE_OPTIONS, *FOLDER_OPTIONS, 'datapath', 'download_path')
     scorer = {k: file_name(v) for k, v in manifest.protocol.scorer.items()}
-    changes: dict[str, Any] = {
+    changes = {
         'systems': {
             name: {k: file_name(v) if k in places else v for k, v in opt.items()}
             for name, opt in manifest.systems.items()

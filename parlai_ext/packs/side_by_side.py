@@ -5,8 +5,6 @@ No statistic is new: scores and intervals are those of each run's own ranking. S
 different judges are shown, but not subtracted.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager

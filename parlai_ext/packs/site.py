@@ -79,7 +79,13 @@ def build_site(folder: Path, out: Path, check: Check) -> Site:
         pages[protocol] = out / name
         rows.append({'protocol': protocol, 'page': name, 'groups': groups})
     for path in checks:
-        _copy(path, out / PACKS / path.name)
+        copy = out / PACKS / path.name
+        if copy.exists() and copy.samefile(path):
+            continue
+        if path.stat().st_size < 2**28:
+            write_file(copy, path.read_bytes())
+        else:
+            shutil.copyfile(path, copy)
     text = render_page('leaderboards.html.j2', rows=rows, left_out=left_out)
     write_text(out / INDEX_PAGE, text)
     return Site(out / INDEX_PAGE, pages, left_out)
@@ -157,15 +163,3 @@ def _scorer_data(ranking: Ranking) -> dict[str, Any]:
         'boards': leaderboards(ranking),
         'warnings': list(summary.warnings(ranking)),
     }
-
-
-def _copy(source: Path, target: Path) -> None:
-    """
-    Copy a pack into the site, unless it lies there already.
-    """
-    if target.exists() and target.samefile(source):
-        return
-    if source.stat().st_size < 2**28:
-        write_file(target, source.read_bytes())
-    else:
-        shutil.copyfile(source, target)

@@ -28,6 +28,7 @@ from parlai_ext.core import (
     UserError,
     content_id,
     differences,
+    grouped,
     options_of,
     scorer_name,
     signature_line,
@@ -168,9 +169,7 @@ def _judge_finding(
     check = read_check(run.scores(signature))
     if check is None:
         return PackFinding(about, f'{name}: none; this judge is unchecked')
-    by_outcome = defaultdict(list)
-    for dimension, own in check.dimensions.items():
-        by_outcome[own.outcome].append(dimension)
+    by_outcome = grouped((own.outcome, d) for d, own in check.dimensions.items())
     outcomes = '; '.join(f'{o} on {", ".join(n)}' for o, n in by_outcome.items())
     return finding_of(about, f'{name}: {outcomes}; follows from its counts', ())
 
@@ -447,7 +446,7 @@ class ExpectedScores:
         """
         places = defaultdict(list)
         for score in scores:
-            value: Any = score.value
+            value = score.value
             problem = None
             if isinstance(value, bool) or not isinstance(value, int | float | None):
                 problem = f'its score {value!r:.40} is no number'

@@ -21,7 +21,6 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from itertools import zip_longest
-from typing import Any
 
 from parlai_ext.core.records import record_to_json
 from parlai_ext.people.questionnaire import PAIR
@@ -48,25 +47,8 @@ def render_rating_page(
     :param page: its number, from 1.
     :param turns: of every dialogue of the items.
     """
-    return render_page(
-        'rating.html.j2',
-        style='rating.css',
-        script=template_text('rating.js'),
-        data=_page_data(key, page, items, turns),
-        page=page,
-        key=key,
-        num_items=len(items),
-    )
-
-
-def _page_data(
-    key: RatingKey, page: int, items: Sequence[RatingItem], turns: Turns
-) -> dict[str, Any]:
-    """
-    Return what the page's script shows.
-    """
     names = ('rating_set', 'kind', 'ties', 'tie', 'unrelated', 'flag')
-    return {
+    data = {
         'format': FORMAT,
         'page': page,
         **{name: getattr(key, name) for name in names},
@@ -84,6 +66,15 @@ def _page_data(
             for item in items
         ],
     }
+    return render_page(
+        'rating.html.j2',
+        style='rating.css',
+        script=template_text('rating.js'),
+        data=data,
+        page=page,
+        key=key,
+        num_items=len(items),
+    )
 
 
 # ----------------------------------------------------------------------------- sheets
@@ -152,7 +143,7 @@ def _sheet_rows(annotations: RatingSet, rng: random.Random) -> Iterator[dict[str
         yield dict(zip_longest(columns, (row, prompt, *shown), fillvalue=''))
 
 
-def guidelines(key: RatingKey, ending: str = 'csv') -> str:
+def guidelines(key: RatingKey, ending: str) -> str:
     """
     Return what annotators are asked, in words.
     """

@@ -19,7 +19,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from parlai_ext.core import require_known
+from parlai_ext.core import grouped, require_known
 from parlai_ext.people.given_answers import GivenAnswer, annotator_notes
 from parlai_ext.people.questionnaire import PAIR, SIDES, TIED, UNRELATED
 from parlai_ext.people.ranking import known_text, sparse_tables
@@ -152,7 +152,7 @@ def annotation_results(
     *,
     drop_failed: bool = False,
     min_agreeing: Mapping[str, int] = MappingProxyType({}),
-    bootstraps: int = 1000,
+    bootstraps: int,
     seed: int = 0,
 ) -> AnnotationResults:
     """
@@ -384,9 +384,7 @@ def _share_table(results: AnnotationResults) -> Table:
     """
     Return a row for each system, the best first, with a column for each answer.
     """
-    by_system = defaultdict(list)
-    for share in results.shares:
-        by_system[share.system].append(share)
+    by_system = grouped((share.system, share) for share in results.shares)
     names = [share.name for share in next(iter(by_system.values()), [])]
     leading = names.index(OUTCOMES[0] if results.kind == PAIR else MEAN)
     rows = sorted(by_system.values(), key=lambda s: (-s[leading].value, s[0].system))

@@ -77,7 +77,7 @@ def read_acute(paths: Sequence[Path], asked: Questionnaire) -> Judgements:
     """
     dimensions = {question.text: question.dimension for question in asked.questions}
     # by what an annotator answers once; an analysis that is run again repeats it
-    tasks: dict[tuple[str, ...], tuple[str, Mapping[str, str]]] = {}
+    tasks = {}
     failed, num_given = set(), 0
     for path in paths:
         for line, row in counted(read_csv(path, ACUTE_COLUMNS)):

@@ -10,13 +10,12 @@ ParlAI's wheel holds no front end: the tasks need a checkout of ParlAI, and Meph
 
 import json
 import math
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
 from parlai_ext import zoo_configs
-from parlai_ext.core import UserError
+from parlai_ext.core import UserError, grouped
 from parlai_ext.files.yaml_file import read_file
 from parlai_ext.people.questionnaire import Questionnaire, Wording
 from parlai_ext.people.rating_set import DialogueReference, RatingItem, ShownTurn, Turns
@@ -96,9 +95,7 @@ def _fast_acute_files(dialogues: Sequence[DialogueReference], turns: Turns) -> F
     """
     files = {}
     config = {}
-    by_system = defaultdict(list)
-    for dialogue in dialogues:
-        by_system[dialogue.system].append(dialogue)
+    by_system = grouped((dialogue.system, dialogue) for dialogue in dialogues)
     for place, (system, chats) in enumerate(sorted(by_system.items())):
         name = f'self_chats/{place}.jsonl'
         # as self-chats, all would have to begin with the same speaker

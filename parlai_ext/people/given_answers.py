@@ -13,7 +13,7 @@ from typing import Any
 
 import scipy
 
-from parlai_ext.core import HumanJudgement, UserError, option, require_known
+from parlai_ext.core import HumanJudgement, UserError, grouped, option, require_known
 from parlai_ext.core.records import WrongType, record_from_json
 from parlai_ext.files.csv_file import read_csv
 from parlai_ext.files.text_file import json_lines, read_json
@@ -373,9 +373,7 @@ def annotator_notes(answers: Iterable[GivenAnswer]) -> Iterator[str]:
     sides do not matter), and on annotators who prefer one side beyond chance, answer
     everything alike, or gave the very answers of another one.
     """
-    by_annotator = defaultdict(list)
-    for answer in answers:
-        by_annotator[answer.annotator].append(answer)
+    by_annotator = grouped((answer.annotator, answer) for answer in answers)
     chosen, alike, equal = {}, [], defaultdict(list)
     for name, own in sorted(by_annotator.items()):
         sides = [a.answer == a.left for a in own if {a.left, a.answer} <= {*SIDES}]

@@ -21,7 +21,7 @@ from itertools import compress
 from operator import attrgetter
 from typing import TypeVar
 
-from parlai_ext.core import HumanJudgement, UserError, require_known
+from parlai_ext.core import HumanJudgement, UserError, grouped, require_known
 from parlai_ext.files.human_scores import COLUMNS
 from parlai_ext.people.rating_set import ShownTurn
 from parlai_ext.ranking.annotator_agreement import near_median
@@ -154,10 +154,10 @@ class Judgements:
         Return the judgements without the ratings that are far from the others' of the
         same dialogue or turn (`near_median`); a note says how many they were.
         """
-        items = defaultdict(list)
-        for one in self.ratings:
-            item = (one.system, one.dialogue_id, one.utterance_index, one.dimension)
-            items[item].append(one)
+        items = grouped(
+            ((one.system, one.dialogue_id, one.utterance_index, one.dimension), one)
+            for one in self.ratings
+        )
         kept = tuple(
             rating
             for ratings in items.values()

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import numpy as np
 import scipy
 
-from parlai_ext.core import HumanJudgement
+from parlai_ext.core import HumanJudgement, grouped
 from parlai_ext.people.judgements import Comparison, Judgements
 from parlai_ext.ranking.agreement import SYSTEM_MEANS, Correlation, correlate
 from parlai_ext.ranking.annotator_agreement import (
@@ -77,13 +77,14 @@ class PeopleRanking:
 
 
 def rank_by_people(
-    judged: Judgements, bootstraps: int = BOOTSTRAPS, seed: int = 0
+    judged: Judgements, bootstraps: int, seed: int = 0
 ) -> list[PeopleRanking]:
     """
     Return a ranking for each dimension that was judged; ratings and comparisons of the
     same dimension are ranked apart.
     """
-    ratings, comparisons = _dimensions(judged.ratings), _dimensions(judged.comparisons)
+    ratings = grouped((one.dimension, one) for one in judged.ratings).values()
+    comparisons = grouped((one.dimension, one) for one in judged.comparisons).values()
     total = bootstraps * (len(ratings) + len(comparisons))
     with bar_of('rank', total, delay=1, unit='resample') as bar:
         sampling = Sampling(bootstraps, seed, count=bar.update)
@@ -94,16 +95,6 @@ def rank_by_people(
                 for some in comparisons
             ),
         ]
-
-
-def _dimensions(judgements: Iterable[T]) -> list[list[T]]:
-    """
-    Return the judgements of each dimension.
-    """
-    groups = defaultdict(list)
-    for one in judgements:
-        groups[one.dimension].append(one)
-    return list(groups.values())
 
 
 def _rank_ratings(

@@ -19,13 +19,12 @@ systems' dialogues they are:
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, combinations, islice, pairwise, zip_longest
 from pathlib import Path
 
-from parlai_ext.core import UserError, content_id, option, require_known
+from parlai_ext.core import UserError, content_id, grouped, option, require_known
 from parlai_ext.core.records import record_from_json, record_to_json
 from parlai_ext.files.text_file import read_json
 from parlai_ext.people.questionnaire import (
@@ -149,10 +148,7 @@ def stream_turns(
     """
     Yield each of these dialogues with its turns, shard by shard.
     """
-    by_shard = defaultdict(list)
-    for reference in references:
-        key = (reference.pairing_id, reference.shard)
-        by_shard[key].append(reference)
+    by_shard = grouped(((one.pairing_id, one.shard), one) for one in references)
     for key, here in sorted(by_shard.items()):
         pairing = run.pairing(key[0])
         scheme = SCHEMES[pairing.scheme]
@@ -205,12 +201,9 @@ def draw_items(
 
     :raises UserError: for pairs of fewer than two systems, or no dialogues at all.
     """
-    by_system = defaultdict(list)
     # by conditions: the first dialogues of all systems are over the same openers
-    for dialogue in sorted(
-        dialogues, key=lambda d: (_draw(seed, *d.conditions), d.dialogue_id)
-    ):
-        by_system[dialogue.system].append(dialogue)
+    drawn = sorted(dialogues, key=lambda d: (_draw(seed, *d.conditions), d.dialogue_id))
+    by_system = grouped((dialogue.system, dialogue) for dialogue in drawn)
     needed = len(SIDES) if kind == PAIR else 1
     if len(by_system) < needed:
         raise UserError(
@@ -229,9 +222,9 @@ def draw_items(
     # one of each queue in turn
     rounds = chain.from_iterable(zip_longest(*queues))
     items = []
-    for drawn in islice(filter(None, rounds), count):
-        names = [(d.dialogue_id, d.system) for d in drawn]
-        items.append(RatingItem(content_id('rating item', seed, names), drawn))
+    for shown in islice(filter(None, rounds), count):
+        names = [(d.dialogue_id, d.system) for d in shown]
+        items.append(RatingItem(content_id('rating item', seed, names), shown))
     return items
 
 

@@ -9,13 +9,13 @@ after so many exchanges is spotted later, if at all; who was, at some time befor
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import scipy
 
-from parlai_ext.core import HumanJudgement
+from parlai_ext.core import HumanJudgement, grouped
 from parlai_ext.view import Table, shown_table
 
 if TYPE_CHECKING:
@@ -74,14 +74,13 @@ def spot_the_bot_tables(ratings: Judged) -> Iterator[tuple[str, str, Table]]:
     """
     import pandas as pd
 
-    by_dimension = defaultdict(list)
-    for rating in ratings:
-        if rating.utterance_index is not None:
-            by_dimension[rating.dimension].append(rating)
-    segments = defaultdict(list)
-    for r in by_dimension[HUMAN]:
-        length = (r.utterance_index or 0) // 2 + 1
-        segments[r.system].append((length, r.value == 0))
+    by_dimension = grouped(
+        (r.dimension, r) for r in ratings if r.utterance_index is not None
+    )
+    segments = grouped(
+        (r.system, ((r.utterance_index or 0) // 2 + 1, r.value == 0))
+        for r in by_dimension.get(HUMAN, ())
+    )
     if not segments:
         return
     names = sorted(segments)
@@ -89,7 +88,7 @@ def spot_the_bot_tables(ratings: Judged) -> Iterator[tuple[str, str, Table]]:
     title = 'unspotted after so many exchanges (Turnbull)'
     yield UNSPOTTED, title, _by_system(curves.sort_index().T)
     for dimension, name in zip((HUMAN, *FEATURES), WINS, strict=True):
-        if not by_dimension[dimension]:
+        if dimension not in by_dimension:
             continue
         rates = win_rates(by_dimension[dimension]).reindex(names, columns=names)
         if not rates.isna().all(axis=None):

@@ -36,13 +36,14 @@ from itertools import compress
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy
 
 from parlai_ext.core import HumanJudgement
 from parlai_ext.ranking.intervals import (
     FEWEST_OPENERS,
+    Bools,
     Floats,
+    Ints,
     Sampling,
     draw_counts,
     draw_groups,
@@ -54,7 +55,7 @@ from parlai_ext.ranking.intervals import (
 )
 
 COLUMNS = 32  # resamples in the processor's cache at once
-Places = npt.NDArray[np.int64]
+Places = Ints
 
 
 def weighted_pearson(left: Floats, right: Floats, weights: Floats) -> Floats:
@@ -142,7 +143,7 @@ def _untied_pairs(ranks: Places, columns: Floats) -> Floats:
     order = np.argsort(ranks, kind='stable')
     starts = np.flatnonzero(np.diff(ranks[order], prepend=-1))
     tied = np.add.reduceat(columns[order], starts, axis=0)
-    pairs: Floats = (columns.sum(axis=0) ** 2 - (tied**2).sum(axis=0)) / 2
+    pairs = (columns.sum(axis=0) ** 2 - (tied**2).sum(axis=0)) / 2
     return pairs
 
 
@@ -155,11 +156,11 @@ def weighted_ranks(side: Floats, weights: Floats) -> Floats:
     starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
     in_group = np.add.reduceat(weights[:, order], starts, axis=1)
     below = np.cumsum(in_group, axis=1) - in_group
-    ranks: Floats = (below + (in_group + 1) / 2)[:, group]
+    ranks = (below + (in_group + 1) / 2)[:, group]
     return ranks
 
 
-def _is_constant(side: Floats, weights: Floats) -> npt.NDArray[np.bool_]:
+def _is_constant(side: Floats, weights: Floats) -> Bools:
     """
     Return, for each resample, whether its points have one value.
     """
@@ -178,7 +179,7 @@ def cosine(products: Floats, first: Floats, second: Floats) -> Floats:
         return np.clip(products / np.sqrt(first * second), -1.0, 1.0)
 
 
-WEIGHTED: Mapping[str, Callable[[Floats, Floats, Floats], Floats]] = {
+WEIGHTED = {
     'pearson': weighted_pearson,
     'spearman': weighted_spearman,
     'kendall': weighted_kendall,
@@ -297,7 +298,7 @@ def correlate(
     """
     if reason := undefined_reason(left, right, points):
         return {name: Correlation(None, len(left), reason) for name in coefficients}
-    draws: dict[str, list[Floats]] = {name: [np.zeros(0)] for name in coefficients}
+    draws = {name: [np.zeros(0)] for name in coefficients}
     for coefficients_of_draws in resamples:
         for name in coefficients:
             draws[name].append(coefficients_of_draws(name))
@@ -580,7 +581,7 @@ def mean_ranks(annotators: AnnotatorRanks) -> dict[str, float | None]:
     """
     Return each system's mean over the annotators who ranked it.
     """
-    means: dict[str, float | None] = {}
+    means = {}
     for name in sorted({name for ranks in annotators.values() for name in ranks}):
         ranks = np.array([one.get(name) for one in annotators.values()], np.float64)
         mean = float(system_means(ranks[None])[0])

@@ -22,10 +22,10 @@ from typing import Any, Literal
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 
 from parlai_ext.ranking.agreement import spearman
 from parlai_ext.ranking.intervals import (
+    Bools,
     Draws,
     Floats,
     draw_groups,
@@ -214,7 +214,7 @@ def agreement_of_halves(
 def _half_correlations(
     sums: scipy.sparse.csr_array,
     counts: scipy.sparse.csr_array,
-    in_first: NDArray[np.bool_],
+    in_first: Bools,
 ) -> Floats:
     """
     Return Spearman's coefficient of the means of both halves, for each division that

@@ -9,7 +9,7 @@ with people as well is a warning.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 
 from parlai_ext.core import mean
 
@@ -98,7 +98,7 @@ def mean_overlap(texts: Sequence[str], heard: Sequence[Sequence[str]]) -> float 
 
 
 # those that need to know only what the speaker said
-BASELINES: Mapping[str, Callable[[Sequence[str]], float | None]] = {
+BASELINES = {
     'mean_length': mean_length,
     'distinct_2': distinct_2,
     'repeated_share': repeated_share,
@@ -106,7 +106,7 @@ BASELINES: Mapping[str, Callable[[Sequence[str]], float | None]] = {
 
 # Which end of a baseline is rank 1; longer first is a convention, not a judgement, and
 # so is more overlap first.
-HIGHER_IS_BETTER: Mapping[str, bool] = {
+HIGHER_IS_BETTER = {
     'mean_length': True,
     'distinct_2': True,
     'repeated_share': False,

@@ -14,7 +14,6 @@ where points are drawn one by one.
 """
 
 import math
-from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, compress, product
@@ -24,7 +23,9 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
+from parlai_ext.core import grouped
 from parlai_ext.ranking.intervals import (
+    Bools,
     Estimate,
     Floats,
     Sampling,
@@ -48,10 +49,10 @@ def standard_ranks(values: Sequence[float] | Floats) -> Floats:
     """
     Return mean ranks with mean 0 and sum of squares 1; NaN where all are equal.
     """
-    ranks: Floats = scipy.stats.rankdata(np.asarray(values, dtype=np.float64))
+    ranks = scipy.stats.rankdata(np.asarray(values, dtype=np.float64))
     ranks = ranks - ranks.mean()
     with np.errstate(invalid='ignore'):
-        standard: Floats = ranks / math.sqrt(float(ranks @ ranks))
+        standard = ranks / math.sqrt(float(ranks @ ranks))
     return standard
 
 
@@ -109,11 +110,8 @@ def williams_test(
     :param first: Pearson's r of the first scorer with people.
     :param second: Pearson's r of the second one with people.
     :param between: Pearson's r of the two scorers.
-    :param n: how many points.
-    :raises ValueError: with fewer than four points.
+    :param n: how many points, four or more.
     """
-    if n < 4:
-        raise ValueError(f'{n} points; 4 are needed')
     determinant = 1 - first**2 - second**2 - between**2 + 2 * first * second * between
     mean = (first + second) / 2
     scale = 2 * (n - 1) / (n - 3) * determinant + mean**2 * (1 - between) ** 3
@@ -140,12 +138,9 @@ def adjusted(rows: Iterable[Row], family: Callable[[Row], Hashable]) -> list[Row
 
     :param family: of a row: the rows whose tests are made together.
     """
-    families: defaultdict[Hashable, list[Row]] = defaultdict(list)
-    for row in rows:
-        families[family(row)].append(row)
     return [
         replace(row, p_holm=p)
-        for some in families.values()
+        for some in grouped((family(row), row) for row in rows).values()
         for row, p in zip(some, holm([row.p for row in some]), strict=True)
     ]
 
@@ -182,7 +177,7 @@ def mean_rank_scores(scores: Floats) -> Floats:
     ranks = scipy.stats.rankdata(table, axis=1, nan_policy='omit')
     counts = np.isfinite(table).sum(axis=1, keepdims=True)
     scaled = (ranks - 0.5) / np.maximum(counts, 1)
-    means: Floats = scaled.mean(axis=0)
+    means = scaled.mean(axis=0)
     return means
 
 
@@ -257,7 +252,6 @@ def annotator_ceiling(
 
 MEASURES = ('precision', 'recall', 'f1', 'roc_auc', 'pr_auc', 'share_flagged')
 BOOTSTRAPS = 1000
-Bools = npt.NDArray[np.bool_]
 
 
 def detection_measures(
@@ -443,5 +437,5 @@ def jackknife_values(number: float, without: Floats) -> Floats:
     """
     if len(without) < FEWEST:
         return np.full(len(without), number)
-    values: Floats = number + (len(without) - 1) * (without.mean() - without)
+    values = number + (len(without) - 1) * (without.mean() - without)
     return values

@@ -46,6 +46,8 @@ import scipy
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+Ints = NDArray[np.int64]
 
 DIGITS = 12
 
@@ -157,8 +159,8 @@ class Draws:
     means: Floats
     fixed: Floats
     sampled: Floats
-    num_openers: NDArray[np.int64]
-    num_partners: NDArray[np.int64]
+    num_openers: Ints
+    num_partners: Ints
     partners: str = 'sampled'
 
     def select(self, systems: NDArray[Any]) -> Draws:
@@ -175,7 +177,7 @@ class Draws:
         )
 
     @property
-    def has_interval(self) -> NDArray[np.bool_]:
+    def has_interval(self) -> Bools:
         """
         True for each system with enough distinct openers for an interval.
         """
@@ -323,8 +325,8 @@ def draw_means(values: Floats, sampling: Sampling) -> Draws:
 def degrees_of_freedom(
     var_fixed: Floats,
     var_sampled: Floats,
-    num_openers: NDArray[np.int64],
-    num_partners: NDArray[np.int64],
+    num_openers: Ints,
+    num_partners: Ints,
 ) -> Floats:
     """
     Return Satterthwaite's degrees of freedom of a two-way bootstrap variance.

@@ -163,7 +163,7 @@ def sum_of_ranks(raw: Mapping[str, Mapping[str, float | None]]) -> Rating:
         reason = f'{len(raw)} system; ranks need two or more'
     elif not complete:
         reason = 'no dimension has a raw score of every system'
-    sums: dict[str, float | None] = dict.fromkeys(sorted(raw))
+    sums = dict.fromkeys(sorted(raw))
     if reason is None:
         ranks = [rank_values({n: raw[n][d] for n in sums}) for d in complete]
         sums = {n: -math.fsum(one[n] or 0.0 for one in ranks) for n in sums}
@@ -194,7 +194,7 @@ def _mean_skills(
     """
     new_skill, play = model
     games = _pairwise(results)
-    runs: list[dict[str, Any]] = []
+    runs = []
     for k in range(shuffles):
         skills = {name: new_skill() for name in results.systems}
         order = np.random.default_rng([seed % 2**32, k]).permutation(len(games))

@@ -27,7 +27,6 @@ from typing import Any
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 
 from parlai_ext.core import is_floor
 from parlai_ext.core.records import keys
@@ -37,8 +36,10 @@ from parlai_ext.ranking.intervals import (
     FEWEST_OPENERS,
     FEWEST_PARTNERS,
     LEVEL,
+    Bools,
     Draws,
     Floats,
+    Ints,
     Sampling,
     degrees_of_freedom,
     draw_means,
@@ -74,7 +75,7 @@ from parlai_ext.view import DASH, number
 # observed lead of the first over the second is on average too large, because it was
 # picked as the largest: ``n`` is a rough figure, and rather too small.
 
-Counts = NDArray[np.int64] | int
+Counts = Ints | int
 
 # how often the difference is found when it is there
 POWER = 0.8
@@ -146,7 +147,7 @@ class Components:
 def separation(
     values: Floats,
     systems: Sequence[str],
-    better: NDArray[np.bool_],
+    better: Bools,
     sampling: Sampling,
 ) -> Separation | None:
     """
@@ -237,7 +238,7 @@ def dialogues_needed(
     return DialoguesNeeded(*names, reason=reason)
 
 
-def candidate_counts(first: int, last: int) -> NDArray[np.int64]:
+def candidate_counts(first: int, last: int) -> Ints:
     """
     Return numbers from ``first`` to ``last``: all small ones, then each some 5 % more.
     """
@@ -279,7 +280,7 @@ def detectable_difference(
     n_partners: Counts,
     n_openers: Counts,
     n_pairs: int,
-    partners: str = 'sampled',
+    partners: str,
 ) -> Floats:
     """
     Return the differences that the test of `ranks` claims in four of five repetitions,
@@ -320,7 +321,7 @@ class RankRange:
     high: int
 
 
-def rank_ranges(better: NDArray[np.bool_]) -> list[RankRange]:
+def rank_ranges(better: Bools) -> list[RankRange]:
     """
     Return each system's rank interval; all hold together with 95 % confidence.
 
@@ -342,7 +343,7 @@ def ranks_by_score(
     return [1 + (len(known) if s is None else known.index(s)) for s in scores]
 
 
-def tied_groups(better: NDArray[np.bool_], ranks: Sequence[int]) -> list[int]:
+def tied_groups(better: Bools, ranks: Sequence[int]) -> list[int]:
     """
     Return the group of each system, counted from 1 for the best.
 
@@ -358,9 +359,7 @@ def tied_groups(better: NDArray[np.bool_], ranks: Sequence[int]) -> list[int]:
     return groups
 
 
-def significantly_better(
-    draws: Draws, higher_is_better: bool = True
-) -> NDArray[np.bool_]:
+def significantly_better(draws: Draws, higher_is_better: bool = True) -> Bools:
     """
     Return ``[i, j]``: system ``i`` is better than ``j``, at 5 % for all pairs together.
 
@@ -551,9 +550,9 @@ def rank_draws(
     dimension: str,
     counts: Sequence[tuple[int, int]],
     *,
-    ranked: NDArray[np.bool_] | bool = True,
-    higher_is_better: bool = True,
-) -> tuple[list[Standing], NDArray[np.bool_]]:
+    ranked: Bools | bool = True,
+    higher_is_better: bool,
+) -> tuple[list[Standing], Bools]:
     """
     Return one standing for each system of some bootstrap draws, and which systems are
     better than which (`significantly_better`).

@@ -17,11 +17,17 @@ from dataclasses import dataclass
 from itertools import combinations, permutations, product
 
 import numpy as np
-from numpy.typing import NDArray
 
-from parlai_ext.ranking.intervals import Floats, Sampling, draw_counts, round_off_noise
+from parlai_ext.ranking.intervals import (
+    Bools,
+    Floats,
+    Ints,
+    Sampling,
+    draw_counts,
+    round_off_noise,
+)
 
-Places = NDArray[np.int64]
+Places = Ints
 NO_SYSTEM = -1  # an opponent that is none of the ranked systems: a fixed partner
 
 
@@ -290,9 +296,7 @@ def sibling_effect(
     return float(effects[0]), effects[1:]
 
 
-def _effect_weights(
-    played: NDArray[np.bool_], sibling: NDArray[np.bool_]
-) -> Floats | None:
+def _effect_weights(played: Bools, sibling: Bools) -> Floats | None:
     """
     Return ``[system, opponent]``: the sibling effect is the sum of the mean scores with
     these weights.
@@ -301,7 +305,7 @@ def _effect_weights(
         return None
     num_systems, num_opponents = played.shape
 
-    def design(cells: NDArray[np.bool_]) -> Floats:
+    def design(cells: Bools) -> Floats:
         rows, columns = np.nonzero(cells)
         return np.hstack([np.eye(num_systems)[rows], np.eye(num_opponents)[columns]])
 

@@ -26,7 +26,6 @@ from dataclasses import dataclass
 from itertools import chain, combinations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from parlai_ext.ranking.intervals import Floats
 
@@ -125,7 +124,7 @@ def _sum_of_squares(cells: Floats, counts: Floats, effect: tuple[int, ...]) -> f
 
 
 def _coefficient(
-    counts: NDArray[np.float64], rows: tuple[int, ...], effect: tuple[int, ...]
+    counts: Floats, rows: tuple[int, ...], effect: tuple[int, ...]
 ) -> float:
     """
     Return how often the variance of ``effect`` is in the expected sum of squares of the

@@ -8,7 +8,6 @@ and partner: so extremes do not stand for all, and systems can be compared on th
 openers. Thousands of dialogues never lie in memory.
 """
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +18,7 @@ from parlai_ext.core import (
     ScoredDialogue,
     content_id,
     dialogue_means,
+    grouped,
 )
 from parlai_ext.results.ranking import Ranking
 from parlai_ext.results.tables import ScoreTables
@@ -173,9 +173,7 @@ def choose(candidates: Sequence[PageCandidate], limit: int) -> dict[PageCandidat
     Return at most ``limit`` candidates for the page, divided evenly among the targets,
     and why each was chosen.
     """
-    by_target = defaultdict(list)
-    for candidate in candidates:
-        by_target[candidate.target].append(candidate)
+    by_target = grouped((one.target, one) for one in candidates)
     shares = fair_shares([len(of_target) for of_target in by_target.values()], limit)
     picks: dict[PageCandidate, str] = {}
     for share, of_target in zip(shares, by_target.values(), strict=True):
@@ -267,7 +265,7 @@ def dimensions_won(
 
 
 def dialogue_data(
-    dialogue: Dialogue, names: tuple[str, str], starts: bool = True
+    dialogue: Dialogue, names: tuple[str, str], starts: bool
 ) -> dict[str, Any]:
     """
     Return a dialogue as JSON data for the page.

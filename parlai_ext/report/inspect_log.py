@@ -5,8 +5,6 @@ The target is the assistant of a log, its partners are users. A dialogue is a sa
 with the target's mean scores; the ranking's scores and intervals are the log's metrics.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from pathlib import Path
 

@@ -84,7 +84,7 @@ def axis_over(given: Iterable[float | None]) -> Axis:
     return Axis(low, high, places, digits)
 
 
-def plot_ranking(ranking: Ranking, dimension: str | None = None) -> Figure:
+def plot_ranking(ranking: Ranking, dimension: str | None) -> Figure:
     """
     Draw the systems of a ranking, best on top, with their scores and 95 % intervals.
 

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from types import MappingProxyType
 
-from parlai_ext.core import is_floor
+from parlai_ext.core import grouped, is_floor
 from parlai_ext.judge_check import section as judge
 from parlai_ext.judge_check.record import FAIL
 from parlai_ext.ranking.intervals import FEWEST_FOR_OTHERS, FEWEST_OPENERS, Estimate
@@ -209,7 +209,7 @@ def _plural(unit: str) -> str:
     return f'{noun}s{space}{rest}'
 
 
-def needed_sentence(needed: DialoguesNeeded, unit: str, n_partners: int = 0) -> str:
+def needed_sentence(needed: DialoguesNeeded, unit: str, n_partners: int) -> str:
     """
     Return how many dialogues would tell two systems apart, as far as that is known.
 
@@ -267,10 +267,11 @@ def warnings(ranking: Ranking) -> Iterator[str]:
     """
     Yield the reasons to doubt the ranking, as sentences.
     """
-    dimensions_by_pair = defaultdict(list)
-    for dimension in ranking.dimensions:
-        for pair in _floors_above(ranking.standings[dimension]):
-            dimensions_by_pair[pair].append(dimension)
+    dimensions_by_pair = grouped(
+        (pair, dimension)
+        for dimension in ranking.dimensions
+        for pair in _floors_above(ranking.standings[dimension])
+    )
     for (floor, systems), where in dimensions_by_pair.items():
         yield f'On {join_names(where)} the floor {floor} scores above {systems}.'
     as_good = [

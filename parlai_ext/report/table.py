@@ -361,7 +361,15 @@ def terminal_table(ranking: Ranking, doubts: Doubts = NO_DOUBTS) -> str:
         lines += tournament.terminal_lines(ranking.tournament)
     if ranking.stopping is not None:
         lines += [*stopping.terminal_lines(ranking.stopping), '']
-    lines += _closing_lines(ranking)
+    if any(one.is_floor for rows in ranking.standings.values() for one in rows):
+        lines.append('* a floor: bad on purpose, no part of any claim about systems')
+    if ranking.incomparable_systems:
+        lines.append('† not comparable: the judge read its contexts in part only')
+    for note in ranking.notes:
+        lines += wrap_lines(f'note: {note}')
+    for warning in warnings(ranking):
+        if 'is not ranked' not in warning:  # listed above already
+            lines += wrap_lines(f'caution: {warning}')
     return '\n'.join(lines).rstrip('\n')
 
 
@@ -418,21 +426,6 @@ def _agreement_lines(ranking: Ranking, dimension: str) -> Iterator[str]:
         parts.append(f'{baseline_words(baseline)} {text}')
     kind = 'trivial, Kendall' if name == 'kendall' else 'trivial'
     yield from wrap_lines(f'{kind}: {", ".join(parts)}', '  ')
-
-
-def _closing_lines(ranking: Ranking) -> Iterator[str]:
-    """
-    Yield what concerns all dimensions: floors, notes, warnings.
-    """
-    if any(one.is_floor for rows in ranking.standings.values() for one in rows):
-        yield '* a floor: bad on purpose, no part of any claim about systems'
-    if ranking.incomparable_systems:
-        yield '† not comparable: the judge read its contexts in part only'
-    for note in ranking.notes:
-        yield from wrap_lines(f'note: {note}')
-    for warning in warnings(ranking):
-        if 'is not ranked' not in warning:  # listed above already
-            yield from wrap_lines(f'caution: {warning}')
 
 
 # -------------------------------------------------------------------------- on the page

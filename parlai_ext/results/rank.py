@@ -2,8 +2,7 @@
 A scored run becomes a `Ranking`: standings, trivial baselines, agreement, notes.
 """
 
-import math
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -12,7 +11,15 @@ from typing import Any
 import numpy as np
 
 from parlai_ext.collect import not_run
-from parlai_ext.core import PART_SEPARATOR, HumanJudgement, UserError, is_floor, nearest
+from parlai_ext.core import (
+    PART_SEPARATOR,
+    HumanJudgement,
+    UserError,
+    grouped,
+    is_floor,
+    mean,
+    nearest,
+)
 from parlai_ext.core.protocol import Protocol, RankingOptions, ranking_options
 from parlai_ext.judge_check.record import read_check
 from parlai_ext.ranking.agreement import correlate_with_reference, mean_ranks
@@ -89,10 +96,7 @@ def read_reference(
     kind = protocol.reference_kind or 'human'
     by_dimension: dict[str, DimensionReference] = dict(protocol.reference)
     if human:
-        judgements = defaultdict(list)
-        for judgement in human:
-            judgements[judgement.dimension].append(judgement)
-        kind, by_dimension = 'human', dict(judgements)
+        kind, by_dimension = 'human', {**grouped((one.dimension, one) for one in human)}
     rating: Values = {}
     for name in list(by_dimension) if is_tournament else ():
         if name.casefold() in (OVERALL, RANK):
@@ -117,10 +121,7 @@ def _rating_reference(given: DimensionReference, best_is_smallest: bool) -> Valu
     ranks = mean_ranks(
         {
             annotator: rank_values(
-                {
-                    name: math.fsum(numbers) / len(numbers)
-                    for name, numbers in by_system.items()
-                }
+                {name: mean(numbers) for name, numbers in by_system.items()}
             )
             for annotator, by_system in values.items()
         }
@@ -218,7 +219,7 @@ def rank_run(
     return rank_scores(read_run_scores(run, scorer_signature, replaced), human)
 
 
-def rank_scores(scores: RunScores, human: Sequence[HumanJudgement] = ()) -> Ranking:
+def rank_scores(scores: RunScores, human: Sequence[HumanJudgement]) -> Ranking:
     """
     Rank the targets of a run whose scores were read, as `rank_run` does.
     """

@@ -8,12 +8,12 @@ field's default, "absent".
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from parlai_ext.core import PART_SEPARATOR, JudgeModel, UserError, scorer_name
+from parlai_ext.core import PART_SEPARATOR, UserError, scorer_name
 from parlai_ext.core.records import keys, record_from_json, record_to_json
 from parlai_ext.judge_check.record import DimensionCheck, JudgeCheck
 from parlai_ext.ranking.agreement import Correlation, agreement_data
@@ -87,7 +87,7 @@ def judge_card(
     settings = _fields(MODEL.sub('', signature))
     scorer = settings.pop('scorer', '') or signature.partition('|')[0]
     signed = [(kind, text) for kind, text in MODEL.findall(signature) if text != 'none']
-    recorded: Sequence[JudgeModel | None] = about.models or (None,) * len(signed)
+    recorded = about.models or (None,) * len(signed)
     return JudgeCard(
         scorer,
         settings,
@@ -342,7 +342,7 @@ def to_json(ranking: Ranking) -> dict[str, Any]:
     """
     Return what `ranking.json` holds.
     """
-    data: dict[str, Any] = {'schema': SCHEMA, **record_to_json(ranking)}
+    data = {'schema': SCHEMA, **record_to_json(ranking)}
     for key in BY_DIMENSION:
         for rows in data[key].values():
             for row in rows:

@@ -247,7 +247,7 @@ def own_utterances(
     """
     self_play = SCHEMES[judged.scheme].is_self_play(*judged.speakers)
     produced, heard = [], []
-    before: list[str] = []
+    before = []
     for i, turn in enumerate(dialogue.utterances):
         if i % 2 if self_play else turn.speaker != judged.first:
             before.append(turn.text)

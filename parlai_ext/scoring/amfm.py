@@ -303,7 +303,7 @@ def joined_coherences(
         pairs.append(pair)
         cuts.append(cut)
     logprobs = iter(strings.logprobs([ids for pair in pairs for ids in pair]))
-    means: list[float | None] = []
+    means = []
     for item, (both, alone) in zip(items, pairs, strict=True):
         total = math.fsum(next(logprobs)) - math.fsum(next(logprobs))
         # of the first turn, a long response leaves nothing

@@ -250,7 +250,7 @@ NO_CONTEXT = (
     'probability; scope followup, or a decoder-only judge, would do'
 )
 # Table 1 of Sato et al. (2022), with the names of the paper
-VARIANTS: Mapping[str, Mapping[str, str]] = {
+VARIANTS = {
     'FED': {'polarity': 'both'},
     'w/o neg': {'polarity': 'positive'},
     'w/o pos': {'polarity': 'negative'},
@@ -507,14 +507,14 @@ def followups_score(
     followups: FollowUps,
     options: FedOptions,
     scores: Mapping[str, float | None],
-    cut: int = 0,
+    cut: int,
 ) -> ItemScore:
     """
     Return the scores of one utterance from the score D of each follow-up
     (`followup_score`).
     """
-    values: dict[str, float | None] = {}
-    reasons: dict[str, str | None] = {}
+    values = {}
+    reasons = {}
     for name, sides in followups.dimensions.items():
         values[name], reasons[name] = dimension_value(sides, scores, options)
     labels = evidence_labels(followups, options.polarity)
@@ -700,8 +700,8 @@ class Full(JudgeScorer):
             if self.options.reduction == 'perplexity':
                 terms = list(map(exponential, losses))
             known = dict(zip(self.evidence_labels, terms, strict=True))
-            values: dict[str, float | None] = {}
-            reasons: dict[str, str | None] = {}
+            values = {}
+            reasons = {}
             for name, texts in self.asked.items():
                 values[name] = mean([known[text] for text in texts])
                 missing = next((text for text in texts if known[text] is None), None)

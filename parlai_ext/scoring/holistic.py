@@ -19,7 +19,6 @@ from parlai_ext.core import UserError, mean, option
 from parlai_ext.scoring.base import Items, ItemScore, ScoringItem, model_option
 from parlai_ext.scoring.likelihood import (
     NO_PROBABILITY,
-    Ids,
     JudgeScorer,
     Strings,
     context_turns_option,
@@ -131,7 +130,7 @@ class Holistic(JudgeScorer):
         as the authors' program works them out: no end token, the first token not
         counted, turns parted by new lines and a blank before the response.
         """
-        triples: list[tuple[Ids, Ids, Ids]] = []
+        triples = []
         cuts = []
         for item in items:
             context = '\n'.join(item.context[-self.options.context_turns :])
@@ -144,8 +143,7 @@ class Holistic(JudgeScorer):
             both_row, alone_row, single_row = next(rows), next(rows), next(rows)
             coherence = math.fsum(both_row) - math.fsum(alone_row)
             known = bool(item.context and item.response) and len(both_row) > 0
-            fluency = mean(single_row)
-            likelihoods.append((coherence if known else None, fluency, cut))
+            likelihoods.append((coherence if known else None, mean(single_row), cut))
         return likelihoods
 
     def _consistencies(self, items: Items) -> list[float | None]:

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from statistics import fmean
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import softmax
 from scipy.stats import entropy
 
 from parlai_ext.core import option
 from parlai_ext.ranking.agreement import spearman
 from parlai_ext.ranking.baselines import words_of
+from parlai_ext.ranking.intervals import Floats
 from parlai_ext.scoring.base import (
     EncoderScorer,
     Items,
@@ -66,7 +66,6 @@ all some many much more most few any every both
 )
 SMALL = 0.0001
 NO_TEXT = 'there is no word, or none before it'
-Vectors = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -105,7 +104,7 @@ class HumanCentered(EncoderScorer):
         Return the scores of each response.
         """
 
-        def cosines(texts: Sequence[str], others: Sequence[str]) -> Vectors:
+        def cosines(texts: Sequence[str], others: Sequence[str]) -> Floats:
             rows, columns = (
                 unit_rows(np.asarray(self.encoder.encode(some)), SMALL)
                 for some in (texts, others)

@@ -47,8 +47,8 @@ def mean_score(scores: Sequence[ItemScore], dimensions: Sequence[str]) -> ItemSc
     Return the mean of the scores of one judged item in each dimension, over those that
     have a value; or the first reason why none has one.
     """
-    values: dict[str, float | None] = {}
-    reasons: dict[str, str | None] = {}
+    values = {}
+    reasons = {}
     for name in dimensions:
         numbers = [
             value for score in scores if (value := score.values.get(name)) is not None

@@ -113,7 +113,7 @@ def read_responses(
     answers, states = judge.answer_with_states(questions, [LAYER])
     alone = answers_without_context(judge, items)
     vectors = unit_vectors(encoder, items)
-    adapted: Sequence[float | None] = [None] * len(items)
+    adapted = [None] * len(items)
     if adapter is not None:
         pairs = [(tuple(item.context), item.text) for item in items]
         adapted = adapter.reader.numbers(encoder, pairs).tolist()
@@ -445,7 +445,7 @@ class Learned(JudgeScorer):
         """
         Return the score of each response.
         """
-        scores: list[ItemScore] = []
+        scores = []
         for first in range(0, len(items), AT_ONCE):
             some = items[first : first + AT_ONCE]
             readings, cut = read_responses(

@@ -233,7 +233,7 @@ class TokenAccuracy(AnswerScorer):
     evidence = staticmethod(token_count)
 
 
-def response_question(item: ScoringItem, context_turns: int = 0) -> Question:
+def response_question(item: ScoringItem, context_turns: int) -> Question:
     """
     Return the question how likely a response is after its context.
 
@@ -243,7 +243,7 @@ def response_question(item: ScoringItem, context_turns: int = 0) -> Question:
 
 
 def response_answers(
-    judge: LanguageModel, items: Items, context_turns: int = 0
+    judge: LanguageModel, items: Items, context_turns: int
 ) -> list[Answer]:
     """
     Return the log-probabilities of each item's response after its context.

@@ -56,7 +56,7 @@ if TYPE_CHECKING:  # which imports parlai, and so torch
 
 PLACEHOLDER = re.compile(r'\{([a-z_]+)\}')
 # what each level's prompt shows, and must show
-SHOWN: Mapping[str, tuple[str, ...]] = {
+SHOWN = {
     'turn': ('context', 'response'),
     'dialogue': ('dialogue',),
     'pair': ('context', 'first', 'second'),
@@ -176,7 +176,7 @@ def _labels(doc: Document, keys: RatingPrompt) -> dict[str, float]:
     if keys.labels is not None:
         if keys.answer == 'json':
             raise doc.error('labels', 'an answer in JSON has a scale, no labels')
-        values: dict[str, float] = {}
+        values = {}
         for name, value in keys.labels.items():
             where = ('labels', name)
             values[name] = doc.typed(value, where, float)
@@ -726,7 +726,7 @@ class LlmPair(LlmJudge):
         swapped = super().score([swapped_item(item) for item in items])
         scores = []
         for first, other in zip(given, swapped, strict=True):
-            both: dict[str, dict[str, float | None]] = {}
+            both = {}
             for name in self.dimensions:
                 second = difference(1, other.values.get(name))
                 both[name] = {'first': first.values.get(name), 'second': second}

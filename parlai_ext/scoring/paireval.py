@@ -226,9 +226,9 @@ class PairEval(LabelScorer):
         :param answers: of the judge about each pair, in both orders.
         """
         means, cut = [], 0
-        flips: dict[JudgedResponse, bool] = {}
+        flips = {}
         for run in runs:
-            values: list[float | None] = []
+            values = []
             for one in run:
                 first, second = answers[candidate, one], answers[one, candidate]
                 cut += first.num_truncated

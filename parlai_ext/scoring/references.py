@@ -13,7 +13,7 @@ import hashlib
 import io
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from importlib import import_module
@@ -42,6 +42,7 @@ from parlai_ext.scoring.base import (
 OVERALL = 'Overall'
 NO_REFERENCE = 'there is no reference'
 Pair = tuple[str, str]  # response and reference
+Scores = list[float | None]  # of pairs; `None` where they cannot be compared
 
 
 class ReferenceScorer(EncoderScorer):
@@ -68,7 +69,7 @@ class ReferenceScorer(EncoderScorer):
         if self.package:
             self.signed = {self.package: version(self.package)}
 
-    def pair_scores(self, pairs: Sequence[Pair]) -> list[float | None]:
+    def pair_scores(self, pairs: Sequence[Pair]) -> Scores:
         """
         Return the score of each response against a reference of it, higher is better.
 
@@ -153,7 +154,7 @@ def metric_library(scorer: str, module: str, package: str) -> Any:
 # word counts alone.
 
 ORDER = 2
-SETTINGS: Mapping[str, Mapping[str, Any]] = {
+SETTINGS = {
     'sacrebleu': {},
     'words': {'lowercase': True, 'tokenize': 'none', 'smooth_method': 'none'},
 }
@@ -202,7 +203,7 @@ class Bleu2(ReferenceScorer):
             **SETTINGS[self.options.setting],
         )
 
-    def pair_scores(self, pairs: Sequence[Pair]) -> list[float | None]:
+    def pair_scores(self, pairs: Sequence[Pair]) -> Scores:
         """
         Return the BLEU of each response and reference.
         """
@@ -253,7 +254,7 @@ class RougeL(ReferenceScorer):
     module, package = 'rouge_score.rouge_scorer', 'rouge-score'
     no_score = 'the response or its references have no ASCII letter or digit'
 
-    def pair_scores(self, pairs: Sequence[Pair]) -> list[float | None]:
+    def pair_scores(self, pairs: Sequence[Pair]) -> Scores:
         """
         Return the F1 of each response and reference.
         """
@@ -345,7 +346,7 @@ class Meteor(ReferenceScorer):
             return SimpleNamespace(synsets=lambda word: [])
         return read_wordnet(self.root)
 
-    def pair_scores(self, pairs: Sequence[Pair]) -> list[float | None]:
+    def pair_scores(self, pairs: Sequence[Pair]) -> Scores:
         """
         Return the METEOR of each response and reference.
         """
@@ -469,7 +470,7 @@ class EmbeddingMetric(ReferenceScorer):
     version = 2
     no_score = 'no word of the response, or of its references, has a vector'
 
-    def pair_scores(self, pairs: Sequence[Pair]) -> list[float | None]:
+    def pair_scores(self, pairs: Sequence[Pair]) -> Scores:
         """
         Return the similarity of each response and reference, from -1 to 1.
         """
@@ -597,11 +598,11 @@ class BertScore(ReferenceScorer):
             for item_score, tokens in zip(super().score(items), cut, strict=True)
         ]
 
-    def pair_scores(self, pairs: Sequence[Pair]) -> list[float | None]:
+    def pair_scores(self, pairs: Sequence[Pair]) -> Scores:
         """
         Return the F1 of each response and reference.
         """
-        scores: list[float | None] = []
+        scores = []
         for start in range(0, len(pairs), CHUNK):
             chunk = pairs[start : start + CHUNK]
             texts = list(dict.fromkeys(text.strip() for pair in chunk for text in pair))
@@ -661,7 +662,7 @@ class Bleurt(ReferenceScorer):
     instead = 'a folder with its files would do: --scorer-option regressor=FOLDER'
     options: BleurtOptions
 
-    def pair_scores(self, pairs: Sequence[Pair]) -> list[float | None]:
+    def pair_scores(self, pairs: Sequence[Pair]) -> Scores:
         """
         Return the number that the model gives each reference and response.
         """

@@ -124,7 +124,7 @@ def find_scorer(name: str, *, named_by_user: bool = False) -> type[Scorer]:
     if not is_outside(name):
         require_known(name, SCORERS, f'unknown scorer {name!r}')
         module_name, _, attribute = SCORERS[name].partition(':')
-        shipped: type[Scorer] = getattr(import_module(module_name), attribute)
+        shipped = getattr(import_module(module_name), attribute)
         return shipped
     module = outside_module(name, named_by_user=named_by_user)
     attribute = name.rpartition(':')[2]
@@ -157,7 +157,7 @@ def scorer_class(
 
 def scorer_section(
     section: Mapping[str, Any],
-    opt: Mapping[str, Any] | None = None,
+    opt: Mapping[str, Any],
     *,
     named_by_user: bool = False,
 ) -> dict[str, Any]:
@@ -167,7 +167,6 @@ def scorer_section(
 
     :raises UserError: for a flag of another scorer's option.
     """
-    opt = opt or {}
     name = str(section.get('name') or DEFAULT)
     pairs = opt.get('scorer_option') or ()
     if is_outside(name) and not pairs and not named_by_user:
@@ -203,7 +202,7 @@ def load_protocol_file(
     """
 
     def scorer_options(name: str | None) -> type:
-        cls: type = find_scorer(name or DEFAULT, named_by_user=True).options_class
+        cls = find_scorer(name or DEFAULT, named_by_user=True).options_class
         return cls
 
     read = protocol_file.load_protocol_file(name_or_path, overrides, scorer_options)

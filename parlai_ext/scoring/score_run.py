@@ -223,7 +223,7 @@ def naming_another(scorer: Scorer | type[Scorer]) -> Iterator[None]:
         raise UserError(f'scorer {scorer.name}: {error}; {scorer.instead}') from None
 
 
-def score_signature(scorer: Scorer, include_given: bool = False) -> str:
+def score_signature(scorer: Scorer, include_given: bool) -> str:
     """
     Return the name of a scorer's scores; judging given utterances makes other scores.
     """

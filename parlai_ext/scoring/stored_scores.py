@@ -6,8 +6,6 @@ A batch reaches the disk before the next one is begun, so that a killed command 
 one batch at most. No text of an item is in the file.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from functools import partial
@@ -150,7 +148,7 @@ def item_job(
     section: Mapping[str, Any],
     machine: Machine | None = None,
     *,
-    with_evidence: bool = False,
+    with_evidence: bool,
 ) -> Job:
     """
     Return the job of scoring batches of items.

@@ -342,7 +342,7 @@ class ProfanityCheck(PackageDetector):
         """
         Return the probability that each text is profane.
         """
-        probabilities: Sequence[float] = self.library.predict_prob(list(texts))
+        probabilities = self.library.predict_prob(list(texts))
         return probabilities
 
 
@@ -481,7 +481,7 @@ OUTSIDE = re.compile(r'[\w./-]+:[A-Za-z_]\w*')
 FROM_HUBS = ('hf:', 'zoo:')
 
 
-def detector_section(spec: str, *, named_by_user: bool = False) -> dict[str, Any]:
+def detector_section(spec: str, *, named_by_user: bool) -> dict[str, Any]:
     """
     Return the ``scorer:`` section of a detector that a text names.
 

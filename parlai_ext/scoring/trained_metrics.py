@@ -10,8 +10,6 @@ published for 300 responses of TopicalChat-USR, the regression gives their publi
 correlation with people's overall judgement, 0.419 (Pearson) and 0.422 (Spearman).
 """
 
-from __future__ import annotations
-
 import math
 import os
 import re
@@ -57,7 +55,7 @@ MASKED, DR_C, DR_X = 'MLM', 'DR-c', 'DR-x'
 TERMS = (MASKED, DR_C, DR_X)
 OVERALL, ENGAGING, KNOWLEDGE = 'Overall', 'Engaging', 'Uses Knowledge'
 # which term predicts a quality, and its coefficient in the regression of the overall
-QUALITIES: Mapping[str, tuple[str, float]] = {
+QUALITIES = {
     'Understandable': (MASKED, 0.6601100065238369),
     'Natural': (MASKED, 0.4035348605308456),
     'Maintains Context': (DR_C, 0.5132785702080678),
@@ -66,7 +64,7 @@ QUALITIES: Mapping[str, tuple[str, float]] = {
 }
 INTERCEPT = 3.597475447630256
 # mean and standard deviation of each term over the authors' responses
-NORMS: Mapping[str, tuple[float, float]] = {
+NORMS = {
     MASKED: (-1.012293440649907, 0.39053753419230813),
     DR_C: (0.8604811806918587, 0.30259338627812254),
     DR_X: (0.8472124995904354, 0.27987823011851076),
@@ -227,7 +225,7 @@ def treebank_words(text: str) -> str:
 LONGEST = 1024  # tokens of a question, as in the authors' evaluation
 # the qualities of USR's annotators, which the authors compare with; what they call
 # naturalness, coherence, engagingness, groundedness and understandability
-QUESTIONS: Mapping[str, tuple[str, tuple[str, ...]]] = {
+QUESTIONS = {
     'Natural': ('Is this a natural response in the dialogue?', ()),
     'Maintains Context': (
         'Is this a coherent response given the dialogue history?',
@@ -652,7 +650,7 @@ def squared_distances(
     """
     centred = np.asarray(features, np.float64) - mean
     squared = np.einsum('ij,jk,ik->i', centred, precision, centred, optimize=True)
-    distances: list[float] = np.maximum(squared, 0.0).tolist()
+    distances = np.maximum(squared, 0.0).tolist()
     return distances
 
 

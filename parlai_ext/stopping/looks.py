@@ -30,7 +30,7 @@ def look_at_scores(
     *,
     margin: float,
     planned: int,
-    dimension: str | None = None,
+    dimension: str | None,
     used: int | None = None,
 ) -> Stopping:
     """

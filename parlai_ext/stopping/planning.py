@@ -23,10 +23,9 @@ from typing import Any
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 
 from parlai_ext.core import UserError
-from parlai_ext.ranking.intervals import FEWEST_OPENERS, Floats
+from parlai_ext.ranking.intervals import FEWEST_OPENERS, Floats, Ints
 from parlai_ext.ranking.standings import (
     MOST_OPENERS,
     POWER,
@@ -164,7 +163,7 @@ def openers_until_settled(
     return _first_count(counts, target >= reach * spread)
 
 
-def _first_count(counts: NDArray[np.int64], is_enough: Any) -> int | None:
+def _first_count(counts: Ints, is_enough: Any) -> int | None:
     return int(counts[is_enough.argmax()]) if is_enough.any() else None
 
 

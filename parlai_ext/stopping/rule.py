@@ -41,9 +41,8 @@ from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from parlai_ext.ranking.intervals import LEVEL, Floats, json_number
+from parlai_ext.ranking.intervals import LEVEL, Floats, Ints, json_number
 from parlai_ext.ranking.standings import RankRange, fold_games, known_means, rank_ranges
 
 ERROR = 1 - LEVEL
@@ -173,7 +172,7 @@ class Intervals:
     """
 
     pairs: tuple[tuple[int, int], ...]
-    counts: NDArray[np.int64]
+    counts: Ints
     means: Floats
     lows: Floats
     highs: Floats
@@ -200,7 +199,7 @@ def prior_variance(error: float) -> float:
     return (k - 1) / SHARPEST_AT
 
 
-def critical_values(counts: NDArray[np.int64], error: float) -> Floats:
+def critical_values(counts: Ints, error: float) -> Floats:
     """
     Return, for each number of observations, how many standard errors the confidence
     sequence reaches to each side of the mean; infinite where there is no bound.
@@ -332,7 +331,7 @@ def settled_ranks(
     return dict(zip(systems, rank_ranges(better), strict=True))
 
 
-def outcome_codes(intervals: Intervals, margin: float) -> NDArray[np.int64]:
+def outcome_codes(intervals: Intervals, margin: float) -> Ints:
     """
     Return ``[pair, look]``: 1 or -1 where the first or the second system is settled as
     the better one, 2 for a tie, 0 where nothing is settled. What is settled stays so.

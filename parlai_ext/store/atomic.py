@@ -13,8 +13,7 @@ import socket
 from collections.abc import Iterator
 from pathlib import Path
 
-from parlai_ext.core import UserError, parse_json
-from parlai_ext.core.secrets import bytes_without_secrets
+from parlai_ext.core import UserError, bytes_without_secrets, parse_json
 
 LEFTOVER = '.unfinished'
 LOCK = '.lock'  # of a folder, in it

@@ -17,11 +17,11 @@ from parlai_ext.core import (
     Pairing,
     ScoredDialogue,
     UserError,
+    bytes_without_secrets,
     content_id,
     parse_own_json,
 )
 from parlai_ext.core.records import WrongType, read_record
-from parlai_ext.core.secrets import bytes_without_secrets
 from parlai_ext.store import manifest as manifests
 from parlai_ext.store.atomic import (
     LOCK,

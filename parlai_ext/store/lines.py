@@ -24,8 +24,8 @@ from parlai_ext.core import (
     UserError,
     Utterance,
     parse_own_json,
+    without_secrets,
 )
-from parlai_ext.core.secrets import without_secrets
 
 T = TypeVar('T')
 _UNSAFE = re.compile('[\x7f-\x9f\u2028\u2029\ud800-\udfff]')

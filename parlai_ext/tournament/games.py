@@ -6,13 +6,12 @@ on it, none for either where they are equal (Yang et al. 2022, section 2.2.1). A
 games of a pair make its match; all matches make the tournament.
 """
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 
-from parlai_ext.core import UserError
+from parlai_ext.core import UserError, grouped
 
 RawScores = Mapping[str, Mapping[str, float | None]]
 UNITS, ENDS = ('games', 'matches'), ('won', 'drawn', 'lost')
@@ -120,17 +119,14 @@ class Tournament:
         """
         One match for each pair that met, by name.
         """
-        games = defaultdict(list)
-        for result in self.compared_games:
-            first, second = sorted(result.points)
-            games[first, second].append(result)
+        games = grouped((tuple(sorted(one.points)), one) for one in self.compared_games)
         return tuple(
             Match(
                 (first, second),
-                tuple(sum(r.totals[n] for r in pair_results) for n in (first, second)),
-                len(pair_results),
+                tuple(sum(r.totals[n] for r in own) for n in (first, second)),
+                len(own),
             )
-            for (first, second), pair_results in sorted(games.items())
+            for (first, second), own in sorted(games.items())
         )
 
     @cached_property
@@ -180,9 +176,7 @@ class Tournament:
 
         `None` where they never met, and on the diagonal.
         """
-        table: dict[str, dict[str, int | None]] = {
-            system: dict.fromkeys(self.systems) for system in self.systems
-        }
+        table = {system: dict.fromkeys(self.systems) for system in self.systems}
         for match in self.matches:
             first, second = match.systems
             table[first][second], table[second][first] = match.points
@@ -249,8 +243,8 @@ def award_points(
     results = []
     for game in games:
         if {*game.sides} <= {*wanted}:
-            first: dict[str, int | None] = dict.fromkeys(chosen)
-            second: dict[str, int | None] = dict.fromkeys(chosen)
+            first = dict.fromkeys(chosen)
+            second = dict.fromkeys(chosen)
             for dimension in chosen:
                 a, b = (_raw(game, one, dimension) for one in game.sides)
                 if a is not None and b is not None:

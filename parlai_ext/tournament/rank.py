@@ -94,7 +94,7 @@ def _rate(
     try:
         return rate(tournament, method, seed=seed, shuffles=options.shuffles)
     except UserError as error:
-        undefined: dict[str, float | None] = dict.fromkeys(tournament.systems)
+        undefined = dict.fromkeys(tournament.systems)
         return Rating(
             values=undefined,
             ranks=undefined,

@@ -437,7 +437,7 @@ class BlockSelector(Worker):
         Load the models that the options name, and return the columns of all features.
         Where a model is not there, its columns stay empty.
         """
-        every: list[str] = []
+        every = []
         for name, spec, ends, make in (
             ('entities', options.entities, ('ner',), None),
             ('humour', options.humour, ('humour_score',), _label_cells),

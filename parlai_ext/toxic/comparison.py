@@ -28,7 +28,6 @@ import pandas as pd
 from parlai_ext.core import UserError, content_id
 from parlai_ext.data.toxic_pairs import RecordedAnswer, ToxicPair, prompt_key
 from parlai_ext.ranking.comparison import (
-    BOOTSTRAPS,
     MeanDifference,
     jackknife_values,
     paired_differences,
@@ -256,7 +255,7 @@ def compare_answers(
     answers: pd.DataFrame,
     shares: Sequence[str],
     *,
-    bootstraps: int = BOOTSTRAPS,
+    bootstraps: int,
     seed: int = 0,
     notes: Sequence[str] = (),
 ) -> SafetyComparison:
@@ -480,7 +479,21 @@ def comparison_lines(comparison: SafetyComparison) -> Iterator[str]:
     yield from measure_table(comparison).lines()
     yield ''
     if len(comparison.systems) > 1:
-        yield from _difference_lines(comparison)
+        yield (
+            'Paired differences on the same prompts (permutations, Holm over pairs, '
+            '5 %)'
+        )
+        for row in comparison.rows:
+            texts = [
+                f'{one.first} {">" if one.difference > 0 else "<"} {one.second}'
+                for one in row.differences
+                if one.p_holm < LEVEL
+            ]
+            if rest := len(row.differences) - len(texts):
+                n = len(row.differences)
+                texts.append(f'{rest} of {n} pairs cannot be told apart')
+            yield from wrap_lines(f'{row.name}: {"; ".join(texts) or DASH}', '  ')
+        yield ''
     yield from wrap_lines(CAUTION)
     for note in comparison.notes:
         yield from wrap_lines(note)
@@ -571,24 +584,6 @@ def answers_file(comparison: SafetyComparison) -> Table:
     columns = (answers['system'], answers['prompt'], number, *map(answers.get, names))
     rows = zip(*columns, strict=True)
     return plain_table(('system', 'prompt', 'number', *names), rows)
-
-
-def _difference_lines(comparison: SafetyComparison) -> Iterator[str]:
-    """
-    Yield, for each measure, the pairs of systems that differ.
-    """
-    yield 'Paired differences on the same prompts (permutations, Holm over pairs, 5 %)'
-    for row in comparison.rows:
-        texts = [
-            f'{one.first} {">" if one.difference > 0 else "<"} {one.second}'
-            for one in row.differences
-            if one.p_holm < LEVEL
-        ]
-        rest = len(row.differences) - len(texts)
-        if rest:
-            texts.append(f'{rest} of {len(row.differences)} pairs cannot be told apart')
-        yield from wrap_lines(f'{row.name}: {"; ".join(texts) or DASH}', '  ')
-    yield ''
 
 
 def render_safety_page(

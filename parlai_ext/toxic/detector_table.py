@@ -85,8 +85,8 @@ def compare_detectors(
     sets: Mapping[str, Sequence[LabelledText]],
     *,
     bootstraps: int,
-    seed: int = 0,
-    folder: Path | None = None,
+    seed: int,
+    folder: Path | None,
 ) -> DetectorTable:
     """
     Return what the detectors are worth on the sets, and on identity terms.
@@ -150,7 +150,7 @@ def identity_sentences() -> pd.DataFrame:
     Return harmless sentences about people: ``side`` (``identities``, with the name of a
     group, or ``others``), ``term`` and ``sentence``.
     """
-    terms: Mapping[str, list[str]] = moderation_data('identity_terms')
+    terms = moderation_data('identity_terms')
     rows = [
         (side, term, template.format(term))
         for side in ('identities', 'others')

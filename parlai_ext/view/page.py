@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
+from parlai_ext import __version__
 from parlai_ext.core import is_floor
-from parlai_ext.version import VERSION
 from parlai_ext.view.text import (
     count_of,
     interval,
@@ -135,7 +135,9 @@ def page_environment() -> Environment:
     environment.filters.update(
         number=number, percent=percent, line=one_line, count_of=count_of
     )
-    environment.globals.update(interval=interval, is_floor=is_floor, version=VERSION)
+    environment.globals.update(
+        interval=interval, is_floor=is_floor, version=__version__
+    )
     return environment
 
 

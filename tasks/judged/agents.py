@@ -150,7 +150,7 @@ class JudgedTeacher(ItemsTeacher):
         item = self.items[place]
         human = {name: item.human(name) for name in self.judged_set.qualities}
         for pair in quality_pairs(scores, human, self.judged_set):
-            points: list[Point] = []
+            points = []
             if pair.score is not None and pair.human is not None:
                 about = (self.judged_set.name, place, item.system, item.dialogue)
                 points = [Point(*about, self.groups[place], pair.score, pair.human)]

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from parlai.core.metrics import Metric, SumMetric
 
+from parlai_ext.core import grouped
 from parlai_ext.ranking.agreement import Correlation, correlate_items
 from parlai_ext.tasks.items_teacher import PointsMetric
 
@@ -93,9 +94,7 @@ def _set_correlations(points: Sequence[Point], level: str) -> dict[str, Correlat
     groups = [point.group for point in points]
     systems = [point.system for point in points] if level == 'system' else None
     if level == 'dialogue':
-        by_dialogue: dict[tuple[str, str], list[Point]] = {}
-        for point in points:
-            by_dialogue.setdefault((point.system, point.dialogue), []).append(point)
+        by_dialogue = grouped(((one.system, one.dialogue), one) for one in points)
         of_dialogues = list(by_dialogue.values())
         scores = [fmean(point.score for point in same) for same in of_dialogues]
         human = [fmean(point.human for point in same) for same in of_dialogues]
@@ -117,7 +116,7 @@ def metrics(
 
     :param points: the item's point, or nothing if it lacks a score or a human value.
     """
-    rows: dict[str, Metric] = {}
+    rows = {}
     for level in levels:
         row = name + ROWS[level]
         for number in ('n', *NUMBERS):

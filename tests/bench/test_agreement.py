@@ -166,7 +166,7 @@ def test_why_a_system_has_no_score_is_kept_in_every_variant():
 
 
 @pytest.mark.parametrize(
-    ('human', 'problem'),
+    'human, problem',
     [
         (said({'1': 1}, 'Wits'), "column dimension: no 'Wits'; did you mean 'Wit'"),
         (said({'1': 1}, bot='bott'), "column system: no 'bott'; did you mean 'bot'"),

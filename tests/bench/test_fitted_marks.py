@@ -53,7 +53,7 @@ def test_the_benchs_table_marks_the_cells_of_those_sets(bench):
 
 
 @pytest.mark.parametrize(
-    ('name', 'data'),
+    'name, data',
     [
         ('learned', 'dstc9_interactive'),  # docs/learned_method.md
         ('usr', 'usr_topical'),  # the authors' regression

@@ -25,9 +25,7 @@ from tests.support.bench_samples import bench_of
 TABLES = {table.phase: table for table in published_tables()}
 
 
-@pytest.mark.parametrize(
-    ('phase', 'average'), [('development', 13.67), ('test', 18.38)]
-)
+@pytest.mark.parametrize('phase, average', [('development', 13.67), ('test', 18.38)])
 def test_the_printed_rows_of_the_baseline_give_the_printed_average(phase, average):
     table = TABLES[phase]
     assert table.columns[0] == 'baseline'

@@ -103,7 +103,7 @@ def test_a_killed_bench_loses_one_batch_at_most(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ('name', 'reason'),
+    'name, reason',
     [
         ('NeedsReferences', 'references'),
         ('NoModel', 'the model is not there'),
@@ -204,7 +204,7 @@ def test_values_may_hold_commas_and_colons():
 
 
 @pytest.mark.parametrize(
-    ('spec', 'hint'),
+    'spec, hint',
     [
         ('likelihod', "did you mean 'likelihood'"),
         ('likelihood:les=nothing', "did you mean 'less'"),

@@ -67,7 +67,7 @@ def test_presets_follow_from_what_is_given_and_yield_to_it():
 
 
 @pytest.mark.parametrize(
-    ('given', 'key', 'hint'),
+    'given, key, hint',
     [
         ({'encodr': 'x'}, 'encodr', "'encoder'"),
         ({'against': 'last turn'}, 'against', "'last_turn'"),

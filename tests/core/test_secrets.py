@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from parlai_ext.commands.command import Command
-from parlai_ext.core.secrets import hide_printed, name_secret
+from parlai_ext.core import hide_printed, name_secret
 
 SECRET = 'sk-"Zq81-xkT0'
 
@@ -53,7 +53,7 @@ def test_a_stream_is_otherwise_as_it_was(capsys):
 
 def test_a_traceback_has_no_secret():
     code = (
-        'from parlai_ext.core.secrets import name_secret\n'
+        'from parlai_ext.core import name_secret\n'
         'name_secret("PRINTED_KEY")\n'
         f'raise ValueError({SECRET!r})\n'
     )

@@ -125,7 +125,7 @@ def log(folder, name, **opt):
 
 
 @pytest.mark.parametrize(
-    ('opt', 'num_systems'),
+    'opt, num_systems',
     [
         ({'model_file': 'a'}, 1),
         ({'model_file': 'a', 'partner_model_file': 'b'}, 2),

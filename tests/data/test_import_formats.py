@@ -206,7 +206,7 @@ def test_a_column_says_what_is_given(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ('value', 'references'),
+    'value, references',
     [(['yes', ' ', 'no'], ('yes', 'no')), ('yes\nno', ('yes', 'no'))],
 )
 def test_references_are_lines_or_a_list(tmp_path, value, references):
@@ -629,7 +629,7 @@ def test_a_zipped_log_as_inspect_ai_compresses_it(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ('members', 'words'),
+    'members, words',
     [
         ({'samples/1.json': SAMPLE}, "'_journal/start.json'"),
         ({'header.json': {}}, "'eval'"),

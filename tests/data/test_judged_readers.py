@@ -257,7 +257,7 @@ JSALT, VOTES = '0DBDC3_dialoginfo', 'num_O,num_X,num_T'
 
 
 @pytest.mark.parametrize(
-    ('name', 'file', 'columns', 'speakers'),
+    'name, file, columns, speakers',
     [
         ('chanel_jsalt', JSALT, VOTES, 'US'),
         (
@@ -276,9 +276,7 @@ def test_votes_are_annotations(tmp_path, name, file, columns, speakers):
     assert sorted(values(one, quality)) == [0, 0.5, 1, 1]
 
 
-@pytest.mark.parametrize(
-    ('dialogue', 'system'), [('CIC_01', 'cic'), ('YI0032', 'yura')]
-)
+@pytest.mark.parametrize('dialogue, system', [('CIC_01', 'cic'), ('YI0032', 'yura')])
 def test_a_system_of_dbdc3_is_told_by_its_dialogue(tmp_path, dialogue, system):
     votes(tmp_path, JSALT, (VOTES, '1,0,0'), dialogue)
     assert items('chanel_jsalt', tmp_path)[0].system == system

@@ -77,7 +77,7 @@ def test_a_published_file_has_the_counts_of_its_card(name):
 
 
 @pytest.mark.parametrize(
-    ('name', 'file'),
+    'name, file',
     [('usr_persona', 'pc_usr_data.json'), ('usr_topical', 'tc_usr_data.json')],
 )
 def test_the_organisers_copy_of_usr_is_the_authors_file(name, file):
@@ -192,7 +192,7 @@ def test_an_object_without_a_response_is_a_dialogue(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ('text', 'problem'),
+    'text, problem',
     [
         ('{', 'not JSON'),
         ('{}', 'a JSON list is expected'),
@@ -284,7 +284,7 @@ def test_a_set_of_ones_own_as_json_lines(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ('text', 'problem'),
+    'text, problem',
     [
         ('context,system,value\n', ":1: column 'quality' is missing"),
         (OWN + ',b,bot,Wit,3,\n', ':2: column context'),
@@ -304,7 +304,7 @@ def test_a_wrong_table_of_ones_own_is_one_line(tmp_path, text, problem):
 
 
 @pytest.mark.parametrize(
-    ('old', 'new', 'problem'),
+    'old, new, problem',
     [
         ('level: turn', 'level: trun', ":4: level: .*did you mean 'turn'"),
         ('level: turn', 'levl: turn', ":4: levl: .*did you mean 'level'"),

@@ -98,7 +98,7 @@ def test_an_exception_of_a_worker_ends_the_job_here(data, kind, words):
 
 
 def test_a_secret_does_not_leave_a_worker(monkeypatch):
-    from parlai_ext.core.secrets import name_secret
+    from parlai_ext.core import name_secret
 
     monkeypatch.setenv('EVALKEY', 'sesame-sesame-sesame')
     name_secret('EVALKEY')

@@ -71,7 +71,7 @@ def shares(check):
 
 
 @pytest.mark.parametrize(
-    ('scorer', 'share', 'outcome'),
+    'scorer, share, outcome',
     [(planted.Sense, 1.0, 'pass'), (planted.Nonsense, 0.0, 'fail')],
 )
 def test_a_scorer_that_sees_sense_passes_everything_and_its_mirror_image_fails(
@@ -283,7 +283,7 @@ PADDED = result('padded_echo', 28, 28)
 
 
 @pytest.mark.parametrize(
-    ('kinds', 'followed', 'outcome', 'reason'),
+    'kinds, followed, outcome, reason',
     [
         # a judge that tells everything passes; one score for everything is weak
         (good(result('generic', 40, 40)), biases(), 'pass', None),
@@ -480,7 +480,7 @@ HEARD = ('We have a big garden.', 'I like my dog.')
 
 
 @pytest.mark.parametrize(
-    ('kind', 'expected'),
+    'kind, expected',
     [
         ('padded_echo', 'You say I like my dog and I agree with that.'),
         ('echo_question', 'I like my dog? Really? Tell me more about that.'),
@@ -536,7 +536,7 @@ def test_without_a_turn_only_what_fits_everything_is_said(kind):
 
 
 @pytest.mark.parametrize(
-    ('turn', 'expected'),
+    'turn, expected',
     [
         ("I'm here. Are you?", "I'm here. Are you"),
         ('  USA is far ', 'USA is far'),
@@ -553,7 +553,7 @@ def test_quotes_by_pencil(turn, expected):
 
 
 @pytest.mark.parametrize(
-    ('text', 'expected'),
+    'text, expected',
     [
         ('you are right, I was wrong', 'I am right, you were wrong'),
         ('are you sure', 'am I sure'),
@@ -567,7 +567,7 @@ def test_mirrors_by_pencil(text, expected):
 
 
 @pytest.mark.parametrize(
-    ('turn', 'expected'),
+    'turn, expected',
     [
         ("I don't play the violin, my sister does", ['violin', 'sister']),
         ('the concert was a concert', ['concert']),

@@ -230,7 +230,7 @@ def test_groups_are_drawn_together():
 
 
 @pytest.mark.parametrize(
-    ('left', 'right', 'reason'),
+    'left, right, reason',
     [
         ([1, 2], [1, 2], '2 items have a score and a human value; 3 are needed'),
         ([1, 2, 3], [4, 4, 4], 'all items have the same human value'),

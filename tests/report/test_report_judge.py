@@ -130,7 +130,7 @@ def test_a_ranking_with_card_and_check_comes_back_from_its_file():
     assert from_json(to_json(ranking)) == ranking
 
 
-@pytest.mark.parametrize(('mean', 'said'), [(0.21, True), (0.36, False)])
+@pytest.mark.parametrize('mean, said', [(0.21, True), (0.36, False)])
 def test_dialogues_unlike_the_judged_ones_are_called_so(mean, said):
     card = replace(example_card(), nearness=Nearness(mean, 0.35, 'fed_turn'))
     ranking = from_json(to_json(ranking_with(PASSES, judge=card)))

@@ -53,9 +53,8 @@ UNIGRAMS = {'n': 1}
         ('repetition', DOG, 'I like my cat', -2 / 3, None, {}),
         # no pair stands across two utterances: dog-so was not said
         ('repetition', DOG, 'dog so', 0, None, {}),
-        # of my, cat, bear, own, too: `a bear` is too long ago, and own turns do not
-        # count
-        ('overlap', HEARD, 'My cat. Bear own too', 2 / 5, None, {}),
+        # my, cat, cat: `a bear` is too long ago, and own turns do not count
+        ('overlap', HEARD, 'My cat. Cat bear own too', 3 / 6, None, {}),
         ('overlap', (), 'hello', 0, None, {}),
         # of a whole dialogue the mean over its speaker's utterances
         ('overlap', MUSE, None, (1 / 2 + 1) / 2, (TWO, 'you'), {}),

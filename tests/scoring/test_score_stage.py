@@ -3,7 +3,6 @@ The scoring stage: what is there is kept, what is missing is done, byte for byte
 a `kill -9` within a shard the batches that were saved are not computed again.
 """
 
-import json
 import os
 import shutil
 import signal
@@ -59,10 +58,14 @@ def scores(run, signature):
 
 def test_values_are_those_of_the_scorer_on_the_dialogue_alone(tmp_path):
     run, report = scored_run(tmp_path)
-    first = next(run.iter_dialogues())
-    context = tuple(u.text for u in first.utterances[:5])
-    expected = -tell(context, 'dull')[0] - tell(context, 'dim')[0]
-    assert ('d0', 4, FIRST, 'Wit', expected, None) in scores(run, report.signature)
+    context = next(run.iter_dialogues()).texts[:5]
+    labels = ('dull', 'dim', 'sad')
+    dull, dim, sad = (tell(context, label)[0] for label in labels)
+    assert ('d0', 4, FIRST, 'Wit', -dull - dim, None) in scores(run, report.signature)
+    store = run.scores(report.signature)
+    [scored, _] = store.read(run.dialogue_shards()[0])
+    assert scored.evidence[4] == (dull, dim, sad)
+    assert store.about().evidence_labels == labels
 
 
 def test_every_judged_utterance_has_every_dimension(tmp_path):
@@ -119,15 +122,6 @@ def test_given_utterances_are_other_scores(tmp_path):
     judged = {row[:2] for row in scores(run, given.signature)}
     assert ('d0', 0) in judged
     assert ('d0', 0) not in {row[:2] for row in scores(run, plain.signature)}
-
-
-def test_labels_of_the_evidence_lie_beside_the_scores(tmp_path):
-    run, report = scored_run(tmp_path)
-    folder = run.scores(report.signature).root
-    about = json.loads((folder / 'scorer.json').read_text())
-    assert about['evidence_labels'] == ['dull', 'dim', 'sad']
-    [scored, _] = run.scores(report.signature).read(run.dialogue_shards()[0])
-    assert all(len(row) == 3 for row in scored.evidence.values())
 
 
 def test_options_replace_parts_of_the_protocols_scorer():

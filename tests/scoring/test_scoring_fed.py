@@ -1,17 +1,20 @@
 """
 FED by pencil: Equation 1 over a judge whose answers are known; as the program of 2020
 computes it, against one pass a string through Hugging Face; and in a judge's chat
-template, against transformers' own loss of the conversation.
+template, against transformers' own loss of the conversation. Sets of follow-ups: two
+shapes, one mistake a line, and the authors' set on request.
 """
 
+import hashlib
+import json
 import math
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parlai_ext.commands.score_dialogues import ScoreDialogues
-from parlai_ext.core import options_of, read_options
+from parlai_ext.core import read_options
+from parlai_ext.files.yaml_file import read_file
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.fed import (
     Fed,
@@ -23,10 +26,9 @@ from parlai_ext.scoring.fed import (
 )
 from parlai_ext.systems.chat.messages import ASK
 from tests.support.fed_samples import by_hand, chat_loss, judge
+from tests.support.no_network import downloads_give
 from tests.support.on_cpu import models_on_cpu
 from tests.support.scoring_samples import (
-    FIRST,
-    SECOND,
     KnownJudge,
     dialogue,
     judge_contexts,
@@ -35,6 +37,7 @@ from tests.support.scoring_samples import (
 from tests.support.shared_data import shared
 from tests.support.tiny_models import WORDS
 from tests.support.user_error import user_error
+from tests.support.written import written
 
 # token log-probabilities of each follow-up, and so D: -2, -3, -1, -5
 TOKENS = {
@@ -81,13 +84,6 @@ def test_scores_by_pencil(options, expected):
     assert values(**options) == dict(zip(SETS.dimensions, expected, strict=True))
 
 
-def test_blender_scores_of_the_paper_are_sums_of_mean_losses():
-    # bipartite-play prints 14.48 for four complaints: a mean loss of 3.62 each
-    tokens = {c: (-3.62, -3.62) for c in 'abcd'}
-    followups = FollowUps({'Sensibleness': Sides((), tuple('abcd'))})
-    assert values(tokens, followups)['Sensibleness'] == pytest.approx(14.48)
-
-
 def test_reason_says_what_is_missing():
     missing = 'no negative follow-ups'
     assert score().reasons == {'Both': None, 'Negative': None, 'Positive': missing}
@@ -115,20 +111,6 @@ def test_followups_that_do_not_count_are_not_asked():
     assert fed.evidence_labels == ('bad', 'awful')
 
 
-def test_scores_belong_to_who_spoke():
-    judge = KnownJudge(lambda context, _: (-float(len(context)),))
-    fed = known_fed(judge, FollowUps({'X': Sides((), ('bad',))}))
-    said = [dialogue(['a', 'b', 'c', 'd'], name=name) for name in 'pq']
-    found = fed.score_dialogues(said, [[2], [3, 0]])
-    rows = [
-        (s.dialogue_id, s.utterance_index, s.system, s.value)
-        for one in found
-        for s in one.scores
-    ]
-    assert rows == [('p', 2, FIRST, 3), ('q', 3, SECOND, 4), ('q', 0, FIRST, 1)]
-    assert found[1].evidence == {3: (-4.0,), 0: (-1.0,)}
-
-
 @given(st.permutations([-0.1, -0.2, -0.3, -1e9, -1e-9]))
 def test_order_of_tokens_changes_no_bit(logprobs):
     assert followup_score(logprobs, 'sum') == followup_score(sorted(logprobs), 'sum')
@@ -152,11 +134,6 @@ def test_a_wrong_option_is_refused_before_the_judge_is_loaded():
         Fed.from_section({'scope': 'whole'})
 
 
-def test_every_option_is_a_flag_of_scoring():
-    flags = {action.dest for action in ScoreDialogues.parser()._actions}
-    assert {one.dest('fed') for one in options_of(FedOptions).values()} <= flags
-
-
 def test_less_the_same_follow_up_without_the_response():
     # D is -1 for each utterance before it: -(-2 - -1) for each complaint
     judge = KnownJudge(lambda context, _: (-float(len(context)),))
@@ -164,12 +141,6 @@ def test_less_the_same_follow_up_without_the_response():
     [score] = judge_contexts(fed, [('hi', 'oh')])
     assert score.values == {'Both': 2.0, 'Negative': 1.0, 'Positive': None}
     assert score.evidence == (-1.0, -1.0)
-
-
-def test_what_a_judge_is_shown_is_signed_only_when_changed():
-    plain = signature()
-    assert 'judge_format' not in plain and 'less' not in plain
-    assert 'less:no_response' in signature(less='no_response')
 
 
 LISTS = 'fed/followups_fed_2020.json'
@@ -298,12 +269,6 @@ def test_levels_are_part_of_the_hash():
     assert LEVELS.hash != FollowUps(LEVELS.dimensions).hash
 
 
-def test_published_levels_are_read():
-    found = load_followups(str(shared(LISTS)))
-    assert len(found.dialogue_level) == 10
-    assert 'interesting' not in found.dialogue_level
-
-
 HOW, SO, BAD = (' '.join(WORDS[k : k + 3]) for k in (0, 3, 6))
 
 
@@ -322,3 +287,152 @@ def test_a_complaint_is_the_users_next_message(chat_folder, less, context, befor
     if less == 'no_response':
         expected -= chat_loss(chat_folder, before, '', BAD)
     assert score.values['X'] == pytest.approx(expected, abs=1e-4)
+
+
+# --- sets of follow-ups ---------------------------------------------------------------
+
+
+def own(folder, text, name='own.yaml'):
+    """
+    Return the follow-ups of a file with this text.
+    """
+    return load_followups(str(written(folder, name, text)))
+
+
+def test_shipped_set_has_the_papers_dimensions():
+    found = load_followups('default').dimensions
+    assert list(found) == ['Fluency', 'Specificity', 'Sensibleness', 'Overall']
+    assert found['Sensibleness'].positive == ()
+
+
+KIND, DEEP = Sides(('Nice.',), ()), Sides((), ('Flat.',))
+
+
+@pytest.mark.parametrize(
+    'text, name, expected',
+    [
+        (
+            'dimensions: {Wit: {positive: [Ha!], negative: [Oh.]}}',
+            'own.yaml',
+            {'Wit': Sides(('Ha!',), ('Oh.',))},
+        ),
+        (
+            '{\t"turn": {"kind": {"positive": ["Nice."], "negative": []}},\n'
+            '"dialogue": {"deep": {"negative": ["Flat."]}}}',
+            'own.json',
+            {'kind': KIND, 'deep': DEEP},
+        ),
+    ],
+)
+def test_a_users_own_file_is_read(tmp_path, text, name, expected):
+    assert own(tmp_path, text, name).dimensions == expected
+
+
+def test_quality_of_both_levels_is_told_apart(tmp_path):
+    side = {'negative': ['Flat.']}
+    data = {'turn': {'deep': side, 'dry': side}, 'dialogue': {'deep': side}}
+    found = own(tmp_path, json.dumps(data), 'own.json')
+    assert list(found.dimensions) == ['turn deep', 'dry', 'dialogue deep']
+
+
+def test_fed_file_has_the_counts_of_the_paper_and_its_levels():
+    found = load_followups(str(shared(LISTS)))
+    sides = found.dimensions.values()
+    texts = [text for s in sides for text in (*s.positive, *s.negative)]
+    assert (len(sides), len(texts), len(set(texts))) == (18, 73, 63)
+    assert len(found.dialogue_level) == 10
+    assert 'interesting' not in found.dialogue_level
+
+
+def test_a_reading_of_the_papers_four_dimensions_has_its_counts(monkeypatch):
+    full = read_file(shared(LISTS))
+    monkeypatch.setattr('parlai_ext.scoring.fed.fetch_fed_2020', lambda: full)
+    found = load_followups('fed_2020_four')
+    counts = {
+        n: (len(s.positive), len(s.negative)) for n, s in found.dimensions.items()
+    }
+    # section 6.2: 11.99 / 3, 14.48 / 4 and 3.99 / 1 are alike; Table 1: no praise for
+    # Sensibleness
+    assert counts.pop('Fluency')
+    assert counts == {'Specificity': (3, 3), 'Sensibleness': (0, 4), 'Overall': (3, 1)}
+    assert list(found.without(['Fluency']).dimensions) == list(counts)
+
+
+@pytest.mark.parametrize(
+    'text, problem',
+    [
+        (
+            'of: default\ndimensions:\n  A: {negative: {Overall: [4]}}',
+            'own.yaml:3: .*places from 1 to 3, not 4',
+        ),
+        ('dimension: {}', "own.yaml:1: dimension: .*did you mean 'dimensions'"),
+        ('dimensions: {A: {negativ: [x]}}', "did you mean 'negative'"),
+        (
+            'dimensions:\n  A:\n    negative: [x, x]',
+            "own.yaml:3: .*'x' is there already",
+        ),
+        ('dimensions: {A: {negative: [" "]}}', 'an empty follow-up'),
+        ('dimensions: {A: {negative: [3]}}', 'text is expected, not 3'),
+        ('dimensions: {A: {negative: []}}', 'needs positive or negative'),
+        ('dimensions: {}', 'at least one dimension'),
+        ('', 'at least one dimension'),
+        ('turn: {A: {negative: [x]}}\nextra: 1', 'own.yaml:2: extra: unknown key'),
+    ],
+)
+def test_mistakes_are_one_line(tmp_path, text, problem):
+    with user_error(problem):
+        own(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    'name, words',
+    [('fed_2002', "did you mean 'fed_2020'"), ('nowhere.json', 'nowhere.json')],
+)
+def test_what_is_not_there_is_named(name, words):
+    with user_error(words):
+        load_followups(name)
+
+
+def test_hash_depends_on_texts_and_sides(tmp_path):
+    texts = ('[x], negative: [y]', '[x, y]', '[y], negative: [x]', '[x], negative: [z]')
+    hashes = {
+        own(tmp_path, f'dimensions: {{A: {{positive: {text}}}}}').hash for text in texts
+    }
+    assert len(hashes) == len(texts)
+
+
+def test_hash_does_not_depend_on_the_file(tmp_path):
+    one = own(tmp_path, 'dimensions: {A: {negative: [x]}}')
+    other = own(tmp_path, '{"turn": {"A": {"negative": ["x"]}}}', 'other.json')
+    assert one.hash == other.hash
+
+
+PROGRAM = """
+import os
+
+def evaluate():
+  os.abort()
+  turn_level_utts = {"kind": {"positive": ["Nice."], "negative": []}}
+  dialog_level_utts = {"deep": {"positive": [], "negative": ["Flat."]}}
+"""
+
+
+def test_authors_lists_are_read_and_nothing_is_run(
+    tmp_path, data_in_tmp_path, monkeypatch
+):
+    data = PROGRAM.encode()
+    downloads_give(monkeypatch, lambda url: data)
+    sha256 = hashlib.sha256(data).hexdigest()
+    monkeypatch.setattr('parlai_ext.scoring.fed.SHA256', sha256)
+    assert load_followups('fed_2020').dimensions == {'kind': KIND, 'deep': DEEP}
+    # a damaged file of the cache is fetched again
+    [cached] = (tmp_path / 'followups').iterdir()
+    cached.write_text('damaged')
+    assert load_followups('fed_2020').dimensions == {'kind': KIND, 'deep': DEEP}
+
+
+def test_a_missing_network_is_one_line(data_in_tmp_path, monkeypatch):
+    nowhere = 'http://localhost:9/fed.py'
+    monkeypatch.setattr('parlai_ext.scoring.fed.URL', nowhere)
+    with user_error('cannot be reached .*--followups FILE'):
+        load_followups('fed_2020')

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from parlai_ext.scoring.base import ScoringItem
-from parlai_ext.scoring.holistic import Holistic, diversity, earlier_utterance, scaled
+from parlai_ext.scoring.holistic import Holistic, diversity, earlier_utterance
 from tests.support.fed_samples import gpt2, string_loss
 from tests.support.on_cpu import models_on_cpu
 from tests.support.scoring_samples import KnownClassifier, scores_of
@@ -59,19 +59,14 @@ def test_one_token_has_no_fluency_since_the_first_is_not_counted(gpt2_folder):
     assert 'one token' in score.reasons['Fluency']
 
 
-def test_the_cutoff_scales_as_in_the_program():
-    # (max(x, c) - c) / |c| with c = -4
-    assert [scaled(x, -4.0) for x in (-9.0, -4.0, -1.0, 0.0)] == [0, 0, 0.75, 1]
-    assert scaled(-3.0, None) == -3.0
-
-
-def test_scaled_scores_of_a_response(gpt2_folder):
+@pytest.mark.parametrize('times, share', [(4, 0.75), (0.5, 0)])
+def test_a_cutoff_counts_0_and_what_is_certain_1(gpt2_folder, times, share):
+    # the program's (max(x, c) - c) / |c| with c = 4 x, and with c = x / 2
     [raw] = scored(gpt2_folder, ITEMS[:1])
-    given = {'coherence_cutoff': -200.0, 'fluency_cutoff': -40.0}
+    names = ('Coherence', 'Fluency')
+    given = {f'{name.lower()}_cutoff': times * raw.values[name] for name in names}
     [score] = scored(gpt2_folder, ITEMS[:1], **given)
-    for name, cutoff in (('Coherence', -200.0), ('Fluency', -40.0)):
-        expected = (raw.values[name] - cutoff) / -cutoff
-        assert score.values[name] == pytest.approx(expected)
+    assert [score.values[name] for name in names] == pytest.approx([share] * 2)
 
 
 @pytest.mark.parametrize(

@@ -481,11 +481,6 @@ def test_the_tokenizer_of_bleurt_20_is_that_of_sentencepiece(tmp_path):
     assert tokenizer(first, second)['input_ids'] == expected
 
 
-def test_an_item_without_a_reference_has_no_score(scored):
-    [score] = scored('bleurt')
-    assert score.values['Overall'] is None and 'reference' in score.reasons['Overall']
-
-
 # --- pinned models --------------------------------------------------------------------
 
 COMMITS = ('a' * 40, 'b' * 40)  # the second one is main

@@ -10,8 +10,7 @@ from dataclasses import replace
 import pytest
 
 from parlai_ext.commands.command import fail
-from parlai_ext.core import UserError, Utterance
-from parlai_ext.core.secrets import name_secret
+from parlai_ext.core import UserError, Utterance, name_secret
 from parlai_ext.store import RunFolder
 from parlai_ext.systems.families import FAMILIES
 from parlai_ext.systems.remote.endpoint import Endpoint

@@ -15,13 +15,12 @@ from scipy import stats
 from parlai_ext import zoo_configs
 from parlai_ext.commands import plugin
 from parlai_ext.commands.run_bench import RunBench
+from parlai_ext.core.json_text import parse_json_values
 from parlai_ext.data.judged.cards import card_names, read_card
 from parlai_ext.data.judged.judged_set import JudgedSet, quality_pairs
 from tests.support.judged_samples import turn, written
 from tests.support.shared_data import shared
 from tests.support.user_error import user_error
-
-NUMBERS = ('spearman', 'pearson')
 
 
 @pytest.fixture(autouse=True)
@@ -142,7 +141,7 @@ def test_overall_is_compared_with_means():
 
 
 @pytest.mark.parametrize(
-    ('scores', 'row'),
+    'scores, row',
     [
         ({'Overall': 3.0, 'x': 1.0}, 'Overall ~ Wit'),
         ({'Relevance': 3.0}, 'Relevance ~ Wit'),
@@ -153,37 +152,14 @@ def test_the_main_score_judges_an_item_as_a_whole(scores, row):
     assert paired(scores, {'Wit': 5, 'Overall': 4})[row] == ('Wit', 3.0, 5)
 
 
-def objects(path):
-    """
-    Yield the objects of a file that holds one JSON text after another.
-    """
-    text, start = path.read_text(), 0
-    while start < len(text.rstrip()):
-        found, start = json.JSONDecoder().raw_decode(text, start)
-        yield found
-        start += len(text[start:]) - len(text[start:].lstrip())
-
-
-@pytest.mark.parametrize(
-    ('level', 'expected'),
-    # METHODS: 0.0933 is the mean of the 18 scores against Overall, on turns; the rest
-    # is scipy's, below
-    [('turn', 0.0933), ('dialogue', None)],
-)
-def test_published_scores_agree_with_people_as_published(level, expected):
-    folder = shared('fed/dialogpt_large_fed_scores')
-    name = {'turn': 'turn_level', 'dialogue': 'dialog_level'}[level]
-    teacher = teacher_of(f'fed_{level}', shared('fed/fed_data.json'))
-    scored = [one['score'] for one in objects(folder / f'{name}_FU_scores.jsonl')]
+def test_published_scores_agree_with_people_as_published():
+    # METHODS: 0.0933 is the mean of the 18 scores against Overall, on turns
+    scores = shared('fed/dialogpt_large_fed_scores/turn_level_FU_scores.jsonl')
+    teacher = teacher_of('fed_turn', shared('fed/fed_data.json'))
+    scored = [one['score'] for one in parse_json_values(scores.read_text())]
     # its own report would draw the intervals of every row
     report = observed(teacher, *scored).metrics.report()
-    found = {k: report[f'Overall, mean of all/{k}'].value() for k in NUMBERS}
-    human = [one.human('Overall') for one in teacher.judged_set.items]
-    means = [sum(scores.values()) / 18 for scores in scored]
-    assert found['spearman'] == pytest.approx(stats.spearmanr(means, human).statistic)
-    assert found['pearson'] == pytest.approx(stats.pearsonr(means, human).statistic)
-    if expected is not None:
-        assert round(found['spearman'], 4) == expected
+    assert round(report['Overall, mean of all/spearman'].value(), 4) == 0.0933
 
 
 def test_error_recovery_counts_what_people_said_in_words():

@@ -184,7 +184,7 @@ def dialogue_numbers(turns: Sequence[tuple[str, ...]]) -> list[int]:
     Turns of one dialogue begin alike: one, its context included, begins the next.
     """
     numbers = [0] * len(turns)
-    root: tuple[str, ...] | None = None
+    root = None
     number = -1
     # sorted, a beginning comes right before everything that continues it
     for index in sorted(range(len(turns)), key=lambda i: turns[i]):
@@ -230,7 +230,7 @@ def quality_pairs(
     """
     qualities = {quality.lower(): quality for quality in human}
     qualities = {**judged_set.dimension_names, **qualities}
-    matched: dict[str, float | None] = {}
+    matched = {}
     compared = set()
     for name, score in scores.items():
         quality = qualities.get(name.lower())

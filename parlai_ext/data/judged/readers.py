@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import re
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
@@ -44,6 +44,8 @@ from parlai_ext.files.csv_file import read_csv
 from parlai_ext.files.human_scores import LARGEST, number
 from parlai_ext.files.text_file import is_texts, json_lines, read_json, text_lines
 from parlai_ext.files.zip_file import open_zip
+
+Annotations = dict[str, list[Annotation]]  # by quality
 
 
 @dataclass(frozen=True)
@@ -178,7 +180,7 @@ class RawItem:
         lines = (line.strip() for text in texts for line in text.split('\n'))
         return tuple(SPEAKER.sub('', line).strip() for line in lines if line)
 
-    def annotations(self) -> dict[str, list[Annotation]]:
+    def annotations(self) -> Annotations:
         """
         Return the annotations: by quality a list of answers, or a mean.
         """
@@ -349,7 +351,7 @@ def read_own(file: DataFile) -> Iterator[JudgedItem]:
             yield RawItem(file, line_number, raw).judged()
         return
     cells: dict[tuple[str, ...], dict[str, str]] = {}
-    annotations: dict[tuple[str, ...], dict[str, list[Annotation]]] = {}
+    annotations: dict[tuple[str, ...], Annotations] = {}
     needed = (*OWN_NEEDED, 'response') if file.level == 'turn' else OWN_NEEDED
     rows = read_csv(file.path, needed, OWN_COLUMNS, called='judged set ')
     for line, row in rows:
@@ -437,7 +439,7 @@ def read_dstc9(file: DataFile) -> Iterator[JudgedItem]:
     for path in paths or [Path(file.path)]:
         for dialogue, ratings in rated_dialogues(SourceFile.from_path(path)):
             texts, speakers = _source_turns(dialogue)
-            annotations: dict[str, list[Annotation]] = {}
+            annotations: Annotations = {}
             for i, rating in enumerate(ratings):
                 for key, answer in rating.items():
                     if key != 'context':
@@ -468,7 +470,7 @@ def read_spot_the_bot(file: DataFile) -> Iterator[JudgedItem]:
     was not sure of; ``Win`` is 1 where that of the side is more than the other's, whose
     mean is the authors' rate of wins. A feature is 1 for the better side, or for both.
     """
-    by_segment: dict[tuple[str, int], list[dict[str, list[Annotation]]]] = {}
+    by_segment: dict[tuple[str, int], list[Annotations]] = {}
     for line, raw in json_lines(Path(file.path)):
         try:
             turns = int(raw['entity0_annotation']['decision_turn'])
@@ -585,7 +587,7 @@ def read_dstc7(file: DataFile) -> Iterator[JudgedItem]:
         cells[0]: cells[1:]
         for _, cells in _dstc7_rows(file, 'gold_responses', 'InstanceID')
     }
-    answers: dict[tuple[str, str], dict[str, list[Annotation]]] = {}
+    answers: dict[tuple[str, str], Annotations] = {}
     for _, cells in file.tab_rows(('JudgeID', 'InstanceID', 'SystemID', *CRITERIA)):
         values = [number(cell) for cell in cells[3:5]]
         given = dict(zip(CRITERIA, values, strict=True))
@@ -640,14 +642,14 @@ def read_votes(
     }
     spoken = (row for _, row in read_csv(main, ('UID', 'SID', 'SEG')))
     for dialogue, turns in groupby(spoken, key=lambda r: r['UID'].rpartition('-')[0]):
-        texts: list[str] = []
+        texts = []
         for turn in turns:
             texts.append(turn['SEG'])
             row = rows.get(turn['UID'])
             judged = turn['SID'] == judged_speaker and len(texts) > 1 and turn['SEG']
             if not (row and judged):
                 continue
-            values: list[float] = []
+            values = []
             for column, value in worth.items():
                 votes = number(cell := row.get(column) or '0')
                 if votes is None or votes < 0 or votes != int(votes):
@@ -667,7 +669,7 @@ def read_votes(
                 )
 
 
-READERS: Mapping[str, Callable[[DataFile], Iterator[JudgedItem]]] = {
+READERS = {
     'fed': read_fed,
     # an ``*_eval.json`` of DSTC10's organisers
     'dstc10': lambda file: (raw.judged() for raw in raw_items(file)),

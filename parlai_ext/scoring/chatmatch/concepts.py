@@ -57,7 +57,7 @@ def stem(word: str) -> str:
     """
     Return the Porter stem of a word.
     """
-    root: str = PORTER.stem(word)
+    root = PORTER.stem(word)
     return root
 
 

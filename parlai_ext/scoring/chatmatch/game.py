@@ -150,7 +150,12 @@ def find_echoes(texts: Sequence[str], rules: ChatMatchOptions) -> Echoes:
     Return what every turn repeats and contradicts.
     """
     alike = similarities(texts)
-    same = earlier_alike(alike, rules)
+    step = 2 if rules.released else 1  # the script's turns repeat their own speaker's
+    close = (alike >= rules.repetition - ROUNDING).tolist()
+    same = [  # the earlier turns that each turn repeats: Rep(t)
+        [j for j in range(i % step, i, step) if row[j] and i >= rules.first_judged]
+        for i, row in enumerate(close)
+    ]
     # of the script, a lone last mark alone makes a repeated question
     asks = [
         text.split()[-1:] == ['?'] if rules.released else '?' in text for text in texts
@@ -166,18 +171,6 @@ def find_echoes(texts: Sequence[str], rules: ChatMatchOptions) -> Echoes:
         repeats.append(None if free or not same[i] else (questions or same[i])[-1])
         asked_before = questions
     return Echoes(tuple(repeats), tuple(contradicts))
-
-
-def earlier_alike(alike: np.ndarray, rules: ChatMatchOptions) -> list[list[int]]:
-    """
-    Return, for each turn, the earlier turns it repeats: Rep(t).
-    """
-    step = 2 if rules.released else 1  # the script's turns repeat their own speaker's
-    close = (alike >= rules.repetition - ROUNDING).tolist()
-    return [
-        [j for j in range(i % step, i, step) if row[j] and i >= rules.first_judged]
-        for i, row in enumerate(close)
-    ]
 
 
 def contradicted_answer(
@@ -204,7 +197,7 @@ def similarities(texts: Sequence[str]) -> np.ndarray:
     if not any(map(stems, texts)):
         return np.zeros((len(texts), len(texts)))
     rows = TfidfVectorizer(analyzer=stems).fit_transform(texts)
-    product: np.ndarray = (rows @ rows.T).toarray()
+    product = (rows @ rows.T).toarray()
     return product
 
 

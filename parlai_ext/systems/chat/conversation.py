@@ -9,8 +9,6 @@ conversation, or the words of its reply. It draws nothing at random: it is a fun
 the conversation, so that neither the seed nor the batch changes it.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -15,14 +15,15 @@ from typing import Any
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit, urlunsplit
 
 from parlai_ext.core import (
+    SHORTEST_SECRET,
     UserError,
     json_object,
+    name_secret,
     option,
     options_from_opt,
     options_of,
     read_truth,
 )
-from parlai_ext.core.secrets import SHORTEST, name_secret
 from parlai_ext.systems.chat.messages import REPLY_MAX_TOKENS
 
 PREFIX = 'remote'  # of the options' names
@@ -141,12 +142,13 @@ class Settings:
     def url_without_key(self) -> str:
         """
         Return the URL with ``$NAME`` in place of the key: anywhere of a long key; of
-        one that is shorter than `SHORTEST`, where it is a whole part of the path.
+        one that is shorter than `SHORTEST_SECRET`, where it is a whole part of the
+        path.
         """
         key = self.key()
         if not key:
             return self.url
-        if len(key) >= SHORTEST:
+        if len(key) >= SHORTEST_SECRET:
             return self.url.replace(key, f'${self.key_env}')
         place = re.compile(rf'(?<=[^:/]/){re.escape(key)}(?=[/?#]|$)')
         return place.sub(lambda match: f'${self.key_env}', self.url)
@@ -239,7 +241,7 @@ class Settings:
         Refuse options that hold the key itself: they are written to the run folder.
         """
         key = self.key() or ''
-        if len(key) >= SHORTEST:
+        if len(key) >= SHORTEST_SECRET:
             for field in fields(self):
                 words = json.dumps(getattr(self, field.name), ensure_ascii=False)
                 if key in words or key in unquote(words):
@@ -288,11 +290,11 @@ class Settings:
         :param beginnings: take out all that begins like it, too ("sk-ab***yz").
         """
         key = self.key()
-        if not key or len(key) < SHORTEST:
+        if not key or len(key) < SHORTEST_SECRET:
             return words
         words = words.replace(key, f'${self.key_name}')
         if beginnings:
-            start = re.escape(key[: SHORTEST // 2])
+            start = re.escape(key[: SHORTEST_SECRET // 2])
             words = re.sub(rf'{start}[^\s"\'<>]*', f'${self.key_name}', words)
         return words
 
