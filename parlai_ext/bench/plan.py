@@ -41,6 +41,7 @@ from parlai_ext.core import (
     grouped,
     nearest,
     option,
+    optional,
     options_of,
     read_key_values,
 )
@@ -64,10 +65,10 @@ class Variant:
 
     label: str
     section: Mapping[str, Any]
-    max_items: int | None = option(
-        None, low=1, help='items of a set, at most, if the bench draws more'
+    max_items: int | None = optional(
+        low=1, help='items of a set, at most, if the bench draws more'
     )
-    dimension: str | None = option(None, help='the only dimension of this row')
+    dimension: str | None = optional(help='the only dimension of this row')
     sets: tuple[str, ...] = option((), help='those that it scores; none: all')
 
     @property
@@ -87,9 +88,9 @@ class SetChoice:
     """
 
     name: str
-    max_items: int | None = option(None, low=1, help='items that are drawn, at most')
-    turns: int | None = option(
-        None, low=1, help='of each judged dialogue, for scorers of turns'
+    max_items: int | None = optional(low=1, help='items that are drawn, at most')
+    turns: int | None = optional(
+        low=1, help='of each judged dialogue, for scorers of turns'
     )
     scorers: tuple[str, ...] = option((), help='that score it; none: all')
 
@@ -124,8 +125,8 @@ class BenchPlan:
     variants: tuple[Variant, ...]
     sets: tuple[SetChoice, ...] = ()
     mean_ranks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    max_items: int | None = option(None, low=1, help='items of each set, at most')
-    turns: int | None = option(None, low=1, help='of each judged dialogue')
+    max_items: int | None = optional(low=1, help='items of each set, at most')
+    turns: int | None = optional(low=1, help='of each judged dialogue')
     description: str = option('', help='what the table is for')
     published: str = option('', help='the source of figures beside the table')
 

@@ -72,6 +72,7 @@ from parlai_ext.core.options import (
     one_value,
     option,
     option_values,
+    optional,
     options_from_opt,
     options_of,
     read_key_values,
