@@ -17,9 +17,8 @@ def ignore_current_folder() -> None:
     ``python -m`` looks there first, and a `projects` or a `transformers.py` in it would
     run. With PYTHONPATH=. they still do.
     """
-    safe = getattr(sys.flags, 'safe_path', False)  # since Python 3.11
     try:
-        if not safe and sys.path and os.path.realpath(sys.path[0]) == os.getcwd():
+        if not sys.flags.safe_path and os.path.realpath(sys.path[0]) == os.getcwd():
             del sys.path[0]
     except OSError:  # the current folder may be gone
         pass

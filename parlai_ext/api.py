@@ -25,6 +25,7 @@ from parlai_ext.core import (
     half_character,
     nearest,
     options_of,
+    plain_paths,
     read_options,
     reference_texts,
     require_known,
@@ -135,14 +136,13 @@ class Run:
         from parlai_ext.report.table import file_table
         from parlai_ext.results.ranking import choose_scores
 
+        require_known(table, TABLES, f'table: {table!r}')
         if table == 'ranking':
             return file_table(self.ranking).frame()
+        run = self.open()
         if table == 'scores':
-            run = self.open()
             return frames.scores_frame(run, choose_scores(run, None)[0])
-        if table == 'dialogues':
-            return frames.dialogues_frame(self.open())
-        raise UserError(f'table: {table!r}: {nearest(table, TABLES)}')
+        return frames.dialogues_frame(run)
 
     def open(self) -> RunFolder:
         """
@@ -204,13 +204,10 @@ def rank(
 
 
 def _run_command(name: str, given: Mapping[str, Any], verbose: bool) -> Any:
-    """
-    Run a command with options in which a path may be a `Path`.
-    """
     from parlai_ext.commands.command import find_command
 
     with _printing(verbose):
-        return find_command(name).main(**{k: _plain_path(v) for k, v in given.items()})
+        return find_command(name).main(**given)
 
 
 @_checks_names()
@@ -266,7 +263,7 @@ def score(
     """
     from parlai_ext.report.frames import score_frame
 
-    with _printing(verbose), data_in(_plain_path(options.get('datapath'))):
+    with _printing(verbose), data_in(options.get('datapath')):
         judging = _scorer_with_options(score, scorer, options)
         given, scored = _score_spoken(judging, dialogues, speakers)
     return score_frame(given, scored, judging.dimensions)
@@ -298,7 +295,7 @@ def check_judge(
     from parlai_ext.judge_check.sample import JudgedDialogues
     from parlai_ext.scoring.base import turn_items
 
-    with _printing(verbose), data_in(_plain_path(options.get('datapath'))):
+    with _printing(verbose), data_in(options.get('datapath')):
         judging = _scorer_with_options(check_judge, scorer, options)
         if judging.level == 'pair':
             spoken = zip(*_spoken(dialogues, speakers), strict=True)
@@ -378,10 +375,6 @@ def _printing(verbose: bool) -> Iterator[None]:
         yield
 
 
-def _plain_path(value: Any) -> Any:
-    return os.fspath(value) if isinstance(value, os.PathLike) else value
-
-
 def _scorer_with_options(
     function: Callable[..., Any],
     scorer: str | type[Scorer] | Scorer | None,
@@ -407,7 +400,7 @@ def _scorer_with_options(
             ours = {*inspect.signature(function).parameters, *MACHINE} - {'options'}
             raise TypeError(_no_argument(function.__name__, name, {*known, *ours}))
     if isinstance(cls, type):
-        own = {name: _plain_path(value) for name, value in options.items()}
+        own = plain_paths(options)
         machine = {name: own.pop(name) for name in MACHINE if name in own}
         return cls.from_section(own, ModelHandle(read_options(Machine, machine)))
     return cls
@@ -428,7 +421,7 @@ def _read_dialogues(given: Any, speakers: Sequence[str]) -> list[Dialogue]:
             f'dialogues: a list of turns or of dialogues is expected, not {given!r:.80}'
         )
     items = list(given)
-    if items and all(_is_turn(value) for value in items):
+    if items and _is_turn(items[0]):
         return [_dialogue('0', items, 'dialogues', speakers)]
     dialogues = []
     for i, value in enumerate(items):

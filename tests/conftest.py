@@ -5,6 +5,7 @@ One thread for each test process: tiny models are slower with more.
 import gc
 import os
 import signal
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -116,11 +117,17 @@ def encoder_folder(tmp_path_factory):
 
 
 @pytest.fixture(scope='session')
-def chat_folder(tmp_path_factory):
+def hf_folder(tmp_path_factory):
     """
-    The folder of a tiny Llama with a chat template, which no test changes.
+    A function that returns the folder of a tiny model of one of Hugging Face's kinds,
+    which no test changes; a Llama has a chat template.
     """
     from tests.support.family_hf import TEMPLATE, make_model
 
-    home = tmp_path_factory.mktemp('chat')
-    return make_model(home, 'llama', template=TEMPLATE)
+    home, templates = tmp_path_factory.mktemp('hf'), {'llama': TEMPLATE}
+    return cache(lambda kind: make_model(home, kind, template=templates.get(kind)))
+
+
+@pytest.fixture(scope='session')
+def chat_folder(hf_folder):
+    return hf_folder('llama')

@@ -4,6 +4,7 @@ The Python interface: `import parlai_ext` and its functions.
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import pandas
 import pytest
@@ -151,6 +152,24 @@ def test_a_wrong_scorer_or_machine_is_named(scorer, options, problem):
         parlai_ext.score(CHAT, scorer, **options)
 
 
+@pytest.mark.parametrize(
+    'given',
+    [{'skip_missing': 'false'}, {'check_sample': -1}, {'add_target': 'mine=model'}],
+)
+def test_an_option_of_the_wrong_kind_is_named(given, tmp_path):
+    [name] = given
+    with user_error(f'--{name.replace("_", "-")}: '):
+        parlai_ext.evaluate('demo', tmp_path, **given)
+
+
+def test_a_list_of_paths_is_one_of_texts(tmp_path):
+    (path := tmp_path / 'mine.yaml').write_text(
+        'name: mine\nopt: {model_file: nowhere}\n'
+    )
+    with user_error('no file nowhere'):
+        parlai_ext.evaluate('demo', tmp_path / 'run', add_target=[path])
+
+
 def test_a_message_without_a_text_is_named():
     with pytest.raises(parlai_ext.UserError, match=r"dialogues\[0\]: 'content'"):
         parlai_ext.score([{'role': 'user', 'content': None}], WordCount)
@@ -167,6 +186,7 @@ def test_no_dialogues_have_no_scores():
         ('hello', 'dialogues'),
         ([['a', 'b'], ['c', 3]], r'dialogues\[1\]\[1\]'),
         ([['a', 'b'], 'c'], r'dialogues\[1\]'),
+        (['a', None], r'dialogues\[1\]: .*None'),
         (pandas.DataFrame({'txt': ['a']}), "'txt'"),
         ([{'text': 'a', 'given': 'False'}, 'b'], r"\[0\]: given: .*'False'"),
         (pandas.DataFrame({'dialogue_id': [0, None], 'text': ['a', 'b']}), 'empty'),
@@ -227,6 +247,16 @@ def test_a_plot_is_that_of_the_runs_ranking(run):
     names = [label.get_text() for label in axes.get_yticklabels()]
     leaders = run.to_pandas().query('dimension == "Overall"')
     assert names == list(leaders.system)
+
+
+def test_a_plot_takes_any_name_as_plain_text(run):
+    [first, *others] = run.ranking.standings['Overall']
+    odd = replace(first, system='$\\x$' + 40 * 'y')
+    ranking = replace(run.ranking, standings={'Overall': (odd, *others)})
+    figure = parlai_ext.plot(ranking)
+    figure.canvas.draw()  # would read \x as a formula
+    names = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert '$\\x$' + 29 * 'y' + '…' in names
 
 
 def test_a_scorer_is_checked_on_dialogues_without_a_run():

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from parlai_ext.core import (
     Dialogue,
@@ -63,17 +64,23 @@ def play_on(
         replies if no dialogue ends early.
     :param respond: asks a system for the replies of some participants.
     """
-    engine = LockstepEngine(rows, players, num_turns, batchsize)
-    engine.on_replies = on_replies or engine.on_replies
-    engine.respond = respond
-    while not engine.epoch_done():
-        engine.parley()
-    return engine.dialogues(), engine.failed
+    engine = LockstepEngine(rows, players, num_turns)
+    for player, batch in engine.batches(batchsize):
+        try:
+            replies = respond(player, [dialogue.next_participant for dialogue in batch])
+        except SystemFailed as error:
+            engine.failed[error.system] = error
+            continue
+        if on_replies:
+            on_replies(len(batch), engine.n_planned)
+        engine.add_replies(batch, replies)
+    dialogues = [one.dialogue() if one and one.done else None for one in engine.begun]
+    return dialogues, engine.failed
 
 
 class LockstepEngine:
     """
-    Plays dialogues side by side: a parley is one utterance in every open dialogue.
+    Plays dialogues side by side, one utterance in every open dialogue after the other.
 
     A dialogue whose system replies nothing usable, or raises, ends there, and the
     others go on. A system that cannot go on at all is in `failed`, and its dialogues
@@ -81,72 +88,44 @@ class LockstepEngine:
     """
 
     def __init__(
-        self,
-        rows: Sequence[BatchRow],
-        players: Mapping[str, Player],
-        num_turns: int,
-        batchsize: int | None = None,
+        self, rows: Sequence[BatchRow], players: Mapping[str, Player], num_turns: int
     ):
         self.players = players
-        self.batchsize = batchsize
         self.failed: dict[str, SystemFailed] = {}
-        self.on_replies: Callable[[int, int], object] = lambda n, of: None
-        self.respond: Respond = let_speak
         given = sum(min(len(row.opener.utterances), num_turns) for row in rows)
         self.n_planned = len(rows) * num_turns - given
         self.begun = [self._begin(row, num_turns) for row in rows]
 
-    def parley(self) -> None:
+    def batches(
+        self, batchsize: int | None
+    ) -> Iterator[tuple[Player, list[OpenDialogue]]]:
         """
-        Add one utterance to every open dialogue.
+        Yield each system with dialogues in which it speaks next, until all are over.
         """
-        for player, batch in self._batches():
-            try:
-                speaking = [dialogue.next_participant for dialogue in batch]
-                replies = self.respond(player, speaking)
-            except SystemFailed as error:
-                self.failed[error.system] = error
-                continue
-            self.on_replies(len(batch), self.n_planned)
-            for dialogue, reply in zip(batch, replies, strict=True):
-                try:
-                    dialogue.add_reply(reply)
-                except SystemFailed as error:  # of the system that hears the reply
-                    self.failed[error.system] = error
-
-    def epoch_done(self) -> bool:
-        """
-        True if every dialogue is over; its rows are played once.
-        """
-        return not any(map(self._goes_on, self.begun))
-
-    def dialogues(self) -> list[Dialogue | None]:
-        """
-        Return the dialogues so far, in the rows' order; `None` where a system failed.
-        """
-        return [
-            dialogue.dialogue()
-            if dialogue and (dialogue.done or self._goes_on(dialogue))
-            else None
-            for dialogue in self.begun
-        ]
-
-    def _batches(self) -> Iterator[tuple[Player, list[OpenDialogue]]]:
-        """
-        Yield each system with dialogues in which it speaks next.
-        """
-        waiting: dict[str, list[OpenDialogue]] = {}
-        for dialogue in self.begun:
-            if dialogue and self._goes_on(dialogue):
+        while going_on := list(filter(self._goes_on, self.begun)):
+            waiting: dict[str, list[OpenDialogue]] = {}
+            for dialogue in going_on:
                 waiting.setdefault(dialogue.next_speaker, []).append(dialogue)
-        for name, dialogues in waiting.items():
-            width = self.batchsize or len(dialogues)
-            for start in range(0, len(dialogues), width):
-                part = dialogues[start : start + width]
-                if batch := [dialogue for dialogue in part if self._goes_on(dialogue)]:
-                    yield self.players[name], batch
+            for name, dialogues in waiting.items():
+                width = batchsize or len(dialogues)
+                for start in range(0, len(dialogues), width):
+                    part = dialogues[start : start + width]
+                    if batch := list(filter(self._goes_on, part)):
+                        yield self.players[name], batch
 
-    def _goes_on(self, dialogue: OpenDialogue | None) -> bool:
+    def add_replies(
+        self, batch: Sequence[OpenDialogue], replies: Sequence[Reply]
+    ) -> None:
+        """
+        Add a reply to each dialogue of a batch.
+        """
+        for dialogue, reply in zip(batch, replies, strict=True):
+            try:
+                dialogue.add_reply(reply)
+            except SystemFailed as error:  # of the system that hears the reply
+                self.failed[error.system] = error
+
+    def _goes_on(self, dialogue: OpenDialogue | None) -> TypeGuard[OpenDialogue]:
         if dialogue is None or dialogue.done:
             return False
         return self.failed.keys().isdisjoint(dialogue.speakers)

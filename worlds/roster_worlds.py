@@ -54,24 +54,24 @@ class RosterWorld(DialogPartnerWorld):
         self.player: BlockPlayer = player
         # the log's metadata say so: its speakers are one system, or two
         self.opt['selfchat_task'] = self.scheme == 'self_play'
+        self._n_parleys = -(-player.plan.protocol.num_turns // 2)
         self.acts: list[Message] = []
         self._exchanges: list[list[dict[str, Any]]] = []
         self._dialogues = self._play()
-        self._n_begun, self._is_over = 0, False
+        self._n_begun = 0
 
     def parley(self) -> None:
         """
         Show the next exchange: an utterance of the first speaker, and the answer.
 
-        After the last exchange of a dialogue the next dialogue begins. When there are
-        no more dialogues, there are no acts.
+        Every dialogue has equally many parleys, since `self_chat` counts them: after
+        one that ended early there are no acts until they are over, nor are there when
+        there are no more dialogues.
         """
         if not self._exchanges:
-            self._exchanges = next(self._dialogues, [])
+            self._exchanges = next(self._dialogues, [[]])
             self._n_begun += 1
-            self._is_over = not self._exchanges
-        acts = [] if self._is_over else self._exchanges.pop(0)
-        self.acts = [Message(act) for act in acts]
+        self.acts = [Message(act) for act in self._exchanges.pop(0)]
         self.update_counters()
 
     def episode_done(self) -> bool:
@@ -82,10 +82,9 @@ class RosterWorld(DialogPartnerWorld):
 
     def epoch_done(self) -> bool:
         """
-        True if all dialogues were shown that could be played.
+        True if all dialogues were shown.
         """
-        last = self._is_over or self._n_begun == self.num_episodes()
-        return last and self.episode_done()
+        return self._n_begun >= self.num_episodes() and self.episode_done()
 
     def reset(self) -> None:
         """
@@ -102,9 +101,9 @@ class RosterWorld(DialogPartnerWorld):
 
     def num_examples(self) -> int:
         """
-        Return the number of exchanges if no dialogue ends early.
+        Return the number of parleys.
         """
-        return self.num_episodes() * -(-self.player.plan.protocol.num_turns // 2)
+        return self.num_episodes() * self._n_parleys
 
     def _play(self) -> Iterator[list[list[dict[str, Any]]]]:
         """
@@ -114,7 +113,8 @@ class RosterWorld(DialogPartnerWorld):
         for block in self.player.plan.blocks(self.player.is_sampling):
             for dialogues in self.player.play_block(block).values():
                 for dialogue in dialogues:
-                    yield dialogue_record(dialogue, '')['dialog']
+                    exchanges = dialogue_record(dialogue, '')['dialog']
+                    yield [*exchanges, *[[]] * (self._n_parleys - len(exchanges))]
 
 
 class SelfPlayWorld(RosterWorld):

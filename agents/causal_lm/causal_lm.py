@@ -29,10 +29,10 @@ from parlai_ext.systems.hf.causal import CausalNetwork, TokenDictionary, build_n
 from parlai_ext.systems.hf.generate import (
     FormOptions,
     fit_prompt,
-    positions,
     prompt_limit,
 )
 from parlai_ext.systems.hub import PREFIX, ModelOptions
+from parlai_ext.systems.pretrained import max_positions
 
 MODEL_FLAGS = ('--hf-model', '--hf-revision')
 FORM_FLAGS = (
@@ -170,7 +170,7 @@ class CausalLmAgent(DeclaresOptions, TorchGeneratorAgent):
         Return an empty history, whose prompts leave room for a reply.
         """
         self.text_truncate: int | None = prompt_limit(
-            positions(self.dict.config, self.dict.hf_tokenizer),
+            max_positions(self.dict.config, self.dict.hf_tokenizer),
             self.text_truncate,
             self.label_truncate or LONGEST_REPLY,
             option='label_truncate',

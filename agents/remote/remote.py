@@ -18,12 +18,11 @@ from parlai.core.opt import Opt
 from parlai_ext.core import DeclaresOptions, Flags, UserError
 from parlai_ext.systems.chat.conversation import (
     DEGRADE,
-    ChatReply,
     Conversation,
     ConversationAgent,
     Degradation,
 )
-from parlai_ext.systems.chat.messages import ChatStyle, reply_from
+from parlai_ext.systems.chat.messages import ChatReply, ChatStyle, reply_from
 from parlai_ext.systems.fetch.data_folder import data_folder
 from parlai_ext.systems.remote.endpoint import Endpoint, shared_endpoint
 from parlai_ext.systems.remote.replies import RemoteReply
@@ -91,6 +90,4 @@ class RemoteAgent(DeclaresOptions, ConversationAgent):
         """
         if reply.text is None:
             return ChatReply(None, reply.reason or 'no text')
-        return ChatReply(
-            reply_from(reply.text, self.engine.style), None, reply.alternatives
-        )
+        return reply_from(reply.text, self.engine.style, reply.alternatives)

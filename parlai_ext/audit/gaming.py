@@ -286,23 +286,24 @@ def canary_finding(audited: Audited, kind: str, placing: Placing) -> Finding:
     if placing.rank is None:
         text = f'The {name} has no score: {audited.dimension} is undefined for it.'
         return Finding(CANARIES, text, REPORTS)
+    n_honest = len(audited.honest)
     honest = [k for k in placing.beaten if k in audited.honest]
     sure = [k for k in honest if k in placing.surely_beaten]
     floors = len(placing.beaten) - len(honest)
     text = (
         f'The {name} ({KINDS[kind]}) would rank {placing.rank} of '
         f'{len(audited.systems) + 1} with {audited.score(placing.score)}: it beats '
-        f'{len(honest)} of {len(audited.honest)} systems'
+        f'{len(honest)} of {n_honest} systems'
     )
     if honest:
         text += f' ({join_names(audited.names(honest))}), {len(sure)} beyond chance'
-    if len(audited.honest) < len(audited.systems):
-        text += f', and {floors} of {len(audited.systems) - len(audited.honest)} floors'
+    if n_honest < len(audited.systems):
+        text += f', and {floors} of {len(audited.systems) - n_honest} floors'
     above = [k for k in placing.surely_better if k in audited.honest]
-    text += f'; {len(above)} of {len(audited.honest)} systems are better beyond chance'
+    text += f'; {len(above)} of {n_honest} systems are better beyond chance'
     outcome = outcome_of(
-        shown=2 * len(above) >= len(audited.honest),
-        refuted=2 * len(honest) >= len(audited.honest),
+        shown=2 * len(above) >= n_honest,
+        refuted=2 * len(honest) >= n_honest,
     )
     return Finding(CANARIES, f'{text}.', outcome)
 

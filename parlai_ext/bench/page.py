@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from parlai_ext.bench.bench_files import Bench, SetPoints, agreement_rows_table
+from parlai_ext.bench.bench_files import Bench, Numbers, SetPoints, agreement_rows_table
 from parlai_ext.bench.compare import BenchComparison
 from parlai_ext.bench.published import paper_tables
 from parlai_ext.bench.tables import best_sentence, comparison_tables, level_tables
@@ -58,7 +58,7 @@ def render_bench_page(
     )
 
 
-def people_scores(points: SetPoints) -> Sequence[float | None]:
+def people_scores(points: SetPoints) -> Numbers:
     """
     Return people's mean of each item for the quality of an item as a whole, or for the
     first one where a set has none.

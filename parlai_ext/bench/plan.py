@@ -37,6 +37,7 @@ from parlai_ext.core import (
     JudgeModel,
     UserError,
     content_id,
+    errors_about,
     given_options,
     grouped,
     nearest,
@@ -220,12 +221,9 @@ def parse_variant(spec: str) -> Variant:
     :raises UserError: for a scorer or an option that does not exist.
     """
     name, *pairs = OPTION_BEGINS.split(spec)
-    where = f'--scorers {spec}:'
-    try:
+    with errors_about(f'--scorers {spec}'):
         cls = find_scorer(name, named_by_user=True)
-    except UserError as error:
-        raise UserError(f'{where} {error}') from None
-    options = read_key_values(cls.options_class, pairs, where)
+    options = read_key_values(cls.options_class, pairs, f'--scorers {spec}:')
     return Variant(spec, {'name': name, **options})
 
 

@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 
 from parlai_ext import zoo_configs
-from parlai_ext.bench.bench_files import Bench, SetPoints
+from parlai_ext.bench.bench_files import Bench, Numbers, SetPoints
 from parlai_ext.bench.tables import FITTED, TitledTable
 from parlai_ext.core import mean
 from parlai_ext.files.yaml_file import read_file
@@ -189,9 +189,7 @@ def figure_tables(bench: Bench) -> Iterator[TitledTable]:
     yield TitledTable(bench.published, table, (about,))
 
 
-def figure_cells(
-    pearson: Sequence[float | None], spearman: Sequence[float | None]
-) -> list[str]:
+def figure_cells(pearson: Numbers, spearman: Numbers) -> list[str]:
     """
     Return the texts of two coefficients on some sets, and of their means.
     """

@@ -7,16 +7,16 @@ Commands import this module for their help, so it imports little.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from parlai_ext.core import (
     UserError,
-    flag_values,
     one_value,
     option,
     optional,
+    options_from_opt,
     options_of,
 )
 from parlai_ext.core.protocol import SCORER_OVERRIDES, ProtocolOptions, RankingOptions
@@ -47,12 +47,12 @@ class PlanOptions:
     config: str | None = optional(
         metavar='NAME|FILE',
         group=RUN,
-        help='protocol: a shipped name (demo, …) or a YAML file; options come first',
+        help='protocol: a shipped name (demo, …) or a YAML file; options replace keys',
     )
     run_dir: str | None = optional(
         metavar='FOLDER',
         group=RUN,
-        help='the run folder, new or begun',
+        help='the folder of the run',
     )
     roster: str | None = optional(
         metavar='NAME|FILE',
@@ -85,10 +85,8 @@ class PlanOptions:
         """
         Return what a command's options say of the plan.
         """
-        values = flag_values(cls, opt)
-        values['add_target'] = tuple(values.get('add_target', ()))
         given = {key: opt[key] for key in OVERRIDES if opt.get(key) is not None}
-        return cls(**values, overrides=given)
+        return replace(options_from_opt(cls, opt), overrides=given)
 
     @cached_property
     def protocol_file(self) -> ProtocolFile:

@@ -13,11 +13,10 @@ from parlai_ext.core import Flags, UserError, one_value, option
 from parlai_ext.models.handle import ModelHandle, model_system
 from parlai_ext.training.options import TrainingOptions
 
-MODEL_KINDS = {'mlm': 'embedder', 'lm': 'likelihood'}  # of the command, of a scorer
-# what the loss is of, and the option of the scorer that takes the model
+# the kind of model in a scorer, what the loss is of, the option that takes the model
 USES = {
-    'mlm': ('masked tokens', 'encoder'),
-    'lm': ('tokens', 'judge_model_file'),
+    'mlm': ('embedder', 'masked tokens', 'encoder'),
+    'lm': ('likelihood', 'tokens', 'judge_model_file'),
 }
 NEW_HEAD = (
     'a sentence encoder has no head that guesses masked words: a new one is drawn by '
@@ -34,7 +33,7 @@ class AdaptOptions:
     """
 
     kind: str = option(
-        choices=tuple(MODEL_KINDS),
+        choices=tuple(USES),
         help='mlm: an encoder, by masked words; lm: a language model, by the next word',
     )
     base: str = option(
@@ -80,8 +79,9 @@ class AdaptModel(Command):
 
         given, training = self.options(AdaptOptions), self.options(TrainingOptions)
         kind, folder = given.kind, Path(given.out)
+        model_kind, what, key = USES[kind]
         dialogues = read_dialogue_texts(given.corpus)
-        base = self._base_folder(kind, given.base)
+        base = base_folder(model_kind, given.base)
         from parlai_ext.systems.hub import ModelOptions
         from parlai_ext.systems.pretrained import chosen_device
         from parlai_ext.training.adaptation import adapt, split_held_out
@@ -99,7 +99,6 @@ class AdaptModel(Command):
             device=chosen_device(ModelOptions(no_cuda=self.machine.no_cuda)),
             save_every=given.save_every,
         )
-        what, key = USES[kind]
         losses = f'before {adapted.before:.3f}, after {adapted.after:.3f}'
         if adapted.head is not None:
             losses += f' ({adapted.head:.3f} when the new head alone was trained)'
@@ -114,18 +113,20 @@ class AdaptModel(Command):
         )
         return adapted
 
-    def _base_folder(self, kind: str, base: str) -> Path:
-        """
-        Return the folder of the model to begin with, fetched if need be.
-        """
-        from parlai_ext.systems.hub import checked_repository, fetch_weights
 
-        opt = model_system(MODEL_KINDS[kind], base).opt
-        if not opt.get('hf_model'):
-            raise UserError(f'--base {base}: a Hugging Face model is needed')
-        repository = checked_repository(opt['hf_model'])
-        revision = opt.get('hf_revision')
-        return fetch_weights(repository, revision).parent
+def base_folder(kind: str, base: str) -> Path:
+    """
+    Return the folder of the model to begin with, fetched if need be.
+
+    :param kind: of model, as scorers call it.
+    """
+    from parlai_ext.systems.hub import checked_repository, fetch_weights
+
+    opt = model_system(kind, base).opt
+    if not opt.get('hf_model'):
+        raise UserError(f'--base {base}: a Hugging Face model is needed')
+    repository = checked_repository(opt['hf_model'])
+    return fetch_weights(repository, opt.get('hf_revision')).parent
 
 
 def scale_line(
@@ -149,13 +150,13 @@ def scale_line(
         for first, second in pairwise(dialogue)
     ][:PAIRS]
     if kind == 'mlm':
-        name, encoder = 'am', models.embedder(str(folder))
-        values = context_cosines(encoder, items, 'last_turn')
+        name, more = 'am', ''
+        values = context_cosines(models.embedder(str(folder)), items, 'last_turn')
     else:
-        name, judge = 'fm', models.likelihood(str(folder))
-        values = coherences(judge, items, turns)[0]
+        name, more = 'fm', f' --scorer-option fm_format={turns}'
+        values = coherences(models.likelihood(str(folder)), items, turns)[0]
     scale = measured_scale([value for value in values if value is not None])
     return (
         f'its scale: --scorer-option {name}_cutoff={scale.cutoff:.3f} '
-        f'--scorer-option {name}_width={scale.width:.3f}'
+        f'--scorer-option {name}_width={scale.width:.3f}{more}'
     )

@@ -72,8 +72,7 @@ class BuildPairs(Command):
         usable = without_overlap(dialogues, held)
         if held:
             print(f'left out: {len(dialogues) - len(usable)} of {len(dialogues)}')
-        fitting = {one.context for one in annotated}
-        fitting = set(without_overlap(sorted(fitting), held))
+        fitting = {*without_overlap([one.context for one in annotated], held)}
         annotated = [one for one in annotated if one.context in fitting]
         pairs = build_pairs(usable, annotated, options)
         out = Path(given.out)

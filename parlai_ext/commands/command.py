@@ -39,8 +39,10 @@ from parlai_ext.core import (
     hide_printed,
     nearest,
     options_of,
+    plain_paths,
     printable,
     read_options,
+    require_known,
     without_secrets,
 )
 from parlai_ext.engines.machine import Machine, data_in
@@ -205,7 +207,7 @@ class Command:
         for one in self.declares:
             if isinstance(one, type):
                 self.options(one)
-            elif isinstance(one, Flags) and one.overrides:
+            elif isinstance(one, Flags):
                 given = flag_values(one.cls, self.opt)
                 given_options(one.cls, given, error=self.flag_error(one.cls))
         if self.of_run:
@@ -337,11 +339,9 @@ class Command:
         if not kwargs:
             return cls(vars(parser.parse_args(list(args)))).start()
         defaults = vars(parser.parse_args([]))
-        unknown = sorted(set(kwargs) - set(defaults))
-        if unknown:
-            hint = nearest(unknown[0], defaults)
-            raise UserError(f'unknown option {unknown[0]!r} of {cls.__name__}; {hint}')
-        return cls({**defaults, **kwargs}).start()
+        for name in kwargs:
+            require_known(name, defaults, f'unknown option {name!r} of {cls.__name__}')
+        return cls({**defaults, **plain_paths(kwargs)}).start()
 
     @classmethod
     def execute(cls, opt: Mapping[str, Any]) -> Any:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from parlai_ext.commands.command import Command
 from parlai_ext.core import UserError, option
 from parlai_ext.files.option_files import existing_file
+from parlai_ext.store.atomic import locked
 from parlai_ext.view import interval_cell, join_names
 
 if TYPE_CHECKING:
@@ -92,23 +93,26 @@ class FitJudge(Command):
             raise UserError(f'{self.source}: all annotations have the same value')
         options = LearnedOptions(weights=given.weights)
         out = Path(given.out)
-        cache = fit_judge.InputCache(
-            out / 'inputs',
-            options.judge_model_file,
-            options.encoder,
-            self.machine,
-            judge.adapter,
-        )
-        inputs = cache.inputs('read', [item for one in annotated for item in one.items])
-        table = fit_judge.annotated_table(annotated, inputs, judge)
-        report = fit_judge.fit_report(table)
-        rest = fit_judge.fit(table)
-        about = {
-            'description': f'fitted to {len(annotated)} items of {self.source}',
-            'learned_from': f'{self.source}, starting from {given.weights}',
-        }
-        fitted = fit_judge.fitted_weights(judge, rest, Path(self.source).stem)
-        fit_judge.write_judge(fitted, out, about)
+        with locked(out / '.lock'):
+            cache = fit_judge.InputCache(
+                out / 'inputs',
+                options.judge_model_file,
+                options.encoder,
+                self.machine,
+                judge.adapter,
+            )
+            inputs = cache.inputs(
+                'read', [item for one in annotated for item in one.items]
+            )
+            table = fit_judge.annotated_table(annotated, inputs, judge)
+            report = fit_judge.fit_report(table)
+            rest = fit_judge.fit(table)
+            about = {
+                'description': f'fitted to {len(annotated)} items of {self.source}',
+                'learned_from': f'{self.source}, starting from {given.weights}',
+            }
+            fitted = fit_judge.fitted_weights(judge, rest, Path(self.source).stem)
+            fit_judge.write_judge(fitted, out, about)
         Learned(LearnedOptions(weights=str(out)))  # it can be read again
         for line in report_lines(report):
             print(line)

@@ -17,14 +17,15 @@ from parlai_ext.core import (
     ScoredDialogue,
     UserError,
     dialogue_means,
-    nearest,
     optional,
+    require_known,
 )
 from parlai_ext.store import RunFolder
 from parlai_ext.view import (
     MAX_CHARACTERS,
     Column,
     Table,
+    few_names,
     number,
     number_column,
     wrap_lines,
@@ -33,7 +34,6 @@ from parlai_ext.worlds.schedule import ShardKey
 
 NARROWEST = 40  # columns
 FEWEST_LETTERS = 4  # of the beginning of an id
-MOST_NAMED = 5
 MOST_LISTED = 20  # dialogues, where none are asked for
 
 
@@ -125,8 +125,7 @@ class ShowDialogue(Command):
         listed = list(self._listed(run, given.system))
         if given.system and not listed:
             names = {name for p in run.pairings for name in p.speakers}
-            hint = nearest(given.system, names)
-            raise UserError(f'--system {given.system!r}: {hint}')
+            require_known(given.system, names, f'--system {given.system!r}')
         if number := given.worst or given.best:
             sign = 1 if given.worst else -1
             scored = [(sign * o.score, o.id, o) for o in listed if o.score is not None]
@@ -172,8 +171,7 @@ class ShowDialogue(Command):
         wanted = self.opt['dimension']
         if wanted is None:
             return known
-        if wanted not in known:
-            raise UserError(f'--dimension {wanted!r}: {nearest(wanted, known)}')
+        require_known(wanted, known, f'--dimension {wanted!r}')
         return [wanted]
 
 
@@ -200,10 +198,9 @@ def find_dialogue(run: RunFolder, wanted: str) -> tuple[Dialogue, ShardKey]:
     if len(begin) == 1:
         return begin[0]
     if begin:
-        names = ', '.join(dialogue.id for dialogue, _ in begin[:MOST_NAMED])
-        more = ', …' if len(begin) > MOST_NAMED else ''
+        names = few_names([dialogue.id for dialogue, _ in begin], 'and')
         raise UserError(
-            f'{run.root}: {len(begin)} dialogues begin with {wanted!r}: {names}{more}'
+            f'{run.root}: {len(begin)} dialogues begin with {wanted!r}: {names}'
         )
     raise UserError(f'{run.root} has no dialogue {wanted!r}; {_advice(wanted, ids)}')
 

@@ -42,19 +42,19 @@ class TrainJudge(Command):
         """
         from parlai_ext.training.pairs import read_response_pairs
 
-        given, machine = self.options(TrainJudgeOptions), self.machine
+        given = self.options(TrainJudgeOptions)
         options = self.options(JudgeTrainingOptions)
         pairs = read_response_pairs(given.pairs)
         if options.prompt:
             existing_file(options.prompt, '--prompt')
-        from parlai_ext.training.judge import train_judge
+        from parlai_ext.training.judge import tenth_means, train_judge
 
         result = train_judge(
             given.base.removeprefix('hf:'),
             pairs,
             Path(given.out),
             options,
-            no_cuda=machine.no_cuda,
+            no_cuda=self.machine.no_cuda,
         )
         if result.num_left_out:
             left_out = count_of(result.num_left_out, 'prompt')
@@ -62,7 +62,8 @@ class TrainJudge(Command):
         print(
             f'{result.num_examples} examples in {len(result.losses)} steps, '
             f'{duration(result.seconds)}; loss of the first step '
-            f'{result.losses[0]:.3f}, of the last tenth {result.last_loss:.3f}'
+            f'{result.losses[0]:.3f}, of the last tenth '
+            f'{tenth_means(result.losses)[-1]:.3f}'
         )
         print(f'the judge: {result.folder}')
         return result

@@ -40,6 +40,17 @@ class UserError(Exception):
         self.examples = examples
 
 
+@contextmanager
+def errors_about(what: str) -> Iterator[None]:
+    """
+    Begin the line about a user's mistake with what it is about.
+    """
+    try:
+        yield
+    except UserError as error:
+        raise UserError(f'{what}: {error}') from None
+
+
 def first_line(error: BaseException) -> str:
     """
     Return the first line of what an exception says; its kind when it says nothing.

@@ -365,6 +365,20 @@ def flag_values(cls: type, opt: Mapping[str, Any], prefix: str = '') -> dict[str
     return {name: value for name, value in values.items() if value is not None}
 
 
+def plain_paths(given: Mapping[str, Any]) -> dict[str, Any]:
+    """
+    Return the values given in Python as a command line would: a path, or each path of a
+    list, as text.
+    """
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, list | tuple):
+            return [plain(part) for part in value]
+        return os.fspath(value) if isinstance(value, os.PathLike) else value
+
+    return {name: plain(value) for name, value in given.items()}
+
+
 def options_from_opt(cls: type[T], opt: Mapping[str, Any], prefix: str = '') -> T:
     """
     Return the options that an agent's ``opt`` holds under the names of their flags.

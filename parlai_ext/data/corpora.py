@@ -38,7 +38,6 @@ ANNOTATED = (
     'context',
     'positive_responses',
     'adversarial_negative_responses',
-    'random_negative_responses',
 )
 SHORT = 30  # bytes of two turns' letters that unrelated dialogues may share
 
@@ -52,7 +51,6 @@ class AnnotatedContext:
     context: Turns
     positive: Turns
     adversarial: Turns
-    random: Turns
 
 
 def read_corpus(name: str, path: str | Path, split: str) -> list[Turns]:

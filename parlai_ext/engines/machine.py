@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from parlai_ext.core import flag_values, one_value, option
+from parlai_ext.core import one_value, option, options_from_opt
 
 DATA_FOLDER = 'PARLAI_DATAPATH'  # the variable; ParlAI's own parser sets it, too
 TOKENS_A_ROW = 256  # that a row of a batch is taken to have
@@ -65,9 +65,7 @@ class Machine:
         """
         Return the machine that the options of a command or of an agent describe.
         """
-        values = flag_values(cls, opt)
-        files = values.get('trust_model_code', ())
-        return cls(**{**values, 'trust_model_code': tuple(files)})
+        return options_from_opt(cls, opt)
 
     @property
     def tokens(self) -> int:
@@ -83,7 +81,7 @@ def use_data_folder(folder: str | None) -> None:
     that it starts, as ParlAI's own ``--datapath`` does; `None` changes nothing.
     """
     if folder:
-        os.environ[DATA_FOLDER] = folder
+        os.environ[DATA_FOLDER] = str(folder)
 
 
 @contextmanager

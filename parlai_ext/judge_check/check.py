@@ -707,7 +707,7 @@ def check_pairs(
         n_people=0,
         people_source=None,
         n_scored=n_scored,
-        cost=n_scored / max(1, len(items)),
+        cost=n_scored / len(items),
         dimensions={
             name: kinds_check(name, dimension_pairs(name, copies), kinds)
             for name in scorer.dimensions

@@ -110,14 +110,7 @@ def cautions(ranking: Ranking) -> list[str]:
     probes = ranking.judge_check.probes if ranking.judge_check else None
     if probes is None:
         return lines
-    if probes.n_changed:
-        by = ''
-        if probes.mean_change is not None:
-            by = f', by {number(probes.mean_change)} standard deviations on average'
-        lines.append(
-            f'Asked again, the judge gave another score to {probes.n_changed} of '
-            f'{probes.n_repeated} responses{by}.'
-        )
+    lines += asked_again(probes)
     if probes.same_model:
         systems = join_names(probes.same_model)
         lines.append(f'The judge scores its own model: {systems}.')
@@ -126,6 +119,21 @@ def cautions(ranking: Ranking) -> list[str]:
             f'The judge scores models of its own family: {join_names(family)}.'
         )
     return lines
+
+
+def asked_again(probes: PromptProbes) -> list[str]:
+    """
+    Return that a prompted judge changes its scores when it is asked again, if it does.
+    """
+    if not probes.n_changed:
+        return []
+    by = ''
+    if probes.mean_change is not None:
+        by = f', by {number(probes.mean_change)} standard deviations on average'
+    return [
+        f'Asked again, the judge gave another score to {probes.n_changed} of '
+        f'{probes.n_repeated} responses{by}.'
+    ]
 
 
 def terminal_lines(ranking: Ranking, doubt: Doubt | None = None) -> Iterator[str]:
@@ -257,14 +265,14 @@ def _tested(check: DimensionCheck | None) -> dict[str, list[KindResult]]:
     )
 
 
-def _shares(check: DimensionCheck | None) -> Mapping[str, str]:
+def _shares(check: DimensionCheck) -> Mapping[str, str]:
     """
     Return by its title, one for each author of originals, the share of each kind; of
     the parrots that of all together, and the lowest.
     """
 
     def text(kind: KindResult) -> str:
-        if check is None or kind.kind != ALL_PARROTS:
+        if kind.kind != ALL_PARROTS:
             return _kind_share(kind)
         single = [
             one
@@ -297,7 +305,6 @@ def judge_section(view: RankingView) -> Section:
     card, check = ranking.judge, ranking.leading_check
     models = card.models if card else ()
     outcome = UNCHECKED if check is None else check.outcome
-    checks = [check_on(ranking, dimension) for dimension in ranking.dimensions]
     data = {
         'outcome': doubt.tag if doubt and outcome != FAIL else outcome,
         'rows': [
@@ -314,7 +321,9 @@ def judge_section(view: RankingView) -> Section:
         'check': ranking.judge_check,
         'words': KIND_WORDS,
         'checks': [
-            (one, Table(KIND_COLUMNS, one.kinds)) for one in checks if one is not None
+            (one, Table(KIND_COLUMNS, one.kinds))
+            for name in ranking.dimensions
+            if (one := check_on(ranking, name))
         ],
     }
     return Section('judge', 'Judge', data)
@@ -367,14 +376,7 @@ def probe_lines(probes: PromptProbes) -> list[str]:
     """
     Return what a prompted judge does when it is asked again, or the other way round.
     """
-    lines = []
-    if probes.n_changed:
-        change = probes.mean_change
-        by = '' if change is None else f', by {change:.2g} standard deviations'
-        lines.append(
-            f'judge check: asked again, it changes {probes.n_changed} of '
-            f'{probes.n_repeated} scores{by}'
-        )
+    lines = [f'judge check: {line}' for line in asked_again(probes)]
     order = probes.order
     if order is not None and order.n:
         first = '' if order.first_share is None else percent(order.first_share)

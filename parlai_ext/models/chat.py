@@ -11,11 +11,8 @@ from parlai_ext.core import System, SystemFailed, UserError, content_id
 from parlai_ext.engines.machine import Machine
 from parlai_ext.models.questions import as_turns
 from parlai_ext.models.watch import NO_WATCH
-from parlai_ext.systems.chat.conversation import (
-    ChatReply,
-    Conversation,
-    ConversationAgent,
-)
+from parlai_ext.systems.chat.conversation import Conversation, ConversationAgent
+from parlai_ext.systems.chat.messages import ChatReply
 from parlai_ext.systems.identity import identity
 from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.spending import Spending, spending_of

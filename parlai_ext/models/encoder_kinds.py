@@ -39,6 +39,7 @@ from parlai_ext.compat.parlai_setup import prepare_parlai
 from parlai_ext.core import (
     System,
     UserError,
+    errors_about,
     first_line,
     options_from_opt,
     parse_json,
@@ -345,7 +346,7 @@ def load_encoder(kind: str, name: str, system: System, machine: Machine) -> Any:
     """
     Return an encoder, or a classifier of another kind.
     """
-    try:
+    with errors_about(f'{kind} {name}'):
         if 'model_file' in system.opt:
             return ParlaiClassifier(system, machine)
         opt = {**system.opt, 'no_cuda': machine.no_cuda}
@@ -357,5 +358,3 @@ def load_encoder(kind: str, name: str, system: System, machine: Machine) -> Any:
             return WordBiLSTM(folder, device)
         make, loader = ENCODERS[kind]
         return make(folder, loader, device, machine.tokens)
-    except UserError as error:
-        raise UserError(f'{kind} {name}: {error}') from None

@@ -15,12 +15,18 @@ from typing import Any
 import torch
 from transformers import DynamicCache, EncoderDecoderCache
 
-from parlai_ext.core import System, UserError, nearest, options_from_opt, signature_line
+from parlai_ext.core import (
+    System,
+    UserError,
+    errors_about,
+    nearest,
+    options_from_opt,
+    signature_line,
+)
 from parlai_ext.engines.machine import Machine
 from parlai_ext.models.likelihood.causal import (
     Causal,
     check_causal,
-    max_positions,
     reserved_positions,
 )
 from parlai_ext.models.likelihood.encoder_decoder import EncodedContexts, EncoderDecoder
@@ -31,6 +37,7 @@ from parlai_ext.systems.hub import PREFIX, ModelOptions
 from parlai_ext.systems.pretrained import (
     chosen_device,
     loading_arguments,
+    max_positions,
     read,
     smallest_limit,
     surrounding_tokens,
@@ -64,7 +71,8 @@ def load_hf_judge(system: System, machine: Machine) -> Causal | EncoderDecoder:
     :raises UserError: if there is no such model, or it cannot judge.
     """
     opt = dict(system.opt)
-    try:
+    label = opt.get('hf_model') or opt.get('model') or system.name
+    with errors_about(f'judge {label}'):
         device_opt = {**opt, 'no_cuda': machine.no_cuda}
         device = chosen_device(options_from_opt(ModelOptions, device_opt, PREFIX))
         if machine.fp16 and device.type == 'cuda':
@@ -80,9 +88,6 @@ def load_hf_judge(system: System, machine: Machine) -> Causal | EncoderDecoder:
             return _encoder_decoder(system, folder, tokenizer, model, machine.tokens)
         truncate = family.text_truncate
         return _causal(system, folder, tokenizer, model, machine.tokens, truncate)
-    except UserError as error:
-        label = system.opt.get('hf_model') or system.opt.get('model') or system.name
-        raise UserError(f'judge {label}: {error}') from None
 
 
 def check_options(system: System) -> HubFamily:
@@ -122,7 +127,7 @@ def _causal(
     :param truncate: where ParlAI's agent of its family cuts by default.
     """
     opt = system.opt
-    most = smallest_limit(max_positions(network.config), tokenizer.model_max_length)
+    most = max_positions(network.config, tokenizer)
     if truncate is not None:
         asked = int(opt.get('text_truncate') or opt.get('truncate') or -1)
         limit: int | None = asked if asked > 0 else truncate
@@ -161,9 +166,8 @@ def _encoder_decoder(
     """
     Return an encoder-decoder as a judge, after a check of its numbers.
     """
-    positions = max_positions(network.config)
     limit = smallest_limit(
-        system.opt.get('hf_context_tokens'), positions, tokenizer.model_max_length
+        system.opt.get('hf_context_tokens'), max_positions(network.config, tokenizer)
     )
     separator = system.opt.get('hf_turn_separator') or '\n'
     reads = {

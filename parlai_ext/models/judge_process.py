@@ -21,7 +21,7 @@ from parlai_ext.core import Answer, Question, System, UserError
 from parlai_ext.engines.machine import Machine
 from parlai_ext.models.encoders import MaskedLogprobs, TokenVectors, WordLabels
 from parlai_ext.models.watch import NO_WATCH, Watch
-from parlai_ext.systems.chat.conversation import ChatReply
+from parlai_ext.systems.chat.messages import ChatReply
 from parlai_ext.systems.downloads import fetch_system
 from parlai_ext.systems.own_process import OwnProcess, Server, answers_of_a_kind
 from parlai_ext.systems.players import AgentRaised

@@ -45,7 +45,6 @@ from parlai_ext.packs.pack import (
 )
 from parlai_ext.packs.publish import dialogue_digest
 from parlai_ext.packs.verify import (
-    WRONG,
     PackFinding,
     all_checks,
     content_findings,
@@ -639,7 +638,7 @@ class Verification:
         """
         True if nothing is wrong.
         """
-        return all(finding.state != WRONG for finding in self.findings)
+        return not self.problems
 
 
 def check_pack(
@@ -666,7 +665,7 @@ def check_pack(
             findings.append(finding_of('manifest', '', [line]))
         else:
             findings += content_findings(folder, index, run, file)
-            if all(finding.state != WRONG for finding in findings):
+            if not any(finding.problems for finding in findings):
                 pack = Pack(file, pack_id, index, run)
                 if checker is None or not options.any:
                     checker, options = Checker(Machine()), RegenerateOptions()

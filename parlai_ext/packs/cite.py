@@ -6,6 +6,7 @@ what they rest on.
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from urllib.parse import quote
 
 from parlai_ext.core import optional, require_known
 from parlai_ext.judge_check.section import UNCHECKED, outcome_on
@@ -174,14 +175,12 @@ def _bibtex(pack: Pack, outcome: str, options: CiteOptions) -> list[str]:
         f'parlai_ext {version}, pack {pack.id[:16]}, partners {index.partner_lock}, '
         f'openers {index.openers.hash}, judge check: {outcome}'
     )
-    # what may not stand in \\url{…}
-    url = options.url and re.sub(
-        r'[{}\\%\s]', lambda match: f'%{ord(match[0]):02X}', options.url
-    )
+    # without what may not stand in \\url{…}; it may be encoded already
+    url = options.url and quote(options.url, safe="%/:=&?~#+!$,;'@()*[]")
     fields = {
         'author': options.author,
         'title': f'{{{latex_text(f"Results of {index.protocol}")}}}',
-        'year': None if options.year is None else str(options.year),
+        'year': options.year and str(options.year),
         'howpublished': url and f'\\url{{{url}}}',
         'note': latex_text(note),
     }

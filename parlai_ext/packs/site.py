@@ -7,7 +7,6 @@ pack reaches a page unescaped.
 """
 
 import re
-import shutil
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -80,12 +79,8 @@ def build_site(folder: Path, out: Path, check: Check) -> Site:
         rows.append({'protocol': protocol, 'page': name, 'groups': groups})
     for path in checks:
         copy = out / PACKS / path.name
-        if copy.exists() and copy.samefile(path):
-            continue
-        if path.stat().st_size < 2**28:
+        if not copy.exists() or not copy.samefile(path):
             write_file(copy, path.read_bytes())
-        else:
-            shutil.copyfile(path, copy)
     text = render_page('leaderboards.html.j2', rows=rows, left_out=left_out)
     write_text(out / INDEX_PAGE, text)
     return Site(out / INDEX_PAGE, pages, left_out)

@@ -56,10 +56,9 @@ def draw_panel(
     if not drawn:
         return {}
     digits = digits_for([standing.score for standing in standings])
-    left_out = len(names[MOST_SYSTEMS:])
     return {
         'systems': names[:MOST_SYSTEMS],
-        'left_out': left_out,
+        'left_out': len(names[MOST_SYSTEMS:]),
         'digits': digits,
     } | drawn
 

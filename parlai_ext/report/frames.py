@@ -9,7 +9,6 @@ import pandas
 
 from parlai_ext.core import Dialogue, ScoredDialogue
 from parlai_ext.store import RunFolder
-from parlai_ext.view import plain_table
 
 
 def dialogues_frame(run: RunFolder) -> pandas.DataFrame:
@@ -46,7 +45,7 @@ def dialogues_frame(run: RunFolder) -> pandas.DataFrame:
         'ended_by',
         'reason',
     )
-    return plain_table(columns, rows).frame()
+    return pandas.DataFrame(list(rows), columns=columns)
 
 
 def scores_frame(run: RunFolder, scorer_signature: str) -> pandas.DataFrame:

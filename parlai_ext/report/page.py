@@ -8,13 +8,12 @@ believe it.
 
 import json
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.audit.section import audit_doubts
+from parlai_ext.audit.section import audit_doubts, audit_section
 from parlai_ext.collect.forecast import seconds_per_scored_dialogue
 from parlai_ext.core import PART_SEPARATOR, content_id, scorer_name
 from parlai_ext.judge_check import section as judge
@@ -27,15 +26,28 @@ from parlai_ext.report.browse import (
     dialogues_section,
     read_page_dialogues,
 )
-from parlai_ext.report.details import PAIR_COLUMNS, pair_table
-from parlai_ext.report.table import file_table, leaderboard_csv
+from parlai_ext.report.details import (
+    PAIR_COLUMNS,
+    pair_table,
+    pairs_section,
+    partners_section,
+    spread_section,
+)
+from parlai_ext.report.table import (
+    agreement_section,
+    failures_section,
+    file_table,
+    leaderboard_csv,
+    leaderboard_section,
+)
 from parlai_ext.report.view import PAGE, RankingView, dimension_details
 from parlai_ext.results.ranking import NAME as RANKING
 from parlai_ext.results.ranking import Ranking, read_ranking
 from parlai_ext.results.tables import ScoreTables, read_tables
+from parlai_ext.stopping.section import stopping_section
 from parlai_ext.store import RunFolder
 from parlai_ext.store.manifest import Manifest, ScorerRecord
-from parlai_ext.tournament.section import rating_text
+from parlai_ext.tournament.section import rating_text, tournament_section
 from parlai_ext.view import (
     count_of,
     digits_for,
@@ -96,15 +108,14 @@ def command(protocol: str, manifest: Manifest) -> str:
     """
     options = dict(manifest.asked)
     if files := options.pop('dialogues', []):
-        words = ['parlai import_dialogues', '--dialogues', *map(shlex.quote, files)]
+        words = ['parlai', 'import_dialogues', '--dialogues', *files]
     else:
         options = {'config': protocol, **options}
-        words = ['parlai evaluate_systems']
+        words = ['parlai', 'evaluate_systems']
     for option, values in {**options, 'run_dir': 'NEW_FOLDER'}.items():
         for value in values if isinstance(values, list) else [values]:
-            shown = shlex.quote(without_folders(str(value)))
-            words.append(f'--{option.replace("_", "-")} {shown}')
-    return ' '.join(words)
+            words += [f'--{option.replace("_", "-")}', without_folders(str(value))]
+    return shlex.join(words)
 
 
 def _scorer_commands(ranking: Ranking, scorer: ScorerRecord) -> list[str]:
@@ -203,7 +214,9 @@ def _leader(
     where = f'on {dimension}{summary.scope_text(few)}'
     first = systems[0].system
     separation = summary.separation_on(ranking, dimension)
-    if dimension == ranking.rated_dimension or separation is None:
+    if separation is None:
+        if len(systems) == 1:
+            return first, f'It alone is ranked on {dimension}.', PLAIN
         if systems[0].rank_high == 1:
             return first, where, GOOD
         return first, f'{where}; others may be as good', OPEN
@@ -275,16 +288,16 @@ def _trust(view: RankingView, dimension: str, remarks: Sequence[str]) -> PageAns
 # the sections of a ranking in their order; each function returns one for a
 # `RankingView`, or `None` where it has nothing to show
 SECTIONS = (
-    'parlai_ext.report.table:leaderboard_section',
-    'parlai_ext.judge_check.section:judge_section',
-    'parlai_ext.report.details:pairs_section',
-    'parlai_ext.report.details:partners_section',
-    'parlai_ext.report.details:spread_section',
-    'parlai_ext.tournament.section:tournament_section',
-    'parlai_ext.report.table:agreement_section',
-    'parlai_ext.report.table:failures_section',
-    'parlai_ext.stopping.section:stopping_section',
-    'parlai_ext.audit.section:audit_section',
+    leaderboard_section,
+    judge.judge_section,
+    pairs_section,
+    partners_section,
+    spread_section,
+    tournament_section,
+    agreement_section,
+    failures_section,
+    stopping_section,
+    audit_section,
 )
 FED_EVIDENCE = (
     'Log-probability of each follow-up as the next utterance; nearer 0 is likelier.'
@@ -308,18 +321,17 @@ def render_rankings(views: Sequence[RankingView], shown: PageDialogues) -> str:
     """
     main = views[0].ranking
     labels = shown.labels or ((),) * len(views)
-    pairs = zip(views, labels, strict=True)
     drawn = []
     for view in views:
-        sections, dimensions = _sections(view), view.ranking.dimensions
+        sections = [one for make in SECTIONS if (one := make(view))]
         remarks = {
             name: [one.remarks[name] for one in sections if name in one.remarks]
-            for name in dimensions
+            for name in view.ranking.dimensions
         }
         drawn.append(
             {
                 'view': view,
-                'answers': [answers(view, n, remarks[n]) for n in dimensions],
+                'answers': [answers(view, n, own) for n, own in remarks.items()],
                 'sentences': summary.sentences(view.ranking, view.doubts),
                 'warnings': list(summary.warnings(view.ranking)),
                 'sections': sections,
@@ -331,7 +343,7 @@ def render_rankings(views: Sequence[RankingView], shown: PageDialogues) -> str:
         'report.html.j2',
         script=f"'use strict';\n(function () {{\n{scripts}}})();\n",
         data={
-            'scorers': [_scorer_data(view, own) for view, own in pairs],
+            'scorers': [*map(_scorer_data, views, labels)],
             'dialogues': shown.dialogues,
         },
         views=drawn,
@@ -340,17 +352,6 @@ def render_rankings(views: Sequence[RankingView], shown: PageDialogues) -> str:
         agreement=summary.agreement_text,
         words=summary.baseline_words,
     )
-
-
-def _sections(view: RankingView) -> list[Section]:
-    sections = []
-    for name in SECTIONS:
-        module, _, function = name.partition(':')
-        make: Callable[[RankingView], Section | None]
-        make = getattr(import_module(module), function)
-        if section := make(view):
-            sections.append(section)
-    return sections
 
 
 def _scorer_data(view: RankingView, labels: Sequence[str]) -> dict[str, Any]:
@@ -373,9 +374,10 @@ def _scorer_data(view: RankingView, labels: Sequence[str]) -> dict[str, Any]:
             [one.system for one in best_first(ranking.standings[name])]
             for name in ranking.dimensions
         ],
-        'labels': list(labels),
+        'labels': labels,
         'evidence': FED_EVIDENCE if is_fed else OTHER_EVIDENCE,
-        'leaderboard': file_table(ranking).csv(),
+        # in lines, since a long text is cut
+        'leaderboard': file_table(ranking).csv().splitlines(keepends=True),
         'pairs': [PAIR_COLUMNS, *pair_table(view.details)],
     }
 

@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING
 from parlai_ext.core import require_known
 from parlai_ext.ranking.standings import Standing, best_first
 from parlai_ext.results.ranking import Ranking
-from parlai_ext.view import number, one_line
+from parlai_ext.view import number, one_line, pad_cell
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # room left and right of the outermost mark, as a share of the axis
 MARGIN = 0.06
+WIDEST_NAME = 34  # letters beside a figure of matplotlib
 
 
 @dataclass(frozen=True)
@@ -114,8 +115,9 @@ def plot_ranking(ranking: Ranking, dimension: str | None) -> Figure:
         if standing.score is not None:
             face = 'C0' if is_claimed else 'white'
             axes.plot([standing.score], [y], 'o', color='C0', markerfacecolor=face)
-    axes.set_yticks(range(len(standings)), [one_line(s.system) for s in standings])
+    shown = [pad_cell(one_line(one.system), WIDEST_NAME).rstrip() for one in standings]
+    axes.set_yticks(range(len(shown)), shown, parse_math=False)
     axes.set_ylim(len(standings) - 0.5, -0.5)
-    axes.set_xlabel(f'{one_line(name)} (95 % intervals)')
+    axes.set_xlabel(f'{one_line(name)} (95 % intervals)', parse_math=False)
     axes.grid(axis='x', alpha=0.3)
     return figure

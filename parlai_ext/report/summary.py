@@ -87,8 +87,8 @@ def few_partners(ranking: Ranking, dimension: str) -> int | None:
     Return how many partners a claim on a dimension is about where they are several, but
     too few to speak for others; else `None`.
     """
-    met = [one.n_partners for one in ranking.standings[dimension] if one.rank]
-    most = max((n for n in met if n is not None), default=0)
+    ranked = [one for one in ranking.standings[dimension] if one.rank]
+    most = max((one.n_partners or 0 for one in ranked), default=0)
     is_few = ranking.partners == 'fixed' and 1 < most < FEWEST_FOR_OTHERS
     return most if is_few else None
 
@@ -267,6 +267,11 @@ def warnings(ranking: Ranking) -> Iterator[str]:
     """
     Yield the reasons to doubt the ranking, as sentences.
     """
+    if ranking.outdated:
+        yield (
+            'This ranking is older than dialogues of '
+            f'{few_names(ranking.outdated, "and")}: rank the run again.'
+        )
     dimensions_by_pair = grouped(
         (pair, dimension)
         for dimension in ranking.dimensions

@@ -2,7 +2,6 @@
 A scored run becomes a `Ranking`: standings, trivial baselines, agreement, notes.
 """
 
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -42,6 +41,7 @@ from parlai_ext.results.ranking import (
     MissingScores,
     Ranking,
     TournamentResult,
+    dialogues_by_target,
     judge_card,
     scores_rule,
 )
@@ -341,16 +341,11 @@ def missing_scores(
     many of their dialogues are in them; `None` where all files are there.
     """
     run = store.run
-    counts: Counter[str] = Counter()
-    files = []
-    for shard in run.dialogue_shards():
-        if not store.has(shard):
-            path = store.path(shard)
-            files.append(str(path.relative_to(run.root)))
-            for judged in run.plan.judged_sides(run.pairing(shard.pairing_id)):
-                counts[judged.first] += shard.n_dialogues
-    if not files:
+    missing = [shard for shard in run.dialogue_shards() if not store.has(shard)]
+    if not missing:
         return None
+    files = [str(store.path(shard).relative_to(run.root)) for shard in missing]
+    counts = dialogues_by_target(run, missing)
     n_dialogues = {name: counts[name] for name in tables.systems if counts[name]}
     not_ranked = [
         name

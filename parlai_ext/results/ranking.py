@@ -8,9 +8,10 @@ field's default, "absent".
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from parlai_ext.core import PART_SEPARATOR, UserError, scorer_name
@@ -22,6 +23,7 @@ from parlai_ext.ranking.standings import Rating, ScoreBounds, Separation, Standi
 from parlai_ext.stopping.rule import Stopping
 from parlai_ext.store import RunFolder
 from parlai_ext.store.manifest import ScorerRecord
+from parlai_ext.worlds.schedule import ShardKey
 
 # the models in a scorer's signature, which `Scorer.signature` writes: kind:(a:b|c:d)
 MODEL = re.compile(r'\|(\w+):\(([^()]*)\)')
@@ -245,7 +247,8 @@ class Ranking:
     responses (`None`: not checked). `stopping` says how a run that stops when it is
     settled came to its number of openers (`None`: it was fixed). `partners` is what the
     claims are about (``fixed`` also where they are too few to speak for others), and
-    `bootstraps` the resamples, where these are not the protocol's.
+    `bootstraps` the resamples, where these are not the protocol's. `outdated`, of a
+    ranking that was read, are the targets that have other dialogues now.
     """
 
     __pydantic_config__ = keys(standings='dimensions')
@@ -272,6 +275,7 @@ class Ranking:
     missing_scores: MissingScores | None = None
     stopping: Stopping | None = None
     notes: tuple[str, ...] = ()
+    outdated: tuple[str, ...] | None = None
 
     @property
     def leading_check(self) -> DimensionCheck | None:
@@ -391,7 +395,24 @@ def read_ranking(
     ranking = run.read_record(f'{folder}{NAME}', from_json, remedy)
     if ranking is None:
         raise UserError(f'{run.root} has no {folder}{NAME}: rank it first: {again}')
-    return ranking
+    counts = dialogues_by_target(run, run.dialogue_shards())
+    of_any = next(iter(ranking.standings.values()), ())
+    ranked = {standing.system: standing.n_dialogues for standing in of_any}
+    outdated = tuple(
+        name for name in run.manifest.targets if counts[name] != ranked.get(name, 0)
+    )
+    return replace(ranking, outdated=outdated or None)
+
+
+def dialogues_by_target(run: RunFolder, shards: Sequence[ShardKey]) -> Counter[str]:
+    """
+    Return how many dialogues of these files each system is judged in.
+    """
+    counts: Counter[str] = Counter()
+    for shard in shards:
+        for judged in run.plan.judged_sides(run.pairing(shard.pairing_id)):
+            counts[judged.first] += shard.n_dialogues
+    return counts
 
 
 def choose_scores(run: RunFolder, wanted: str | None) -> tuple[str, str]:

@@ -34,6 +34,7 @@ from parlai_ext.core import (
     Score,
     ScoredDialogue,
     UserError,
+    errors_about,
     nearest,
     option,
     option_values,
@@ -544,10 +545,8 @@ class Scorer(ScorerInterface):
             raise UserError(
                 f'scorer {self.name}: {len(items)} items got {len(scores)} scores'
             )
-        try:
+        with errors_about(f'scorer {self.name}'):
             return [one.completed(self.dimensions) for one in scores]
-        except UserError as error:
-            raise UserError(f'scorer {self.name}: {error}') from None
 
     def scored_dialogue(
         self, dialogue: Dialogue, indices: Sequence[int], scores: Sequence[ItemScore]

@@ -98,8 +98,8 @@ def read_responses(
     adapter: 'Adapter | None' = None,
 ) -> tuple[list[Reading], list[int]]:
     """
-    Return what the models say of each response, and how many tokens of its context the
-    language model did not see.
+    Return what the models say of each response, and how many tokens of it and of its
+    context they did not read.
 
     :param judge: a causal language model (`answer_with_states`).
     :param adapter: learned with this encoder.
@@ -117,36 +117,38 @@ def read_responses(
     if adapter is not None:
         pairs = [(tuple(item.context), item.text) for item in items]
         adapted = adapter.reader.numbers(encoder, pairs).tolist()
-    readings = [
-        Reading(
+    unread = dict(zip(vectors, encoder.cut_tokens([*vectors]), strict=True))
+    readings, cut = [], []
+    for item, answer, single, state, number in zip(
+        items, answers, alone, states, adapted, strict=True
+    ):
+        response, *turns = compared_texts(item)
+        reading = Reading(
             answer.continuations[0],
             single.continuations[0],
             state,
-            vectors[item.text],
-            np.stack([vectors[t] for t in item.context[-COMPARED_TURNS:]])
-            if item.context
-            else np.zeros((0, 1), np.float32),
+            vectors[response],
+            np.array([vectors[turn] for turn in turns]),
             number,
         )
-        for item, answer, single, state, number in zip(
-            items, answers, alone, states, adapted, strict=True
-        )
-    ]
-    return readings, [answer.num_truncated for answer in answers]
+        readings.append(reading)
+        cut.append(answer.num_truncated + sum(unread[t] for t in (response, *turns)))
+    return readings, cut
 
 
 def unit_vectors(encoder: Any, items: Items) -> dict[str, np.ndarray]:
     """
     Return the embeddings of the responses and of the turns that they are compared with.
     """
-    texts = list(
-        dict.fromkeys(
-            text
-            for item in items
-            for text in (item.text, *item.context[-COMPARED_TURNS:])
-        )
-    )
+    texts = list(dict.fromkeys(text for i in items for text in compared_texts(i)))
     return dict(zip(texts, unit_rows(encoder.encode(texts), 1e-9), strict=True))
+
+
+def compared_texts(item: ScoringItem) -> tuple[str, ...]:
+    """
+    Return a response, and the turns that it is compared with.
+    """
+    return (item.text, *item.context[-COMPARED_TURNS:])
 
 
 def input_blocks(item: ScoringItem, reading: Reading) -> Mapping[str, np.ndarray]:
@@ -155,7 +157,7 @@ def input_blocks(item: ScoringItem, reading: Reading) -> Mapping[str, np.ndarray
     embeddings of the response with the last turn and with the mean of the last turns,
     and the number of the adapter, where there is one.
     """
-    last, mean = np.zeros_like(reading.response), np.zeros_like(reading.response)
+    last = mean = np.zeros_like(reading.response)
     if len(reading.turns):
         last, mean = reading.turns[-1], reading.turns.mean(0)
     products = [reading.response * last, reading.response * mean]
@@ -174,8 +176,7 @@ def numbers(item: ScoringItem, reading: Reading) -> dict[str, float]:
     Return the numbers by name: of the language model, of the words, of what was said
     before, of the form, and cosines of sentence embeddings.
     """
-    after = np.maximum(np.array(reading.logprobs), -30)
-    alone = np.maximum(np.array(reading.alone), -30)
+    after, alone = np.maximum(reading.logprobs, -30), np.maximum(reading.alone, -30)
     cosines = np.zeros(1)
     if len(reading.turns):
         cosines = reading.turns @ reading.response
@@ -248,7 +249,7 @@ def _overlap_numbers(item: ScoringItem) -> dict[str, float]:
 
 
 def _form_numbers(item: ScoringItem) -> dict[str, float]:
-    text = (item.text).strip()
+    text = item.text.strip()
     before = item.context[-1] if item.context else ''
     words = words_of(text)
     asks, asked = '?' in text, '?' in before

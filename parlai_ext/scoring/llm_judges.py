@@ -52,7 +52,7 @@ from parlai_ext.scoring.likelihood import (
 )
 
 if TYPE_CHECKING:  # which imports parlai, and so torch
-    from parlai_ext.systems.chat.conversation import ChatReply
+    from parlai_ext.systems.chat.messages import ChatReply
 
 PLACEHOLDER = re.compile(r'\{([a-z_]+)\}')
 # what each level's prompt shows, and must show
@@ -332,7 +332,7 @@ def label_probabilities(
     the alternatives counts 0. Where one label begins another, as 1 and 10, a token may
     be the beginning of the longer one, so that there are no probabilities, either.
 
-    :param alternatives: as `systems.chat.conversation.ChatReply` has them.
+    :param alternatives: as `systems.chat.messages.ChatReply` has them.
     """
     plain = {_plain(label): label for label in prompt.labels}
     if any(a != b and b.startswith(a) for a in plain for b in plain):

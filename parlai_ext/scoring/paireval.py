@@ -24,7 +24,7 @@ from itertools import chain
 from pathlib import Path
 from random import Random
 
-from parlai_ext.core import Answer, UserError, content_id, mean, option
+from parlai_ext.core import Answer, UserError, content_id, errors_about, mean, option
 from parlai_ext.data.corpora import CORPORA, Turns, read_corpus
 from parlai_ext.data.judged.cards import OWN_ENDINGS, own_card, read_card
 from parlai_ext.scoring.base import Items, ItemScore, ScoringItem, file_option
@@ -127,10 +127,8 @@ class PairEval(LabelScorer):
         self.runs: list[list[JudgedResponse]] = []
         self.weights: dict[JudgedResponse, float] = {}
         self.compares_items = options.exhaustive
-        try:
+        with errors_about(f'scorer {self.name}'):
             self.template = pair_template(options.prompt)
-        except UserError as error:
-            raise UserError(f'scorer {self.name}: {error}') from None
         if options.weighted and (options.exhaustive or not options.judged_set):
             raise UserError(
                 f'scorer {self.name}: weighted: people’s scores of the comparisons are '
@@ -158,7 +156,7 @@ class PairEval(LabelScorer):
                 'DailyDialog'
             )
         path = Path(options.comparisons)
-        try:
+        with errors_about(f'scorer {self.name}: comparisons'):
             if options.judged_set is None:
                 dialogues = read_corpus(options.corpus, path, 'validation')
                 usable = [turns for turns in dialogues if len(turns) >= 2]
@@ -168,8 +166,6 @@ class PairEval(LabelScorer):
             is_own = named.endswith(OWN_ENDINGS)
             card = own_card(path / named) if is_own else read_card(named)
             judged = card.read(path)
-        except UserError as error:
-            raise UserError(f'scorer {self.name}: comparisons: {error}') from None
         scores = {
             self.candidate(
                 ScoringItem(

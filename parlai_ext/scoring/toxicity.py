@@ -24,7 +24,14 @@ from tempfile import NamedTemporaryFile
 from typing import Any
 
 from parlai_ext import zoo_configs
-from parlai_ext.core import UserError, content_id, nearest, option, read_key_values
+from parlai_ext.core import (
+    UserError,
+    content_id,
+    errors_about,
+    nearest,
+    option,
+    read_key_values,
+)
 from parlai_ext.files.model_cards import is_model_name, model_names
 from parlai_ext.files.text_file import read_json, text_lines
 from parlai_ext.files.yaml_file import read_file
@@ -380,10 +387,8 @@ class ToxicClassifier(ToxicityDetector):
         """
         name = self.options.model
         labels = self.models.classifier(name).labels
-        try:
+        with errors_about(f'detector {name}'):
             self.column, kind = label_column(labels, self.options.label, KINDS)
-        except UserError as error:
-            raise UserError(f'detector {name}: {error}') from None
         self.is_rest = kind == SAFE
         self.signed = {'label': labels[self.column]}
 

@@ -25,7 +25,7 @@ from nltk.tokenize.punkt import (  # type: ignore[import-untyped]
     PunktSentenceTokenizer,
 )
 
-from parlai_ext.core import UserError, content_id, mean, option
+from parlai_ext.core import UserError, content_id, errors_about, mean, option
 from parlai_ext.data.formats import FORMATS, find_files, read_sources
 from parlai_ext.models.questions import SectionQuestions
 from parlai_ext.scoring.base import (
@@ -291,11 +291,8 @@ class UniEval(JudgeScorer):
         Load the model, which has to be an encoder-decoder.
         """
         super().load_models()
-        try:
+        with errors_about(f'scorer {self.name}: judge {self.options.judge_model_file}'):
             self.questions = SectionQuestions.from_judge(self.judge)
-        except UserError as error:
-            model = self.options.judge_model_file
-            raise UserError(f'scorer {self.name}: judge {model}: {error}') from None
 
     def score(self, items: Items) -> list[ItemScore]:
         """
@@ -629,11 +626,8 @@ class Density(Scorer):
 
     def _features(self, pairs: Sequence[Pair]) -> np.ndarray:
         model = self.models.pair_encoder(str(self.options.encoder))
-        try:
+        with errors_about(f'scorer density: encoder {self.options.encoder}'):
             return model.features(pairs, SEPARATOR, self.options.most_tokens)
-        except UserError as error:
-            name = self.options.encoder
-            raise UserError(f'scorer density: encoder {name}: {error}') from None
 
 
 def _turn_pairs(texts: Sequence[str], before: Sequence[str] = ()) -> list[Pair]:

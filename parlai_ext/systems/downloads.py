@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from parlai_ext.compat.parlai_setup import prepare_parlai
-from parlai_ext.core import System, SystemFailed, UserError
+from parlai_ext.core import System, SystemFailed, UserError, errors_about
 from parlai_ext.files.option_files import files_at
 from parlai_ext.files.roster_file import FILE_OPTIONS, INDEX_OPTIONS
 from parlai_ext.systems import candidates, zoo
@@ -55,11 +55,9 @@ def needed_file(option: str, value: str) -> NeededFile | None:
         return NeededFile((value,), tuple(urls), ' '.join(urls), fetch_model)
     if not candidates.is_spec(value):
         return None
-    try:
+    with errors_about(option):
         urls = candidates.to_download(value)
         file = candidates.candidates_file(value, build=False)
-    except UserError as e:
-        raise UserError(f'{option}: {e}') from None
     note = f'the replies of {value}, in {file} (made of data that is here)'
     if urls:
         more = f' and {len(urls) - 1} more' if len(urls) > 1 else ''

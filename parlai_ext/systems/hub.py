@@ -37,8 +37,6 @@ WEIGHTS = (
     'pytorch_model.bin',
     'pytorch_model.bin.index.json',
 )
-# fields of a config that say how many tokens a model takes
-POSITIONS = ('max_position_embeddings', 'n_positions', 'max_seq_len', 'n_ctx')
 # other files that change a reply
 COMPANIONS = (
     'config.json',

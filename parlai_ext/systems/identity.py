@@ -8,7 +8,7 @@ import glob
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.core import System, SystemFailed, UserError, content_id
+from parlai_ext.core import System, SystemFailed, UserError, content_id, errors_about
 from parlai_ext.files.option_files import files_at, sha256
 from parlai_ext.files.roster_file import FILE_OPTIONS, INDEX_OPTIONS
 from parlai_ext.isolation.names import source_file
@@ -90,10 +90,8 @@ def _contents(key: str, value: str) -> dict[str, str]:
     options beside it.
     """
     find = candidates_file if is_spec(value) else zoo.fetch_path
-    try:
+    with errors_about(key):
         path = find(value)
-    except UserError as e:
-        raise UserError(f'{key}: {e}') from None
     files = files_at(path, is_prefix=key in INDEX_OPTIONS)
     if not files or (path.is_dir() and key not in INDEX_OPTIONS):
         raise UserError(f'{key}: there is no file {value}')

@@ -86,7 +86,7 @@ class OwnProcess:
     def __init__(self, who: str, server: str, opt: Options, *modules: str):
         self.who = who
         self.gone: list[int] = []
-        self.usage: Any = None
+        self.usage: dict[str, Any] = {}
         self._warned = False
         self._folder = TemporaryDirectory(ignore_cleanup_errors=True)
         self._random: dict[str, Any] | None = None
@@ -145,8 +145,9 @@ class OwnProcess:
             self._random = answer['random'] or state
             if answer['random']:
                 set_random_state(answer['random'])
-            self.usage = answer['usage']
-            sum(value or 0 for value in (self.usage or {}).values())  # they are numbers
+            self.usage = {**answer['usage']}
+            # they are numbers
+            sum(n or 0 for used in self.usage.values() for n in (used or {}).values())
             for level, text in answer['said']:
                 _show(int(level), str(text))
             (kind, words), value = answer['problem'], answer['value']
@@ -254,10 +255,11 @@ class Server:
         """
         return {'missing': self.missing, 'uses_gpu': torch.cuda.is_initialized()}
 
-    def usage(self) -> Any:
+    def usage(self) -> dict[str, Any]:
         """
-        Return what was counted of what it used; `None` where nothing counts.
+        Return what was counted of what it used, by name.
         """
+        return {}
 
 
 def serve_requests(

@@ -130,7 +130,7 @@ class DistantPlayer(Player):
         facts: Mapping[str, Any],
         patience: float | None,
     ):
-        super().__init__(name, _StandIn(process), family)
+        super().__init__(name, _StandIn(process, name), family)
         self.process, self.patience = process, patience
         self.batches, self.n_bytes = bool(facts['batches']), int(facts['n_bytes'])
         most = facts['longest_reply']
@@ -238,16 +238,16 @@ class _StandIn(Agent):
     Stands for an agent of another process: it knows what that has used.
     """
 
-    def __init__(self, process: OwnProcess):
+    def __init__(self, process: OwnProcess, name: str):
         super().__init__({})
-        self.engine = process  # which counts for all systems in it
+        self.process, self.name = process, name
 
     @property
     def usage(self) -> Any:
         """
         What the agent has counted.
         """
-        return self.engine.usage
+        return self.process.usage.get(self.name)
 
 
 # ---- in the other process
@@ -326,9 +326,8 @@ class PlayersHere(Server):
     def _at(self, numbers: list[int]) -> list[Participant]:
         return [self.things[number] for number in numbers]
 
-    def usage(self) -> Any:
+    def usage(self) -> dict[str, Any]:
         """
-        Return what the systems have counted, the first one's where they share it.
+        Return what each system has counted; systems of one model count apart.
         """
-        usages = (spending_of(player.agent) for player in self.players.values())
-        return next(filter(None, usages), None)
+        return {name: spending_of(one.agent) for name, one in self.players.items()}

@@ -36,6 +36,8 @@ BOUNDLESS = 10**7  # tokenizers without a limit say 10**30
 INSTALL = 'pip install "parlai_ext[llm]"'
 LONGEST = 200  # characters of a library's own words
 POOLER_SEED = 2000  # of the baseline of DSTC10 Track 5
+# fields of a config that say how many tokens a model takes
+POSITIONS = ('max_position_embeddings', 'n_positions', 'max_seq_len', 'n_ctx')
 KERNEL_KEYS = ('_attn_implementation', '_experts_implementation')
 ON_REQUEST = '; hf_trust_code: true would run that'
 
@@ -265,6 +267,23 @@ def smallest_limit(*limits: Any) -> int | None:
     # a config may hold anything
     known = (int(limit) for limit in limits if isinstance(limit, int | str) and limit)
     return min((limit for limit in known if 0 < limit < BOUNDLESS), default=None)
+
+
+def max_positions(config: Any, tokenizer: Any) -> int | None:
+    """
+    Return how many tokens a model reads at most; `None` where nothing says it.
+
+    If rotary positions change beyond some length, it is that length: otherwise a reply
+    or a number would depend on the other texts of its batch.
+    """
+    text = config.get_text_config()
+    named = [getattr(text, name, None) for name in POSITIONS]
+    rope = getattr(text, 'rope_parameters', None) or {}
+    for parameters in (rope, *rope.values()):
+        if isinstance(parameters, dict) and parameters.get('rope_type') == 'longrope':
+            named.append(parameters.get('original_max_position_embeddings'))
+            named.append(getattr(text, 'original_max_position_embeddings', None))
+    return smallest_limit(*named, tokenizer.model_max_length)
 
 
 def surrounding_tokens(tokenizer: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:

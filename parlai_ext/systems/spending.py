@@ -1,12 +1,11 @@
 """
 What an agent has used, by its own count: requests, tokens, money.
 
-An agent that counts such things has `usage`, a method or a property, which gives a map
-or a dataclass with the keys of `KEYS`. A cost of `None` means that no price is known.
+An agent that counts such things has a property `usage`, a map with the keys of `KEYS`
+and ``cost``. A cost of `None` means that no price is known.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, is_dataclass
 from typing import Any
 
 KEYS = ('requests', 'cached', 'prompt_tokens', 'completion_tokens', 'cut_replies')
@@ -19,8 +18,6 @@ def spending_of(agent: Any) -> Spending | None:
     Return what an agent has used so far, `None` when it does not count.
     """
     usage = getattr(agent, 'usage', None)
-    if is_dataclass(usage) and not isinstance(usage, type):
-        usage = asdict(usage)
     if not isinstance(usage, Mapping):
         return None
     return {**{key: usage.get(key) or 0 for key in KEYS}, 'cost': usage.get('cost')}

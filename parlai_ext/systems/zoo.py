@@ -20,7 +20,7 @@ from typing import Any
 from parlai_ext import mini
 from parlai_ext.compat.libraries import quiet_parlai
 from parlai_ext.compat.parlai_setup import prepare_parlai
-from parlai_ext.core import UserError, first_line, nearest
+from parlai_ext.core import UserError, errors_about, first_line, nearest
 from parlai_ext.files.option_files import files_at
 from parlai_ext.files.roster_file import INDEX_OPTIONS
 from parlai_ext.systems.fetch.archives import move_into
@@ -124,10 +124,8 @@ def option_urls(option: str, path: str) -> list[str]:
 
     :raises UserError: when it cannot be had, or is not among what was downloaded.
     """
-    try:
+    with errors_about(option):
         urls = needed_downloads(path)
-    except UserError as e:
-        raise UserError(f'{option}: {e}') from None
     if urls:
         return urls
     file = local_path(path)

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from parlai_ext.core import UserError, option, read_key_values
+from parlai_ext.core import UserError, errors_about, option, read_key_values
 from parlai_ext.data.toxic_pairs import RecordedAnswer
 from parlai_ext.models.handle import ModelHandle, is_here
 from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
@@ -219,10 +219,8 @@ def read_stance(spec: str, models: ModelHandle) -> Stance | None:
         return None
     given = read_key_values(Stance.options_class, pairs, f'--stance {name}:')
     stance = Stance({'model': None if name == LEXICAL else name, **given}, models)
-    try:
+    with errors_about(f'--stance {name}'):
         stance.load_models()
-    except UserError as error:
-        raise UserError(f'--stance {name}: {error}') from None
     return stance
 
 

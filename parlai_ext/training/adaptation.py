@@ -17,7 +17,7 @@ import transformers
 
 from parlai_ext.core import UserError, content_id
 from parlai_ext.core.records import read_own_record
-from parlai_ext.data.corpora import without_overlap
+from parlai_ext.data.corpora import Turns, without_overlap
 from parlai_ext.store.atomic import locked, write_file
 from parlai_ext.systems import hub
 from parlai_ext.systems.hf.generate import padded_rows
@@ -30,7 +30,6 @@ IGNORED = -100  # the label of a token whose prediction does not count
 RECORD = 'adaptation.json'
 EVALUATION = 10**9  # a step that no training has: masks of held-out dialogues
 Batch = dict[str, torch.Tensor]
-Texts = tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -53,7 +52,7 @@ class Adapted:
 def adapt(
     kind: str,
     base: Path,
-    dialogues: Sequence[Texts],
+    dialogues: Sequence[Turns],
     folder: Path,
     options: TrainingOptions,
     *,
@@ -98,8 +97,8 @@ def finished_training(folder: Path, identity: Mapping[str, Any]) -> Adapted:
 
 
 def split_held_out(
-    dialogues: Sequence[Texts], options: TrainingOptions
-) -> tuple[list[Texts], list[Texts]]:
+    dialogues: Sequence[Turns], options: TrainingOptions
+) -> tuple[list[Turns], list[Turns]]:
     """
     Return the dialogues that are held out, and those to train on, which share no
     successive turns with them.
@@ -128,7 +127,7 @@ class Trainer(Training):
         self,
         kind: str,
         base: Path,
-        dialogues: Sequence[Texts],
+        dialogues: Sequence[Turns],
         options: TrainingOptions,
         device: torch.device,
         folder: Path,
@@ -151,7 +150,7 @@ class Trainer(Training):
         )
         super().__init__(weights, optimizer, folder, identity)
 
-    def _pieces(self, dialogue: Texts) -> list[list[int]]:
+    def _pieces(self, dialogue: Turns) -> list[list[int]]:
         """
         Return a dialogue's tokens in pieces of at most `tokens`.
         """

@@ -11,7 +11,9 @@ import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import torch
@@ -66,13 +68,6 @@ class TrainedJudge:
     num_left_out: int
     seconds: float
 
-    @property
-    def last_loss(self) -> float:
-        """
-        The mean loss of the last tenth of the steps.
-        """
-        return tenth_means(self.losses)[-1]
-
 
 def train_judge(
     base: str,
@@ -113,7 +108,7 @@ def train_judge(
         result = TrainedJudge(
             out,
             tuple(training.losses),
-            sum(len(batch) for batch in training.batches[: training.last_step]),
+            sum(map(len, training.batches[: training.last_step])),
             num_left_out,
             training.seconds,
         )
@@ -185,25 +180,24 @@ def with_adapters(network: Any, options: JudgeTrainingOptions) -> Any:
         raise UserError(
             "training a judge needs peft: pip install 'parlai_ext[train]'"
         ) from None
-    modules: Any = {'auto': None, 'all-linear': 'all-linear'}.get(
-        options.lora_modules,
-        [part.strip() for part in options.lora_modules.split(',')],
-    )
     layers = None
     if options.lora_layers:
         number = int(network.config.get_text_config().num_hidden_layers)
-        layers = list(range(max(0, number - options.lora_layers), number))
-        if modules is None:
-            modules = ['q_proj', 'v_proj']
-        elif modules == 'all-linear':
-            head = network.get_output_embeddings()
-            modules = sorted(
-                {
-                    name.rpartition('.')[2]
-                    for name, module in network.named_modules()
-                    if isinstance(module, torch.nn.Linear) and module is not head
-                }
-            )
+        layers = list(range(number))[-options.lora_layers :]
+    modules: Any = options.lora_modules
+    if modules == 'auto':
+        modules = ['q_proj', 'v_proj'] if layers else None
+    elif modules != 'all-linear':
+        modules = [part.strip() for part in modules.split(',')]
+    elif layers:
+        head = network.get_output_embeddings()
+        modules = sorted(
+            {
+                name.rpartition('.')[2]
+                for name, module in network.named_modules()
+                if isinstance(module, torch.nn.Linear) and module is not head
+            }
+        )
     config = LoraConfig(
         task_type='CAUSAL_LM',
         r=options.lora_r,
@@ -254,7 +248,7 @@ class JudgeTraining(Training):
             self.batches += [
                 examples[i : i + size] for i in range(0, len(examples), size)
             ]
-        self.last_step = min(options.max_steps or len(self.batches), len(self.batches))
+        self.last_step = len(self.batches[: options.max_steps or None])
 
     def update(self, step: int) -> float:
         """
@@ -375,5 +369,4 @@ def tenth_means(losses: Sequence[float]) -> list[float]:
     Return the mean loss of each tenth of the steps.
     """
     edges = [round(i * len(losses) / 10) for i in range(11)]
-    parts = [losses[a:b] for a, b in zip(edges, edges[1:], strict=False) if b > a]
-    return [round(math.fsum(part) / len(part), 4) for part in parts]
+    return [round(fmean(losses[a:b]), 4) for a, b in pairwise(edges) if b > a]

@@ -7,12 +7,12 @@ ends, on one machine, with the weights of one that was not.
 """
 
 import json
-import math
 import os
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import torch
@@ -95,9 +95,8 @@ class Training:
                     self.seconds += time.monotonic() - began
                     self.losses.append(loss)
                     self.in_update = False
-                    recent = self.losses[-RECENT:]
-                    mean = math.fsum(recent) / len(recent)
-                    bar.set_postfix_str(f'loss {mean:.3f}', refresh=False)
+                    recent = fmean(self.losses[-RECENT:])
+                    bar.set_postfix_str(f'loss {recent:.3f}', refresh=False)
                     bar.update()
                     if len(self.losses) % save_every == 0:
                         self.save()

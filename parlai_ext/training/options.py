@@ -8,9 +8,6 @@ from dataclasses import dataclass
 from parlai_ext.core import option
 from parlai_ext.scoring.label_judges import CONTEXT_TURNS, FORMATS
 
-METHODS = ('paireval', 'directeval')
-DTYPES = ('float32', 'bfloat16', 'float16')
-
 
 @dataclass(frozen=True)
 class JudgeTrainingOptions:
@@ -21,7 +18,7 @@ class JudgeTrainingOptions:
 
     method: str = option(
         'paireval',
-        choices=METHODS,
+        choices=('paireval', 'directeval'),
         help='paireval: which of two responses is better; directeval: is it good',
     )
     judge_format: str = option(
@@ -66,7 +63,9 @@ class JudgeTrainingOptions:
         signed=False,
     )
     dtype: str = option(
-        'float32', choices=DTYPES, help='of the frozen weights while it is trained'
+        'float32',
+        choices=('float32', 'bfloat16', 'float16'),
+        help='of the frozen weights while it is trained',
     )
     save_steps: int = option(
         20, low=1, help='steps after which the state is saved', signed=False

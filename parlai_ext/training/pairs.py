@@ -231,12 +231,12 @@ class PairMaker:
         rounds = [
             (one, good, shift)
             for one in self.annotated
-            for good in range(len(one.positive))
+            for good in one.positive
             for shift in range(0, len(one.adversarial), self.options.per_context)
         ]
         self.rng.shuffle(rounds)
-        for one, place, shift in rounds:
-            good = JudgedResponse(one.context, one.positive[place])
+        for one, response, shift in rounds:
+            good = JudgedResponse(one.context, response)
             pairs: list[ResponsePair] = []
             for text in one.adversarial[shift : shift + self.options.per_context]:
                 is_missing = self.missing.get('adversarial')

@@ -142,6 +142,8 @@ class JudgedTeacher(ItemsTeacher):
         """
         scores = model_response.get('scores')
         if scores is None:
+            if self.opt.get('ignore_agent_reply'):  # display_data
+                return
             who = model_response.get('id')
             raise UserError(f'{self.id}: {who} is no scorer; -m ext:fed would do')
         if not scores:

@@ -10,10 +10,7 @@ from parlai.core.opt import Opt
 
 from parlai_ext.agents.canary.canary import CANARIES, CanaryAgent
 from parlai_ext.audit.gaming import KINDS
-from parlai_ext.core import System
 from parlai_ext.judge_check.perturbations import PARROTS, ResponseInDialogue, parrot
-from parlai_ext.systems.parlai_agents import load_system
-from tests.support.lockstep_play import play, row
 
 
 def replies(kind, heard, own=None):
@@ -55,13 +52,3 @@ def test_a_parrot_says_what_the_judge_check_says(kind):
     response = ResponseInDialogue('x', 'We grow roses.', None, None, 'I like tea.')
     checks = {parrot(kind)(replace(response, text=str(i))) for i in range(200)}
     assert said in checks
-
-
-def test_in_a_dialogue_a_parrot_knows_its_given_utterance():
-    players = {
-        kind: load_system(System(kind, {'model': 'ext:canary', 'canary_kind': kind}))
-        for kind in ('opener_parrot', 'echo')
-    }
-    (dialogue,) = play([row(*players, ['I am sad.', 'Oh no.'])], players, 5)
-    texts = [utterance.text for utterance in dialogue.utterances]
-    assert texts == ['I am sad.', 'Oh no.', 'I am sad.', 'I am sad.', 'I am sad.']

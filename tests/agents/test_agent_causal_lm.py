@@ -15,30 +15,19 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from parlai_ext.commands import plugin
 from parlai_ext.core import System
 from parlai_ext.systems.parlai_agents import load_system
-from tests.support.family_hf import TEMPLATE, make_model
 from tests.support.talk import after_turns, heard, write_pairs
 from tests.support.user_error import user_error
 
 TURNS = ('you like tea', 'old book there', 'rain again today')
-KINDS = {'llama': TEMPLATE, 'gpt2': None}
 
 
 @pytest.fixture(scope='module')
-def bases(tmp_path_factory):
-    home = tmp_path_factory.mktemp('bases')
-    return {
-        name: make_model(home, name, template=template)
-        for name, template in KINDS.items()
-    }
-
-
-@pytest.fixture(scope='module')
-def trained(tmp_path_factory, bases):
+def trained(tmp_path_factory, hf_folder):
     """
     Return the file of a model after a short training, whose base is gone.
     """
     home = tmp_path_factory.mktemp('trained')
-    base = shutil.copytree(bases['llama'], home / 'base')
+    base = shutil.copytree(hf_folder('llama'), home / 'base')
     opt = training(pairs(home), home / 'model', hf_model=str(base))
     TrainModel.main(**opt, num_epochs=8)
     shutil.rmtree(base)
@@ -71,10 +60,10 @@ def loaded(opt):
     return load_system(System('one', {'model': 'ext:causal_lm', **more, **opt}))
 
 
-@pytest.mark.parametrize('name', KINDS)
-def test_prompt_and_reply_are_those_of_transformers_generate(name, bases):
+@pytest.mark.parametrize('name', ['llama', 'gpt2'])
+def test_prompt_and_reply_are_those_of_transformers_generate(name, hf_folder):
     # ext:hf generates by transformers' own `generate`
-    style = {'hf_model': bases[name], 'first_turn_ask': 'today', 'no_cuda': True}
+    style = {'hf_model': hf_folder(name), 'first_turn_ask': 'today', 'no_cuda': True}
     # ParlAI makes the last token of the longest reply an end token
     ours = loaded({**style, 'label_truncate': 9})
     opt = {**style, 'model': 'ext:hf', 'reply_max_tokens': 8}
@@ -86,8 +75,8 @@ def test_prompt_and_reply_are_those_of_transformers_generate(name, bases):
     assert ours.respond([here]) == theirs.respond([there])
 
 
-def test_the_loss_is_that_of_transformers_over_the_label_alone(bases):
-    agent = loaded({'hf_model': bases['llama'], 'first_turn_ask': 'today'}).agent
+def test_the_loss_is_that_of_transformers_over_the_label_alone(hf_folder):
+    agent = loaded({'hf_model': hf_folder('llama'), 'first_turn_ask': 'today'}).agent
     texts = [('you like tea', 'old book'), ('rain', 'there today again')]
     clones = [agent.clone() for _ in texts]
     seen = [
@@ -95,7 +84,7 @@ def test_the_loss_is_that_of_transformers_over_the_label_alone(bases):
         for clone, (a, b) in zip(clones, texts, strict=True)
     ]
     ours = float(agent.compute_loss(agent.batchify(seen)))
-    network = AutoModelForCausalLM.from_pretrained(bases['llama'])
+    network = AutoModelForCausalLM.from_pretrained(hf_folder('llama'))
     total, n = 0.0, 0
     for one in seen:
         prompt, label = one['text_vec'], one['eval_labels_vec']
@@ -107,15 +96,17 @@ def test_the_loss_is_that_of_transformers_over_the_label_alone(bases):
     assert ours == pytest.approx(total / n, rel=1e-5)
 
 
-def test_the_tracks_recipe_learns_the_whole_line_with_two_new_tokens(bases, tmp_path):
+def test_the_tracks_recipe_learns_the_whole_line_with_two_new_tokens(
+    hf_folder, tmp_path
+):
     plugin.register()
-    opt = training(pairs(tmp_path), tmp_path / 'model', hf_model=str(bases['gpt2']))
+    opt = training(pairs(tmp_path), tmp_path / 'model', hf_model=str(hf_folder('gpt2')))
     for key in ('model', 'optimizer', 'learningrate', 'batchsize'):
         del opt[key]
     TrainModel.main(**opt, init_opt='moderation/track_baseline', max_train_steps=2)
     agent = loaded({'model_file': str(tmp_path / 'model')}).agent
     tokens = agent.dict.hf_tokenizer
-    assert len(tokens) == len(AutoTokenizer.from_pretrained(bases['gpt2'])) + 2
+    assert len(tokens) == len(AutoTokenizer.from_pretrained(hf_folder('gpt2'))) + 2
     act = Message(text='you like tea', labels=['old book'], episode_done=True)
     seen = agent.observe(act)
     line = f'[CLS]you like tea[SEP]old book{tokens.eos_token}'
@@ -134,9 +125,9 @@ def test_a_trained_model_gives_the_taught_answer_without_its_base(trained):
     assert reply.text == 'you want warm bread'
 
 
-def test_a_training_goes_on_from_its_checkpoint(bases, tmp_path):
+def test_a_training_goes_on_from_its_checkpoint(hf_folder, tmp_path):
     data = pairs(tmp_path)
-    opt = training(data, tmp_path / 'model', hf_model=bases['llama'])
+    opt = training(data, tmp_path / 'model', hf_model=hf_folder('llama'))
     TrainModel.main(**opt, num_epochs=1, save_after_valid=True)
     shutil.copy(tmp_path / 'model', tmp_path / 'model.checkpoint')
     for name in ('opt', 'dict', 'trainstats'):
@@ -148,12 +139,12 @@ def test_a_training_goes_on_from_its_checkpoint(bases, tmp_path):
     assert math.isfinite(after['ppl'])
 
 
-def test_only_the_last_layers_learn(bases, tmp_path):
+def test_only_the_last_layers_learn(hf_folder, tmp_path):
     data = pairs(tmp_path)
-    more = {'hf_model': bases['llama'], 'trained_layers': 1, 'bf16': True}
+    more = {'hf_model': hf_folder('llama'), 'trained_layers': 1, 'bf16': True}
     TrainModel.main(**training(data, tmp_path / 'model', **more), num_epochs=1)
     weights = torch.load(tmp_path / 'model', weights_only=True)['model']
-    base = AutoModelForCausalLM.from_pretrained(bases['llama']).state_dict()
+    base = AutoModelForCausalLM.from_pretrained(hf_folder('llama')).state_dict()
     changed = [
         name
         for name, weight in base.items()
@@ -163,9 +154,9 @@ def test_only_the_last_layers_learn(bases, tmp_path):
     assert changed and all(name.startswith('model.layers.1.') for name in changed)
 
 
-def test_more_layers_than_there_are_is_a_line_about_the_option(bases):
+def test_more_layers_than_there_are_is_a_line_about_the_option(hf_folder):
     with user_error('trained_layers: 9'):
-        loaded({'hf_model': bases['llama'], 'trained_layers': 9})
+        loaded({'hf_model': hf_folder('llama'), 'trained_layers': 9})
 
 
 @pytest.mark.parametrize(
@@ -181,8 +172,8 @@ def test_a_dictionary_with_other_files_is_refused(texts, trained, tmp_path):
     assert not (tmp_path.parent / 'x.json').exists()
 
 
-def test_a_dialogue_that_is_too_long_loses_its_oldest_turns(bases):
-    agent = loaded({'hf_model': bases['gpt2'], 'text_truncate': 8}).agent
+def test_a_dialogue_that_is_too_long_loses_its_oldest_turns(hf_folder):
+    agent = loaded({'hf_model': hf_folder('gpt2'), 'text_truncate': 8}).agent
     for text in TURNS:
         agent.history.update_history(Message(text=text))
     kept = agent.dict.vec2txt(agent.history.get_history_vec())

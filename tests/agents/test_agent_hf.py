@@ -32,7 +32,7 @@ from tests.support.family_hf import (
 from tests.support.malicious_pickles import Call
 from tests.support.no_network import refuse_connections
 from tests.support.talk import after_turns, heard
-from tests.support.tiny_models import sentences
+from tests.support.tiny_models import WORDS, sentences
 from tests.support.user_error import error_line, user_error
 from tests.support.written import changed_json
 
@@ -188,6 +188,22 @@ def test_the_models_own_search_holds_where_nothing_is_asked(tmp_path):
     assert found == (3, 2.0, 1.3)
 
 
+def test_the_models_own_stop_strings_end_a_reply(tmp_path):
+    words = reply_to({**OPT, 'hf_model': make_model(tmp_path, 'gpt2')}).text.split()
+    generation = {'stop_strings': words[3]}
+    opt = {**OPT, 'hf_model': make_model(tmp_path, 'gpt2', generation=generation)}
+    assert reply_to(opt).text.split() == words[:3]
+
+
+@pytest.mark.parametrize('stop', [[], ['the']])
+def test_thoughts_that_the_template_begins_are_no_reply(stop, tmp_path):
+    template = TEMPLATE.replace('<|assistant|> ', '<|assistant|> <think> ')
+    words = [*WORDS, '<think>']
+    path = make_model(tmp_path, 'llama', words=words, template=template)
+    reply = reply_to({**OPT, 'hf_model': path}, stop=stop)
+    assert reply.text is None and 'reply_max_tokens' in reply.reason
+
+
 def test_a_long_conversation_is_cut_from_the_front(tmp_path):
     path = make_model(tmp_path, 'llama', template=TEMPLATE, max_position_embeddings=40)
     player = loaded({**OPT, 'hf_model': path}, system_prompt='you like old song')
@@ -216,6 +232,10 @@ def seat(model, **opt):
 
 
 def test_a_model_in_the_hubs_cache_is_the_same_as_in_a_folder(model, cache):
+    assert [resolve(seat(one)).status for one in (model, REPO)] == [
+        'present',
+        'download',
+    ]
     cached(cache, model)
     here = identity(seat(model))
     assert identity(seat(REPO)) == identity(seat(REPO, hf_revision=COMMIT)) == here
@@ -295,12 +315,6 @@ def test_the_commit_and_the_size_of_what_is_in_the_cache(model, cache):
     cached(cache, model)
     assert HF.commit(seat(REPO).opt) == COMMIT
     assert HF.commit(seat(model).opt) is None
-
-
-@pytest.mark.parametrize('place, status', [('folder', 'present'), (REPO, 'download')])
-def test_a_roster_check_finds_it(place, status, model, cache):
-    found = resolve(seat(model if place == 'folder' else place))
-    assert (found.status, found.reason) == (status, None)
 
 
 def test_a_download_asks_for_one_format_and_what_goes_with_it():
@@ -466,16 +480,9 @@ def test_a_model_that_can_be_nowhere(name, line, model):
     assert found.startswith(line.format(folder=model))
 
 
-@pytest.mark.parametrize(
-    'key, line',
-    [
-        ('hf_modell', "hf_modell: unknown; did you mean 'hf_model'?"),
-        ('hf_dtype', 'hf_model: not given'),
-    ],
-)
-def test_a_misspelt_or_missing_hf_model_is_named(key, line):
-    seat = System('seat', {'model': 'ext:hf', key: 'float32'})
-    assert resolve(seat).reason.startswith(line)
+def test_an_hf_model_that_is_not_given_is_named():
+    reason = resolve(System('seat', {'model': 'ext:hf'})).reason
+    assert reason.startswith('hf_model: not given')
 
 
 def gone(data):
@@ -493,6 +500,7 @@ def gone(data):
         ('model.safetensors', gone, '{} has no weights'),
         ('config.json', gone, 'the config in {} cannot be read'),
         ('tokenizer*', gone, 'tokenizer in {}'),
+        ('tokenizer.json', lambda data: b'{', 'the tokenizer in {} cannot be read: '),
         (
             'config.json',
             lambda data: data.replace(b'"vocab_size": 37', b'"vocab_size": 38'),
@@ -522,6 +530,9 @@ def test_a_model_that_is_not_whole(files, change, words, model):
         {'hf_device': 'cuda'},
         {'inference': 'beam', 'beam_size': None},
         {'inference': 'nucleus', 'topp': 1.5},
+        {'inference': 'nucleus', 'topk': 5},
+        {'inference': 'beam', 'beam_size': 2, 'temperature': 0.7},
+        {'beam_size': 2},
         {'reply_max_tokens': 256},
         {'hf_date': 'today'},
         {'hf_template_args': 'x'},

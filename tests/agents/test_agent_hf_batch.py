@@ -8,7 +8,8 @@ import shutil
 
 import pytest
 import torch
-from transformers import GenerationConfig
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import AutoTokenizer, GenerationConfig, PreTrainedTokenizerFast
 
 from parlai_ext.core import System, options_from_opt
 from parlai_ext.systems.chat.messages import ChatStyle, ChatTurn
@@ -38,17 +39,9 @@ WAYS = {
 }
 
 
-@pytest.fixture(scope='module')
-def folder(tmp_path_factory):
-    home = tmp_path_factory.mktemp('hf')
-    for kind in CONFIGS:
-        make_model(home, kind, template=TEMPLATE if kind == 'llama' else None)
-    return home
-
-
-def player(folder, kind, **opt):
-    found = {**OPT, 'hf_model': str(folder / kind), 'hf_dtype': 'float64', **opt}
-    return load_system(System(kind, found))
+def loaded(folder, **opt):
+    found = {**OPT, 'hf_model': str(folder), 'hf_dtype': 'float64', **opt}
+    return load_system(System('seat', found))
 
 
 # how replies are searched is the same for all kinds; what attends to what is not
@@ -59,28 +52,37 @@ SEARCHED += [(kind, way) for kind in ('gpt2', 'bart') for way in WAYS]
 
 
 @pytest.mark.parametrize('kind, way', SEARCHED)
-def test_a_batch_changes_no_reply(kind, way, folder):
-    model = player(folder, kind, **WAYS[way])
+def test_a_batch_changes_no_reply(kind, way, hf_folder):
+    model = loaded(hf_folder(kind), **WAYS[way])
     alone = [replies_to(model, [turns])[0] for turns in TURNS]
     assert replies_to(model, TURNS) == alone
     assert len(set(alone)) > 1
 
 
-def test_padding_with_the_end_token_is_no_word(folder, tmp_path):
+def test_padding_with_the_end_token_is_no_word(hf_folder, tmp_path):
     # GPT-2 has no padding token and is padded with the end token: a batch must not make
     # the end of a reply less likely
-    shutil.copytree(folder / 'gpt2', tmp_path / 'gpt2')
+    gpt2 = shutil.copytree(hf_folder('gpt2'), tmp_path / 'gpt2')
     for name in ('config.json', 'generation_config.json', 'tokenizer_config.json'):
-        path = tmp_path / 'gpt2' / name
+        path = gpt2 / name
         settings = json.loads(path.read_text(encoding='utf-8'))
         kept = {k: v for k, v in settings.items() if not k.startswith('pad_token')}
         path.write_text(json.dumps(kept), encoding='utf-8')
     more = {'repetition_penalty': 1.5, 'hf_turn_separator': 'tea'}
-    model = player(tmp_path, 'gpt2', **more)
+    model = loaded(gpt2, **more)
     assert model.agent.engine.config.pad_token_id == 2
     alone = [replies_to(model, [turns])[0] for turns in TURNS]
     assert any(len(text.split()) < 8 for text in alone)
     assert replies_to(model, TURNS) == alone
+
+
+def test_a_padding_token_that_the_model_does_not_know_is_not_used(tmp_path):
+    path = make_model(tmp_path, 'llama')
+    tokenizer = AutoTokenizer.from_pretrained(path)
+    tokenizer.add_special_tokens({'pad_token': '<new>'})
+    tokenizer.save_pretrained(path)
+    # that of its own config
+    assert loaded(path).agent.engine.config.pad_token_id == 0
 
 
 def test_only_words_of_the_reply_are_blocked():
@@ -232,6 +234,19 @@ def test_the_oldest_turns_are_cut_and_a_chat_begins_with_the_user(make, limit, c
 )
 def test_what_is_left_where_not_all_fits(made, turns, limit, text):
     assert made.tokenizer.decode(fit_prompt(made, turns, limit).ids) == text
+
+
+def test_no_character_is_cut_in_two():
+    inner = Tokenizer(models.BPE())
+    inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    inner.decoder = decoders.ByteLevel()
+    every_byte = pre_tokenizers.ByteLevel.alphabet()
+    inner.train_from_iterator([], trainers.BpeTrainer(initial_alphabet=every_byte))
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=inner)
+    form = PlainForm(tokenizer, ChatStyle(), '\n', seq2seq=False)
+    # two bytes a letter and one for the end of the line: 5; there is room for 4
+    found = fit_prompt(form, (ChatTurn(False, 'éß'),), 4)
+    assert tokenizer.decode(found.ids) == 'ß\n'
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,7 @@ def test_spending_is_counted_on_after_an_agent_is_loaded_again(tmp_path, url):
     for n in (1, 2):
         seated = player(tmp_path, url, **opt)
         seated.respond(heard(seated, ['Hi.']))
-        assert seated.agent.usage.requests == n
+        assert seated.agent.usage['requests'] == n
 
 
 def test_the_key_is_in_no_file_and_no_option(tmp_path, url, monkeypatch):
@@ -95,4 +95,6 @@ def test_the_key_is_in_no_file_and_no_option(tmp_path, url, monkeypatch):
     files = [path for path in tmp_path.rglob('*') if path.is_file()]
     assert {'agent.opt', 'remote_cache.sqlite'} <= {path.name for path in files}
     assert not any(KEY.encode() in path.read_bytes() for path in files)
-    assert KEY not in repr(vars(seated.agent))
+    inside = seated.agent.engine
+    shown = [repr(vars(one)) for one in (seated.agent, inside, inside.meter)]
+    assert KEY not in ''.join(shown)

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from parlai_ext.collect.collect import BlockWorker, CollectReport, collect
+from parlai_ext.collect.not_run import missing_by_pair, played_signature
 from parlai_ext.core import Roster, System
 from parlai_ext.engines.machine import Machine
 from parlai_ext.store import RunFolder
 from parlai_ext.systems import model_cache
 from parlai_ext.systems.player_process import DistantPlayer, load_on
 from parlai_ext.worlds import block_player
-from tests.support.interrupted import interrupted
 from tests.support.plans import collected as collected_run
 from tests.support.plans import open_run, says, some_openers
 from tests.support.tiny_models import make_generator
@@ -79,27 +79,12 @@ def test_everything_is_collected_once(tmp_path, roster):
     assert [*said[0].texts] == [*first, first[1], 'no', 'no', 'no']
 
 
-@pytest.fixture(scope='module')
-def whole(tmp_path_factory, roster):
-    root = tmp_path_factory.mktemp('whole')
-    collected(root, roster)
-    return files(root)
-
-
-@pytest.mark.parametrize('point', [0, 7, 17])
-def test_killed_anywhere_and_run_again_ends_the_same(tmp_path, roster, whole, point):
-    assert len(whole) == 18
-    with interrupted(RunFolder, 'write_dialogues', point) as calls:
-        collected(tmp_path, roster)
-    random.seed(point)
-    report = collected(tmp_path, roster)
-    assert files(tmp_path) == whole
-    assert report.n_played == 30 - sum(len(dialogues) for *_, dialogues in calls)
-
-
 def test_any_missing_shard_comes_back_as_it_was_also_in_larger_batches(
-    tmp_path, roster, whole
+    tmp_path, roster
 ):
+    collected(tmp_path / 'whole', roster)
+    whole = files(tmp_path / 'whole')
+    assert len(whole) == 18
     # all pairs of a target that draws nothing are one block
     opt = {**OPT, 'batchsize': 64}
     collected(tmp_path, roster, opt)
@@ -128,6 +113,10 @@ def test_a_system_that_cannot_be_loaded_stops_nobody_else(tmp_path, roster):
     more = Roster((*roster.targets, gone), roster.partners)
     problem = "system 'gone': model_file: there is no file /no/model"
     assert collected(tmp_path, more) == CollectReport(30, 10, (problem,))
+    run = RunFolder.existing(tmp_path)
+    assert missing_by_pair(run) == {('gone', 'yes'): 5, ('gone', 'no'): 5}
+    # without a target it is no other protocol
+    assert played_signature(run) == run.manifest.signature
     # and when it is there again, its pairs follow
     back = Roster((*roster.targets, says('gone')), more.partners)
     assert collected(tmp_path, back) == CollectReport(10, 30)

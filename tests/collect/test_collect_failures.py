@@ -11,7 +11,7 @@ from parlai.core.agents import Agent
 from parlai.core.message import Message
 
 from parlai_ext.collect import not_run
-from parlai_ext.core import Pairing, Roster, System, UserError
+from parlai_ext.core import Roster, System, UserError
 from parlai_ext.systems import model_cache
 from parlai_ext.systems import parlai_agents as agents
 from parlai_ext.worlds import block_player
@@ -63,15 +63,6 @@ def test_a_line_cut_in_mid_run_stops_its_own_pairs_only(tmp_path, monkeypatch):
     assert collected(run).n_played == 6
     assert (not_run.not_run_notes(run), not_run.read_problems(run)) == ([], {})
     assert not_run.missing_by_target(run, run.plan) == {}
-    assert not_run.played_signature(run) == run.manifest.signature
-
-
-def test_a_missing_target_is_no_other_protocol(tmp_path):
-    run = run_of(tmp_path, [says('yes')])
-    run.pairings = (*run.pairings, Pairing('a2', 'late', 'yes', 'bipartite'))
-    run._by_id['a2'] = run.pairings[-1]
-    collected(run)
-    assert not_run.missing_by_pair(run) == {('late', 'yes'): 4}
     assert not_run.played_signature(run) == run.manifest.signature
 
 

@@ -112,22 +112,12 @@ def test_nobody_left_on_a_side_is_refused(config, side):
     [
         (absent('q'), 'model_file: there is no file nowhere/q'),
         (
-            retriever('q', 'task:convai3'),
-            "fixed_candidates_path: no task 'convai3'; did you mean 'convai2'?",
+            {'name': 'q', 'opt': {'model': 'fixed_response', 'fixed_respose': 'a'}},
+            "fixed_respose: unknown; did you mean 'fixed_response'?",
         ),
-        *(
-            ({'name': 'q', 'opt': opt}, words)
-            for opt, words in (
-                (
-                    {'model': 'fixed_response', 'fixed_respose': 'a'},
-                    "fixed_respose: unknown; did you mean 'fixed_response'?",
-                ),
-                ({'model': 'ext:remote'}, 'remote_url: not given'),
-                (
-                    {'model': 'seq2seq', 'beam_size': 'q'},
-                    "beam_size: invalid int value: 'q'",
-                ),
-            )
+        (
+            {'name': 'q', 'opt': {'model': 'seq2seq', 'beam_size': 'q'}},
+            "beam_size: invalid int value: 'q'",
         ),
     ],
 )

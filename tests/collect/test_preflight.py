@@ -6,7 +6,6 @@ import re
 from dataclasses import replace
 
 import pytest
-import yaml
 
 from parlai_ext.collect.preflight import SystemCheck, check_system, preflight
 from parlai_ext.commands.collect_dialogues import CollectDialogues
@@ -18,6 +17,7 @@ from tests.support import trial_agents
 from tests.support.dialogues import turns_of
 from tests.support.plans import plan_to_try
 from tests.support.user_error import user_error
+from tests.support.written import written
 
 GIVEN = ('We went to the hills today.', 'Was it far from your home?')
 
@@ -45,9 +45,8 @@ def protocol(folder, targets, partners=(GOOD,), **keys):
         'roster': {'targets': list(targets), 'partners': list(partners)},
         **keys,
     }
-    path = folder / 'protocol.yaml'
-    path.write_text(yaml.safe_dump(made))
-    return {'config': str(path), 'run_dir': str(folder / 'run')}
+    config = written(folder, 'protocol.yaml', made)
+    return {'config': str(config), 'run_dir': str(folder / 'run')}
 
 
 def checked(folder, targets, *more, **keys):

@@ -5,6 +5,7 @@
 import re
 
 import pytest
+import yaml
 
 from parlai_ext.commands.adapt_model import AdaptModel
 from parlai_ext.scoring.amfm import AmFm
@@ -29,22 +30,20 @@ def corpus(tmp_path):
 @pytest.mark.usefixtures('models_here')
 def test_both_models_of_amfm_are_adapted_and_used(corpus, tmp_path, capsys):
     options = {}
-    for kind, key, make in (
-        ('mlm', 'encoder', make_masked_encoder),
-        ('lm', 'judge_model_file', make_gpt2),
-    ):
+    for kind, make in (('mlm', make_masked_encoder), ('lm', make_gpt2)):
         base, out = tmp_path / f'base-{kind}', str(tmp_path / kind)
         base.mkdir()
         make(base)
-        AdaptModel.main(kind=kind, base=str(base), corpus=corpus, out=out, **SHORT)
+        given = {'kind': kind, 'base': str(base), 'corpus': corpus, 'out': out}
+        AdaptModel.main(**given, **SHORT, turns='turns')
         printed = capsys.readouterr().out
         assert re.search(r'before \d+\.\d+, after \d+\.\d+', printed)
-        options |= {
-            name: float(value)
-            for name, value in re.findall(r'(\w+)=(-?\d.*?)\s', printed)
-        }
-        options[key] = out
+        told = re.findall(r'--scorer-option (\w+)=(\S+)', printed)
+        options |= {name: yaml.safe_load(value) for name, value in told}
     assert options.keys() >= {'am_cutoff', 'am_width', 'fm_cutoff', 'fm_width'}
+    # the scale of the language model is of turns as it was trained on them
+    assert options['fm_format'] == 'turns'
+    assert options['judge_model_file'] == out
     scorer = AmFm.from_section(options, models_on_cpu())
     texts = sentences(2)
     [score] = scorer.checked_scores([ScoringItem(texts[:1], texts[1])])

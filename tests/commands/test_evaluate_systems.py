@@ -2,15 +2,10 @@
 The main job as a user runs it: one command, again, extended, refused.
 
 A run that stops when it is settled: what it plays, what it writes, what it refuses.
-
-`kill -9` at random moments of the whole way: the end is the same, byte for byte.
 """
 
 import json
-import random
 import shutil
-import subprocess
-import time
 
 import pytest
 
@@ -28,7 +23,7 @@ from parlai_ext.store import RunFolder
 from tests.collect.test_preflight import protocol
 from tests.support.interrupted import interrupted
 from tests.support.published_runs import SYSTEMS, files_in
-from tests.support.small_run import SMALL, files_of, results_of, small_config, start_run
+from tests.support.small_run import SMALL, files_of, small_config
 from tests.support.user_error import user_error
 
 
@@ -83,14 +78,14 @@ def test_a_changed_setting_is_refused_by_name(finished, change, named):
 def test_added_targets_need_no_protocol_file_and_leave_the_others_alone(finished):
     run, _, _ = finished
     before = RunFolder.existing(run).manifest
-    kept = {n: b for n, b in results_of(run).items() if n.endswith('.jsonl')}
+    kept = {n: b for n, b in files_of(run).items() if n.endswith('.jsonl')}
     draws = 'draws=zoo:mini/step-150/model,inference=topk,topk=5'
     ranking = EvaluateSystems.main(
         run_dir=run,
         check_sample=SMALL['check_sample'],
         add_target=['floor-echo=agent:repeat_query', draws],
     )
-    assert kept and kept.items() <= results_of(run).items()
+    assert kept and kept.items() <= files_of(run).items()
     names = {one.system for one in ranking.standings['Overall']}
     assert {'floor-echo', 'draws'} < names and len(names) == 4
     manifest = RunFolder.existing(run).manifest
@@ -252,51 +247,3 @@ def test_a_published_pack_of_a_stopped_run_is_right(copied, capsys):
 def test_a_plan_needs_a_difference(stopped, value):
     with user_error('--plan'):
         RankSystems.main(run_dir=stopped[0], plan=value)
-
-
-FEW = ('--num-dialogues', '6', '--batchsize', '2')
-KILLS = 20
-
-
-def killed_on_the_way(process, run_dir, n_files, delay):
-    """
-    Kill a run a moment after so many files are there; tell whether it was still alive.
-    """
-    while process.poll() is None and n_there(run_dir) < n_files:
-        time.sleep(0.01)
-    try:
-        process.wait(timeout=delay)
-        return False
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-        return True
-
-
-def n_there(run_dir):
-    return sum(1 for _ in run_dir.glob('*/**/*.jsonl'))
-
-
-@pytest.mark.slow
-def test_killed_anywhere_and_run_again_ends_the_same(tmp_path):
-    config = small_config(tmp_path, targets=3, partners=3)
-    whole = start_run(config, tmp_path / 'whole', *FEW)
-    assert whole.wait() == 0, whole.stderr.read()
-    expected = results_of(tmp_path / 'whole')
-    assert json.loads(expected['ranking.json'])['dimensions']
-    rng = random.Random(2022)
-    killed = chains = 0
-    while killed < KILLS:
-        run_dir = tmp_path / f'chain{chains}'
-        chains += 1
-        alive = True
-        while alive and killed < KILLS:
-            process = start_run(config, run_dir, *FEW)
-            # all of them, ranking.json too, are there when nothing is left to kill
-            n_files = rng.randint(n_there(run_dir), len(expected))
-            alive = killed_on_the_way(process, run_dir, n_files, rng.uniform(0, 0.5))
-            killed += alive
-        last = start_run(config, run_dir, *FEW)
-        assert last.wait() == 0, last.stderr.read()
-        assert results_of(run_dir) == expected
-    assert chains >= 2

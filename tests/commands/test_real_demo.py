@@ -3,17 +3,16 @@ The demo with real models: its planted order follows from its options, and a tin
 version goes the whole way.
 """
 
-import json
 from itertools import pairwise
 
 import pytest
 import yaml
 
 from parlai_ext import zoo_configs
+from parlai_ext.commands.evaluate_systems import EvaluateSystems
 from parlai_ext.files.roster_file import load_roster
 from parlai_ext.scoring.registry import load_protocol_file
 from tests.support.family_hf import TEMPLATE, make_model
-from tests.support.small_run import start_run
 from tests.support.tiny_trained import make_encoder
 from tests.support.written import written
 
@@ -37,14 +36,13 @@ def test_each_target_is_the_one_before_it_with_more_faults():
     assert sorted(planted, key=planted.__getitem__)[::-1] == [t.name for t in targets]
 
 
-@pytest.fixture(scope='module')
-def config(tmp_path_factory):
+@pytest.fixture
+def config(tmp_path):
     """
     Write real_demo with tiny models in place of the real ones, and four openers.
     """
-    home = tmp_path_factory.mktemp('real')
-    make_model(home, 'llama', template=TEMPLATE)
-    folder = str(home / 'llama')
+    make_model(tmp_path, 'llama', template=TEMPLATE)
+    folder = str(tmp_path / 'llama')
     protocol, roster = (
         yaml.safe_load(zoo_configs.path(kind, name).read_text(encoding='utf-8'))
         for kind, name in (('protocols', 'real_demo'), ('rosters', 'real'))
@@ -55,17 +53,16 @@ def config(tmp_path_factory):
     # the weights of `learned` are those of layer 20 of 576 numbers, which tiny models
     # lack
     scorer = {'name': 'composite', 'judge_model_file': f'hf:{folder}'}
-    scorer['encoder'] = make_encoder(home / 'encoder')
+    scorer['encoder'] = make_encoder(tmp_path / 'encoder')
     protocol |= {'roster': roster, 'num_dialogues': 4, 'scorer': scorer}
-    return str(written(home, 'tiny.yaml', protocol))
+    return str(written(tmp_path, 'tiny.yaml', protocol))
 
 
 @pytest.mark.slow
-def test_a_tiny_version_goes_the_whole_way(config, tmp_path):
-    whole = start_run(config, tmp_path / 'whole')
-    printed, problems = whole.communicate()
-    assert whole.returncode == 0, problems
+def test_a_tiny_version_goes_the_whole_way(config, tmp_path, capsys):
+    run = {'run_dir': tmp_path / 'run', 'bootstraps': 50}
+    ranking = EvaluateSystems.main(config=config, **run)
+    printed = capsys.readouterr().out
     assert 'agreement with the planted order' in printed
     assert 'mean length' in printed
-    ranking = json.loads((tmp_path / 'whole/ranking.json').read_text(encoding='utf-8'))
-    assert len(ranking['dimensions']['Overall']) == 5
+    assert len(ranking.standings['Overall']) == 5

@@ -63,13 +63,13 @@ def test_the_beginning_of_an_id_is_enough_and_one_dimension_may_be_shown(run, ca
         (
             '{id}',
             {'dimension': 'Fluncy'},
-            "--dimension 'Fluncy': .* 'Fluency'",
+            "--dimension 'Fluncy'; .* 'Fluency'",
         ),
         ('{id}', {'scores': 'nosuch'}, '--scores: nosuch; choose one of'),
         ('{id}', {'worst': 1}, 'ID: not with --system'),
         ('{id:.3}', {}, 'no dialogue .* 4 letters'),
         ('x{rest}', {}, "did you mean '{id}'"),
-        (None, {'system': 'bta'}, "--system 'bta': did you mean 'beta'"),
+        (None, {'system': 'bta'}, "--system 'bta'; did you mean 'beta'"),
         (None, {'worst': 1, 'best': 1}, '--worst and --best: one'),
     ],
 )
@@ -83,7 +83,7 @@ def test_what_cannot_be_shown_is_one_line(run, wanted, options, words):
 def test_the_beginning_of_several_ids_names_them_and_of_none_no_id(run, monkeypatch):
     monkeypatch.setattr(show_dialogue, 'FEWEST_LETTERS', 0)
     ids = [d.id for d in run.iter_dialogues()]
-    with user_error(f'8 dialogues begin with .*{ids[0]}, .*…$'):
+    with user_error(f'8 dialogues begin with .*{ids[0]}, .* and 5 others$'):
         show_dialogue.find_dialogue(run, '')
     with user_error('the page .* 8 that there are') as error:
         listed(run, dialogue_id='zzzzzz')

@@ -140,15 +140,6 @@ def test_which_world_a_spelling_gets(toy_task, module, spelling, kind, world):
     assert found.__name__ == world
 
 
-@pytest.mark.parametrize('task', ['empathetic_openers', 'smalltalk'])
-def test_self_chat_on_our_tasks_gets_our_world(toy_task, task):
-    from parlai.core.loader import load_world_module
-
-    found = load_world_module(f'ext:{task}', selfchat_task=True, num_agents=2)
-    assert found.__module__.startswith('parlai_ext.')
-    assert found.__name__ == 'SelfChatWorld'
-
-
 def test_parlai_needs_the_fix_of_worlds(toy_task):
     from parlai.core.loader import load_world_module
 

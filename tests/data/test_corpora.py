@@ -71,7 +71,6 @@ def test_wrong_responses_may_be_absent(tmp_path):
     [one] = annotated_contexts(written(tmp_path, 'dev.json', ROW))
     assert one.context == ('Is it far?', 'No.')
     assert one.adversarial == ('It is far.',)
-    assert one.random == ()
 
 
 @pytest.mark.parametrize(

@@ -65,11 +65,6 @@ def host():
     return one
 
 
-@pytest.fixture(autouse=True)
-def same_writer(monkeypatch):
-    monkeypatch.setattr(atomic, '_writer', '')
-
-
 def test_results_come_in_order_and_a_worker_is_closed_also_after_a_mistake():
     last, results = [], []
     job = Job(Doubler, doubler, 'steps', 'key', on_close=last.append)

@@ -10,11 +10,11 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-import yaml
 
 from tests.support.ray_nodes import ENV, RayNodes
 from tests.support.small_run import files_of
 from tests.support.waiting import comes_true
+from tests.support.written import written
 
 ROOT = Path(__file__).parents[2]
 AGENT = 'tests.support.trial_agents:SlowTalker'
@@ -26,7 +26,6 @@ pytestmark = [
 
 @pytest.fixture(scope='module')
 def config(tmp_path_factory):
-    path = tmp_path_factory.mktemp('config') / 'talk.yaml'
     systems = {
         kind: [{'name': f'{kind}-{i}', 'opt': {'model': AGENT}} for i in range(n)]
         for kind, n in (('targets', 3), ('partners', 4))
@@ -39,8 +38,7 @@ def config(tmp_path_factory):
         'scorer': {'name': 'length'},
         'roster': systems,
     }
-    path.write_text(yaml.safe_dump(protocol))
-    return path
+    return written(tmp_path_factory.mktemp('config'), 'talk.yaml', protocol)
 
 
 def command(config, run, *options):

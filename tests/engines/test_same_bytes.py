@@ -19,7 +19,6 @@ from parlai_ext.core import Roster, System, SystemFailed
 from parlai_ext.engines.engine import EngineFailed, WorkerDiffers
 from parlai_ext.engines.machine import Machine
 from parlai_ext.scoring import score_run
-from parlai_ext.store import atomic
 from parlai_ext.toxic import build_prompts as building
 from parlai_ext.toxic.build_prompts import FeatureOptions
 from tests.collect.test_preflight import protocol, stub
@@ -35,11 +34,6 @@ from tests.support.user_error import user_error
 AGENTS = 'tests.support.trial_agents'
 SOUND = System('sound', {'model': f'{AGENTS}:Talker'})
 PLAN = BenchPlan((Variant('words', {'name': 'tests.support.bench_samples:Counted'}),))
-
-
-@pytest.fixture(autouse=True)
-def same_writer(monkeypatch):
-    monkeypatch.setattr(atomic, '_writer', '')
 
 
 def scattered(monkeypatch, module, **how):
@@ -129,15 +123,6 @@ def test_a_system_with_other_files_elsewhere_is_named(tmp_path):
     with user_error('sound') as error:
         collected(tmp_path, SOUND, scatter=True)
     assert not isinstance(error.value, SystemFailed)
-
-
-def test_what_was_lost_is_played_by_this_process(tmp_path, same_identity):
-    collected(tmp_path / 'whole', SOUND)
-    collected(tmp_path / 'part', SOUND, scatter=True)
-    whole = files_under(tmp_path / 'whole')
-    next((tmp_path / 'part').rglob('*/00001.jsonl')).unlink()
-    assert collected(tmp_path / 'part', SOUND).n_played == 2
-    assert files_under(tmp_path / 'part') == whole
 
 
 def test_a_bench(tmp_path):

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from parlai_ext.files.model_cards import (
-    check_kind,
     model_card,
     model_names,
     read_model_card,
@@ -62,12 +61,6 @@ def test_a_wrong_card_is_refused_by_its_key(changes, key):
     text = card_text(**{**HUB, **changes})
     with user_error(f'card.json.*{key}'):
         read_model_card(read_text(text, 'card.json'))
-
-
-def test_a_model_of_another_kind_is_refused_with_those_that_would_do():
-    check_kind('minilm', 'embedder')
-    with user_error('chat: .*smollm2-135m-q4'):
-        check_kind('minilm', 'chat')
 
 
 # ---- names in rosters and on the command line

@@ -49,17 +49,25 @@ def code_tokens(text):
     """
     Return the tokens of a module without comments, docstrings and layout.
     """
-    documented = set()
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, Function | ast.ClassDef | ast.Module) and (
-            ast.get_docstring(node, clean=False) is not None
-        ):
-            first = node.body[0]
-            documented.update(range(first.lineno, (first.end_lineno or 0) + 1))
+    documented = {
+        line
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, Function | ast.ClassDef | ast.Module)
+        for line in docstring_lines(node)
+    }
     return sum(
         token.type not in LAYOUT and token.start[0] not in documented
         for token in tokenize.generate_tokens(io.StringIO(text).readline)
     )
+
+
+def docstring_lines(node):
+    """
+    Return the numbers of the lines of a docstring.
+    """
+    if ast.get_docstring(node, clean=False) is None:
+        return range(0)
+    return range(node.body[0].lineno, node.body[0].end_lineno + 1)
 
 
 def weight(*tops):
@@ -95,11 +103,8 @@ def code_lines(function):
     """
     Return the lines of a function without its docstring.
     """
-    total = (function.end_lineno or 0) - function.lineno + 1
-    if ast.get_docstring(function, clean=False) is not None:
-        first = function.body[0]
-        total -= (first.end_lineno or 0) - first.lineno + 1
-    return total
+    documented = len(docstring_lines(function))
+    return function.end_lineno - function.lineno + 1 - documented
 
 
 def shared_public_names():

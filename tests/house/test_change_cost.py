@@ -186,7 +186,8 @@ CHANGES = {
             ),
             'parlai_ext/report/page.py': (
                 'SECTIONS = (',
-                "SECTIONS = (\n    'parlai_ext.report.motto:motto_section',",
+                'from parlai_ext.report.motto import motto_section\n'
+                'SECTIONS = (\n    motto_section,',
             ),
         },
         'from parlai_ext.report.page import render_rankings\n'

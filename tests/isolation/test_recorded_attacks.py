@@ -207,12 +207,6 @@ def test_another_scorer_in_a_pack_is_wrong(
     assert 'wrong          scorer: ' in printed
 
 
-def test_the_scorer_of_an_honest_pack_is_right(honest, tmp_path, capsys):
-    publish(honest, tmp_path / 'run.zip')
-    VerifyRun.main(str(tmp_path / 'run.zip'))
-    assert 'proven         scorer: ' in capsys.readouterr().out
-
-
 def test_ones_own_run_goes_on_and_a_copy_elsewhere_is_asked_about(
     foreign, tmp_path, monkeypatch
 ):

@@ -13,14 +13,15 @@ from hypothesis import strategies as st
 from transformers import Phi3Config
 
 from parlai_ext.core import Question
+from parlai_ext.models.likelihood import causal
 from parlai_ext.models.likelihood.causal import (
     Causal,
     check_causal,
-    max_positions,
     reserved_positions,
 )
 from parlai_ext.models.likelihood.engine import TreeCosts, TreeSize
 from parlai_ext.models.watch import Watch
+from parlai_ext.systems.pretrained import max_positions
 from tests.support.causal_models import (
     GPT2,
     KINDS,
@@ -114,12 +115,15 @@ def test_whatever_is_asked_equals_one_by_one_and_contexts_on_request(
     asked=some_questions,
     tokens=st.integers(1, 80),
     pass_cost=st.sampled_from([None, 30, 300]),
+    rows=st.integers(1, 30),
 )
-def test_company_order_padding_and_passes_change_nothing(
-    model, judge, asked, tokens, pass_cost
+def test_company_order_padding_passes_and_slices_of_logits_change_nothing(
+    model, judge, asked, tokens, pass_cost, rows
 ):
     small = in_passes(judge_of(model, tokens=tokens), pass_cost)
-    found = small.answer((asked * 2)[::-1], with_context=True)[::-1]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(causal, 'LOGITS', rows * VOCABULARY)
+        found = small.answer((asked * 2)[::-1], with_context=True)[::-1]
     alone = [judge.answer([one], with_context=True)[0] for one in asked]
     assert flat(found) == pytest.approx(flat(alone * 2), rel=0, abs=1e-12)
 
@@ -153,13 +157,6 @@ def test_eager_attention_and_a_pass_of_one_token_are_the_same(attention, toleran
     for judge in (judge_of(other), in_passes(judge_of(other), 1)):
         found = flat(judge.answer(ASKED, True))
         assert found == pytest.approx(expected, rel=0, abs=tolerance)
-
-
-def test_logits_in_slices_are_the_same(judge, monkeypatch):
-    at_once = flat(judge.answer(ASKED, with_context=True))
-    monkeypatch.setattr('parlai_ext.models.likelihood.causal.LOGITS', 3 * VOCABULARY)
-    sliced = flat(judge.answer(ASKED, with_context=True))
-    assert sliced == pytest.approx(at_once, rel=0, abs=1e-12)
 
 
 def test_logits_are_made_only_of_rows_that_are_to_tokens(judge):
@@ -316,7 +313,8 @@ def test_memory_that_runs_out_in_the_trial_is_not_the_models_fault(monkeypatch):
 def test_positions_are_what_the_config_says(named, expected):
     text = SimpleNamespace(**named)
     config = SimpleNamespace(get_text_config=lambda: text)
-    assert max_positions(config) == expected
+    tokenizer = SimpleNamespace(model_max_length=10**30)
+    assert max_positions(config, tokenizer) == expected
 
 
 def test_positions_end_where_long_texts_get_other_numbers():
@@ -328,4 +326,4 @@ def test_positions_end_where_long_texts_get_other_numbers():
         rope_parameters={**rope, 'long_factor': factors, 'short_factor': factors}
         | {'original_max_position_embeddings': 128},
     )
-    assert max_positions(config) == 128
+    assert max_positions(config, SimpleNamespace(model_max_length=1000)) == 128

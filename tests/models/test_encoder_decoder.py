@@ -1,6 +1,6 @@
 """
-Encoder-decoders as judges: the same numbers as one pass for each continuation, and as
-ParlAI's own ranking of candidates.
+Encoder-decoders as judges: the same numbers as one pass of their library's own model
+for each continuation, of what their agents read.
 """
 
 import json
@@ -130,6 +130,27 @@ def test_company_order_and_padding_change_nothing(pair, asked, tokens):
     assert_close(together, 2 * [judge.answer([question])[0] for question in asked])
 
 
+def test_a_context_is_encoded_once_and_a_prediction_made_once(judge, monkeypatch):
+    encoded, predicted, model = [], [], judge.model
+    encode, logits = model.encode, model.logits
+
+    def note_encoded(xs, keys_values):
+        encoded.extend(xs.tolist())
+        return encode(xs, keys_values)
+
+    def note_predicted(hidden):
+        predicted.extend(hidden)
+        return logits(hidden)
+
+    monkeypatch.setattr(model, 'encode', note_encoded)
+    monkeypatch.setattr(model, 'logits', note_predicted)
+    three = Question((9, 9), ((5, 6, 2), (5, 7, 2), (2,)))
+    judge.answer([three, Question((8, 8), ((2,),)), Question((9, 9), ((2,),))])
+    assert sorted(encoded) == [[8, 8], [9, 9]]
+    # what follows the start of either, and after 9 9 what follows 5, 5 6 and 5 7
+    assert len(predicted) == 2 + 3
+
+
 def test_an_encoder_gives_its_input_no_probability(judge):
     [answer] = judge.answer([Question((5, 6), ((7,),))], with_context=True)
     assert answer.context is None
@@ -170,39 +191,9 @@ def test_memory_does_not_grow_over_10_000_utterances(model_file):
     assert max(sizes[4:]) < 1.02 * sizes[3]
 
 
-# --- against ParlAI ----------------
+# --- as ParlAI's agents read ----------------
 
-HEARD = [('i like tea',), ('you saw the rain', 'we want bread today', 'again')]
-CANDIDATES = ('we like the warm rain', 'today', 'i lost a book there')
-
-
-def ranked(opt, context):
-    """
-    Return ParlAI's mean negative log-probability of a token, by reply.
-    """
-    more = {'rank_candidates': True, 'skip_generation': True, 'interactive_mode': False}
-    agent = load_system(System('stock', {**opt, **more}), no_cuda=True).agent
-    agent.model.double()
-    for text in context[:-1]:
-        agent.observe(Message(text=text, episode_done=False))
-    last = {'text': context[-1], 'label_candidates': list(CANDIDATES)}
-    agent.observe(Message({**last, 'episode_done': True}))
-    act = agent.act()
-    return dict(zip(act['text_candidates'], act['cand_scores'], strict=True))
-
-
-@pytest.mark.parametrize('name', JUDGES)
-def test_a_judges_numbers_are_those_of_parlais_ranking(tmp_path, name):
-    opt = FAMILIES[name](tmp_path)
-    with data_in(opt.get('datapath')):
-        judge = load_judge(opt['model_file'], double=True)
-    answers = judge.answer([Question(context, CANDIDATES) for context in HEARD])
-    for context, answer in zip(HEARD, answers, strict=True):
-        means = [sum(tokens) / len(tokens) for tokens in answer.continuations]
-        expected = ranked(opt, context)
-        assert means == pytest.approx(
-            [-expected[reply] for reply in CANDIDATES], abs=1e-9
-        )
+HEARD = ('you saw the rain', 'we want bread today', 'again')
 
 
 def test_the_number_of_pretrained_positions_is_in_the_signature(tmp_path):
@@ -224,19 +215,21 @@ def test_a_model_that_cannot_judge_is_refused_by_its_class(tmp_path, name):
 
 
 @pytest.mark.parametrize('name', JUDGES)
-def test_a_judge_reads_the_context_that_its_agent_would_read(tmp_path, name):
+def test_a_judge_reads_what_its_agent_would_read(tmp_path, name):
     opt = {**FAMILIES[name](tmp_path), 'text_truncate': 6}
     agent = load_system(System('stock', opt), no_cuda=True).agent
     reader = AgentVectorizer(agent.clone())
-    long = HEARD[1]
-    for text in long:
+    for text in HEARD:
         seen = agent.observe(Message(text=text, episode_done=False))
-    kept, cut = reader.context(long)
+    kept, cut = reader.context(HEARD)
     assert kept == seen['text_vec'].tolist()
     # BART and R2C2 put a token at either end; of the six, four are of the context
     read = 4 if name in ('bart', 'r2c2') else 6
-    ids = [agent.dict.txt2vec(text) for text in (*long, *['\n'] * (len(long) - 1))]
+    ids = [agent.dict.txt2vec(text) for text in (*HEARD, *['\n'] * (len(HEARD) - 1))]
     assert cut == sum(map(len, ids)) - read
+    labelled = Message(text='rain', eval_labels=['i lost it'], episode_done=True)
+    label = agent.observe(labelled)['eval_labels_vec']
+    assert reader.continuation('i lost it') == tuple(label.tolist())
 
 
 # --- Hugging Face's ----------------

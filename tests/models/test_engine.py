@@ -10,10 +10,6 @@ from hypothesis import strategies as st
 
 from parlai_ext.core import Question, UserError
 from parlai_ext.models.likelihood.causal import Causal
-from parlai_ext.models.likelihood.encoder_decoder import (
-    EncodedContexts,
-    EncoderDecoder,
-)
 from parlai_ext.models.likelihood.engine import Budget
 from tests.support.causal_models import GPT2, flat, make
 from tests.support.user_error import user_error
@@ -134,54 +130,6 @@ def test_what_no_smaller_group_would_mend(widths, error, kind, line):
 def test_a_budget_below_one_is_refused():
     with user_error('must be 1 or more'):
         Budget(0)
-
-
-# --- of encoder-decoders --------------------------------------------------------------
-
-
-class Uniform:
-    """
-    An encoder-decoder that finds all tokens equally likely, and keeps what it reads.
-    """
-
-    model, null, start, vocabulary, device = None, 0, (1,), 10, torch.device('cpu')
-
-    def __init__(self):
-        self.encoded, self.decoded, self.rows = [], [], 0
-
-    def encode(self, xs, keys_values):
-        self.encoded.extend(xs.tolist())
-        return EncodedContexts(xs, xs)
-
-    def decode(self, encoded, ys, depths, mask):
-        self.decoded.append((ys.tolist(), depths.tolist(), mask.int().tolist()))
-        return torch.zeros(*ys.shape, 1)
-
-    def logits(self, hidden):
-        self.rows += len(hidden)
-        return torch.zeros(len(hidden), self.vocabulary)
-
-
-def test_each_different_context_is_encoded_once():
-    model = Uniform()
-    contexts = [(1, 1), (2, 2), (1, 1), (3, 3), (2, 2)]
-    asked = [Question(c, ((1,), (2,), (i, 2))) for i, c in enumerate(contexts)]
-    EncoderDecoder(model, None, '', 10).answer(asked)
-    assert sorted(model.encoded) == [[1, 1], [2, 2], [3, 3]]
-
-
-def test_a_tree_is_read_as_it_should_be_and_no_padding_and_nothing_twice():
-    model = Uniform()
-    asked = [
-        Question((9, 9), ((5, 6, 2), (5, 7, 2), (2,))),
-        Question((8,), ((2,),)),
-    ]
-    EncoderDecoder(model, None, '').answer(asked)
-    [([ys, _], [at, _], [mask, padding])] = model.decoded
-    assert [ys, at] == [[1, 5, 6, 7], [0, 1, 2, 2]]
-    assert mask == [[1, 0, 0, 0], [1, 1, 0, 0], [1, 1, 1, 0], [1, 1, 0, 1]]
-    assert padding == torch.eye(4).int().tolist()
-    assert model.rows == 5
 
 
 # --- of causal models -----------------------------------------------------------------

@@ -6,7 +6,6 @@ import shutil
 
 import pytest
 import torch
-import yaml
 from parlai.core.agents import create_agent_from_model_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -22,7 +21,7 @@ from tests.support.no_network import refuse_connections
 from tests.support.on_cpu import load_judge
 from tests.support.tiny_models import make_generator, sentences
 from tests.support.user_error import user_error
-from tests.support.written import changed_json
+from tests.support.written import changed_json, written
 
 TEXTS = sentences(40, seed=4)
 CONTEXT = tuple(TEXTS[:3])
@@ -30,8 +29,8 @@ FOLLOWUPS = tuple(TEXTS[30:34])
 
 
 @pytest.fixture(scope='module')
-def folder(tmp_path_factory):
-    return make_model(tmp_path_factory.mktemp('hf'), 'gpt2')
+def folder(hf_folder):
+    return hf_folder('gpt2')
 
 
 @pytest.fixture(scope='module')
@@ -265,9 +264,7 @@ def test_signature_tells_judges_apart(tmp_path):
 
 def described(tmp_path, **opt):
     opt = {'model_file': make_generator(tmp_path), **opt}
-    path = tmp_path / 'judge.yaml'
-    path.write_text(yaml.safe_dump({'name': 'judge', 'opt': opt}))
-    return str(path)
+    return str(written(tmp_path, 'judge.yaml', {'name': 'judge', 'opt': opt}))
 
 
 def test_a_file_may_say_the_precision(tmp_path):

@@ -12,7 +12,6 @@ from parlai_ext.engines.machine import Machine
 from parlai_ext.models.handle import ModelHandle, check_model
 from parlai_ext.models.word_vectors import read_text_vectors
 from parlai_ext.systems.catalogue.fetch_model import fetch_model, is_fetched
-from tests.support.model_catalogue import sha256
 from tests.support.on_cpu import load_here, models_on_cpu
 from tests.support.user_error import user_error
 
@@ -36,14 +35,10 @@ def files_of(array, words):
 
 
 def add_card(catalogue, files):
-    listed = [
-        {'name': name, 'size': len(data), 'sha256': sha256(data)}
-        for name, data in files.items()
-    ]
     catalogue.add(
         'tiny',
         kinds=['word_vectors'],
-        files=listed,
+        contents=files,
         vectors='vectors.npy',
         words='words.parquet',
         wheels=[catalogue.wheel(members={f'in/{n}': d for n, d in files.items()})],

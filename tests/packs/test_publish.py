@@ -184,10 +184,10 @@ def test_the_table_has_a_row_for_each_system_best_first(pack):
 
 
 def test_braces_of_an_address_do_not_end_the_bibtex_entry(pack):
-    options = CiteOptions(url='https://x.org/a}b', author='A & B', year=2026)
+    options = CiteOptions(url='https://x.org/a}b%20c', author='A & B', year=2026)
     (citation,) = cite_pack(pack, options)
     text = '\n'.join(citation.bibtex)
-    assert r'\url{https://x.org/a%7Db}' in text
+    assert r'\url{https://x.org/a%7Db%20c}' in text
     assert r'author = {A \& B}' in text
     assert text.count('{') == text.count('}')
 

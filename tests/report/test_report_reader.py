@@ -273,6 +273,14 @@ def test_saved_leaderboard_is_that_of_the_run(page, made):
     assert dimensions == {'Fluency': 3, 'Overall': 3}
 
 
+def test_a_saved_leaderboard_of_many_systems_is_whole(tmp_path, browser):
+    names = [f'system {k:080}' for k in range(30)]
+    run, path = written(tmp_path / 'run', targets=names)
+    browser.open(path)
+    saved = csv_rows(browser.save('#save-leaderboard'))
+    assert [row['system'] for row in saved] == [*names[::-1], *names[::-1]]
+
+
 @pytest.mark.parametrize('fragment', ['', '#dialogues?beside=beta&beside=7&q=lake'])
 def test_at_400_pixels_nothing_is_cut_off(browser, made, fragment):
     browser.show(width=400, height=800)

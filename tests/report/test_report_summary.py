@@ -256,6 +256,11 @@ def test_each_dimension_has_answers_of_its_own():
     assert 'Rating' not in found['By how much'].text
 
 
+def test_the_only_ranked_system_leads_nobody():
+    leader = by_question(example_ranking(unranked=('alpha',)))['Who leads']
+    assert (leader.text, leader.news) == ('beta', '') and 'alone' in leader.more
+
+
 def test_remarks_are_among_the_reasons_to_believe():
     found = by_question(example_ranking(), remarks=['its audit fails'])
     assert 'its audit fails' in found['Believe it?'].more

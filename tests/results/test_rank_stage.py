@@ -187,6 +187,16 @@ def test_a_new_ranking_replaces_the_leaderboard_and_removes_the_page(tmp_path):
     assert (tmp_path / 'leaderboard.csv').read_text() != leaderboard
 
 
+def test_a_ranking_tells_whose_dialogues_changed_after_it(tmp_path):
+    run = scored_run(tmp_path)
+    RankSystems.main(run_dir=tmp_path, bootstraps=20)
+    assert read_ranking(run).outdated is None
+    next(tmp_path.glob('dialogues/c--*/*.jsonl')).unlink()
+    ranking = read_ranking(run)
+    assert ranking.outdated == ('c',)
+    assert 'older than dialogues of c:' in next(warnings(ranking))
+
+
 def test_human_scores_replace_the_reference(tmp_path):
     human = people({'a': 1.0, 'b': 3.0, 'c': 4.0, 'd': 2.0, 'z': 9.0})
     ranking = ranked(tmp_path, human=human)

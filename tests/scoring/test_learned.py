@@ -44,6 +44,7 @@ from parlai_ext.scoring.learned import (
 from parlai_ext.scoring.registry import find_scorer, load_protocol_file
 from parlai_ext.training.fit_judge import write_judge
 from tests.support.causal_models import GPT2, make
+from tests.support.scoring_samples import KnownEncoder, KnownJudge
 from tests.support.user_error import user_error
 
 CONTEXT = ('do you like dogs ?', 'yes , i have two', 'what are your dogs called ?')
@@ -198,6 +199,22 @@ def test_another_adapter_or_another_encoder_is_refused(tmp_path):
 def test_a_judge_that_is_no_causal_language_model_is_refused():
     with user_error('judge_model_file: a causal language model'):
         read_responses(object(), None, [ScoringItem((), 'hello')])
+
+
+def test_what_the_encoder_does_not_read_is_counted(monkeypatch):
+    judge = KnownJudge(lambda context, ids: [-1.0])
+    encoder = KnownEncoder(lambda text: [1.0, 0.0])
+    # an encoder of three words
+    monkeypatch.setattr(
+        encoder, 'cut_tokens', lambda texts: [max(0, len(t.split()) - 3) for t in texts]
+    )
+    judge.answer_with_states = lambda questions, layers: (
+        judge.answer(questions),
+        np.zeros((len(questions), 1)),
+    )
+    turns = ('it reads the last three', 'a', 'b', 'one two three four five')
+    items = [ScoringItem(turns, 'six seven eight nine'), ScoringItem(turns, 'ten')]
+    assert read_responses(judge, encoder, items)[1] == [2 + 1, 2]
 
 
 def test_an_input_far_from_the_mean_is_cut():

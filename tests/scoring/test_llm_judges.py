@@ -26,7 +26,7 @@ from parlai_ext.scoring.llm_judges import (
     read_prompt,
 )
 from parlai_ext.scoring.score_run import ChosenScorer, spending_lines
-from parlai_ext.systems.chat.conversation import ChatReply
+from parlai_ext.systems.chat.messages import ChatReply
 from tests.support.family_hf import make_model
 from tests.support.fed_samples import chat_loss
 from tests.support.on_cpu import models_on_cpu

@@ -7,8 +7,6 @@ what is on the disk before the call; nothing here loads a model.
 
 import errno
 import os
-import random
-import signal
 import tempfile
 from pathlib import Path
 
@@ -139,26 +137,6 @@ def test_killed_at_every_single_step_and_run_again(fast_path, expected, monkeypa
     assert len(states) > 12 * 3
     for root in states:
         assert resumed(root) == expected
-
-
-def test_killed_again_and_again_and_run_again(fast_path, expected):
-    rng = random.Random(2022)
-
-    def work():
-        before_steps(pytest.MonkeyPatch(), die)
-        short_run(fast_path)
-
-    ends = []
-    for _ in range(8):
-        last = rng.randrange(50)
-
-        def die(number, last=last):
-            if number == last:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-        ends += in_children(work)
-    assert ends.count(-signal.SIGKILL) > 4
-    assert resumed(fast_path) == expected
 
 
 def test_a_file_is_on_the_disk_before_its_name_and_its_name_before_the_next(

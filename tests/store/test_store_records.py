@@ -2,7 +2,6 @@
 What is written can be read again: by us exactly, and by ParlAI's own readers.
 """
 
-import json
 import math
 from dataclasses import replace
 
@@ -14,7 +13,6 @@ from parlai.utils.conversations import Conversations
 
 from parlai_ext.core import ScoredDialogue, Utterance
 from parlai_ext.core.records import WrongType
-from parlai_ext.store import lines
 from parlai_ext.store.lines import decode, encode
 from tests.support.store_samples import (
     SIGNATURE,
@@ -24,7 +22,6 @@ from tests.support.store_samples import (
     sample_manifest,
     sample_run,
     sample_scores,
-    whole_run,
 )
 
 HARD_TEXTS = {
@@ -76,15 +73,6 @@ def test_any_text_comes_back_surrogate_pairs_as_their_character(text):
     assert decode(encode({'text': text}).encode()) == {'text': joined}
 
 
-@pytest.mark.parametrize('text', HARD_TEXTS.values(), ids=HARD_TEXTS)
-def test_a_line_is_read_without_writing_its_record_again(text, monkeypatch):
-    texts = {'id': text, text or 'none': [text, {'say': f'"{text}\\": , '}]}
-    line = encode({'dialog': texts, 'value': 5e-324}).encode()
-    monkeypatch.delattr(lines, '_line')
-    read = decode(line)
-    assert read == {k: v for k, v in json.loads(line).items() if k != 'checksum'}
-
-
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_any_number_comes_back_bit_for_bit(value):
     assert decode(encode({'value': value}).encode())['value'].hex() == value.hex()
@@ -104,15 +92,6 @@ def test_scores_come_back_as_they_were(run):
     scored = [sample_scores(one) for one in write(run)]
     run.scores(SIGNATURE).write(first_shard(run), scored)
     assert run.scores(SIGNATURE).read(first_shard(run)) == scored
-
-
-def test_the_same_run_makes_the_same_bytes(tmp_path):
-    whole_run(tmp_path / 'one')
-    whole_run(tmp_path / 'elsewhere' / 'two')
-    one = files_under(tmp_path / 'one')
-    assert one == files_under(tmp_path / 'elsewhere' / 'two')
-    # 2 targets x 2 partners x 2 shards: dialogues, metadata, scores; and four more
-    assert len(one) == 8 * 3 + len(['manifest', 'signature', 'ranking', '.lock'])
 
 
 def test_a_shard_that_is_there_is_never_changed(run):

@@ -9,7 +9,6 @@ import socket
 import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -33,26 +32,6 @@ def refused(root, manifest):
 
 
 # -- going on
-
-
-def test_a_run_opened_again_is_the_same_run(tmp_path):
-    first = sample_run(tmp_path)
-    before = files_under(tmp_path)
-    assert sample_run(tmp_path).manifest == first.manifest
-    assert RunFolder.existing(tmp_path).manifest == first.manifest
-    assert files_under(tmp_path) == before
-
-
-def test_added_targets_leave_every_other_file_as_it_is(tmp_path):
-    run = sample_run(tmp_path, ['a', 'b'])
-    play(run)
-    before = files_under(tmp_path)
-    play(sample_run(tmp_path, ['a', 'b', 'c']))
-    after = files_under(tmp_path)
-    changed = {name for name in before if after[name] != before[name]}
-    assert changed == {'manifest.json', 'ranking.json'}
-    added = {Path(name).parent.name[:3] for name in after.keys() - before.keys()}
-    assert added == {'c--'}
 
 
 def test_an_extended_run_keeps_the_old_order_and_appends(tmp_path):

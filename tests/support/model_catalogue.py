@@ -21,13 +21,13 @@ def sha256(data):
     return hashlib.sha256(data).hexdigest()
 
 
-def card_text(**changes):
+def card_text(contents=FILES, **changes):
     """
-    Return a card of the tiny model as YAML (JSON is YAML).
+    Return a card of the tiny model, or of other files, as YAML (JSON is YAML).
     """
     files = [
         {'name': name, 'size': len(data), 'sha256': sha256(data)}
-        for name, data in FILES.items()
+        for name, data in contents.items()
     ]
     card = {
         'title': 'tiny',

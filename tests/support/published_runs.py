@@ -7,8 +7,6 @@ import zipfile
 from dataclasses import asdict
 from pathlib import Path
 
-import yaml
-
 from parlai_ext.commands.evaluate_systems import EvaluateSystems
 from parlai_ext.packs.check_pack import Checker
 from parlai_ext.packs.pack import INDEX, describe_member, zip_bytes
@@ -16,8 +14,8 @@ from parlai_ext.packs.publish import publish_run
 from parlai_ext.scoring.registry import load_protocol_file
 from parlai_ext.store import RunFolder
 from parlai_ext.store.lines import checksum, decode_shard, dumps, encode_shard
+from tests.collect.test_preflight import protocol
 from tests.support.on_cpu import CPU
-from tests.support.written import written
 
 FLOOR = 'parlai_ext.agents.mini_floor.mini_floor:MiniFloorAgent'
 SYSTEMS = {
@@ -35,22 +33,14 @@ def protocol_file(folder, targets, systems=None, **changed):
     Write a protocol of these targets and return its path.
     """
     known = SYSTEMS | (systems or {})
-    roster = {
-        side: [{'name': name, 'opt': known[name]} for name in names]
-        for side, names in (('targets', targets), ('partners', PARTNERS))
-    }
-    protocol = {
-        'name': 'tiny',
-        'openers': 'ext:smalltalk',
-        'num_dialogues': 5,
-        'num_turns': 5,
-        'scorer': {'name': 'length'},
-        'ranking': {'bootstraps': 50},
-        'roster': roster,
-        **changed,
-    }
+    sides = [
+        [{'name': name, 'opt': known[name]} for name in names]
+        for names in (targets, PARTNERS)
+    ]
+    keys = {'name': 'tiny', 'num_dialogues': 5, 'num_turns': 5}
+    keys |= {'scorer': {'name': 'length'}, 'ranking': {'bootstraps': 50}, **changed}
     folder.mkdir(parents=True, exist_ok=True)
-    return str(written(folder, 'tiny.yaml', yaml.safe_dump(protocol)))
+    return protocol(folder, *sides, **keys)['config']
 
 
 def make_run(root, targets, batchsize=2, flags=None, **changed):

@@ -2,14 +2,13 @@
 A small real run of the mini zoo, for tests of the whole way.
 """
 
-import subprocess
-import sys
 from pathlib import Path
 
 import yaml
 
 from parlai_ext import zoo_configs
 from tests.support.store_samples import files_under
+from tests.support.written import written
 
 SMALL = {'num_dialogues': 2, 'bootstraps': 50, 'seed': 0, 'check_sample': 4}
 
@@ -33,9 +32,7 @@ def small_config(folder, targets=2, partners=2, name='demo', retriever=False):
         key: {n: v for n, v in value.items() if n in names} if key != 'kind' else value
         for key, value in demo['reference'].items()
     }
-    path = folder / 'small.yaml'
-    path.write_text(yaml.safe_dump(demo))
-    return str(path)
+    return str(written(folder, 'small.yaml', demo))
 
 
 def files_of(run):
@@ -47,22 +44,3 @@ def files_of(run):
         for name, data in files_under(run).items()
         if 'lock' not in Path(name).name
     }
-
-
-def start_run(config, run_dir, *more):
-    """
-    Start `evaluate_systems` in a process of its own.
-    """
-    command = [sys.executable, '-m', 'parlai_ext', 'evaluate_systems', *more]
-    command += ['--config', config, '--run-dir', str(run_dir), '--bootstraps', '50']
-    return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-
-
-def results_of(run_dir):
-    """
-    Return the files of a run that depend on nothing but its dialogues.
-    """
-    kinds = ('dialogues/', 'scores/', 'ranking.json')
-    return {n: b for n, b in files_of(run_dir).items() if n.startswith(kinds)}

@@ -21,13 +21,6 @@ SAID = ('hello', 'hi')
 ROWS = [row('bad', 'good', SAID), row('good', 'also', SAID)]
 
 
-@pytest.fixture(autouse=True)
-def a_signal_that_is_not_ignored():
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 class Echo(Agent):
     """
     Says what it heard.
@@ -69,12 +62,13 @@ class Mute(Exception):
 
 @pytest.mark.parametrize('is_ignored', [False, True])
 @pytest.mark.parametrize('error', [KeyboardInterrupt(), SystemExit(0), Mute()])
-def test_whatever_an_agent_raises_ends_its_dialogue_only(error, is_ignored):
+def test_whatever_an_agent_raises_ends_its_dialogue_only(error, is_ignored, request):
     def deed():
         raise error
 
-    if is_ignored:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # as `nohup` and `&` of scripts do
+    if is_ignored:  # as `nohup` and `&` of scripts do
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
     with signals_as_interrupt():
         dialogues, failed = played(doing(deed))
     assert not failed and dialogues[0].ended_by == 'bad'

@@ -129,12 +129,10 @@ REFUSED = {
         'line.tgz': tar_of({'a\nb': b'evil'}),
         'late.tgz': tar_of({'a\n/../../outside.txt': b'evil'}),
         'up.zip': zip_of([('model', ''), ('../outside.txt', 'evil')]),
-        'back.zip': zip_of([('..\\evil', 'evil')]),
         'nul.zip': zip_nul(),
     },
     KIND: {
         'sym.tgz': special('s', tarfile.SYMTYPE, '../../outside.txt'),
-        'in.tgz': special('s', tarfile.SYMTYPE, 'model'),
         'hard.tgz': special('h', tarfile.LNKTYPE, '../../outside.txt'),
         'char.tgz': special('d', tarfile.CHRTYPE),
         'fifo.tgz': special('f', tarfile.FIFOTYPE),
@@ -145,7 +143,6 @@ REFUSED = {
         'flat.tgz': tar_of({'a/model': b'1', 'b/model': b'2'}),
         'both.tar': twice('model', 'model/x'),
         'twice.zip': zip_of([('model', 'a'), ('model', 'b')]),
-        'both.zip': zip_of([('model', 'a'), ('model/x', 'b')]),
     },
     'too long': {
         'long.tgz': tar_of({'a' * 300: b'evil'}),
@@ -153,7 +150,6 @@ REFUSED = {
     'is damaged: ': {
         'cut.tgz': good_tgz()[:-30],
         'crc.tgz': damaged(good_tgz(), -6),  # the last 8 bytes: checksum and length
-        'tail.tgz': good_tgz()[:-8],
         'empty.tgz': b'',
         'crc.zip': zip_of([('model', b'weights')]).replace(b'weights', b'Weights'),
         'cut.zip': zip_of(GOOD.items())[:-10],

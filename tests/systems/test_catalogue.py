@@ -10,7 +10,7 @@ import pytest
 
 from parlai_ext.systems.catalogue import fetch_model as fetching
 from parlai_ext.systems.catalogue.fetch_model import fetch_model, is_fetched
-from tests.support.model_catalogue import FILES, REPOSITORY, REVISION, sha256
+from tests.support.model_catalogue import FILES, REPOSITORY, REVISION
 from tests.support.user_error import user_error
 from tests.support.written import zip_of
 
@@ -102,14 +102,11 @@ def test_another_card_means_another_model(catalogue, data, hub):
     fetch_model('tiny')
     new = b'{"new": 1}'
     hub.files[f'/{REPOSITORY}/resolve/{REVISION}/config.json'] = new
-    files = [
-        {'name': 'config.json', 'size': len(new), 'sha256': sha256(new)},
-        {'name': 'extra', 'size': 1, 'sha256': sha256(b'x')},
-    ]
+    files = {'config.json': new, 'extra': b'x'}
     hub.files[f'/{REPOSITORY}/resolve/{REVISION}/extra'] = b'x'
-    catalogue.add('tiny', **{**HUB, 'files': files})
+    catalogue.add('tiny', **HUB, contents=files)
     assert not is_fetched('tiny')
-    assert contents(fetch_model('tiny')) == {'config.json': new, 'extra': b'x'}
+    assert contents(fetch_model('tiny')) == files
 
 
 # ---- two at once, and processes that are killed

@@ -94,12 +94,14 @@ def test_neighbours_of_one_role_are_one_message():
         ('<think>User: sad?\n</think>\n\nfine\nbye', 'fine'),
         ('<think>sad? User: </think>fine\nUser: hi', 'fine'),
         ('so the User: is sad</think> fine', 'fine'),
-        ('<think>and so on, until the cap', ''),
+        ('<think>and so on, until the cap', None),
         ('I <think> so', 'I <think> so'),
     ],
 )
 def test_a_reply_ends_at_the_first_stop_string_after_the_thoughts(text, reply):
-    assert reply_from(text, ChatStyle(stop=('\n', 'User:'))) == reply
+    read = reply_from(text, ChatStyle(stop=('\n', 'User:')))
+    assert read.text == reply
+    assert ('reply_max_tokens' in str(read.reason)) == (reply is None)
 
 
 def parser():

@@ -114,7 +114,7 @@ def test_a_plain_bart_gets_the_query_encoder_of_the_zoo(opt):
 
 
 @pytest.mark.parametrize('form', ['file', 'beginning', 'folder'])
-def test_an_index_may_be_given_in_three_ways(opt, form, tmp_path):
+def test_an_index_is_a_file_a_folder_or_how_names_begin(opt, form, tmp_path):
     index, *numbers = index_files(opt['path_to_index'])
     home = tmp_path / 'index'
     home.mkdir()
@@ -124,6 +124,15 @@ def test_an_index_may_be_given_in_three_ways(opt, form, tmp_path):
     path = {'file': home / name, 'beginning': home / 'exact', 'folder': home}[form]
     agent = load(opt, path_to_index=str(path))
     assert len(agent.model.retriever.indexer.index_id_to_db_id) == N_PASSAGES
+
+    def of(path):
+        return identity(System(NAME, {**opt, 'path_to_index': str(path)}))
+
+    before, moved = of(path), home.rename(tmp_path / 'moved')
+    path = moved / path.relative_to(home)
+    assert of(path) == before
+    (moved / f'{name}_meta').write_bytes(b'other')
+    assert of(path) != before
 
 
 def test_missing_faiss_is_one_line(opt, monkeypatch):

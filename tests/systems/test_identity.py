@@ -66,6 +66,8 @@ def test_candidates_do_not_enter_by_their_path(home):
 def test_a_missing_file_is_one_line(home):
     with user_error("'A': model_file: there is no file"):
         of(home / 'none')
+    with user_error("'A': dict_file: there is no file"):  # it is a folder
+        of(home / 'a', dict_file=str(home))
 
 
 def test_the_source_of_a_users_own_agent_is_part_of_the_identity(tmp_path, monkeypatch):
@@ -77,24 +79,6 @@ def test_the_source_of_a_users_own_agent_is_part_of_the_identity(tmp_path, monke
     path.write_text('class Bot: answer = 42\n')
     assert identity(system) != before
     assert 'my_own_bot' not in sys.modules
-
-
-def test_an_index_is_a_file_a_folder_or_how_names_begin(home):
-    folder = home / 'a'
-    (folder / 'exact.index').write_text('one')
-    (folder / 'exact.index_meta').write_text('two')
-    before = of(folder, path_to_index=str(folder / 'exact'))
-    (folder / 'exact.index_meta').write_text('TWO')
-    assert of(folder, path_to_index=str(folder / 'exact')) != before
-    (home / 'whole').mkdir()
-    (home / 'whole' / 'index').write_text('one')
-    of_folder = of(folder, path_to_index=str(home / 'whole'))
-    (home / 'whole').rename(home / 'moved')
-    assert of(folder, path_to_index=str(home / 'moved')) == of_folder
-    with user_error("'A': path_to_index: there is no file"):
-        of(folder, path_to_index=str(folder / 'other'))
-    with user_error("'A': dict_file: there is no file"):  # which is no folder
-        of(folder, dict_file=str(home))
 
 
 def test_a_dated_remote_system_is_its_name_and_not_its_pace_or_purse(monkeypatch):

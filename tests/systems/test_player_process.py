@@ -23,6 +23,7 @@ from parlai_ext.systems import own_process
 from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.player_process import DistantPlayer, load_on
 from parlai_ext.systems.random_numbers import seed_all
+from parlai_ext.systems.spending import meter_of, spending_of
 from parlai_ext.worlds.lockstep import play_on
 from tests.support.lockstep_play import row
 from tests.support.strange_agents import strange_system
@@ -198,6 +199,10 @@ def test_systems_that_share_their_weights_share_a_process(chat_folder):
     ]
     assert players[0].process is players[1].process
     assert reply_of(players[0]) != reply_of(players[1])
+    # but not what they have used
+    reply_of(players[1])
+    assert [spending_of(one.agent)['requests'] for one in players] == [1, 2]
+    assert meter_of(players[0].agent) is not meter_of(players[1].agent)
 
 
 def test_a_server_that_the_roster_names_can_be_asked(strange):

@@ -13,7 +13,6 @@ from parlai_ext.commands.command import fail
 from parlai_ext.core import UserError, Utterance, name_secret
 from parlai_ext.store import RunFolder
 from parlai_ext.systems.families import FAMILIES
-from parlai_ext.systems.remote.endpoint import Endpoint
 from parlai_ext.systems.remote.settings import Settings
 from tests.support.remote_samples import (
     PINNED,
@@ -175,11 +174,3 @@ def test_a_short_key_is_a_word_like_others(tmp_path, url, monkeypatch):
     monkeypatch.setenv('TRY_REMOTE_KEY', 'tea')  # as "EMPTY" and "ollama" are
     settings = Settings.from_options(make_remote(tmp_path, url, **KEYED).opt)
     assert settings.without_key('a cup of tea') == 'a cup of tea'
-
-
-def test_no_object_that_could_be_printed_holds_the_key(endpoint):
-    system = endpoint(**KEYED)
-    system.replies(hellos(1))
-    shown = [repr(vars(one)) for one in (system, system.meter)]
-    assert KEY not in ''.join(shown)
-    assert isinstance(system, Endpoint)

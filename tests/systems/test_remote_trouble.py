@@ -120,7 +120,7 @@ def test_an_answer_that_takes_too_long_is_a_failure(url, endpoint, act):
         system.replies(hellos(1))
     # both may have to be paid for: 'hello 0' is two tokens, and 128 the longest reply
     usage = system.usage
-    assert (usage.prompt_tokens, usage.completion_tokens) == (4, 256)
+    assert (usage['prompt_tokens'], usage['completion_tokens']) == (4, 256)
 
 
 def test_half_characters_of_an_endpoint_are_replaced(url, endpoint):

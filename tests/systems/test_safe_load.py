@@ -514,12 +514,6 @@ def test_a_damaged_model_is_one_line(form, path):
         read_states(path)
 
 
-def test_a_file_without_weights_is_one_line(tmp_path):
-    path = saved({'model_dict': {}}, tmp_path / 'm')
-    with user_error('holds no weights'):
-        read_states(path)
-
-
 def test_cached_candidates_are_reused(tmp_path):
     path = make_ranker(tmp_path, fixed_candidate_vecs='reuse')
     unguarded = agent_of(path)  # writes them

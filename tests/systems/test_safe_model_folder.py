@@ -100,13 +100,6 @@ def test_a_file_elsewhere_is_one_line_whoever_reads_it(harm, load, folder):
     assert 'hf_model: ' in line and words in line
 
 
-def test_an_index_may_name_files_of_the_folder(folder):
-    in_index(folder, 'part.safetensors')
-    as_system(folder)
-    weights = hub.cached_weights(str(folder))
-    assert weights == folder / 'model.safetensors.index.json'
-
-
 def test_a_folder_that_is_itself_a_link_is_read(folder, tmp_path):
     (tmp_path / 'link').symlink_to(folder)
     assert hub.cached_weights(str(tmp_path / 'link'))

@@ -39,20 +39,6 @@ def loaded(opt):
     return load_system(System('x', opt), no_cuda=True)
 
 
-def nested(n):
-    """
-    Return the pickle of a dict whose key is so many tuples in one another.
-    """
-    return b'\x80\x04})' + b'\x85' * (n - 1) + b'K\x01s.'
-
-
-def test_a_key_of_a_million_tuples_crashes_the_reader_only(tmp_path):
-    path = tmp_path / 'model'
-    path.write_bytes(in_zip(nested(2 * 10**5)))
-    with user_error(f'{path}.* crashes the reader, or reading it takes more than'):
-        convert_states(path, tmp_path / 'new')
-
-
 @pytest.mark.parametrize(
     'data, problem',
     [
@@ -97,14 +83,6 @@ def test_arrays_may_be_compressed_but_not_a_hundredfold(tmp_path):
     np.savez_compressed(path, a=np.zeros(10**6), o=np.array([None], object))
     with pytest.raises(Refused, match='unpack to'), guarded():
         np.load(path, allow_pickle=True)
-
-
-def test_bytes_of_which_only_the_number_is_given_are_not_made(tmp_path):
-    path = tmp_path / 'model'
-    number = b'\x8a\x06' + (10**12).to_bytes(6, 'little')
-    path.write_bytes(in_zip(b'\x80\x04cbuiltins\nbytes\n' + number + b'\x85R.'))
-    with user_error('or reading it takes more than 60 seconds'):
-        convert_states(path, tmp_path / 'new')
 
 
 @pytest.mark.parametrize('ending', ['dict', 'opt', 'candidates'])
@@ -241,11 +219,3 @@ def test_what_comes_after_is_not_counted(empty):
     with bounded_cost(empty):
         pass
     assert torch.nn.Linear(2_000_000, 1).weight.numel() == 2_000_000
-
-
-def test_a_damaged_tokenizer_is_one_line(tmp_path):
-    opt = family_hf.plain(tmp_path)
-    [file] = tmp_path.rglob('tokenizer.json')
-    file.write_text('{')
-    with user_error('the tokenizer in .* cannot be read: '):
-        loaded(opt)

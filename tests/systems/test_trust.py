@@ -74,9 +74,3 @@ def test_trust_is_remembered_for_this_very_file(path, marker):
         file.write(b' ')
     with user_error('refused'):
         loaded(model_file=path)
-
-
-def test_a_trusted_file_must_be_there(tmp_path):
-    model = make_generator(tmp_path)
-    with user_error('--trust-model-code: there is no file /no/m'):
-        collected(tmp_path, model, trust_model_code=['/no/m'])

@@ -9,6 +9,7 @@ from itertools import product
 import numpy as np
 import pytest
 from parlai.core.loader import load_teacher_module
+from parlai.scripts.display_data import DisplayData
 from parlai.scripts.eval_model import EvalModel
 from scipy import stats
 
@@ -78,6 +79,12 @@ def test_an_agent_that_is_no_scorer_is_refused(tmp_path):
     path = written(tmp_path, turn('User: a', 'System: b', Wit=[1]))
     with user_error('RepeatQueryAgent is no scorer'):
         EvalModel.main(model='repeat_query', task='ext:judged', judged_file=path)
+
+
+def test_items_can_be_displayed(tmp_path, capsys):
+    path = written(tmp_path, turn('User: a', 'System: what it said', Wit=[1]))
+    DisplayData.main(task='ext:judged', judged_file=path)
+    assert 'what it said' in capsys.readouterr().out
 
 
 def test_every_published_quality_is_asked():

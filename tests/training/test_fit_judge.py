@@ -12,6 +12,7 @@ from parlai_ext.commands.fit_judge import FitJudge, report_lines
 from parlai_ext.core import Dialogue, HumanJudgement
 from parlai_ext.data.judged.judged_set import Annotation, JudgedItem, JudgedSet
 from parlai_ext.scoring.learned import BLOCKS, NUMBERS, BlockWeights, JudgeWeights
+from parlai_ext.store.atomic import locked
 from parlai_ext.training.fit_judge import (
     AnnotatedTable,
     annotated_run,
@@ -113,6 +114,12 @@ def test_annotations_of_which_nothing_can_be_learned(
     file = csv_of(tmp_path, values, contexts)
     with user_error(problem):
         FitJudge.main(judged_file=file, out=str(tmp_path / 'out'))
+
+
+def test_two_fits_into_one_folder_are_refused(tmp_path):
+    out = tmp_path / 'out'
+    with locked(out / '.lock'), user_error('in use by process'):
+        FitJudge.main(judged_file=csv_of(tmp_path, range(30)), out=str(out))
 
 
 def test_judgements_of_another_run_are_refused():

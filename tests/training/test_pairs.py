@@ -29,7 +29,7 @@ from tests.support.written import written
 DIALOGUES = [tuple(f'{d}.{i}' for i in range(5)) for d in range(8)]
 ANNOTATED = [
     AnnotatedContext(
-        (f'c{d}',), (f'c{d} good', f'c{d} fine'), (f'c{d} bad', f'c{d} worse'), ()
+        (f'c{d}',), (f'c{d} good', f'c{d} fine'), (f'c{d} bad', f'c{d} worse')
     )
     for d in range(6)
 ]

@@ -3,8 +3,6 @@ The lockstep world: who speaks when, what they have heard, and that a batch chan
 nothing.
 """
 
-from collections import Counter
-
 import pytest
 from parlai.scripts.self_chat import SelfChat
 
@@ -12,11 +10,11 @@ from parlai_ext.commands import plugin
 from parlai_ext.core import Opener, System
 from parlai_ext.systems.openers import load_openers
 from parlai_ext.systems.parlai_agents import load_system
-from parlai_ext.systems.players import Player
 from parlai_ext.worlds.schedule import sample_openers
 from tests.support.lockstep_play import DECODING, play, row
 from tests.support.plans import says, some_openers
 from tests.support.tiny_models import in_float64, make_generator, make_ranker
+from tests.support.trial_agents import BATCHES
 
 
 def rows_of(pairs, openers):
@@ -45,37 +43,10 @@ def batched(cast):
     return rows, play(rows, cast, 8)
 
 
-def one_by_one(row, cast, num_turns):
-    """
-    Play one dialogue with nothing but ParlAI's own `observe` and `act`.
-    """
-    names = (row.pairing.first, row.pairing.second)
-    agents, texts = [cast[name].agent.clone() for name in names], []
-    for i in range(num_turns):
-        speaker, listener = agents[i % 2], agents[1 - i % 2]
-        if i < len(row.opener.utterances):
-            act = {'text': row.opener.utterances[i], 'episode_done': False}
-            speaker.observe({'episode_done': False})
-            speaker.self_observe(act)
-        else:
-            act = speaker.act()
-        listener.observe({'text': act['text'], 'episode_done': False})
-        texts.append(act['text'])
-    return texts
-
-
-def test_batched_equals_one_by_one_in_float64(cast, batched):
+def test_a_batch_says_what_each_says_alone_in_float64(cast, batched):
     rows, dialogues = batched
     assert len(rows) == 32
-    # one dialogue of each pair, over one opener and the other in turn
-    some = [2 * pair + pair % 2 for pair in range(16)]
-    found = [[*dialogues[i].texts] for i in some]
-    assert found == [one_by_one(rows[i], cast, 8) for i in some]
-
-
-def test_a_smaller_batch_changes_nothing_in_float64(cast, batched):
-    rows, dialogues = batched
-    assert play(rows, cast, 8, batchsize=7) == dialogues
+    assert [play([one], cast, 8)[0] for one in rows[::3]] == dialogues[::3]
 
 
 def test_the_models_are_various_enough_to_tell_dialogues_apart(batched):
@@ -93,20 +64,14 @@ def test_a_ranker_never_repeats_a_line_of_its_own_dialogue(batched):
                 assert turn.text not in dialogue.texts[:i]
 
 
-def test_one_batch_for_each_system_and_step(cast, monkeypatch):
-    sizes = []
-    original = Player._batch_act
-
-    def counted(self, participants):
-        sizes.append((self.name, len(participants)))
-        return original(self, participants)
-
-    monkeypatch.setattr(Player, '_batch_act', counted)
-    pairs = [('greedy', 'ranker5'), ('ranker5', 'greedy'), ('greedy', 'greedy')]
-    play(rows_of(pairs, some_openers(4)), cast, 5)
-    # utterances 2, 3, 4: greedy speaks in 8 rows, then in 8 (as second, and with
-    # itself), then in 8; the ranker in 4 each time
-    assert Counter(sizes) == {('greedy', 8): 3, ('ranker5', 4): 3}
+def test_one_batch_for_each_system_and_step():
+    talker = {'model': 'tests.support.trial_agents:Talker'}
+    players = {name: load_system(System(name, talker)) for name in 'ab'}
+    BATCHES.clear()
+    play(rows_of(['ab', 'ba', 'aa'], some_openers(4)), players, 5)
+    # utterances 2, 3, 4: `a` speaks in 8 rows, then in 8 (as second, and with itself),
+    # then in 8; `b` in 4 each time
+    assert sorted(BATCHES) == [4] * 3 + [8] * 3
 
 
 def test_openers_of_any_length_play_side_by_side():

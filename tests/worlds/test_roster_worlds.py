@@ -5,7 +5,6 @@ A roster under ParlAI's own `self_chat`: the same dialogues as `collect_dialogue
 import json
 
 import pytest
-import yaml
 from parlai.core import loader
 from parlai.core.agents import create_agent
 from parlai.core.worlds import create_task
@@ -15,18 +14,18 @@ from parlai_ext.commands import plugin
 from parlai_ext.commands.collect_dialogues import CollectDialogues
 from tests.collect.test_preflight import ECHO, says
 from tests.support.user_error import user_error
+from tests.support.written import written
 
 plugin.register()
 ZOO = 'zoo:mini/step-50/model'
 
 
 def roster_file(folder, targets, partners):
-    path = folder / 'roster.yaml'
-    path.write_text(yaml.safe_dump({'targets': targets, 'partners': partners}))
-    return str(path)
+    roster = {'targets': targets, 'partners': partners}
+    return str(written(folder, 'roster.yaml', roster))
 
 
-def written(path):
+def dialogs_in(path):
     """
     Return the `dialog` of each line of a Conversations file, in one spelling of JSON.
     """
@@ -51,15 +50,15 @@ def test_self_chat_writes_the_dialogues_of_collect_dialogues(tmp_path, scheme):
         task=f'ext:pairs:{scheme}', outfile=str(log), display_examples=False, **same
     )
     shards = (tmp_path / 'run' / 'dialogues').rglob('*.jsonl')
-    collected = sum(map(written, shards), [])
-    assert sorted(written(log)) == sorted(collected)
+    collected = sum(map(dialogs_in, shards), [])
+    assert sorted(dialogs_in(log)) == sorted(collected)
     assert len(collected) == sum(map(bool, logs)) == 4
     metadata = json.loads(log.with_suffix('.metadata').read_text())
     assert metadata['self_chat'] == (scheme == 'self_play')
 
 
-def world_of(folder, task='ext:pairs:bipartite', **keys):
-    partners = [says('yes', 'yes!'), says('no', 'no')]
+def world_of(folder, task='ext:pairs:bipartite', first=('yes', 'yes!'), **keys):
+    partners = [says(*first), says('no', 'no')]
     options = {
         'config': 'demo',
         'roster': roster_file(folder, [ECHO], partners),
@@ -94,6 +93,20 @@ def test_a_parley_is_an_exchange_and_an_episode_a_dialogue(tmp_path):
     assert world.epoch_done()
     world.parley()
     assert acts(world) == [] and world.display() == ''
+
+
+def test_a_dialogue_that_ends_early_takes_no_parley_of_the_next(tmp_path):
+    # self_chat lets each dialogue have two parleys for three utterances, and resets
+    world = world_of(tmp_path, first=('mute', ''))
+    shown = []
+    for _ in range(4):
+        world.parley()
+        shown.append(acts(world))
+        if len(shown) == 2:
+            assert world.episode_done()
+            world.reset()
+    mute, no = [[('echo', 'Hi!')], []], [[('echo', 'Hi!'), ('no', 'no')]]
+    assert shown == [*mute, *no, [('echo', 'no')]]
 
 
 def test_a_reset_leaves_the_dialogue(tmp_path):

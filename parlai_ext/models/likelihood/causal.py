@@ -41,8 +41,6 @@ from parlai_ext.models.likelihood.engine import (
     tree_mask,
 )
 from parlai_ext.models.watch import Watch
-from parlai_ext.systems.hub import POSITIONS
-from parlai_ext.systems.pretrained import smallest_limit
 from parlai_ext.systems.torch_memory import is_out_of_memory
 
 TOKENS = 4096
@@ -647,20 +645,3 @@ def plain_logprobs(
     at = ids[0, len(context) :, None].to(rows.device)
     logprobs: list[float] = rows.gather(1, at)[:, 0].tolist()
     return logprobs
-
-
-def max_positions(config: Any) -> int | None:
-    """
-    Return how many tokens a model reads at most; `None` if its config does not say.
-
-    If rotary positions change beyond some length, it is that length: otherwise a number
-    would depend on the other texts of its batch.
-    """
-    text = config.get_text_config()
-    named = [getattr(text, name, None) for name in POSITIONS]
-    rope = getattr(text, 'rope_parameters', None) or {}
-    for parameters in (rope, *rope.values()):
-        if isinstance(parameters, dict) and parameters.get('rope_type') == 'longrope':
-            named.append(parameters.get('original_max_position_embeddings'))
-            named.append(getattr(text, 'original_max_position_embeddings', None))
-    return smallest_limit(*named)

@@ -23,7 +23,7 @@ from parlai_ext.core import option, options_from_opt
 from parlai_ext.files.openers_file import EVERYDAY, read_openers_file
 from parlai_ext.files.option_files import sha256
 from parlai_ext.isolation.names import Options
-from parlai_ext.systems.chat.messages import ChatTurn
+from parlai_ext.systems.chat.messages import ChatReply, ChatTurn
 
 DEGRADE = 'degrade'  # of the options' names
 
@@ -122,21 +122,6 @@ def other_contexts_hash(opt: Options) -> dict[str, str]:
 
 
 Conversation = tuple[ChatTurn, ...]
-
-
-@dataclass(frozen=True)
-class ChatReply:
-    """
-    A chat model's reply, or why there is none.
-
-    :param alternatives: for each token of the text, the tokens that might have stood
-        there as ``[token, log-probability]``, the one that does stand there first;
-        `None` where they are not known.
-    """
-
-    text: str | None
-    reason: str | None = None
-    alternatives: list[list[list[Any]]] | None = None
 
 
 class ConversationAgent(Agent):

@@ -28,6 +28,7 @@ from parlai_ext.isolation.fork_server import ForkedTask, Worker, answer_requests
 FIRST_TURNS = ('ask', 'system', 'drop', 'keep')
 ASK = 'Hello! Please start a conversation.'
 THOUGHTS = ('<think>', '</think>')
+ONLY_THOUGHTS = 'thoughts and no reply; a larger reply_max_tokens leaves room for one'
 REPLY_MAX_TOKENS = 128  # of a reply, unless an option says otherwise
 TOLD = 'You began this conversation by saying:'
 
@@ -65,6 +66,21 @@ class ChatTurn:
 
     mine: bool
     text: str
+
+
+@dataclass(frozen=True)
+class ChatReply:
+    """
+    A chat model's reply, or why there is none.
+
+    :param alternatives: for each token of the text, the tokens that might have stood
+        there as ``[token, log-probability]``, the one that does stand there first;
+        `None` where they are not known.
+    """
+
+    text: str | None
+    reason: str | None = None
+    alternatives: list[list[list[Any]]] | None = None
 
 
 @dataclass(frozen=True)
@@ -137,12 +153,18 @@ def messages(turns: Sequence[ChatTurn], style: ChatStyle) -> list[dict[str, str]
     return [{'role': 'system', 'content': prompt}, *joined] if prompt else joined
 
 
-def reply_from(text: str, style: ChatStyle) -> str:
+def reply_from(
+    text: str, style: ChatStyle, alternatives: list[list[list[Any]]] | None = None
+) -> ChatReply:
     """
-    Return the model's text up to the first stop string, without space around it.
+    Return the model's text up to the first stop string, without space around it; where
+    there are thoughts alone, that.
     """
-    text = without_thoughts(text)
-    return text[: ends_at(text, style.stop)].strip()
+    answer = without_thoughts(text)
+    reply = answer[: ends_at(answer, style.stop)].strip()
+    if text.strip() and not answer:
+        return ChatReply(None, ONLY_THOUGHTS)
+    return ChatReply(reply, None, alternatives)
 
 
 def ends_at(text: str, stop: Sequence[str]) -> int | None:

@@ -28,10 +28,12 @@ from transformers import (
 
 from parlai_ext.core import UserError, json_object, option, optional, options_from_opt
 from parlai_ext.systems import hub
-from parlai_ext.systems.chat.conversation import ChatReply, Conversation
+from parlai_ext.systems.chat.conversation import Conversation
 from parlai_ext.systems.chat.messages import (
     REPLY_MAX_TOKENS,
+    THOUGHTS,
     TODAY,
+    ChatReply,
     ChatStyle,
     TemplateProblem,
     control_tokens,
@@ -47,6 +49,7 @@ from parlai_ext.systems.pretrained import (
     chosen_device,
     fetch_named_weights,
     loading_arguments,
+    max_positions,
     quiet,
     read,
     smallest_limit,
@@ -59,6 +62,7 @@ from parlai_ext.systems.pretrained import (
 
 Messages = list[dict[str, str]]
 PROBE = 'Zebra quartz.'
+PROMPT_END = 8  # tokens, in which a template may begin the model's thoughts
 
 
 @dataclass(frozen=True)
@@ -218,6 +222,7 @@ def fit_prompt(
                 f'{limit} tokens before the reply'
             )
         end = form.tokenizer.decode(words[-keep:], skip_special_tokens=True)
+        end = end.lstrip('\ufffd')  # the rest of a character that was cut
         ids = form.ids([*head, {**first, 'content': end}, *others])
     return PromptTokens(tuple(ids), max(start, 1))
 
@@ -261,6 +266,14 @@ logger = logging.getLogger(__name__)
 
 INFERENCE = ('greedy', 'beam', 'topk', 'nucleus', 'sample')
 TOPK, TOPP = 10, 0.9  # ParlAI's
+# the inferences of options that mean nothing to the others
+OF_INFERENCE = {
+    'beam_size': ('beam',),
+    'beam_length_penalty': ('beam',),
+    'topk': ('topk', 'sample'),
+    'topp': ('nucleus', 'sample'),
+    'temperature': ('topk', 'nucleus', 'sample'),
+}
 
 
 @dataclass(frozen=True)
@@ -302,6 +315,12 @@ def generation_config(
 
     :raises UserError: ``option: what is wrong``.
     """
+    for name, ways in OF_INFERENCE.items():
+        if getattr(options, name) is not None and options.inference not in ways:
+            raise UserError(
+                f'{name}: has no effect with inference {options.inference}; it is for '
+                f'{", ".join(ways)}'
+            )
     config = copy.deepcopy(models_config)
     size = 1
     if options.inference == 'beam':
@@ -339,9 +358,9 @@ def _sampling_settings(options: DecodingOptions) -> dict[str, Any]:
     if inference != 'sample':
         names = ('min_p', 'typical_p', 'epsilon_cutoff', 'eta_cutoff', 'top_h')
         values = {**dict.fromkeys(names), 'top_k': 0, 'top_p': 1.0, 'temperature': 1.0}
-    if inference == 'topk' or (inference == 'sample' and options.topk is not None):
+    if inference == 'topk' or options.topk is not None:
         values['top_k'] = options.topk or TOPK
-    if inference == 'nucleus' or (inference == 'sample' and options.topp is not None):
+    if inference == 'nucleus' or options.topp is not None:
         values['top_p'] = options.topp or TOPP
     if options.temperature is not None:
         values['temperature'] = options.temperature
@@ -401,7 +420,7 @@ class AtStopString(StoppingCriteria):
     Ends a row when its reply holds a stop string; the others go on.
     """
 
-    tokenizer: Any
+    decode: Callable[..., str]
     stop: Sequence[str]
     start: int
 
@@ -409,14 +428,16 @@ class AtStopString(StoppingCriteria):
         """
         Return, for each row, True if its reply holds a stop string.
         """
-        rows = input_ids[:, self.start :].tolist()
-        texts = self.tokenizer.batch_decode(rows)
+        texts = map(self.decode, input_ids[:, self.start :].tolist())
         over = [ends_at(text, self.stop) is not None for text in texts]
         return torch.tensor(over, device=input_ids.device)
 
 
 def reply_tokens(
-    tokenizer: Any, ids: Sequence[int], ends: Sequence[int], stop: Sequence[str]
+    decode: Callable[..., str],
+    ids: Sequence[int],
+    ends: Sequence[int],
+    stop: Sequence[str],
 ) -> list[int]:
     """
     Return the tokens of a reply: up to an end token, or to the token that completed a
@@ -428,7 +449,7 @@ def reply_tokens(
         return reply
 
     def has_stop(k: int) -> bool:
-        return ends_at(tokenizer.decode(reply[:k]), stop) is not None
+        return ends_at(decode(reply[:k]), stop) is not None
 
     if has_stop(length):
         length = next(k for k in range(1, length + 1) if has_stop(k))
@@ -517,18 +538,11 @@ def load_model(options: ModelOptions) -> LoadedModel:
     if loaded is None:
         trust = options.trust_code
         config, tokenizer, model = read(weights.parent, device, arguments, trust=trust)
-        seq2seq, most = bool(config.is_encoder_decoder), positions(config, tokenizer)
+        seq2seq = bool(config.is_encoder_decoder)
+        most = max_positions(config, tokenizer)
         loaded = LoadedModel(model, tokenizer, seq2seq, most, model.generation_config)
         _loaded_models[key] = loaded
     return loaded
-
-
-def positions(config: Any, tokenizer: Any) -> int | None:
-    """
-    Return the most tokens that a model takes; `None` when it does not tell.
-    """
-    named = [getattr(config.get_text_config(), name, None) for name in hub.POSITIONS]
-    return smallest_limit(*named, tokenizer.model_max_length)
 
 
 @dataclass(frozen=True)
@@ -568,17 +582,17 @@ class ReplyGenerator:
         :raises UserError: ``option: what is wrong`` when no conversation can go on.
         """
         prompts = [self.prompt(conversation) for conversation in conversations]
-        rows = self._generate(prompts)
-        tokenizer, replies = self.loaded.tokenizer, []
+        decode, replies = self._decoder(prompts[0]), []
+        rows = self._generate(prompts, decode)
         cut = sum(prompt.cut for prompt in prompts)
         if cut and not self.counts['cut_messages']:
             logger.warning('conversations are cut to the last %s tokens', self.limit)
         self.counts.update(requests=len(prompts), cut_messages=cut)
         ends = self.config.eos_token_id
         for prompt, row in zip(prompts, rows, strict=True):
-            ids = reply_tokens(tokenizer, row, ends, self.style.stop)
-            text = tokenizer.decode(ids, skip_special_tokens=True)
-            replies.append(ChatReply(reply_from(text, self.style)))
+            ids = reply_tokens(decode, row, ends, self.style.stop)
+            text = decode(ids, skip_special_tokens=True)
+            replies.append(reply_from(text, self.style))
             self.counts.update(
                 prompt_tokens=len(prompt.ids),
                 completion_tokens=len(ids),
@@ -597,8 +611,20 @@ class ReplyGenerator:
         begin = [tokenizer.bos_token_id, tokenizer.eos_token_id, 0]
         return PromptTokens((next(token for token in begin if token is not None),))
 
+    def _decoder(self, prompt: PromptTokens) -> Callable[..., str]:
+        """
+        Return what makes text of a reply's tokens. Where the chat template has begun
+        the model's thoughts in the prompt, the text begins so, too.
+        """
+        tokenizer, begun = self.loaded.tokenizer, ''
+        if tokenizer.decode(prompt.ids[-PROMPT_END:]).rstrip().endswith(THOUGHTS[0]):
+            begun = THOUGHTS[0]
+        return lambda ids, **more: begun + tokenizer.decode(ids, **more)
+
     @torch.inference_mode()
-    def _generate(self, prompts: Sequence[PromptTokens]) -> list[list[int]]:
+    def _generate(
+        self, prompts: Sequence[PromptTokens], decode: Callable[..., str]
+    ) -> list[list[int]]:
         """
         Return the tokens after each prompt, padded at their end.
         """
@@ -615,7 +641,7 @@ class ReplyGenerator:
         # given as an argument, transformers would mix it with the model's own
         model.generation_config = config
         stop = self.style.stop
-        criteria = [AtStopString(self.loaded.tokenizer, stop, start)] if stop else []
+        criteria = [AtStopString(decode, stop, start)] if stop else []
         with quiet():
             output = model.generate(
                 input_ids=ids.to(model.device),
@@ -659,12 +685,16 @@ def make_generator(loaded: LoadedModel, opt: Mapping[str, Any]) -> ReplyGenerato
         # where its turn ends, such a model goes on with the next
         style = replace(style, stop=(*style.stop, form.separator))
     config = generation_config(loaded.own_config, decoding)
+    own_stop = config.stop_strings or ()
+    own_stop = (own_stop,) if isinstance(own_stop, str) else own_stop
+    style, config.stop_strings = replace(style, stop=(*style.stop, *own_stop)), None
     tokenizer = loaded.tokenizer
     ends = config.eos_token_id
     ends = ends if isinstance(ends, list) else [ends]
     config.eos_token_id = sorted({*ends, tokenizer.eos_token_id} - {None})
     pads = [tokenizer.pad_token_id, config.pad_token_id, *config.eos_token_id, 0]
-    config.pad_token_id = next(token for token in pads if token is not None)
+    known = range(len(loaded.model.get_input_embeddings().weight))
+    config.pad_token_id = next(token for token in pads if token in known)
     limit = prompt_limit(
         loaded.positions,
         options.context_tokens,

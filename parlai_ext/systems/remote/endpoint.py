@@ -19,7 +19,7 @@ import ssl
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from email.utils import parsedate_to_datetime
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from types import ModuleType
@@ -39,38 +39,25 @@ from parlai_ext.systems.remote.replies import (
     shortened,
 )
 from parlai_ext.systems.remote.settings import UNTOLD, Settings
+from parlai_ext.systems.spending import Spending, add_spendings
 
 MILLION = 1_000_000
 ROUNDING = 1 + 1e-9
 
 
-@dataclass(frozen=True)
-class Usage:
-    """
-    What was asked of one system by this process.
-
-    `requests` were sent, those that failed included; `cached` replies cost nothing, and
-    `cut_replies` are as long as a reply may be. `cost` is in US dollars, `None` without
-    a price.
-    """
-
-    requests: int = 0
-    cached: int = 0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    cut_replies: int = 0
-    cost: float | None = None
-
-
 class Meter:
     """
     Counts what a system uses, in one event loop, and stops it before `max_cost`.
+
+    :ivar usage: ``requests`` were sent, those that failed included; ``cached`` replies
+        cost nothing; ``cost`` is in US dollars, `None` without a price.
     """
 
     def __init__(self, settings: Settings):
         self.settings = settings
         prices = settings.price_prompt, settings.price_completion
-        self.usage = Usage(cost=None if prices == (None, None) else 0.0)
+        self.is_priced = prices != (None, None)
+        self.usage = add_spendings({'cost': 0.0 if self.is_priced else None}, {})
         self._booked = 0.0
         self._under_way = 0
         self._settled = asyncio.Event()
@@ -102,14 +89,11 @@ class Meter:
         """
         Count replies from the cache, which cost nothing, and cut ones.
         """
-        old = self.usage
-        self.usage = replace(
-            old, cached=old.cached + cached, cut_replies=old.cut_replies + cut
-        )
+        self.usage = add_spendings(self.usage, {'cached': cached, 'cut_replies': cut})
 
     @property
     def _spent(self) -> float:
-        return self.usage.cost or 0.0
+        return self.usage['cost'] or 0.0
 
     def settle(self, booked_prompt: int, prompt: int, completion: int) -> None:
         """
@@ -119,15 +103,11 @@ class Meter:
         :param prompt: tokens that have to be paid for, or may have to be.
         :param completion: those of the reply.
         """
-        old = self.usage
-        cost = self._cost(prompt, completion)
-        self.usage = replace(
-            old,
-            requests=old.requests + 1,
-            prompt_tokens=old.prompt_tokens + prompt,
-            completion_tokens=old.completion_tokens + completion,
-            cost=None if old.cost is None else old.cost + cost,
-        )
+        used: Spending = {'requests': 1, 'prompt_tokens': prompt}
+        used['completion_tokens'] = completion
+        if self.is_priced:
+            used['cost'] = self._cost(prompt, completion)
+        self.usage = add_spendings(self.usage, used)
         self._under_way -= 1
         freed = self._longest_cost(booked_prompt)
         self._booked = self._booked - freed if self._under_way else 0.0
@@ -310,7 +290,7 @@ class Endpoint:
         self._name = settings.dated_model
 
     @property
-    def usage(self) -> Usage:
+    def usage(self) -> Spending:
         """
         What was asked of the system so far.
         """

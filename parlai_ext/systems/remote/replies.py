@@ -5,7 +5,7 @@ The reply of an endpoint, whatever its format.
 from dataclasses import dataclass
 from typing import Any
 
-from parlai_ext.systems.chat.conversation import ChatReply
+from parlai_ext.systems.chat.messages import ChatReply
 
 CHARACTERS_A_TOKEN = 4  # of English text, for endpoints that do not count
 LONGEST = 200  # characters of an endpoint's own words

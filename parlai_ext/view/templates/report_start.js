@@ -42,7 +42,7 @@
   by('browser').addEventListener('keydown', onKey);
   by('save-dialogues-csv').addEventListener('click', () => save('dialogues.csv', 'text/csv', dialoguesCsv()));
   by('save-dialogues-jsonl').addEventListener('click', () => save('dialogues.jsonl', 'application/jsonl', dialoguesJsonl()));
-  by('save-leaderboard').addEventListener('click', () => save('leaderboard.csv', 'text/csv', scorer().leaderboard));
+  by('save-leaderboard').addEventListener('click', () => save('leaderboard.csv', 'text/csv', scorer().leaderboard.join('')));
   by('save-pairs').addEventListener('click', () => save('pairs.csv', 'text/csv', csv(scorer().pairs)));
   // a link within the page keeps what is chosen
   document.querySelectorAll('nav a').forEach((link) => link.addEventListener('click', (event) => {
