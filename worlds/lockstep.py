@@ -6,8 +6,8 @@ system form a batch of that system.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TypeGuard
 
 from parlai_ext.core import (
     Dialogue,
@@ -66,15 +66,14 @@ def play_on(
     """
     engine = LockstepEngine(rows, players, num_turns)
     for player, batch in engine.batches(batchsize):
-        try:
+        with engine.noting_failures():
             replies = respond(player, [dialogue.next_participant for dialogue in batch])
-        except SystemFailed as error:
-            engine.failed[error.system] = error
-            continue
-        if on_replies:
-            on_replies(len(batch), engine.n_planned)
-        engine.add_replies(batch, replies)
-    dialogues = [one.dialogue() if one and one.done else None for one in engine.begun]
+            if on_replies:
+                on_replies(len(batch), engine.n_planned)
+            for dialogue, reply in zip(batch, replies, strict=True):
+                with engine.noting_failures():  # of the system that hears the reply
+                    dialogue.add_reply(reply)
+    dialogues = [one.dialogue() if one.done else None for one in engine.begun]
     return dialogues, engine.failed
 
 
@@ -94,7 +93,20 @@ class LockstepEngine:
         self.failed: dict[str, SystemFailed] = {}
         given = sum(min(len(row.opener.utterances), num_turns) for row in rows)
         self.n_planned = len(rows) * num_turns - given
-        self.begun = [self._begin(row, num_turns) for row in rows]
+        self.begun = [OpenDialogue(row, num_turns) for row in rows]
+        for dialogue in self.begun:
+            with self.noting_failures():
+                dialogue.begin(players)
+
+    @contextmanager
+    def noting_failures(self) -> Iterator[None]:
+        """
+        Note a system that cannot go on.
+        """
+        try:
+            yield
+        except SystemFailed as error:
+            self.failed[error.system] = error
 
     def batches(
         self, batchsize: int | None
@@ -113,32 +125,8 @@ class LockstepEngine:
                     if batch := list(filter(self._goes_on, part)):
                         yield self.players[name], batch
 
-    def add_replies(
-        self, batch: Sequence[OpenDialogue], replies: Sequence[Reply]
-    ) -> None:
-        """
-        Add a reply to each dialogue of a batch.
-        """
-        for dialogue, reply in zip(batch, replies, strict=True):
-            try:
-                dialogue.add_reply(reply)
-            except SystemFailed as error:  # of the system that hears the reply
-                self.failed[error.system] = error
-
-    def _goes_on(self, dialogue: OpenDialogue | None) -> TypeGuard[OpenDialogue]:
-        if dialogue is None or dialogue.done:
-            return False
-        return self.failed.keys().isdisjoint(dialogue.speakers)
-
-    def _begin(self, row: BatchRow, num_turns: int) -> OpenDialogue | None:
-        """
-        Begin a dialogue; return `None` when one of its systems cannot.
-        """
-        try:
-            return OpenDialogue(row, self.players, num_turns)
-        except SystemFailed as error:
-            self.failed[error.system] = error
-            return None
+    def _goes_on(self, dialogue: OpenDialogue) -> bool:
+        return not dialogue.done and self.failed.keys().isdisjoint(dialogue.speakers)
 
 
 class OpenDialogue:
@@ -146,7 +134,7 @@ class OpenDialogue:
     One dialogue while it is played: its two speakers and the utterances so far.
     """
 
-    def __init__(self, row: BatchRow, players: Mapping[str, Player], num_turns: int):
+    def __init__(self, row: BatchRow, num_turns: int):
         if not row.opener.utterances:
             raise UserError(f'opener {row.opener.id} has no utterances; it needs one')
         self.row = row
@@ -160,9 +148,19 @@ class OpenDialogue:
             for i, text in enumerate(given)
         ]
         self.participants: list[Participant] = []
-        self._try(0, lambda: self.participants.append(players[self.speakers[0]].join()))
-        self._try(1, lambda: self.participants.append(players[self.speakers[1]].join()))
-        for i in range(len(given)):
+
+    def begin(self, players: Mapping[str, Player]) -> None:
+        """
+        Let both speakers join, and hear the opener.
+        """
+
+        def join() -> None:
+            name = self.speakers[len(self.participants)]
+            self.participants.append(players[name].join())
+
+        self._try(0, join)
+        self._try(1, join)
+        for i in range(len(self.utterances)):
             self._deliver(i)
 
     @property

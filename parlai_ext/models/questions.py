@@ -19,7 +19,6 @@ from parlai_ext.systems.chat.messages import (
     ChatStyle,
     ChatTurn,
     TemplateProblem,
-    control_tokens,
     fix_date,
     messages,
     render_chat,
@@ -81,7 +80,6 @@ class ChatQuestions:
             raise self._no_template()
         self.tokenizer = tokenizer
         self.template = fix_date(tokenizer.get_chat_template(), TODAY)
-        self.control = control_tokens(tokenizer)
 
     @classmethod
     def from_judge(
@@ -109,7 +107,7 @@ class ChatQuestions:
             tuple(
                 plain_ids(self.tokenizer, turn.text + close)
                 for turn in without_control_tokens(
-                    [ChatTurn(True, text) for text in continuations], self.control
+                    [ChatTurn(True, text) for text in continuations], self.tokenizer
                 )
             ),
         )
@@ -124,7 +122,7 @@ class ChatQuestions:
         """
         Return what the template writes before the next message, and what closes it.
         """
-        parts = messages(without_control_tokens(turns, self.control), ChatStyle())
+        parts = messages(without_control_tokens(turns, self.tokenizer), ChatStyle())
         role = 'assistant' if mine else 'user'
         try:
             text = render_chat(

@@ -6,6 +6,7 @@ one system's failure stops no other.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -62,12 +63,8 @@ def needed_file(option: str, value: str) -> NeededFile | None:
     if urls:
         more = f' and {len(urls) - 1} more' if len(urls) > 1 else ''
         note = f'the replies of {value}, from {urls[0]}{more}'
-
-    def fetch_replies() -> None:
-        with checked_downloads():
-            candidates.candidates_file(value)
-
-    return NeededFile((value,), tuple(urls), note, fetch_replies)
+    fetch = partial(candidates.candidates_file, value)
+    return NeededFile((value,), tuple(urls), note, fetch)
 
 
 def needed_tokenizer(opt: Mapping[str, Any]) -> NeededFile | None:

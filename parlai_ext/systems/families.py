@@ -564,12 +564,12 @@ class Remote(Family):
         """
         pinned = {**opt, 'remote_url': Settings.from_options(opt).url}
         if opt.get('remote_dated_model') is None:
-            pinned['remote_dated_model'] = dated_name(opt) or UNTOLD
+            pinned['remote_dated_model'] = dated_name(opt)
         return pinned
 
     def contents(self, system: System, opt: Options) -> dict[str, str]:
         settings = Settings.from_options(system.opt)
-        name = settings.dated_model or dated_name(system.opt) or UNTOLD
+        name = settings.dated_model or dated_name(system.opt)
         if name == UNTOLD:
             what = {'remote_url': settings.endpoint}
         else:
@@ -577,9 +577,9 @@ class Remote(Family):
         return what | other_contexts_hash(opt)
 
 
-def dated_name(opt: Options) -> str | None:
+def dated_name(opt: Options) -> str:
     """
-    Ask a model for its name (``gpt-4o-2024-08-06``); `None` when it gives none.
+    Ask a model for its name (``gpt-4o-2024-08-06``); `UNTOLD` when it gives none.
 
     :raises UserError: when it cannot be asked.
     """
@@ -588,8 +588,7 @@ def dated_name(opt: Options) -> str | None:
     settings = replace(
         Settings.from_options(opt), dated_model=None, cache=None, max_cost=None
     )
-    name = Endpoint(settings).dated_name()
-    return None if name == UNTOLD else name
+    return Endpoint(settings).dated_name()
 
 
 class Bart(Family):

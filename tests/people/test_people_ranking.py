@@ -24,7 +24,7 @@ from parlai_ext.view.progress import bar_of
 from tests.support.simulated_annotators import scores_by_system
 
 
-def comparison(first, second, value, annotator='Ann', item='1'):
+def comparison(first, second, value, annotator, item):
     return Comparison(
         annotator, 'Overall', first, second, value, f'{first}{item}', second, item
     )

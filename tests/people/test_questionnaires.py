@@ -59,16 +59,11 @@ def test_the_authors_crowd_wins_as_their_program_counts():
     assert rates.loc['model', [*theirs]].round(2).to_dict() == theirs
 
 
-@pytest.fixture
-def page_run(tmp_path):
-    run = tmp_path / 'run'
+def test_both_speakers_of_a_segment_are_judged(tmp_path, capsys):
+    page_run = tmp_path / 'run'
     openers = ('one', 'two', 'three')
-    example_run(run, ('quill', 'raven'), ('mary',), openers=openers)
+    example_run(page_run, ('quill', 'raven'), ('mary',), openers=openers)
     (tmp_path / 'short.yaml').write_text(SHORT)
-    return run
-
-
-def test_both_speakers_of_a_segment_are_judged(page_run, tmp_path, capsys):
     options = {'questionnaire': str(tmp_path / 'short.yaml'), 'num_items': 4}
     pages = RateDialogues.main(run_dir=page_run, **options, num_pages=2)
     items = [page_data(path)['items'] for path in pages]

@@ -315,7 +315,7 @@ def fix_date(template: str, day: date) -> str:
     return f'{macro}{{% endmacro +%}}{template}'
 
 
-def control_tokens(tokenizer: Any) -> re.Pattern[str] | None:
+def control_tokens(tokenizer: Any) -> re.Pattern[str]:
     """
     Return a pattern of the tokens by which a tokenizer marks turns and roles.
     """
@@ -324,20 +324,20 @@ def control_tokens(tokenizer: Any) -> re.Pattern[str] | None:
     marks |= set(tokenizer.all_special_tokens)
     # a mark of one or two characters may be a word
     long = sorted((m for m in marks if len(m) > 2), key=lambda m: (-len(m), m))
-    return re.compile('|'.join(map(re.escape, long))) if long else None
+    return re.compile('|'.join(map(re.escape, long)) or '(?!)')  # which is nowhere
 
 
 def without_control_tokens(
-    conversation: Sequence[ChatTurn], control: re.Pattern[str] | None
+    conversation: Sequence[ChatTurn], tokenizer: Any
 ) -> list[ChatTurn]:
     """
     Return the turns without control tokens: an utterance must not end a turn, or begin
     one in another's name.
     """
-    turns = []
+    turns, control = [], control_tokens(tokenizer)
     for turn in conversation:
-        text, n = turn.text, 1 if control else 0
-        while n and control:  # what is left may be a token again
+        text, n = turn.text, 1
+        while n:  # what is left may be a token again
             text, n = control.subn('', text)
         turns.append(ChatTurn(turn.mine, text))
     return turns

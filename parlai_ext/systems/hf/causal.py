@@ -28,8 +28,14 @@ from parlai_ext.engines.machine import data_in
 from parlai_ext.files.text_file import read_json
 from parlai_ext.isolation.names import Options
 from parlai_ext.store.atomic import write_file
-from parlai_ext.systems.chat.messages import ChatStyle
-from parlai_ext.systems.hf.generate import ChatForm, FormOptions, PlainForm, prompt_form
+from parlai_ext.systems.chat.messages import ChatStyle, control_tokens
+from parlai_ext.systems.hf.generate import (
+    PROBE,
+    ChatForm,
+    FormOptions,
+    PlainForm,
+    prompt_form,
+)
 from parlai_ext.systems.hub import PREFIX, ModelOptions
 from parlai_ext.systems.pretrained import (
     fetch_named_weights,
@@ -41,7 +47,6 @@ from parlai_ext.systems.pretrained import (
 NULL = -1  # padding; no token of a model's has this number
 NULL_TOKEN, START_TOKEN = '__null__', '__start__'
 FILE_NAME = re.compile(r'\w+\.(json|jinja|txt)')  # of no other folder
-PROBE = 'Zebra quartz.'
 
 
 def base_model_folder(opt: Options) -> Path:
@@ -122,9 +127,9 @@ class TokenDictionary(HuggingFaceDictionaryAgent):
         """
         Return the tokens of a text, without control tokens.
         """
-        control = self.form.control if hasattr(self, 'form') else None
-        plain = control.sub('', text) if control else text
-        ids = self.hf_tokenizer(plain, add_special_tokens=False)['input_ids']
+        if hasattr(self, 'form'):
+            text = control_tokens(self.hf_tokenizer).sub('', text)
+        ids = self.hf_tokenizer(text, add_special_tokens=False)['input_ids']
         return vec_type(ids)
 
     def save(

@@ -5,7 +5,6 @@ conversations.
 
 import copy
 import logging
-import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -36,7 +35,6 @@ from parlai_ext.systems.chat.messages import (
     ChatReply,
     ChatStyle,
     TemplateProblem,
-    control_tokens,
     ends_at,
     fix_date,
     messages,
@@ -53,6 +51,7 @@ from parlai_ext.systems.pretrained import (
     quiet,
     read,
     smallest_limit,
+    surrounding_tokens,
 )
 
 # From a conversation to the tokens that a model reads.
@@ -86,7 +85,6 @@ class ChatForm:
 
     tokenizer: Any
     style: ChatStyle
-    control: re.Pattern[str] | None = None
     fold: bool = False
     today: date = TODAY
     more: Mapping[str, Any] = field(default_factory=dict)
@@ -96,7 +94,9 @@ class ChatForm:
         Return the messages, oldest first, without control tokens; the system prompt, if
         there is one, comes first.
         """
-        return messages(without_control_tokens(conversation, self.control), self.style)
+        return messages(
+            without_control_tokens(conversation, self.tokenizer), self.style
+        )
 
     def starts(self, parts: Messages) -> list[int]:
         """
@@ -153,7 +153,6 @@ class PlainForm:
     style: ChatStyle
     separator: str
     seq2seq: bool
-    control: re.Pattern[str] | None = None
     start: str = ''
 
     def parts(self, conversation: Conversation) -> Messages:
@@ -161,7 +160,7 @@ class PlainForm:
         Return every turn as a message; the system prompt, if there is one, comes first.
         """
         head = [{'role': 'system', 'content': self.style.system_prompt}]
-        turns = without_control_tokens(conversation, self.control)
+        turns = without_control_tokens(conversation, self.tokenizer)
         turn_messages = [{'role': 'user', 'content': turn.text} for turn in turns]
         return (head if self.style.system_prompt else []) + turn_messages
 
@@ -180,11 +179,8 @@ class PlainForm:
             text = self.start + self.separator.join(texts)
             return list(self.tokenizer(text)['input_ids'])
         text = self.start + ''.join(text + self.separator for text in texts)
-        begin = self.tokenizer.bos_token_id
-        ids = list(self.tokenizer(text, add_special_tokens=False)['input_ids'])
-        if begin is not None and self.tokenizer('')['input_ids'][:1] == [begin]:
-            ids.insert(0, begin)
-        return ids
+        ids = self.tokenizer(text, add_special_tokens=False)['input_ids']
+        return [*surrounding_tokens(self.tokenizer)[0], *ids]
 
 
 def fit_prompt(
@@ -749,18 +745,17 @@ def prompt_form(
         raise UserError(
             'hf_format: chat: the model has no chat template; plain would do'
         )
-    control = control_tokens(tokenizer)
     if not chat or options.format == 'plain':
         end = None if seq2seq else tokenizer.eos_token
         separator = options.turn_separator or end or '\n'
         start = options.prompt_start
-        return PlainForm(tokenizer, style, separator, seq2seq, control, start)
+        return PlainForm(tokenizer, style, separator, seq2seq, start)
     try:
         today = date.fromisoformat(options.date)
     except ValueError:
         raise UserError(f'hf_date: {options.date!r} is no date like {TODAY}') from None
     role, more = options.system_role, options.template_args or {}
-    form = ChatForm(tokenizer, style, control, role == 'user', today, more)
+    form = ChatForm(tokenizer, style, role == 'user', today, more)
     if not (style.system_prompt or style.first_turn == 'system') or form.fold:
         return form
     complaint = without_system_role(form)

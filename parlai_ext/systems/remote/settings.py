@@ -228,9 +228,8 @@ class Settings:
                 'max_cost: needs remote_price_prompt and remote_price_completion, '
                 'US dollars for a million tokens'
             )
-        if self.key() and parts.scheme == 'http' and not self.local:
-            if self.insecure:
-                return
+        is_open = parts.scheme == 'http' and not (self.local or self.insecure)
+        if self.key() and is_open:
             raise UserError(
                 'remote_url: the key would go over http:// to another machine, for '
                 'all on the way to read; give https://, or remote_insecure: true'
