@@ -198,14 +198,17 @@ def check_system(
         does; copied replies are a warning then.
     """
     replies = [replies_in(dialogue, system) for dialogue in dialogues]
+    said = [reply for dialogue in replies for reply in dialogue]
     broken = [str(d.reason) for d in dialogues if d.ended_by == system]
-    stop = f'{broken[0]} (dialogue ended)' if broken else empty_replies_problem(replies)
+    stop = f'{broken[0]} (dialogue ended)' if broken else None
+    if said and not stop and not any(split_words(reply.text) for reply in said):
+        stop = f'empty replies: nothing but {_quoted(said[0].text)}'
     copied = copied_replies_problem(replies)
     if copied and not stop and not bad_on_purpose:
         stop, odd = copied, None
     else:
         odd = copied or constant_replies_warning(replies)
-    return SystemCheck(system, stop, (odd,) if odd else (), sum(map(len, replies)))
+    return SystemCheck(system, stop, (odd,) if odd else (), len(said))
 
 
 def replies_in(dialogue: Dialogue, system: str) -> list[HeardReply]:
@@ -218,16 +221,6 @@ def replies_in(dialogue: Dialogue, system: str) -> list[HeardReply]:
         for i, turn in enumerate(turns)
         if i and turn.speaker == system and not turn.given
     ]
-
-
-def empty_replies_problem(dialogues: Sequence[Sequence[HeardReply]]) -> str | None:
-    """
-    Return the reason to stop when no reply has a word in it, otherwise `None`.
-    """
-    replies = [reply for dialogue in dialogues for reply in dialogue]
-    if replies and not any(split_words(r.text) for r in replies):
-        return f'empty replies: nothing but {_quoted(replies[0].text)}'
-    return None
 
 
 def copied_replies_problem(dialogues: Sequence[Sequence[HeardReply]]) -> str | None:
@@ -260,11 +253,10 @@ def is_repeat(reply: HeardReply) -> bool:
     True if a reply is the utterance before it, or begins with that or with the
     dialogue's first utterance (as a model does whose prompt was not cut off).
     """
-    mine, heard = plain_words(reply.text), plain_words(reply.heard)
-    if mine and mine == heard:
+    words, heard = split_words(reply.text), split_words(reply.heard)
+    if words and words == heard:
         return True
-    words = mine.split()
-    quotes = [heard.split(), plain_words(reply.first).split()]
+    quotes = [heard, split_words(reply.first)]
     return any(len(q) >= QUOTED_WORDS and words[: len(q)] == q for q in quotes)
 
 

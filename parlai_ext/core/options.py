@@ -26,6 +26,7 @@ import types
 import typing
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Literal, TypeVar
 
 from parlai_ext.core.errors import UserError, nearest
@@ -105,6 +106,10 @@ def option(default: Any = MISSING, *, help: str, **info: Any) -> Any:
         info.setdefault('path', True)
     declared = OptionInfo(help=help, **info)
     return dataclasses.field(default=default, metadata={METADATA: declared})
+
+
+# an option that may be left out: its value is `None` then
+optional = partial(option, None)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from parlai_ext.core import UserError, option, options_of
+from parlai_ext.core import UserError, option, optional, options_of
 
 if TYPE_CHECKING:
     from parlai_ext.engines.engine import Engine
@@ -34,25 +34,21 @@ class EngineOptions:
         metavar='NAME',
         help='local: on this machine; ray: on the machines of a Ray cluster (local)',
     )
-    workers: int | None = option(
-        None,
+    workers: int | None = optional(
         low=1,
         metavar='N',
         help='processes on this machine, of one thread each; 1: this process (one a '
         'core where all models are small and on the CPU, else 1)',
     )
-    ray_address: str | None = option(
-        None,
+    ray_address: str | None = optional(
         metavar='ADDRESS|auto',
         help='HOST:PORT of the cluster; auto: the one that this machine is in (auto)',
     )
-    ray_cpus: int | None = option(
-        None,
+    ray_cpus: int | None = optional(
         low=1,
         help='CPU cores, and threads, of each worker (1)',
     )
-    ray_patience: float | None = option(
-        None,
+    ray_patience: float | None = optional(
         low=5,
         metavar='SECONDS',
         help='a worker without a sign of life for so long is taken as lost (60)',

@@ -70,16 +70,17 @@ class Document:
     source: str
     lines: Mapping[tuple[Key, ...], int] = field(default_factory=dict)
 
-    def error(self, where: tuple[Key, ...], problem: str) -> UserError:
+    def error(self, where: str | tuple[Key, ...], problem: str) -> UserError:
         """
-        Return the error about the value at the key path ``where``.
+        Return the error about the value at the key path ``where``, or of this key.
         """
-        key = ''.join(f'[{k}]' if isinstance(k, int) else f'.{k}' for k in where)
+        path: tuple[Key, ...] = (where,) if isinstance(where, str) else where
+        key = ''.join(f'[{k}]' if isinstance(k, int) else f'.{k}' for k in path)
         line = next(
             (
-                self.lines[where[:n]]
-                for n in range(len(where), -1, -1)
-                if where[:n] in self.lines
+                self.lines[path[:n]]
+                for n in range(len(path), -1, -1)
+                if path[:n] in self.lines
             ),
             None,
         )
@@ -101,7 +102,7 @@ class Document:
         mapping = self.typed(value, where, dict)
         return read_options(cls, mapping, error=self.error_in(where))
 
-    def typed(self, value: Any, where: tuple[Key, ...], kind: type) -> Any:
+    def typed(self, value: Any, where: str | tuple[Key, ...], kind: type) -> Any:
         """
         Return the value at ``where`` if it is of this kind; a number as a float.
         """

@@ -23,7 +23,6 @@ import traceback
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -527,6 +526,7 @@ class Scorer(ScorerInterface):
         Return the scores of items, each with a value or a reason in every dimension.
 
         :raises UserError: for a score too many or too few, or an unknown dimension.
+        :raises OwnScorerFailed: names an exception, and where in the scorer's file.
         """
         _ = self.signature  # no model may join after it; it loads those there are
         try:
@@ -534,9 +534,13 @@ class Scorer(ScorerInterface):
         except (UserError, OSError):
             raise
         except Exception as error:
-            if self.code is None:
+            file = str(self.code and self.code.file)
+            calls = traceback.extract_tb(error.__traceback__)
+            lines = [call.lineno for call in calls if call.filename.endswith(file)]
+            if not lines:
                 raise
-            raise OwnScorerFailed(self, error) from error
+            what = f'{file}:{lines[-1]}: {type(error).__name__}: {error}'
+            raise OwnScorerFailed(f'scorer {self.name}: {what}') from error
         if len(scores) != len(items):
             raise UserError(
                 f'scorer {self.name}: {len(items)} items got {len(scores)} scores'
@@ -620,6 +624,21 @@ class Scorer(ScorerInterface):
         ]
 
 
+class EncoderScorer(Scorer):
+    """
+    A scorer that may have the option ``encoder``.
+    """
+
+    options: Any
+
+    @property
+    def encoder(self) -> Any:
+        """
+        The sentence encoder inside the scorer.
+        """
+        return self.models.embedder(self.options.encoder)
+
+
 @dataclass(frozen=True)
 class OutsideCode:
     """
@@ -632,17 +651,8 @@ class OutsideCode:
 
 class OwnScorerFailed(UserError):
     """
-    A scorer from outside the package has raised an exception: which, and where in its
-    file.
+    A scorer from outside the package has raised an exception.
     """
-
-    def __init__(self, scorer: Scorer, error: Exception):
-        file = scorer.code.file if scorer.code else ''
-        calls = traceback.extract_tb(error.__traceback__)
-        lines = [call.lineno for call in calls if Path(call.filename).name == file]
-        place = ':'.join(map(str, (file, *lines[-1:])))
-        what = f'{type(error).__name__}: {error}'
-        super().__init__(f'scorer {scorer.name}: {place}: {what}')
 
 
 def row_cosines(first: np.ndarray, second: np.ndarray) -> list[float | None]:

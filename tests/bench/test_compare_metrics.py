@@ -21,19 +21,19 @@ from tests.support.user_error import user_error
 NOISE = {'good': 0.3, 'twin': 0.3, 'bad': 30.0}
 
 
-def set_points(name, unit='context', n=120, seed=0):
+def set_points(name, unit='context', seed=0):
     """
     Return a set of which ``good`` and ``twin`` measure what people say, each with its
     own error, and ``bad`` nothing.
     """
     rng = np.random.default_rng(seed)
-    truth = rng.normal(size=n)
-    human = truth + rng.normal(scale=0.6, size=n)
-    scores = {k: (truth + s * rng.normal(size=n)).tolist() for k, s in NOISE.items()}
+    truth = rng.normal(size=120)
+    human = truth + rng.normal(scale=0.6, size=120)
+    scores = {k: (truth + s * rng.normal(size=120)).tolist() for k, s in NOISE.items()}
     size = 2 if unit == 'context' else 1
-    groups = [place // size for place in range(n)]
+    groups = [place // size for place in range(120)]
     human = {'Overall': human.tolist()}
-    about = (name, 'turn', unit, 'Overall', groups, ['a'] * n)
+    about = (name, 'turn', unit, 'Overall', groups, ['a'] * 120)
     return SetPoints(*about, human, annotators={}, scores=scores)
 
 

@@ -16,7 +16,6 @@ from tests.support.written import on_one_line, written
 
 SAID = 'tests.support.bench_samples:SaidNumber'
 N = 24
-WORDS = [f'w{k}' for k in range(N)]
 # people's scores are 1, 2, … 24
 HUMAN = list(range(1, N + 1))
 # Said's are the same with the first two exchanged: rho = 1 - 6 (1 + 1) / (24 · 575)
@@ -37,7 +36,7 @@ overall: Overall
 
 def responses(lengths=LENGTHS):
     return [
-        ' '.join([str(number), *WORDS[: length - 1]])
+        ' '.join([str(number), *(f'w{k}' for k in range(length - 1))])
         for number, length in zip(SAYS, lengths, strict=True)
     ]
 

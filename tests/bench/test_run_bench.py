@@ -32,11 +32,10 @@ from tests.support.judged_samples import turn, written
 from tests.support.user_error import user_error
 from tests.support.written import changed_json, on_one_line
 
-HERE = 'tests.support.bench_samples'
-
 
 def variant(name='Counted', **options):
-    return Variant(name + str(options or ''), {'name': f'{HERE}:{name}', **options})
+    section = {'name': f'tests.support.bench_samples:{name}', **options}
+    return Variant(name + str(options or ''), section)
 
 
 def bench_of(folder, *variants, sets=None, plan=None, **more):

@@ -33,7 +33,6 @@ from parlai_ext.scoring.chatmatch.game import (
     READINGS,
     Material,
     game_values,
-    why_no_game,
 )
 from parlai_ext.scoring.chatmatch.scorer import ChatMatch
 from tests.support.chatmatch_samples import DATA as GAMES
@@ -186,19 +185,6 @@ def test_a_self_chat_adds_counts_and_averages_means():
         total = two['ann'][dimension] + two['bob'][dimension]
         share = 2 if dimension in ('fluency', 'specificity') else 1
         assert one['solo'][dimension] == pytest.approx(total / share)
-
-
-@pytest.mark.parametrize(
-    'dialogue, reason',
-    [
-        (game(QUIZ, names=('ann', 'bob', 'cy')), '3 speakers (ann, bob, cy)'),
-        (game(QUIZ[:1]), '1 turn(s)'),
-        (game([]), '0 turn(s)'),
-        (game(QUIZ[:4], names=('ann', 'bob', 'bob')), 'turn 2: bob speaks twice'),
-    ],
-)
-def test_a_dialogue_that_is_no_game_has_a_reason(dialogue, reason):
-    assert why_no_game(dialogue).startswith(reason)
 
 
 @pytest.mark.parametrize('reading', READINGS)
@@ -431,21 +417,19 @@ def test_a_game_of_other_than_two_speakers_is_refused_by_id():
         games_from_dialogues([game(QUIZ, names=('ann', 'bob', 'cy'))], longest)
 
 
-ALIKE = {'1': of(1, 2, 3), '2': of(1, 2, 3), '3': of(2, 2, 2)}
-
-
 @pytest.mark.parametrize(
-    'judges, systems, found',
+    'ranks, found',
     [
         # what both judged
-        ({'1': of(1, 2, None, 3), '2': of(1, 2, 9, 3)}, None, (1, 1)),
+        ([(1, 2, None, 3), (1, 2, 9, 3)], (1, 1)),
         # one who ranks all alike is left out
-        (ALIKE, None, (1, 1)),
-        ({'1': of(1, 2, 3)}, None, ('undefined: no two can be compared', 0)),
+        ([(1, 2, 3), (1, 2, 3), (2, 2, 2)], (1, 1)),
+        ([(1, 2, 3)], ('undefined: no two can be compared', 0)),
     ],
 )
-def test_who_is_compared_with_whom(judges, systems, found):
-    assert agreement_among(judges, systems) == found
+def test_who_is_compared_with_whom(ranks, found):
+    judges = {str(k): of(*of_judge) for k, of_judge in enumerate(ranks)}
+    assert agreement_among(judges, None) == found
 
 
 def test_table_4_has_the_mean_pair_and_the_papers_column():

@@ -35,12 +35,12 @@ def inputs(rng, n):
     return {name: rng.normal(size=(n, size)) for name, size in SIZES.items()}
 
 
-def made_up(human=None, kinds=(), n=60, seed=0):
+def made_up(human=None, seed=0):
     rng = np.random.default_rng(seed)
-    terms = rng.normal(size=(n, len(TERMS)))
-    systems = tuple(f's{i % 6}' for i in range(n))
+    terms = rng.normal(size=(60, len(TERMS)))
+    systems = [f's{i % 6}' for i in range(60)]
     values = None if human is None else terms[:, human]
-    return Example(terms, rng.uniform(size=n) / 9, values, systems, kinds)
+    return Example(terms, rng.uniform(size=60) / 9, values, systems)
 
 
 def test_overall_is_the_scorers():

@@ -8,14 +8,16 @@ from tests.support.user_error import user_error
 from tests.support.written import written, zip_of
 
 LINES = 'Hi ! __eou__ Hello . __eou__\nTea ? __eou__ No . __eou__ Why ? __eou__\n'
-TEXTS = [('Hi !', 'Hello .'), ('Tea ?', 'No .', 'Why ?')]
 
 
 def test_an_archive_of_dailydialog_has_files_of_labels_too(tmp_path):
     labels = ('train/dialogues_act_train.txt', '3 4\n1 2 3\n')
     members = [labels, ('train/dialogues_train.txt', LINES)]
     path = written(tmp_path, 'train.zip', zip_of(members))
-    assert read_dialogue_texts([str(path)]) == TEXTS
+    assert read_dialogue_texts([str(path)]) == [
+        ('Hi !', 'Hello .'),
+        ('Tea ?', 'No .', 'Why ?'),
+    ]
 
 
 def test_files_that_can_be_imported(tmp_path):

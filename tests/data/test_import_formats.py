@@ -27,10 +27,6 @@ def told(path, **options):
     return said
 
 
-def json_lines(records):
-    return '\n'.join(map(json.dumps, records))
-
-
 TALK = [('B', 'hi: there'), ('A', 'hello'), ('B', 'bye')]
 LOG = 'B: hi: there\nA: hello\nB: bye\n'
 
@@ -78,7 +74,6 @@ ROW_KEYS = ('dialogue_id', 'speaker', 'text', 'turn')
 ROWS = [dict(zip(ROW_KEYS, (7, *t, n), strict=True)) for n, t in enumerate(TALK)]
 SELF = [('PL_2', 'hi'), ('PL_1', 'hello'), ('PL_2', 'bye')]
 SELF_LOG = ''.join(f'{who}: {text}\n' for who, text in SELF)
-BLANKS = [('B', ' hi '), ('A', 'yes')]
 # file, content, options, and what is told of its dialogues
 CASES = {
     # who begins is said by the lines, whatever the file is called
@@ -87,7 +82,12 @@ CASES = {
     'CRLF': ('x.txt', LOG.replace('\n', '\r\n'), {}, [TALK]),
     'empty lines': ('x.txt', '\n' + LOG.replace('\n', '\n\n'), {}, [TALK]),
     # but for the one after the colon
-    'blanks of a turn stay': ('x.txt', 'B:  hi \nA:yes\n', {}, [BLANKS]),
+    'blanks of a turn stay': (
+        'x.txt',
+        'B:  hi \nA:yes\n',
+        {},
+        [[('B', ' hi '), ('A', 'yes')]],
+    ),
     'the two sides of a self-chat are one system': (
         'x.txt',
         SELF_LOG,
@@ -256,7 +256,7 @@ SHAREGPT = [
     {'from': 'human', 'value': 'bye'},
 ]
 FORMS = {
-    'lines': json_lines,
+    'lines': lambda records: '\n'.join(map(json.dumps, records)),
     'list': json.dumps,
     'indented': lambda records: json.dumps(records, indent=2),
 }

@@ -73,21 +73,6 @@ def test_the_organisers_dialogues_know_their_speakers(tmp_path):
     assert (turn.context, turn.response) == (('hi',), 'yo')
 
 
-def test_a_set_of_the_organisers_is_found_and_read(tmp_path):
-    raw = {
-        'context': 'hi\nyou ?',
-        'response': 'yes',
-        'reference': ['no', 'so'],
-        'annotations': {'relevance': [1, 5], 'overall': [1, 5]},
-    }
-    (tmp_path / 'deep').mkdir()
-    written(tmp_path / 'deep', 'dstc7_eval.json', [raw])
-    assert list(find_sets(tmp_path)) == ['dstc7_reddit']
-    judged_set = read_card('dstc7_reddit').read(tmp_path)
-    assert judged_set.qualities == ('relevance', 'overall')
-    assert judged_set.items[0].references == ('no', 'so')
-
-
 @pytest.mark.parametrize('ending', ['', '-addrank'])
 def test_a_test_set_is_found_under_both_names(tmp_path, ending):
     columns = {

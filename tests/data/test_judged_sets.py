@@ -177,7 +177,7 @@ def test_answers_in_words_are_dropped_and_counted(tmp_path):
     )
     [one] = judged_set.items
     assert [one.human(q) for q in answers] == [1.5, None, None]
-    assert [one.num_texts(q) for q in answers] == [2, 1, 0]
+    assert [len(one.numbers(q)) for q in answers] == [2, 0, 0]
     counts = {'items': 1, 'systems': 1, 'annotations': 2, 'texts': 3}
     assert judged_set.counts() == counts
 
@@ -185,10 +185,8 @@ def test_answers_in_words_are_dropped_and_counted(tmp_path):
 def test_an_object_without_a_response_is_a_dialogue(tmp_path):
     raw = turn('User: a\nSystem: b', 'System: c')
     del raw['response']
-    path = written(tmp_path, raw)
-    assert items('fed_dialogue', path)[0].utterances == ('a', 'b')
-    with user_error('no judged turns'):
-        read('fed_turn', path)
+    [one] = items('fed_dialogue', written(tmp_path, raw))
+    assert one.utterances == ('a', 'b')
 
 
 @pytest.mark.parametrize(
@@ -229,14 +227,14 @@ def test_an_organisers_item_has_references_facts_and_persona(tmp_path):
         'model_name': 'bot',
         'context': 'hi \n\nyou ?\n',
         'response': ' yes\n',
-        'reference': ['no', ''],
+        'reference': ['no', '', 'so'],
         'fact': 'your persona: i sing.\nyour persona: i ski.',
         'annotations': {'Overall': [1, 5], 'Natural': 3},
     }
     path = written(tmp_path, raw, {**raw, 'fact': '_nofact\n'}, {**raw, 'fact': 'x y'})
     one, other, third = items('usr_persona', path)
     assert (one.id, one.system, one.response) == ('d-1', 'bot', 'yes')
-    assert (one.context, one.references) == (('hi', 'you ?'), ('no',))
+    assert (one.context, one.references) == (('hi', 'you ?'), ('no', 'so'))
     assert (one.persona, one.facts) == (('i sing.', 'i ski.'), None)
     assert (other.persona, other.facts, third.facts) == ((), None, 'x y')
     assert (one.human('Overall'), one.human('Natural')) == (3, 3)
@@ -274,13 +272,6 @@ def test_what_one_row_says_of_an_item_holds_for_it(tmp_path):
     assert judged.overall == 'overall'
     path.write_text(OWN + 'a,b,bot,Wit,1,ann\n')
     assert read('own', path).overall is None
-
-
-def test_a_set_of_ones_own_as_json_lines(tmp_path):
-    path = tmp_path / 'own.jsonl'
-    path.write_text(json.dumps(turn(['hi'], 'yes', Wit=[1, 2])))
-    [one] = items('own', path)
-    assert (one.context, one.human('Wit')) == (('hi',), 1.5)
 
 
 @pytest.mark.parametrize(

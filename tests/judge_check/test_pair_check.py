@@ -44,11 +44,9 @@ def longer(first, second):
 
 Chooser = chooser(lambda *texts: 0.5 + 0.5 * (good(texts[0]) - good(texts[1])))
 First = chooser(lambda *texts: 1.0)
-Longer = chooser(longer)
 Talker = chooser(longer, prompted=True)
 # asks `First` in both orders, so that it never prefers anything
 TwoOrders = chooser(lambda *texts: 0.5, in_given_order=lambda self: First())
-Silent = chooser(lambda *texts: None)
 
 
 def good(text):
@@ -90,13 +88,13 @@ def test_a_scorer_of_length_prefers_padded_replies():
 
 
 def test_only_prompted_scorers_are_asked_again():
-    probes = check_pairs(Longer(), ITEMS).probes
+    probes = check_pairs(chooser(longer)(), ITEMS).probes
     assert probes.n_repeated == 0
     assert check_pairs(Talker(), ITEMS).probes.n_repeated == 40
 
 
 def test_pairs_that_get_no_score_are_not_counted():
-    check = check_pairs(Silent(), ITEMS)
+    check = check_pairs(chooser(lambda *texts: None)(), ITEMS)
     assert check.probes.order.n == 0
     assert kinds(check)['punctuation'].n == 0
 
@@ -134,12 +132,6 @@ def different_turns(item):
     return float(len(set(item.context)))
 
 
-JUDGED = {'dimension': 'Overall', 'needs': ('references',)}
-Exact = scorer_of(is_reference, **JUDGED)
-Backwards = scorer_of(lambda item: 1 - is_reference(item), **JUDGED)
-Turns = scorer_of(different_turns, 'Overall', level='dialogue')
-
-
 def judged_items():
     responses = [f'I bought some {word} for us.' for word in WORDS * 2]
     return [
@@ -152,8 +144,12 @@ def check_of(scorer, items):
     return check_items(scorer, items, scorer.checked_scores(items))
 
 
-@pytest.mark.parametrize('kind, share', [(Exact, 1.0), (Backwards, 0.0)])
-def test_a_scorer_with_references_is_checked_with_them(kind, share):
+@pytest.mark.parametrize(
+    'values, share',
+    [(is_reference, 1.0), (lambda item: 1 - is_reference(item), 0.0)],
+)
+def test_a_scorer_with_references_is_checked_with_them(values, share):
+    kind = scorer_of(values, 'Overall', needs=('references',))
     check = check_of(kind(), judged_items())
     shuffled = kinds(check, 'Overall')['shuffled_words']
     assert (shuffled.share, shuffled.n) == (share, 16)
@@ -172,7 +168,8 @@ def test_a_whole_dialogue_is_spoilt_on_the_judged_speakers_side():
     items = [
         ScoringItem((*texts, f'why {i}', 'i j k l'), None, 'bot') for i in range(12)
     ]
-    dotted = kinds(check_of(Turns(), items), 'Overall')['punctuation']
+    scorer = scorer_of(different_turns, 'Overall', level='dialogue')()
+    dotted = kinds(check_of(scorer, items), 'Overall')['punctuation']
     # all three turns become ". . . .", so six different utterances become four
     assert (dotted.share, dotted.n) == (1.0, 12)
 

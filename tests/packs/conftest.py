@@ -3,7 +3,6 @@ Runs and packs that the tests of this folder share and do not change.
 """
 
 import fnmatch
-import json
 import shutil
 
 import pytest
@@ -53,17 +52,14 @@ def imported(tmp_path_factory):
     The pack of imported chats of a person: 60 with one system, 2 with another.
     """
     folder = tmp_path_factory.mktemp('imported')
-    chats = [
-        [('me', 'Hello.'), (name, f'Hi, {n} of {name}.'), ('me', 'And?')]
+    rows = [
+        f'{name} {n},me,Hello.\n{name} {n},{name},Hi {n}.\n{name} {n},me,And?\n'
         for name, size in (('ours', 60), ('theirs', 2))
         for n in range(size)
     ]
-    lines = [
-        json.dumps({'dialogue_id': str(n), 'turns': list(map(turn, chat))})
-        for n, chat in enumerate(chats)
-    ]
+    chats = ''.join(['dialogue_id,speaker,text\n', *rows])
     ImportDialogues.main(
-        dialogues=[str(written(folder, 'chats.jsonl', '\n'.join(lines)))],
+        dialogues=[str(written(folder, 'chats.csv', chats))],
         run_dir=folder / 'run',
         scorer='length',
         humans='me',
@@ -71,10 +67,6 @@ def imported(tmp_path_factory):
     run = RunFolder.existing(folder / 'run')
     ScoreDialogues.main(run_dir=run.root, check_sample=0)
     return publish(run, folder / 'imported.zip').path
-
-
-def turn(said):
-    return dict(zip(('speaker', 'text'), said, strict=True))
 
 
 @pytest.fixture

@@ -42,8 +42,6 @@ from tests.support.report_example import (
 )
 from tests.support.user_error import user_error
 
-MANIFEST = 'manifest.json'
-
 
 @pytest.fixture
 def opened(packs):
@@ -205,7 +203,7 @@ def test_what_differs_is_named(opened, forged, section, changed, key):
             manifest = manifest[int(key) if key.isdigit() else key]
         manifest.update(changed)
 
-    path = forged(MANIFEST, change, 'talker')
+    path = forged('manifest.json', change, 'talker')
     with open_pack(path) as other:
         (line,) = pack_differences(opened['generic'], other)
     assert line.startswith(key)

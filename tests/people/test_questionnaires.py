@@ -16,7 +16,12 @@ from parlai_ext.people.spot_the_bot import survival, win_rates
 from tests.support.parlai_crowdsourcing import parlai_constant
 from tests.support.report_example import example_run
 from tests.support.shared_data import shared
-from tests.support.simulated_annotators import answers_file, page_data, read_key
+from tests.support.simulated_annotators import (
+    answers_file,
+    page_data,
+    read_key,
+    scores_by_system,
+)
 from tests.support.user_error import user_error
 
 SHORT = (
@@ -54,16 +59,11 @@ def test_the_authors_crowd_wins_as_their_program_counts():
     assert rates.loc['model', [*theirs]].round(2).to_dict() == theirs
 
 
-@pytest.fixture
-def page_run(tmp_path):
-    run = tmp_path / 'run'
+def test_both_speakers_of_a_segment_are_judged(tmp_path, capsys):
+    page_run = tmp_path / 'run'
     openers = ('one', 'two', 'three')
-    example_run(run, ('quill', 'raven'), ('mary',), openers=openers)
+    example_run(page_run, ('quill', 'raven'), ('mary',), openers=openers)
     (tmp_path / 'short.yaml').write_text(SHORT)
-    return run
-
-
-def test_both_speakers_of_a_segment_are_judged(page_run, tmp_path, capsys):
     options = {'questionnaire': str(tmp_path / 'short.yaml'), 'num_items': 4}
     pages = RateDialogues.main(run_dir=page_run, **options, num_pages=2)
     items = [page_data(path)['items'] for path in pages]
@@ -83,7 +83,7 @@ def test_both_speakers_of_a_segment_are_judged(page_run, tmp_path, capsys):
         run_dir=page_run, answers=[str(path)], bootstraps=2
     )
     # who begins is a human and more fluent, the other one a bot: spotted at once
-    scores = {ranking.dimension: ranking.values() for ranking in rankings}
+    scores = {one.dimension: scores_by_system(one) for one in rankings}
     assert scores['Human'] == {'quill': 2, 'raven': 2, 'mary': 0}
     assert scores['Fluent'] == {'quill': 1, 'raven': 1, 'mary': 0}
     wins = page_run / 'people' / 'judgements' / 'wins_Fluent.csv'

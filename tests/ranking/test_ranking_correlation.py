@@ -32,11 +32,9 @@ SCIPY = {
 }
 
 
-def table(means, noise=0.0, openers=10):
+def table(means, noise=0.0):
     rng = np.random.default_rng(1)
-    return np.array(means)[:, None, None] + noise * rng.normal(
-        size=(len(means), 2, openers)
-    )
+    return np.array(means)[:, None, None] + noise * rng.normal(size=(len(means), 2, 10))
 
 
 def correlated(values, names, reference):
@@ -195,9 +193,9 @@ def test_a_system_without_human_rank_is_left_out_by_name():
 # ------------------------------------------------------------------------------- items
 
 
-def sample(n=60, rho=0.6, seed=1):
-    rng = np.random.default_rng(seed)
-    return rng.multivariate_normal([0, 0], [[1, rho], [rho, 1]], size=n).T
+def sample(n):
+    rng = np.random.default_rng(1)
+    return rng.multivariate_normal([0, 0], [[1, 0.6], [0.6, 1]], size=n).T
 
 
 def test_intervals_are_those_of_scipy():

@@ -23,8 +23,8 @@ def won(winner, loser, id=''):
     return Game(winner, loser, {winner: {'a': 1.0}, loser: {'a': 0.0}}, id)
 
 
-def drawn(one, other, id=''):
-    return Game(one, other, {one: {'a': 1.0}, other: {'a': 1.0}}, id)
+def drawn(one, other):
+    return Game(one, other, {one: {'a': 1.0}, other: {'a': 1.0}})
 
 
 @pytest.mark.parametrize('win', [3, 2])

@@ -49,8 +49,8 @@ def audit(*rows, findings=(), signature=SIGNATURE, content='', dimension='Overal
     return Audit(*about, tuple(findings), ranks + rows, basis)
 
 
-def finding(outcome, part='variance', sentence='Opener blocks turn the order over.'):
-    return Finding(part, sentence, outcome)
+def finding(outcome, part='variance'):
+    return Finding(part, 'Opener blocks turn the order over.', outcome)
 
 
 @pytest.fixture(scope='module')

@@ -19,8 +19,6 @@ from tests.support.report_example import agreement, example_ranking
 from tests.support.store_samples import sample_manifest
 from tests.support.written import on_one_line, rows_of_csv
 
-MANIFEST = sample_manifest()
-
 
 def ranking_with(overall, fluency=PASSES, **changed):
     check = example_check({'Fluency': fluency, 'Overall': overall})
@@ -28,7 +26,7 @@ def ranking_with(overall, fluency=PASSES, **changed):
 
 
 def page_of(ranking, **options):
-    views = [RankingView(ranking, MANIFEST, **options)]
+    views = [RankingView(ranking, sample_manifest(), **options)]
     return render_rankings(views, PageDialogues((), 0))
 
 

@@ -24,20 +24,16 @@ pytest_plugins = ['tests.support.browser']
 OTHER = 'scorer:words|v:1'
 
 
-def add_word_counts(run):
+def word_counts(pair, one, _):
     """
-    Score a run a second time: the number of words of what the target says.
+    Return the number of words of what the target says, as scores.
     """
-    for shard in run.dialogue_shards():
-        target, scored = run.pairing(shard.pairing_id).first, []
-        for one in run.read_dialogues(shard):
-            scores = tuple(
-                Score(one.id, i, target, 'Words', float(len(turn.text.split())))
-                for i, turn in enumerate(one.utterances)
-                if turn.speaker == target and not turn.given
-            )
-            scored.append(ScoredDialogue(one.id, scores))
-        run.scores(OTHER).write(shard, scored)
+    scores = tuple(
+        Score(one.id, i, pair.first, 'Words', float(len(turn.text.split())))
+        for i, turn in enumerate(one.utterances)
+        if turn.speaker == pair.first and not turn.given
+    )
+    return ScoredDialogue(one.id, scores)
 
 
 def written(folder, **about):
@@ -47,8 +43,7 @@ def written(folder, **about):
     """
     made = {'targets': ('alpha', 'beta', '7'), 'ranking': {'bootstraps': 50}}
     made['openers'] = [f'hello number {n}' for n in range(10)]
-    run = example_run(folder, **made | about)
-    add_word_counts(run)
+    run = example_run(folder, more_scores={OTHER: word_counts}, **made | about)
     ranking = rank_run(run, SCORER)
     write_ranking(run, ranking)
     other = rank_run(run, OTHER)

@@ -82,22 +82,24 @@ def test_table_fits_and_holds_no_control_character(name):
         assert not any(unicodedata.category(c) in ('Cc', 'Cf', 'Cs') for c in line)
 
 
-UNKNOWN = agreement(None, kind='human', reason='two systems only')
 URL = 'http://127.0.0.1:39381/v1/chat/completions/of/a/server'
-SOMEWHERE = f'a system somewhere at {URL} cannot be reached today'
 
 
 @pytest.mark.parametrize(
     'about, words',
     [
         (
-            {'reference': {'Overall': UNKNOWN}},
+            {
+                'reference': {
+                    'Overall': agreement(None, kind='human', reason='two systems only')
+                }
+            },
             'agreement with people is not known (two systems only)',
         ),
         ({}, 'agreement with the planted order: Spearman 0.90 [0.40, 1.00]'),
         ({}, 'trivial: mean length 0.90 [0.40, 1.00], distinct-2 –'),
         # an address in a note can be copied
-        ({'notes': (SOMEWHERE,)}, URL),
+        ({'notes': (f'a system somewhere at {URL} cannot be reached today',)}, URL),
     ],
 )
 def test_the_terminal_says_what_agrees_and_what_is_noted(about, words):

@@ -32,15 +32,15 @@ TARGETS, PARTNERS = ('a', 'b', 'c', 'd'), ('p', 'q')
 OPENERS = [
     Opener.from_utterances([f'Hello {i}.', f'Hi {i}.'], 'test') for i in range(4)
 ]
-# what a target is worth, and what a partner adds
+# what a target is worth
 WORTH = {'a': 1.0, 'b': 2.0, 'c': 4.0, 'd': 3.0}
-ADDS = {'p': 0.0, 'q': 0.5}
 
 
 def scored_run(root, *, silent=None, silences=0, openers=OPENERS, **protocol):
     """
-    Write a run whose dialogues score WORTH + ADDS on their two utterances, -1 and +1
-    around it; ``silent`` breaks off its first ``silences`` dialogues with each partner.
+    Write a run whose dialogues score WORTH, with q a half more, on their two
+    utterances, -1 and +1 around it; ``silent`` breaks off its first ``silences``
+    dialogues with each partner.
     """
 
     def play(pair, opener, n):
@@ -55,7 +55,7 @@ def scored_run(root, *, silent=None, silences=0, openers=OPENERS, **protocol):
 
 
 def judged(pairing, dialogue, _):
-    middle = WORTH[pairing.first] + ADDS[pairing.second]
+    middle = WORTH[pairing.first] + 0.5 * (pairing.second == 'q')
     scores = tuple(
         Score(dialogue.id, place, pairing.first, 'Overall', middle + place - 3)
         for place in range(2, len(dialogue.utterances), 2)
@@ -89,7 +89,7 @@ def ranks(found):
 def test_a_system_score_is_the_mean_of_its_dialogue_means(tmp_path):
     ranking = ranked(tmp_path)
     found = by_system(ranking)
-    # each dialogue mean is worth + adds; over p and q that is worth + 0.25
+    # each dialogue mean is worth, or worth + 0.5; over p and q that is worth + 0.25
     scores = {'a': 1.25, 'b': 2.25, 'c': 4.25, 'd': 3.25}
     assert {n: r.score for n, r in found.items()} == pytest.approx(scores)
     assert {row.n_dialogues for row in found.values()} == {8}

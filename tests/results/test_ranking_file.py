@@ -80,7 +80,6 @@ SIGNATURE = (
     'scorer:fed|followups:94ff|polarity:negative|judge:(agent:TransformerGenerator|'
     'content:4b79|reads:#6c94|text_truncate:96|cut:right)'
 )
-READS = {'text_truncate': '96', 'cut': 'right'}
 
 
 def card_of(signature, *models):
@@ -91,7 +90,8 @@ def test_size_and_name_are_those_recorded_and_input_is_what_was_signed():
     card = card_of(SIGNATURE, JudgeModel('likelihood', 'hf:a/b', 5, 'c' * 40))
     assert card.scorer == 'fed'
     assert card.settings == {'followups': '94ff', 'polarity': 'negative'}
-    assert card.models == (CardModel('likelihood', 'hf:a/b', 5, READS, 'c' * 40),)
+    reads = {'text_truncate': '96', 'cut': 'right'}
+    assert card.models == (CardModel('likelihood', 'hf:a/b', 5, reads, 'c' * 40),)
 
 
 def test_each_model_has_its_own_entry():

@@ -73,13 +73,10 @@ def test_a_perplexity_is_that_on_paper(unit, text, logprobs, mean):
     assert perplexities(known, [text], unit) == [pytest.approx(math.e**mean)]
 
 
-def test_an_empty_text_has_no_perplexity():
-    assert perplexities(judge(), ['', ' '], 'token') == [None, None]
-
-
 @pytest.mark.parametrize('logprobs', [(), (-math.inf,), (math.nan,), (-1e6,)])
-def test_no_finite_perplexity_is_none(logprobs):
-    assert perplexities(KnownJudge(lambda *_: logprobs), ['hi'], 'token') == [None]
+def test_an_empty_text_or_no_finite_number_is_no_perplexity(logprobs):
+    known = KnownJudge(lambda _, text: logprobs if text == 'hi' else (-1.0,))
+    assert perplexities(known, ['hi', '', ' '], 'token') == [None] * 3
 
 
 def test_all_games_are_one_question_to_the_model_and_equal_turns_asked_once():
@@ -144,11 +141,19 @@ def test_a_self_chat_has_one_score_a_dimension():
     assert sorted(of_game) == sorted(DIMENSIONS)
 
 
-def test_a_dialogue_that_is_no_game_has_no_score_and_a_reason():
-    rows = scored(range(1, 10), game(QUIZ, names=('ann', 'bob', 'cy'))).scores
-    why = '3 speakers (ann, bob, cy): a game has two'
-    assert {(s.value, s.reason) for s in rows} == {(None, why)}
-    assert len(rows) == 3 * len(DIMENSIONS)
+@pytest.mark.parametrize(
+    'dialogue, reason',
+    [
+        (game(QUIZ, names=('ann', 'bob', 'cy')), '3 speakers (ann, bob, cy)'),
+        (game(QUIZ[:1]), '1 turn(s)'),
+        (game(QUIZ[:4], names=('ann', 'bob', 'bob')), 'turn 2: bob speaks twice'),
+    ],
+)
+def test_a_dialogue_that_is_no_game_has_no_score_and_a_reason(dialogue, reason):
+    rows = scored(range(len(dialogue.utterances)), dialogue).scores
+    [(value, why)] = {(s.value, s.reason) for s in rows}
+    assert value is None and why.startswith(reason)
+    assert len(rows) == len({*dialogue.speakers}) * len(DIMENSIONS)
 
 
 def test_without_a_model_or_recogniser_the_rest_is_scored():
@@ -180,7 +185,6 @@ TEXTS = (
     'none at all',
     'good night dear',
 )
-NAMES = ('ann', 'bob') * 3
 
 
 def game_scores(*items):
@@ -188,8 +192,8 @@ def game_scores(*items):
     return ChatMatchGame.from_section(section).checked_scores(items)
 
 
-def side(speaker, texts=TEXTS, names=NAMES):
-    return ScoringItem(texts, None, speaker, extras={'speakers': names})
+def side(speaker, names=('ann', 'bob') * 3):
+    return ScoringItem(TEXTS, None, speaker, extras={'speakers': names})
 
 
 def test_a_side_gets_a_point_where_its_raw_score_is_higher():

@@ -7,6 +7,7 @@ import json
 import re
 
 import pytest
+from transformers import AutoTokenizer
 
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.label_judges import (
@@ -237,13 +238,13 @@ def test_a_judge_trained_for_something_else_is_refused(
         scorer.load_models()
 
 
-def test_a_chat_model_begins_its_reply_with_the_label(chat_folder):
-    from transformers import AutoTokenizer
+SHORT = pair_prompt(JudgedResponse((), 'i'), JudgedResponse((), 'you'))
 
+
+def test_a_chat_model_begins_its_reply_with_the_label(chat_folder):
     tokenizer = AutoTokenizer.from_pretrained(chat_folder)
-    prompt = pair_prompt(JudgedResponse((), 'i'), JudgedResponse((), 'you'))
-    ids = LabelTokens(tokenizer, 'chat').prompt_ids(prompt)
-    message = [{'role': 'user', 'content': prompt.question}]
+    ids = LabelTokens(tokenizer, 'chat').prompt_ids(SHORT)
+    message = [{'role': 'user', 'content': SHORT.question}]
     expected = tokenizer.apply_chat_template(
         message, add_generation_prompt=True, tokenize=False
     )
@@ -251,12 +252,9 @@ def test_a_chat_model_begins_its_reply_with_the_label(chat_folder):
 
 
 def test_a_plain_prompt_begins_as_the_tokenizer_begins_texts(tmp_path):
-    from transformers import AutoTokenizer
-
     tokenizer = AutoTokenizer.from_pretrained(make_model(tmp_path, 'llama'))
-    prompt = pair_prompt(JudgedResponse((), 'i'), JudgedResponse((), 'you'))
-    ids = LabelTokens(tokenizer).prompt_ids(prompt)
-    expected = tokenizer(f'{prompt.question}\n\n{prompt.answer}')['input_ids']
+    ids = LabelTokens(tokenizer).prompt_ids(SHORT)
+    expected = tokenizer(f'{SHORT.question}\n\n{SHORT.answer}')['input_ids']
     assert list(ids) == expected
 
 

@@ -47,18 +47,8 @@ from tests.support.causal_models import GPT2, make
 from tests.support.scoring_samples import KnownEncoder, KnownJudge
 from tests.support.user_error import user_error
 
+EAST, NORTH = np.eye(2, dtype=np.float32)
 CONTEXT = ('do you like dogs ?', 'yes , i have two', 'what are your dogs called ?')
-
-
-def numbers(context, response, logprobs=(-1.0, -3.0), alone=(-2.0, -6.0)):
-    """
-    Return the numbers of a response by name.
-    """
-    east, north = np.eye(2, dtype=np.float32)
-    turns = np.stack([east, north][: len(context)]) if context else np.zeros((0, 1))
-    item = ScoringItem(tuple(context), response)
-    reading = Reading(logprobs, alone, np.zeros(3), east, turns)
-    return dict(zip(NUMBERS, input_blocks(item, reading)['numbers'], strict=True))
 
 
 @pytest.mark.parametrize(
@@ -103,7 +93,10 @@ def numbers(context, response, logprobs=(-1.0, -3.0), alone=(-2.0, -6.0)):
     ],
 )
 def test_numbers_by_pencil(context, response, expected):
-    found = numbers(context, response)
+    turns = np.stack([EAST, NORTH][: len(context)]) if context else np.zeros((0, 1))
+    reading = Reading((-1.0, -3.0), (-2.0, -6.0), np.zeros(3), EAST, turns)
+    row = input_blocks(ScoringItem(context, response), reading)['numbers']
+    found = dict(zip(NUMBERS, row, strict=True))
     assert {name: found[name] for name in expected} == pytest.approx(expected, abs=1e-6)
 
 
@@ -320,7 +313,6 @@ def test_every_number_of_the_evidence_has_its_label():
     assert found['bertscore'] == 0.43
 
 
-EAST, NORTH = np.eye(2, dtype=np.float32)
 TENSORS = {
     'north': np.stack([NORTH, -NORTH]).astype(np.float16),
     'east': EAST[None].astype(np.float16),

@@ -25,9 +25,6 @@ from tests.support.scoring_samples import small_run, stage_means
 from tests.support.small_run import SMALL, small_config
 from tests.support.user_error import user_error
 
-FILE = f'{outside_scorer.__file__}:Similarity'
-MODULE = 'tests.support.outside_scorer:Similarity'
-
 
 @pytest.fixture
 def run(tmp_path):
@@ -40,7 +37,7 @@ def common(run, encoder_folder, monkeypatch):
     monkeypatch.setattr(parlai_agents, 'is_trusted', lambda system: True)
     return {
         'run_dir': str(run.root),
-        'scorer': MODULE,
+        'scorer': 'tests.support.outside_scorer:Similarity',
         'scorer_option': [f'encoder={encoder_folder}'],
         'no_cuda': True,
     }
@@ -107,7 +104,9 @@ def test_eval_model_gives_the_averages_of_an_outside_scorer(run, common):
 
 
 def test_the_run_records_the_file_and_its_hash(run, common):
-    report = ScoreDialogues.main(**{**common, 'scorer': FILE})
+    report = ScoreDialogues.main(
+        **{**common, 'scorer': f'{outside_scorer.__file__}:Similarity'}
+    )
     about = run.scores(report.signature).about()
     assert about.code['file'] == 'outside_scorer.py'
     assert f'|code:{about.code["sha256"][:16]}|' in report.signature

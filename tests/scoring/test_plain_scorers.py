@@ -36,7 +36,6 @@ GAME = ('a b', 'c', 'a b', 'd e f g')
 MUSE = ('a b', 'a c', 'c d', 'd')
 TWICE = (('you', 'me', 'me', 'you'), 'you')
 TWO = ('me', 'you', 'me', 'you')
-UNIGRAMS = {'n': 1}
 
 
 @pytest.mark.parametrize(
@@ -48,7 +47,7 @@ UNIGRAMS = {'n': 1}
         # pairs: no-no, no-no, no-way; two of three differ, capitals do not count
         ('distinct', (), 'no No no way', 2 / 3, None, {}),
         # words: no, way of four
-        ('distinct', (), 'no no no way', 2 / 4, None, UNIGRAMS),
+        ('distinct', (), 'no no no way', 2 / 4, None, {'n': 1}),
         # pairs: i-like (said), like-my (said), my-cat
         ('repetition', DOG, 'I like my cat', -2 / 3, None, {}),
         # no pair stands across two utterances: dog-so was not said

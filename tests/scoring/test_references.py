@@ -114,11 +114,6 @@ def test_topical_chat_gives_the_published_correlations():
     assert 100 * stats.spearmanr(values, people)[0] == pytest.approx(46.2, abs=0.05)
 
 
-@pytest.fixture
-def wordnet(tmp_path):
-    return str(write_wordnet(tmp_path / 'wordnet'))
-
-
 POLICE = 'police killed the gunman'
 
 
@@ -150,7 +145,8 @@ def test_meteor_has_the_value_of_nltks_own_example():
     assert overall('meteor', *ACTION, wordnet='none') == pytest.approx(0.6944, abs=5e-5)
 
 
-def test_meteor_matches_synonyms(wordnet):
+def test_meteor_matches_synonyms(tmp_path):
+    wordnet = str(write_wordnet(tmp_path / 'wordnet'))
     # all 3 words match in one chunk: F = 1, penalty 0.5 * (1/3)^3
     expected = 1 - 0.5 * (1 / 3) ** 3
     response, text = 'my car stopped', 'My auto stopped'

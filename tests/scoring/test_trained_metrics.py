@@ -11,7 +11,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-import transformers
 from safetensors.torch import save_file
 from sklearn.linear_model import LinearRegression
 from transformers import (
@@ -192,8 +191,6 @@ def test_words_are_split_as_in_the_training_data():
 
 # --- CTC ------------------------------------------------------------------------------
 
-COUNTED = {'!', 'played', 'boat', '.'}  # the words of it that are no stop words
-
 
 def supported(folders, context):
     """
@@ -224,7 +221,9 @@ def test_the_score_adds_the_words_that_are_no_stop_words(folders, scored):
         words = supported(folders, context)
         assert score.evidence[dimension] == pytest.approx(words, abs=1e-5)
         pairs = zip(RESPONSE.split(), words, strict=True)
-        expected = sum(value for word, value in pairs if word in COUNTED)
+        # the words of it that are no stop words
+        counted = {'!', 'played', 'boat', '.'}
+        expected = sum(value for word, value in pairs if word in counted)
         assert score.values[dimension] == pytest.approx(expected, abs=1e-5)
 
 
@@ -427,28 +426,24 @@ def test_the_best_reference_counts(folders, scored):
     assert score.evidence == {'reference': each.index(max(each))}
 
 
-@pytest.mark.parametrize('narrow', [8, None])
-def test_a_checkpoint_of_bleurt_pytorch_is_read(tmp_path, scored, narrow):
+@pytest.mark.parametrize(
+    'kind, inner, narrow',
+    [
+        (RemBertForSequenceClassification, 'rembert.', {'input_embedding_size': 8}),
+        (BertForSequenceClassification, 'bert.', {}),
+    ],
+)
+def test_a_checkpoint_of_bleurt_pytorch_is_read(tmp_path, scored, kind, inner, narrow):
     tokenizer = bert_tokenizer()
     sizes = {**SIZES, 'vocab_size': len(tokenizer), 'max_position_embeddings': 64}
-    if narrow:
-        config = transformers.RemBertConfig(
-            **sizes, input_embedding_size=narrow, num_labels=1
-        )
-        model = spread(RemBertForSequenceClassification(config))
-        mapping = {'rembert.': 'bleurt.', 'embedding_hidden_mapping_in': 'projection'}
-    else:
-        config = transformers.BertConfig(**sizes, num_labels=1)
-        model = spread(BertForSequenceClassification(config))
-        mapping = {'bert.': 'bleurt.'}
-    mapping['projection'] = 'embedding_projection'
+    model = spread(kind(kind.config_class(**sizes, **narrow, num_labels=1)))
     weights = {}
     for name, weight in model.state_dict().items():
-        for theirs, ours in mapping.items():
-            name = name.replace(theirs, ours)
-        weights[name] = weight
+        name = name.replace('embedding_hidden_mapping_in', 'embedding_projection')
+        weights[name.replace(inner, 'bleurt.')] = weight
     save_file(weights, tmp_path / 'model.safetensors', {'format': 'pt'})
-    own = {'model_type': 'bleurt', 'embedding_size': narrow, 'num_labels': 1}
+    own = {'model_type': 'bleurt', 'num_labels': 1}
+    own['embedding_size'] = narrow.get('input_embedding_size')
     written = {'architectures': ['BleurtForSequenceClassification'], **sizes, **own}
     (tmp_path / 'config.json').write_text(json.dumps(written))
     tokenizer.save_pretrained(tmp_path)

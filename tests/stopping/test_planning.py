@@ -20,19 +20,19 @@ from parlai_ext.stopping.rule import ERROR, outcome_codes, pair_intervals
 N_PAIRS, DIFFERENCE, SPREAD = 3, 0.25, 1.0
 
 
-def share_settled(n_openers, code, *, difference, worlds=300):
+def share_settled(n_openers, code, *, difference):
     """
     Return how often a pair is settled so by the last look, looking every 20 openers.
     """
     rng = np.random.default_rng(4)
     looks = sorted({*range(20, n_openers, 20), n_openers})
     hits = 0
-    for _ in range(worlds):
+    for _ in range(300):
         scores = np.zeros((2, n_openers))
         scores[0] = difference + SPREAD * rng.normal(size=n_openers)
         seen = pair_intervals(scores, looks, ERROR / N_PAIRS)
         hits += outcome_codes(seen, DIFFERENCE)[0, -1] == code
-    return hits / worlds
+    return hits / 300
 
 
 # a run may settle at any look up to the last, so a little more often than planned

@@ -45,7 +45,9 @@ def write_chat(
             'annotations_config': None,
         },
     )
-    compatibility = SimpleNamespace(backward_compatible_force_set=_with)
+    compatibility = SimpleNamespace(
+        backward_compatible_force_set=lambda act, key, value: {**act, key: value}
+    )
     begin = parlai_method(
         WORLDS,
         'ModelChatWorld',
@@ -65,7 +67,3 @@ def write_chat(
         get_mturk_id_from_mephisto_wrapper=lambda agent: worker,
     )(world)
     return written(folder, f'20260102_{name}_live.json', record | changed)
-
-
-def _with(act, key, value):
-    return {**act, key: value}

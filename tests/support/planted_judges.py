@@ -31,12 +31,12 @@ def opener(j, reply=True):
     )
 
 
-def dialogue(system, j, pairing='p', n_turns=6):
+def dialogue(system, j, pairing='p'):
     """
     Return a dialogue of six turns in which a system speaks first.
     """
     texts = list(opener(j).utterances)
-    texts += [words(system, j, i) for i in range(2, n_turns)]
+    texts += [words(system, j, i) for i in range(2, 6)]
     turns = turns_of((system, PARTNER), texts)
     return Dialogue(f'{system}{j}', pairing, opener(j).id, turns)
 

@@ -34,10 +34,13 @@ def example_run(
     num_turns=6,
     reason='the reply was empty',
     ranking=None,
+    more_scores=None,
 ):
     """
     Make a run folder with dialogues and scores; each first dialogue of a pairing
     with the last partner is broken off by the target.
+
+    :param more_scores: of other scorers, as `played_run` makes them.
     """
     given = [
         Opener.from_utterances([text, f'Hi! You said: {text}'], 'made up')
@@ -69,7 +72,7 @@ def example_run(
         targets,
         partners,
         play,
-        {SCORER: score},
+        {SCORER: score, **(more_scores or {})},
         lambda name: {'model_file': f'zoo:mini/{name}/model'},
         name='example',
         openers='ext:smalltalk',

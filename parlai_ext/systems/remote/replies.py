@@ -20,13 +20,15 @@ class Malformed(ValueError):
 @dataclass(frozen=True)
 class RemoteReply(ChatReply):
     """
-    A chat model's reply with the name that the model gives itself (`None`: untold) and
-    the numbers of tokens (`None` when the endpoint does not count).
+    A chat model's reply with the name that the model gives itself (`None`: untold), the
+    numbers of tokens (`None` when the endpoint does not count), and whether it ended
+    because it was as long as it may be.
     """
 
     model: str | None = None
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
+    is_cut: bool = False
 
 
 def read_answer(
@@ -48,9 +50,9 @@ def read_answer(
         usage.get(name) if isinstance(usage, dict) else None
         for name in ('prompt_tokens', 'completion_tokens')
     ]
-    known = (n if type(n) is int and n >= 0 else None for n in counts)
+    prompt, completion = (n if type(n) is int and n >= 0 else None for n in counts)
     named = model if isinstance(model, str) and model.strip() else None
-    return RemoteReply(text, reason, alternatives, named, *known)
+    return RemoteReply(text, reason, alternatives, named, prompt, completion)
 
 
 def error_words(data: Any) -> str | None:

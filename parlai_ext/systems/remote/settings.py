@@ -20,6 +20,7 @@ from parlai_ext.core import (
     json_object,
     name_secret,
     option,
+    optional,
     options_from_opt,
     options_of,
     read_truth,
@@ -63,7 +64,7 @@ class Settings:
         choices=FORMATS,
         help='openai: chat completions; plain: parlai_ext/systems/remote/plain.py',
     )
-    model: str | None = option(None, help="the model's name, as the endpoint knows it")
+    model: str | None = optional(help="the model's name, as the endpoint knows it")
     dated_model: str | None = _place_option(
         None, help='refuse any answer of a model that calls itself otherwise'
     )
@@ -74,13 +75,12 @@ class Settings:
     insecure: bool = _place_option(
         False, read=read_truth, help='send the key over http:// to another machine'
     )
-    temperature: float | None = option(
-        None, low=0, help="0 is greedy; not given: the endpoint's own choice"
+    temperature: float | None = optional(
+        low=0, help="0 is greedy; not given: the endpoint's own choice"
     )
-    top_p: float | None = option(None, low=0, help='nucleus sampling')
-    seed: int | None = option(None, help='sent with every request')
-    extra: Mapping[str, Any] | None = option(
-        None,
+    top_p: float | None = optional(low=0, help='nucleus sampling')
+    seed: int | None = optional(help='sent with every request')
+    extra: Mapping[str, Any] | None = optional(
         read=json_object,
         help='JSON object merged into each request; null takes a field out',
     )
