@@ -5,7 +5,7 @@ The options of an audit.
 from collections.abc import Mapping
 from typing import Any
 
-from parlai_ext.core import System, frozen, one_value, option
+from parlai_ext.core import System, frozen, one_value, option, optional
 
 PLAY = 'what is played anew'
 SIX = 'the sets of Table 6 (default: all that families allow)'
@@ -17,27 +17,25 @@ class AuditOptions:
     What is audited, and how much is played anew for it.
     """
 
-    scores: str | None = option(
-        None,
+    scores: str | None = optional(
         metavar='NAME',
         help='hash of the scores to audit, or the name of their scorer (default: those '
         'of the protocol’s scorer); a scorer from outside the package, '
         'my_module:MyScorer, is imported only if it is named so',
     )
-    dimension: str | None = option(
-        None, metavar='NAME', help='the dimension to audit (default: the first one)'
+    dimension: str | None = optional(
+        metavar='NAME', help='the dimension to audit (default: the first one)'
     )
     set_size: int = option(
         4, low=2, help='systems of a small target set (4, as in the paper)'
     )
-    unfavored: str | None = option(
-        None, metavar='NAME', group=SIX, help='the system that is to be made worse'
+    unfavored: str | None = optional(
+        metavar='NAME', group=SIX, help='the system that is to be made worse'
     )
     similar: tuple[str, ...] = option(
         (), nargs='+', metavar='NAME', group=SIX, help='systems that resemble it'
     )
-    fair_set: str | None = option(
-        None,
+    fair_set: str | None = optional(
         metavar='FILE',
         group=SIX,
         help='the systems of the fair set, one a line (default: all but the similar)',

@@ -261,8 +261,7 @@ def notes(scores: MeanScores, human: Sequence[HumanJudgement]) -> Iterator[str]:
         {judgement.system for judgement in human if is_floor(judgement.system)}
     )
     if scores.n_cut:
-        every = count_of(scores.n_contexts, 'utterance')
-        yield cut_line(f'{scores.n_cut} of {every}')
+        yield cut_line(f'{scores.n_cut} of {count_of(scores.n_contexts, "utterance")}')
     if unknown:
         yield f'of no scored dialogue or system: {count_of(len(unknown), "judgement")}'
     if unjudged:

@@ -468,15 +468,7 @@ def set_points(judged_set: JudgedSet, results: Sequence[ScorerResult]) -> SetPoi
         systems=[item.system for item in items],
         human={q: [item.human(q) for item in items] for q in judged_set.qualities},
         annotators={
-            quality: [
-                [
-                    a.value
-                    for a in one.annotations.get(quality, ())
-                    if a.value is not None
-                ]
-                for one in items
-            ]
-            for quality in judged_set.qualities
+            q: [item.numbers(q) for item in items] for q in judged_set.qualities
         },
         scores=scores,
         own_scores=own_scores,

@@ -43,6 +43,7 @@ from parlai_ext.core import (
     grouped,
     nearest,
     option,
+    optional,
     options_of,
     read_key_values,
 )
@@ -66,10 +67,10 @@ class Variant:
 
     label: str
     section: Mapping[str, Any]
-    max_items: int | None = option(
-        None, low=1, help='items of a set, at most, if the bench draws more'
+    max_items: int | None = optional(
+        low=1, help='items of a set, at most, if the bench draws more'
     )
-    dimension: str | None = option(None, help='the only dimension of this row')
+    dimension: str | None = optional(help='the only dimension of this row')
     sets: tuple[str, ...] = option((), help='those that it scores; none: all')
 
     @property
@@ -89,9 +90,9 @@ class SetChoice:
     """
 
     name: str
-    max_items: int | None = option(None, low=1, help='items that are drawn, at most')
-    turns: int | None = option(
-        None, low=1, help='of each judged dialogue, for scorers of turns'
+    max_items: int | None = optional(low=1, help='items that are drawn, at most')
+    turns: int | None = optional(
+        low=1, help='of each judged dialogue, for scorers of turns'
     )
     scorers: tuple[str, ...] = option((), help='that score it; none: all')
 
@@ -126,8 +127,8 @@ class BenchPlan:
     variants: tuple[Variant, ...]
     sets: tuple[SetChoice, ...] = ()
     mean_ranks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    max_items: int | None = option(None, low=1, help='items of each set, at most')
-    turns: int | None = option(None, low=1, help='of each judged dialogue')
+    max_items: int | None = optional(low=1, help='items of each set, at most')
+    turns: int | None = optional(low=1, help='of each judged dialogue')
     description: str = option('', help='what the table is for')
     published: str = option('', help='the source of figures beside the table')
 
@@ -252,7 +253,7 @@ def load_bench_file(name: str) -> BenchPlan:
     figures = read_file(zoo_configs.path('published', 'figures')).data['figures']
     sources = {figure['source'] for figure in figures}
     if published and published not in sources:
-        raise doc.error(('published',), nearest(published, sources))
+        raise doc.error('published', nearest(published, sources))
     return BenchPlan(
         variants,
         tuple(_set_choice(doc, name, raw, known) for name, raw in sets.items()),

@@ -482,9 +482,8 @@ def _mean_ranks(
         if isinstance(scores, str):
             return f'{member.about.label}: {scores}'
         main = main_dimension(member.about.dimensions, judged_set)
-        values = [main_score(one, main) for one in scores.values]
-        table.append([np.nan if value is None else value for value in values])
-    means = mean_rank_scores(np.array(table).reshape(len(members), -1))
+        table.append([main_score(one, main) for one in scores.values])
+    means = mean_rank_scores(np.array(table, float).reshape(len(members), -1))
     known = [float(mean) if np.isfinite(mean) else None for mean in means]
     missing = known.count(None)
     reasons = {NOT_RANKED: missing} if missing else {}

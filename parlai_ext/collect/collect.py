@@ -90,10 +90,9 @@ def collect(
         on_close=partial(add_to_spent, spent),
         small=are_small(plan.roster.systems, machine),
     )
-    n_missing = sum(task.size for task in tasks)
     try:
         with (
-            bar_of('collect', n_missing) as bar,
+            bar_of('collect', sum(task.size for task in tasks)) as bar,
             closing(engine.run(job, tasks, bar)) as finished,
         ):
             for _, block in finished:
@@ -106,6 +105,9 @@ def collect(
     run.remove_partial_replies()
     run.restore_metadata()
     write_problems(run, problems)
+    for name, used in spent.items():
+        if n_cut := used.get('cut_replies'):
+            print(f'{name}: {n_cut:,.0f} replies were cut at reply_max_tokens')
     n_skipped = len(plan.pairings) * len(plan.openers) - n_played
     return CollectReport(n_played, n_skipped, tuple(problems.values()))
 

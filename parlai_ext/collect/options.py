@@ -16,6 +16,7 @@ from parlai_ext.core import (
     frozen,
     one_value,
     option,
+    optional,
     options_from_opt,
     options_of,
 )
@@ -44,20 +45,17 @@ class PlanOptions:
     protocol that the command line replaces, those of its scorer and its ranking too.
     """
 
-    config: str | None = option(
-        None,
+    config: str | None = optional(
         metavar='NAME|FILE',
         group=RUN,
         help='protocol: a shipped name (demo, …) or a YAML file; options replace keys',
     )
-    run_dir: str | None = option(
-        None,
+    run_dir: str | None = optional(
         metavar='FOLDER',
         group=RUN,
         help='the folder of the run',
     )
-    roster: str | None = option(
-        None,
+    roster: str | None = optional(
         metavar='NAME|FILE',
         group=SPEAKERS,
         help='roster: a shipped name or a YAML file',
@@ -76,8 +74,7 @@ class PlanOptions:
         group=SPEAKERS,
         help='leave out systems whose model cannot be had',
     )
-    openers_file: str | None = option(
-        None,
+    openers_file: str | None = optional(
         metavar='FILE',
         group=DIALOGUES,
         help='CSV with columns conv_id, utterance_idx, utterance',
@@ -139,22 +136,19 @@ class StopOptions:
     """
 
     title = 'stop when settled'
-    stop: str | None = option(
-        None,
+    stop: str | None = optional(
         choices=('when-ranked',),
         metavar='when-ranked',
         help='play blocks of openers with all partners and stop as soon as every pair '
         'of targets is settled, or a tie within --margin; --num-dialogues is the most',
     )
-    margin: float | None = option(
-        None,
+    margin: float | None = optional(
         above=0,
         metavar='M',
         help='difference of mean scores up to which two systems count as tied, in the '
         'units of the score',
     )
-    stop_dimension: str | None = option(
-        None,
+    stop_dimension: str | None = optional(
         metavar='NAME',
         help='the dimension that is watched (default: the first of the leaderboard)',
     )
@@ -178,8 +172,8 @@ class AskedSystems:
         help='systems that are asked: shipped names, files, '
         'NAME=MODEL_FILE[,key=value…]',
     )
-    roster: str | None = option(
-        None, metavar='NAME|FILE', help='systems: the targets of a roster'
+    roster: str | None = optional(
+        metavar='NAME|FILE', help='systems: the targets of a roster'
     )
     skip_missing: bool = option(False, help='leave out systems that cannot be had')
 

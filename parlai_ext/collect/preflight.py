@@ -9,46 +9,51 @@ run folder is not touched.
 import itertools
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import dataclass
+from dataclasses import field
+from dataclasses import replace
 from functools import reduce
 from typing import NamedTuple
-
 from parlai.core.agents import Agent
 from parlai.core.message import Message
-
-from parlai_ext.collect.forecast import (
-    Clock,
-    Forecast,
-    SystemForecast,
-    forecast_settings,
-    peak_bytes,
-)
+from parlai_ext.collect.forecast import Clock
+from parlai_ext.collect.forecast import Forecast
+from parlai_ext.collect.forecast import SystemForecast
+from parlai_ext.collect.forecast import forecast_settings
+from parlai_ext.collect.forecast import peak_bytes
 from parlai_ext.collect.plan import Plan
-from parlai_ext.core import (
-    Dialogue,
-    Pairing,
-    System,
-    UserError,
-    content_id,
-    frozen,
-    is_floor,
-)
+from parlai_ext.core import Dialogue
+from parlai_ext.core import Pairing
+from parlai_ext.core import System
+from parlai_ext.core import UserError
+from parlai_ext.core import content_id
+from parlai_ext.core import frozen
+from parlai_ext.core import is_floor
 from parlai_ext.engines import Machine
-from parlai_ext.scoring.score_run import ChosenScorer, score_dialogues
+from parlai_ext.scoring.score_run import ChosenScorer
+from parlai_ext.scoring.score_run import score_dialogues
 from parlai_ext.store import RunFolder
 from parlai_ext.systems.player_process import load_on
-from parlai_ext.systems.players import Participant, Player, Reply
-from parlai_ext.systems.spending import (
-    Spending,
-    add_spendings,
-    spending_of,
-    spending_since,
-)
+from parlai_ext.systems.players import Participant
+from parlai_ext.systems.players import Player
+from parlai_ext.systems.players import Reply
+from parlai_ext.systems.spending import Spending
+from parlai_ext.systems.spending import add_spendings
+from parlai_ext.systems.spending import spending_of
+from parlai_ext.systems.spending import spending_since
 from parlai_ext.view import split_words
 from parlai_ext.view.progress import bar_of
-from parlai_ext.worlds.block_player import BatchRow, BlockPlayer
-from parlai_ext.worlds.schedule import Block, ShardKey
+from parlai_ext.worlds.block_player import BatchRow
+from parlai_ext.worlds.block_player import BlockPlayer
+from parlai_ext.worlds.schedule import Block
+from parlai_ext.worlds.schedule import ShardKey
+from typing import Any
+from parlai_ext.engines.machine import Machine
+
 
 DIALOGUES = 2
 # generated utterances in a dialogue, three replies of the system among them
@@ -206,17 +211,17 @@ def check_system(
         does; copied replies are a warning then.
     """
     replies = [replies_in(dialogue, system) for dialogue in dialogues]
-    texts = [reply.text for dialogue in replies for reply in dialogue]
+    said = [reply for dialogue in replies for reply in dialogue]
     broken = [str(d.reason) for d in dialogues if d.ended_by == system]
     stop = f'{broken[0]} (dialogue ended)' if broken else None
-    if texts and not stop and not any(map(split_words, texts)):
-        stop = f'empty replies: nothing but {_quoted(texts[0])}'
+    if said and not stop and not any(split_words(reply.text) for reply in said):
+        stop = f'empty replies: nothing but {_quoted(said[0].text)}'
     copied = copied_replies_problem(replies)
     if copied and not stop and not bad_on_purpose:
         stop, odd = copied, None
     else:
         odd = copied or constant_replies_warning(replies)
-    return SystemCheck(system, stop, (odd,) if odd else (), len(texts))
+    return SystemCheck(system, stop, (odd,) if odd else (), len(said))
 
 
 def replies_in(dialogue: Dialogue, system: str) -> list[HeardReply]:
@@ -261,11 +266,10 @@ def is_repeat(reply: HeardReply) -> bool:
     True if a reply is the utterance before it, or begins with that or with the
     dialogue's first utterance (as a model does whose prompt was not cut off).
     """
-    mine, heard = plain_words(reply.text), plain_words(reply.heard)
-    if mine and mine == heard:
+    words, heard = split_words(reply.text), split_words(reply.heard)
+    if words and words == heard:
         return True
-    words = mine.split()
-    quotes = [heard.split(), plain_words(reply.first).split()]
+    quotes = [heard, split_words(reply.first)]
     return any(len(q) >= QUOTED_WORDS and words[: len(q)] == q for q in quotes)
 
 

@@ -56,14 +56,11 @@ class RankSystems(Command):
             from parlai_ext.audit.section import audit_doubts
             from parlai_ext.report.table import leaderboard_csv, terminal_table
             from parlai_ext.results.rank import rank_scores, read_run_scores
+            from parlai_ext.stopping.planning import plan_lines
 
             options = scores_rule(run, signature) | flag_values(RankingOptions, opt)
             scores = read_run_scores(run, signature, options)
-            plan: list[str] = []
-            if opt['plan']:
-                from parlai_ext.stopping.planning import plan_lines
-
-                plan = ['', *plan_lines(scores, difference)]
+            plan = ['', *plan_lines(scores, difference)] if opt['plan'] else []
             ranking = rank_scores(scores, human)
             path, page = run.root / f'{folder}{NAME}', run.root / 'report.html'
             before = path.read_bytes().split() if path.exists() else []

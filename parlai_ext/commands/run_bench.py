@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import ModelCommand
 from parlai_ext.commands.options import JUDGE_MACHINE, Resamples, resamples
-from parlai_ext.core import UserError, frozen, option
+from parlai_ext.core import UserError, frozen, option, optional
 from parlai_ext.data.judged.cards import (
     OWN_ENDINGS,
     files_by_name,
@@ -33,8 +33,7 @@ class RunBenchOptions(Resamples):
     What a bench reads, how much of it, and where it is written.
     """
 
-    config: str | None = option(
-        None,
+    config: str | None = optional(
         metavar='NAME|FILE',
         help='a bench file: labelled scorers, sets, how many items (validity, …)',
     )
@@ -56,20 +55,17 @@ class RunBenchOptions(Resamples):
         help='the folder with the judged sets, or a file of your own',
     )
     out: str = option(metavar='FOLDER', help='where scores, tables and the page go')
-    max_items: int | None = option(
-        None,
+    max_items: int | None = optional(
         low=1,
         also='--limit',
         help='score at most N items of each set, whole contexts drawn by --seed',
     )
-    turns: int | None = option(
-        None,
+    turns: int | None = optional(
         low=1,
         help='turns of each judged dialogue that scorers of turns judge (all)',
     )
     bootstraps: int = resamples(2000)
-    outlier_deviations: float | None = option(
-        None,
+    outlier_deviations: float | None = optional(
         above=0,
         help='leave out annotations farther than N deviations from the median of their '
         'item (1.4826 times the median absolute one; DSTC10 Track 5: 1)',

@@ -52,10 +52,8 @@ class ScoreDialogues(ModelCommand):
         """
         from parlai_ext.isolation.policy import is_own_scorer
         from parlai_ext.judge_check.section import check_lines
-        from parlai_ext.models.handle import ModelHandle
         from parlai_ext.scoring.score_run import (
             choose_scorer,
-            naming_another,
             score_run,
             spending_lines,
         )
@@ -66,13 +64,10 @@ class ScoreDialogues(ModelCommand):
             recorded = run.manifest.protocol.scorer
             own = is_own_scorer(run.manifest)
             chosen = choose_scorer(recorded, self.opt, named_by_user=own)
-            scorer = chosen.prepared(ModelHandle(machine))
-            scorer.require_dialogues()
+            scorer = chosen.build(machine, for_dialogues=True)
             # imports torch, for which who mistyped a scorer need not wait
             from parlai_ext.judge_check.check import check_run
 
-            with naming_another(scorer):
-                scorer.load_models()
             where = self.options(EngineOptions)
             with open_engine(where, run.root, machine) as engine:
                 report = score_run(

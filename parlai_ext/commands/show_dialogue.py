@@ -17,7 +17,7 @@ from parlai_ext.core import (
     UserError,
     dialogue_means,
     frozen,
-    option,
+    optional,
     require_known,
 )
 from parlai_ext.store import RunFolder
@@ -43,20 +43,19 @@ class ShowOptions:
     What is shown.
     """
 
-    dialogue_id: str | None = option(
-        None,
+    dialogue_id: str | None = optional(
         positional=True,
         metavar='ID',
         help='the dialogue, as the page, score files and CSV files name it; the '
         f'first {FEWEST_LETTERS} letters or more will do (none: list dialogues)',
     )
-    dimension: str | None = option(None, metavar='NAME', help='show this one alone')
-    system: str | None = option(None, metavar='NAME', help='list dialogues of this one')
-    worst: int | None = option(
-        None, low=1, metavar='N', help='list the N with the lowest mean scores'
+    dimension: str | None = optional(metavar='NAME', help='show this one alone')
+    system: str | None = optional(metavar='NAME', help='list dialogues of this one')
+    worst: int | None = optional(
+        low=1, metavar='N', help='list the N with the lowest mean scores'
     )
-    best: int | None = option(
-        None, low=1, metavar='N', help='list the N with the highest mean scores'
+    best: int | None = optional(
+        low=1, metavar='N', help='list the N with the highest mean scores'
     )
 
 

@@ -76,6 +76,7 @@ from parlai_ext.core.options import (
     one_value,
     option,
     option_values,
+    optional,
     options_from_opt,
     options_of,
     plain_paths,

@@ -34,6 +34,7 @@ from typing import Any
 
 from parlai_ext.core import Dialogue, UserError, Utterance, frozen
 from parlai_ext.data.source_file import (
+    IDS,
     MEDIA,
     NOT_UTF8,
     BadRecord,
@@ -43,7 +44,6 @@ from parlai_ext.data.source_file import (
     SourceTurn,
     Unread,
     brief,
-    dialogue_id,
     dialogues_of_records,
     first_record,
     id_value,
@@ -168,7 +168,7 @@ class MessageKeys:
             source.file,
             line,
             tuple(turns),
-            dialogue_id(record),
+            id_value(record, *IDS),
             frozenset(t.speaker for t in turns if t.speaker.casefold() in PEOPLE),
             unread=Unread(instructions, inside, unread),
         )
@@ -628,7 +628,7 @@ def conversation(
             text = text_value(act, 'text', f'act {number}')
             turns.append(SourceTurn(speaker, text, line, act.get('given') is True))
     unread = Unread({CONTEXT: sum(bool(act.get('text')) for act in contexts)}, inside)
-    name = id_value(record)
+    name = id_value(record, IDS[0])
     yield SourceDialogue(source.file, line, tuple(turns), name, unread=unread)
 
 

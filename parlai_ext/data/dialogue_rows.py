@@ -20,6 +20,7 @@ from typing import Any
 
 from parlai_ext.core import frozen, reference_texts
 from parlai_ext.data.source_file import (
+    IDS,
     NOT_UTF8,
     BadRecord,
     Format,
@@ -29,7 +30,6 @@ from parlai_ext.data.source_file import (
     SourceFile,
     SourceTurn,
     brief,
-    dialogue_id,
     dialogues_of_records,
     first_record,
     id_value,
@@ -127,7 +127,7 @@ def _whole_dialogue(
         _turn(source, turn, line, f'turn {turn_number}')
         for turn_number, turn in enumerate(list_value(record, 'turns'), 1)
     )
-    name = dialogue_id(record, source.column('dialogue_id'))
+    name = id_value(record, source.column(IDS[0]), *IDS)
     yield SourceDialogue(source.file, line, turns, name)
 
 

@@ -5,7 +5,7 @@ Reads all dialogues of some files and checks them together: names, ids, losses.
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby, pairwise
@@ -105,12 +105,14 @@ def apply_rules(
         return replace(source, problems=problems)
     one_system = bool(source.self_chat or rules.self_chats)
     names = _system_names(speakers, one_system and not source.two_systems)
-    people = _human_speakers(names, source.humans | rules.people, rules.new_names)
+    marked, new = source.humans | rules.people, rules.new_names
+    # by their name in the file or in the run
+    people = {one for one, name in names.items() if marked & {one, name, new.get(name)}}
     run_names = {}
     for old, name in names.items():
         by_file = rules.name_by_file and stem and old not in people
         full = f'{name}@{stem}' if by_file else name
-        run_names[old] = rules.new_names.get(full, full)
+        run_names[old] = new.get(full, full)
     first, second = run_names[speakers[0]], run_names[speakers[-1]]
     if first == second and len(set(names.values())) == 2:
         text = f'both speakers are called {brief(first)} by now; --rename one of them'
@@ -200,22 +202,6 @@ def _system_names(speakers: Sequence[str], self_chats: bool) -> dict[str, str]:
     if self_chats and len(stems) == 2 and stems['1'] == stems['2']:
         return dict.fromkeys(speakers, stems['1'])
     return {name: name for name in speakers}
-
-
-def _human_speakers(
-    names: Mapping[str, str], humans: Set[str], renamed: Mapping[str, str]
-) -> set[str]:
-    """
-    Return the speakers who are people.
-
-    :param names: the system behind each speaker.
-    :param humans: people, by their name in the file or in the run.
-    """
-    return {
-        speaker
-        for speaker, name in names.items()
-        if humans & {speaker, name, renamed.get(name)}
-    }
 
 
 # --- what was read --------------------------------------------------------------------

@@ -434,22 +434,14 @@ def list_value(record: Any, key: str) -> list[Any]:
     return value
 
 
-def dialogue_id(record: Mapping[str, Any], key: str = IDS[0]) -> str | None:
-    """
-    Return a record's own id of its dialogue: under a key, or else a usual one.
-
-    :raises BadRecord: when it is neither a text nor a number.
-    """
-    ids = (id_value(record, one) for one in (key, *IDS))
-    return next((one for one in ids if one is not None), None)
-
-
-def id_value(record: Mapping[str, Any], key: str = IDS[0]) -> str | None:
+def id_value(record: Mapping[str, Any], *keys: str) -> str | None:
     """
     Return a record's own id of its dialogue, a text or a number, as text.
 
+    :param keys: the first of them that the record has counts.
     :raises BadRecord: when it is something else.
     """
+    key = next((key for key in keys if record.get(key) is not None), '')
     value = record.get(key)
     if isinstance(value, Mapping):  # MongoDB's way to write an id
         value = value.get('$oid')

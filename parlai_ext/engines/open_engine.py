@@ -4,12 +4,14 @@ The engine that the command line chooses: its options, and how it is opened.
 Commands import this module for their help, so it imports little.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from parlai_ext.core import UserError, frozen, option, options_of
+from parlai_ext.core import UserError, frozen, option, optional, options_of
 
 if TYPE_CHECKING:
     from parlai_ext.engines.engine import Engine
@@ -31,25 +33,21 @@ class EngineOptions:
         metavar='NAME',
         help='local: on this machine; ray: on the machines of a Ray cluster (local)',
     )
-    workers: int | None = option(
-        None,
+    workers: int | None = optional(
         low=1,
         metavar='N',
         help='processes on this machine, of one thread each; 1: this process (one a '
         'core where all models are small and on the CPU, else 1)',
     )
-    ray_address: str | None = option(
-        None,
+    ray_address: str | None = optional(
         metavar='ADDRESS|auto',
         help='HOST:PORT of the cluster; auto: the one that this machine is in (auto)',
     )
-    ray_cpus: int | None = option(
-        None,
+    ray_cpus: int | None = optional(
         low=1,
         help='CPU cores, and threads, of each worker (1)',
     )
-    ray_patience: float | None = option(
-        None,
+    ray_patience: float | None = optional(
         low=5,
         metavar='SECONDS',
         help='a worker without a sign of life for so long is taken as lost (60)',
@@ -68,8 +66,8 @@ class EngineOptions:
 
 @contextmanager
 def open_engine(
-    options: EngineOptions, folder: str | Path, machine: 'Machine'
-) -> Iterator['Engine']:
+    options: EngineOptions, folder: str | Path, machine: Machine
+) -> Iterator[Engine]:
     """
     Open the engine that the options choose, and close it at the end.
 

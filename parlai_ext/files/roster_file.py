@@ -25,6 +25,7 @@ from parlai_ext.core import (
     frozen,
     nearest,
     option,
+    optional,
     options_of,
 )
 from parlai_ext.files.model_cards import (
@@ -63,12 +64,12 @@ class SystemInfo:
     What a roster says of a system, for readers, besides its name and options.
     """
 
-    params: int | None = option(None, help='number of parameters')
-    notes: str | None = option(None, help='what a reader should know')
-    confidence: str | None = option(None, help='how sure it is that this is the system')
-    guess: bool | None = option(None, help='the options are a guess')
-    family: str | None = option(
-        None, help='what it is akin to: systems with one family count as siblings'
+    params: int | None = optional(help='number of parameters')
+    notes: str | None = optional(help='what a reader should know')
+    confidence: str | None = optional(help='how sure it is that this is the system')
+    guess: bool | None = optional(help='the options are a guess')
+    family: str | None = optional(
+        help='what it is akin to: systems with one family count as siblings'
     )
     alternatives: tuple[str, ...] = option((), help='what else it may be')
 
@@ -89,7 +90,7 @@ class RosterEntries:
     The keys of a roster file.
     """
 
-    description: str | None = option(None, help='for readers')
+    description: str | None = optional(help='for readers')
     targets: tuple[Any, ...] = option((), help='systems that are evaluated')
     partners: tuple[Any, ...] = option((), help='systems that they talk with')
 

@@ -6,22 +6,23 @@ No duplicate keys, no tags, no merge keys; aliases are fine until they multiply.
 
 import math
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable
+from collections.abc import Collection
+from collections.abc import Mapping
 from dataclasses import field
 from pathlib import Path
-from typing import Any, TypeVar
-
+from typing import Any
+from typing import TypeVar
 import yaml
-
-from parlai_ext.core import (
-    UserError,
-    frozen,
-    half_character,
-    nearest,
-    read_options,
-    type_problem,
-)
+from parlai_ext.core import UserError
+from parlai_ext.core import frozen
+from parlai_ext.core import half_character
+from parlai_ext.core import nearest
+from parlai_ext.core import read_options
+from parlai_ext.core import type_problem
 from parlai_ext.files.text_file import read_utf8
+from dataclasses import dataclass
+
 
 MAX_NODES = 100_000
 MAX_DEPTH = 40
@@ -72,16 +73,17 @@ class Document:
     source: str
     lines: Mapping[Where, int] = field(default_factory=dict)
 
-    def error(self, where: Where, problem: str) -> UserError:
+    def error(self, where: str | Where, problem: str) -> UserError:
         """
-        Return the error about the value at the key path ``where``.
+        Return the error about the value at the key path ``where``, or of this key.
         """
-        key = ''.join(f'[{k}]' if isinstance(k, int) else f'.{k}' for k in where)
+        path: Where = (where,) if isinstance(where, str) else where
+        key = ''.join(f'[{k}]' if isinstance(k, int) else f'.{k}' for k in path)
         line = next(
             (
-                self.lines[where[:n]]
-                for n in range(len(where), -1, -1)
-                if where[:n] in self.lines
+                self.lines[path[:n]]
+                for n in range(len(path), -1, -1)
+                if path[:n] in self.lines
             ),
             None,
         )
@@ -103,7 +105,7 @@ class Document:
         mapping = self.typed(value, where, dict)
         return read_options(cls, mapping, error=self.error_in(where))
 
-    def typed(self, value: Any, where: Where, kind: type) -> Any:
+    def typed(self, value: Any, where: str | Where, kind: type) -> Any:
         """
         Return the value at ``where`` if it is of this kind; a number as a float.
         """

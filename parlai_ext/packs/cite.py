@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from urllib.parse import quote
 
-from parlai_ext.core import frozen, option, require_known
+from parlai_ext.core import frozen, optional, require_known
 from parlai_ext.judge_check.section import UNCHECKED, outcome_on
 from parlai_ext.packs.pack import Pack
 from parlai_ext.ranking.standings import Standing, best_first
@@ -34,15 +34,15 @@ class CiteOptions:
     What a citation is about, and what a pack does not know.
     """
 
-    system: str | None = option(
-        None, metavar='NAME', help='only this system (default: all)'
+    system: str | None = optional(
+        metavar='NAME', help='only this system (default: all)'
     )
-    dimension: str | None = option(
-        None, metavar='NAME', help='of the scores (default: the first)'
+    dimension: str | None = optional(
+        metavar='NAME', help='of the scores (default: the first)'
     )
-    author: str | None = option(None, metavar='TEXT', help='for the BibTeX entry')
-    year: int | None = option(None, metavar='YEAR', help='for the BibTeX entry')
-    url: str | None = option(None, metavar='URL', help='where the pack can be had')
+    author: str | None = optional(metavar='TEXT', help='for the BibTeX entry')
+    year: int | None = optional(metavar='YEAR', help='for the BibTeX entry')
+    url: str | None = optional(metavar='URL', help='where the pack can be had')
 
 
 @frozen

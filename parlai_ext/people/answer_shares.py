@@ -29,7 +29,12 @@ from parlai_ext.ranking.annotator_agreement import (
     fleiss_kappa,
     krippendorff_alpha,
 )
-from parlai_ext.ranking.intervals import draw_ratios, known_intervals, wilson_interval
+from parlai_ext.ranking.intervals import (
+    Sampling,
+    draw_ratios,
+    known_intervals,
+    wilson_interval,
+)
 from parlai_ext.view import (
     DASH,
     Cell,
@@ -185,7 +190,7 @@ def annotation_results(
         len(answers),
         len({answer.annotator for answer in answers}),
         annotators,
-        tuple(_shares(answers, key, bootstraps, seed)),
+        tuple(_shares(answers, key, Sampling(bootstraps, seed))),
         tuple(items),
         fleiss_kappa(by_item, prompts, bootstraps, seed),
         krippendorff_alpha(by_item, 'nominal' if key.kind == PAIR else 'ordinal'),
@@ -213,7 +218,7 @@ def head_to_head(
 
 
 def _shares(
-    answers: Sequence[GivenAnswer], key: RatingKey, bootstraps: int, seed: int
+    answers: Sequence[GivenAnswer], key: RatingKey, sampling: Sampling
 ) -> list[Share]:
     """
     Return what was said of each system, as shares of all answers about it.
@@ -243,8 +248,7 @@ def _shares(
     draws = draw_ratios(
         [table for tables in zip(*counts, strict=True) for table in tables],
         [total for total in totals for _ in names],
-        bootstraps,
-        seed,
+        sampling,
     )
     intervals = known_intervals(draws)
     shares = []

@@ -109,7 +109,7 @@ def _acute_comparison(
     Return the comparison of one row; the systems are in the order of their names, so
     that all comparisons of a pair have the same first dialogue.
     """
-    for column in ('worker', 'question', 'winner', 'loser'):
+    for column in ACUTE_COLUMNS[:-1]:
         if not row[column]:
             raise UserError(f'{where}: column {column}: is empty')
     winner, loser, question = row['winner'], row['loser'], row['question']
@@ -118,8 +118,8 @@ def _acute_comparison(
     first, second = sorted((winner, loser))
     # other batches count pairs and dialogues anew
     batch = f' of {row["run_id"]}' if row.get('run_id') else ''
-    pair = f'in pair {row.get("pairing_id", "")}{batch}'
-    ids = [f'{name} {pair}' for name in (first, second)]
+    pair = f'{row.get("pairing_id", "")}{batch}'
+    ids = [f'{name} in pair {pair}' for name in (first, second)]
     if row.get('pairs_to_eval'):
         try:
             ids = _dialogue_ids(row['pairs_to_eval'], batch, first, second)

@@ -39,7 +39,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from parlai_ext import zoo_configs
-from parlai_ext.core import UserError, frozen, option, require_known
+from parlai_ext.core import UserError, frozen, option, optional, require_known
 from parlai_ext.files import Document, read_file
 
 FOLDER = 'questionnaires'
@@ -70,15 +70,15 @@ class QuestionnaireKeys:
     questions: dict[str, object] = option(help='each dimension and its question')
     description: str = option('', help='what the questionnaire is for')
     source: str = option('', help='where the wordings are from')
-    labels: tuple[str, ...] | None = option(None, help='the answers 1, 2, … in words')
-    values: tuple[float, ...] | None = option(None, help='what each label is worth')
+    labels: tuple[str, ...] | None = optional(help='the answers 1, 2, … in words')
+    values: tuple[float, ...] | None = optional(help='what each label is worth')
     ties: bool = option(False, help='"no difference" is an answer')
-    tie: str | None = option(None, help='the words of that answer')
-    unrelated: str | None = option(None, help='the words of one more answer: neither')
-    flag: str | None = option(None, help='what a dialogue may be flagged as')
+    tie: str | None = optional(help='the words of that answer')
+    unrelated: str | None = optional(help='the words of one more answer: neither')
+    flag: str | None = optional(help='what a dialogue may be flagged as')
     offensive: bool = option(False, help='texts are shown after a click')
-    segments: tuple[int, ...] | None = option(
-        None, help='numbers of exchanges of which both speakers are judged'
+    segments: tuple[int, ...] | None = optional(
+        help='numbers of exchanges of which both speakers are judged'
     )
 
 
@@ -89,10 +89,10 @@ class QuestionKeys:
     """
 
     text: str = option(help='the question')
-    first: str | None = option(None, help='the answer that prefers the first dialogue')
-    second: str | None = option(None, help='the answer that prefers the second')
-    labels: tuple[str, ...] | None = option(None, help='its own answers 1, 2, …')
-    values: tuple[float, ...] | None = option(None, help='what each of them is worth')
+    first: str | None = optional(help='the answer that prefers the first dialogue')
+    second: str | None = optional(help='the answer that prefers the second')
+    labels: tuple[str, ...] | None = optional(help='its own answers 1, 2, …')
+    values: tuple[float, ...] | None = optional(help='what each of them is worth')
 
 
 @frozen
@@ -200,7 +200,7 @@ def read_questionnaire(name: str) -> Questionnaire:
         if exchanges < 1:
             raise doc.error(('segments', place), '1 exchange or more is expected')
     if keys.tie and not keys.ties:
-        raise doc.error(('tie',), 'ties: true is needed')
+        raise doc.error('tie', 'ties: true is needed')
     _check_keys(doc, keys, keys.kind, ())
     questions = tuple(
         wording
@@ -208,7 +208,7 @@ def read_questionnaire(name: str) -> Questionnaire:
         for wording in _of_speakers(doc, keys, _wording(doc, keys, dimension, raw))
     )
     if not questions:
-        raise doc.error(('questions',), 'one question or more is expected')
+        raise doc.error('questions', 'one question or more is expected')
     return Questionnaire(
         Path(path).stem,
         keys.kind,
@@ -261,7 +261,7 @@ def _wording(
         return Wording(dimension, question.text, (question.first, question.second))
     asked = question if question.labels else keys
     if not asked.labels:
-        raise doc.error(('labels',), NUM_LABELS)
+        raise doc.error('labels', NUM_LABELS)
     values = asked.values and tuple(map(float, asked.values))
     return Wording(dimension, question.text, tuple(asked.labels), values)
 

@@ -10,40 +10,51 @@ Comparisons are ranked by Bradley-Terry. The score of a system is the share of
 comparisons that it would win if it met each other system equally often.
 """
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections import defaultdict
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
-
+from typing import Any
+from typing import TypeVar
 import numpy as np
 import scipy
-
-from parlai_ext.core import HumanJudgement, frozen, grouped
-from parlai_ext.people.judgements import Comparison, Judgements
-from parlai_ext.ranking.agreement import SYSTEM_MEANS, Correlation, correlate
-from parlai_ext.ranking.annotator_agreement import (
-    Alpha,
-    AnnotatorAgreement,
-    agreement_of_halves,
-    krippendorff_alpha,
-)
-from parlai_ext.ranking.intervals import (
-    FEWEST_FOR_OTHERS,
-    FEWEST_PARTNERS,
-    Draws,
-    Floats,
-    draw_ratios,
-    draw_sums,
-)
+from parlai_ext.core import HumanJudgement
+from parlai_ext.core import frozen
+from parlai_ext.core import grouped
+from parlai_ext.people.judgements import Comparison
+from parlai_ext.people.judgements import Judgements
+from parlai_ext.ranking.agreement import SYSTEM_MEANS
+from parlai_ext.ranking.agreement import Correlation
+from parlai_ext.ranking.agreement import correlate
+from parlai_ext.ranking.annotator_agreement import Alpha
+from parlai_ext.ranking.annotator_agreement import AnnotatorAgreement
+from parlai_ext.ranking.annotator_agreement import agreement_of_halves
+from parlai_ext.ranking.annotator_agreement import krippendorff_alpha
+from parlai_ext.ranking.intervals import FEWEST_FOR_OTHERS
+from parlai_ext.ranking.intervals import FEWEST_PARTNERS
+from parlai_ext.ranking.intervals import Draws
+from parlai_ext.ranking.intervals import Floats
+from parlai_ext.ranking.intervals import draw_ratios
+from parlai_ext.ranking.intervals import draw_sums
 from parlai_ext.ranking.ratings import strengths_of_draws
-from parlai_ext.ranking.standings import (
-    Standing,
-    best_first,
-    rank_draws,
-    without_width_0,
-)
-from parlai_ext.view import Column, Table, count_of, number, number_column, wrap_lines
-from parlai_ext.view.progress import Counting, bar_of
+from parlai_ext.ranking.standings import Standing
+from parlai_ext.ranking.standings import best_first
+from parlai_ext.ranking.standings import rank_draws
+from parlai_ext.ranking.standings import without_width_0
+from parlai_ext.view import Column
+from parlai_ext.view import Table
+from parlai_ext.view import count_of
+from parlai_ext.view import number
+from parlai_ext.view import number_column
+from parlai_ext.view import wrap_lines
+from parlai_ext.view.progress import Counting
+from parlai_ext.view.progress import bar_of
+from dataclasses import dataclass
+from parlai_ext.ranking.intervals import Sampling
+
 
 T = TypeVar('T', HumanJudgement, Comparison)
 BOOTSTRAPS = 1000
@@ -74,12 +85,6 @@ class PeopleRanking:
     halves_dialogues: AnnotatorAgreement
     higher_is_better: bool = True
 
-    def values(self) -> dict[str, float | None]:
-        """
-        Return the score of each system.
-        """
-        return {standing.system: standing.score for standing in self.standings}
-
 
 def rank_by_people(
     judged: Judgements, bootstraps: int, seed: int = 0
@@ -92,29 +97,18 @@ def rank_by_people(
     comparisons = grouped((one.dimension, one) for one in judged.comparisons).values()
     total = bootstraps * (len(ratings) + len(comparisons))
     with bar_of('rank', total, delay=1, unit='resample') as bar:
-        resampling = Resampling(bootstraps, seed, bar)
+        sampling = Sampling(bootstraps, seed, count=bar.update)
         return [
-            *(_rank_ratings(some, judged, resampling) for some in ratings),
+            *(_rank_ratings(some, judged, sampling) for some in ratings),
             *(
-                _rank_comparisons(some, judged.contexts, resampling)
+                _rank_comparisons(some, judged.contexts, sampling)
                 for some in comparisons
             ),
         ]
 
 
-@frozen
-class Resampling:
-    """
-    How many resamples are drawn, by which seed, and the bar that counts them.
-    """
-
-    bootstraps: int
-    seed: int
-    bar: Counting
-
-
 def _rank_ratings(
-    ratings: Sequence[HumanJudgement], judgements: Judgements, resampling: Resampling
+    ratings: Sequence[HumanJudgement], judgements: Judgements, sampling: Sampling
 ) -> PeopleRanking:
     """
     Rank systems by the mean of their ratings.
@@ -128,9 +122,9 @@ def _rank_ratings(
         'share of answers with it, fewer are better' if problems else 'mean rating',
         ratings,
         units,
-        rating_draws(units, judgements.contexts, resampling),
+        rating_draws(units, judgements.contexts, sampling),
         krippendorff_alpha(units, 'ordinal'),
-        resampling.seed,
+        sampling.seed,
         higher_is_better=not problems,
     )
 
@@ -138,7 +132,7 @@ def _rank_ratings(
 def _rank_comparisons(
     comparisons: Sequence[Comparison],
     contexts: Mapping[str, str],
-    resampling: Resampling,
+    sampling: Sampling,
 ) -> PeopleRanking:
     """
     Rank systems by Bradley-Terry.
@@ -155,9 +149,9 @@ def _rank_comparisons(
         'share of comparisons won (Bradley-Terry)',
         comparisons,
         shares_won,
-        comparison_draws(comparisons, contexts, resampling),
+        comparison_draws(comparisons, contexts, sampling),
         krippendorff_alpha(items, 'nominal'),
-        resampling.seed,
+        sampling.seed,
     )
     return replace(ranking, num_items=len(items))
 
@@ -181,9 +175,10 @@ def _ranking(
     num_dialogues = Counter(system for system, _ in set(dialogues.values()))
     systems = sorted(num_dialogues)
     num_annotators = len({name for given in units.values() for name in given})
-    scope = 'sampled' if num_annotators >= FEWEST_FOR_OTHERS else 'fixed'
+    if num_annotators < FEWEST_FOR_OTHERS:
+        draws = replace(draws, partners='fixed')
     standings, _ = rank_draws(
-        replace(draws, partners=scope),
+        draws,
         systems,
         dimension,
         [(num_dialogues[name], 0) for name in systems],
@@ -222,7 +217,7 @@ def unit_means(
 
 
 def rating_draws(
-    units: Units, contexts: Mapping[str, str], resampling: Resampling
+    units: Units, contexts: Mapping[str, str], sampling: Sampling
 ) -> Draws:
     """
     Return the mean ratings of the systems, in the order of their names, and bootstrap
@@ -236,9 +231,7 @@ def rating_draws(
     systems, openers, annotators, values = zip(*rows, strict=True)
     ones = np.ones(len(rows))
     _, sums, counts = sparse_tables(systems, openers, annotators, values, ones)
-    return draw_ratios(
-        sums, counts, resampling.bootstraps, resampling.seed, resampling.bar.update
-    )
+    return draw_ratios(sums, counts, sampling)
 
 
 def sparse_tables(
@@ -275,7 +268,7 @@ def sparse_tables(
 def comparison_draws(
     comparisons: Sequence[Comparison],
     contexts: Mapping[str, str],
-    resampling: Resampling,
+    sampling: Sampling,
 ) -> Draws:
     """
     Return the win shares of the systems, in the order of their names, and bootstrap
@@ -302,9 +295,7 @@ def comparison_draws(
         return win_shares(wins)
 
     means = shares(np.array([[table.sum() for table in tables]]))[0]
-    drawn = draw_sums(
-        tables, resampling.bootstraps, resampling.seed, resampling.bar.update
-    )
+    drawn = draw_sums(tables, sampling)
     fixed, sampled = (shares(sums) - means for sums in drawn)
     names = zip(played, contexts_of, annotators, strict=True)
     cells = pd.DataFrame([(s, *others) for pair, *others in names for s in pair])
@@ -337,11 +328,10 @@ def agreement_with_order(
     the systems that have both.
     """
     sign = 1 if ranking.higher_is_better else -1
-    values = ranking.values()
     pairs = [
-        (sign * v, order[n])
-        for n, v in sorted(values.items())
-        if n in order and v is not None
+        (sign * row.score, order[row.system])
+        for row in ranking.standings
+        if row.system in order and row.score is not None
     ]
     left, right = np.array(pairs, float).reshape(-1, 2).T
     return correlate(left, right, SYSTEM_MEANS, ['spearman'])['spearman']
@@ -376,8 +366,6 @@ def people_lines(
         '  ',
     )
     yield from Table(RANKING_COLUMNS, best_first(ranking.standings)).lines('  ')
-    if any(row.is_constant for row in ranking.standings):
-        yield '  no interval: the answers about a system never vary'
     alpha = ranking.alpha
     units = count_of(alpha.num_units, 'unit')
     more = f'({alpha.level}, {units} of two or more annotators)'

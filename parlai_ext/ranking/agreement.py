@@ -485,10 +485,7 @@ def _systems_with_both(
     Return the places of the systems with a score and a reference value, in the order of
     their names.
     """
-    if isinstance(reference, Mapping):
-        judged = {name for name, value in reference.items() if value is not None}
-    else:
-        judged = {judgement.system for judgement in reference}
+    judged = {one if isinstance(one, str) else one.system for one in reference}
     scored = ~np.isnan(system_means(values))
     chosen = [i for i, name in enumerate(systems) if name in judged and scored[i]]
     return sorted(chosen, key=lambda i: systems[i])
@@ -541,14 +538,10 @@ class AnnotatorPanel:
         Return ``[draw, system]`` means of annotators drawn with replacement.
         """
         seen = (self.counts > 0).sum(axis=1)
-        only = self.counts.argmax(axis=1)
-        strata = [np.flatnonzero(seen > 1)]
-        strata += [
-            np.flatnonzero((seen == 1) & (only == s))
-            for s in range(self.counts.shape[1])
-        ]
+        stratum = np.where(seen > 1, -1, self.counts.argmax(axis=1))
         weights = np.zeros((draws, len(seen)))
-        for units in strata:
+        for s in range(-1, self.counts.shape[1]):
+            units = np.flatnonzero(stratum == s)
             weights[:, units] = draw_counts(len(units), draws, rng)
         with np.errstate(invalid='ignore'):
             return (weights @ self.sums) / (weights @ self.counts)

@@ -10,7 +10,8 @@ with people as well is a warning.
 
 import re
 from collections.abc import Sequence
-from statistics import fmean
+
+from parlai_ext.core import mean
 
 WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 LAST_HEARD = 2  # turns of the partner that a response is compared with
@@ -92,8 +93,8 @@ def mean_overlap(texts: Sequence[str], heard: Sequence[Sequence[str]]) -> float 
     :param heard: the partner's turns before each utterance.
     """
     pairs = zip(texts, heard, strict=True)
-    shares = [share for pair in pairs if (share := overlap_share(*pair)) is not None]
-    return fmean(shares) if shares else None
+    shares = (overlap_share(*pair) for pair in pairs)
+    return mean([share for share in shares if share is not None])
 
 
 # those that need to know only what the speaker said

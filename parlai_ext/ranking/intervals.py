@@ -80,11 +80,12 @@ def round_off_noise(values: Floats) -> Floats:
 
 def json_number(value: float) -> float | None:
     """
-    Return a number fit for a file: twelve significant digits, `None` for NaN.
+    Return a number fit for a file: twelve significant digits; `None` for NaN and an
+    infinite one.
 
     The digits beyond come and go with the number of threads of a matrix product.
     """
-    return None if math.isnan(value) else float(f'{value:.{DIGITS}g}')
+    return float(f'{value:.{DIGITS}g}') if math.isfinite(value) else None
 
 
 CHUNK = 512
@@ -136,12 +137,14 @@ class Sampling:
         these partners only.
     :param games_per_opener: how often a pair plays over one opener; its games are drawn
         together. Tables have all first games, then all second games.
+    :param count: is told how many draws of sparse tables were made.
     """
 
     bootstraps: int
     seed: int
     partners: str = 'sampled'
     games_per_opener: int = 1
+    count: Callable[[int], object] = lambda size: None
 
 
 @frozen
@@ -182,16 +185,6 @@ class Draws:
         return self.num_openers >= FEWEST_OPENERS
 
 
-def most_partners(values: Floats) -> int:
-    """
-    Return the largest number of partners with which a system has a score.
-
-    :param values: ``[system, partner, opener]``, NaN where there is none.
-    """
-    met = (~np.isnan(values)).any(axis=2).sum(axis=1)
-    return int(met.max(initial=0))
-
-
 def percentile_ends(draws: Floats) -> tuple[float, float]:
     """
     Return the middle 95 % of bootstrap draws; NaN, if any of them is.
@@ -211,53 +204,46 @@ def draw_counts(units: int, draws: int, rng: np.random.Generator) -> Floats:
 
 
 def _two_way_draws(
-    num_openers: int, num_partners: int, bootstraps: int, seed: int, chunk: int = CHUNK
+    num_openers: int, num_partners: int, sampling: Sampling, chunk: int = CHUNK
 ) -> Iterator[tuple[slice, Floats, Floats]]:
     """
     Yield the places of some draws, and how often each opener and each partner is in
     them: the two are drawn independently.
     """
-    opener_rng, partner_rng = (np.random.default_rng([seed, k]) for k in (0, 1))
-    for start in range(0, bootstraps, chunk):
-        rows = slice(start, min(start + chunk, bootstraps))
+    opener_rng, partner_rng = (
+        np.random.default_rng([sampling.seed, k]) for k in (0, 1)
+    )
+    for start in range(0, sampling.bootstraps, chunk):
+        rows = slice(start, min(start + chunk, sampling.bootstraps))
         size = rows.stop - start
         openers = draw_counts(num_openers, size, opener_rng)
         yield rows, openers, draw_counts(num_partners, size, partner_rng)
 
 
 def draw_sums(
-    tables: Sequence[scipy.sparse.csr_array],
-    bootstraps: int,
-    seed: int,
-    count: Callable[[int], object],
+    tables: Sequence[scipy.sparse.csr_array], sampling: Sampling
 ) -> tuple[Floats, Floats]:
     """
     Return ``[draw, table]``: the sums of sparse tables ``[opener, partner]`` when
     openers are drawn, and when both are, as `draw_means` draws them. Tables are not
     filled up: most annotators, who are partners here, see few openers.
-
-    :param count: is told how many draws were made.
     """
-    fixed, sampled = np.empty((2, bootstraps, len(tables)))
+    fixed, sampled = np.empty((2, sampling.bootstraps, len(tables)))
     chunk = max(1, MOST_COUNTS // max(tables[0].shape))
-    for rows, openers, partners in _two_way_draws(
-        *tables[0].shape, bootstraps, seed, chunk
-    ):
+    for rows, openers, partners in _two_way_draws(*tables[0].shape, sampling, chunk):
         by_opener, by_partner = openers.T.copy(), partners.T
         for place, table in enumerate(tables):
             sums = table.T @ by_opener
             fixed[rows, place] = sums.sum(axis=0)
             sampled[rows, place] = (sums * by_partner).sum(axis=0)
-        count(rows.stop - rows.start)
+        sampling.count(rows.stop - rows.start)
     return fixed, sampled
 
 
 def draw_ratios(
     sums: Sequence[scipy.sparse.csr_array],
     counts: Sequence[scipy.sparse.csr_array],
-    bootstraps: int,
-    seed: int,
-    count: Callable[[int], object] = lambda size: None,
+    sampling: Sampling,
 ) -> Draws:
     """
     Return ratios of sums over sparse tables ``[opener, partner]``, such as means of
@@ -268,7 +254,7 @@ def draw_ratios(
     means = np.array(
         [math.fsum(s.data) / c.sum() for s, c in zip(sums, counts, strict=True)]
     )
-    drawn = draw_sums([*sums, *counts], bootstraps, seed, count)
+    drawn = draw_sums([*sums, *counts], sampling)
     with np.errstate(invalid='ignore'):
         fixed, sampled = (
             one[:, : len(sums)] / one[:, len(sums) :] - means for one in drawn
@@ -316,9 +302,7 @@ def draw_means(values: Floats, sampling: Sampling) -> Draws:
     num_systems, num_partners, num_games = values.shape
     num_openers = num_games // sampling.games_per_opener
     fixed, sampled = np.full((2, sampling.bootstraps, num_systems), np.nan)
-    for rows, openers, partners in _two_way_draws(
-        num_openers, num_partners, sampling.bootstraps, sampling.seed
-    ):
+    for rows, openers, partners in _two_way_draws(num_openers, num_partners, sampling):
         openers = np.tile(openers, sampling.games_per_opener)
         for t in range(num_systems):
             cells = np.where(scored[t], values[t] - means[t], 0.0)

@@ -100,14 +100,13 @@ def pair_differences(
             continue
         wins = (known > 0).sum() + 0.5 * (known == 0).sum()
         difference = float(draws.means[i] - draws.means[j])
-        has_interval = np.isfinite(reach[i, j])
         pairs.append(
             SystemDifference(
                 systems[i],
                 systems[j],
                 difference,
-                low=json_number(difference - reach[i, j]) if has_interval else None,
-                high=json_number(difference + reach[i, j]) if has_interval else None,
+                low=json_number(difference - reach[i, j]),
+                high=json_number(difference + reach[i, j]),
                 win_rate=float(wins) / len(known),
                 n=len(known),
                 apart=bool(abs(difference) > reach[i, j]),

@@ -190,10 +190,8 @@ def known_means(values: Floats) -> Floats:
     """
     Return the means over the second axis of the numbers that are known, else NaN.
     """
-    known = ~np.isnan(values)
-    counts = known.sum(axis=1)
-    sums = np.where(known, values, 0.0).sum(axis=1)
-    return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
+    means: Floats = np.ma.masked_invalid(values).mean(axis=1).filled(np.nan)
+    return means
 
 
 def dialogues_needed(
@@ -459,13 +457,6 @@ class Standing:
         True if the system is bad on purpose.
         """
         return is_floor(self.system)
-
-    @property
-    def is_constant(self) -> bool:
-        """
-        True if its scores do not vary with the opener, though these are enough.
-        """
-        return self.low_fixed is None and (self.n_openers or 0) >= FEWEST_OPENERS
 
     def interval(self, digits: int = 2) -> str:
         """

@@ -136,12 +136,6 @@ def _system_cell(row: LeaderboardRow) -> Cell:
     )
 
 
-def _dialogues_cell(row: LeaderboardRow) -> Cell:
-    unscored = row.standing.n_unscored
-    note = f'{unscored} not scored' if unscored else ''
-    return Cell(str(row.standing.n_dialogues), note=note)
-
-
 def _truncated_share(row: LeaderboardRow) -> float:
     cut = (row.ranking.truncated or {}).get(row.standing.system)
     return cut.share if cut else 0.0
@@ -256,7 +250,10 @@ COLUMNS = (
         'its collected dialogues',
         COUNT,
         heading='dialogues',
-        show=_dialogues_cell,
+        show=lambda row: Cell(
+            str(row.standing.n_dialogues),
+            note=f'{n} not scored' if (n := row.standing.n_unscored) else '',
+        ),
         places=(PAGE,),
         style='num',
     ),

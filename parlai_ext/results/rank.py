@@ -24,7 +24,7 @@ from parlai_ext.core.protocol import Protocol, RankingOptions, ranking_options
 from parlai_ext.judge_check.record import read_check
 from parlai_ext.ranking.agreement import correlate_with_reference, mean_ranks
 from parlai_ext.ranking.baselines import HIGHER_IS_BETTER
-from parlai_ext.ranking.intervals import FEWEST_FOR_OTHERS, Sampling, most_partners
+from parlai_ext.ranking.intervals import FEWEST_FOR_OTHERS, FEWEST_OPENERS, Sampling
 from parlai_ext.ranking.ratings import rank_values
 from parlai_ext.ranking.standings import (
     DimensionResult,
@@ -235,8 +235,7 @@ def rank_scores(scores: RunScores, human: Sequence[HumanJudgement]) -> Ranking:
     store = run.scores(scorer_signature)
     stopping = None
     if run.manifest.stop:
-        looks = import_module(STOPPING)
-        stopping = looks.recorded_stopping(scores)
+        stopping = import_module(STOPPING).recorded_stopping(scores)
     fields = standings_fields(scores, result)
     parts = [not_run.played_signature(run), scorer_signature]
     parts += [result.chosen_rating.signature] if result else []
@@ -286,7 +285,10 @@ def read_run_scores(
     if not tables.scores:
         raise UserError(f'{run.root}: no scores; run `parlai score_dialogues` first')
     # few partners cannot speak for others, whatever the protocol asks for
-    num_partners = max(map(most_partners, tables.scores.values()))
+    num_partners = max(
+        (~np.isnan(values)).any(axis=2).sum(axis=1).max(initial=0)
+        for values in tables.scores.values()
+    )
     if num_partners < FEWEST_FOR_OTHERS:
         options = replace(options, partners='fixed')
     missing = missing_scores(
@@ -453,17 +455,18 @@ def ranking_notes(
     yield from _listed_notes({'contexts too long for the judge, cut': cut})
 
 
-def _constant_notes(
-    standings: Mapping[str, Sequence[Standing]],
-) -> Iterator[str]:
+def _constant_notes(standings: Mapping[str, Sequence[Standing]]) -> Iterator[str]:
     """
     Yield a note for each dimension on which scores of a system do not vary.
     """
     for name, rows in standings.items():
-        constant = [row.system for row in rows if row.is_constant]
-        yield from _listed_notes(
-            {f'no interval on {name}, as no score varies with the opener': constant}
-        )
+        constant = [
+            row.system
+            for row in rows
+            if row.low_fixed is None and (row.n_openers or 0) >= FEWEST_OPENERS
+        ]
+        note = f'no interval on {name}, as no score varies with the opener'
+        yield from _listed_notes({note: constant})
 
 
 def _listed_notes(names: Mapping[str, Collection[str]]) -> Iterator[str]:

@@ -156,9 +156,8 @@ class AmFmScorer(JudgeScorer):
         Return AM: the best cosine of each response with the texts that it is compared
         with.
         """
-        encoder = self.models.embedder(self.options.encoder)
         is_mean = self.options.am_state == 'mean'
-        encode = encoder.encode if is_mean else encoder.pooler_states
+        encode = self.encoder.encode if is_mean else self.encoder.pooler_states
         return best_cosines(encode, items, compared)
 
     def item_score(

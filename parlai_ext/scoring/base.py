@@ -17,37 +17,41 @@ example.
 """
 
 from __future__ import annotations
-
 import math
 import traceback
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import field, replace
+from collections.abc import Collection
+from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import field
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
-
 import numpy as np
-
 from parlai_ext import zoo_configs
-from parlai_ext.core import (
-    Dialogue,
-    JudgeModel,
-    Score,
-    ScoredDialogue,
-    UserError,
-    errors_about,
-    frozen,
-    nearest,
-    option,
-    option_values,
-    options_of,
-    read_options,
-    require_known,
-    signature_line,
-    signature_values,
-)
-from parlai_ext.files import Document, read_file
-from parlai_ext.models.handle import AskedModels, Models
+from parlai_ext.core import Dialogue
+from parlai_ext.core import JudgeModel
+from parlai_ext.core import Score
+from parlai_ext.core import ScoredDialogue
+from parlai_ext.core import UserError
+from parlai_ext.core import errors_about
+from parlai_ext.core import frozen
+from parlai_ext.core import nearest
+from parlai_ext.core import option
+from parlai_ext.core import option_values
+from parlai_ext.core import options_of
+from parlai_ext.core import read_options
+from parlai_ext.core import require_known
+from parlai_ext.core import signature_line
+from parlai_ext.core import signature_values
+from parlai_ext.files import Document
+from parlai_ext.files import read_file
+from parlai_ext.models.handle import AskedModels
+from parlai_ext.models.handle import Models
+from dataclasses import dataclass
+from parlai_ext.files.yaml_file import Document
+from parlai_ext.files.yaml_file import read_file
+
 
 NO_KNOWLEDGE = 'the item has neither facts nor a persona'
 OTHER = 'other'  # the key in an item's extras: the response that it is compared with
@@ -528,6 +532,7 @@ class Scorer(ScorerInterface):
         Return the scores of items, each with a value or a reason in every dimension.
 
         :raises UserError: for a score too many or too few, or an unknown dimension.
+        :raises OwnScorerFailed: names an exception, and where in the scorer's file.
         """
         _ = self.signature  # no model may join after it; it loads those there are
         try:
@@ -535,9 +540,13 @@ class Scorer(ScorerInterface):
         except (UserError, OSError):
             raise
         except Exception as error:
-            if self.code is None:
+            file = str(self.code and self.code.file)
+            calls = traceback.extract_tb(error.__traceback__)
+            lines = [call.lineno for call in calls if call.filename.endswith(file)]
+            if not lines:
                 raise
-            raise OwnScorerFailed(self, error) from error
+            what = f'{file}:{lines[-1]}: {type(error).__name__}: {error}'
+            raise OwnScorerFailed(f'scorer {self.name}: {what}') from error
         if len(scores) != len(items):
             raise UserError(
                 f'scorer {self.name}: {len(items)} items got {len(scores)} scores'
@@ -621,6 +630,21 @@ class Scorer(ScorerInterface):
         ]
 
 
+class EncoderScorer(Scorer):
+    """
+    A scorer that may have the option ``encoder``.
+    """
+
+    options: Any
+
+    @property
+    def encoder(self) -> Any:
+        """
+        The sentence encoder inside the scorer.
+        """
+        return self.models.embedder(self.options.encoder)
+
+
 @frozen
 class OutsideCode:
     """
@@ -633,17 +657,8 @@ class OutsideCode:
 
 class OwnScorerFailed(UserError):
     """
-    A scorer from outside the package has raised an exception: which, and where in its
-    file.
+    A scorer from outside the package has raised an exception.
     """
-
-    def __init__(self, scorer: Scorer, error: Exception):
-        file = scorer.code.file if scorer.code else ''
-        calls = traceback.extract_tb(error.__traceback__)
-        lines = [call.lineno for call in calls if Path(call.filename).name == file]
-        place = ':'.join(map(str, (file, *lines[-1:])))
-        what = f'{type(error).__name__}: {error}'
-        super().__init__(f'scorer {scorer.name}: {place}: {what}')
 
 
 def row_cosines(first: np.ndarray, second: np.ndarray) -> list[float | None]:

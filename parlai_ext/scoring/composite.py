@@ -129,7 +129,6 @@ class Composite(JudgeScorer):
         """
         Return the score of each response.
         """
-        encoder = self.models.embedder(self.options.encoder)
         new = [new_words(item) for item in items]
         own = [
             replace(i, response=' '.join(w)) for i, w in zip(items, new, strict=True)
@@ -138,8 +137,8 @@ class Composite(JudgeScorer):
             items,
             new,
             response_answers(self.judge, items, self.options.context_turns),
-            context_cosines(encoder, items, 'nearest'),
-            context_cosines(encoder, own, 'nearest'),
+            context_cosines(self.encoder, items, 'nearest'),
+            context_cosines(self.encoder, own, 'nearest'),
             strict=True,
         )
         scores = []
@@ -244,7 +243,7 @@ def fitted_sets(doc: Document) -> tuple[str, ...]:
     """
     Return the judged sets on which a file of numbers was fitted, as it says.
     """
-    names = doc.typed((doc.data or {}).get('fitted_on', []), ('fitted_on',), list)
+    names = doc.typed((doc.data or {}).get('fitted_on', []), 'fitted_on', list)
     return tuple(doc.typed(name, ('fitted_on', i), str) for i, name in enumerate(names))
 
 
@@ -261,7 +260,7 @@ def read_weights(doc: Document) -> dict[str, Term]:
         for name, numbers in given.items()
     }
     if abs(sum(term.weight for term in terms.values()) - 1) > 1e-6:
-        raise doc.error(('terms',), 'the weights must sum to 1')
+        raise doc.error('terms', 'the weights must sum to 1')
     return terms
 
 
@@ -336,8 +335,7 @@ class Crs(JudgeScorer):
         Return the scores of each response.
         """
         answers = response_answers(self.judge, items, self.options.context_turns)
-        encoder = self.models.embedder(self.options.encoder)
-        cosines = context_cosines(encoder, items, 'last_turn')
+        cosines = context_cosines(self.encoder, items, 'last_turn')
         trivial = Length(), Distinct()
         scores = []
         for item, answer, cosine in zip(items, answers, cosines, strict=True):
@@ -376,12 +374,12 @@ def read_terms(doc: Document) -> dict[str, dict[str, Term]]:
     its weights on the sets of this quality.
     """
     data = doc.typed(doc.data, (), dict)
-    given = doc.typed(data.get('metrics'), ('metrics',), dict)
+    given = doc.typed(data.get('metrics'), 'metrics', dict)
     scales = {
         name: doc.options(Scale, given.get(name), ('metrics', name)) for name in METRICS
     }
     terms = {}
-    qualities = doc.typed(data.get('correlations'), ('correlations',), dict)
+    qualities = doc.typed(data.get('correlations'), 'correlations', dict)
     for quality, sets in qualities.items():
         where = ('correlations', quality)
         on_sets = [
@@ -395,5 +393,5 @@ def read_terms(doc: Document) -> dict[str, dict[str, Term]]:
             for name, scale in scales.items()
         }
     if not terms or OVERALL in terms:
-        raise doc.error(('correlations',), f'qualities are expected, not {OVERALL}')
+        raise doc.error('correlations', f'qualities are expected, not {OVERALL}')
     return terms

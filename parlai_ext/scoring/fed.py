@@ -154,10 +154,10 @@ def chosen_followups(doc: Document) -> FollowUps:
     """
     keys = ('of', 'description', 'dimensions')
     data = doc.mapping(doc.data, (), keys, 'a choice of follow-ups')
-    source = doc.typed(data['of'], ('of',), str)
+    source = doc.typed(data['of'], 'of', str)
     qualities = load_followups(source).dimensions
     chosen: dict[str, dict[str, list[str]]] = {}
-    dimensions = doc.typed(data.get('dimensions') or {}, ('dimensions',), dict)
+    dimensions = doc.typed(data.get('dimensions') or {}, 'dimensions', dict)
     for name, sides in dimensions.items():
         here = ('dimensions', name)
         chosen[name] = {}

@@ -21,9 +21,9 @@ from parlai_ext.ranking.agreement import spearman
 from parlai_ext.ranking.baselines import words_of
 from parlai_ext.ranking.intervals import Floats
 from parlai_ext.scoring.base import (
+    EncoderScorer,
     Items,
     ItemScore,
-    Scorer,
     encoder_option,
     unit_rows,
 )
@@ -79,7 +79,7 @@ class HumanCenteredOptions:
     )
 
 
-class HumanCentered(Scorer):
+class HumanCentered(EncoderScorer):
     """
     Five scores a response: the entropy of its emotions in nats (at most ln 8), the
     likeness of its function words to those of the last turn (0 to 1), Spearman's
@@ -102,11 +102,10 @@ class HumanCentered(Scorer):
         """
         Return the scores of each response.
         """
-        encoder = self.models.embedder(self.options.encoder)
 
         def cosines(texts: Sequence[str], others: Sequence[str]) -> Floats:
             rows, columns = (
-                unit_rows(np.asarray(encoder.encode(some)), SMALL)
+                unit_rows(np.asarray(self.encoder.encode(some)), SMALL)
                 for some in (texts, others)
             )
             return np.asarray(rows @ columns.T, np.float64)

@@ -446,12 +446,11 @@ class Learned(JudgeScorer):
         """
         Return the score of each response.
         """
-        encoder = self.models.embedder(self.options.encoder)
         scores = []
         for first in range(0, len(items), AT_ONCE):
             some = items[first : first + AT_ONCE]
             readings, cut = read_responses(
-                self.judge, encoder, some, self.weights.adapter
+                self.judge, self.encoder, some, self.weights.adapter
             )
             rows = [
                 input_blocks(item, reading)
@@ -494,14 +493,14 @@ def read_weights(name: str) -> JudgeWeights:
     card = doc.mapping(doc.data or {}, (), CARD_KEYS, 'a judge')
     if list(card.get('inputs') or ()) != list(NUMBERS):
         raise doc.error(
-            ('inputs',), 'this judge was learned from other inputs; fit it again'
+            'inputs', 'this judge was learned from other inputs; fit it again'
         )
     data, tensors = _tensors(folder / WEIGHTS)
     content = hashlib.sha256(data).hexdigest()
     if card.get('sha256') != content:
         raise doc.error(('sha256',), f'{WEIGHTS} beside it has another: {content}')
-    models = doc.typed(card.get('models', {}), ('models',), dict)
-    fitted_on = doc.typed(card.get('fitted_on', []), ('fitted_on',), list)
+    models = doc.typed(card.get('models', {}), 'models', dict)
+    fitted_on = doc.typed(card.get('fitted_on', []), 'fitted_on', list)
     try:
         blocks = {
             block: BlockWeights(*(tensors[f'{block}.{part}'] for part in PARTS))

@@ -14,7 +14,13 @@ from typing import Any
 
 from parlai_ext.core import Answer, LanguageModel, Question, frozen, option
 from parlai_ext.models.questions import decoder_tokenizer
-from parlai_ext.scoring.base import Items, ItemScore, Scorer, ScoringItem, model_option
+from parlai_ext.scoring.base import (
+    EncoderScorer,
+    Items,
+    ItemScore,
+    ScoringItem,
+    model_option,
+)
 
 LARGEST_EXPONENT = 700.0  # whose exponential is still a number
 NO_PROBABILITY = 'the judge gives the response no finite probability'
@@ -44,7 +50,7 @@ def context_turns_option(default: int = 0) -> Any:
     return option(default, low=0, help=meaning)
 
 
-class JudgeScorer(Scorer):
+class JudgeScorer(EncoderScorer):
     """
     A scorer with the option ``judge_model_file``, a language model.
     """

@@ -148,22 +148,22 @@ def read_prompt(doc: Document) -> RatingPrompt:
     for name, question in keys.dimensions.items():
         doc.typed(question, ('dimensions', name), str)
     if not keys.dimensions:
-        raise doc.error(('dimensions',), 'one dimension at least is expected')
+        raise doc.error('dimensions', 'one dimension at least is expected')
     prompt = replace(keys, labels=_labels(doc, keys))
     if prompt.level == 'pair' and (prompt.lowest, prompt.highest) != (0, 1):
         problem = 'of a pair the first is better at 1, the second at 0'
-        raise doc.error(('labels',), problem)
+        raise doc.error('labels', problem)
     asked = ('question',) if prompt.answer == 'label' else ()
     needed = (*SHOWN[prompt.level], *asked)
     known = (*needed, *MAY_BE_SHOWN, 'lowest', 'highest', 'questions', 'judged')
     names = set(PLACEHOLDER.findall(prompt.prompt))
     for name in sorted(names - set(known)):
         problem = f'{{{name}}}: a {prompt.level} has none; {nearest(name, known)}'
-        raise doc.error(('prompt',), problem)
+        raise doc.error('prompt', problem)
     several = len(prompt.dimensions) > 1
     for name in needed:
         if name not in names and (name != 'question' or several):
-            raise doc.error(('prompt',), f'{{{name}}} is missing')
+            raise doc.error('prompt', f'{{{name}}} is missing')
     return prompt
 
 
@@ -175,7 +175,7 @@ def _labels(doc: Document, keys: RatingPrompt) -> dict[str, float]:
         raise doc.error((), 'either scale or labels is expected')
     if keys.labels is not None:
         if keys.answer == 'json':
-            raise doc.error(('labels',), 'an answer in JSON has a scale, no labels')
+            raise doc.error('labels', 'an answer in JSON has a scale, no labels')
         values = {}
         for name, value in keys.labels.items():
             where = ('labels', name)
@@ -184,14 +184,14 @@ def _labels(doc: Document, keys: RatingPrompt) -> dict[str, float]:
                 raise doc.error(where, 'a word and its score are expected')
         if len(set(values.values())) < 2:
             problem = 'two labels with different scores are expected'
-            raise doc.error(('labels',), problem)
+            raise doc.error('labels', problem)
         return values
     scale = doc.mapping(keys.scale, ('scale',), ('lowest', 'highest'), 'scale')
     lowest, highest = (
         doc.typed(scale.get(key), ('scale', key), int) for key in ('lowest', 'highest')
     )
     if not 0 < highest - lowest < MOST_LABELS:
-        raise doc.error(('scale',), f'2 to {MOST_LABELS} numbers are expected')
+        raise doc.error('scale', f'2 to {MOST_LABELS} numbers are expected')
     if keys.answer == 'json':
         return {str(end): float(end) for end in (lowest, highest)}
     return {str(n): float(n) for n in range(lowest, highest + 1)}
@@ -430,7 +430,7 @@ class PromptedScorer(Scorer):
         self.prompt = read_prompt(doc)
         if self.prompt.level != self.level:
             problem = f'{self.prompt.level}; this scorer judges a {self.level}'
-            raise doc.error(('level',), problem)
+            raise doc.error('level', problem)
         self.dimensions = tuple(self.prompt.dimensions)
         self.signed = {'prompt': self.prompt.hash}
 

@@ -27,9 +27,9 @@ import numpy as np
 from parlai_ext.core import UserError, frozen, option
 from parlai_ext.scoring.base import (
     FROM,
+    EncoderScorer,
     Items,
     ItemScore,
-    Scorer,
     ScoringItem,
     encoder_option,
     file_option,
@@ -45,7 +45,7 @@ Pair = tuple[str, str]  # response and reference
 Scores = list[float | None]  # of pairs; `None` where they cannot be compared
 
 
-class ReferenceScorer(Scorer):
+class ReferenceScorer(EncoderScorer):
     """
     One score for a response: the best one over its references.
 
@@ -592,8 +592,7 @@ class BertScore(ReferenceScorer):
         """
         Return the best F1 of each response, and how many of its tokens were not read.
         """
-        encoder = self.models.embedder(self.options.encoder)
-        cut = encoder.cut_tokens([item.text for item in items])
+        cut = self.encoder.cut_tokens([item.text for item in items])
         return [
             replace(item_score, cut=tokens)
             for item_score, tokens in zip(super().score(items), cut, strict=True)
@@ -604,11 +603,10 @@ class BertScore(ReferenceScorer):
         Return the F1 of each response and reference.
         """
         scores = []
-        encoder = self.models.embedder(self.options.encoder)
         for start in range(0, len(pairs), CHUNK):
             chunk = pairs[start : start + CHUNK]
             texts = list(dict.fromkeys(text.strip() for pair in chunk for text in pair))
-            vectors = encoder.token_vectors(texts, self.options.layer)
+            vectors = self.encoder.token_vectors(texts, self.options.layer)
             by_text = dict(zip(texts, vectors, strict=True))
             scores += [
                 tied(token_f1(by_text[response.strip()], by_text[reference.strip()]))

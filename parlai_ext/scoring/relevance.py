@@ -15,9 +15,9 @@ import numpy as np
 
 from parlai_ext.core import frozen, option
 from parlai_ext.scoring.base import (
+    EncoderScorer,
     Items,
     ItemScore,
-    Scorer,
     ScoringItem,
     encoder_option,
     row_cosines,
@@ -48,7 +48,7 @@ class RelevanceOptions:
     )
 
 
-class Relevance(Scorer):
+class Relevance(EncoderScorer):
     """
     Cosine between the embeddings of a response and of what was said before it.
 
@@ -67,11 +67,10 @@ class Relevance(Scorer):
         """
         Return the cosine of each response and its context.
         """
-        encoder = self.models.embedder(self.options.encoder)
         against = self.options.against
-        cosines = context_cosines(encoder, items, against)
+        cosines = context_cosines(self.encoder, items, against)
         texts = [[item.text, *compared_turns(item, against)] for item in items]
-        cut = iter(encoder.cut_tokens([text for some in texts for text in some]))
+        cut = iter(self.encoder.cut_tokens([text for some in texts for text in some]))
         return [
             ItemScore(
                 {'Relevance': tied(cosine)},

@@ -99,15 +99,20 @@ class ChosenScorer:
         cls = scorer_class(self.section, named_by_user=self.named_by_user)
         return cls.from_section(self.section, models)
 
-    def build(self, machine: Machine | None = None) -> Scorer:
+    def build(
+        self, machine: Machine | None = None, for_dialogues: bool = False
+    ) -> Scorer:
         """
         Return the scorer with its models loaded.
 
         :param machine: its `batchsize` counts rows of `engines.machine.TOKENS_A_ROW`
             tokens; of shorter ones, more go through a model together.
+        :param for_dialogues: refuse a scorer that judges none.
         :raises UserError: names the key that is wrong.
         """
         scorer = self.prepared(ModelHandle(machine))
+        if for_dialogues:
+            scorer.require_dialogues()
         with naming_another(scorer):
             scorer.load_models()
         return scorer

@@ -309,8 +309,8 @@ def settle_pairs(
                 settled_at=int(looks[int((codes[k] != 0).argmax())]) if code else None,
                 n_openers=int(intervals.counts[k, -1]),
                 difference=json_number(mean),
-                low=json_number(low) if math.isfinite(low) else None,
-                high=json_number(high) if math.isfinite(high) else None,
+                low=json_number(low),
+                high=json_number(high),
             )
         )
     return tuple(by_look), tuple(outcomes)

@@ -20,6 +20,7 @@ from parlai_ext.core import (
     frozen,
     nearest,
     option,
+    optional,
     parse_json,
     printable,
     read_truth,
@@ -64,15 +65,14 @@ class ModelOptions:
     The options that say which model of Hugging Face's it is, and where it computes.
     """
 
-    model: str | None = option(None, help='a folder, or a hub repository')
-    revision: str | None = option(None, help='branch, tag or commit')
+    model: str | None = optional(help='a folder, or a hub repository')
+    revision: str | None = optional(help='branch, tag or commit')
     dtype: str = option('auto', choices=DTYPES, help="auto = the model's own")
-    device: str | None = option(None, help='cpu, cuda, cuda:1, …')
+    device: str | None = optional(help='cpu, cuda, cuda:1, …')
     no_cuda: bool = option(
         False, read=read_truth, flag='--no-cuda', help='compute on the CPU'
     )
-    device_map: str | None = option(
-        None,
+    device_map: str | None = optional(
         help='auto = over all GPUs, for a model larger than one (needs accelerate)',
     )
     quantisation: str = option(

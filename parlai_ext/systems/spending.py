@@ -8,7 +8,7 @@ and ``cost``. A cost of `None` means that no price is known.
 from collections.abc import Mapping
 from typing import Any
 
-KEYS = ('requests', 'cached', 'prompt_tokens', 'completion_tokens')
+KEYS = ('requests', 'cached', 'prompt_tokens', 'completion_tokens', 'cut_replies')
 Spending = dict[str, float | None]
 Reading = Mapping[str, float | None]
 

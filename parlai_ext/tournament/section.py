@@ -23,6 +23,7 @@ from parlai_ext.view.page import Section
 
 # what fits into a terminal
 MOST_SYSTEMS, MOST_DIMENSIONS = 9, 7
+NARROW = 0.5  # an interval of a rating, of which one decimal would show little
 RATING_TITLES = {
     'bradley_terry': 'Bradley–Terry',
     'sum_of_ranks': 'sum of ranks, negated',
@@ -47,8 +48,11 @@ def rating_text(result: TournamentResult, name: str) -> str:
     Return a system's rating as text, with a standard deviation where there is one.
     """
     rating = result.chosen_rating
-    shown, spread = number(rating.values.get(name), 1), rating.spreads.get(name)
-    return shown if spread is None else f'{shown} ± {number(spread, 1)}'
+    spread = rating.spreads.get(name)
+    # the interval reaches `NORMAL_BOUND` deviations to both sides
+    digits = 2 if spread is not None and 2 * NORMAL_BOUND * spread < NARROW else 1
+    shown = number(rating.values.get(name), digits)
+    return shown if spread is None else f'{shown} ± {number(spread, digits)}'
 
 
 def size_and_rule(result: TournamentResult) -> str:

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from parlai_ext.core import UserError, content_id, frozen, option
+from parlai_ext.core import UserError, content_id, frozen, option, optional
 from parlai_ext.core.records import read_own_record
 from parlai_ext.data.corpora import TurnPair
 from parlai_ext.data.toxic_pairs import (
@@ -69,23 +69,21 @@ class FeatureOptions:
     The models behind the features.
     """
 
-    entities: str | None = option(
-        None,
+    entities: str | None = optional(
         metavar='NAME',
         help='who finds named entities: spacy[:PIPELINE] or stanza[:LANGUAGE]',
     )
     max_entities: int = option(
         1, low=0, help='pairs with more in a phrase are left out (1)'
     )
-    humour: str | None = option(None, metavar='MODEL[,LABEL]', help='a classifier')
-    sarcasm: str | None = option(None, metavar='MODEL[,LABEL]', help='a classifier')
-    nli: str | None = option(
-        None,
+    humour: str | None = optional(metavar='MODEL[,LABEL]', help='a classifier')
+    sarcasm: str | None = optional(metavar='MODEL[,LABEL]', help='a classifier')
+    nli: str | None = optional(
         metavar='MODEL',
         help='a classifier of pairs: contradiction, neutral, entailment',
     )
-    emotion: str | None = option(
-        None, metavar='MODEL', help='a classifier whose labels are emotions'
+    emotion: str | None = optional(
+        metavar='MODEL', help='a classifier whose labels are emotions'
     )
 
 
@@ -219,15 +217,13 @@ class SelectionOptions(DetectorChoice):
     gives two columns.
     """
 
-    recorded: str | None = option(
-        None,
+    recorded: str | None = optional(
         metavar='NAME',
         help='columns toxic_NAME and answer_NAME of the source decide, such as '
         'perspective_score or azure_score, not a detector',
     )
     threshold: float = option(THRESHOLD, help='of --recorded: toxic from here on (0.5)')
-    words: str | None = option(
-        None,
+    words: str | None = optional(
         metavar='DETECTOR',
         help='words=FILE or parlai_matcher[=FILE]: prompts need an entry of the list, '
         'answers may have none',

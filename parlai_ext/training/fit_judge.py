@@ -86,8 +86,7 @@ def annotated_set(judged: JudgedSet, quality: str | None) -> list[Annotated]:
     if quality not in judged.qualities:
         known = ', '.join(judged.qualities)
         raise UserError(f'--quality: one of the qualities is needed: {known}')
-    beginnings = [item.context or item.utterances for item in judged.items]
-    dialogues = dialogue_numbers(beginnings)
+    dialogues = dialogue_numbers([i.context or i.utterances for i in judged.items])
     return [
         Annotated(
             tuple(

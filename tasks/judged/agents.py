@@ -155,7 +155,8 @@ class JudgedTeacher(ItemsTeacher):
             if pair.score is not None and pair.human is not None:
                 about = (self.judged_set.name, place, item.system, item.dialogue)
                 points = [Point(*about, self.groups[place], pair.score, pair.human)]
-            texts = item.num_texts(pair.quality)
+            given = item.annotations.get(pair.quality, ())
+            texts = len(given) - len(item.numbers(pair.quality))
             for key, metric in metrics(pair.name, points, texts, self.levels).items():
                 self.metrics.add(key, metric)
         if (cut := model_response.get('num_truncated')) is not None:

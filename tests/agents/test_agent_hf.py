@@ -154,6 +154,7 @@ def test_usage_counts_all_clones(gpt2):
         'cached': 0,
         'prompt_tokens': 4 + 2,
         'completion_tokens': 16,
+        'cut_replies': 2,  # both are as long as they may be
         'cost': 0.0,
     }
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from parlai_ext.collect.collect import CollectReport, collect
+from parlai_ext.collect.collect import BlockWorker, CollectReport, collect
 from parlai_ext.collect.not_run import missing_by_pair, played_signature
 from parlai_ext.core import Roster, System
 from parlai_ext.engines import Machine
@@ -53,6 +53,14 @@ def folder_of(root, roster, batchsize=SHARD, seed=1):
 def collected(root, roster, opt=OPT):
     run = folder_of(root, roster, opt['batchsize'])
     return collected_run(run, Machine.from_options(opt))
+
+
+def test_cut_replies_are_told_once(tmp_path, roster, monkeypatch, capsys):
+    used = {'echo': {'cut_replies': 1200}, 'one': {'cut_replies': 0}}
+    monkeypatch.setattr(BlockWorker, 'close', lambda self: used)
+    collected(tmp_path, roster)
+    [line] = [x for x in capsys.readouterr().out.split('\n') if 'reply_max_tokens' in x]
+    assert line.startswith('echo: 1,200 replies')
 
 
 def files(root):

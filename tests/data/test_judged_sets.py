@@ -177,7 +177,7 @@ def test_answers_in_words_are_dropped_and_counted(tmp_path):
     )
     [one] = judged_set.items
     assert [one.human(q) for q in answers] == [1.5, None, None]
-    assert [one.num_texts(q) for q in answers] == [2, 1, 0]
+    assert [len(one.numbers(q)) for q in answers] == [2, 0, 0]
     counts = {'items': 1, 'systems': 1, 'annotations': 2, 'texts': 3}
     assert judged_set.counts() == counts
 

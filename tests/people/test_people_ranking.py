@@ -12,7 +12,6 @@ import pytest
 from parlai_ext.core import HumanJudgement
 from parlai_ext.people.judgements import Comparison, Judgements
 from parlai_ext.people.ranking import (
-    Resampling,
     people_lines,
     rank_by_people,
     rating_draws,
@@ -22,6 +21,7 @@ from parlai_ext.people.ranking import (
 from parlai_ext.ranking.intervals import Sampling, draw_means
 from parlai_ext.ranking.ratings import bradley_terry_strengths, strengths_of_draws
 from parlai_ext.view.progress import bar_of
+from tests.support.simulated_annotators import scores_by_system
 
 
 def comparison(first, second, value, annotator, item):
@@ -55,7 +55,7 @@ def test_ratings_far_from_the_others_of_their_dialogue_count_nowhere():
     ]
     judged = Judgements(tuple(ratings)).without_outliers(1)
     (ranking,) = rank_by_people(judged, bootstraps=20)
-    assert ranking.values() == pytest.approx({'a': 4 / 3, 'b': 3.5})
+    assert scores_by_system(ranking) == pytest.approx({'a': 4 / 3, 'b': 3.5})
     assert judged.notes[0].startswith('3 of 24 ratings')
 
 
@@ -65,7 +65,7 @@ def test_a_score_is_the_mean_of_all_ratings():
     ratings = [HumanJudgement('a', 'Overall', v, 'Ann', d) for d, v in said.items()]
     openers = {'d1': 'o', 'd2': 'o', 'd3': 'p'}
     (ranking,) = rank_by_people(Judgements(tuple(ratings), contexts=openers), 20)
-    assert ranking.values() == {'a': 4}
+    assert scores_by_system(ranking) == {'a': 4}
 
 
 @pytest.mark.parametrize('annotators', ['A', 'ABC', 'ABCD'])
@@ -132,7 +132,9 @@ def test_resamples_are_those_of_the_full_table():
     contexts = {r.dialogue_id: r.dialogue_id.split('-')[1] for r in ratings}
     given = [(r.system, r.dialogue_id, None, r.rater, r.value) for r in ratings]
     with bar_of('', None, progress=False) as bar:
-        draws = rating_draws(unit_means(given), contexts, Resampling(50, 3, bar))
+        draws = rating_draws(
+            unit_means(given), contexts, Sampling(50, 3, count=bar.update)
+        )
     expected = draw_means(table, Sampling(50, 3))
     for name, values in vars(draws).items():
         assert values == pytest.approx(getattr(expected, name), nan_ok=True), name

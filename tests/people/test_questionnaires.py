@@ -16,7 +16,12 @@ from parlai_ext.people.spot_the_bot import survival, win_rates
 from tests.support.parlai_crowdsourcing import parlai_constant
 from tests.support.report_example import example_run
 from tests.support.shared_data import shared
-from tests.support.simulated_annotators import answers_file, page_data, read_key
+from tests.support.simulated_annotators import (
+    answers_file,
+    page_data,
+    read_key,
+    scores_by_system,
+)
 from tests.support.user_error import user_error
 
 SHORT = (
@@ -78,7 +83,7 @@ def test_both_speakers_of_a_segment_are_judged(tmp_path, capsys):
         run_dir=page_run, answers=[str(path)], bootstraps=2
     )
     # who begins is a human and more fluent, the other one a bot: spotted at once
-    scores = {ranking.dimension: ranking.values() for ranking in rankings}
+    scores = {one.dimension: scores_by_system(one) for one in rankings}
     assert scores['Human'] == {'quill': 2, 'raven': 2, 'mary': 0}
     assert scores['Fluent'] == {'quill': 1, 'raven': 1, 'mary': 0}
     wins = page_run / 'people' / 'judgements' / 'wins_Fluent.csv'

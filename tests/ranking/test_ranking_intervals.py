@@ -133,7 +133,7 @@ def test_degrees_of_freedom_follow_the_larger_part():
 
 def share_intervals(counts, totals, bootstraps, seed):
     tables = ([csr_array(one.T) for one in side] for side in (counts, totals))
-    return known_intervals(draw_ratios(*tables, bootstraps, seed))
+    return known_intervals(draw_ratios(*tables, Sampling(bootstraps, seed)))
 
 
 @pytest.mark.parametrize('annotators, kind', [(4, 'sampled'), (1, 'fixed')])

@@ -2,9 +2,6 @@
 The same run goes on, targets are added, anything else is refused; one at a time.
 """
 
-import json
-import os
-import signal
 import socket
 import subprocess
 import sys
@@ -175,14 +172,6 @@ def test_a_second_process_is_refused_and_told_who_holds_the_run(tmp_path, holder
     assert f'process {holder.pid} on {socket.gethostname()}' in message
     with user_error('in use by'), run.lock():
         pass
-
-
-def test_a_killed_process_leaves_the_run_free(tmp_path, holder):
-    holder.send_signal(signal.SIGKILL)
-    holder.wait()
-    with sample_run(tmp_path).lock():
-        lock = json.loads((tmp_path / '.lock').read_text())
-    assert lock['pid'] == os.getpid()
 
 
 def test_a_lock_may_be_entered_again_within_itself(tmp_path):

@@ -63,6 +63,10 @@ def answers_file(folder, key, name, strengths, **changed):
     return written(folder, f'{name}.json', {**data, **changed})
 
 
+def scores_by_system(ranking):
+    return {standing.system: standing.score for standing in ranking.standings}
+
+
 def ranked_names(ranking):
     """
     Return the systems of a ranking by people, the best first.

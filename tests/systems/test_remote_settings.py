@@ -248,6 +248,12 @@ def test_chat_answers(message, ended, text, reason):
     assert openai.reply({'choices': [choice]}) == RemoteReply(text, reason)
 
 
+def test_a_reply_that_length_ended_is_cut():
+    choice = {'message': {'content': 'I think'}, 'finish_reason': 'length'}
+    reply = openai.reply({'choices': [choice]})
+    assert (reply.text, reply.is_cut) == ('I think', True)
+
+
 @pytest.mark.parametrize(
     'form, data',
     [

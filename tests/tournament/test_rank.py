@@ -5,6 +5,7 @@ A tournament as the ranking rule: games, points and ratings that fit on paper.
 import json
 import sys
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from parlai_ext.commands.rank_systems import RankSystems
 from parlai_ext.core import HumanJudgement, Opener, Score, ScoredDialogue
 from parlai_ext.core.protocol import Protocol, RankingOptions
 from parlai_ext.core.records import record_to_json
+from parlai_ext.ranking.standings import Rating
 from parlai_ext.report.summary import sentences
 from parlai_ext.report.table import leaderboard_csv, terminal_table
 from parlai_ext.results.rank import Reference, rank_run, read_reference
@@ -21,6 +23,7 @@ from parlai_ext.results.tables import ScoreTables
 from parlai_ext.scoring.registry import load_protocol_file
 from parlai_ext.tournament.games import Game
 from parlai_ext.tournament.rank import play_tournament
+from parlai_ext.tournament.section import rating_text
 from tests.support.dialogues import spoken
 from tests.support.plans import some_openers
 from tests.support.planted_run import played_run
@@ -285,3 +288,13 @@ def test_a_result_names_the_package_that_a_rating_needs(monkeypatch):
     result = result_of([game], 'AB', rating='trueskill')
     reason = result.ratings['trueskill'].reason
     assert '; pip install trueskill (free' in reason
+
+
+@pytest.mark.parametrize(
+    'spread, text', [(0.2, '25.1 ± 0.2'), (0.1, '25.12 ± 0.10'), (None, '25.1')]
+)
+def test_a_rating_with_a_narrow_interval_has_two_decimals(spread, text):
+    # 2 * 1.96 * 0.1 is below 0.5, 2 * 1.96 * 0.2 is not
+    spreads = {} if spread is None else {'a': spread}
+    rating = Rating(values={'a': 25.123}, spreads=spreads, signature='')
+    assert rating_text(SimpleNamespace(chosen_rating=rating), 'a') == text

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext import zoo_configs
-from parlai_ext.core import UserError, frozen, nearest, option
+from parlai_ext.core import UserError, frozen, nearest, option, optional
 from parlai_ext.data.judged.judged_set import LEVELS, UNITS, JudgedItem, JudgedSet
 from parlai_ext.data.judged.readers import READERS, DataFile, is_number, is_own_file
 from parlai_ext.files import Document, Wheel, read_file
@@ -30,8 +30,8 @@ class Quality:
     dimensions of scorers that stand for it under another name.
     """
 
-    scale: tuple[float, ...] | None = option(None, help='the lowest and the highest')
-    column: str | None = option(None, help='its name in the file')
+    scale: tuple[float, ...] | None = optional(help='the lowest and the highest')
+    column: str | None = optional(help='its name in the file')
     dimensions: tuple[str, ...] = option((), help='dimensions of scorers')
 
 
@@ -56,12 +56,12 @@ class JudgedCard:
     format: str = option(choices=READERS, help='how the file is read')
     file: str = option(help='the official name of the file')
     unit: str = option('item', choices=UNITS, help='what is drawn anew for intervals')
-    overall: str | None = option(None, help='the quality of an item as a whole')
-    qualities: dict[str, Any] = option(None, help='what is judged, on which scales')
-    counts: dict[str, int] = option(None, help='documented numbers')
+    overall: str | None = optional(help='the quality of an item as a whole')
+    qualities: dict[str, Any] = optional(help='what is judged, on which scales')
+    counts: dict[str, int] = optional(help='documented numbers')
     dropped: str = option('', help='what is known to be left out')
     part: str = option('', help='the part of a file that is the set')
-    other_files: dict[str, str] = option(None, help='with the same judgements')
+    other_files: dict[str, str] = optional(help='with the same judgements')
     wheel: Wheel | None = None
     name: str = ''
 
@@ -139,9 +139,9 @@ class JudgedCard:
         for number, item in enumerate(items, 1):
             if not item.utterances:
                 raise UserError(f'{file}: item {number}: it has no utterance')
-            for name, given in item.annotations.items():
+            for name in item.annotations:
                 scale = self.qualities.get(name, Quality()).scale
-                values = [a.value for a in given if a.value is not None]
+                values = item.numbers(name)
                 if scale and not all(scale[0] <= v <= scale[1] for v in values):
                     raise UserError(
                         f'{file}: item {number}: {name}: {values} is not on the scale '

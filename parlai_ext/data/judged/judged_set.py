@@ -70,8 +70,14 @@ class JudgedItem:
         """
         Return the mean of the numbers for a quality; `None` without any.
         """
-        values = (a.value for a in self.annotations.get(quality, ()))
-        return mean([value for value in values if value is not None])
+        return mean(self.numbers(quality))
+
+    def numbers(self, quality: str) -> list[float]:
+        """
+        Return the annotations of a quality that are numbers.
+        """
+        given = self.annotations.get(quality, ())
+        return [a.value for a in given if a.value is not None]
 
     def turns(self, count: int | None = None, seed: int = 0) -> list[JudgedItem]:
         """
@@ -110,12 +116,6 @@ class JudgedItem:
             )
             for place in places
         ]
-
-    def num_texts(self, quality: str) -> int:
-        """
-        Return how many annotations of a quality are texts, which no mean counts.
-        """
-        return sum(a.value is None for a in self.annotations.get(quality, ()))
 
 
 @frozen

@@ -30,7 +30,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.core import UserError, frozen, parse_json
+from parlai_ext.core import UserError, frozen, mean, parse_json
 from parlai_ext.data.chat_logs import SPOT_THE_BOT, rated_dialogues
 from parlai_ext.data.imported_dialogues import MARKERS
 from parlai_ext.data.judged.judged_set import Annotation, JudgedItem
@@ -592,8 +592,7 @@ def read_dstc7(file: DataFile) -> Iterator[JudgedItem]:
     for _, cells in file.tab_rows(('JudgeID', 'InstanceID', 'SystemID', *CRITERIA)):
         values = [number(cell) for cell in cells[3:5]]
         given = dict(zip(CRITERIA, values, strict=True))
-        known = [value for value in values if value is not None]
-        given[TOGETHER] = sum(known) / 2 if len(known) == 2 else None
+        given[TOGETHER] = mean(values)
         of_response = answers.setdefault((cells[2], cells[1]), {})
         for quality, value in given.items():
             of_response.setdefault(quality, []).append(Annotation(cells[0], value))

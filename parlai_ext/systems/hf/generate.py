@@ -30,6 +30,7 @@ from parlai_ext.core import (
     json_object,
     logger,
     option,
+    optional,
     options_from_opt,
 )
 from parlai_ext.systems import hub
@@ -288,21 +289,18 @@ class DecodingOptions:
         choices=INFERENCE,
         help='sample = as the model itself was made to be sampled',
     )
-    beam_size: int | None = option(None, help='hypotheses of a beam search')
-    beam_min_length: int | None = option(
-        None, low=0, help='tokens of a reply, at least'
+    beam_size: int | None = optional(help='hypotheses of a beam search')
+    beam_min_length: int | None = optional(low=0, help='tokens of a reply, at least')
+    beam_block_ngram: int | None = optional(
+        help='no n-gram of this size twice in a reply; 0 or less: no blocking'
     )
-    beam_block_ngram: int | None = option(
-        None, help='no n-gram of this size twice in a reply; 0 or less: no blocking'
+    beam_length_penalty: float | None = optional(
+        help="the exponent of the length, as in transformers' length_penalty"
     )
-    beam_length_penalty: float | None = option(
-        None, help="the exponent of the length, as in transformers' length_penalty"
-    )
-    topk: int | None = option(None, low=1, help=f'topk: {TOPK}')
-    topp: float | None = option(None, above=0, high=1, help=f'nucleus: {TOPP}')
-    temperature: float | None = option(None, above=0, help='1 leaves the chances alone')
-    repetition_penalty: float | None = option(
-        None,
+    topk: int | None = optional(low=1, help=f'topk: {TOPK}')
+    topp: float | None = optional(above=0, high=1, help=f'nucleus: {TOPP}')
+    temperature: float | None = optional(above=0, help='1 leaves the chances alone')
+    repetition_penalty: float | None = optional(
         above=0,
         help='over 1: words that were said, also by the other, get less likely',
     )
@@ -476,8 +474,7 @@ class FormOptions:
         help='chat = by the chat template, plain = turns joined; auto = chat if there '
         'is a template',
     )
-    turn_separator: str | None = option(
-        None,
+    turn_separator: str | None = optional(
         help='plain: between turns; the end token for causal models (as DialoGPT has '
         'it), else a new line',
     )
@@ -492,14 +489,12 @@ class FormOptions:
         help="user = the system prompt goes before the user's first message; auto = "
         'so where the chat template takes no system prompt',
     )
-    template_args: Mapping[str, Any] | None = option(
-        None,
+    template_args: Mapping[str, Any] | None = optional(
         read=json_object,
         help='JSON for the chat template: {"enable_thinking": false}',
     )
     date: str = option(f'{TODAY}', help='for chat templates that ask')
-    context_tokens: int | None = option(
-        None,
+    context_tokens: int | None = optional(
         low=1,
         help='at most so many tokens of a prompt, if fewer than the model takes',
     )
@@ -601,7 +596,9 @@ class ReplyGenerator:
             text = decode(ids, skip_special_tokens=True)
             replies.append(reply_from(text, self.style))
             self.counts.update(
-                prompt_tokens=len(prompt.ids), completion_tokens=len(ids)
+                prompt_tokens=len(prompt.ids),
+                completion_tokens=len(ids),
+                cut_replies=len(ids) == self.config.max_new_tokens,
             )
         return replies
 

@@ -86,11 +86,11 @@ class Meter:
         self._booked += cost
         self._under_way += 1
 
-    def count_cached(self, n: int = 1) -> None:
+    def count(self, cached: int = 0, cut: int = 0) -> None:
         """
-        Count replies from the cache, which cost nothing.
+        Count replies from the cache, which cost nothing, and cut ones.
         """
-        self.usage = add_spendings(self.usage, {'cached': n})
+        self.usage = add_spendings(self.usage, {'cached': cached, 'cut_replies': cut})
 
     @property
     def _spent(self) -> float:
@@ -344,7 +344,7 @@ class Endpoint:
         if self.cache is None or anew:
             return await self._ask_all(requests, name, anew)
         unique = list(dict.fromkeys(requests))
-        self.meter.count_cached(len(requests) - len(unique))
+        self.meter.count(cached=len(requests) - len(unique))
         replies = await self._ask_all(unique, name)
         by_request = dict(zip(unique, replies, strict=True))
         return [by_request[request] for request in requests]
@@ -373,6 +373,7 @@ class Endpoint:
         await asyncio.gather(*(work() for _ in range(width)))
         if failures:
             raise failures[0]
+        self.meter.count(cut=sum(one.is_cut for one in replies.values()))
         return [replies[i] for i in range(len(requests))]
 
     async def _dated_name(self) -> str:
@@ -400,7 +401,7 @@ class Endpoint:
         key = cache_key(self.settings.endpoint, name, request.body)
         known = cache.get(key) if cache else None
         if known is not None:
-            self.meter.count_cached()
+            self.meter.count(cached=1)
             return known
         reply = await self._ask(request, stop)
         nameless = reply.text is None and reply.model is None

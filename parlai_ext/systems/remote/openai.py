@@ -3,6 +3,7 @@ Chat completions, as OpenAI's endpoint and the many that speak like it want them
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from parlai_ext.systems.chat.messages import ChatStyle, ChatTurn, messages
@@ -53,7 +54,8 @@ def reply(data: Any) -> RemoteReply:
     except (KeyError, TypeError, ValueError, AttributeError):
         raise Malformed('no chat completion: choices[0].message is missing') from None
     if text or (text is not None and ended in (None, 'stop')):
-        return read_answer(data, text, None, alternatives(choice.get('logprobs')))
+        answer = read_answer(data, text, None, alternatives(choice.get('logprobs')))
+        return replace(answer, is_cut=ended == 'length')
     why = NO_TEXT.get(ended) or f'it ended by {ended}'
     refused = message.get('refusal')
     why = f'refused: {shortened(refused)}' if isinstance(refused, str) else why

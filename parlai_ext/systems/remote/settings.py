@@ -22,6 +22,7 @@ from parlai_ext.core import (
     json_object,
     name_secret,
     option,
+    optional,
     options_from_opt,
     options_of,
     read_truth,
@@ -65,7 +66,7 @@ class Settings:
         choices=FORMATS,
         help='openai: chat completions; plain: parlai_ext/systems/remote/plain.py',
     )
-    model: str | None = option(None, help="the model's name, as the endpoint knows it")
+    model: str | None = optional(help="the model's name, as the endpoint knows it")
     dated_model: str | None = _place_option(
         None, help='refuse any answer of a model that calls itself otherwise'
     )
@@ -76,13 +77,12 @@ class Settings:
     insecure: bool = _place_option(
         False, read=read_truth, help='send the key over http:// to another machine'
     )
-    temperature: float | None = option(
-        None, low=0, help="0 is greedy; not given: the endpoint's own choice"
+    temperature: float | None = optional(
+        low=0, help="0 is greedy; not given: the endpoint's own choice"
     )
-    top_p: float | None = option(None, low=0, help='nucleus sampling')
-    seed: int | None = option(None, help='sent with every request')
-    extra: Mapping[str, Any] | None = option(
-        None,
+    top_p: float | None = optional(low=0, help='nucleus sampling')
+    seed: int | None = optional(help='sent with every request')
+    extra: Mapping[str, Any] | None = optional(
         read=json_object,
         help='JSON object merged into each request; null takes a field out',
     )
@@ -354,13 +354,15 @@ class Malformed(ValueError):
 @frozen
 class RemoteReply(ChatReply):
     """
-    A chat model's reply with the name that the model gives itself (`None`: untold) and
-    the numbers of tokens (`None` when the endpoint does not count).
+    A chat model's reply with the name that the model gives itself (`None`: untold), the
+    numbers of tokens (`None` when the endpoint does not count), and whether it ended
+    because it was as long as it may be.
     """
 
     model: str | None = None
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
+    is_cut: bool = False
 
 
 def read_answer(
@@ -382,9 +384,9 @@ def read_answer(
         usage.get(name) if isinstance(usage, dict) else None
         for name in ('prompt_tokens', 'completion_tokens')
     ]
-    known = (n if type(n) is int and n >= 0 else None for n in counts)
+    prompt, completion = (n if type(n) is int and n >= 0 else None for n in counts)
     named = model if isinstance(model, str) and model.strip() else None
-    return RemoteReply(text, reason, alternatives, named, *known)
+    return RemoteReply(text, reason, alternatives, named, prompt, completion)
 
 
 def error_words(data: Any) -> str | None:
