@@ -9,51 +9,46 @@ run folder is not touched.
 import itertools
 import time
 from collections import Counter
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import NamedTuple
+
 from parlai.core.agents import Agent
 from parlai.core.message import Message
-from parlai_ext.collect.forecast import Clock
-from parlai_ext.collect.forecast import Forecast
-from parlai_ext.collect.forecast import SystemForecast
-from parlai_ext.collect.forecast import forecast_settings
-from parlai_ext.collect.forecast import peak_bytes
+
+from parlai_ext.collect.forecast import (
+    Clock,
+    Forecast,
+    SystemForecast,
+    forecast_settings,
+    peak_bytes,
+)
 from parlai_ext.collect.plan import Plan
-from parlai_ext.core import Dialogue
-from parlai_ext.core import Pairing
-from parlai_ext.core import System
-from parlai_ext.core import UserError
-from parlai_ext.core import content_id
-from parlai_ext.core import frozen
-from parlai_ext.core import is_floor
+from parlai_ext.core import (
+    Dialogue,
+    Pairing,
+    System,
+    UserError,
+    content_id,
+    frozen,
+    is_floor,
+)
 from parlai_ext.engines import Machine
-from parlai_ext.scoring.score_run import ChosenScorer
-from parlai_ext.scoring.score_run import score_dialogues
+from parlai_ext.scoring.score_run import ChosenScorer, score_dialogues
 from parlai_ext.store import RunFolder
 from parlai_ext.systems.player_process import load_on
-from parlai_ext.systems.players import Participant
-from parlai_ext.systems.players import Player
-from parlai_ext.systems.players import Reply
-from parlai_ext.systems.spending import Spending
-from parlai_ext.systems.spending import add_spendings
-from parlai_ext.systems.spending import spending_of
-from parlai_ext.systems.spending import spending_since
+from parlai_ext.systems.players import Participant, Player, Reply
+from parlai_ext.systems.spending import (
+    Spending,
+    add_spendings,
+    spending_of,
+    spending_since,
+)
 from parlai_ext.view import split_words
 from parlai_ext.view.progress import bar_of
-from parlai_ext.worlds.block_player import BatchRow
-from parlai_ext.worlds.block_player import BlockPlayer
-from parlai_ext.worlds.schedule import Block
-from parlai_ext.worlds.schedule import ShardKey
-from typing import Any
-from parlai_ext.engines.machine import Machine
-
+from parlai_ext.worlds.block_player import BatchRow, BlockPlayer
+from parlai_ext.worlds.schedule import Block, ShardKey
 
 DIALOGUES = 2
 # generated utterances in a dialogue, three replies of the system among them

@@ -24,21 +24,13 @@ import os
 import re
 import types
 import typing
-from collections.abc import Callable
-from collections.abc import Collection
-from collections.abc import Iterable
-from collections.abc import Mapping
-from typing import Any
-from typing import ClassVar
-from typing import Literal
-from typing import TypeVar
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.errors import nearest
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
+from typing import Any, ClassVar, Literal, TypeVar
+
+from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.frozen import frozen
 from parlai_ext.core.json_text import parse_json
-from dataclasses import dataclass
-from functools import partial
-
 
 T = TypeVar('T')
 MISSING = dataclasses.MISSING

@@ -6,23 +6,22 @@ No duplicate keys, no tags, no merge keys; aliases are fine until they multiply.
 
 import math
 import re
-from collections.abc import Callable
-from collections.abc import Collection
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import field
 from pathlib import Path
-from typing import Any
-from typing import TypeVar
-import yaml
-from parlai_ext.core import UserError
-from parlai_ext.core import frozen
-from parlai_ext.core import half_character
-from parlai_ext.core import nearest
-from parlai_ext.core import read_options
-from parlai_ext.core import type_problem
-from parlai_ext.files.text_file import read_utf8
-from dataclasses import dataclass
+from typing import Any, TypeVar
 
+import yaml
+
+from parlai_ext.core import (
+    UserError,
+    frozen,
+    half_character,
+    nearest,
+    read_options,
+    type_problem,
+)
+from parlai_ext.files.text_file import read_utf8
 
 MAX_NODES = 100_000
 MAX_DEPTH = 40

@@ -10,51 +10,41 @@ Comparisons are ranked by Bradley-Terry. The score of a system is the share of
 comparisons that it would win if it met each other system equally often.
 """
 
-from collections import Counter
-from collections import defaultdict
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
-from typing import TypeVar
+from typing import Any, TypeVar
+
 import numpy as np
 import scipy
-from parlai_ext.core import HumanJudgement
-from parlai_ext.core import frozen
-from parlai_ext.core import grouped
-from parlai_ext.people.judgements import Comparison
-from parlai_ext.people.judgements import Judgements
-from parlai_ext.ranking.agreement import SYSTEM_MEANS
-from parlai_ext.ranking.agreement import Correlation
-from parlai_ext.ranking.agreement import correlate
-from parlai_ext.ranking.annotator_agreement import Alpha
-from parlai_ext.ranking.annotator_agreement import AnnotatorAgreement
-from parlai_ext.ranking.annotator_agreement import agreement_of_halves
-from parlai_ext.ranking.annotator_agreement import krippendorff_alpha
-from parlai_ext.ranking.intervals import FEWEST_FOR_OTHERS
-from parlai_ext.ranking.intervals import FEWEST_PARTNERS
-from parlai_ext.ranking.intervals import Draws
-from parlai_ext.ranking.intervals import Floats
-from parlai_ext.ranking.intervals import draw_ratios
-from parlai_ext.ranking.intervals import draw_sums
-from parlai_ext.ranking.ratings import strengths_of_draws
-from parlai_ext.ranking.standings import Standing
-from parlai_ext.ranking.standings import best_first
-from parlai_ext.ranking.standings import rank_draws
-from parlai_ext.ranking.standings import without_width_0
-from parlai_ext.view import Column
-from parlai_ext.view import Table
-from parlai_ext.view import count_of
-from parlai_ext.view import number
-from parlai_ext.view import number_column
-from parlai_ext.view import wrap_lines
-from parlai_ext.view.progress import Counting
-from parlai_ext.view.progress import bar_of
-from dataclasses import dataclass
-from parlai_ext.ranking.intervals import Sampling
 
+from parlai_ext.core import HumanJudgement, frozen, grouped
+from parlai_ext.people.judgements import Comparison, Judgements
+from parlai_ext.ranking.agreement import SYSTEM_MEANS, Correlation, correlate
+from parlai_ext.ranking.annotator_agreement import (
+    Alpha,
+    AnnotatorAgreement,
+    agreement_of_halves,
+    krippendorff_alpha,
+)
+from parlai_ext.ranking.intervals import (
+    FEWEST_FOR_OTHERS,
+    FEWEST_PARTNERS,
+    Draws,
+    Floats,
+    Sampling,
+    draw_ratios,
+    draw_sums,
+)
+from parlai_ext.ranking.ratings import strengths_of_draws
+from parlai_ext.ranking.standings import (
+    Standing,
+    best_first,
+    rank_draws,
+    without_width_0,
+)
+from parlai_ext.view import Column, Table, count_of, number, number_column, wrap_lines
+from parlai_ext.view.progress import bar_of
 
 T = TypeVar('T', HumanJudgement, Comparison)
 BOOTSTRAPS = 1000

@@ -17,41 +17,36 @@ example.
 """
 
 from __future__ import annotations
+
 import math
 import traceback
-from collections.abc import Collection
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import field
-from dataclasses import replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import field, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
-import numpy as np
-from parlai_ext import zoo_configs
-from parlai_ext.core import Dialogue
-from parlai_ext.core import JudgeModel
-from parlai_ext.core import Score
-from parlai_ext.core import ScoredDialogue
-from parlai_ext.core import UserError
-from parlai_ext.core import errors_about
-from parlai_ext.core import frozen
-from parlai_ext.core import nearest
-from parlai_ext.core import option
-from parlai_ext.core import option_values
-from parlai_ext.core import options_of
-from parlai_ext.core import read_options
-from parlai_ext.core import require_known
-from parlai_ext.core import signature_line
-from parlai_ext.core import signature_values
-from parlai_ext.files import Document
-from parlai_ext.files import read_file
-from parlai_ext.models.handle import AskedModels
-from parlai_ext.models.handle import Models
-from dataclasses import dataclass
-from parlai_ext.files.yaml_file import Document
-from parlai_ext.files.yaml_file import read_file
 
+import numpy as np
+
+from parlai_ext import zoo_configs
+from parlai_ext.core import (
+    Dialogue,
+    JudgeModel,
+    Score,
+    ScoredDialogue,
+    UserError,
+    errors_about,
+    frozen,
+    nearest,
+    option,
+    option_values,
+    options_of,
+    read_options,
+    require_known,
+    signature_line,
+    signature_values,
+)
+from parlai_ext.files import Document, read_file
+from parlai_ext.models.handle import AskedModels, Models
 
 NO_KNOWLEDGE = 'the item has neither facts nor a persona'
 OTHER = 'other'  # the key in an item's extras: the response that it is compared with
