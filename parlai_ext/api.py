@@ -25,7 +25,7 @@ from parlai_ext.core import (
     half_character,
     nearest,
     options_of,
-    plain_paths,
+    plain_path,
     read_options,
     reference_texts,
     require_known,
@@ -400,7 +400,7 @@ def _scorer_with_options(
             ours = {*inspect.signature(function).parameters, *MACHINE} - {'options'}
             raise TypeError(_no_argument(function.__name__, name, {*known, *ours}))
     if isinstance(cls, type):
-        own = plain_paths(options)
+        own = {name: plain_path(value) for name, value in options.items()}
         machine = {name: own.pop(name) for name in MACHINE if name in own}
         return cls.from_section(own, ModelHandle(read_options(Machine, machine)))
     return cls

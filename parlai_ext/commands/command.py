@@ -39,7 +39,7 @@ from parlai_ext.core import (
     hide_printed,
     nearest,
     options_of,
-    plain_paths,
+    plain_path,
     printable,
     read_options,
     require_known,
@@ -341,7 +341,8 @@ class Command:
         defaults = vars(parser.parse_args([]))
         for name in kwargs:
             require_known(name, defaults, f'unknown option {name!r} of {cls.__name__}')
-        return cls({**defaults, **plain_paths(kwargs)}).start()
+        given = {name: plain_path(value) for name, value in kwargs.items()}
+        return cls({**defaults, **given}).start()
 
     @classmethod
     def execute(cls, opt: Mapping[str, Any]) -> Any:

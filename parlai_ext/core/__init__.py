@@ -79,7 +79,7 @@ from parlai_ext.core.options import (
     optional,
     options_from_opt,
     options_of,
-    plain_paths,
+    plain_path,
     read_key_values,
     read_options,
     read_truth,

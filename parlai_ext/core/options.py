@@ -365,18 +365,14 @@ def flag_values(cls: type, opt: Mapping[str, Any], prefix: str = '') -> dict[str
     return {name: value for name, value in values.items() if value is not None}
 
 
-def plain_paths(given: Mapping[str, Any]) -> dict[str, Any]:
+def plain_path(value: Any) -> Any:
     """
-    Return the values given in Python as a command line would: a path, or each path of a
+    Return a value given in Python as a command line would: a path, or each path of a
     list, as text.
     """
-
-    def plain(value: Any) -> Any:
-        if isinstance(value, list | tuple):
-            return [plain(part) for part in value]
-        return os.fspath(value) if isinstance(value, os.PathLike) else value
-
-    return {name: plain(value) for name, value in given.items()}
+    if isinstance(value, list | tuple):
+        return [plain_path(part) for part in value]
+    return os.fspath(value) if isinstance(value, os.PathLike) else value
 
 
 def options_from_opt(cls: type[T], opt: Mapping[str, Any], prefix: str = '') -> T:

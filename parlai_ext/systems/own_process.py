@@ -31,6 +31,7 @@ from parlai_ext.systems.model_cache import free_memory
 from parlai_ext.systems.players import AgentRaised, in_words, raise_unless_of_agent
 from parlai_ext.systems.random_numbers import random_state, set_random_state
 from parlai_ext.systems.safe.load import named_servers
+from parlai_ext.systems.spending import Usages
 from parlai_ext.systems.torch_memory import is_out_of_memory
 from parlai_ext.view import VisibleOutput
 
@@ -83,7 +84,7 @@ class OwnProcess:
     def __init__(self, who: str, server: str, opt: Options, *modules: str):
         self.who = who
         self.gone: list[int] = []
-        self.usage: dict[str, Any] = {}
+        self.usage: Usages = {}
         self._warned = False
         self._folder = TemporaryDirectory(ignore_cleanup_errors=True)
         self._random: dict[str, Any] | None = None
@@ -252,7 +253,7 @@ class Server:
         """
         return {'missing': self.missing, 'uses_gpu': torch.cuda.is_initialized()}
 
-    def usage(self) -> dict[str, Any]:
+    def usage(self) -> Usages:
         """
         Return what was counted of what it used, by name.
         """

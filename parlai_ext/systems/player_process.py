@@ -35,7 +35,7 @@ from parlai_ext.systems.players import (
     kept_fields,
     read_reply,
 )
-from parlai_ext.systems.spending import spending_of
+from parlai_ext.systems.spending import Usages, spending_of
 
 SERVER = f'{__name__}:PlayersHere'
 
@@ -314,7 +314,7 @@ class PlayersHere(Server):
     def _at(self, numbers: list[int]) -> list[Participant]:
         return [self.things[number] for number in numbers]
 
-    def usage(self) -> dict[str, Any]:
+    def usage(self) -> Usages:
         """
         Return what each system has counted; systems of one model count apart.
         """

@@ -10,6 +10,7 @@ from typing import Any
 
 KEYS = ('requests', 'cached', 'prompt_tokens', 'completion_tokens', 'cut_replies')
 Spending = dict[str, float | None]
+Usages = dict[str, Spending | None]  # by system; `None`: it does not count
 Reading = Mapping[str, float | None]
 
 
