@@ -34,7 +34,6 @@ from parlai_ext.scoring.likelihood import (
 )
 from parlai_ext.systems.chat.messages import (
     ChatTurn,
-    control_tokens,
     without_control_tokens,
 )
 from parlai_ext.view import single_spaced
@@ -177,7 +176,6 @@ class LabelTokens:
         self.tokenizer = tokenizer
         self.format = prompt_format
         self.lead = list(surrounding_tokens(tokenizer)[0])
-        self.control = control_tokens(tokenizer)
         self.chat: ChatQuestions | None = None
         if prompt_format == 'chat':
             self.chat = ChatQuestions(tokenizer, PLAIN_FORMAT)
@@ -190,7 +188,7 @@ class LabelTokens:
             ids = self.chat.reply_question(prompt.question, ()).context
             return tuple(map(int, ids))
         [clean] = without_control_tokens(
-            [ChatTurn(False, prompt.question)], self.control
+            [ChatTurn(False, prompt.question)], self.tokenizer
         )
         text = '\n\n'.join(filter(None, (clean.text, prompt.answer)))
         return (*self.lead, *plain_ids(self.tokenizer, text))
