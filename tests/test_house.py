@@ -132,7 +132,7 @@ LOADER = 'loads a model of a scorer: `models.handle` decides in which process'
 # what may build an agent or open a model, and what may have it done, with the reason
 OPENS_MODELS = {
     'agents.safety_layer.safety_layer': 'loads the system inside of it beside itself',
-    'compat.rag': 'opens an index by what stands in the place of `torch.load`',
+    'compat.agents': 'opens an index by what stands in the place of `torch.load`',
     'models.chat': LOADER,
     'models.encoder_kinds': LOADER,
     'models.parlai_likelihood': LOADER,

@@ -36,7 +36,7 @@ def content_id(*parts: Any) -> str:
 class Recorded(typing.NamedTuple):
     """
     Where something was read that nobody named in this command: the hash of a record,
-    and its part (`isolation.own_records`).
+    and its part (`isolation.policy`).
     """
 
     record: str

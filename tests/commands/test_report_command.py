@@ -3,7 +3,7 @@ import pytest
 from parlai_ext.commands.report_run import ReportRun
 from parlai_ext.core import content_id
 from parlai_ext.results.ranking import write_ranking
-from tests.report.test_report_reader import OTHER, add_word_counts
+from tests.report.test_report_reader import OTHER, word_counts
 from tests.support.report_example import SCORER, example_ranking, example_run
 from tests.support.user_error import user_error
 
@@ -29,14 +29,17 @@ def test_page_and_leaderboard_are_written_the_same_twice(run, capsys):
     assert 'comes first of 2 systems' in capsys.readouterr().out
 
 
-def test_rankings_of_other_scorers_alone_need_no_option_or_a_choice(run, capsys):
+def test_rankings_of_other_scorers_alone_need_no_option_or_a_choice(
+    run, tmp_path, capsys
+):
     # as in imported dialogues, which were not scored by the protocol's scorer
     about = {'config': {'name': 'length'}}
     run.write_json(f'scores/{run.scores(SCORER).root.name}/scorer.json', about)
     write_ranking(run, example_ranking(), f'rankings/{content_id(SCORER)}/')
     ReportRun.main(run_dir=run.root)
     assert f'#?scorer={content_id(SCORER)}' in capsys.readouterr().out
-    add_word_counts(run)
-    run.write_json(f'scores/{run.scores(OTHER).root.name}/scorer.json', about)
+    two = example_run(tmp_path / 'two', more_scores={OTHER: word_counts})
+    for signature in (SCORER, OTHER):
+        two.write_json(f'scores/{two.scores(signature).root.name}/scorer.json', about)
     with user_error('--scores: not given; choose one of'):
-        ReportRun.main(run_dir=run.root)
+        ReportRun.main(run_dir=two.root)
