@@ -112,15 +112,12 @@ def _replies(
 
     :param draw: chooses the wording of the parrots.
     """
-    response = ResponseInDialogue(
-        texts[place], texts[place - 1], texts[place - 2], other
-    )
+    response = ResponseInDialogue.alternating(texts[place], texts[:place], other)
     replies = {ORIGINAL: texts[place]}
-    heard = [texts[i] for i in range(place) if (place - i) % 2]
     found = {kind: PERTURBATIONS[kind](response) for kind in PLAIN_KINDS}
     for kind in PARROTS:
         for which in wordings:
-            found[f'{kind}/{which}'] = parrot_text(kind, heard, draw, which)
+            found[f'{kind}/{which}'] = parrot_text(kind, response.heard, draw, which)
     replies.update({kind: text for kind, text in found.items() if text is not None})
     return replies
 
