@@ -358,7 +358,8 @@ def turns_before(dialogue: Dialogue, place: int) -> tuple[list[str], list[str]]:
     sides: Sequence[str | int] = dialogue.speakers
     if len({*sides}) == 1:
         sides = [i % 2 for i in range(len(sides))]
-    own, heard = [], []
+    own: list[str] = []
+    heard: list[str] = []
     for side, text in zip(sides[:place], dialogue.texts, strict=False):
         (own if side == sides[place] else heard).append(text)
     return own, heard

@@ -9,7 +9,7 @@ prompt. The order of batches follows from the seed.
 import json
 import math
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from itertools import pairwise
 from pathlib import Path
@@ -21,7 +21,12 @@ from torch.nn.functional import cross_entropy
 
 from parlai_ext.core import UserError, content_id, frozen, signature_values
 from parlai_ext.models.likelihood.causal import TreeMasks
-from parlai_ext.models.likelihood.engine import PrefixTree, TreePass, common_length
+from parlai_ext.models.likelihood.engine import (
+    QuestionPart,
+    TreeBatch,
+    TreePack,
+    run_bounds,
+)
 from parlai_ext.scoring.label_judges import (
     CARD,
     LabelPrompt,
@@ -259,8 +264,11 @@ class JudgeTraining(Training):
             group['lr'] = learning_rate(step, len(self.batches), self.options)
         batch = self.batches[step]
         total = 0.0
-        for part in step_passes(batch, self.options.tokens_per_pass):
-            loss = self._loss(part) / len(batch)
+        ordered = sorted(batch, key=lambda one: one.ids)
+        # what examples share is counted once; a longer one has a pass of its own
+        ids = [example.ids for example in ordered]
+        for first, last in run_bounds(ids, self.options.tokens_per_pass):
+            loss = self._loss(ordered[first:last]) / len(batch)
             loss.backward()
             total += loss.item()
         if not math.isfinite(total):
@@ -278,46 +286,19 @@ class JudgeTraining(Training):
         share is there once: the numbers are those of separate prompts.
         """
         device = next(iter(self.weights.values())).device
-        tree = PrefixTree()
-        nodes = [tree.add(example.ids)[-1] for example in examples]
-        order = tree.preorder()
-        ids, depths, ends = (
-            torch.tensor([row], device=device)
-            for row in (order.tokens, order.depths, order.ends)
-        )
+        pack = TreePack()
+        for i, example in enumerate(examples):
+            pack.add(QuestionPart(i, example.ids, ((0, (example.label,)),)))
+        batch = TreeBatch.from_packs([pack], device)
+        _, places, labels = (one.to(device) for one in batch.wanted)
         logits = self.model(
-            input_ids=ids,
-            attention_mask=self.masks.for_pass(
-                ends, depths, TreePass(0, len(tree), [])
-            ),
-            position_ids=depths,
+            **self.masks.inputs(batch, batch.whole),
             use_cache=False,
-            logits_to_keep=torch.tensor(
-                [order.places[n] for n in nodes], device=device
-            ),
+            logits_to_keep=places,
         ).logits[0]
-        labels = torch.tensor([example.label for example in examples], device=device)
-        return cross_entropy(logits.float(), labels, reduction='sum')
-
-
-def step_passes(
-    batch: Sequence[LabelExample], tokens: int
-) -> Iterator[list[LabelExample]]:
-    """
-    Yield the examples of a step in passes of at most so many tokens; what they share is
-    counted once. A longer example has a pass of its own.
-    """
-    part: list[LabelExample] = []
-    size = 0
-    for example in sorted(batch, key=lambda one: one.ids):
-        # of those before it in this order, the last one shares the most with it
-        shared = common_length(part[-1].ids, example.ids) if part else 0
-        if part and size + len(example.ids) - shared > tokens:
-            yield part
-            part, size, shared = [], 0, 0
-        size += len(example.ids) - shared
-        part.append(example)
-    yield part
+        # equal examples have one prediction
+        edges = [edge for row in pack.rows.values() for edge in row]
+        return cross_entropy(logits[edges].float(), labels[edges], reduction='sum')
 
 
 def learning_rate(step: int, steps: int, options: JudgeTrainingOptions) -> float:
