@@ -7,7 +7,6 @@ share go through the output layer once.
 """
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from itertools import accumulate
 from typing import Any
 
@@ -31,6 +30,7 @@ from parlai_ext.models.likelihood.causal import (
     reserved_positions,
 )
 from parlai_ext.models.likelihood.encoder_decoder import EncodedContexts, EncoderDecoder
+from parlai_ext.models.likelihood.engine import TreeBatch, Vectorizer
 from parlai_ext.systems import hub
 from parlai_ext.systems.families import HubFamily, family_of
 from parlai_ext.systems.hf.generate import padded_rows
@@ -85,7 +85,7 @@ def load_hf_judge(system: System, machine: Machine) -> Causal | EncoderDecoder:
         allowed = ', which no judge may run'
         config, tokenizer, network = read(folder, device, arguments, allowed=allowed)
         if config.is_encoder_decoder:
-            turns: SeparateTurns | JoinedTurns = joined_turns(opt, tokenizer, network)
+            turns: TurnReader = joined_turns(opt, tokenizer, network)
         else:
             turns = separate_turns(opt, tokenizer, network, family.text_truncate)
         # all that the numbers depend on, and no paths
@@ -103,7 +103,7 @@ def load_hf_judge(system: System, machine: Machine) -> Causal | EncoderDecoder:
 
 
 def make_judge(
-    network: Any, turns: 'SeparateTurns | JoinedTurns', signature: str, tokens: int
+    network: Any, turns: 'TurnReader', signature: str, tokens: int
 ) -> Causal | EncoderDecoder:
     """
     Return a model as a judge, after a check of its numbers.
@@ -160,10 +160,8 @@ def decoder_start(network: Any) -> int:
 
 # --- turns as tokens, cut as the model's agent cuts them ------------------------------
 
-KNOWN_TEXTS = 10_000  # texts whose tokens are remembered
 
-
-class TurnReader:
+class TurnReader(Vectorizer):
     """
     Turns as the token ids of a tokenizer.
 
@@ -184,18 +182,12 @@ class TurnReader:
         self.tokenizer, self.separator = tokenizer, separator
         self.limit, self.whole_turns = limit, whole_turns
         self.lead, _ = surrounding_tokens(tokenizer)
-        self.continuation = lru_cache(KNOWN_TEXTS)(self.reply_ids)
+        super().__init__()
         self.signed: dict[str, Any] = {
             'turns': 'end token' if separator is None else repr(separator),
             'cut': 'left, whole turns' if whole_turns else 'left',
             'text_truncate': limit,
         }
-
-    def reply_ids(self, text: str) -> tuple[int, ...]:
-        """
-        Return the token ids of a reply, its end included.
-        """
-        raise NotImplementedError
 
 
 class SeparateTurns(TurnReader):
@@ -367,22 +359,13 @@ class Seq2Seq:
         layer_keys_values = tuple((layer.keys, layer.values) for layer in layers)
         return EncodedContexts(states, mask, layer_keys_values)
 
-    def decode(
-        self,
-        encoded: EncodedContexts,
-        ys: torch.Tensor,
-        depths: torch.Tensor,
-        mask: torch.Tensor,
-    ) -> torch.Tensor:
+    def decode(self, encoded: EncodedContexts, trees: TreeBatch) -> torch.Tensor:
         """
         Return the decoder's output for the nodes of trees: every path from a root is
         decoded by itself.
-
-        :param ys: the token of each node of each tree.
-        :param depths: not used; a path's positions say the same.
-        :param mask: ``mask[tree, node, ancestor]`` is true for a node's ancestors.
         """
-        tree_of_path, paths = root_paths(mask.cpu())
+        ys = trees.nodes[0]
+        tree_of_path, paths = root_paths(trees)
         nodes, mask = padded_rows(paths, 0, right=True)
         rows = torch.tensor(tree_of_path)
         nodes, is_node, rows = (
@@ -401,8 +384,8 @@ class Seq2Seq:
             use_cache=True,
         )[0]
         output = hidden.new_zeros(*ys.shape, hidden.shape[-1])
-        trees = rows[:, None].expand_as(nodes)
-        output[trees[is_node], nodes[is_node]] = hidden[is_node]
+        tree_of_node = rows[:, None].expand_as(nodes)
+        output[tree_of_node[is_node], nodes[is_node]] = hidden[is_node]
         return output
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
@@ -414,19 +397,18 @@ class Seq2Seq:
         return logits if bias is None else logits + bias
 
 
-def root_paths(mask: torch.Tensor) -> tuple[list[int], list[list[int]]]:
+def root_paths(trees: TreeBatch) -> tuple[list[int], list[list[int]]]:
     """
     Return, for each leaf of each tree, the tree's index and the nodes from the root to
     the leaf.
-
-    :param mask: ``[trees, nodes, nodes]``; a node comes after those that it follows,
-        the root of a tree is its first, and padding does not see it.
     """
-    leaves = (mask.sum(1) == 1) & mask[:, :, 0]  # seen only by themselves
     owners, paths = [], []
-    for tree, leaf in leaves.nonzero().tolist():
-        owners.append(tree)
-        paths.append(mask[tree, leaf].nonzero()[:, 0].tolist())
+    for tree, pack in enumerate(trees.packs):
+        ends = pack.order.ends
+        for leaf, end in enumerate(ends):
+            if end == leaf + 1:  # nothing follows it
+                owners.append(tree)
+                paths.append([i for i in range(end) if ends[i] > leaf])
     return owners, paths
 
 

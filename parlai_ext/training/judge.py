@@ -91,8 +91,6 @@ def train_judge(
     :raises UserError: when the folder is there already, or holds another training.
     """
     with locked(out / '.lock'):
-        if (out / CARD).is_file():
-            raise UserError(f'--out: {out} holds a judge already; name another folder')
         refuse_model(out)
         folder = hub.fetch_weights(hub.checked_repository(base), None).parent
         device = chosen_device(ModelOptions(no_cuda=no_cuda))
@@ -237,13 +235,7 @@ class JudgeTraining(Training):
         torch.manual_seed(options.seed)
         self.model = with_adapters(network, options).train()
         self.options = options
-        weights = {
-            name: weight
-            for name, weight in self.model.named_parameters()
-            if weight.requires_grad
-        }
-        optimizer = torch.optim.AdamW(weights.values(), lr=options.learning_rate)
-        super().__init__(weights, optimizer, folder, identity)
+        super().__init__(self.model, folder, identity, lr=options.learning_rate)
         size = options.train_batchsize
         self.batches: list[list[LabelExample]] = []
         for epoch in range(options.epochs):  # each with the groups in another order
@@ -290,15 +282,15 @@ class JudgeTraining(Training):
         for i, example in enumerate(examples):
             pack.add(QuestionPart(i, example.ids, ((0, (example.label,)),)))
         batch = TreeBatch.from_packs([pack], device)
-        _, places, labels = (one.to(device) for one in batch.wanted)
+        # equal examples have one place in the tree, and count by themselves
+        edges = [edge for row in pack.rows.values() for edge in row]
+        _, places, labels = (one[edges].to(device) for one in batch.wanted)
         logits = self.model(
             **self.masks.inputs(batch, batch.whole),
             use_cache=False,
             logits_to_keep=places,
         ).logits[0]
-        # equal examples have one prediction
-        edges = [edge for row in pack.rows.values() for edge in row]
-        return cross_entropy(logits[edges].float(), labels[edges], reduction='sum')
+        return cross_entropy(logits.float(), labels, reduction='sum')
 
 
 def learning_rate(step: int, steps: int, options: JudgeTrainingOptions) -> float:

@@ -70,7 +70,7 @@ class Causal(LikelihoodEngine):
     def __init__(
         self,
         model: Any,
-        vectorizer: Vectorizer | None,
+        vectorizer: Vectorizer,
         signature: str,
         *,
         start: int | None = None,
@@ -162,9 +162,7 @@ class Causal(LikelihoodEngine):
         context: Any = question.context
         cut, replies = 0, self.reply_ids(question)
         if context and isinstance(context[0], str):
-            # without a vectorizer, a context of texts counts as empty
-            reader = self.vectorizer
-            context, cut = reader.context(context) if reader else ((), 0)
+            context, cut = self.vectorizer.context(context)
         if self.positions is not None:
             longest = max(map(len, replies), default=0)
             if longest >= self.positions:
