@@ -99,12 +99,12 @@ class Copy:
     One thing to score for the check: a perturbed copy, or an original once more.
 
     :param kind: of perturbation; `None` for the original.
-    :param original: its place in the list of originals.
+    :param part: what is scored.
     """
 
     source: str
     kind: str | None
-    original: int
+    original: JudgedPart
     part: JudgedPart
 
     @property
@@ -112,7 +112,7 @@ class Copy:
         """
         True for an original that has scores already.
         """
-        return self.kind is None and bool(self.part.values)
+        return self.kind is None and bool(self.original.values)
 
 
 def check_judge(
@@ -133,20 +133,23 @@ def check_judge(
         return None
     kinds = perturbations_for(scorer)
     originals = _drawn_originals(judged, kinds)
-    score = score or partial(part_scores, scorer)
     scored = score_copies(scorer, originals, kinds, Watch(kept=kept), score)
-    for copy, own in scored:
-        if copy.kind is None and not copy.is_repeat:
-            originals[copy.source][copy.original] = replace(copy.part, values=own)
+    replies: dict[str, Values] = {}  # of people, by opener
     compared: list[Compared] = []
     for copy, own in scored:
+        original = copy.original
         if copy.kind is not None:
-            values = originals[copy.source][copy.original].values
+            values = original.values or replies[original.dialogue.opener_id]
             signs = {d: sign(values[d], own[d]) for d in values if d in own}
             compared.append(((copy.kind, copy.source), signs))
+        elif not copy.is_repeat:
+            replies[original.dialogue.opener_id] = own
     scored_twice = [(copy.part.values, own) for copy, own in scored if copy.is_repeat]
     own_scores = [part.values for part in originals['systems']]
-    replies = {part.dialogue.opener_id: part.values for part in originals['people']}
+    dimensions = {}
+    for name in scorer.dimensions:
+        about = human_anchor(name, replies, judged.replies), biases(judged.rows, name)
+        dimensions[name] = kinds_check(name, compared, kinds, *about)
     return JudgeCheck(
         signature=scorer.signature,
         n_responses=len(originals['systems']),
@@ -154,19 +157,8 @@ def check_judge(
         people_source=people_source if originals['people'] else None,
         n_scored=len(scored),
         cost=len(scored) / judged.n_scorings,
-        dimensions={
-            name: kinds_check(
-                name,
-                compared,
-                kinds,
-                human_anchor(name, replies, judged.replies),
-                biases(judged.rows, name),
-            )
-            for name in scorer.dimensions
-        },
-        tournament=_games_check(compared, kinds)
-        if len(scorer.dimensions) > 1
-        else None,
+        dimensions=dimensions,
+        tournament=_games_check(scorer, compared, kinds),
         probes=repeats(scored_twice, own_scores) if is_prompted(scorer) else None,
         notes=tuple(_notes(judged, originals, people_source)),
     )
@@ -196,12 +188,13 @@ def score_copies(
     originals: Originals,
     kinds: Perturbations,
     kept: Watch,
-    score: ScoreParts,
+    score: ScoreParts | None,
 ) -> list[tuple[Copy, Values]]:
     """
     Return everything that must be scored, with its scores; what has scores already and
     is scored once more is last.
     """
+    score = score or partial(part_scores, scorer)
     copies = list(all_copies(originals, kinds, is_prompted(scorer)))
     first, again = ([c for c in copies if c.is_repeat == two] for two in (False, True))
 
@@ -278,15 +271,14 @@ def all_copies(
         parts = originals[source]
         for i, part in enumerate(parts):
             if not part.values or (repeats and i < N_REPEATED):
-                yield Copy(source, None, i, part)
+                yield Copy(source, None, part, part)
             others = other_replies(parts, i)
             for kind in kinds_of_original(kinds, source, i):
                 dialogue = perturbed_dialogue(
                     part.dialogue, part.places, kinds[kind], others
                 )
                 if dialogue is not None:
-                    copy = replace(part, dialogue=dialogue, values={})
-                    yield Copy(source, kind, i, copy)
+                    yield Copy(source, kind, part, replace(part, dialogue=dialogue))
 
 
 def other_replies(parts: Sequence[JudgedPart], i: int) -> list[str]:
@@ -374,11 +366,15 @@ def _copy_scores(
         ) from error
 
 
-def _games_check(compared: Iterable[Compared], kinds: Iterable[str]) -> DimensionCheck:
+def _games_check(
+    scorer: Scorer, compared: Iterable[Compared], kinds: Iterable[str]
+) -> DimensionCheck | None:
     """
     Return the check behind a rating by games, in which each dimension is a match that
-    original and copy play.
+    original and copy play; `None` where there is one dimension.
     """
+    if len(scorer.dimensions) < 2:
+        return None
     name = 'dimensions won'
     games = [(about, {name: sign(sum(own.values()))}) for about, own in compared if own]
     return kinds_check(name, games, kinds)

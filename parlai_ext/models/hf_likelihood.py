@@ -83,23 +83,17 @@ def load_hf_judge(system: System, machine: Machine) -> Causal | EncoderDecoder:
         arguments = loading_arguments(options, device)
         folder = family.fetched_weights(opt).parent
         allowed = ', which no judge may run'
-        config, tokenizer, network = read(folder, device, arguments, allowed=allowed)
-        if config.is_encoder_decoder:
-            turns: TurnReader = joined_turns(opt, tokenizer, network)
-        else:
-            turns = separate_turns(opt, tokenizer, network, family.text_truncate)
-        # all that the numbers depend on, and no paths
-        signature = signature_line(
-            {
-                'model': type(network).__name__,
-                'content': hub.files_hash(folder),
-                **turns.signed,
-                'dtype': str(network.dtype).removeprefix('torch.'),
-                'quantised': options.quantisation,
-                'attention': network.config._attn_implementation,
-            }
-        )
-        return make_judge(network, turns, signature, machine.tokens)
+        _, tokenizer, network = read(folder, device, arguments, allowed=allowed)
+        turns = turn_reader(opt, tokenizer, network, family.text_truncate)
+        fields = {
+            'model': type(network).__name__,
+            'content': hub.files_hash(folder),
+            **turns.signed,
+            'dtype': str(network.dtype).removeprefix('torch.'),
+            'quantised': options.quantisation,
+            'attention': network.config._attn_implementation,
+        }
+        return make_judge(network, turns, signature_line(fields), machine.tokens)
 
 
 def make_judge(
@@ -107,6 +101,8 @@ def make_judge(
 ) -> Causal | EncoderDecoder:
     """
     Return a model as a judge, after a check of its numbers.
+
+    :param signature: all that the numbers depend on, and no paths.
     """
     if network.config.is_encoder_decoder:
         reader = Seq2Seq(network, (decoder_start(network), *turns.lead))
@@ -228,33 +224,6 @@ class SeparateTurns(TurnReader):
         return (*ids, *([self.tokenizer.eos_token_id] if end is None else []))
 
 
-def separate_turns(
-    opt: Options, tokenizer: Any, network: Any, truncate: int | None
-) -> SeparateTurns:
-    """
-    Return the reader of a decoder-only model's turns.
-
-    :param truncate: where ParlAI's agent of its family cuts by default; such agents cut
-        within a turn.
-    """
-    separator = opt.get('hf_turn_separator') or None
-    if tokenizer.eos_token_id is None and separator is None:
-        raise UserError(
-            'hf_turn_separator: the tokenizer has no end token; give a separator, such '
-            'as a new line'
-        )
-    limit = opt.get('hf_context_tokens')
-    if truncate is not None:
-        asked = int(opt.get('text_truncate') or opt.get('truncate') or -1)
-        limit = asked if asked > 0 else truncate
-    most = max_positions(network.config, tokenizer)
-    free = most and most - reserved_positions(most)
-    limit = smallest_limit(limit, free)
-    turns = SeparateTurns(tokenizer, separator, limit, truncate is None)
-    turns.signed['positions'] = most
-    return turns
-
-
 class JoinedTurns(TurnReader):
     """
     Turns joined by a separator and tokenized as one text, as ``ext:hf`` gives them to
@@ -290,13 +259,31 @@ class JoinedTurns(TurnReader):
         return [*ids, *([] if end is None or ids[-1:] == [end] else [end])]
 
 
-def joined_turns(opt: Options, tokenizer: Any, network: Any) -> JoinedTurns:
+def turn_reader(
+    opt: Options, tokenizer: Any, network: Any, truncate: int | None
+) -> TurnReader:
     """
-    Return the reader of an encoder-decoder's turns.
+    Return the reader of a model's turns.
+
+    :param truncate: where ParlAI's agent of its family cuts by default; such agents cut
+        within a turn.
     """
+    separator, limit = opt.get('hf_turn_separator'), opt.get('hf_context_tokens')
     most = max_positions(network.config, tokenizer)
-    limit = smallest_limit(opt.get('hf_context_tokens'), most)
-    return JoinedTurns(tokenizer, opt.get('hf_turn_separator') or '\n', limit)
+    if network.config.is_encoder_decoder:
+        return JoinedTurns(tokenizer, separator or '\n', smallest_limit(limit, most))
+    if tokenizer.eos_token_id is None and not separator:
+        raise UserError(
+            'hf_turn_separator: the tokenizer has no end token; give a separator, such '
+            'as a new line'
+        )
+    if truncate is not None:
+        asked = int(opt.get('text_truncate') or opt.get('truncate') or -1)
+        limit = asked if asked > 0 else truncate
+    limit = smallest_limit(limit, most and most - reserved_positions(most))
+    turns = SeparateTurns(tokenizer, separator or None, limit, truncate is None)
+    turns.signed['positions'] = most
+    return turns
 
 
 # --- encoder-decoders (T5, BART and the like) as tree readers -------------------------
