@@ -104,12 +104,12 @@ def _replies(
     :param draw: chooses the wording of the parrots.
     """
     response = ResponseInDialogue.alternating(texts[place], texts[:place], other)
-    replies = {ORIGINAL: texts[place]}
-    found = {kind: perturb(response) for kind, perturb in SPOILT.items()}
+    found = {ORIGINAL: texts[place]}
+    found |= {kind: perturb(response) for kind, perturb in SPOILT.items()}
     for kind in PARROTS:
         for which in wordings:
             found[f'{kind}/{which}'] = parrot_text(kind, response.heard, draw, which)
-    return replies | {kind: text for kind, text in found.items() if text is not None}
+    return {kind: text for kind, text in found.items() if text is not None}
 
 
 def unfit_replies(folder: Path, split: str, name: str, number: int) -> list[Copy]:

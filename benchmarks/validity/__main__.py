@@ -223,10 +223,9 @@ def spoilt_check(result: ScorerResult, spoilt: JudgedSet) -> DimensionCheck | st
             for (reply, other), value in values.items()
             if other == kind and (reply, 'original') in values
         ]
-        higher = [original > copy for original, copy in pairs]
-        ties = [original == copy for original, copy in pairs]
-        counts = len(pairs), sum(higher), sum(ties)
-        results.append(kind_result(kind, 'people', *counts))
+        n_higher = sum(original > copy for original, copy in pairs)
+        n_ties = sum(original == copy for original, copy in pairs)
+        results.append(kind_result(kind, 'people', len(pairs), n_higher, n_ties))
     return dimension_check(main, results)
 
 
