@@ -11,8 +11,12 @@ from typing import Any
 
 from parlai_ext.commands.command import Command, print_lines
 from parlai_ext.core import UserError, frozen, option
+from parlai_ext.engines import is_zoo_path, local_path
+from parlai_ext.files import missing_file
 from parlai_ext.isolation.policy import Options
 from parlai_ext.store import LOCK, staged_folder
+from parlai_ext.systems import zoo
+from parlai_ext.systems.safe.trusted_files import note_trusted, trusted_hashes
 
 SUFFIX = '.safetensors'
 # suffixes of files that belong to a model; `.dict.opt` is read by nobody
@@ -63,12 +67,6 @@ class ConvertModel(Command):
         flag = '--trust-model-code'
         named = self.machine.trust_model_code
         trusted = [str(existing_model(path, flag)) for path in named]
-
-        from parlai_ext.systems.safe.trusted_files import (
-            note_trusted,
-            trusted_hashes,
-        )
-
         note_trusted(trusted)
         result = convert(source, output)
         dropped = ', '.join(result.dropped)
@@ -95,10 +93,6 @@ def existing_model(path: str | None, option: str = '--model-file') -> Path:
 
     :raises UserError: when it is not on disk.
     """
-    from parlai_ext.engines import is_zoo_path, local_path
-    from parlai_ext.files import missing_file
-    from parlai_ext.systems import zoo
-
     if not path:
         raise UserError(f'{option} is needed')
     if is_zoo_path(path):
@@ -178,8 +172,6 @@ def files_beside(source: Path, opt: Options | None) -> dict[str, Path]:
     """
     Return the files beside a model that belong to it, by the end of their names.
     """
-    from parlai_ext.engines import local_path
-
     files = {}
     for path in sorted(source.parent.iterdir()):
         suffix = path.name.removeprefix(source.name)
