@@ -5,6 +5,7 @@ Write a ParlAI model as safetensors, a format that no reader has to trust.
 import json
 import os
 import shutil
+from contextlib import ExitStack
 from filecmp import cmp
 from pathlib import Path
 from typing import Any
@@ -217,27 +218,23 @@ def publish(scratch: Path, output: Path) -> list[str]:
     """
     names = sorted(p.name for p in scratch.iterdir() if p.name != LOCK)
     names.sort(key=lambda name: name == output.name)
-    new_names = []
     # ParlAI would read these two beside the model, whatever else it has
-    for name in dict.fromkeys([*names, f'{output.name}.opt', f'{output.name}.dict']):
+    taken = [*names, f'{output.name}.opt', f'{output.name}.dict']
+    there = [name for name in taken if os.path.lexists(output.parent / name)]
+    for name in there:
         target = output.parent / name
-        if not os.path.lexists(target):
-            new_names += [name] if name in names else []
-        elif not (
+        if not (
             name in names
             and target.is_file()
             and cmp(scratch / name, target, shallow=False)
         ):
             raise UserError(f'--output: {target} exists; it is not overwritten')
-    published = []
-    try:
-        for name in new_names:
-            with open(scratch / name, 'rb') as file:
-                os.fsync(file.fileno())
-            os.rename(scratch / name, output.parent / name)
-            published.append(output.parent / name)
-    except BaseException:
-        for target in published:
-            target.unlink(missing_ok=True)
-        raise
+    with ExitStack() as on_failure:
+        for name in names:
+            if name not in there:
+                with open(scratch / name, 'rb') as file:
+                    os.fsync(file.fileno())
+                os.rename(scratch / name, output.parent / name)
+                on_failure.callback((output.parent / name).unlink, missing_ok=True)
+        on_failure.pop_all()
     return names
