@@ -392,7 +392,7 @@ def build_manifest(
     )
 
 
-def signed_manifest(data: Mapping[str, Any]) -> Manifest:
+def signed_manifest(data: Mapping[str, object]) -> Manifest:
     """
     Return the manifest of a run that is made here and now.
 
