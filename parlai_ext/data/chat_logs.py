@@ -434,7 +434,7 @@ def read_log(
             in_turn = False
         elif in_turn:
             turns[-1] = replace(turns[-1], text=f'{turns[-1].text}\n{line}')
-    first = turns[0].line if turns else 1
+    first = next((turn.line for turn in turns), None) or 1
     yield SourceDialogue(
         tuple(turns), file=source.file, line=first, problems=tuple(problems)
     )

@@ -99,7 +99,7 @@ def read_acute(paths: Sequence[Path], asked: Questionnaire) -> Judgements:
             f'{count_of(len(failed), "annotator")} failed the onboarding; dropped: '
             f'{count_of(len(tasks) - len(comparisons), "comparison")} of theirs'
         )
-    return Judgements(comparisons=comparisons, notes=tuple(notes))
+    return Judgements(comparisons, notes=tuple(notes))
 
 
 def _acute_comparison(
@@ -292,9 +292,7 @@ def with_problems(
     """
     marks = {r.dimension for r in ratings if r.utterance_index is not None}
     problems = frozenset(marks - {NO_PROBLEM})
-    return Judgements(
-        ratings=tuple(ratings), lower_is_better=problems, notes=tuple(notes)
-    )
+    return Judgements(tuple(ratings), lower_is_better=problems, notes=tuple(notes))
 
 
 def _buckets(marks: Mapping[str, Any]) -> Iterator[tuple[str, float]]:

@@ -327,8 +327,7 @@ def judgements_of(
                 flag = HumanJudgement(d.system, FLAGGED, value, name, d.dialogue_id)
                 flagged.append(flag)
     return Judgements(
-        ratings=(*ratings, *flagged),
-        comparisons=tuple(comparisons),
+        (*ratings, *flagged, *comparisons),
         lower_is_better=frozenset({FLAGGED}),
         notes=(*notes, *annotator_notes(answers)),
     )
