@@ -635,26 +635,25 @@ def _logged_conversation(source: SourceFile, record: Record) -> SourceDialogue:
     return dialogue
 
 
-def read_dialogues(path: str | Path, option: str) -> list[Dialogue]:
+def read_dialogues(path: str | Path) -> list[Dialogue]:
     """
     Return the dialogues of a file; one without an id is called by its line, from 1.
 
-    :param option: what messages say before the path.
     :raises UserError: names file, line and key of the first mistake.
     """
     dialogues = {}
-    source = SourceFile.from_path(Path(path), called=f'{option} ')
+    source = SourceFile.from_path(Path(path))
     for one in dialogues_of_records(source, conversation):
         if one.problems:
-            raise UserError(f'{option} {one.problems[0]}')
+            raise UserError(str(one.problems[0]))
         name = one.id or str(one.line)
         if name in dialogues:
             problem = f"'dialogue_id': {name!r} is there already"
-            raise UserError(f'{option} {path}:{one.line}: {problem}')
+            raise UserError(f'{path}:{one.line}: {problem}')
         utterances = (Utterance(t.speaker, t.text, t.given) for t in one.turns)
         dialogues[name] = Dialogue(name, '', '', tuple(utterances))
     if not dialogues:
-        raise UserError(f'{option} {path}: no dialogue in it')
+        raise UserError(f'{path}: no dialogue in it')
     return list(dialogues.values())
 
 

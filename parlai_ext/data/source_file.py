@@ -162,19 +162,18 @@ class SourceFile:
 
     @classmethod
     def from_path(
-        cls, path: Path, columns: Mapping[str, str] | None = None, called: str = ''
+        cls, path: Path, columns: Mapping[str, str] | None = None
     ) -> SourceFile:
         """
         Read a file. Only the line feed ends a line; a byte order mark and the carriage
         return before a line feed are dropped. A zipped log has a line for each sample.
 
-        :param called: what messages say before the path.
         :raises UserError: for UTF-16 or a zip that cannot be read, and for what is no
             file.
         """
         if path.suffix == ZIPPED_LOG:
             return cls(str(path), path.stem, tuple(zipped_samples(path)), columns or {})
-        text = read_utf8(path, called, 'surrogateescape')
+        text = read_utf8(path, 'surrogateescape')
         lines = tuple(line.removesuffix('\r') for line in text.split('\n'))
         return cls(str(path), path.stem, lines, columns or {})
 

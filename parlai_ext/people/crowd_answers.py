@@ -187,7 +187,7 @@ def own_chats(names: Sequence[str]) -> set[tuple[str, str | None]]:
 
 def _read_chat(path: Path) -> Chat:
     try:
-        return Chat.from_record(read_json(path, dict, 'answers '))
+        return Chat.from_record(read_json(path, dict))
     except BadRecord as error:
         raise UserError(f'{path}: {error}') from None
 
@@ -244,7 +244,7 @@ def read_turn_annotations(paths: Sequence[Path], asked: Questionnaire) -> Judgem
     ratings: list[HumanJudgement] = []
     unfinished = 0
     for path in counted(paths, 'file'):
-        outputs = read_json(path, dict, 'answers ').get('outputs')
+        outputs = read_json(path, dict).get('outputs')
         subtasks = outputs.get('final_data') if isinstance(outputs, dict) else None
         if not isinstance(subtasks, list):
             unfinished += 1

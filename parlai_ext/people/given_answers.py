@@ -260,7 +260,7 @@ def read_page_file(path: str | Path, keys: Mapping[str, RatingKey]) -> PageAnswe
     """
     Return the answers of one file, each checked against the key of its rating set.
     """
-    data = read_json(path, dict, 'answers ')
+    data = read_json(path, dict)
     try:
         file = record_from_json(PageAnswers, data)
     except WrongType as error:

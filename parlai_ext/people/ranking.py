@@ -52,7 +52,6 @@ from parlai_ext.ranking.standings import (
 from parlai_ext.view import Column, Table, count_of, number, number_column, wrap_lines
 from parlai_ext.view.progress import bar_of
 
-BOOTSTRAPS = 1000
 Units = Mapping[Unit, Mapping[str, float]]  # annotator -> value, of each unit
 
 
