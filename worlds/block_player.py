@@ -10,7 +10,7 @@ batch of that system.
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
@@ -110,7 +110,8 @@ class KeptReplies:
                     ) from None
         before = self._states(player, participants)
         proposed = player.propose(participants)
-        self._keeps = self._keeps and before == self._states(player, participants)
+        after = self._states(player, participants)
+        self._keeps = before is not None and before == after
         replies = player.observed(participants, proposed)
         if self._keeps:
             self._keep(player, proposed)
@@ -163,13 +164,11 @@ class KeptReplies:
         begin = time.perf_counter()
         too_long = LARGEST_SHARE * (begin - self._began) + FREE_SECONDS
         if not self._keeps or self._looked > too_long:
-            self._keeps = False
             return None
         try:
             return player.states(participants)
         except BaseException as error:
             raise_unless_of_agent(error)
-            self._keeps = False
             return None
         finally:
             self._looked += time.perf_counter() - begin
@@ -401,9 +400,10 @@ class BlockPlayer:
     Plays any block of a schedule.
 
     `cache` holds the loaded systems, `batchsize` is how many dialogues go through a
-    model together, `sampling` names the systems that draw their replies at random, and
-    `on_replies` is called as `Lockstep` says. `kept_in` is the run folder in which the
-    replies of a block are kept until the block is written; `None`: nowhere.
+    model together, and `sampling` names the systems that draw their replies at random.
+    `on_replies` and `respond` are called as `Lockstep` says. `kept_in` is the run
+    folder in which the replies of a block are kept until the block is written; `None`:
+    nowhere.
     """
 
     plan: Schedule
@@ -411,6 +411,7 @@ class BlockPlayer:
     batchsize: int
     sampling: frozenset[str]
     on_replies: OnReplies = no_report
+    respond: Respond = let_speak
     kept_in: RunFolder | None = None
 
     @classmethod
@@ -480,7 +481,6 @@ class BlockPlayer:
         num_turns: int,
         seed: str,
         batchsize: int | None = None,
-        respond: Respond = let_speak,
     ) -> list[Dialogue | None]:
         """
         Return a dialogue for each row, `None` where a system could not go on. Such a
@@ -490,7 +490,7 @@ class BlockPlayer:
         """
         seed_all(seed)  # after loading, which draws too
         dialogues, failed = Lockstep(
-            rows, players, num_turns, batchsize, self.on_replies, respond
+            rows, players, num_turns, batchsize, self.on_replies, self.respond
         ).play()
         for error in failed.values():
             self.cache.drop_failed(error)
@@ -528,27 +528,25 @@ class BlockPlayer:
         whole = any(map(self.is_sampling, ready.values()))
         batchsize = None if whole else self.batchsize
         num_turns = self.plan.protocol.num_turns
-        with self._keeping(rows, seed, batchsize) as respond:
-            played_rows = self.play_rows(
-                rows, players, num_turns, seed, batchsize, respond
-            )
-        dialogues = iter(played_rows)
+        with self._keeping(rows, seed, batchsize) as player:
+            played = player.play_rows(rows, players, num_turns, seed, batchsize)
+        dialogues = iter(played)
         shards = {shard: list(islice(dialogues, shard.n_dialogues)) for shard in ready}
         return {
-            shard: [dialogue for dialogue in played if dialogue]
-            for shard, played in shards.items()
-            if None not in played
+            shard: [dialogue for dialogue in of_shard if dialogue]
+            for shard, of_shard in shards.items()
+            if None not in of_shard
         }
 
     @contextmanager
     def _keeping(
         self, rows: Sequence[BatchRow], seed: str, batchsize: int | None
-    ) -> Iterator[Respond]:
+    ) -> Iterator['BlockPlayer']:
         """
-        Return what asks for the replies of these rows, and keeps them.
+        Yield a player that keeps the replies of these rows, where they are to be kept.
         """
         if self.kept_in is None:
-            yield let_speak
+            yield self
             return
         manifest = self.kept_in.manifest
         known = manifest.everybody
@@ -563,4 +561,4 @@ class BlockPlayer:
         )
         kept = self.kept_in.partial_replies(key)
         with kept.saved_at_exit():
-            yield KeptReplies(kept).respond
+            yield replace(self, respond=KeptReplies(kept).respond)

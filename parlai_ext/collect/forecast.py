@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import field, replace
+from functools import reduce
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -102,9 +103,8 @@ class Forecast:
         """
         The money of all systems that count it, `None` when none has a price.
         """
-        costs = [(system.spent or {}).get('cost') for system in self.systems.values()]
-        known = [cost for cost in costs if cost is not None]
-        return sum(known) if known else None
+        spent = [system.spent or {} for system in self.systems.values()]
+        return reduce(add_spendings, spent, add_spendings({}, {}))['cost']
 
     def lines(self) -> list[str]:
         """
@@ -178,20 +178,20 @@ def bytes_on_disk(utterances: int, judged: int) -> int:
     return utterances * BYTES_PER_UTTERANCE + judged * BYTES_PER_SCORED_UTTERANCE
 
 
-def refuse_other_settings(protocol: Protocol, run_dir: str | None) -> None:
+def refuse_other_settings(protocol: Protocol, run: RunFolder | None) -> None:
     """
     Refuse to try a protocol in the folder of a run with other settings. More openers
     are no other setting, since a run may grow.
 
     :raises UserError: names the settings.
     """
-    if run := RunFolder.existing_or_none(run_dir):
+    if run is not None:
         old = forecast_settings(run.manifest.protocol)
         if protocol.num_dialogues > len(run.openers):
             old['num_dialogues'] = protocol.num_dialogues
         if changes := change_lines(old, forecast_settings(protocol)):
             other = f'was made with other settings: {"; ".join(changes)}'
-            raise UserError(f'{run_dir} {other}')
+            raise UserError(f'{run.root} {other}')
 
 
 def forecast_settings(protocol: Protocol | ProtocolRecord) -> dict[str, str | int]:
@@ -242,15 +242,13 @@ def timed(
         if dialogues or interrupted:
             path = run.root / ACTUAL
             actual = _read_record(Actual, path) or Actual()
-            old, total, (peak, gpu) = getattr(actual, stage), actual.spent, peak_bytes()
-            for spending in (spent or {}).values():
-                total = add_spendings(total, spending)
+            old, (peak, gpu) = getattr(actual, stage), peak_bytes()
             seconds = old.seconds + clock() - start
             now = replace(
                 actual,
                 peak_bytes=max(peak, actual.peak_bytes),
                 peak_gpu_bytes=max(gpu, actual.peak_gpu_bytes),
-                spent=total,
+                spent=reduce(add_spendings, (spent or {}).values(), actual.spent),
                 **{stage: StageTime(seconds, old.dialogues + dialogues)},
             )
             _write_record(path, now)
@@ -308,21 +306,20 @@ def forecast_comparison_lines(run: RunFolder) -> list[str]:
     collected, scored = actual.collect, actual.score
     played = collected.dialogues / forecast.dialogues
     judged = scored.dialogues / forecast.dialogues
-    rows: list[tuple[str, float, float, Callable[[float], str]]] = []
-    if played:
-        expected = forecast.collect_seconds * played
-        rows.append(('collect', expected, collected.seconds, duration))
-    if judged and forecast.score_seconds is not None:
-        expected = forecast.score_seconds * judged
-        rows.append(('score', expected, scored.seconds, duration))
-    if len(rows) == 2:
-        together = sum(row[1] for row in rows), sum(row[2] for row in rows)
-        rows.append(('together', *together, duration))
-    rows.append(('memory', forecast.peak_bytes, actual.peak_bytes, data_size))
-    rows.append(('GPU', forecast.peak_gpu_bytes, actual.peak_gpu_bytes, data_size))
+    collect = forecast.collect_seconds * played
+    score = (forecast.score_seconds or 0.0) * judged
+    both = collect + score if collect and score else 0.0
     cost = actual.spent.get('cost')
-    if forecast.cost is not None and cost is not None:
-        rows.append(('money', forecast.cost * played, cost, money))
+    expected_cost = (forecast.cost or 0.0) * played if cost is not None else 0.0
+    # what is expected, what was taken; nothing is said of what was not expected
+    rows: tuple[tuple[str, float, float, Callable[[float], str]], ...] = (
+        ('collect', collect, collected.seconds, duration),
+        ('score', score, scored.seconds, duration),
+        ('together', both, collected.seconds + scored.seconds, duration),
+        ('memory', forecast.peak_bytes, actual.peak_bytes, data_size),
+        ('GPU', forecast.peak_gpu_bytes, actual.peak_gpu_bytes, data_size),
+        ('money', expected_cost, cost or 0.0, money),
+    )
     lines = [
         f'{name:10} forecast {text(expected)}, actual {text(taken)} '
         f'({100 * (taken / expected - 1):+.0f} %)'

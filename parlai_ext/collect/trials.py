@@ -6,7 +6,6 @@ A dry run says how much a run has to do, how much of it is done, and what is not
 
 from collections.abc import Mapping
 from contextlib import nullcontext
-from pathlib import Path
 
 from parlai_ext.collect.forecast import (
     Forecast,
@@ -27,7 +26,6 @@ from parlai_ext.collect.resolved import missing_error, without_systems
 from parlai_ext.core import UserError, frozen
 from parlai_ext.engines import Machine
 from parlai_ext.scoring.score_run import ChosenScorer
-from parlai_ext.store import RunFolder
 from parlai_ext.view import count_of
 from parlai_ext.worlds.schedule import pairings
 
@@ -107,7 +105,7 @@ def try_before_run(
     :raises UserError: when a system is not fit to talk, or the scorer not to judge.
     """
     asked, scorer = requested_protocol(options), None
-    run = RunFolder.existing_or_none(options.run_dir)
+    run = asked.run
     if run and (trials.preflight or trials.dry_run or trials.pilot):
         refuse_collecting(run)
     if judge:
@@ -159,7 +157,7 @@ def dry_run(
     from parlai_ext.systems.identity import DOWNLOAD, MISSING, resolve
 
     protocol = asked.protocol
-    refuse_other_settings(protocol, run_dir)
+    refuse_other_settings(protocol, asked.run)
     refuse_missing_openers(asked)
     models = scorer.model_systems() if scorer else []
     status, of_models = (
@@ -170,7 +168,6 @@ def dry_run(
     dialogues = len(pairs) * protocol.num_dialogues
     turns = range(GIVEN, protocol.num_turns, 1 if protocol.score == 'both' else 2)
     judged = dialogues * len(turns)
-    done = Path(run_dir).glob('dialogues/*/*.jsonl') if run_dir else ()
     return DryRun(
         protocol=protocol.name,
         targets=len(protocol.roster.targets),
@@ -180,7 +177,7 @@ def dry_run(
         utterances_to_generate=dialogues * (protocol.num_turns - GIVEN),
         utterances_to_score=judged,
         disk_bytes=bytes_on_disk(dialogues * protocol.num_turns, judged),
-        dialogues_done=sum(path.read_bytes().count(b'\n') for path in done),
+        dialogues_done=asked.run.n_dialogues if asked.run else 0,
         to_download=tuple(
             one.name for one in (*status, *of_models) if one.status == DOWNLOAD
         ),

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from parlai_ext.commands.command import Command, fail, print_lines
-from parlai_ext.core import System, UserError, frozen, option
+from parlai_ext.core import Roster, System, UserError, frozen, option
 from parlai_ext.files import SystemInfo, load_roster, parse_target
 from parlai_ext.view import data_size
 
@@ -106,27 +106,27 @@ class CheckRoster(Command):
         more = [parse_target(spec) for spec in opt['add_target'] or ()]
         added = [system for system, _ in more]
         added_info = {system.name: about for system, about in more}
-        judge = []
+        roster, judge = Roster(()), list[System]()
+        info: Mapping[str, SystemInfo] = {}
         if opt['config']:
-            keys = ('roster', 'pairing', 'judge_model_file')
-            given = {key: opt[key] for key in keys}
-            protocol_file = load_protocol_file(opt['config'], given)
-            protocol, info = protocol_file.protocol, protocol_file.info
-            roster = protocol.roster
             from parlai_ext.scoring.score_run import ChosenScorer
 
-            models = ChosenScorer(protocol.scorer).model_systems()
-            judge = [('judge', model) for model in models]
+            keys = ('roster', 'pairing', 'judge_model_file')
+            file = load_protocol_file(opt['config'], {key: opt[key] for key in keys})
+            roster, info = file.protocol.roster, file.info
+            judge = ChosenScorer(file.protocol.scorer).model_systems()
         elif opt['roster']:
-            file = load_roster(opt['roster'])
-            roster, info = file.roster, file.info
-        elif added:
-            return [('target', s) for s in added], added_info
-        else:
+            listed = load_roster(opt['roster'])
+            roster, info = listed.roster, listed.info
+        elif not added:
             raise UserError('--config, --roster or --add-target is needed')
-        rows = [('target', s) for s in (*roster.targets, *added)]
-        rows += [('partner', s) for s in roster.partners]
-        return rows + judge, {**added_info, **info}
+        roles = {
+            'target': (*roster.targets, *added),
+            'partner': roster.partners,
+            'judge': judge,
+        }
+        rows = [(role, system) for role, some in roles.items() for system in some]
+        return rows, {**added_info, **info}
 
 
 def system_lines(
