@@ -109,7 +109,7 @@ def render_page(
     """
     css = template_text('page.css') + (template_text(style) if style else '')
     return (
-        page_environment(escapes=True)
+        page_environment()
         .get_template(template)
         .render(
             policy=Markup(content_policy(css, script)),
@@ -133,7 +133,7 @@ def terminal_lines(template: str, **values: Any) -> list[str]:
 
 
 @cache
-def page_environment(escapes: bool) -> Environment:
+def page_environment(escapes: bool = True) -> Environment:
     """
     Return jinja2; a number or text is made readable as it goes in.
 
