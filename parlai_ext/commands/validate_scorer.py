@@ -22,7 +22,14 @@ from parlai_ext.collect.plan import requested_protocol
 from parlai_ext.commands.command import ModelCommand
 from parlai_ext.commands.options import CHECK, PLAN, resamples
 from parlai_ext.commands.scorer_options import SCORER_CHOICE
-from parlai_ext.core import Dialogue, ScoredDialogue, UserError, frozen, option
+from parlai_ext.core import (
+    Dialogue,
+    ScoredDialogue,
+    UserError,
+    errors_about,
+    frozen,
+    option,
+)
 from parlai_ext.data.chat_logs import read_dialogues
 from parlai_ext.engines import EngineOptions, Machine
 from parlai_ext.judge_check.record import JudgeCheck, to_json
@@ -148,7 +155,8 @@ class ValidateScorer(ModelCommand):
         chosen = self.choose(
             load_protocol_file(config).protocol.scorer if config else {}, True
         )
-        dialogues = read_dialogues(self.opt['dialogues_file'], '--dialogues-file')
+        with errors_about('--dialogues-file'):
+            dialogues = read_dialogues(self.opt['dialogues_file'])
         judged = {judgement.system for judgement in self.human_judgements}
         indices = [
             [
