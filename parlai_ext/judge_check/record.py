@@ -214,20 +214,17 @@ def check_path(store: ScoreStore) -> str:
     return f'scores/{store.root.name}/{NAME}'
 
 
-def write_check(store: ScoreStore, check: JudgeCheck, basis: str = '') -> None:
+def write_check(store: ScoreStore, check: JudgeCheck | None, basis: str = '') -> None:
     """
-    Write the check of a judge beside its scores.
+    Write the check of a judge beside its scores; `None` removes one that is there.
 
     :param basis: a hash of what the check rests on; another one asks for a new check.
     """
-    store.run.write_json(check_path(store), {'basis': basis, **to_json(check)})
-
-
-def remove_check(store: ScoreStore) -> None:
-    """
-    Remove the check of a judge, if there is one.
-    """
-    store.run.remove(check_path(store))
+    path = check_path(store)
+    if check is None:
+        store.run.remove(path)
+    else:
+        store.run.write_json(path, {'basis': basis, **to_json(check)})
 
 
 def check_basis(store: ScoreStore) -> str | None:
