@@ -334,8 +334,6 @@ class Ranker(Family):
     Every subclass of ParlAI's `TorchRankerAgent`, known by the options it has.
     """
 
-    built_with = {'fixed_candidate_vecs': 'replace'}
-
     def covers(self, opt: Options) -> bool:
         return 'fixed_candidate_vecs' in opt or bool(opt.get(CANDIDATES))
 
@@ -436,7 +434,6 @@ class Passages(Family):
     """
 
     agents = ('fid', 'rag')
-    built_with = {'fixed_candidate_vecs': 'replace'}  # of a poly-encoder inside it
 
     def covers(self, opt: Options) -> bool:
         return 'rag_retriever_type' in opt or super().covers(opt)
@@ -596,14 +593,6 @@ class Bart(Family):
     dict_tokenizer = 'gpt2'
 
 
-class LongContext(Family):
-    """
-    The MSC models, which ParlAI's plain generator would load and misread.
-    """
-
-    agents = ('ext:long_context',)
-
-
 class SafetyLayer(Family):
     """
     A safety layer around another system, which decides all but the sentences by which
@@ -665,7 +654,6 @@ FAMILIES: dict[str, Family] = {
     'passages': Passages(),
     'ranker': Ranker(),
     'bart': Bart(),
-    'long_context': LongContext(),
     'safety_layer': SafetyLayer(),
     'causal_lm': CausalLm(),
 }
@@ -697,7 +685,7 @@ def check_reader(opt: Options) -> None:
     :raises UserError: naming the agent that reads it.
     """
     agent, pretrained = str(opt.get('model')), opt.get('n_positions_init')
-    reads = f'{LongContext.agents[0]} reads it'
+    reads = 'ext:long_context reads it'
     if agent.startswith('projects.msc.'):
         raise UserError(f'model: {agent} is not in ParlAI; {reads}')
     if agent not in MISREADERS or not isinstance(pretrained, int):

@@ -6,7 +6,6 @@ part of it, so that a model keeps its identity when it moves.
 """
 
 import glob
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,14 +23,13 @@ from parlai_ext.engines import data_in
 from parlai_ext.files import (
     FILE_OPTIONS,
     INDEX_OPTIONS,
-    existing_file,
     files_at,
     sha256,
     shipped_systems,
 )
-from parlai_ext.isolation.policy import Options, require_named, source_file
+from parlai_ext.isolation.policy import require_named, source_file
 from parlai_ext.systems import zoo
-from parlai_ext.systems.downloads import needed_file, needed_tokenizer
+from parlai_ext.systems.downloads import needed_files
 from parlai_ext.systems.families import (
     CANDIDATES,
     PLACE_OPTIONS,
@@ -183,7 +181,11 @@ def resolve(system: System) -> Resolution:
         if status == PRESENT and system.opt.get('model_file'):
             model = Path(where)
         models_options = own_options(system) if model else {}
-        besides = list(_other_files(system, models_options))
+        besides = [
+            f'{needed.option}: {needed.note}'
+            for needed in needed_files(system)
+            if needed.option != 'model_file' and needed.note
+        ]
         agent = system.opt.get('model') or models_options.get('model')
         if agent:
             check_reader({**models_options, **system.opt, 'model': agent})
@@ -212,26 +214,6 @@ def resolve(system: System) -> Resolution:
         except Refused as e:
             status, reason = MISSING, reason or e.as_option
     return Resolution(system.name, status, where, reason, params, tuple(besides))
-
-
-def _other_files(system: System, models_options: Options) -> Iterator[str]:
-    """
-    Yield a line for each file beside the weights that is to be fetched or made.
-
-    :raises UserError: for options that name files which are not there.
-    """
-    for option in FILE_OPTIONS:
-        value = str(system.opt.get(option) or '')
-        if option == 'model_file' or not value:
-            continue
-        needed = needed_file(option, value)
-        if needed is None:
-            existing_file(value, option)
-        elif needed.note:
-            yield f'{option}: {needed.note}'
-    tokenizer = needed_tokenizer({**models_options, **roster_options(system)})
-    if tokenizer and tokenizer.note:
-        yield f'dict_tokenizer: {tokenizer.note}'
 
 
 def listed_params(system: System) -> int | None:

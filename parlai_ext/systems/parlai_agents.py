@@ -58,6 +58,9 @@ from parlai_ext.systems.zoo import fetch_path
 # (gpt2.py:276) refuse others, while `batch_act` takes as many clones as one likes
 SEEN_TO = CANDIDATES, 'model_file'  # the former is text
 DEFAULTS = {'datatype': 'valid', 'interactive_mode': True}
+# set in any case, where the agent has such an option; vectors of a ranker's candidates
+# are made anew
+FIXED = {'batchsize': 1, 'fixed_candidate_vecs': 'replace'}
 
 
 def load_system(
@@ -90,10 +93,10 @@ def _build(system: System, no_cuda: bool, fp16: bool | None) -> Player:
     family = family_of(all_options)
     family.check(all_options)
     ours = {key: given.get(key, value) for key, value in DEFAULTS.items()}
-    ours |= {'batchsize': 1, **({'no_cuda': True} if no_cuda else {})}
+    ours |= FIXED | ({'no_cuda': True} if no_cuda else {})
     if fp16 is not None and 'fp16' not in given:
         ours['fp16'] = fp16
-    for key, value in {**ours, **family.built_with}.items():
+    for key, value in ours.items():
         if key in opt:
             opt[key] = opt['override'][key] = value
     try:
