@@ -5,7 +5,6 @@ one system's failure stops no other.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -16,7 +15,7 @@ from parlai_ext.engines import data_folder, is_zoo_path
 from parlai_ext.files import FILE_OPTIONS, INDEX_OPTIONS, existing_file, files_at
 from parlai_ext.systems import zoo
 from parlai_ext.systems.families import family_of
-from parlai_ext.systems.family import own_options, roster_options
+from parlai_ext.systems.family import effective_options
 from parlai_ext.systems.fetch.checked_downloads import Unreachable, checked_downloads
 from parlai_ext.systems.task_data import candidates_file, is_spec, to_download
 
@@ -52,7 +51,7 @@ def needed_files(system: System) -> Iterator[NeededFile]:
         needed = needed_file(option, value) if value else None
         if needed is not None:
             yield needed
-    tokenizer = needed_tokenizer({**own_options(system), **roster_options(system)})
+    tokenizer = needed_tokenizer(effective_options(system))
     if tokenizer is not None:
         yield tokenizer
 
@@ -65,25 +64,35 @@ def needed_file(option: str, value: str) -> NeededFile | None:
     """
     if is_zoo_path(value):
         urls = zoo.option_urls(option, value)
-
-        def fetch_model() -> None:
-            file = zoo.fetch_path(value)
-            if not files_at(file, is_prefix=option in INDEX_OPTIONS):
-                raise UserError(f'{value}: the download has no file {file}')
-
-        return NeededFile(option, (value,), tuple(urls), ' '.join(urls), fetch_model)
-    if not is_spec(value):
+        note = ' '.join(urls)
+    elif is_spec(value):
+        with errors_about(option):
+            urls = to_download(value)
+            file = candidates_file(value, build=False)
+        note = f'the replies of {value}, in {file} (made of data that is here)'
+        if urls:
+            more = f' and {len(urls) - 1} more' if len(urls) > 1 else ''
+            note = f'the replies of {value}, from {urls[0]}{more}'
+    else:
         existing_file(value, option)
         return None
-    with errors_about(option):
-        urls = to_download(value)
-        file = candidates_file(value, build=False)
-    note = f'the replies of {value}, in {file} (made of data that is here)'
-    if urls:
-        more = f' and {len(urls) - 1} more' if len(urls) > 1 else ''
-        note = f'the replies of {value}, from {urls[0]}{more}'
-    fetch_replies = partial(candidates_file, value)
-    return NeededFile(option, (value,), tuple(urls), note, fetch_replies)
+
+    def fetch() -> None:
+        file = fetched_file(value)
+        if not files_at(file, is_prefix=option in INDEX_OPTIONS):
+            raise UserError(f'{value}: the download has no file {file}')
+
+    return NeededFile(option, (value,), tuple(urls), note, fetch)
+
+
+def fetched_file(value: str) -> Path:
+    """
+    Return the file that the value of an option stands for. One of the zoo is downloaded
+    and the replies of a task are collected, where they are not here.
+
+    :raises UserError: when it cannot be had.
+    """
+    return candidates_file(value) if is_spec(value) else zoo.fetch_path(value)
 
 
 def needed_tokenizer(opt: Mapping[str, Any]) -> NeededFile | None:

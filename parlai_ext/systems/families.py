@@ -38,6 +38,7 @@ from parlai_ext.core import (
     System,
     UserError,
     content_id,
+    errors_about,
     frozen,
     json_object,
     option,
@@ -464,9 +465,8 @@ def retrieval_files(opt: Options) -> dict[str, Path]:
     :raises UserError: ``option: …`` when one is missing or packed.
     """
     named: dict[str, Path] = {}
-    key = ''
-    try:
-        for key, path in retrieval_paths(opt).items():
+    for key, path in retrieval_paths(opt).items():
+        with errors_about(key):
             if path.endswith('.gz'):
                 unpack = 'unpack it, for ParlAI reads plain text only'
                 raise UserError(f'{path} is packed; {unpack}')
@@ -474,18 +474,16 @@ def retrieval_files(opt: Options) -> dict[str, Path]:
                 if not file.is_file():
                     raise UserError(f'there is no file {file}{HINTS.get(key, "")}')
                 named[f'{key}.{i}' if i else key] = file
-        key = 'query_model'
-        if named and str(opt.get(key, 'bert')).startswith('bert'):
-            model_file = opt.get('model_file')
-            places = {
-                'model_file': model_file and local_path(str(model_file)),
-                'datapath': data_folder(opt.get('datapath')),
-            }
-            home = bert_home({**opt, **places})
-            named |= {f'{key}/{name}': home / name for name in BERT_FILES}
-        return named
-    except UserError as problem:
-        raise UserError(f'{key}: {problem}') from problem
+    if named and str(opt.get('query_model', 'bert')).startswith('bert'):
+        model_file = opt.get('model_file')
+        places = {
+            'model_file': model_file and local_path(str(model_file)),
+            'datapath': data_folder(opt.get('datapath')),
+        }
+        with errors_about('query_model'):
+            home = bert_home(places)
+        named |= {f'query_model/{name}': home / name for name in BERT_FILES}
+    return named
 
 
 def retrieval_paths(opt: Options) -> dict[str, str]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from parlai.core.agents import Agent
 
-from parlai_ext.core import System, UserError, errors_of_system
+from parlai_ext.core import System, UserError
 from parlai_ext.engines import is_zoo_path, local_path
 from parlai_ext.files import existing_file
 from parlai_ext.isolation.policy import Options
@@ -201,7 +201,6 @@ def effective_options(system: System) -> dict[str, Any]:
     """
     Return the model's own options with the roster's over them.
 
-    :raises SystemFailed: when the model's own options cannot be read.
+    :raises UserError: when the model's own options cannot be read.
     """
-    with errors_of_system(system.name):
-        return {**own_options(system), **roster_options(system)}
+    return {**own_options(system), **roster_options(system)}

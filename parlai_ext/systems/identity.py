@@ -13,10 +13,10 @@ from typing import Any
 from parlai_ext.compat import prepare_parlai
 from parlai_ext.core import (
     System,
-    SystemFailed,
     UserError,
     content_id,
     errors_about,
+    errors_of_system,
     frozen,
 )
 from parlai_ext.engines import data_in
@@ -28,8 +28,7 @@ from parlai_ext.files import (
     shipped_systems,
 )
 from parlai_ext.isolation.policy import require_named, source_file
-from parlai_ext.systems import zoo
-from parlai_ext.systems.downloads import needed_files
+from parlai_ext.systems.downloads import fetched_file, needed_files
 from parlai_ext.systems.families import (
     CANDIDATES,
     PLACE_OPTIONS,
@@ -46,7 +45,6 @@ from parlai_ext.systems.family import (
 )
 from parlai_ext.systems.safe.load import count_parameters
 from parlai_ext.systems.safe.unpickle import Refused
-from parlai_ext.systems.task_data import candidates_file, is_spec
 
 # options of any system that say where or how fast it runs, not what it says
 PLACES = PLACE_OPTIONS | {
@@ -70,19 +68,15 @@ def identity(system: System) -> str:
     """
     require_named(system)
     contents: dict[str, str] = {}
-    try:
+    with errors_of_system(system.name):
         for key in FILE_OPTIONS:
             if system.opt.get(key):
                 contents |= _contents(key, str(system.opt[key]))
         opt = effective_options(system)
         contents |= family_of(opt).contents(system, opt)
         inner = family_of(opt).inner_system(opt)
-        if inner is not None:
-            contents['inner'] = identity(inner)
-    except SystemFailed:
-        raise
-    except UserError as e:
-        raise SystemFailed(system.name, str(e)) from None
+    if inner is not None:
+        contents['inner'] = identity(inner)
     module, colon, _ = str(system.opt.get('model') or '').partition(':')
     # a user's own agent; ParlAI's and ours have version numbers
     if colon and module.split('.')[0] not in ('parlai', 'parlai_ext', 'projects'):
@@ -119,9 +113,8 @@ def _contents(key: str, value: str) -> dict[str, str]:
     Return the hashes of an option's files and, for a model, of the dictionary and the
     options beside it.
     """
-    find = candidates_file if is_spec(value) else zoo.fetch_path
     with errors_about(key):
-        path = find(value)
+        path = fetched_file(value)
     files = files_at(path, is_prefix=key in INDEX_OPTIONS)
     if not files or (path.is_dir() and key not in INDEX_OPTIONS):
         raise UserError(f'{key}: there is no file {value}')
