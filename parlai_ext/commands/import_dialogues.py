@@ -191,7 +191,7 @@ def notes_of(imports: ImportedDialogues) -> Iterator[str]:
         ('keys of turns that are not read', unread.keys, ''),
     ):
         if counts:
-            names = ', '.join(f'{name} {n}' for name, n in counts.items())
+            names = ', '.join(f'{name} {n}' for name, n in sorted(counts.items()))
             yield f'{what}: {names}{more}'
 
 
