@@ -90,12 +90,12 @@ def sheet_files(
     """
     key = annotations.key
     (question,) = key.questions
-    labels = map(question.name, key.answers_to(question))
+
     template = page_environment().get_template('guidelines.txt.j2')
     text = template.render(
         key=key,
         question=question,
-        labels=zip(labels, question.answers, strict=False),
+        labels=zip(key.named_answers, question.answers, strict=False),
         ending=ending,
     )
     files = {GUIDELINES: text}
