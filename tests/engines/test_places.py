@@ -4,8 +4,8 @@ Where workers are placed, and which task each of them does next.
 
 import pytest
 
-from parlai_ext.engines.engine import Task
-from parlai_ext.engines.host import WaitingTasks
+from parlai_ext.engines.engine import Job, Task, Worker
+from parlai_ext.engines.host import JobTasks
 from parlai_ext.engines.ray_cluster import places
 
 GPU = {'CPU': 8.0, 'GPU': 1.0, 'gpu_memory': 80.0}
@@ -61,9 +61,9 @@ def test_workers_are_where_there_is_room(machines, cpus, limits, expected):
 
 
 def waiting(*needs):
-    tasks = WaitingTasks()
-    for number, weights in enumerate(needs):
-        tasks.add(number, Task(str(number), None, 1, weights))
+    made = (Task(str(n), None, 1, weights) for n, weights in enumerate(needs))
+    tasks = JobTasks(Job(Worker, lambda share: Worker(), 'steps', 'key'), made)
+    assert tasks.read()
     return tasks
 
 
