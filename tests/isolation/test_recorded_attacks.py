@@ -16,6 +16,7 @@ from parlai_ext.commands.verify_run import VerifyRun
 from parlai_ext.core import UserError
 from parlai_ext.isolation import policy
 from parlai_ext.scoring.score_run import choose_scorer, require_named_scorer
+from tests.support.chat_server import received
 from tests.support.published_runs import (
     FLOOR,
     files_in,
@@ -25,7 +26,6 @@ from tests.support.published_runs import (
     publish,
     write_forged,
 )
-from tests.support.remote_samples import received
 from tests.support.user_error import user_error
 
 pytest_plugins = ['tests.support.remote_samples']

@@ -11,7 +11,6 @@ import tarfile
 import threading
 import time
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import parlai.zoo
 import pytest
@@ -20,6 +19,7 @@ from parlai_ext.commands import plugin
 from parlai_ext.engines import DATA_FOLDER
 from parlai_ext.systems import zoo
 from parlai_ext.systems.fetch.checked_downloads import DownloadSettings, downloading
+from tests.support.http_server import QuietHandler, serving
 
 QUICK = DownloadSettings(
     progress=False, connect=5, stall=5, least=1024, tries=2, pause=0.01
@@ -52,13 +52,7 @@ class Server:
         return [asked for _, asked in self.asked]
 
 
-class Handler(BaseHTTPRequestHandler):
-    protocol_version = 'HTTP/1.1'
-    disable_nagle_algorithm = True
-
-    def log_message(self, *args):
-        pass
-
+class Handler(QuietHandler):
     def do_GET(self):
         serve = self.server.spec
         self.close_connection = True
@@ -174,15 +168,11 @@ def server(monkeypatch):
     A server on a port of this machine.
     """
     monkeypatch.setenv('NO_PROXY', '127.0.0.1')
-    spec = Server()
-    with ThreadingHTTPServer(('127.0.0.1', 0), Handler) as server:
-        server.daemon_threads = True
-        server.spec = spec
-        spec.url = f'http://127.0.0.1:{server.server_port}'
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    with serving(Handler) as server:
+        server.spec = spec = Server()
+        spec.url = server.url
         yield spec
         spec.over.set()
-        server.shutdown()
 
 
 @pytest.fixture
