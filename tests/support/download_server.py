@@ -9,7 +9,6 @@ import re
 import sys
 import tarfile
 import threading
-import time
 from dataclasses import replace
 
 import parlai.zoo
@@ -59,7 +58,8 @@ class Handler(QuietHandler):
         wanted = self.headers.get('Range')
         serve.asked.append((self.path, wanted))
         if serve.slow_head:
-            return self.dawdle(serve)
+            self.wfile.write(b'HTTP/1.1 200 OK\r\nX-Long: ')
+            return self.drip(b'x' * 1000)
         status = serve.statuses.pop(0) if serve.statuses else 200
         body = serve.files.get(self.path)
         if body is None:
@@ -98,32 +98,12 @@ class Handler(QuietHandler):
         serve.sent.append(len(part))
         if serve.length == 'chunked':
             part = b'%x\r\n%b\r\n0\r\n\r\n' % (len(part), part)
-        try:
-            self.wfile.write(part)
-            self.wfile.flush()
-            serve.half.set()
-            if serve.holds:
-                serve.over.wait(30)
-            if serve.drips:
-                self.drip(rest[serve.drips :], serve)
-        except OSError:
-            pass  # the client has had enough
-
-    def dawdle(self, serve):
-        self.wfile.write(b'HTTP/1.1 200 OK\r\nX-Long: ')
-        while not serve.over.wait(0.05):
-            try:
-                self.wfile.write(b'x')
-            except OSError:
-                return
-
-    def drip(self, rest, serve):
-        for byte in rest:
-            if serve.over.is_set():
-                return
-            self.wfile.write(bytes([byte]))
-            self.wfile.flush()
-            time.sleep(0.02)
+        self.wfile.write(part)
+        serve.half.set()
+        if serve.holds:
+            serve.over.wait(30)
+        if serve.drips:
+            self.drip(rest[serve.drips :])
 
 
 def tar_of(files, mode='w:gz'):

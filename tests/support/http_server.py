@@ -3,6 +3,7 @@ HTTP servers of tests, in threads of this process.
 """
 
 import threading
+import time
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -17,6 +18,14 @@ class QuietHandler(BaseHTTPRequestHandler):
 
     def log_message(self, *args):
         pass
+
+    def drip(self, data):
+        """
+        Send a byte now and then.
+        """
+        for byte in data:
+            self.wfile.write(bytes([byte]))
+            time.sleep(0.02)
 
 
 class Server(ThreadingHTTPServer):
