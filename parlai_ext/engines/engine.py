@@ -38,12 +38,14 @@ class Task:
     :param data: plain data, which a worker is given and which can be pickled.
     :param size: how far the bar moves for it.
     :param weights: bytes of each model that it needs, by a name of the weights.
+    :param number: its place in the order of the tasks, which an engine notes.
     """
 
     name: str
     data: Any
     size: int
     weights: Mapping[str, int] = field(default_factory=dict)
+    number: int = 0
 
 
 class Worker:

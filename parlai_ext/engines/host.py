@@ -16,6 +16,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -200,7 +201,7 @@ class JobTasks:
     """
 
     def __init__(self, job: Job, tasks: Iterable[Task]) -> None:
-        self._groups: dict[Group, list[tuple[int, Task]]] = {}
+        self._groups: dict[Group, list[tuple[int, Task]]] = {}  # by their numbers
         self._busy: Counter[Group] = Counter()
         self._job = job
         self._tasks = iter(tasks)
@@ -211,18 +212,18 @@ class JobTasks:
     def __len__(self) -> int:
         return sum(map(len, self._groups.values()))
 
-    def add(self, number: int, task: Task) -> None:
+    def add(self, task: Task) -> None:
         """
-        Add a task; its number says where it stands in the order of the tasks.
+        Add a task to those that wait.
         """
         group = self._groups.setdefault(frozenset(task.weights), [])
-        heapq.heappush(group, (number, task))
+        heapq.heappush(group, (task.number, task))
 
     def take(
         self, loaded: Collection[str], budget: int | None, largest: int | None
-    ) -> tuple[int, Task] | None:
+    ) -> Task | None:
         """
-        Remove and return number and task for a worker; `None` if it should wait.
+        Remove and return the task for a worker; `None` if it should wait.
 
         :param loaded: the weights that the worker has loaded.
         :param budget: bytes of weights that it may load; tasks that need more are left
@@ -242,11 +243,11 @@ class JobTasks:
         if not ranks:
             return None
         group = min(ranks, key=ranks.__getitem__)
-        number, task = heapq.heappop(self._groups[group])
+        _, task = heapq.heappop(self._groups[group])
         if not self._groups[group]:
             del self._groups[group]
         self._busy[group] += 1
-        return number, task
+        return task
 
     def done(self, task: Task) -> None:
         """
@@ -263,7 +264,7 @@ class JobTasks:
             limit is None or self._n_read - self._n_yielded < limit
         ):
             try:
-                self.add(self._n_read, next(self._tasks))
+                self.add(replace(next(self._tasks), number=self._n_read))
             except StopIteration:
                 break
             except Exception as error:
@@ -276,12 +277,12 @@ class JobTasks:
             raise self._error
         return False
 
-    def finish(self, number: int, task: Task, result: Any) -> None:
+    def finish(self, task: Task, result: Any) -> None:
         """
         Take the result of a task.
         """
         self.done(task)
-        self._results[number] = task, result
+        self._results[task.number] = task, result
 
     def finished(self) -> Iterator[tuple[Task, Any]]:
         """
@@ -330,10 +331,8 @@ def run_in_forks(job: Job, tasks: Iterable[Task], bar: Bar, n_workers: int) -> R
             n_more = min(len(waiting) - n_idle, n_workers - len(crew))
             crew += [_Fork(job, 1 / n_workers) for _ in range(n_more)]
             for fork in crew:
-                if fork.task is None and (
-                    taken := waiting.take(fork.loaded, None, None)
-                ):
-                    fork.give(*taken)
+                if fork.task is None:
+                    fork.give(waiting.take(fork.loaded, None, None))
             ready = wait([fork.pipe for fork in crew if fork.task is not None])
             for fork in crew:
                 if fork.pipe in ready:
@@ -367,16 +366,17 @@ class _Fork:
         self.process.start()
         theirs.close()  # so that the pipe ends with the worker
         self.task: Task | None = None
-        self.number = self._shown = self.n_steps = 0
+        self._shown = self.n_steps = 0
         self.loaded: tuple[str, ...] = ()
 
-    def give(self, number: int, task: Task) -> None:
+    def give(self, task: Task | None) -> None:
         """
-        Let the worker do a task.
+        Let the worker do a task, if there is one.
         """
-        self.number, self.task, self._shown = number, task, 0
-        with suppress(BrokenPipeError):  # its end is heard of next
-            self.pipe.send((task.data, task.size))
+        self.task, self._shown = task, 0
+        if task is not None:
+            with suppress(BrokenPipeError):  # its end is heard of next
+                self.pipe.send((task.data, task.size))
 
     def hear(self, waiting: JobTasks, bar: Bar) -> None:
         """
@@ -391,7 +391,7 @@ class _Fork:
         self._shown = n_done
         if isinstance(told, Done):
             self.task, self.loaded = None, tuple(told.loaded)
-            waiting.finish(self.number, task, told.result)
+            waiting.finish(task, told.result)
 
     def end(self) -> Any:
         """

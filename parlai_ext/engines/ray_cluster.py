@@ -129,7 +129,6 @@ class _Hand:
     has_begun: bool = False
     budget: int | None = None
     loaded: Sequence[str] = ()
-    number: int = -1
     task: Task | None = None
     finished: int = 0
     sign: Any = None
@@ -300,9 +299,9 @@ class _JobRun:
                 origin = os.getcwd(), self.token, code_facts()
                 begin = job.key, job.elsewhere, hand.place.share, origin
                 self._ask(hand, 'begin', hand.actor.begin.remote(*begin))
-            elif taken := self.waiting.take(hand.loaded, hand.budget, largest):
-                hand.number, hand.task = taken
-                work = hand.task.data, hand.task.size, job.steps, job.whole_tasks
+            elif task := self.waiting.take(hand.loaded, hand.budget, largest):
+                hand.task = task
+                work = task.data, task.size, job.steps, job.whole_tasks
                 self._ask(hand, 'work', hand.actor.work.remote(*work))
 
     def _ask(self, hand: _Hand, stage: str, reply: Any) -> None:
@@ -347,7 +346,7 @@ class _JobRun:
             hand.has_begun, hand.budget = True, answer
         elif isinstance(answer, Done) and hand.task is not None:
             hand.loaded = tuple(answer.loaded)
-            self.waiting.finish(hand.number, hand.task, answer.result)
+            self.waiting.finish(hand.task, answer.result)
             self._done_size += hand.task.size
             hand.task, hand.finished = None, 0
 
@@ -367,14 +366,14 @@ class _JobRun:
                 raise EngineFailed(f'{hand.name} cannot be started: {reason}')
             return
         self.waiting.done(task)
-        self.losses[hand.number] += 1
-        if self.losses[hand.number] >= TRIES:
+        self.losses[task.number] += 1
+        if self.losses[task.number] >= TRIES:
             raise EngineFailed(
                 f'{task.name}: {TRIES} workers were lost while they worked on it, the '
                 f'last on {hand.place.host} ({reason}); what is written stays, and the '
                 'same command goes on from there, with or without --engine ray'
             )
-        self.waiting.add(hand.number, task)
+        self.waiting.add(task)
 
     def _take_signs(self) -> None:
         """

@@ -92,12 +92,13 @@ A, B, SMALL, LARGE = {'a': 5}, {'b': 5}, (6, 20), (20, 20)
 def test_a_worker_is_given_what_it_can_begin_soonest(needs, asks):
     tasks = waiting(*needs)
     for loaded, limits, number in asks:
-        assert (tasks.take(loaded, *limits) or [None])[0] == number
+        task = tasks.take(loaded, *limits)
+        assert (task and task.number) == number
 
 
 def test_a_task_that_came_back_is_first_again():
     tasks = waiting({}, {})
-    number, task = tasks.take((), None, None)
+    task = tasks.take((), None, None)
     tasks.done(task)
-    tasks.add(number, task)
-    assert tasks.take((), None, None) == (0, task)
+    tasks.add(task)
+    assert tasks.take((), None, None) is task
