@@ -76,6 +76,7 @@ class FitJudge(Command):
         """
         Fit the judge, print what that is worth, and return it.
         """
+        from parlai_ext.models.handle import ModelHandle
         from parlai_ext.scoring.learned import Learned, LearnedOptions, read_weights
         from parlai_ext.training import fit_judge
 
@@ -97,7 +98,7 @@ class FitJudge(Command):
                 out / 'inputs',
                 options.judge_model_file,
                 options.encoder,
-                self.machine,
+                ModelHandle(self.machine),
                 judge.adapter,
             )
             inputs = cache.inputs(

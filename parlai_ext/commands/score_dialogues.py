@@ -2,20 +2,21 @@
 Score the dialogues of a run.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import ModelCommand
 from parlai_ext.commands.options import CHECK, JUDGE_MACHINE
 from parlai_ext.commands.scorer_options import SCORER_CHOICE
 from parlai_ext.core import frozen, option
 from parlai_ext.engines import EngineOptions, open_engine
+from parlai_ext.isolation.policy import is_own_scorer
+from parlai_ext.scoring.score_run import (
+    ScoreReport,
+    choose_scorer,
+    score_run,
+    spending_lines,
+)
 from parlai_ext.view import count_of, cut_line
-
-if TYPE_CHECKING:
-    from parlai_ext.scoring.score_run import ScoreReport
 
 
 @frozen
@@ -50,13 +51,7 @@ class ScoreDialogues(ModelCommand):
         """
         Return what was scored, and under which signature.
         """
-        from parlai_ext.isolation.policy import is_own_scorer
         from parlai_ext.judge_check.section import check_lines
-        from parlai_ext.scoring.score_run import (
-            choose_scorer,
-            score_run,
-            spending_lines,
-        )
 
         run, machine = self.existing_run, self.machine
         include_given = self.options(ScoreOptions).score_given

@@ -101,7 +101,7 @@ def apply_rules(
     alone = len(speakers) == 1 and source.self_chat
     if problem := _first_problem(source, turns, speakers, alone, rules):
         line, text = problem
-        problems = (Problem(source.file, line, source.place + text),)
+        problems = (Problem(source.file, line or source.line, source.place + text),)
         return replace(source, problems=problems)
     one_system = bool(source.self_chat or rules.self_chats)
     names = _system_names(speakers, one_system and not source.two_systems)
@@ -162,12 +162,13 @@ def _first_problem(
     speakers: Sequence[str],
     alone: bool,
     rules: ImportRules,
-) -> tuple[int, str] | None:
+) -> tuple[int | None, str] | None:
     """
-    Return the line and the description of the first problem.
+    Return the line, if it is not that of the dialogue, and the description of the first
+    problem.
     """
     if not turns:
-        return source.line, 'no turns: the dialogue is empty'
+        return None, 'no turns: the dialogue is empty'
     if len(speakers) > 2:
         third = next(turn for turn in turns if turn.speaker == speakers[2])
         names = f'{brief(speakers[2])} after {brief(speakers[0])} and '
@@ -182,7 +183,7 @@ def _first_problem(
     if len(turns) == 1:
         return turns[0].line, 'one turn only; a dialogue has two speakers'
     if len(speakers) == 1 and not alone:
-        return source.line, (
+        return None, (
             f'one speaker only, {brief(speakers[0])}; a dialogue has two (the sides of '
             'a self-chat are told apart as NAME_1 and NAME_2, see --self-chats)'
         )

@@ -62,13 +62,13 @@ class Problem:
 @frozen(slots=True)
 class SourceTurn:
     """
-    One turn and the line it is in; ``given`` when no system produced it. `references`
-    are good utterances by people in its place.
+    One turn and the line it is in, if that is not the line of the dialogue; ``given``
+    when no system produced it. `references` are good utterances by people in its place.
     """
 
     speaker: str
     text: str
-    line: int
+    line: int | None = None
     given: bool = False
     references: tuple[str, ...] = ()
 
@@ -124,15 +124,15 @@ class SourceDialogue:
     :param num_joined: how many turns were joined with the one before.
     """
 
-    file: str
-    line: int
     turns: tuple[SourceTurn, ...] = ()
     id: str | None = None
     humans: frozenset[str] = frozenset()
+    file: str = ''
+    line: int = 1
+    place: str = ''
     self_chat: bool = False
     two_systems: bool = False
     problems: tuple[Problem, ...] = ()
-    place: str = ''
     sides: tuple[str, ...] = ()
     unread: Unread = NOTHING_UNREAD
     num_joined: int = 0
@@ -162,19 +162,18 @@ class SourceFile:
 
     @classmethod
     def from_path(
-        cls, path: Path, columns: Mapping[str, str] | None = None, called: str = ''
+        cls, path: Path, columns: Mapping[str, str] | None = None
     ) -> SourceFile:
         """
         Read a file. Only the line feed ends a line; a byte order mark and the carriage
         return before a line feed are dropped. A zipped log has a line for each sample.
 
-        :param called: what messages say before the path.
         :raises UserError: for UTF-16 or a zip that cannot be read, and for what is no
             file.
         """
         if path.suffix == ZIPPED_LOG:
             return cls(str(path), path.stem, tuple(zipped_samples(path)), columns or {})
-        text = read_utf8(path, called, 'surrogateescape')
+        text = read_utf8(path, 'surrogateescape')
         lines = tuple(line.removesuffix('\r') for line in text.split('\n'))
         return cls(str(path), path.stem, lines, columns or {})
 
@@ -258,7 +257,9 @@ class SourceFile:
         Return a dialogue without turns, which holds the problem of a line that cannot
         be read.
         """
-        return SourceDialogue(self.file, line, problems=(self.problem(line, problem),))
+        return SourceDialogue(
+            file=self.file, line=line, problems=(self.problem(line, problem),)
+        )
 
 
 def zipped_samples(path: Path) -> Iterator[str]:
@@ -286,6 +287,8 @@ def zipped_samples(path: Path) -> Iterator[str]:
 
 # its line, its place in a JSON document, and the object or what is wrong with it
 NumberedRecord = tuple[int, str, Mapping[str, Any] | BadRecord]
+# makes the dialogue of a record; its file and line are filled in
+RecordReader = Callable[[SourceFile, Any], SourceDialogue]
 
 
 def brief(value: Any) -> str:
@@ -342,19 +345,23 @@ def _record(value: Any) -> Mapping[str, Any] | BadRecord:
 
 def dialogues_of_records(
     source: SourceFile,
-    dialogues: Callable[[SourceFile, int, Any], Iterable[SourceDialogue]],
+    read: RecordReader,
     records: Iterable[NumberedRecord] | None = None,
+    unpack: Callable[[Any], list[Any]] | None = None,
 ) -> Iterator[SourceDialogue]:
     """
-    Yield the dialogues that ``dialogues(source, line, record)`` makes of each JSON
-    line, or of each object of a JSON document.
+    Yield the dialogue that ``read(source, record)`` makes of each JSON line, or of each
+    object of a JSON document.
+
+    :param unpack: returns the records of dialogues that a record of the file holds.
     """
     for line, place, record in records or numbered_records(source):
         try:
             if isinstance(record, BadRecord):
                 raise record
-            for dialogue in dialogues(source, line, record):
-                yield replace(dialogue, place=place)
+            for one in unpack(record) if unpack else [record]:
+                dialogue = read(source, one)
+                yield replace(dialogue, file=source.file, line=line, place=place)
         except BadRecord as error:
             yield source.unreadable(line, f'{place}{error}')
 
@@ -379,19 +386,20 @@ class Format:
 def record_format(
     example: str,
     keys: Iterable[str],
-    dialogues: Callable[[SourceFile, int, Any], Iterable[SourceDialogue]],
+    read: RecordReader,
     self_chats: bool = False,
+    unpack: Callable[[Any], list[Any]] | None = None,
 ) -> Format:
     """
     Return a format of JSON records, which is recognised by the keys of the first one.
 
-    :param dialogues: makes the dialogues of a record, as for `dialogues_of_records`.
+    :param read, unpack: as for `dialogues_of_records`.
     """
     wanted = set(keys)
     return Format(
         example,
         lambda source: wanted <= first_record(source).keys(),
-        lambda source: dialogues_of_records(source, dialogues),
+        lambda source: dialogues_of_records(source, read, unpack=unpack),
         self_chats,
     )
 

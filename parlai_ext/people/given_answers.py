@@ -260,7 +260,7 @@ def read_page_file(path: str | Path, keys: Mapping[str, RatingKey]) -> PageAnswe
     """
     Return the answers of one file, each checked against the key of its rating set.
     """
-    data = read_json(path, dict, 'answers ')
+    data = read_json(path, dict)
     try:
         file = record_from_json(PageAnswers, data)
     except WrongType as error:
@@ -327,8 +327,7 @@ def judgements_of(
                 flag = HumanJudgement(d.system, FLAGGED, value, name, d.dialogue_id)
                 flagged.append(flag)
     return Judgements(
-        ratings=(*ratings, *flagged),
-        comparisons=tuple(comparisons),
+        (*ratings, *flagged, *comparisons),
         lower_is_better=frozenset({FLAGGED}),
         notes=(*notes, *annotator_notes(answers)),
     )
