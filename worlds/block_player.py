@@ -226,7 +226,10 @@ class Lockstep:
 
     def __post_init__(self) -> None:
         self.failed: dict[str, SystemFailed] = {}
-        self.begun = list(map(self._begin, self.rows))
+        self.dialogues = [OpenDialogue(row, self.num_turns) for row in self.rows]
+        for dialogue in self.dialogues:
+            with self._noting_failures():
+                dialogue.begin(self.players)
 
     def play(self) -> tuple[list[Dialogue | None], dict[str, SystemFailed]]:
         """
@@ -235,9 +238,9 @@ class Lockstep:
         Return a dialogue for each row, `None` where one of its systems could not go on,
         and those systems by name with what happened.
         """
-        while any(map(self._goes_on, self.begun)):
+        while any(map(self._goes_on, self.dialogues)):
             self._go_on()
-        dialogues = [one.dialogue() if one and one.done else None for one in self.begun]
+        dialogues = [one.dialogue() if one.done else None for one in self.dialogues]
         return dialogues, self.failed
 
     def _go_on(self) -> None:
@@ -247,26 +250,21 @@ class Lockstep:
         given = (min(len(r.opener.utterances), self.num_turns) for r in self.rows)
         n_planned = len(self.rows) * self.num_turns - sum(given)
         for player, batch in self._batches():
-            try:
+            with self._noting_failures():
                 speaking = [dialogue.next_participant for dialogue in batch]
                 replies = self.respond(player, speaking)
-            except SystemFailed as error:
-                self.failed[error.system] = error
-                continue
-            self.on_replies(len(batch), n_planned)
-            for dialogue, reply in zip(batch, replies, strict=True):
-                try:
-                    dialogue.add_reply(reply)
-                except SystemFailed as error:  # of the system that hears the reply
-                    self.failed[error.system] = error
+                self.on_replies(len(batch), n_planned)
+                for dialogue, reply in zip(batch, replies, strict=True):
+                    with self._noting_failures():  # of the system that hears the reply
+                        dialogue.add_reply(reply)
 
     def _batches(self) -> Iterator[tuple[Player, list['OpenDialogue']]]:
         """
         Yield each system with dialogues in which it speaks next.
         """
         waiting: dict[str, list[OpenDialogue]] = {}
-        for dialogue in self.begun:
-            if dialogue and self._goes_on(dialogue):
+        for dialogue in self.dialogues:
+            if self._goes_on(dialogue):
                 waiting.setdefault(dialogue.next_speaker, []).append(dialogue)
         for name, dialogues in waiting.items():
             width = self.batchsize or len(dialogues)
@@ -275,20 +273,19 @@ class Lockstep:
                 if batch := [dialogue for dialogue in part if self._goes_on(dialogue)]:
                     yield self.players[name], batch
 
-    def _goes_on(self, dialogue: 'OpenDialogue | None') -> bool:
-        if dialogue is None or dialogue.done:
-            return False
-        return self.failed.keys().isdisjoint(dialogue.speakers)
+    def _goes_on(self, dialogue: 'OpenDialogue') -> bool:
+        is_whole = self.failed.keys().isdisjoint(dialogue.speakers)
+        return is_whole and not dialogue.done
 
-    def _begin(self, row: BatchRow) -> 'OpenDialogue | None':
+    @contextmanager
+    def _noting_failures(self) -> Iterator[None]:
         """
-        Begin a dialogue; return `None` when one of its systems cannot.
+        Note a system that cannot go on, and leave the work inside.
         """
         try:
-            return OpenDialogue(row, self.players, self.num_turns)
+            yield
         except SystemFailed as error:
             self.failed[error.system] = error
-            return None
 
 
 class OpenDialogue:
@@ -296,7 +293,7 @@ class OpenDialogue:
     One dialogue while it is played: its two speakers and the utterances so far.
     """
 
-    def __init__(self, row: BatchRow, players: Mapping[str, Player], num_turns: int):
+    def __init__(self, row: BatchRow, num_turns: int):
         if not row.opener.utterances:
             raise UserError(f'opener {row.opener.id} has no utterances; it needs one')
         self.row = row
@@ -310,9 +307,17 @@ class OpenDialogue:
             for i, text in enumerate(given)
         ]
         self.participants: list[Participant] = []
-        self._try(0, lambda: self.participants.append(players[self.speakers[0]].join()))
-        self._try(1, lambda: self.participants.append(players[self.speakers[1]].join()))
-        for i in range(len(given)):
+
+    def begin(self, players: Mapping[str, Player]) -> None:
+        """
+        Let both systems join, and hear what is given.
+
+        :raises SystemFailed: when one of them cannot go on at all.
+        """
+        first, second = (players[name] for name in self.speakers)
+        self._try(0, lambda: self.participants.append(first.join()))
+        self._try(1, lambda: self.participants.append(second.join()))
+        for i in range(len(self.utterances)):
             self._deliver(i)
 
     @property

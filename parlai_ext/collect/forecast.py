@@ -22,6 +22,7 @@ from parlai_ext.core.records import read_own_record, record_to_json
 from parlai_ext.store import PLAYED_KEYS, ProtocolRecord, RunFolder, write_text
 from parlai_ext.systems.spending import Reading, add_spendings
 from parlai_ext.view import count_of, data_size, duration, money
+from parlai_ext.view.page import terminal_lines
 
 FORECAST = 'timing/forecast.json'
 ACTUAL = 'timing/actual.json'
@@ -47,25 +48,6 @@ class SystemForecast:
     weights_bytes: int
     spent: Reading | None = None
     from_cache: float = 0
-
-    def line(self, name: str) -> str:
-        """
-        Return one line to print: the system's name, its replies and their speed, its
-        loading time and size, and its tokens and their cost if it counts them.
-        """
-        line = (
-            f'{name:10} {self.replies:,} replies, '
-            f'{duration(self.reply_seconds / self.replies)} each; loaded in '
-            f'{duration(self.load_seconds)}, {data_size(self.weights_bytes)}'
-        )
-        if self.spent is not None:
-            read, written = self.spent['prompt_tokens'], self.spent['completion_tokens']
-            cost = self.spent['cost']
-            line += f'; {read or 0:,.0f} + {written or 0:,.0f} tokens, '
-            line += 'price unknown' if cost is None else money(cost)
-        if self.from_cache:
-            line += f' ({self.from_cache:.0f} replies of the pilot came from its cache)'
-        return line
 
 
 @frozen
@@ -106,46 +88,18 @@ class Forecast:
         spent = [system.spent or {} for system in self.systems.values()]
         return reduce(add_spendings, spent, add_spendings({}, {}))['cost']
 
+    @property
+    def disk_bytes(self) -> int:
+        """
+        About how many bytes dialogues and scores take.
+        """
+        return bytes_on_disk(self.utterances, self.judged)
+
     def lines(self) -> list[str]:
         """
         Return lines to print: the pilot, each system, and the totals.
         """
-        paid = f' and {money(self.pilot_cost)}' if self.pilot_cost else ''
-        return [
-            f'pilot of {self.protocol}: {count_of(self.pilot_dialogues, "dialogue")} '
-            f'in {duration(self.pilot_seconds)}{paid}; none of them is kept',
-            *(forecast.line(name) for name, forecast in self.systems.items()),
-            *self.totals(),
-            *self.cautions,
-        ]
-
-    def totals(self) -> list[str]:
-        """
-        Return lines to print: what all that is left takes.
-        """
-        collect, score = self.collect_seconds, self.score_seconds
-        dialogues = count_of(self.dialogues, 'dialogue')
-        lines = [f'collect    {duration(collect)} for {dialogues}']
-        if score is not None:
-            judged = count_of(self.judged, 'utterance')
-            lines.append(f'score      {duration(score)} for {judged}')
-            lines.append(f'together   {duration(collect + score)}')
-        weights = sum(forecast.weights_bytes for forecast in self.systems.values())
-        gpu, disk = self.peak_gpu_bytes, bytes_on_disk(self.utterances, self.judged)
-        on_gpu = f' and {data_size(gpu)} on the GPU' if gpu else ''
-        spent = [s.spent for s in self.systems.values() if s.spent is not None]
-        cost = 'unknown, no prices were given' if spent else 'no system costs any'
-        if self.cost is not None:
-            unknown = any(one['cost'] is None for one in spent)
-            more = ', and what has no price' if unknown else ''
-            cost = f'{money(self.cost)}{more}'
-        return [
-            *lines,
-            f'memory     {data_size(weights)} of weights; at most '
-            f'{data_size(self.peak_bytes)}{on_gpu}',
-            f'money      {cost}',
-            f'disk       about {data_size(disk)}',
-        ]
+        return terminal_lines('forecast', forecast=self)
 
 
 @frozen

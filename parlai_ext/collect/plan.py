@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-from parlai_ext.collect.not_run import missing_by_pair
 from parlai_ext.collect.options import PlanOptions
 from parlai_ext.collect.resolved import (
     ResolvedProtocol,
@@ -244,6 +243,7 @@ def _unchanged_targets(requested: RequestedProtocol) -> dict[str, SystemRecord]:
     others and have dialogues left to play, which would be mixed with the earlier ones.
     A target that is gone stays: it fails when it is loaded.
     """
+    from parlai_ext.collect.not_run import missing_by_pair
     from parlai_ext.systems.identity import identity
 
     earlier, run = requested.earlier_targets, requested.run

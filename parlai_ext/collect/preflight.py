@@ -294,22 +294,6 @@ def _quoted(text: str) -> str:
     return repr(line if len(line) <= SHOWN else line[: SHOWN - 1] + '…')
 
 
-def check_report(checks: Sequence[SystemCheck]) -> list[str]:
-    """
-    Return one line for each system, with what is wrong with it below.
-    """
-    width = max((len(check.system) for check in checks), default=0)
-    lines = []
-    for check in checks:
-        word = 'STOP' if check.stop else 'warn' if check.warnings else 'ok'
-        lines.append(
-            f'preflight  {check.system:{width}}  {word:4}  {check.n_replies} replies'
-        )
-        reasons = [check.stop] if check.stop else []
-        lines += [f'           {"":{width}}  {r}' for r in (*reasons, *check.warnings)]
-    return lines
-
-
 def stop_unless_fit(
     checks: Sequence[SystemCheck], *, skip_missing: bool = False
 ) -> None:

@@ -26,7 +26,7 @@ from parlai_ext.collect.resolved import missing_error, without_systems
 from parlai_ext.core import UserError, frozen
 from parlai_ext.engines import Machine
 from parlai_ext.scoring.score_run import ChosenScorer
-from parlai_ext.view import count_of
+from parlai_ext.view.page import terminal_lines
 from parlai_ext.worlds.schedule import pairings
 
 # utterances of an opener, as all shipped opener tasks have them
@@ -58,26 +58,7 @@ class DryRun:
         """
         Return lines to print.
         """
-        lines = [
-            f'protocol   {self.protocol}',
-            f'systems    {count_of(self.targets, "target")}, '
-            f'{count_of(self.partners, "partner")}',
-            f'dialogues  {self.dialogues:,} in {count_of(self.pairings, "pairing")}',
-            f'utterances {self.utterances_to_generate:,} to generate, '
-            f'{self.utterances_to_score:,} to score',
-            f'disk       about {self.disk_bytes / 1e6:,.0f} MB',
-            f'done       {count_of(self.dialogues_done, "dialogue")}',
-        ]
-        if self.pilot:
-            lines += ['forecast of the pilot:', *self.pilot.totals()]
-        missing = {**self.missing, **self.missing_models}
-        absent = {'to download': self.to_download, 'missing': tuple(missing)}
-        lines += [
-            f'{word:10} {count_of(len(names), "system")}: {", ".join(names)}'
-            for word, names in absent.items()
-            if names
-        ]
-        return lines + [f'  {name}: {why}' for name, why in missing.items()]
+        return terminal_lines('dry_run', dry=self)
 
     def refuse_missing(self, asked: RequestedProtocol, skip_missing: bool) -> None:
         """
@@ -115,14 +96,13 @@ def try_before_run(
             scorer.check()
     if trials.preflight:
         from parlai_ext.collect.preflight import (
-            check_report,
             preflight,
             stop_unless_fit,
         )
 
         plan = plan_to_try(options, machine)
         checks = preflight(plan, machine, run)
-        print('\n'.join(check_report(checks)))
+        print(*terminal_lines('preflight', checks=checks), sep='\n')
         stop_unless_fit(checks, skip_missing=options.skip_missing)
         if scorer is not None:
             # a model that is no judge is known when it is loaded, and not before

@@ -7,16 +7,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from parlai_ext.commands.command import Command, fail, print_lines
 from parlai_ext.core import Roster, System, UserError, frozen, option
 from parlai_ext.files import SystemInfo, load_roster, parse_target
-from parlai_ext.view import data_size
-
-if TYPE_CHECKING:
-    from parlai_ext.systems.identity import Resolution
-
+from parlai_ext.view.page import terminal_lines
 
 RoleAndSystem = tuple[str, 'System']
 
@@ -74,9 +70,12 @@ class CheckRoster(Command):
         if self.options(DownloadOptions).download:
             self.download([system for _, system in rows])
         resolutions = [resolve(system) for _, system in rows]
-        for (role, _), resolution in zip(rows, resolutions, strict=True):
-            print_lines(system_lines(role, resolution, info.get(resolution.name)))
-        print(totals(resolutions))
+        shown = [
+            (role, resolution, info.get(resolution.name))
+            for (role, _), resolution in zip(rows, resolutions, strict=True)
+        ]
+        counts = Counter(one.status for one in resolutions)
+        print_lines(terminal_lines('roster', rows=shown, counts=counts))
         return resolutions
 
     def download(self, systems: Sequence[System]) -> None:
@@ -127,47 +126,3 @@ class CheckRoster(Command):
         }
         rows = [(role, system) for role, some in roles.items() for system in some]
         return rows, {**added_info, **info}
-
-
-def system_lines(
-    role: str, resolution: Resolution, info: SystemInfo | None
-) -> list[str]:
-    """
-    Return the lines to print about one system.
-    """
-    missing = resolution.status == 'missing'
-    params = size = '?'
-    if resolution.params is not None and resolution.bytes is not None:
-        params = f'{resolution.params / 1e6:,.1f}M'
-        size = data_size(resolution.bytes)
-    lines = [
-        f'{role:<8}{resolution.name:<22}{resolution.status:<10}'
-        f'{params:>9}{size:>10}  '
-        f'{resolution.reason if missing else resolution.where}'
-    ]
-    lines += resolution.besides
-    if missing and '://' in resolution.where:
-        lines.append(f'its weights come from {resolution.where}')
-    if info and info.notes and missing:
-        lines.append(info.notes)
-    if info and info.guess:
-        others = ', '.join(map(str, info.alternatives))
-        doubt = f'a guess; confidence {info.confidence or "unknown"}'
-        lines.append(doubt + (f'; or it is {others}' if others else ''))
-    return lines[:1] + [' ' * 8 + line for line in lines[1:]]
-
-
-def totals(resolutions: Sequence[Resolution]) -> str:
-    """
-    Return how many there are of each kind, and what they take together.
-    """
-    counts = Counter(r.status for r in resolutions)
-    sizes = [r.bytes for r in resolutions if r.bytes is not None]
-    unknown = len(resolutions) - len(sizes)
-    return (
-        f'{len(resolutions)} in all: {counts["present"]} present, '
-        f'{counts["download"]} to download, {counts["missing"]} missing; weights in '
-        f'float32 {data_size(sum(sizes))} together, '
-        f'{data_size(max(sizes, default=0))} the largest (half of it in float16)'
-        + (f'; size of {unknown} unknown' if unknown else '')
-    )
