@@ -24,7 +24,9 @@ setup(
     package_dir={'': '.'},
     package_data={
         'parlai_ext': ['py.typed'],
-        'parlai_ext.view': ['templates/*', 'templates/sections/*'],
+        'parlai_ext.view': [
+            f'templates/{folder}*' for folder in ('', 'sections/', 'terminal/')
+        ],
         'parlai_ext.mini': ['*.json', 'zoo/**/*'],
         'parlai_ext.tasks': ['*/README.md'],
         'parlai_ext.zoo_configs': [

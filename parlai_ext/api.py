@@ -16,6 +16,7 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
 
+from parlai_ext.commands.command import find_command
 from parlai_ext.core import (
     Dialogue,
     ScoredDialogue,
@@ -68,8 +69,6 @@ def _checks_names(command: str = '') -> Callable[[Callable[P, R]], Callable[P, R
 
         @functools.wraps(function)
         def checked(*args: P.args, **kwargs: P.kwargs) -> R:
-            from parlai_ext.commands.command import find_command
-
             known = names
             if command and not names.issuperset(kwargs):
                 known = names | find_command(command).option_names() - PRINTED
@@ -204,8 +203,6 @@ def rank(
 
 
 def _run_command(name: str, given: Mapping[str, Any], verbose: bool) -> Any:
-    from parlai_ext.commands.command import find_command
-
     with _printing(verbose):
         return find_command(name).main(**given)
 
@@ -291,7 +288,6 @@ def check_judge(
     :raises TypeError: for an unknown argument or option; it names the nearest one.
     """
     from parlai_ext.judge_check import check
-    from parlai_ext.judge_check.check import check_pairs
     from parlai_ext.judge_check.sample import JudgedDialogues
     from parlai_ext.scoring.base import turn_items
 
@@ -300,7 +296,7 @@ def check_judge(
         if judging.level == 'pair':
             spoken = zip(*_spoken(dialogues, speakers), strict=True)
             items = [item for pair in spoken for item in turn_items(*pair)]
-            return check_pairs(judging, items, sample=sample)
+            return check.check_pairs(judging, items, sample=sample)
         given, scored = _score_spoken(judging, dialogues, speakers)
         judged = JudgedDialogues(zip(given, scored, strict=True), (), sample)
         return check.check_judge(judging, judged)

@@ -10,7 +10,7 @@ batch of that system.
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
@@ -110,7 +110,8 @@ class KeptReplies:
                     ) from None
         before = self._states(player, participants)
         proposed = player.propose(participants)
-        self._keeps = self._keeps and before == self._states(player, participants)
+        after = self._states(player, participants)
+        self._keeps = before is not None and before == after
         replies = player.observed(participants, proposed)
         if self._keeps:
             self._keep(player, proposed)
@@ -163,13 +164,11 @@ class KeptReplies:
         begin = time.perf_counter()
         too_long = LARGEST_SHARE * (begin - self._began) + FREE_SECONDS
         if not self._keeps or self._looked > too_long:
-            self._keeps = False
             return None
         try:
             return player.states(participants)
         except BaseException as error:
             raise_unless_of_agent(error)
-            self._keeps = False
             return None
         finally:
             self._looked += time.perf_counter() - begin
@@ -227,7 +226,10 @@ class Lockstep:
 
     def __post_init__(self) -> None:
         self.failed: dict[str, SystemFailed] = {}
-        self.begun = list(map(self._begin, self.rows))
+        self.dialogues = [OpenDialogue(row, self.num_turns) for row in self.rows]
+        for dialogue in self.dialogues:
+            with self._noting_failures():
+                dialogue.begin(self.players)
 
     def play(self) -> tuple[list[Dialogue | None], dict[str, SystemFailed]]:
         """
@@ -236,9 +238,9 @@ class Lockstep:
         Return a dialogue for each row, `None` where one of its systems could not go on,
         and those systems by name with what happened.
         """
-        while any(map(self._goes_on, self.begun)):
+        while any(map(self._goes_on, self.dialogues)):
             self._go_on()
-        dialogues = [one.dialogue() if one and one.done else None for one in self.begun]
+        dialogues = [one.dialogue() if one.done else None for one in self.dialogues]
         return dialogues, self.failed
 
     def _go_on(self) -> None:
@@ -248,26 +250,21 @@ class Lockstep:
         given = (min(len(r.opener.utterances), self.num_turns) for r in self.rows)
         n_planned = len(self.rows) * self.num_turns - sum(given)
         for player, batch in self._batches():
-            try:
+            with self._noting_failures():
                 speaking = [dialogue.next_participant for dialogue in batch]
                 replies = self.respond(player, speaking)
-            except SystemFailed as error:
-                self.failed[error.system] = error
-                continue
-            self.on_replies(len(batch), n_planned)
-            for dialogue, reply in zip(batch, replies, strict=True):
-                try:
-                    dialogue.add_reply(reply)
-                except SystemFailed as error:  # of the system that hears the reply
-                    self.failed[error.system] = error
+                self.on_replies(len(batch), n_planned)
+                for dialogue, reply in zip(batch, replies, strict=True):
+                    with self._noting_failures():  # of the system that hears the reply
+                        dialogue.add_reply(reply)
 
     def _batches(self) -> Iterator[tuple[Player, list['OpenDialogue']]]:
         """
         Yield each system with dialogues in which it speaks next.
         """
         waiting: dict[str, list[OpenDialogue]] = {}
-        for dialogue in self.begun:
-            if dialogue and self._goes_on(dialogue):
+        for dialogue in self.dialogues:
+            if self._goes_on(dialogue):
                 waiting.setdefault(dialogue.next_speaker, []).append(dialogue)
         for name, dialogues in waiting.items():
             width = self.batchsize or len(dialogues)
@@ -276,20 +273,19 @@ class Lockstep:
                 if batch := [dialogue for dialogue in part if self._goes_on(dialogue)]:
                     yield self.players[name], batch
 
-    def _goes_on(self, dialogue: 'OpenDialogue | None') -> bool:
-        if dialogue is None or dialogue.done:
-            return False
-        return self.failed.keys().isdisjoint(dialogue.speakers)
+    def _goes_on(self, dialogue: 'OpenDialogue') -> bool:
+        is_whole = self.failed.keys().isdisjoint(dialogue.speakers)
+        return is_whole and not dialogue.done
 
-    def _begin(self, row: BatchRow) -> 'OpenDialogue | None':
+    @contextmanager
+    def _noting_failures(self) -> Iterator[None]:
         """
-        Begin a dialogue; return `None` when one of its systems cannot.
+        Note a system that cannot go on, and leave the work inside.
         """
         try:
-            return OpenDialogue(row, self.players, self.num_turns)
+            yield
         except SystemFailed as error:
             self.failed[error.system] = error
-            return None
 
 
 class OpenDialogue:
@@ -297,7 +293,7 @@ class OpenDialogue:
     One dialogue while it is played: its two speakers and the utterances so far.
     """
 
-    def __init__(self, row: BatchRow, players: Mapping[str, Player], num_turns: int):
+    def __init__(self, row: BatchRow, num_turns: int):
         if not row.opener.utterances:
             raise UserError(f'opener {row.opener.id} has no utterances; it needs one')
         self.row = row
@@ -311,9 +307,17 @@ class OpenDialogue:
             for i, text in enumerate(given)
         ]
         self.participants: list[Participant] = []
-        self._try(0, lambda: self.participants.append(players[self.speakers[0]].join()))
-        self._try(1, lambda: self.participants.append(players[self.speakers[1]].join()))
-        for i in range(len(given)):
+
+    def begin(self, players: Mapping[str, Player]) -> None:
+        """
+        Let both systems join, and hear what is given.
+
+        :raises SystemFailed: when one of them cannot go on at all.
+        """
+        first, second = (players[name] for name in self.speakers)
+        self._try(0, lambda: self.participants.append(first.join()))
+        self._try(1, lambda: self.participants.append(second.join()))
+        for i in range(len(self.utterances)):
             self._deliver(i)
 
     @property
@@ -401,9 +405,10 @@ class BlockPlayer:
     Plays any block of a schedule.
 
     `cache` holds the loaded systems, `batchsize` is how many dialogues go through a
-    model together, `sampling` names the systems that draw their replies at random, and
-    `on_replies` is called as `Lockstep` says. `kept_in` is the run folder in which the
-    replies of a block are kept until the block is written; `None`: nowhere.
+    model together, and `sampling` names the systems that draw their replies at random.
+    `on_replies` and `respond` are called as `Lockstep` says. `kept_in` is the run
+    folder in which the replies of a block are kept until the block is written; `None`:
+    nowhere.
     """
 
     plan: Schedule
@@ -411,6 +416,7 @@ class BlockPlayer:
     batchsize: int
     sampling: frozenset[str]
     on_replies: OnReplies = no_report
+    respond: Respond = let_speak
     kept_in: RunFolder | None = None
 
     @classmethod
@@ -480,7 +486,6 @@ class BlockPlayer:
         num_turns: int,
         seed: str,
         batchsize: int | None = None,
-        respond: Respond = let_speak,
     ) -> list[Dialogue | None]:
         """
         Return a dialogue for each row, `None` where a system could not go on. Such a
@@ -490,7 +495,7 @@ class BlockPlayer:
         """
         seed_all(seed)  # after loading, which draws too
         dialogues, failed = Lockstep(
-            rows, players, num_turns, batchsize, self.on_replies, respond
+            rows, players, num_turns, batchsize, self.on_replies, self.respond
         ).play()
         for error in failed.values():
             self.cache.drop_failed(error)
@@ -528,27 +533,25 @@ class BlockPlayer:
         whole = any(map(self.is_sampling, ready.values()))
         batchsize = None if whole else self.batchsize
         num_turns = self.plan.protocol.num_turns
-        with self._keeping(rows, seed, batchsize) as respond:
-            played_rows = self.play_rows(
-                rows, players, num_turns, seed, batchsize, respond
-            )
-        dialogues = iter(played_rows)
+        with self._keeping(rows, seed, batchsize) as player:
+            played = player.play_rows(rows, players, num_turns, seed, batchsize)
+        dialogues = iter(played)
         shards = {shard: list(islice(dialogues, shard.n_dialogues)) for shard in ready}
         return {
-            shard: [dialogue for dialogue in played if dialogue]
-            for shard, played in shards.items()
-            if None not in played
+            shard: [dialogue for dialogue in of_shard if dialogue]
+            for shard, of_shard in shards.items()
+            if None not in of_shard
         }
 
     @contextmanager
     def _keeping(
         self, rows: Sequence[BatchRow], seed: str, batchsize: int | None
-    ) -> Iterator[Respond]:
+    ) -> Iterator['BlockPlayer']:
         """
-        Return what asks for the replies of these rows, and keeps them.
+        Yield a player that keeps the replies of these rows, where they are to be kept.
         """
         if self.kept_in is None:
-            yield let_speak
+            yield self
             return
         manifest = self.kept_in.manifest
         known = manifest.everybody
@@ -563,4 +566,4 @@ class BlockPlayer:
         )
         kept = self.kept_in.partial_replies(key)
         with kept.saved_at_exit():
-            yield KeptReplies(kept).respond
+            yield replace(self, respond=KeptReplies(kept).respond)

@@ -19,6 +19,7 @@ from parlai_ext.core import (
     UserError,
     content_id,
     frozen,
+    grouped,
     logger,
 )
 from parlai_ext.core.protocol import Protocol
@@ -100,16 +101,32 @@ class Schedule:
 
     def blocks(self, sampling: Callable[[Pairing], bool]) -> list[Block]:
         """
-        Return the units of work, as `blocks` says.
+        Return the run's work, in the order that reloads the fewest models.
+
+        A shard is a block of its own when its pairing fills a batch or samples; else
+        neighbouring pairings of one first speaker are packed until they fill one. First
+        speakers form the outer loop, and every other one meets its partners in reverse,
+        so that the partner met last is still loaded. What a block holds depends on its
+        first speaker's pairings alone.
+
+        A run that has grown first has the blocks that it had before, then those of the
+        openers that were added.
+
+        :param sampling: whether a pairing's decoding is random.
         """
-        return blocks(
-            self.pairings,
-            len(self.openers),
-            self.batchsize,
-            sampling,
-            shard_size=self.shard_size,
-            grown_from=self.grown_from,
-        )
+        of_speakers = grouped((pairing.first, pairing) for pairing in self.pairings)
+        n_openers, work = len(self.openers), list[Block]()
+        ends = pairwise((0, *self.grown_from, n_openers))
+        for stage, (begin, end) in enumerate(ends):
+            added = {
+                id: stage_shards(id, n_openers, self.shard_size, self.grown_from)[stage]
+                for id in self.by_id
+            }
+            width = self.batchsize if end - begin < self.batchsize else 0
+            for turn, mine in enumerate(of_speakers.values()):
+                packed = _blocks_of_speaker(mine, added, width, sampling)
+                work += packed if turn % 2 == 0 else reversed(packed)
+        return work
 
 
 def pairings(
@@ -236,47 +253,6 @@ def stage_shards(
         ]
         for begin, end in pairwise((0, *grown_from, num_openers))
     ]
-
-
-def blocks(
-    pairings: Sequence[Pairing],
-    num_openers: int,
-    batchsize: int,
-    sampling: Callable[[Pairing], bool],
-    shard_size: int | None = None,
-    grown_from: Sequence[int] = (),
-) -> list[Block]:
-    """
-    Return the run's work, in the order that reloads the fewest models.
-
-    A shard is a block of its own when its pairing fills a batch or samples; else
-    neighbouring pairings of one first speaker are packed until they fill one. First
-    speakers form the outer loop, and every other one meets its partners in reverse,
-    so that the partner met last is still loaded. What a block holds depends on its
-    first speaker's pairings alone.
-
-    A run that has grown first has the blocks that it had before, then those of the
-    openers that were added.
-
-    :param sampling: whether a pairing's decoding is random.
-    :param shard_size: dialogues in a shard; the run folder keeps it.
-    :param grown_from: how many openers the run had before each time that it grew.
-    """
-    size = shard_size or shard_size_for(num_openers, batchsize)
-    order: dict[str, list[Pairing]] = {}
-    for pairing in pairings:
-        order.setdefault(pairing.first, []).append(pairing)
-    work: list[Block] = []
-    for stage, (begin, end) in enumerate(pairwise((0, *grown_from, num_openers))):
-        added = {
-            pairing.id: stage_shards(pairing.id, num_openers, size, grown_from)[stage]
-            for pairing in pairings
-        }
-        width = batchsize if end - begin < batchsize else 0
-        for turn, mine in enumerate(order.values()):
-            packed = _blocks_of_speaker(mine, added, width, sampling)
-            work += packed if turn % 2 == 0 else reversed(packed)
-    return work
 
 
 def _blocks_of_speaker(

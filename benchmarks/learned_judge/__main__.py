@@ -83,7 +83,7 @@ def read_material(opt: argparse.Namespace) -> Material:
     Return all sets and copies; what is not in the cache is read by the models.
     """
     folder = Path(opt.data)
-    cache = InputCache(Path(opt.cache), opt.judge, opt.encoder)
+    cache = InputCache(Path(opt.cache), opt.judge, opt.encoder, ModelHandle())
     sets = {name: read_set(folder, name) for name in SETS}
     copies = {name: source.read(folder) for name, source in COPIES.items()}
     inputs = {

@@ -18,7 +18,7 @@ from parlai_ext.data.judged.cards import read_card
 from parlai_ext.judge_check.perturbations import (
     HELD_OUT,
     PARROTS,
-    PERTURBATIONS,
+    SPOILT,
     TRAIN,
     ResponseInDialogue,
     parrot_text,
@@ -30,15 +30,6 @@ from parlai_ext.training.fit_judge import Inputs
 LAST_TURNS = 6  # of a context, which are kept
 ORIGINAL = 'original'
 BETTER_OF_A_CONTEXT = 2  # good replies to a context that a bad one is compared with
-PLAIN_KINDS = (
-    'shuffled_words',
-    'other_dialogue',
-    'repeat_partner',
-    'repeat_self',
-    'generic',
-    'punctuation',
-    'truncated',
-)
 # kinds that a judge is slow to learn count more; chosen on the training copies
 WEIGHTS = {
     'quoted_question': 2.5,
@@ -112,17 +103,13 @@ def _replies(
 
     :param draw: chooses the wording of the parrots.
     """
-    response = ResponseInDialogue(
-        texts[place], texts[place - 1], texts[place - 2], other
-    )
-    replies = {ORIGINAL: texts[place]}
-    heard = [texts[i] for i in range(place) if (place - i) % 2]
-    found = {kind: PERTURBATIONS[kind](response) for kind in PLAIN_KINDS}
+    response = ResponseInDialogue.alternating(texts[place], texts[:place], other)
+    found = {ORIGINAL: texts[place]}
+    found |= {kind: perturb(response) for kind, perturb in SPOILT.items()}
     for kind in PARROTS:
         for which in wordings:
-            found[f'{kind}/{which}'] = parrot_text(kind, heard, draw, which)
-    replies.update({kind: text for kind, text in found.items() if text is not None})
-    return replies
+            found[f'{kind}/{which}'] = parrot_text(kind, response.heard, draw, which)
+    return {kind: text for kind, text in found.items() if text is not None}
 
 
 def unfit_replies(folder: Path, split: str, name: str, number: int) -> list[Copy]:

@@ -216,22 +216,17 @@ def spoilt_check(result: ScorerResult, spoilt: JudgedSet) -> DimensionCheck | st
             values[reply, kind] = value
     if not values:
         return max(scores.reasons, key=lambda reason: scores.reasons[reason])
-    kinds = list(dict.fromkeys(kind for _, kind in values if kind != 'original'))
-    return dimension_check(
-        main,
-        [
-            kind_result(
-                kind,
-                'people',
-                [
-                    (values[reply, 'original'], value)
-                    for (reply, other), value in values.items()
-                    if other == kind and (reply, 'original') in values
-                ],
-            )
-            for kind in kinds
-        ],
-    )
+    results = []
+    for kind in dict.fromkeys(kind for _, kind in values if kind != 'original'):
+        pairs = [
+            (values[reply, 'original'], value)
+            for (reply, other), value in values.items()
+            if other == kind and (reply, 'original') in values
+        ]
+        n_higher = sum(original > copy for original, copy in pairs)
+        n_ties = sum(original == copy for original, copy in pairs)
+        results.append(kind_result(kind, 'people', len(pairs), n_higher, n_ties))
+    return dimension_check(main, results)
 
 
 def bench_scorers(

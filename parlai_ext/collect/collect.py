@@ -213,16 +213,15 @@ def block_tasks(plan: Plan, blocks: Mapping[Block, frozenset[ShardKey]]) -> list
 
     :param blocks: with the shards that they lack.
     """
-    weights: dict[str, tuple[str, int]] = {}
+    weights = {
+        system.name: (str(weights_key(system)), size_on_disk(system))
+        for system in plan.roster.systems
+    }
     tasks = []
     for block, missing in blocks.items():
         ids = dict.fromkeys(shard.pairing_id for shard in block.shards)
         pairings = [plan.by_id[id] for id in ids]
-        names = {name: 0 for pair in pairings for name in pair.speakers}
-        for name in names:
-            if name not in weights:
-                system = plan.roster.system(name)
-                weights[name] = str(weights_key(system)), size_on_disk(system)
+        names = {name for pair in pairings for name in pair.speakers}
         first, last = pairings[0], pairings[-1]
         more = '' if len(pairings) == 1 else f' to {last.first} – {last.second}'
         shard = block.shards[0]

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import field, replace
+from functools import reduce
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,6 +22,7 @@ from parlai_ext.core.records import read_own_record, record_to_json
 from parlai_ext.store import PLAYED_KEYS, ProtocolRecord, RunFolder, write_text
 from parlai_ext.systems.spending import Reading, add_spendings
 from parlai_ext.view import count_of, data_size, duration, money
+from parlai_ext.view.page import terminal_lines
 
 FORECAST = 'timing/forecast.json'
 ACTUAL = 'timing/actual.json'
@@ -46,25 +48,6 @@ class SystemForecast:
     weights_bytes: int
     spent: Reading | None = None
     from_cache: float = 0
-
-    def line(self, name: str) -> str:
-        """
-        Return one line to print: the system's name, its replies and their speed, its
-        loading time and size, and its tokens and their cost if it counts them.
-        """
-        line = (
-            f'{name:10} {self.replies:,} replies, '
-            f'{duration(self.reply_seconds / self.replies)} each; loaded in '
-            f'{duration(self.load_seconds)}, {data_size(self.weights_bytes)}'
-        )
-        if self.spent is not None:
-            read, written = self.spent['prompt_tokens'], self.spent['completion_tokens']
-            cost = self.spent['cost']
-            line += f'; {read or 0:,.0f} + {written or 0:,.0f} tokens, '
-            line += 'price unknown' if cost is None else money(cost)
-        if self.from_cache:
-            line += f' ({self.from_cache:.0f} replies of the pilot came from its cache)'
-        return line
 
 
 @frozen
@@ -102,50 +85,21 @@ class Forecast:
         """
         The money of all systems that count it, `None` when none has a price.
         """
-        costs = [(system.spent or {}).get('cost') for system in self.systems.values()]
-        known = [cost for cost in costs if cost is not None]
-        return sum(known) if known else None
+        spent = [system.spent or {} for system in self.systems.values()]
+        return reduce(add_spendings, spent, add_spendings({}, {}))['cost']
+
+    @property
+    def disk_bytes(self) -> int:
+        """
+        About how many bytes dialogues and scores take.
+        """
+        return bytes_on_disk(self.utterances, self.judged)
 
     def lines(self) -> list[str]:
         """
         Return lines to print: the pilot, each system, and the totals.
         """
-        paid = f' and {money(self.pilot_cost)}' if self.pilot_cost else ''
-        return [
-            f'pilot of {self.protocol}: {count_of(self.pilot_dialogues, "dialogue")} '
-            f'in {duration(self.pilot_seconds)}{paid}; none of them is kept',
-            *(forecast.line(name) for name, forecast in self.systems.items()),
-            *self.totals(),
-            *self.cautions,
-        ]
-
-    def totals(self) -> list[str]:
-        """
-        Return lines to print: what all that is left takes.
-        """
-        collect, score = self.collect_seconds, self.score_seconds
-        dialogues = count_of(self.dialogues, 'dialogue')
-        lines = [f'collect    {duration(collect)} for {dialogues}']
-        if score is not None:
-            judged = count_of(self.judged, 'utterance')
-            lines.append(f'score      {duration(score)} for {judged}')
-            lines.append(f'together   {duration(collect + score)}')
-        weights = sum(forecast.weights_bytes for forecast in self.systems.values())
-        gpu, disk = self.peak_gpu_bytes, bytes_on_disk(self.utterances, self.judged)
-        on_gpu = f' and {data_size(gpu)} on the GPU' if gpu else ''
-        spent = [s.spent for s in self.systems.values() if s.spent is not None]
-        cost = 'unknown, no prices were given' if spent else 'no system costs any'
-        if self.cost is not None:
-            unknown = any(one['cost'] is None for one in spent)
-            more = ', and what has no price' if unknown else ''
-            cost = f'{money(self.cost)}{more}'
-        return [
-            *lines,
-            f'memory     {data_size(weights)} of weights; at most '
-            f'{data_size(self.peak_bytes)}{on_gpu}',
-            f'money      {cost}',
-            f'disk       about {data_size(disk)}',
-        ]
+        return terminal_lines('forecast', forecast=self)
 
 
 @frozen
@@ -178,20 +132,20 @@ def bytes_on_disk(utterances: int, judged: int) -> int:
     return utterances * BYTES_PER_UTTERANCE + judged * BYTES_PER_SCORED_UTTERANCE
 
 
-def refuse_other_settings(protocol: Protocol, run_dir: str | None) -> None:
+def refuse_other_settings(protocol: Protocol, run: RunFolder | None) -> None:
     """
     Refuse to try a protocol in the folder of a run with other settings. More openers
     are no other setting, since a run may grow.
 
     :raises UserError: names the settings.
     """
-    if run := RunFolder.existing_or_none(run_dir):
+    if run is not None:
         old = forecast_settings(run.manifest.protocol)
         if protocol.num_dialogues > len(run.openers):
             old['num_dialogues'] = protocol.num_dialogues
         if changes := change_lines(old, forecast_settings(protocol)):
             other = f'was made with other settings: {"; ".join(changes)}'
-            raise UserError(f'{run_dir} {other}')
+            raise UserError(f'{run.root} {other}')
 
 
 def forecast_settings(protocol: Protocol | ProtocolRecord) -> dict[str, str | int]:
@@ -242,15 +196,13 @@ def timed(
         if dialogues or interrupted:
             path = run.root / ACTUAL
             actual = _read_record(Actual, path) or Actual()
-            old, total, (peak, gpu) = getattr(actual, stage), actual.spent, peak_bytes()
-            for spending in (spent or {}).values():
-                total = add_spendings(total, spending)
+            old, (peak, gpu) = getattr(actual, stage), peak_bytes()
             seconds = old.seconds + clock() - start
             now = replace(
                 actual,
                 peak_bytes=max(peak, actual.peak_bytes),
                 peak_gpu_bytes=max(gpu, actual.peak_gpu_bytes),
-                spent=total,
+                spent=reduce(add_spendings, (spent or {}).values(), actual.spent),
                 **{stage: StageTime(seconds, old.dialogues + dialogues)},
             )
             _write_record(path, now)
@@ -308,21 +260,20 @@ def forecast_comparison_lines(run: RunFolder) -> list[str]:
     collected, scored = actual.collect, actual.score
     played = collected.dialogues / forecast.dialogues
     judged = scored.dialogues / forecast.dialogues
-    rows: list[tuple[str, float, float, Callable[[float], str]]] = []
-    if played:
-        expected = forecast.collect_seconds * played
-        rows.append(('collect', expected, collected.seconds, duration))
-    if judged and forecast.score_seconds is not None:
-        expected = forecast.score_seconds * judged
-        rows.append(('score', expected, scored.seconds, duration))
-    if len(rows) == 2:
-        together = sum(row[1] for row in rows), sum(row[2] for row in rows)
-        rows.append(('together', *together, duration))
-    rows.append(('memory', forecast.peak_bytes, actual.peak_bytes, data_size))
-    rows.append(('GPU', forecast.peak_gpu_bytes, actual.peak_gpu_bytes, data_size))
+    collect = forecast.collect_seconds * played
+    score = (forecast.score_seconds or 0.0) * judged
+    both = collect + score if collect and score else 0.0
     cost = actual.spent.get('cost')
-    if forecast.cost is not None and cost is not None:
-        rows.append(('money', forecast.cost * played, cost, money))
+    expected_cost = (forecast.cost or 0.0) * played if cost is not None else 0.0
+    # what is expected, what was taken; nothing is said of what was not expected
+    rows: tuple[tuple[str, float, float, Callable[[float], str]], ...] = (
+        ('collect', collect, collected.seconds, duration),
+        ('score', score, scored.seconds, duration),
+        ('together', both, collected.seconds + scored.seconds, duration),
+        ('memory', forecast.peak_bytes, actual.peak_bytes, data_size),
+        ('GPU', forecast.peak_gpu_bytes, actual.peak_gpu_bytes, data_size),
+        ('money', expected_cost, cost or 0.0, money),
+    )
     lines = [
         f'{name:10} forecast {text(expected)}, actual {text(taken)} '
         f'({100 * (taken / expected - 1):+.0f} %)'

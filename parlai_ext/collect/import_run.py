@@ -11,7 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.collect.plan import protocol_record, versions
+from parlai_ext.collect.plan import protocol_record, signed_manifest
 from parlai_ext.core import (
     Dialogue,
     Pairing,
@@ -87,7 +87,7 @@ def import_manifest(
     about = {**protocol_record(protocol), 'num_turns': longest}
     for unknown in ('num_dialogues', 'openers', 'seed'):
         del about[unknown]
-    manifest = manifests.read_manifest(
+    return signed_manifest(
         {
             'protocol': about,
             'targets': {n: {'identity': ''} for n in imports.names if n not in people},
@@ -110,11 +110,8 @@ def import_manifest(
                 'people_only': imports.n_people,
                 'silent': imports.silent,
             },
-            'versions': versions(),
-            'signature': '',
         }
     )
-    return manifest.changed(signature=manifest.dialogue_signature())
 
 
 def write_run(

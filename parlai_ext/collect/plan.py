@@ -3,11 +3,10 @@ From options to a plan and its run folder: who talks, over which openers, how lo
 """
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-from parlai_ext.collect.not_run import missing_by_pair
 from parlai_ext.collect.options import PlanOptions
 from parlai_ext.collect.resolved import (
     ResolvedProtocol,
@@ -42,7 +41,7 @@ class RequestedProtocol:
     """
     The protocol that options ask for, with the targets that the run already has.
 
-    :param old: the manifest of the run; `None`: it is a new one.
+    :param run: as it is; `None`: it is a new one.
     :param asked: the names of the targets that are asked for now.
     :param guessed: the names of systems that are guesses.
     :param families: the families that rosters declare, by system.
@@ -52,12 +51,19 @@ class RequestedProtocol:
     """
 
     protocol: Protocol
-    old: Manifest | None
+    run: RunFolder | None
     asked: set[str]
     guessed: list[str]
     families: dict[str, str]
     openers_file: str | None
     scorer_is_named: bool
+
+    @property
+    def old(self) -> Manifest | None:
+        """
+        The manifest of the run.
+        """
+        return self.run.manifest if self.run else None
 
     @property
     def earlier_targets(self) -> dict[str, SystemRecord]:
@@ -92,7 +98,7 @@ def make_plan(options: PlanOptions, machine: Machine) -> Plan:
     """
     requested = requested_protocol(options)
     old = requested.old
-    earlier = _unchanged_targets(requested, options)
+    earlier = _unchanged_targets(requested)
     resolved = resolve_protocol(requested.protocol, earlier, options.skip_missing)
     protocol = resolved.protocol
     openers: Sequence[Opener] = (
@@ -142,9 +148,8 @@ def prepare(options: PlanOptions, machine: Machine) -> tuple[RunFolder, Plan]:
     if not options.run_dir:
         raise UserError('--run-dir is needed: the folder that the run goes to')
     requested = requested_protocol(options)
-    old = requested.old
-    if old and not old.scheme.is_played:  # all of its dialogues are there
-        run = RunFolder.existing(options.run_dir)
+    run = requested.run
+    if run and not run.manifest.scheme.is_played:  # all of its dialogues are there
         return run, run.plan
     plan = make_plan(options, machine)
     by_user = requested.scorer_is_named
@@ -188,8 +193,8 @@ def requested_protocol(options: PlanOptions) -> RequestedProtocol:
     """
     Return the protocol that the options ask for, of a new run or of the old one.
     """
-    old = None
-    if run := RunFolder.existing_or_none(options.run_dir):
+    run, old = RunFolder.existing_or_none(options.run_dir), None
+    if run:
         if options.config or options.add_target:
             refuse_collecting(run)
         old = run.manifest
@@ -228,22 +233,20 @@ def requested_protocol(options: PlanOptions) -> RequestedProtocol:
     families |= {name: about.family for name, about in infos.items() if about.family}
     scorer_is_named = bool(options.config or (old and is_own_scorer(old)))
     return RequestedProtocol(
-        protocol, old, asked, guessed, families, openers_file, scorer_is_named
+        protocol, run, asked, guessed, families, openers_file, scorer_is_named
     )
 
 
-def _unchanged_targets(
-    requested: RequestedProtocol, options: PlanOptions
-) -> dict[str, SystemRecord]:
+def _unchanged_targets(requested: RequestedProtocol) -> dict[str, SystemRecord]:
     """
     Return the run's targets that are not asked for now, without those that have become
     others and have dialogues left to play, which would be mixed with the earlier ones.
     A target that is gone stays: it fails when it is loaded.
     """
+    from parlai_ext.collect.not_run import missing_by_pair
     from parlai_ext.systems.identity import identity
 
-    earlier = requested.earlier_targets
-    run = RunFolder.existing_or_none(options.run_dir)
+    earlier, run = requested.earlier_targets, requested.run
     if not earlier or run is None:
         return earlier
     grows = requested.protocol.num_dialogues > len(run.openers)
@@ -372,7 +375,7 @@ def build_manifest(
         more = {'dated_model': dated} if dated else {}
         if options := {**identity_options(system), **more}:
             about[system.name]['options'] = options
-    manifest = read_manifest(
+    return signed_manifest(
         {
             'protocol': protocol_record(protocol),
             'targets': {s.name: about[s.name] for s in roster.targets},
@@ -385,10 +388,17 @@ def build_manifest(
             'batchsize': batchsize,
             **({} if fp16 is None else {'fp16': fp16}),
             **{key: note for key, note in notes.items() if note},
-            'versions': versions(),
-            'signature': '',
         }
     )
+
+
+def signed_manifest(data: Mapping[str, object]) -> Manifest:
+    """
+    Return the manifest of a run that is made here and now.
+
+    :param data: what it holds, but for the versions and the signature.
+    """
+    manifest = read_manifest({**data, 'versions': versions(), 'signature': ''})
     return manifest.changed(signature=manifest.dialogue_signature())
 
 

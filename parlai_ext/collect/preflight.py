@@ -9,7 +9,7 @@ run folder is not touched.
 import itertools
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import NamedTuple
@@ -294,22 +294,6 @@ def _quoted(text: str) -> str:
     return repr(line if len(line) <= SHOWN else line[: SHOWN - 1] + '…')
 
 
-def check_report(checks: Sequence[SystemCheck]) -> list[str]:
-    """
-    Return one line for each system, with what is wrong with it below.
-    """
-    width = max((len(check.system) for check in checks), default=0)
-    lines = []
-    for check in checks:
-        word = 'STOP' if check.stop else 'warn' if check.warnings else 'ok'
-        lines.append(
-            f'preflight  {check.system:{width}}  {word:4}  {check.n_replies} replies'
-        )
-        reasons = [check.stop] if check.stop else []
-        lines += [f'           {"":{width}}  {r}' for r in (*reasons, *check.warnings)]
-    return lines
-
-
 def stop_unless_fit(
     checks: Sequence[SystemCheck], *, skip_missing: bool = False
 ) -> None:
@@ -396,29 +380,66 @@ class Measured:
         return {**used, 'cached': 0, 'cost': used['cost'] if priced else None}
 
 
-class TimedPlayer(Player):
+@frozen
+class PilotMeter:
     """
-    A player whose batches are measured.
+    Measures what systems take: loading, and the batches of their replies.
+
+    :param measured: takes up the measurement of each system, by its name.
     """
 
-    def __init__(self, player: Player, measured: Measured, clock: Clock):
-        super().__init__(player.name, player.agent)
-        self.player, self.measured, self.clock = player, measured, clock
-        self.join = player.join  # type: ignore[method-assign]
-        self.n_bytes = player.n_bytes
+    machine: Machine
+    clock: Clock
+    measured: Mapping[str, Measured]
 
-    def respond(self, participants: Sequence[Participant]) -> list[Reply]:
+    @property
+    def spoke(self) -> dict[str, Measured]:
+        """
+        The measurements of the systems that replied.
+        """
+        return {name: one for name, one in self.measured.items() if one.batches}
+
+    def load(self, system: System) -> Player:
+        """
+        Load a system.
+        """
+        begun, player = self.clock(), load_on(self.machine, system)
+        measurement = self.measured[system.name]
+        measurement.load_seconds = self.clock() - begun
+        measurement.n_bytes = player.n_bytes
+        return player
+
+    def respond(
+        self, player: Player, participants: Sequence[Participant]
+    ) -> list[Reply]:
         """
         Let every participant speak next.
         """
-        before, start = spending_of(self.agent), self.clock()
-        replies = self.player.respond(participants)
-        self.measured.batches.append((len(participants), self.clock() - start))
-        now = spending_of(self.agent)
+        measurement = self.measured[player.name]
+        before, start = spending_of(player.agent), self.clock()
+        replies = player.respond(participants)
+        measurement.batches.append((len(participants), self.clock() - start))
+        now = spending_of(player.agent)
         if now is not None and before is not None:
             used = spending_since(now, before)
-            self.measured.spent = add_spendings(self.measured.spent or {}, used)
+            measurement.spent = add_spendings(measurement.spent or {}, used)
         return replies
+
+    def forecasts(
+        self, replies: Mapping[str, int], seconds: float
+    ) -> dict[str, SystemForecast]:
+        """
+        Return what the replies of each system that spoke will take.
+
+        :param replies: how many each system will give.
+        :param seconds: what loading and playing took; the part of it that no system
+            used is shared out over the replies.
+        """
+        spoke = self.spoke
+        used = sum(one.seconds for one in spoke.values())
+        n_replies = sum(one.replies for one in spoke.values())
+        between = max(0.0, (seconds - used) / n_replies)
+        return {n: one.forecast(replies[n], between) for n, one in spoke.items()}
 
 
 def pilot(
@@ -435,31 +456,29 @@ def pilot(
     :param scorer: the protocol's, by which the dialogues are scored, too.
     :raises UserError: when nothing is left to do, or nothing could be measured.
     """
-    start, measured = clock(), dict[str, Measured]()
-    load = timed_loader(machine, measured, clock)
-    player = BlockPlayer.from_plan(plan, machine, load=load)
+    start, systems = clock(), plan.roster.systems
+    meter = PilotMeter(machine, clock, {one.name: Measured() for one in systems})
+    player = BlockPlayer.from_plan(plan, machine, load=meter.load)
     missing = player.missing_blocks(run)
     if not missing:
         raise UserError('--pilot: all dialogues of the run are there already')
+    blocks = covering_blocks(player, missing)
     begun = clock()
-    dialogues = play_blocks(player, covering_blocks(player, missing))
+    dialogues = play_blocks(replace(player, respond=meter.respond), blocks)
     play_seconds = clock() - begun
     player.cache.clear()
-    spoke = {name: one for name, one in measured.items() if one.batches}
-    if not dialogues or not spoke:
+    if not dialogues or not meter.spoke:
         why = next(iter(player.cache.problems.values()), 'no dialogue could be played')
         raise UserError(f'--pilot: nothing could be measured: {why}')
     shards = [shard for block in missing.values() for shard in block]
     n_dialogues = sum(shard.n_dialogues for shard in shards)
     replies, judged = replies_left(plan, shards)
-    everybody = plan.roster.systems
-    names = [system.name for system in everybody if system.name in spoke]
-    systems = system_forecasts(names, spoke, replies, play_seconds)
+    forecasts = meter.forecasts(replies, play_seconds)
     score_seconds = None
     if scorer is not None:
-        once, each = time_scoring(plan, machine, dialogues, clock, scorer)
+        once, each = time_scoring(plan, dialogues, scorer, meter)
         score_seconds = once + each * n_dialogues
-    spent = (measurement.spent or {} for measurement in measured.values())
+    spent = (one.spent or {} for one in meter.measured.values())
     return Forecast(
         plan.protocol.name,
         forecast_settings(plan.protocol),
@@ -468,49 +487,12 @@ def pilot(
         judged,
         score_seconds,
         *peak_bytes(),
-        systems,
+        forecasts,
         len(dialogues),
         clock() - start,
         reduce(add_spendings, spent, add_spendings({}, {}))['cost'],
-        tuple(uncounted(player, systems)),
+        tuple(uncounted(player, forecasts)),
     )
-
-
-def system_forecasts(
-    names: Iterable[str],
-    measured: Mapping[str, Measured],
-    replies: Mapping[str, int],
-    play_seconds: float,
-) -> dict[str, SystemForecast]:
-    """
-    Return what each system's replies will take.
-
-    :param replies: how many each system will give.
-    :param play_seconds: what playing took; the part of it that no system used is shared
-        out over the replies.
-    """
-    n_replies = sum(one.replies for one in measured.values())
-    used = sum(one.seconds for one in measured.values())
-    between = max(0.0, (play_seconds - used) / n_replies)
-    return {name: measured[name].forecast(replies[name], between) for name in names}
-
-
-def timed_loader(
-    machine: Machine, measured: dict[str, Measured], clock: Clock
-) -> Callable[[System], Player]:
-    """
-    Return a function that loads a system and measures it.
-
-    :param measured: takes up the measurement of each system, by its name.
-    """
-
-    def load(system: System) -> Player:
-        begun, player = clock(), load_on(machine, system)
-        measurement = measured.setdefault(system.name, Measured())
-        measurement.load_seconds, measurement.n_bytes = clock() - begun, player.n_bytes
-        return TimedPlayer(player, measurement, clock)
-
-    return load
 
 
 def play_blocks(player: BlockPlayer, blocks: Sequence[Block]) -> list[Dialogue]:
@@ -560,22 +542,18 @@ def replies_left(plan: Plan, shards: Iterable[ShardKey]) -> tuple[Counter[str], 
 
 
 def time_scoring(
-    plan: Plan,
-    machine: Machine,
-    dialogues: Sequence[Dialogue],
-    clock: Clock,
-    chosen: ChosenScorer,
+    plan: Plan, dialogues: Sequence[Dialogue], chosen: ChosenScorer, meter: PilotMeter
 ) -> tuple[float, float]:
     """
     Return the seconds that it takes to load the scorer, and to score a dialogue.
     """
-    start = clock()
-    scorer = chosen.build(machine)
-    loaded = clock()
+    start = meter.clock()
+    scorer = chosen.build(meter.machine)
+    loaded = meter.clock()
     first_only = plan.protocol.score != 'both'
     for i in range(0, len(dialogues), plan.shard_size):
         score_dialogues(dialogues[i : i + plan.shard_size], scorer, first_only)
-    return loaded - start, (clock() - loaded) / len(dialogues)
+    return loaded - start, (meter.clock() - loaded) / len(dialogues)
 
 
 def uncounted(

@@ -6,7 +6,6 @@ A dry run says how much a run has to do, how much of it is done, and what is not
 
 from collections.abc import Mapping
 from contextlib import nullcontext
-from pathlib import Path
 
 from parlai_ext.collect.forecast import (
     Forecast,
@@ -27,8 +26,7 @@ from parlai_ext.collect.resolved import missing_error, without_systems
 from parlai_ext.core import UserError, frozen
 from parlai_ext.engines import Machine
 from parlai_ext.scoring.score_run import ChosenScorer
-from parlai_ext.store import RunFolder
-from parlai_ext.view import count_of
+from parlai_ext.view.page import terminal_lines
 from parlai_ext.worlds.schedule import pairings
 
 # utterances of an opener, as all shipped opener tasks have them
@@ -60,26 +58,7 @@ class DryRun:
         """
         Return lines to print.
         """
-        lines = [
-            f'protocol   {self.protocol}',
-            f'systems    {count_of(self.targets, "target")}, '
-            f'{count_of(self.partners, "partner")}',
-            f'dialogues  {self.dialogues:,} in {count_of(self.pairings, "pairing")}',
-            f'utterances {self.utterances_to_generate:,} to generate, '
-            f'{self.utterances_to_score:,} to score',
-            f'disk       about {self.disk_bytes / 1e6:,.0f} MB',
-            f'done       {count_of(self.dialogues_done, "dialogue")}',
-        ]
-        if self.pilot:
-            lines += ['forecast of the pilot:', *self.pilot.totals()]
-        missing = {**self.missing, **self.missing_models}
-        absent = {'to download': self.to_download, 'missing': tuple(missing)}
-        lines += [
-            f'{word:10} {count_of(len(names), "system")}: {", ".join(names)}'
-            for word, names in absent.items()
-            if names
-        ]
-        return lines + [f'  {name}: {why}' for name, why in missing.items()]
+        return terminal_lines('dry_run', dry=self)
 
     def refuse_missing(self, asked: RequestedProtocol, skip_missing: bool) -> None:
         """
@@ -107,7 +86,7 @@ def try_before_run(
     :raises UserError: when a system is not fit to talk, or the scorer not to judge.
     """
     asked, scorer = requested_protocol(options), None
-    run = RunFolder.existing_or_none(options.run_dir)
+    run = asked.run
     if run and (trials.preflight or trials.dry_run or trials.pilot):
         refuse_collecting(run)
     if judge:
@@ -117,14 +96,13 @@ def try_before_run(
             scorer.check()
     if trials.preflight:
         from parlai_ext.collect.preflight import (
-            check_report,
             preflight,
             stop_unless_fit,
         )
 
         plan = plan_to_try(options, machine)
         checks = preflight(plan, machine, run)
-        print('\n'.join(check_report(checks)))
+        print(*terminal_lines('preflight', checks=checks), sep='\n')
         stop_unless_fit(checks, skip_missing=options.skip_missing)
         if scorer is not None:
             # a model that is no judge is known when it is loaded, and not before
@@ -159,7 +137,7 @@ def dry_run(
     from parlai_ext.systems.identity import DOWNLOAD, MISSING, resolve
 
     protocol = asked.protocol
-    refuse_other_settings(protocol, run_dir)
+    refuse_other_settings(protocol, asked.run)
     refuse_missing_openers(asked)
     models = scorer.model_systems() if scorer else []
     status, of_models = (
@@ -170,7 +148,6 @@ def dry_run(
     dialogues = len(pairs) * protocol.num_dialogues
     turns = range(GIVEN, protocol.num_turns, 1 if protocol.score == 'both' else 2)
     judged = dialogues * len(turns)
-    done = Path(run_dir).glob('dialogues/*/*.jsonl') if run_dir else ()
     return DryRun(
         protocol=protocol.name,
         targets=len(protocol.roster.targets),
@@ -180,7 +157,7 @@ def dry_run(
         utterances_to_generate=dialogues * (protocol.num_turns - GIVEN),
         utterances_to_score=judged,
         disk_bytes=bytes_on_disk(dialogues * protocol.num_turns, judged),
-        dialogues_done=sum(path.read_bytes().count(b'\n') for path in done),
+        dialogues_done=asked.run.n_dialogues if asked.run else 0,
         to_download=tuple(
             one.name for one in (*status, *of_models) if one.status == DOWNLOAD
         ),

@@ -10,6 +10,10 @@ from pathlib import Path
 from parlai_ext.commands.command import Command
 from parlai_ext.core import Flags, UserError, frozen, one_value, option
 from parlai_ext.models.handle import ModelHandle, model_system
+from parlai_ext.scoring.amfm import coherences, measured_scale
+from parlai_ext.scoring.base import ScoringItem
+from parlai_ext.scoring.relevance import context_cosines
+from parlai_ext.systems.hub import ModelOptions, checked_repository, fetch_weights
 from parlai_ext.training.options import TrainingOptions
 
 # the kind of model in a scorer, what the loss is of, the option that takes the model
@@ -81,7 +85,6 @@ class AdaptModel(Command):
         model_kind, what, key = USES[kind]
         dialogues = read_dialogue_texts(given.corpus)
         base = base_folder(model_kind, given.base)
-        from parlai_ext.systems.hub import ModelOptions
         from parlai_ext.systems.pretrained import chosen_device
         from parlai_ext.training.adaptation import adapt, split_held_out
 
@@ -119,8 +122,6 @@ def base_folder(kind: str, base: str) -> Path:
 
     :param kind: of model, as scorers call it.
     """
-    from parlai_ext.systems.hub import checked_repository, fetch_weights
-
     opt = model_system(kind, base).opt
     if not opt.get('hf_model'):
         raise UserError(f'--base {base}: a Hugging Face model is needed')
@@ -139,10 +140,6 @@ def scale_line(
     Return the options of the scorer ``amfm`` that fit its scale to the adapted model,
     measured on neighbouring turns of held-out dialogues.
     """
-    from parlai_ext.scoring.amfm import coherences, measured_scale
-    from parlai_ext.scoring.base import ScoringItem
-    from parlai_ext.scoring.relevance import context_cosines
-
     items = [
         ScoringItem((first,), second)
         for dialogue in held_out

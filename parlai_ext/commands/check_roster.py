@@ -7,16 +7,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from parlai_ext.commands.command import Command, fail, print_lines
-from parlai_ext.core import System, UserError, frozen, option
+from parlai_ext.core import Roster, System, UserError, frozen, option
 from parlai_ext.files import SystemInfo, load_roster, parse_target
-from parlai_ext.view import data_size
-
-if TYPE_CHECKING:
-    from parlai_ext.systems.identity import Resolution
-
+from parlai_ext.view.page import terminal_lines
 
 RoleAndSystem = tuple[str, 'System']
 
@@ -74,9 +70,12 @@ class CheckRoster(Command):
         if self.options(DownloadOptions).download:
             self.download([system for _, system in rows])
         resolutions = [resolve(system) for _, system in rows]
-        for (role, _), resolution in zip(rows, resolutions, strict=True):
-            print_lines(system_lines(role, resolution, info.get(resolution.name)))
-        print(totals(resolutions))
+        shown = [
+            (role, resolution, info.get(resolution.name))
+            for (role, _), resolution in zip(rows, resolutions, strict=True)
+        ]
+        counts = Counter(one.status for one in resolutions)
+        print_lines(terminal_lines('roster', rows=shown, counts=counts))
         return resolutions
 
     def download(self, systems: Sequence[System]) -> None:
@@ -106,68 +105,24 @@ class CheckRoster(Command):
         more = [parse_target(spec) for spec in opt['add_target'] or ()]
         added = [system for system, _ in more]
         added_info = {system.name: about for system, about in more}
-        judge = []
+        roster, judge = Roster(()), list[System]()
+        info: Mapping[str, SystemInfo] = {}
         if opt['config']:
-            keys = ('roster', 'pairing', 'judge_model_file')
-            given = {key: opt[key] for key in keys}
-            protocol_file = load_protocol_file(opt['config'], given)
-            protocol, info = protocol_file.protocol, protocol_file.info
-            roster = protocol.roster
             from parlai_ext.scoring.score_run import ChosenScorer
 
-            models = ChosenScorer(protocol.scorer).model_systems()
-            judge = [('judge', model) for model in models]
+            keys = ('roster', 'pairing', 'judge_model_file')
+            file = load_protocol_file(opt['config'], {key: opt[key] for key in keys})
+            roster, info = file.protocol.roster, file.info
+            judge = ChosenScorer(file.protocol.scorer).model_systems()
         elif opt['roster']:
-            file = load_roster(opt['roster'])
-            roster, info = file.roster, file.info
-        elif added:
-            return [('target', s) for s in added], added_info
-        else:
+            listed = load_roster(opt['roster'])
+            roster, info = listed.roster, listed.info
+        elif not added:
             raise UserError('--config, --roster or --add-target is needed')
-        rows = [('target', s) for s in (*roster.targets, *added)]
-        rows += [('partner', s) for s in roster.partners]
-        return rows + judge, {**added_info, **info}
-
-
-def system_lines(
-    role: str, resolution: Resolution, info: SystemInfo | None
-) -> list[str]:
-    """
-    Return the lines to print about one system.
-    """
-    missing = resolution.status == 'missing'
-    params = size = '?'
-    if resolution.params is not None and resolution.bytes is not None:
-        params = f'{resolution.params / 1e6:,.1f}M'
-        size = data_size(resolution.bytes)
-    lines = [
-        f'{role:<8}{resolution.name:<22}{resolution.status:<10}'
-        f'{params:>9}{size:>10}  '
-        f'{resolution.reason if missing else resolution.where}'
-    ]
-    lines += resolution.besides
-    if missing and '://' in resolution.where:
-        lines.append(f'its weights come from {resolution.where}')
-    if info and info.notes and missing:
-        lines.append(info.notes)
-    if info and info.guess:
-        others = ', '.join(map(str, info.alternatives))
-        doubt = f'a guess; confidence {info.confidence or "unknown"}'
-        lines.append(doubt + (f'; or it is {others}' if others else ''))
-    return lines[:1] + [' ' * 8 + line for line in lines[1:]]
-
-
-def totals(resolutions: Sequence[Resolution]) -> str:
-    """
-    Return how many there are of each kind, and what they take together.
-    """
-    counts = Counter(r.status for r in resolutions)
-    sizes = [r.bytes for r in resolutions if r.bytes is not None]
-    unknown = len(resolutions) - len(sizes)
-    return (
-        f'{len(resolutions)} in all: {counts["present"]} present, '
-        f'{counts["download"]} to download, {counts["missing"]} missing; weights in '
-        f'float32 {data_size(sum(sizes))} together, '
-        f'{data_size(max(sizes, default=0))} the largest (half of it in float16)'
-        + (f'; size of {unknown} unknown' if unknown else '')
-    )
+        roles = {
+            'target': (*roster.targets, *added),
+            'partner': roster.partners,
+            'judge': judge,
+        }
+        rows = [(role, system) for role, some in roles.items() for system in some]
+        return rows, {**added_info, **info}

@@ -6,6 +6,7 @@ from functools import cached_property
 from pathlib import Path
 
 from parlai_ext.collect.options import PlanOptions, TrialOptions
+from parlai_ext.collect.plan import requested_protocol
 from parlai_ext.commands.command import ModelCommand, print_lines
 from parlai_ext.commands.options import PLAN
 from parlai_ext.core import UserError
@@ -35,8 +36,6 @@ class PlanCommand(ModelCommand):
         return self.options(TrialOptions)
 
     def scorer_values(self) -> list[str]:
-        from parlai_ext.collect.plan import requested_protocol
-
         section = requested_protocol(self.plan_options).protocol.scorer
         return list(map(str, section.values()))
 
@@ -44,7 +43,6 @@ class PlanCommand(ModelCommand):
         """
         Refuse a protocol, a roster or a run folder with a mistake.
         """
-        from parlai_ext.collect.plan import requested_protocol
         from parlai_ext.systems.task_data import require_openers
 
         super().check_early()

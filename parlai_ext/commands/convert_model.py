@@ -5,14 +5,19 @@ Write a ParlAI model as safetensors, a format that no reader has to trust.
 import json
 import os
 import shutil
+from contextlib import ExitStack
 from filecmp import cmp
 from pathlib import Path
 from typing import Any
 
 from parlai_ext.commands.command import Command, print_lines
 from parlai_ext.core import UserError, frozen, option
+from parlai_ext.engines import is_zoo_path, local_path
+from parlai_ext.files import missing_file
 from parlai_ext.isolation.policy import Options
 from parlai_ext.store import LOCK, staged_folder
+from parlai_ext.systems import zoo
+from parlai_ext.systems.safe.trusted_files import note_trusted, trusted_hashes
 
 SUFFIX = '.safetensors'
 # suffixes of files that belong to a model; `.dict.opt` is read by nobody
@@ -63,12 +68,6 @@ class ConvertModel(Command):
         flag = '--trust-model-code'
         named = self.machine.trust_model_code
         trusted = [str(existing_model(path, flag)) for path in named]
-
-        from parlai_ext.systems.safe.trusted_files import (
-            note_trusted,
-            trusted_hashes,
-        )
-
         note_trusted(trusted)
         result = convert(source, output)
         dropped = ', '.join(result.dropped)
@@ -95,10 +94,6 @@ def existing_model(path: str | None, option: str = '--model-file') -> Path:
 
     :raises UserError: when it is not on disk.
     """
-    from parlai_ext.engines import is_zoo_path, local_path
-    from parlai_ext.files import missing_file
-    from parlai_ext.systems import zoo
-
     if not path:
         raise UserError(f'{option} is needed')
     if is_zoo_path(path):
@@ -178,8 +173,6 @@ def files_beside(source: Path, opt: Options | None) -> dict[str, Path]:
     """
     Return the files beside a model that belong to it, by the end of their names.
     """
-    from parlai_ext.engines import local_path
-
     files = {}
     for path in sorted(source.parent.iterdir()):
         suffix = path.name.removeprefix(source.name)
@@ -225,27 +218,23 @@ def publish(scratch: Path, output: Path) -> list[str]:
     """
     names = sorted(p.name for p in scratch.iterdir() if p.name != LOCK)
     names.sort(key=lambda name: name == output.name)
-    new_names = []
     # ParlAI would read these two beside the model, whatever else it has
-    for name in dict.fromkeys([*names, f'{output.name}.opt', f'{output.name}.dict']):
+    taken = [*names, f'{output.name}.opt', f'{output.name}.dict']
+    there = [name for name in taken if os.path.lexists(output.parent / name)]
+    for name in there:
         target = output.parent / name
-        if not os.path.lexists(target):
-            new_names += [name] if name in names else []
-        elif not (
+        if not (
             name in names
             and target.is_file()
             and cmp(scratch / name, target, shallow=False)
         ):
             raise UserError(f'--output: {target} exists; it is not overwritten')
-    published = []
-    try:
-        for name in new_names:
-            with open(scratch / name, 'rb') as file:
-                os.fsync(file.fileno())
-            os.rename(scratch / name, output.parent / name)
-            published.append(output.parent / name)
-    except BaseException:
-        for target in published:
-            target.unlink(missing_ok=True)
-        raise
+    with ExitStack() as on_failure:
+        for name in names:
+            if name not in there:
+                with open(scratch / name, 'rb') as file:
+                    os.fsync(file.fileno())
+                os.rename(scratch / name, output.parent / name)
+                on_failure.callback((output.parent / name).unlink, missing_ok=True)
+        on_failure.pop_all()
     return names

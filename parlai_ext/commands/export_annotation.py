@@ -7,6 +7,12 @@ from pathlib import Path
 from parlai_ext.commands.command import Command
 from parlai_ext.core import UserError, frozen, option
 from parlai_ext.data.toxic_pairs import recorded_answers
+from parlai_ext.people import crowd_files
+from parlai_ext.people.annotator_files import (
+    item_lines,
+    render_rating_page,
+    sheet_files,
+)
 from parlai_ext.people.answer_items import AnnotationOptions, make_annotation_set
 from parlai_ext.people.questionnaire import LIKERT, PAIR, read_questionnaire
 from parlai_ext.people.rating_set import RatingSet, write_key
@@ -76,8 +82,6 @@ class ExportAnnotation(Command):
         """
         Return the paths of the files that annotators get.
         """
-        from parlai_ext.people.annotator_files import item_lines
-
         given = self.options(ExportAnnotationOptions)
         options = self.options(AnnotationOptions)
         asked = read_questionnaire(given.questionnaire or ASKED[given.items])
@@ -110,9 +114,6 @@ def annotation_files(
     """
     Return the files that annotators, or a crowdsourcing task, get, by their names.
     """
-    from parlai_ext.people import crowd_files
-    from parlai_ext.people.annotator_files import render_rating_page, sheet_files
-
     key, (items,) = drawn.key, drawn.pages
     if given.format in (CSV, JSONL):
         return sheet_files(drawn, given.num_sheets, given.format, seed)

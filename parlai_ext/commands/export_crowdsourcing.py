@@ -10,13 +10,20 @@ from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import Command
 from parlai_ext.core import frozen, option
+from parlai_ext.people import crowd_files
 from parlai_ext.people.questionnaire import (
     LIKERT,
     PAIR,
     Questionnaire,
     read_questionnaire,
 )
-from parlai_ext.store import RunFolder
+from parlai_ext.people.rating_set import (
+    check_targets,
+    draw_items,
+    judged_dialogues,
+    stream_turns,
+)
+from parlai_ext.store import RunFolder, write_text
 from parlai_ext.view import count_of
 
 if TYPE_CHECKING:
@@ -86,9 +93,6 @@ class ExportCrowdsourcing(Command):
         """
         Return the paths of the files.
         """
-        from parlai_ext.people.rating_set import check_targets
-        from parlai_ext.store import write_text
-
         run = self.existing_run
         given = self.options(ExportOptions)
         check_targets(run, given.systems)
@@ -110,9 +114,6 @@ def export_files(
 
     :raises UserError: for a questionnaire of the wrong kind.
     """
-    from parlai_ext.people import crowd_files
-    from parlai_ext.people.rating_set import draw_items, judged_dialogues, stream_turns
-
     kind = PAIR if given.format == ACUTE else LIKERT
     asked.require(kind, given.format)
     if given.format == CHAT:

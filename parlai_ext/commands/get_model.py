@@ -2,14 +2,10 @@
 Models of the catalogue: what there is, and fetching by name.
 """
 
-from collections.abc import Sequence
-
-from tabulate import tabulate
-
 from parlai_ext.commands.command import Command, program
 from parlai_ext.core import frozen, option
 from parlai_ext.files import checked_model_name, model_card, model_names
-from parlai_ext.view import data_size
+from parlai_ext.view import Column, Table, data_size
 
 
 @frozen
@@ -39,6 +35,17 @@ class ListedModel:
     licence: str
     fetched: bool
     good_for: str
+
+
+WIDTH = 160  # of the table: what a model is good for is a line
+COLUMNS = (
+    Column('name', 'model'),
+    Column('kinds', 'kinds', show=lambda model: ', '.join(model.kinds)),
+    Column('size', 'download', show=lambda model: data_size(model.download_bytes)),
+    Column('licence', 'licence'),
+    Column('fetched', 'here', show=lambda model: 'yes' if model.fetched else 'no'),
+    Column('good_for', 'good for', widest=WIDTH),
+)
 
 
 class GetModel(Command):
@@ -75,7 +82,7 @@ class GetModel(Command):
                         card.good_for,
                     )
                 )
-            print(catalogue_table(models))
+            print(*Table(COLUMNS, models).lines(width=WIDTH), sep='\n')
             print(f'fetch one with: {program()} get_model NAME')
             return models
         folders = []
@@ -84,22 +91,3 @@ class GetModel(Command):
             folders.append(fetch_model(name))
             print(f'{name} {verb}: {folders[-1]}')
         return folders
-
-
-def catalogue_table(models: Sequence[ListedModel]) -> str:
-    """
-    Return a line for each model of the catalogue.
-    """
-    heads = ('model', 'kinds', 'download', 'licence', 'here', 'good for')
-    rows = [
-        (
-            model.name,
-            ', '.join(model.kinds),
-            data_size(model.download_bytes),
-            model.licence,
-            'yes' if model.fetched else 'no',
-            model.good_for,
-        )
-        for model in models
-    ]
-    return tabulate([heads, *rows], tablefmt='plain', disable_numparse=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import Resamples
-from parlai_ext.core import UserError, frozen, option
+from parlai_ext.core import UserError, errors_about, frozen, option
 from parlai_ext.people import answer_shares
 from parlai_ext.people.crowd_answers import (
     answer_files,
@@ -76,7 +76,8 @@ class ImportAnnotation(Command):
 
         given = self.options(ImportAnnotationOptions)
         place = Path(given.key)
-        key = read_key(place, '--key ')
+        with errors_about('--key'):
+            key = read_key(place)
         answers, notes = read_answers(given, key)
         if not answers:
             raise UserError('--answers: no answer is in them')

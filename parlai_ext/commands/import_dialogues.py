@@ -2,7 +2,7 @@
 `import_dialogues`: dialogues that exist already become a run folder, without a model.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -26,10 +26,8 @@ from parlai_ext.scoring.registry import (
     find_scorer,
     load_protocol_file,
 )
-from parlai_ext.view import count_of
+from parlai_ext.view.page import terminal_lines
 from parlai_ext.worlds.pairings import IMPORTED
-
-MAX_LISTED = 10  # bad rows that are printed
 
 
 @frozen
@@ -161,66 +159,29 @@ def by_references(protocol: Protocol, imports: ImportedDialogues) -> Protocol:
     return replace(protocol, scorer={**protocol.scorer, 'name': name})
 
 
-def notes_of(imports: ImportedDialogues) -> Iterator[str]:
-    """
-    Yield what was left out, and what may be judged otherwise than it should.
-    """
-    problems, dialogues, unread = [*imports.problems], imports.dialogues, imports.unread
-    for problem in problems[:MAX_LISTED]:
-        yield f'bad row: {problem}'
-    if len(problems) > MAX_LISTED:
-        yield f'… and {count_of(len(problems) - MAX_LISTED, "more bad row")}'
-    if problems:
-        left_out = count_of(imports.n_left_out, 'dialogue')
-        yield f'{left_out} left out for {count_of(len(problems), "bad row")}'
-    yield from imports.unused
-    if imports.n_people:
-        people_only = count_of(imports.n_people, 'dialogue')
-        yield f'{people_only} of people only left out (--judge-humans)'
-    texts = sorted({tuple((t.speaker, t.text) for t in d.turns) for d in dialogues})
-    if n_repeated := len(dialogues) - len(texts):
-        yield f'word for word as an earlier one: {count_of(n_repeated, "dialogue")}'
-    # in their order a dialogue stands right before those that begin like it
-    if n_begun := sum(b[: len(a)] == a for a, b in pairwise(texts)):
-        begun = count_of(n_begun, 'dialogue')
-        yield f'the beginning of a longer one, whose turns are judged twice: {begun}'
-    inside = f' ({unread.inside} after the first turn)' if unread.inside else ''
-    for what, counts, more in (
-        ('empty turns, which are not judged', imports.silent, ''),
-        ('no turns, left out', unread.messages, inside),
-        ('keys of turns that are not read', unread.keys, ''),
-    ):
-        if counts:
-            names = ', '.join(f'{name} {n}' for name, n in counts.items())
-            yield f'{what}: {names}{more}'
-
-
 def show(imports: ImportedDialogues, written: bool, run_dir: str) -> ImportReport:
     """
     Print what was imported and what was left out, and return the counts.
     """
-    for line in notes_of(imports):
-        print(line)
+    dialogues = imports.dialogues
     report = ImportReport(
         tuple(name for name in imports.names if name not in imports.humans),
-        len(imports.dialogues),
-        sum(len(dialogue.turns) for dialogue in imports.dialogues),
+        len(dialogues),
+        sum(len(dialogue.turns) for dialogue in dialogues),
         sum(imports.unread.messages.values()),
-        sum(dialogue.num_joined for dialogue in imports.dialogues),
+        sum(dialogue.num_joined for dialogue in dialogues),
         written,
     )
-    if report.n_joined:
-        print(f'joined with the one before: {count_of(report.n_joined, "turn")}')
-    humans = ', '.join(sorted(imports.humans))
-    people = f'; not judged: {humans}' if humans else ''
-    if person_like := ','.join(n for n in report.systems if n.casefold() in PEOPLE):
-        print(f'judged as a system: {person_like}; if a person: --humans {person_like}')
-    n_systems = count_of(len(report.systems), 'system')
-    print(f'{n_systems}: {", ".join(report.systems)}{people}')
-    print(
-        f'{count_of(report.n_dialogues, "dialogue")} with '
-        f'{count_of(report.n_utterances, "utterance")} of '
-        f'{count_of(len(imports.files), "file")} ({imports.format}) '
-        f'{"imported" if written else "were there already"}: {run_dir}'
+    texts = sorted({tuple((t.speaker, t.text) for t in d.turns) for d in dialogues})
+    lines = terminal_lines(
+        'imported',
+        imports=imports,
+        report=report,
+        run_dir=run_dir,
+        n_repeated=len(dialogues) - len(texts),
+        # in their order a dialogue stands right before those that begin like it
+        n_begun=sum(b[: len(a)] == a for a, b in pairwise(texts)),
+        person_like=[name for name in report.systems if name.casefold() in PEOPLE],
     )
+    print(*lines, sep='\n')
     return report

@@ -6,6 +6,7 @@ from parlai_ext.commands.command import ModelCommand
 from parlai_ext.commands.options import MACHINE
 from parlai_ext.commands.scorer_options import SCORER_CHOICE
 from parlai_ext.core import frozen, option
+from parlai_ext.scoring.score_run import choose_scorer
 from parlai_ext.view import Column, Table, number, number_column
 
 COLUMNS = (
@@ -50,8 +51,6 @@ class JudgePairs(ModelCommand):
         self.require(scorer='a scorer')
         given = self.options(PairsOptions)
         pairs = read_response_pairs(given.pairs)[: given.limit]
-        from parlai_ext.scoring.score_run import choose_scorer
-
         scorer = choose_scorer({}, self.opt).build(self.machine)
         rows = pair_accuracies(scorer, pairs)
         print('\n'.join(Table(COLUMNS, rows).lines()))

@@ -3,6 +3,7 @@
 """
 
 from parlai_ext.commands.command import Command, program
+from parlai_ext.people.annotator_files import render_rating_page
 from parlai_ext.people.rating_set import (
     FOLDER,
     RatingOptions,
@@ -28,8 +29,6 @@ class RateDialogues(Command):
         """
         Return the paths of the pages.
         """
-        from parlai_ext.people.annotator_files import render_rating_page
-
         run = self.existing_run
         options = self.options(RatingOptions)
         rating_set = make_rating_set(run, options)

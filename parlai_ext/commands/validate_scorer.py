@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from parlai_ext.bench.agreement import (
     MeanScores,
@@ -18,20 +18,28 @@ from parlai_ext.bench.agreement import (
     mean_scores,
 )
 from parlai_ext.collect.options import PlanOptions
+from parlai_ext.collect.plan import requested_protocol
 from parlai_ext.commands.command import ModelCommand
 from parlai_ext.commands.options import CHECK, PLAN, resamples
 from parlai_ext.commands.scorer_options import SCORER_CHOICE
-from parlai_ext.core import Dialogue, ScoredDialogue, UserError, frozen, option
-from parlai_ext.engines import Machine
+from parlai_ext.core import (
+    Dialogue,
+    ScoredDialogue,
+    UserError,
+    errors_about,
+    frozen,
+    option,
+)
+from parlai_ext.data.chat_logs import read_dialogues
+from parlai_ext.engines import EngineOptions, Machine
 from parlai_ext.judge_check.record import JudgeCheck, to_json
+from parlai_ext.judge_check.sample import JudgedDialogues
+from parlai_ext.judge_check.section import check_lines
 from parlai_ext.scoring.base import Scorer
 from parlai_ext.scoring.registry import load_protocol_file, scorer_class
-from parlai_ext.store import RunFolder, write_text
+from parlai_ext.scoring.score_run import ChosenScorer, choose_scorer, score_run
+from parlai_ext.store import write_text
 from parlai_ext.view.progress import bar_of
-
-if TYPE_CHECKING:
-    from parlai_ext.scoring.score_run import ChosenScorer
-
 
 BATCH = 16  # dialogues of a file that are scored together
 # options of the scorer, which are no part of a run that is resumed
@@ -74,8 +82,6 @@ class ValidateScorer(ModelCommand):
         """
         Return what `agreement.json` holds, and print it as a table.
         """
-        from parlai_ext.judge_check.section import check_lines
-
         self.require(human_scores='a CSV file of human judgements')
         opt, given = self.opt, self.options(ValidateOptions)
         human = self.human_judgements
@@ -118,30 +124,19 @@ class ValidateScorer(ModelCommand):
         Collect the missing dialogues of a run, score it, and return the mean scores,
         the signature of the scorer and its check.
         """
-        from parlai_ext.collect import collect, plan
-        from parlai_ext.isolation.policy import is_own_scorer
+        from parlai_ext.collect.collect import collected_run
         from parlai_ext.judge_check.check import check_run
-        from parlai_ext.scoring.score_run import score_run
 
-        config, left_out = self.opt['config'], None
-        there = RunFolder.existing_or_none(self.opt['run_dir'])
-        if config or there is None or there.manifest.scheme.is_played:
-            ours = ('bootstraps', *(() if config else SCORERS))
-            options = PlanOptions.from_options({**self.opt, **dict.fromkeys(ours)})
-            run, planned = plan.prepare(options, self.machine)
-            left_out = planned.left_out
-        else:
-            run = there
-        chosen = self.choose(run.manifest.protocol.scorer, is_own_scorer(run.manifest))
-        with run.lock():
-            if left_out is not None:  # not imported
-                problems = collect.collect(run, self.machine).problems
-                for line in (*left_out, *problems):
-                    print(f'left out: {line}')
-                if not run.dialogue_shards():
-                    raise UserError(
-                        f'no dialogues: {"; ".join(problems or ["none yet"])}'
-                    )
+        ours = ('bootstraps', *(() if self.opt['config'] else SCORERS))
+        options = PlanOptions.from_options({**self.opt, **dict.fromkeys(ours)})
+        asked = requested_protocol(options)
+        chosen = self.choose(asked.protocol.scorer, asked.scorer_is_named)
+        with collected_run(options, self.machine, EngineOptions()) as collected:
+            run, problems = collected.run, collected.report.problems
+            for line in collected.left_out:
+                print(f'left out: {line}')
+            if not run.dialogue_shards():
+                raise UserError(f'no dialogues: {"; ".join(problems or ["none yet"])}')
             scorer = chosen.build(self.machine)
             report = score_run(run, scorer, chosen)
             check = check_run(run, scorer, sample=self.opt['check_sample'])
@@ -154,15 +149,14 @@ class ValidateScorer(ModelCommand):
         Score the utterances of the judged systems in a file of dialogues. Return the
         mean scores, the signature of the scorer and its check.
         """
-        from parlai_ext.data.chat_logs import read_dialogues
         from parlai_ext.judge_check.check import check_judge
-        from parlai_ext.judge_check.sample import JudgedDialogues
 
         config = self.opt['config']
         chosen = self.choose(
             load_protocol_file(config).protocol.scorer if config else {}, True
         )
-        dialogues = read_dialogues(self.opt['dialogues_file'], '--dialogues-file')
+        with errors_about('--dialogues-file'):
+            dialogues = read_dialogues(self.opt['dialogues_file'])
         judged = {judgement.system for judgement in self.human_judgements}
         indices = [
             [
@@ -193,8 +187,6 @@ class ValidateScorer(ModelCommand):
         :raises UserError: for judgements in no dimension of it, or a scorer that judges
             no dialogues, before hours go by.
         """
-        from parlai_ext.scoring.score_run import choose_scorer
-
         chosen = choose_scorer(recorded, self.opt, named_by_user=is_own)
         kind = scorer_class(chosen.section, named_by_user=chosen.named_by_user)
         chosen = replace(chosen, section=kind.with_evidence(chosen.section))

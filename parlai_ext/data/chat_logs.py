@@ -114,7 +114,7 @@ class MessageKeys:
         records = None
         if self._is_one_dialogue(source):
             records = [(1, '', {self.lists[0]: source.document})]
-        return dialogues_of_records(source, self.dialogues, records)
+        return dialogues_of_records(source, self.dialogue, records)
 
     def _is_message(self, record: Any) -> bool:
         return isinstance(record, Mapping) and {self.role, self.text} <= set(record)
@@ -123,11 +123,9 @@ class MessageKeys:
         is_message = self._is_message(first_record(source))
         return is_message and source.document is not None
 
-    def dialogues(
-        self, source: SourceFile, line: int, record: Record
-    ) -> Iterator[SourceDialogue]:
+    def dialogue(self, source: SourceFile, record: Record) -> SourceDialogue:
         """
-        Yield the dialogue of a record in this line.
+        Return the dialogue of a record.
 
         :raises BadRecord: for what cannot be read.
         """
@@ -163,10 +161,8 @@ class MessageKeys:
                 kinds = (part['type'] for part in parts)
                 unread.update(kind for kind in kinds if kind in THOUGHTS)
             speaker = name if name and role.casefold() in ASSISTANT else role
-            turns.append(SourceTurn(speaker, text, line))
-        yield SourceDialogue(
-            source.file,
-            line,
+            turns.append(SourceTurn(speaker, text))
+        return SourceDialogue(
             tuple(turns),
             id_value(record, *IDS),
             frozenset(t.speaker for t in turns if t.speaker.casefold() in PEOPLE),
@@ -299,17 +295,13 @@ def _export(
     Return a format whose records become records of OpenAI's format, one a dialogue.
     """
 
-    def dialogues(
-        source: SourceFile, line: int, record: Record
-    ) -> Iterator[SourceDialogue]:
+    def records(record: Record) -> list[Record]:
         try:
-            records = list(unpack(record))
+            return list(unpack(record))
         except (AttributeError, LookupError, TypeError):
             raise BadRecord(f'laid out otherwise than {example}') from None
-        for one in records:
-            yield from OPENAI.dialogues(source, line, one)
 
-    return record_format(example, keys, dialogues)
+    return record_format(example, keys, OPENAI.dialogue, unpack=records)
 
 
 FORMATS = {
@@ -442,8 +434,10 @@ def read_log(
             in_turn = False
         elif in_turn:
             turns[-1] = replace(turns[-1], text=f'{turns[-1].text}\n{line}')
-    first = turns[0].line if turns else 1
-    yield SourceDialogue(source.file, first, tuple(turns), problems=tuple(problems))
+    first = next((turn.line for turn in turns), None) or 1
+    yield SourceDialogue(
+        tuple(turns), file=source.file, line=first, problems=tuple(problems)
+    )
 
 
 def _whatsapp(source: SourceFile) -> Iterator[SourceDialogue]:
@@ -461,30 +455,25 @@ def _whatsapp(source: SourceFile) -> Iterator[SourceDialogue]:
                 turns.append(replace(turn, text=text))
             else:
                 inside += bool(turns)
-        unread = Unread({MEDIA: len(dialogue.turns) - len(turns)}, inside)
+        unread = Unread(Counter({MEDIA: len(dialogue.turns) - len(turns)}), inside)
         yield replace(dialogue, turns=tuple(turns), unread=unread)
 
 
-def _spot_the_bot(
-    source: SourceFile, line: int, record: Mapping[str, Any]
-) -> Iterator[SourceDialogue]:
+def _spot_the_bot(source: SourceFile, record: Record) -> SourceDialogue:
     sides = [text_value(record, f'system_type{k}', 'the record') for k in (0, 1)]
     people = (sides[k] for k in (0, 1) if record.get(f'is_human{k}') is True)
     turns = (
         SourceTurn(
             text_value(act, 'id', f'turn {number}').strip(),
             text_value(act, 'text', f'turn {number}'),
-            line,
         )
         for number, act in enumerate(list_value(record, 'convo'), 1)
     )
-    yield SourceDialogue(
-        source.file,
-        line,
+    return SourceDialogue(
         tuple(turns),
         id_value(record, '_id'),
         frozenset(people),
-        self_chat=sides[0] == sides[1],
+        num_systems=1 if sides[0] == sides[1] else None,
         sides=tuple(sides),
     )
 
@@ -499,7 +488,7 @@ def looks_like_ratings(source: SourceFile) -> bool:
 
 def rated_dialogues(
     source: SourceFile,
-) -> Iterator[tuple[SourceDialogue, list[Mapping[str, Any]]]]:
+) -> Iterator[tuple[SourceDialogue, list[Record]]]:
     """
     Yield the dialogues of DSTC9 with their ratings, which are the objects of the file.
     """
@@ -526,7 +515,7 @@ def rated_dialogues(
             yield source.unreadable(1, f'{place}{error}'), []
             continue
         name, people = f'{source.stem}-{n}', frozenset({HUMAN})
-        dialogue = SourceDialogue(source.file, 1, turns, name, people, place=place)
+        dialogue = SourceDialogue(turns, name, people, source.file, place=place)
         yield dialogue, [rating for _, rating in numbered]
 
 
@@ -540,7 +529,7 @@ def _rated_turns(context: str, bot: str) -> Iterator[SourceTurn]:
         name, colon, text = line.partition(':')
         if colon and name in names:
             if speaker:
-                yield SourceTurn(speaker, '\n'.join(texts).strip(), 1)
+                yield SourceTurn(speaker, '\n'.join(texts).strip())
             speaker, texts = names[name], [text]
         elif speaker:
             texts.append(line)
@@ -548,7 +537,7 @@ def _rated_turns(context: str, bot: str) -> Iterator[SourceTurn]:
             raise BadRecord(
                 f"a context begins with '{HUMAN}:' or '{BOT}:', not {brief(line)}"
             )
-    yield SourceTurn(speaker, '\n'.join(texts).strip(), 1)
+    yield SourceTurn(speaker, '\n'.join(texts).strip())
 
 
 CHATMATCH = Format(FORM, looks_like_log, read_log, self_chats=True)
@@ -596,11 +585,9 @@ BAD_WORKER = 'of annotators recorded as bad'
 VIOLATION = 'with a recorded violation'
 
 
-def conversation(
-    source: SourceFile, line: int, record: Mapping[str, Any]
-) -> Iterator[SourceDialogue]:
+def conversation(source: SourceFile, record: Record) -> SourceDialogue:
     """
-    Yield the dialogue of a record of the Conversations format, by any program. Unread
+    Return the dialogue of a record of the Conversations format, by any program. Unread
     are the acts of ``context`` that have a text: those among the turns, and those that
     ParlAI's logs hold beside them, under ``context``.
 
@@ -626,51 +613,47 @@ def conversation(
             inside += bool(turns and act.get('text'))
         else:
             text = text_value(act, 'text', f'act {number}')
-            turns.append(SourceTurn(speaker, text, line, act.get('given') is True))
-    unread = Unread({CONTEXT: sum(bool(act.get('text')) for act in contexts)}, inside)
-    name = id_value(record, IDS[0])
-    yield SourceDialogue(source.file, line, tuple(turns), name, unread=unread)
+            turns.append(SourceTurn(speaker, text, given=act.get('given') is True))
+    unread = Unread(
+        Counter({CONTEXT: sum(bool(act.get('text')) for act in contexts)}), inside
+    )
+    return SourceDialogue(tuple(turns), id_value(record, IDS[0]), unread=unread)
 
 
-def _logged_conversation(
-    source: SourceFile, line: int, record: Mapping[str, Any]
-) -> Iterator[SourceDialogue]:
+def _logged_conversation(source: SourceFile, record: Record) -> SourceDialogue:
     """
-    Yield the dialogue of a record, with what the metadata of its file say of it.
+    Return the dialogue of a record, with what the metadata of its file say of it.
     """
-    [dialogue] = conversation(source, line, record)
+    dialogue = conversation(source, record)
     if source.metadata.get('self_chat'):
-        two_systems = len(_models(source.metadata)) > 1
         opt, turns = source.metadata['opt'], dialogue.turns
         # by `SelfChatWorld.get_openers`, though it has the name of the first system
         if any(opt.get(f'seed_messages_from_{place}') for place in ('file', 'task')):
             turns = (*(replace(turn, given=True) for turn in turns[:1]), *turns[1:])
-        dialogue = replace(
-            dialogue, turns=turns, self_chat=not two_systems, two_systems=two_systems
-        )
-    yield dialogue
+        num_systems = max(1, len(_models(source.metadata)))
+        dialogue = replace(dialogue, turns=turns, num_systems=num_systems)
+    return dialogue
 
 
-def read_dialogues(path: str | Path, option: str) -> list[Dialogue]:
+def read_dialogues(path: str | Path) -> list[Dialogue]:
     """
     Return the dialogues of a file; one without an id is called by its line, from 1.
 
-    :param option: what messages say before the path.
     :raises UserError: names file, line and key of the first mistake.
     """
     dialogues = {}
-    source = SourceFile.from_path(Path(path), called=f'{option} ')
+    source = SourceFile.from_path(Path(path))
     for one in dialogues_of_records(source, conversation):
         if one.problems:
-            raise UserError(f'{option} {one.problems[0]}')
+            raise UserError(one.problems[0])
         name = one.id or str(one.line)
         if name in dialogues:
             problem = f"'dialogue_id': {name!r} is there already"
-            raise UserError(f'{option} {path}:{one.line}: {problem}')
+            raise UserError(f'{path}:{one.line}: {problem}')
         utterances = (Utterance(t.speaker, t.text, t.given) for t in one.turns)
         dialogues[name] = Dialogue(name, '', '', tuple(utterances))
     if not dialogues:
-        raise UserError(f'{option} {path}: no dialogue in it')
+        raise UserError(f'{path}: no dialogue in it')
     return list(dialogues.values())
 
 
@@ -686,7 +669,7 @@ def self_chat_model(source: SourceFile) -> str | None:
     return (about.get('self_chat') and ' and '.join(_models(about))) or None
 
 
-def _models(about: Mapping[str, Any]) -> list[str]:
+def _models(about: Record) -> list[str]:
     """
     Return the model files of a self-chat: one, or two where ParlAI's `self_chat` was
     given a partner that is another model, or has other options.
@@ -711,11 +694,11 @@ class Chat:
     id: str
     system: str
     worker: str
-    turns: tuple[Mapping[str, Any], ...]
+    turns: tuple[Record, ...]
     rejected: str = ''
 
     @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> Chat:
+    def from_record(cls, record: Record) -> Chat:
         """
         Return the chat of a record.
 
@@ -739,11 +722,9 @@ class Chat:
         return cls(name, system, workers[0], tuple(turns), rejected)
 
 
-def _chat_dialogue(
-    source: SourceFile, line: int, record: Mapping[str, Any]
-) -> Iterator[SourceDialogue]:
+def _chat_dialogue(source: SourceFile, record: Record) -> SourceDialogue:
     """
-    Yield the chat of a record. One that quality control left out is a bad row.
+    Return the chat of a record. One that quality control left out is a bad row.
     """
     chat = Chat.from_record(record)
     if chat.rejected:
@@ -752,17 +733,17 @@ def _chat_dialogue(
         SourceTurn(
             (WORKER, chat.system)[turn['agent_idx']],
             text_value(turn, 'text', f'dialog[{place}]'),
-            line,
             given=turn.get('fake_start') is True,
         )
         for place, turn in enumerate(chat.turns)
     )
     name, people = chat.id or source.stem, frozenset({WORKER})
-    unread = Unread({'persona': sum(map(bool, record.get('personas') or ()))})
-    yield SourceDialogue(source.file, line, turns, name, people, unread=unread)
+    personas = sum(map(bool, record.get('personas') or ()))
+    unread = Unread(Counter(persona=personas))
+    return SourceDialogue(turns, name, people, unread=unread)
 
 
-def _texts(record: Mapping[str, Any], key: str) -> list[str]:
+def _texts(record: Record, key: str) -> list[str]:
     """
     Return a list of texts; a missing key is an empty one, `None` in it an empty text.
     """

@@ -25,7 +25,6 @@ from parlai_ext.data.source_file import (
     BadRecord,
     Format,
     NumberedRecord,
-    Problem,
     SourceDialogue,
     SourceFile,
     SourceTurn,
@@ -63,7 +62,7 @@ class DialogueRow:
     dialogue_id: str | None = None
     turn: SourceTurn | None = None
     number: int | None = None
-    problem: Problem | None = None
+    problem: str | None = None
 
 
 def looks_like_csv(source: SourceFile) -> bool:
@@ -120,15 +119,12 @@ def read_json_dialogues(source: SourceFile) -> Iterator[SourceDialogue]:
     yield from dialogues_of_records(source, _whole_dialogue)
 
 
-def _whole_dialogue(
-    source: SourceFile, line: int, record: Mapping[str, Any]
-) -> Iterator[SourceDialogue]:
+def _whole_dialogue(source: SourceFile, record: Mapping[str, Any]) -> SourceDialogue:
     turns = tuple(
-        _turn(source, turn, line, f'turn {turn_number}')
+        _turn(source, turn, f'turn {turn_number}')
         for turn_number, turn in enumerate(list_value(record, 'turns'), 1)
     )
-    name = id_value(record, source.column(IDS[0]), *IDS)
-    yield SourceDialogue(source.file, line, turns, name)
+    return SourceDialogue(turns, id_value(record, source.column(IDS[0]), *IDS))
 
 
 def _joined(
@@ -145,7 +141,7 @@ def _joined(
             groups.append([])
         groups[-1].append(row)
     first_lines: dict[str, int] = {}
-    spoiled: list[Problem] = []  # by rows without an id before this dialogue
+    spoiled: list[str] = []  # by rows without an id before this dialogue
     for group in groups:
         name, line = group[0].dialogue_id, group[0].line
         problems, spoiled = spoiled, []
@@ -166,7 +162,9 @@ def _joined(
                 problem = f'turn {row.number} follows turn {before.number}'
                 problems.append(source.problem(row.line, problem))
         turns = tuple(row.turn for row in group if row.turn)
-        yield SourceDialogue(source.file, line, turns, name, problems=tuple(problems))
+        yield SourceDialogue(
+            turns, name, file=source.file, line=line, problems=tuple(problems)
+        )
 
 
 def _csv_records(source: SourceFile) -> Iterator[NumberedRecord]:
@@ -211,7 +209,7 @@ def _row(
         name = id_value(record, key)
         if name is None:
             raise BadRecord(f'{key!r} is missing')
-        turn = _turn(source, record, line, place.rstrip(': ') or 'the row')
+        turn = _turn(source, record, place.rstrip(': ') or 'the row', line)
         number = record.get(source.column('turn'))
         if number is not None:
             digits = str(number).strip()
@@ -224,7 +222,9 @@ def _row(
         return DialogueRow(line, name, problem=source.problem(line, problem))
 
 
-def _turn(source: SourceFile, record: Any, line: int, where: str) -> SourceTurn:
+def _turn(
+    source: SourceFile, record: Any, where: str, line: int | None = None
+) -> SourceTurn:
     speaker = text_value(record, source.column('speaker'), where).strip()
     text = text_value(record, source.column('text'), where)
     key = source.column('given')

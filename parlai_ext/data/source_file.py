@@ -45,30 +45,16 @@ class BadRecord(Exception):
         self.line = line
 
 
-@frozen
-class Problem:
-    """
-    What cannot be read, and where. `file` is the path as the user gave it.
-    """
-
-    file: str
-    line: int
-    what: str
-
-    def __str__(self) -> str:
-        return f'{self.file}:{self.line}: {self.what}'
-
-
 @frozen(slots=True)
 class SourceTurn:
     """
-    One turn and the line it is in; ``given`` when no system produced it. `references`
-    are good utterances by people in its place.
+    One turn and the line it is in, if that is not the line of the dialogue; ``given``
+    when no system produced it. `references` are good utterances by people in its place.
     """
 
     speaker: str
     text: str
-    line: int
+    line: int | None = None
     given: bool = False
     references: tuple[str, ...] = ()
 
@@ -84,28 +70,16 @@ class Unread:
     :param keys: how many turns have a key that is not read, by key.
     """
 
-    messages: Mapping[str, int] = field(default_factory=dict)
+    messages: Counter[str] = field(default_factory=Counter)
     inside: int = 0
-    keys: Mapping[str, int] = field(default_factory=dict)
+    keys: Counter[str] = field(default_factory=Counter)
 
-    @classmethod
-    def total(cls, parts: Iterable[Unread]) -> Unread:
-        """
-        Return the sum of the counts of several dialogues.
-        """
-        messages: Counter[str] = Counter()
-        keys: Counter[str] = Counter()
-        inside = 0
-        for part in parts:
-            messages.update(part.messages)
-            keys.update(part.keys)
-            inside += part.inside
-        return cls(
-            dict(sorted((+messages).items())), inside, dict(sorted(keys.items()))
+    def __add__(self, other: Unread) -> Unread:
+        return Unread(
+            self.messages + other.messages,
+            self.inside + other.inside,
+            self.keys + other.keys,
         )
-
-
-NOTHING_UNREAD = Unread()
 
 
 @frozen
@@ -116,25 +90,25 @@ class SourceDialogue:
     :param id: the id that the file gives it, if any.
     :param humans: speakers that the file marks as people.
     :param place: where in the line it is, for lines that hold several dialogues.
-    :param self_chat: the file says that one system talks to itself.
-    :param two_systems: the file says that two do, though one name may stand for both.
+    :param num_systems: how many systems the file says that talk: one with itself, or
+        two, though one name may stand for both.
     :param sides: the two systems in the order in which the file numbers them.
     :param unread: what its record holds beside the turns.
-    :param problems: why it cannot be used; it is then left out or refused.
+    :param problems: why it cannot be used, each with its place; it is then left out or
+        refused.
     :param num_joined: how many turns were joined with the one before.
     """
 
-    file: str
-    line: int
     turns: tuple[SourceTurn, ...] = ()
     id: str | None = None
     humans: frozenset[str] = frozenset()
-    self_chat: bool = False
-    two_systems: bool = False
-    problems: tuple[Problem, ...] = ()
+    file: str = ''
+    line: int = 1
     place: str = ''
+    num_systems: int | None = None
+    problems: tuple[str, ...] = ()
     sides: tuple[str, ...] = ()
-    unread: Unread = NOTHING_UNREAD
+    unread: Unread = field(default_factory=Unread)
     num_joined: int = 0
 
     @property
@@ -162,19 +136,18 @@ class SourceFile:
 
     @classmethod
     def from_path(
-        cls, path: Path, columns: Mapping[str, str] | None = None, called: str = ''
+        cls, path: Path, columns: Mapping[str, str] | None = None
     ) -> SourceFile:
         """
         Read a file. Only the line feed ends a line; a byte order mark and the carriage
         return before a line feed are dropped. A zipped log has a line for each sample.
 
-        :param called: what messages say before the path.
         :raises UserError: for UTF-16 or a zip that cannot be read, and for what is no
             file.
         """
         if path.suffix == ZIPPED_LOG:
             return cls(str(path), path.stem, tuple(zipped_samples(path)), columns or {})
-        text = read_utf8(path, called, 'surrogateescape')
+        text = read_utf8(path, 'surrogateescape')
         lines = tuple(line.removesuffix('\r') for line in text.split('\n'))
         return cls(str(path), path.stem, lines, columns or {})
 
@@ -247,18 +220,20 @@ class SourceFile:
         """
         return next((line for line in self.lines if line.strip()), '')
 
-    def problem(self, line: int, text: str) -> Problem:
+    def problem(self, line: int, text: str) -> str:
         """
-        Return a problem in a line of this file.
+        Return what is wrong in a line of this file, with its place.
         """
-        return Problem(self.file, line, text)
+        return f'{self.file}:{line}: {text}'
 
     def unreadable(self, line: int, problem: str) -> SourceDialogue:
         """
         Return a dialogue without turns, which holds the problem of a line that cannot
         be read.
         """
-        return SourceDialogue(self.file, line, problems=(self.problem(line, problem),))
+        return SourceDialogue(
+            file=self.file, line=line, problems=(self.problem(line, problem),)
+        )
 
 
 def zipped_samples(path: Path) -> Iterator[str]:
@@ -286,6 +261,8 @@ def zipped_samples(path: Path) -> Iterator[str]:
 
 # its line, its place in a JSON document, and the object or what is wrong with it
 NumberedRecord = tuple[int, str, Mapping[str, Any] | BadRecord]
+# makes the dialogue of a record; its file and line are filled in
+RecordReader = Callable[[SourceFile, Any], SourceDialogue]
 
 
 def brief(value: Any) -> str:
@@ -342,19 +319,23 @@ def _record(value: Any) -> Mapping[str, Any] | BadRecord:
 
 def dialogues_of_records(
     source: SourceFile,
-    dialogues: Callable[[SourceFile, int, Any], Iterable[SourceDialogue]],
+    read: RecordReader,
     records: Iterable[NumberedRecord] | None = None,
+    unpack: Callable[[Any], list[Any]] | None = None,
 ) -> Iterator[SourceDialogue]:
     """
-    Yield the dialogues that ``dialogues(source, line, record)`` makes of each JSON
-    line, or of each object of a JSON document.
+    Yield the dialogue that ``read(source, record)`` makes of each JSON line, or of each
+    object of a JSON document.
+
+    :param unpack: returns the records of dialogues that a record of the file holds.
     """
     for line, place, record in records or numbered_records(source):
         try:
             if isinstance(record, BadRecord):
                 raise record
-            for dialogue in dialogues(source, line, record):
-                yield replace(dialogue, place=place)
+            for one in unpack(record) if unpack else [record]:
+                dialogue = read(source, one)
+                yield replace(dialogue, file=source.file, line=line, place=place)
         except BadRecord as error:
             yield source.unreadable(line, f'{place}{error}')
 
@@ -379,19 +360,20 @@ class Format:
 def record_format(
     example: str,
     keys: Iterable[str],
-    dialogues: Callable[[SourceFile, int, Any], Iterable[SourceDialogue]],
+    read: RecordReader,
     self_chats: bool = False,
+    unpack: Callable[[Any], list[Any]] | None = None,
 ) -> Format:
     """
     Return a format of JSON records, which is recognised by the keys of the first one.
 
-    :param dialogues: makes the dialogues of a record, as for `dialogues_of_records`.
+    :param read, unpack: as for `dialogues_of_records`.
     """
     wanted = set(keys)
     return Format(
         example,
         lambda source: wanted <= first_record(source).keys(),
-        lambda source: dialogues_of_records(source, dialogues),
+        lambda source: dialogues_of_records(source, read, unpack=unpack),
         self_chats,
     )
 

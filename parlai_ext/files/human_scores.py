@@ -24,7 +24,7 @@ def read_human_scores(path: str | Path) -> list[HumanJudgement]:
     """
     judgements: list[HumanJudgement] = []
     lines: dict[tuple[str | None, ...], int] = {}
-    rows = read_csv(path, NEEDED, COLUMNS, called='human scores ')
+    rows = read_csv(path, NEEDED, COLUMNS)
     for line, row in counted(rows):
         where = f'{path}:{line}'
         for name in ('system', 'dimension'):

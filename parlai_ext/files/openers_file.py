@@ -44,7 +44,7 @@ def read_openers_file(path: str | Path) -> OpenersFile:
     :raises UserError: names file, line and column of the first row that is wrong.
     """
     try:
-        dialogues = _utterances(read_utf8(path, 'openers file ').split('\n'))
+        dialogues = _utterances(read_utf8(path).split('\n'))
     except CsvProblem as problem:
         raise UserError(f'{path}:{problem.line}: {problem}') from None
     if not dialogues:

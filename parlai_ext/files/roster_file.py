@@ -230,56 +230,45 @@ def resolve_path(doc: Document, value: str) -> str:
     return str(near.absolute()) if there else value
 
 
+@cache
 def shipped_systems() -> dict[str, tuple[System, SystemInfo]]:
     """
-    Return every system of `zoo_configs/systems` and of the shipped rosters by name.
+    Return every system of `zoo_configs/systems`, of the shipped rosters and of the
+    catalogue of models, and its info, by name.
     """
-    models = {name: catalogue_system(name) for name in model_names('chat')}
-    shipped = {pair[0].name: pair for pair in _shipped(zoo_configs.HOME)}
-    return {**models, **shipped}
-
-
-def find_system(name: str) -> tuple[System, SystemInfo] | None:
-    """
-    Return the shipped system called ``name`` and its info, or `None`. A chat model of
-    the catalogue is such a system, too.
-
-    :raises UserError: if two shipped files mean different systems by it.
-    """
-    systems = [pair for pair in _shipped(zoo_configs.HOME) if pair[0].name == name]
-    if any(system.opt != systems[0][0].opt for system, _ in systems):
-        raise UserError(f'the system name {name!r} is shipped with different options')
-    if not systems and is_model_name(name):
-        check_kind(name, 'chat')
-        return catalogue_system(name)
-    return systems[0] if systems else None
-
-
-def catalogue_system(name: str) -> tuple[System, SystemInfo]:
-    """
-    Return a chat model of the catalogue as a system, and its info.
-    """
-    card = model_card(name)
-    info = SystemInfo(params=card.parameters, notes=card.title)
-    return System(name, {'model': 'ext:hf', 'hf_model': name}), info
-
-
-@cache
-def _shipped(home: Path) -> tuple[tuple[System, SystemInfo], ...]:
-    """
-    Return the systems of all shipped files, which are read once a process.
-    """
-    systems = []
-    for path in sorted((home / 'systems').glob('*.yaml')):
-        doc = read_file(path)
-        systems.append(read_system(doc, doc.data, ()))
-    for path in sorted((home / 'rosters').glob('*.yaml')):
+    systems = [catalogue_system(name) for name in model_names('chat')]
+    for path in sorted((zoo_configs.HOME / 'systems').glob('*.yaml')):
+        systems.append(read_system_file(str(path)))
+    for path in sorted((zoo_configs.HOME / 'rosters').glob('*.yaml')):
         doc = read_file(path)
         for side in ('targets', 'partners'):
             for i, entry in enumerate((doc.data or {}).get(side) or []):
                 if isinstance(entry, dict) and 'opt' in entry:
                     systems.append(read_system(doc, entry, (side, i)))
-    return tuple(systems)
+    return {system.name: (system, info) for system, info in systems}
+
+
+def find_system(name: str) -> tuple[System, SystemInfo] | None:
+    """
+    Return the shipped system called ``name`` and its info, or `None`.
+
+    :raises UserError: as `catalogue_system` does.
+    """
+    if name not in shipped_systems() and is_model_name(name):
+        return catalogue_system(name)
+    return shipped_systems().get(name)
+
+
+def catalogue_system(name: str) -> tuple[System, SystemInfo]:
+    """
+    Return a chat model of the catalogue as a system, and its info.
+
+    :raises UserError: for a model of another kind.
+    """
+    check_kind(name, 'chat')
+    card = model_card(name)
+    info = SystemInfo(params=card.parameters, notes=card.title)
+    return System(name, {'model': 'ext:hf', 'hf_model': name}), info
 
 
 def parse_target(spec: str) -> tuple[System, SystemInfo]:
@@ -334,7 +323,6 @@ def _options_of(model: str, given: Mapping[str, Any]) -> dict[str, Any]:
     if model.startswith(('http://', 'https://')):
         return {'model': 'ext:remote', 'remote_url': model}
     if is_model_name(model):
-        check_kind(model, 'chat')
         return dict(catalogue_system(model)[0].opt)
     if (Path(model) / 'config.json').is_file() and 'model' not in given:
         return {'model': 'ext:hf', 'hf_model': model}

@@ -27,7 +27,7 @@ LONGEST_LINE = 10**8  # characters
 NOT_DECODED = re.compile('[\udc80-\udcff]')
 
 
-def check_text_file(path: str | Path, called: str = '') -> int:
+def check_text_file(path: str | Path) -> int:
     """
     Return the size of a file in bytes, if it is a file (or a folder, which no reader
     opens): the text of a pipe or a device may never come, or never end.
@@ -37,7 +37,7 @@ def check_text_file(path: str | Path, called: str = '') -> int:
     """
     status = Path(path).stat()
     if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
-        raise UserError(f'{called}{path}: a pipe or a device; a file is expected')
+        raise UserError(f'{path}: a pipe or a device; a file is expected')
     return status.st_size
 
 
@@ -83,21 +83,19 @@ def decoded_text(data: bytes, where: str, errors: str = 'strict') -> str:
         raise UserError(f'{where}: damaged {encoding.upper()} ({e.reason})') from None
 
 
-def read_utf8(path: str | Path, called: str = '', errors: str = 'strict') -> str:
+def read_utf8(path: str | Path, errors: str = 'strict') -> str:
     """
     Return the text of a file, as `decoded_text` does.
 
-    :param called: what messages say before its path.
     :raises UserError: also for what is no file, or larger than `LARGEST_TEXT`.
     """
-    where = f'{called}{path}'
     try:
-        if check_text_file(path, called) > LARGEST_TEXT:
-            raise UserError(f'{where}: more than {LARGEST_TEXT:,} bytes')
+        if check_text_file(path) > LARGEST_TEXT:
+            raise UserError(f'{path}: more than {LARGEST_TEXT:,} bytes')
         data = Path(path).read_bytes()
     except OSError as e:
-        raise UserError(f'{where}: {e.strerror}') from None
-    return decoded_text(data, where, errors)
+        raise UserError(f'{path}: {e.strerror}') from None
+    return decoded_text(data, str(path), errors)
 
 
 def is_utf8(text: str) -> bool:
@@ -112,22 +110,20 @@ def text_lines(
     encoding: str | None = None,
     *,
     empty: bool = False,
-    called: str = '',
 ) -> Iterator[tuple[int, str]]:
     """
     Yield number and text of each line, without the carriage return that may end it.
 
     :param encoding: `None`: UTF-8, or what the byte order mark says.
     :param empty: empty lines count.
-    :param called: what messages say before the path of a file that cannot be read.
     :raises UserError: names the file, and the line that is not UTF-8 or is too long.
     """
     number = 0
     try:
-        check_text_file(path, called)
+        check_text_file(path)
         if encoding is None:
             with open(path, 'rb') as start:
-                encoding = encoding_of(start.read(4), f'{called}{path}')
+                encoding = encoding_of(start.read(4), str(path))
         with open(
             path, encoding=encoding, errors='surrogateescape', newline='\n'
         ) as file:
@@ -137,12 +133,12 @@ def text_lines(
                     problem = f'a line of more than {LONGEST_LINE:,} characters'
                     raise UserError(f'{path}:{number}: {problem}')
                 if not is_utf8(line):
-                    raise UserError(f'{called}{path}:{number}: not UTF-8 text')
+                    raise UserError(f'{path}:{number}: not UTF-8 text')
                 text = line.removesuffix('\n').removesuffix('\r')
                 if empty or text.strip():
                     yield number, text
     except OSError as error:
-        raise UserError(f'{called}{path}: {error.strerror}') from None
+        raise UserError(f'{path}: {error.strerror}') from None
     except UnicodeError as error:
         raise UserError(
             f'{path}: damaged {encoding} text after line {number} ({error})'
@@ -153,21 +149,20 @@ def text_lines(
 # A user's file of JSON, or of JSON lines: its values, or one clear error.
 
 
-def read_json(path: str | Path, kind: type, called: str = '') -> Any:
+def read_json(path: str | Path, kind: type) -> Any:
     """
     Return the JSON value in a file.
 
     :param kind: what it must be: ``list`` or ``dict``.
-    :param called: what messages say before its path.
     :raises UserError: names the file that cannot be read, or has something else.
     """
     try:
-        value = parse_json(read_utf8(path, called))
+        value = parse_json(read_utf8(path))
     except ValueError as error:
-        raise UserError(f'{called}{path}: not JSON: {error}') from None
+        raise UserError(f'{path}: not JSON: {error}') from None
     if not isinstance(value, kind):
         expected = 'a JSON list' if kind is list else 'a JSON object'
-        raise UserError(f'{called}{path}: {expected} is expected')
+        raise UserError(f'{path}: {expected} is expected')
     return value
 
 
@@ -283,17 +278,14 @@ def read_csv(
     path: str | Path,
     needed: Collection[str],
     known: Collection[str] | None = None,
-    *,
-    called: str = '',
 ) -> Iterator[tuple[int, dict[str, str]]]:
     """
     Yield line number and stripped cells by column, for each row below the header. One
     row is in memory.
 
-    :param called: what a message says before the path of a file that cannot be read.
     :raises UserError: naming file, line and column, for the first mistake.
     """
-    lines = (line for _, line in text_lines(path, empty=True, called=called))
+    lines = (line for _, line in text_lines(path, empty=True))
     try:
         rows = split_rows(lines)
         line, header = next(rows, (1, []))

@@ -5,24 +5,30 @@ The originals' scores are those that the run has already; copies, and people's r
 are scored through the scorer's own `score_dialogues`.
 """
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import product
 from typing import Any, TypeVar
 
 from parlai_ext.core import (
     Dialogue,
     Opener,
-    ScoredDialogue,
     System,
     UserError,
     Utterance,
     content_id,
     first_line,
     frozen,
+    grouped,
 )
-from parlai_ext.judge_check.marks import SAME, dimension_check, kind_result, repeats
+from parlai_ext.judge_check.marks import (
+    SAME,
+    dimension_check,
+    kind_result,
+    repeats,
+    sign,
+)
 from parlai_ext.judge_check.perturbations import (
     OF_PROMPTED_JUDGES,
     PARROTS,
@@ -50,6 +56,7 @@ from parlai_ext.judge_check.sample import (
     biases,
     human_anchor,
     judged_parts,
+    known_values,
     people_parts,
 )
 from parlai_ext.models.handle import model_system
@@ -79,14 +86,10 @@ BLOCK = 32  # scorings that are kept or lost together when a check is killed
 N_REPEATED = 20
 PARROTS_EACH = 3  # kinds of parrots tried with one response of a system, in turn
 
-# as `Scorer.score_dialogues`
-ScoreDialogues = Callable[
-    [Sequence[Dialogue], Sequence[Sequence[int]]], Sequence[ScoredDialogue]
-]
-Pairs = dict[tuple[str, str], list[tuple[float, float]]]  # by kind and source
+ScoreParts = Callable[[Sequence[JudgedPart]], list[Values]]
 Originals = Mapping[str, Sequence[JudgedPart]]  # by source
-# of a copy: its kind, its source, the scores of its original and its own
-ScoredCopy = tuple[str, str, Values, Values]
+# of a copy: kind and source, and by dimension the sign of original against copy
+Compared = tuple[tuple[str, str], Mapping[str, int]]
 One = TypeVar('One')
 
 
@@ -96,12 +99,12 @@ class Copy:
     One thing to score for the check: a perturbed copy, or an original once more.
 
     :param kind: of perturbation; `None` for the original.
-    :param original: its place in the list of originals.
+    :param part: what is scored.
     """
 
     source: str
     kind: str | None
-    original: int
+    original: JudgedPart
     part: JudgedPart
 
     @property
@@ -109,7 +112,7 @@ class Copy:
         """
         True for an original that has scores already.
         """
-        return self.kind is None and bool(self.part.values)
+        return self.kind is None and bool(self.original.values)
 
 
 def check_judge(
@@ -118,30 +121,35 @@ def check_judge(
     *,
     people_source: str | None = None,
     kept: Kept | None = None,
-    score_dialogues: ScoreDialogues | None = None,
+    score: ScoreParts | None = None,
 ) -> JudgeCheck | None:
     """
     Return the check of a judge; `None` where it has scored nothing.
 
     :param people_source: where the openers' replies come from.
-    :param score_dialogues: scores the copies (default: the scorer's own).
+    :param score: scores the copies (default: as the scorer scores dialogues).
     """
     if not judged.n_scorings:
         return None
     kinds = perturbations_for(scorer)
     originals = _drawn_originals(judged, kinds)
-    scored = score_copies(scorer, originals, kinds, Watch(kept=kept), score_dialogues)
+    scored = score_copies(scorer, originals, kinds, Watch(kept=kept), score)
+    replies: dict[str, Values] = {}  # of people, by opener
+    compared: list[Compared] = []
     for copy, own in scored:
-        if copy.kind is None and not copy.is_repeat:
-            originals[copy.source][copy.original] = replace(copy.part, values=own)
-    pairs = [
-        (copy.kind, copy.source, originals[copy.source][copy.original].values, own)
-        for copy, own in scored
-        if copy.kind is not None
-    ]
+        original = copy.original
+        if copy.kind is not None:
+            values = original.values or replies[original.dialogue.opener_id]
+            signs = {d: sign(values[d], own[d]) for d in values if d in own}
+            compared.append(((copy.kind, copy.source), signs))
+        elif not copy.is_repeat:
+            replies[original.dialogue.opener_id] = own
     scored_twice = [(copy.part.values, own) for copy, own in scored if copy.is_repeat]
     own_scores = [part.values for part in originals['systems']]
-    replies = {part.dialogue.opener_id: part.values for part in originals['people']}
+    dimensions = {}
+    for name in scorer.dimensions:
+        about = human_anchor(name, replies, judged.replies), biases(judged.rows, name)
+        dimensions[name] = kinds_check(name, compared, kinds, *about)
     return JudgeCheck(
         signature=scorer.signature,
         n_responses=len(originals['systems']),
@@ -149,17 +157,8 @@ def check_judge(
         people_source=people_source if originals['people'] else None,
         n_scored=len(scored),
         cost=len(scored) / judged.n_scorings,
-        dimensions={
-            name: kinds_check(
-                name,
-                dimension_pairs(name, pairs),
-                kinds,
-                human_anchor(name, replies, judged.replies),
-                biases(judged.rows, name),
-            )
-            for name in scorer.dimensions
-        },
-        tournament=_games_check(pairs, kinds) if len(scorer.dimensions) > 1 else None,
+        dimensions=dimensions,
+        tournament=_games_check(scorer, compared, kinds),
         probes=repeats(scored_twice, own_scores) if is_prompted(scorer) else None,
         notes=tuple(_notes(judged, originals, people_source)),
     )
@@ -189,39 +188,27 @@ def score_copies(
     originals: Originals,
     kinds: Perturbations,
     kept: Watch,
-    score: ScoreDialogues | None,
+    score: ScoreParts | None,
 ) -> list[tuple[Copy, Values]]:
     """
     Return everything that must be scored, with its scores; what has scores already and
     is scored once more is last.
     """
+    score = score or partial(part_scores, scorer)
     copies = list(all_copies(originals, kinds, is_prompted(scorer)))
     first, again = ([c for c in copies if c.is_repeat == two] for two in (False, True))
 
     def kept_scores(block: Sequence[Copy]) -> list[Values]:
         key = content_id([copy.part.dialogue.id for copy in block])
-        own = score or scorer.score_dialogues
-        return kept.results(key, partial(_copy_scores, scorer, own, block))
+        parts = [copy.part for copy in block]
+        return kept.results(key, partial(_copy_scores, scorer, score, parts))
 
     values = score_blocks(scorer, first, again, kept_scores, unit='response')
     return list(zip([*first, *again], values, strict=True))
 
 
-def dimension_pairs(name: str, copies: Iterable[ScoredCopy]) -> Pairs:
-    """
-    Return the scores of originals and copies in one dimension. Differences of float32's
-    noise are ties.
-    """
-    pairs: Pairs = {}
-    for kind, source, original, copy in copies:
-        if name in original and name in copy:
-            pair = levelled(original[name], copy[name])
-            pairs.setdefault((kind, source), []).append(pair)
-    return pairs
-
-
 def kinds_check(
-    name: str, pairs: Pairs, kinds: Iterable[str], *more: Any
+    name: str, compared: Iterable[Compared], kinds: Iterable[str], *more: Any
 ) -> DimensionCheck:
     """
     Return the check of a dimension, with a result for each kind of each source that
@@ -229,13 +216,13 @@ def kinds_check(
 
     :param more: of `dimension_check`.
     """
-    present = {source for _, source in pairs} or {'systems'}
-    results = [
-        kind_result(kind, source, pairs.get((kind, source), ()))
-        for source in SOURCES
-        if source in present
-        for kind in kinds
-    ]
+    signs = grouped((about, own[name]) for about, own in compared if name in own)
+    present = {source for _, source in signs} or {'systems'}
+    results = []
+    for source, kind in product([s for s in SOURCES if s in present], kinds):
+        own = signs.get((kind, source), [])
+        counts = len(own), own.count(1), own.count(0)
+        results.append(kind_result(kind, source, *counts))
     return dimension_check(name, results, *more)
 
 
@@ -284,15 +271,14 @@ def all_copies(
         parts = originals[source]
         for i, part in enumerate(parts):
             if not part.values or (repeats and i < N_REPEATED):
-                yield Copy(source, None, i, part)
+                yield Copy(source, None, part, part)
             others = other_replies(parts, i)
             for kind in kinds_of_original(kinds, source, i):
                 dialogue = perturbed_dialogue(
                     part.dialogue, part.places, kinds[kind], others
                 )
                 if dialogue is not None:
-                    copy = replace(part, dialogue=dialogue, values={})
-                    yield Copy(source, kind, i, copy)
+                    yield Copy(source, kind, part, replace(part, dialogue=dialogue))
 
 
 def other_replies(parts: Sequence[JudgedPart], i: int) -> list[str]:
@@ -340,8 +326,27 @@ def score_blocks(
     return values
 
 
+def part_scores(scorer: Scorer, parts: Sequence[JudgedPart]) -> list[Values]:
+    """
+    Return the scores of parts of dialogues, by dimension, without missing ones.
+    """
+    dialogues, indices = ([p.dialogue for p in parts], [p.indices for p in parts])
+    scored = zip(parts, scorer.score_dialogues(dialogues, indices), strict=True)
+    return [
+        next(
+            (
+                judged.values
+                for judged in judged_parts(part.dialogue, own)
+                if (judged.system, judged.is_whole) == (part.system, part.is_whole)
+            ),
+            {},
+        )
+        for part, own in scored
+    ]
+
+
 def _copy_scores(
-    scorer: Scorer, score: ScoreDialogues, block: Sequence[Copy]
+    scorer: Scorer, score: ScoreParts, parts: Sequence[JudgedPart]
 ) -> list[Values]:
     """
     Return the scores of one block of copies.
@@ -349,9 +354,8 @@ def _copy_scores(
     :raises UserError: when the scorer breaks down over a copy, which it may never have
         met in a dialogue; the run's own scores are stored by then.
     """
-    parts = [copy.part for copy in block]
     try:
-        scored = score([p.dialogue for p in parts], [p.indices for p in parts])
+        return score(parts)
     except (UserError, OSError):
         raise
     except Exception as error:  # which foreign code may raise
@@ -360,40 +364,20 @@ def _copy_scores(
             f'({type(error).__name__}: {first_line(error)}); --check-sample 0 leaves '
             'the check out'
         ) from error
-    return [
-        next(
-            (
-                dict(judged.values)
-                for judged in judged_parts(part.dialogue, own)
-                if (judged.system, judged.is_whole) == (part.system, part.is_whole)
-            ),
-            {},
-        )
-        for part, own in zip(parts, scored, strict=True)
-    ]
 
 
-def levelled(original: float, copy: float) -> tuple[float, float]:
-    """
-    Return two scores, made equal if they differ by rounding noise only.
-    """
-    same = math.isclose(original, copy, rel_tol=SAME)
-    return original, original if same else copy
-
-
-def _games_check(copies: Iterable[ScoredCopy], kinds: Perturbations) -> DimensionCheck:
+def _games_check(
+    scorer: Scorer, compared: Iterable[Compared], kinds: Iterable[str]
+) -> DimensionCheck | None:
     """
     Return the check behind a rating by games, in which each dimension is a match that
-    original and copy play.
+    original and copy play; `None` where there is one dimension.
     """
-    pairs: Pairs = {}
-    for kind, source, original, copy in copies:
-        matches = [levelled(original[d], copy[d]) for d in original if d in copy]
-        won = float(sum(mine > other for mine, other in matches))
-        lost = float(sum(mine < other for mine, other in matches))
-        if matches:
-            pairs.setdefault((kind, source), []).append((won, lost))
-    return kinds_check('dimensions won', pairs, kinds)
+    if len(scorer.dimensions) < 2:
+        return None
+    name = 'dimensions won'
+    games = [(about, {name: sign(sum(own.values()))}) for about, own in compared if own]
+    return kinds_check(name, games, kinds)
 
 
 def _notes(
@@ -568,32 +552,19 @@ def check_items(
         return None
     if scorer.level == 'pair':
         return check_pairs(scorer, items, sample=sample)
-    dialogues = [item_dialogue(item, i) for i, item in enumerate(items)]
+    level, scored = scorer.level, []
+    for number, (item, score) in enumerate(zip(items, scores, strict=True)):
+        dialogue = item_dialogue(item, number)
+        places = judged_by_level(dialogue, level)
+        scored.append((dialogue, scorer.scored_dialogue(dialogue, places, [score])))
 
-    def placed(
-        dialogues: Sequence[Dialogue], scores: Sequence[ItemScore]
-    ) -> list[ScoredDialogue]:
-        return [
-            scorer.scored_dialogue(one, judged_by_level(one, scorer.level), [score])
-            for one, score in zip(dialogues, scores, strict=True)
-        ]
-
-    def score_copies(
-        copies: Sequence[Dialogue], _: Sequence[Sequence[int]]
-    ) -> list[ScoredDialogue]:
-        # the places are the originals': the given ones may be of both speakers
-        asked = [copied_item(items, copy, scorer.level) for copy in copies]
-        return placed(copies, scorer.checked_scores(asked))
+    def score_copies(parts: Sequence[JudgedPart]) -> list[Values]:
+        asked = [copied_item(items, part.dialogue, level) for part in parts]
+        return [known_values(one.values) for one in scorer.checked_scores(asked)]
 
     openers = () if scorer.needs else replied_openers(items)
-    return check_judge(
-        scorer,
-        JudgedDialogues(
-            zip(dialogues, placed(dialogues, scores), strict=True), openers, sample
-        ),
-        people_source=REFERENCES,
-        score_dialogues=score_copies,
-    )
+    judged = JudgedDialogues(scored, openers, sample)
+    return check_judge(scorer, judged, people_source=REFERENCES, score=score_copies)
 
 
 def item_dialogue(item: ScoringItem, number: int) -> Dialogue:
@@ -695,10 +666,9 @@ def check_pairs(
             for one, two in zip(first, second, strict=True)
         ]
     probes = repeats(list(zip(scores, scores[len(both) :], strict=False)), scores)
-    signs = [{name: float(sign(v)) for name, v in own.items()} for own in choices]
-    copies = [
-        (kind, SYSTEMS, own, dict.fromkeys(own, 0.0))
-        for (kind, _), own in zip(pairs, signs, strict=True)
+    compared = [
+        ((kind, SYSTEMS), {d: sign(value, noise=SAME) for d, value in own.items()})
+        for (kind, _), own in zip(pairs, choices, strict=True)
     ]
     n_scored = len(both) + len(again)
     return JudgeCheck(
@@ -709,8 +679,7 @@ def check_pairs(
         n_scored=n_scored,
         cost=n_scored / len(items),
         dimensions={
-            name: kinds_check(name, dimension_pairs(name, copies), kinds)
-            for name in scorer.dimensions
+            name: kinds_check(name, compared, kinds) for name in scorer.dimensions
         },
         probes=replace(probes, order=order_swap(first, second)),
         notes=('a scorer of pairs: it chooses between original and copy',),
@@ -763,14 +732,8 @@ def preferences(
     """
 
     def score(block: Items) -> list[Values]:
-        return [
-            {
-                d: value - scorer.even
-                for d, value in one.values.items()
-                if value is not None
-            }
-            for one in scorer.checked_scores(block)
-        ]
+        known = [known_values(one.values) for one in scorer.checked_scores(block)]
+        return [{d: v - scorer.even for d, v in own.items()} for own in known]
 
     return score_blocks(scorer, items, again, score, unit='pair')
 
@@ -783,7 +746,7 @@ def order_swap(first: Sequence[Choice], second: Sequence[Choice]) -> OrderSwap:
     :param second: the preference for the other one, which is then shown first.
     """
     signs = [
-        (sign(one[name]), sign(other[name]))
+        (sign(one[name], noise=SAME), sign(other[name], noise=SAME))
         for one, other in zip(first, second, strict=True)
         for name in one
         if name in other
@@ -793,10 +756,3 @@ def order_swap(first: Sequence[Choice], second: Sequence[Choice]) -> OrderSwap:
     low, high = wilson_interval(changed, len(signs)) if signs else (None, None)
     share = sum(choice > 0 for choice in made) / len(made) if made else None
     return OrderSwap(len(signs), changed, low, high, share)
-
-
-def sign(value: float) -> int:
-    """
-    Return 1, 0 or -1; rounding noise is 0.
-    """
-    return 0 if abs(value) <= SAME else 1 if value > 0 else -1

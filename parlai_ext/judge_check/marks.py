@@ -66,25 +66,24 @@ MARKS = {
 }
 
 
+def sign(score: float, other: float = 0.0, noise: float = 0.0) -> int:
+    """
+    Return 1 where a score is higher than another one, -1 where it is lower, and 0 where
+    they differ by the noise of float32 at most.
+
+    :param noise: a difference that is none, too.
+    """
+    if math.isclose(score, other, rel_tol=SAME, abs_tol=noise):
+        return 0
+    return 1 if score > other else -1
+
+
 def kind_result(
-    kind: str, source: str, pairs: Sequence[tuple[float, float]]
-) -> KindResult:
-    """
-    Return how the originals of one kind and source do against their copies.
-
-    :param pairs: the scores of original and perturbed copy.
-    """
-    n_higher = sum(original > copy for original, copy in pairs)
-    n_ties = sum(original == copy for original, copy in pairs)
-    return kind_result_of_counts(kind, source, len(pairs), n_higher, n_ties)
-
-
-def kind_result_of_counts(
     kind: str, source: str, n: int, n_higher: int, n_ties: int
 ) -> KindResult:
     """
-    Return the result of a kind from the number of its pairs, of those in which the
-    original is higher, and of ties.
+    Return how the originals of one source do against the copies of one kind, from the
+    number of pairs, of those in which the original is higher, and of ties.
 
     A pass needs the whole interval above a half, a fail has all of it below; an
     interval that holds a half is weak, as a judge that cannot see the difference is.
@@ -192,7 +191,7 @@ def _parrots_together(kinds: Sequence[KindResult]) -> Iterator[KindResult]:
             counts = [
                 sum(getattr(k, n) for k in own) for n in ('n', 'n_higher', 'n_ties')
             ]
-            yield kind_result_of_counts(ALL_PARROTS, source, *counts)
+            yield kind_result(ALL_PARROTS, source, *counts)
 
 
 def repeats(

@@ -215,17 +215,15 @@ class ResponseInDialogue:
     """
     One response and the texts that its perturbed copies are made of.
 
-    :param partner_turn: the other speaker's last turn before it.
+    :param heard: the other speaker's turns before it, the last one last.
     :param own_turn: an earlier turn of the same speaker.
     :param other_reply: a reply of the same system from another dialogue.
-    :param earlier_partner_turn: the other speaker's turn before the last one.
     """
 
     text: str
-    partner_turn: str | None = None
+    heard: Sequence[str] = ()
     own_turn: str | None = None
     other_reply: str | None = None
-    earlier_partner_turn: str | None = None
 
     @classmethod
     def alternating(
@@ -234,8 +232,8 @@ class ResponseInDialogue:
         """
         Return a response to turns of two speakers who take turns.
         """
-        partner, own, earlier = (*before[:-4:-1], None, None, None)[:3]
-        return cls(text, partner, own, other_reply, earlier)
+        own_turn = before[-2] if len(before) > 1 else None
+        return cls(text, before[::-2][::-1], own_turn, other_reply)
 
     def spoilt(self, perturb: Perturbation) -> str | None:
         """
@@ -243,14 +241,6 @@ class ResponseInDialogue:
         """
         text = perturb(self)
         return None if text is None or same_text(text, self.text) else text
-
-    @property
-    def heard(self) -> list[str]:
-        """
-        The other speaker's turns that are known, the last one last.
-        """
-        turns = (self.earlier_partner_turn, self.partner_turn)
-        return [turn for turn in turns if turn is not None]
 
 
 Perturbation = Callable[[ResponseInDialogue], str | None]
@@ -297,7 +287,7 @@ def parrot(kind: str, wordings: str = HELD_OUT) -> Perturbation:
 SPOILT: Perturbations = {
     'shuffled_words': shuffled_words,
     'other_dialogue': attrgetter('other_reply'),
-    'repeat_partner': attrgetter('partner_turn'),
+    'repeat_partner': lambda response: next(reversed(response.heard), None),
     'repeat_self': attrgetter('own_turn'),
     'generic': lambda response: _rng('generic', response.text).choice(GENERIC),
     'punctuation': lambda response: PUNCTUATION,
@@ -341,18 +331,14 @@ def perturbed_dialogue(
     :param places: the judged utterances of one speaker, one or all of them.
     :param other_replies: of the same system in another dialogue; they are used in turn.
     """
-    texts = dialogue.texts
     utterances = list(dialogue.utterances)
     for k, place in enumerate(places):
-        own = [j for j in range(place) if same_side(dialogue, j, place)]
-        partner = [j for j in range(place) if not same_side(dialogue, j, place)]
-        repeated = own[-1 if len(places) == 1 else 0] if own else None
+        own, heard = turns_before(dialogue, place)
         response = ResponseInDialogue(
-            texts[place],
-            texts[partner[-1]] if partner else None,
-            None if repeated is None else texts[repeated],
+            dialogue.texts[place],
+            heard,
+            own[-1 if len(places) == 1 else 0] if own else None,
             other_replies[k % len(other_replies)] if other_replies else None,
-            texts[partner[-2]] if len(partner) > 1 else None,
         )
         text = response.spoilt(perturb)
         if text is not None:
@@ -364,13 +350,19 @@ def perturbed_dialogue(
     return replace(dialogue, id=id, utterances=tuple(utterances))
 
 
-def same_side(dialogue: Dialogue, i: int, j: int) -> bool:
+def turns_before(dialogue: Dialogue, place: int) -> tuple[list[str], list[str]]:
     """
-    True if one speaker said both utterances. In self-play, where both have one name,
-    even and odd places differ.
+    Return what the speaker of an utterance said before it, and what he heard. In
+    self-play, where both speakers have one name, even and odd places differ.
     """
-    names = dialogue.speakers
-    return (i - j) % 2 == 0 if len({*names}) == 1 else names[i] == names[j]
+    sides: Sequence[str | int] = dialogue.speakers
+    if len({*sides}) == 1:
+        sides = [i % 2 for i in range(len(sides))]
+    own: list[str] = []
+    heard: list[str] = []
+    for side, text in zip(sides[:place], dialogue.texts, strict=False):
+        (own if side == sides[place] else heard).append(text)
+    return own, heard
 
 
 def _rng(kind: str, text: str) -> random.Random:

@@ -23,9 +23,10 @@ from parlai_ext.core import (
     content_id,
     dialogue_means,
     frozen,
+    grouped,
     is_floor,
 )
-from parlai_ext.judge_check.perturbations import same_side
+from parlai_ext.judge_check.perturbations import turns_before
 from parlai_ext.judge_check.record import SAMPLE, Biases, HumanAnchor
 from parlai_ext.ranking.agreement import known_spearman
 from parlai_ext.ranking.baselines import mean_overlap
@@ -72,31 +73,33 @@ def judged_parts(dialogue: Dialogue, scored: ScoredDialogue) -> list[JudgedPart]
     whole = any(
         s.utterance_index is None and s.value is not None for s in scored.scores
     )
-    names = dict.fromkeys(s.system for s in scored.scores)
+    by_place = grouped(
+        (s.utterance_index, (s.dimension, s.value)) for s in scored.scores
+    )
     # a scorer of whole dialogues names no utterances: those that were not given
-    judged = sorted(
-        {s.utterance_index for s in scored.scores if s.utterance_index is not None}
-    ) or [i for i, utterance in enumerate(dialogue.utterances) if not utterance.given]
+    judged = sorted(place for place in by_place if place is not None) or [
+        i for i, utterance in enumerate(dialogue.utterances) if not utterance.given
+    ]
     parts = []
-    for name in names:
-        places = tuple(i for i in judged if dialogue.utterances[i].speaker == name)
+    for name in dict.fromkeys(s.system for s in scored.scores):
+        places = tuple(i for i in judged if dialogue.speakers[i] == name)
         if name == dialogue.ended_by or not places:
             continue
-        if whole:
-            means = dialogue_means(dialogue, scored, name)
-            values = {d: value for d, value in means.items() if value is not None}
-            parts.append(
-                JudgedPart(dialogue, places, tuple(judged), name, values, True)
-            )
-            continue
-        for place in places:
-            values = {
-                s.dimension: s.value
-                for s in scored.scores
-                if s.utterance_index == place and s.value is not None
-            }
-            parts.append(JudgedPart(dialogue, (place,), (place,), name, values, False))
-    return [part for part in parts if part.values]
+        for own in [places] if whole else [(place,) for place in places]:
+            indices, values = own, dict(by_place.get(own[0], ()))
+            if whole:
+                indices = tuple(judged)
+                values = dialogue_means(dialogue, scored, name)
+            if known := known_values(values):
+                parts.append(JudgedPart(dialogue, own, indices, name, known, whole))
+    return parts
+
+
+def known_values(values: Mapping[str, float | None]) -> Values:
+    """
+    Return the scores without missing ones.
+    """
+    return {name: value for name, value in values.items() if value is not None}
 
 
 class StratifiedSample:
@@ -107,19 +110,22 @@ class StratifiedSample:
 
     def __init__(self, most: int):
         self.most = most
-        self.kept: dict[str, list[tuple[int, int, JudgedPart]]] = {}
+        self.kept: dict[str, list[tuple[int, str, JudgedPart]]] = {}
 
     def add(self, parts: Sequence[JudgedPart]) -> None:
         """
         Add the judged parts of one dialogue.
         """
-        by_system: dict[str, list[tuple[int, JudgedPart]]] = {}
-        for part in parts:
-            digest = f'{part.dialogue.id} {part.places}'.encode()
-            number = int.from_bytes(hashlib.sha256(digest).digest()[:8], 'big')
-            by_system.setdefault(part.system, []).append((number, part))
+        numbered = [
+            (
+                hashlib.sha256(f'{one.dialogue.id} {one.places}'.encode()).hexdigest(),
+                one,
+            )
+            for one in parts
+        ]
+        numbered.sort(key=itemgetter(0))
+        by_system = grouped((entry[1].system, entry) for entry in numbered)
         for system, own in by_system.items():
-            own.sort(key=itemgetter(0))
             turns = [(turn, *entry) for turn, entry in enumerate(own)]
             every = [*self.kept.get(system, ()), *turns]
             self.kept[system] = sorted(every, key=itemgetter(0, 1))[: self.most]
@@ -188,13 +194,9 @@ class JudgedDialogues:
         self.n_dialogues += 1
         parts = judged_parts(dialogue, scored)
         self.sample.add([part for part in parts if not is_floor(part.system)])
-        names, texts = dialogue.speakers, dialogue.texts
+        names = dialogue.speakers
         for part in parts:
-            # the other speaker's turns before each text that was judged
-            heard = [
-                [texts[j] for j in range(place) if not same_side(dialogue, j, place)]
-                for place in part.places
-            ]
+            heard = [turns_before(dialogue, place)[1] for place in part.places]
             overlap = mean_overlap(part.texts, heard)
             row = ScoreRow(
                 part.system,

@@ -10,7 +10,6 @@ of RemBERT; only the weights have other names.
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -33,6 +32,7 @@ from transformers import (
     RemBertConfig,
     RemBertForSequenceClassification,
 )
+from transformers.utils import is_protobuf_available, is_sentencepiece_available
 
 from parlai_ext.compat import prepare_parlai
 from parlai_ext.core import (
@@ -70,7 +70,10 @@ def _renamed(kind: Any, names: Mapping[str, str]) -> Any:
 
 
 BLEURT = 'bleurt'
-PACKAGES = ('sentencepiece', 'google.protobuf')
+PACKAGES = {
+    'sentencepiece': is_sentencepiece_available,
+    'google.protobuf': is_protobuf_available,
+}
 INSTALL = "pip install 'parlai_ext[metrics]'"
 OWN = ('architectures', 'model_type', 'embedding_size', 'position_embedding_type')
 PROJECTION = {
@@ -107,17 +110,10 @@ class BleurtSPTokenizer(DebertaV2Tokenizer):
         :raises ValueError: when a package that reads it is missing.
         """
         whole = (Path(folder) / 'tokenizer.json').is_file()
-        missing = [name for name in PACKAGES if not whole and not _is_installed(name)]
-        if missing:
-            raise ValueError(f'{missing[0]} is not installed; {INSTALL}')
+        for package, is_there in PACKAGES.items():
+            if not whole and not is_there():
+                raise ValueError(f'{package} is not installed; {INSTALL}')
         return DebertaV2Tokenizer.from_pretrained(folder, *args, **arguments)
-
-
-def _is_installed(package: str) -> bool:
-    try:
-        return find_spec(package) is not None
-    except ModuleNotFoundError:  # its parent is missing
-        return False
 
 
 AutoConfig.register(BLEURT, BleurtConfig, exist_ok=True)
@@ -193,8 +189,7 @@ class WordBiLSTM:
             raise UserError(
                 f'hf_model: {folder} holds no network of words: {first_line(error)}'
             ) from None
-        self.labels = config.labels
-        self.length, self.lower = config.length, config.lower
+        self.config, self.labels = config, config.labels
         self.blanks = str.maketrans(dict.fromkeys(config.filters, ' '))
         self.ids = {word: i for i, word in enumerate(words, 1)}
         self.num_parameters = sum(array.numel() for array in weights.values())
@@ -204,7 +199,7 @@ class WordBiLSTM:
             {
                 'model': type(self).__name__,
                 'content': hub.files_hash(folder),
-                'text_truncate': self.length,
+                'text_truncate': config.length,
                 'dtype': 'float32',
             }
         )
@@ -215,15 +210,11 @@ class WordBiLSTM:
         Return one row for each text, one column for each label.
         """
         rows = [np.zeros((0, len(self.labels)), np.float32)]
+        length, w = self.config.length, self.weights
         for start in range(0, len(texts), BATCH):
             batch = [self.word_ids(text) for text in texts[start : start + BATCH]]
-            ids = torch.zeros((len(batch), self.length), dtype=torch.long)
-            for row, known in enumerate(batch):
-                last = list(known[-self.length :])
-                ids[row, self.length - len(last) :] = torch.tensor(
-                    last, dtype=torch.long
-                )
-            w = self.weights
+            # padded in front
+            ids = torch.tensor([([0] * length + known)[-length:] for known in batch])
             states, _ = self.lstm(w['embedding'][ids.to(self.device)])
             hidden = torch.relu(states.amax(1) @ w['hidden.kernel'] + w['hidden.bias'])
             logits = hidden @ w['output.kernel'] + w['output.bias']
@@ -232,17 +223,11 @@ class WordBiLSTM:
             self.watch.tell(len(batch), len(texts))
         return np.concatenate(rows)
 
-    def cut_tokens(self, texts: Sequence[str]) -> list[int]:
-        """
-        Return how many known words of each text are too many for the network.
-        """
-        return [max(0, len(self.word_ids(text)) - self.length) for text in texts]
-
     def word_ids(self, text: str) -> list[int]:
         """
         Return the ids of the words of a text that the network knows.
         """
-        lowered = text.lower() if self.lower else text
+        lowered = text.lower() if self.config.lower else text
         words = lowered.translate(self.blanks).split(' ')
         return [self.ids[word] for word in words if word in self.ids]
 

@@ -22,6 +22,10 @@ from parlai_ext.systems.pretrained import (
 )
 
 TOKENS = 16_384  # in one forward pass, padding counted
+# of them, with which a processor and a GPU are about as fast a token as with more; such
+# a pass takes in no input that is PADDED times as long as its shortest
+ENOUGH, ENOUGH_ON_GPU = 256, 4096
+PADDED = 1.15
 OFFSET = {'roberta', 'xlm-roberta', 'camembert'}  # positions begin after the padding
 MULTI_LABEL = 'multi_label_classification'
 Texts = tuple[str, ...]  # one text, or a pair
@@ -151,46 +155,39 @@ class TextModel:
         Yield inputs of similar length, as many as go through the model together.
         """
         order = sorted(encoded, key=lambda one: len(encoded[one]['input_ids']))
+        enough = ENOUGH if self.device.type == 'cpu' else ENOUGH_ON_GPU
         batch: list[Input] = []
+        shortest = 0
         for one in order:
             width = len(encoded[one]['input_ids'])
-            if batch and (len(batch) + 1) * width > self.tokens:
+            padded = width > PADDED * shortest and width * len(batch) >= enough
+            if batch and (padded or width * (len(batch) + 1) > self.tokens):
                 yield batch
                 batch = []
+            if not batch:
+                shortest = width
             batch.append(one)
         if batch:
             yield batch
 
-    def cut_tokens(
-        self,
-        texts: Sequence[str],
-        seconds: Sequence[str] | None = None,
-        most_tokens: int | None = None,
-    ) -> list[int]:
+    def cut_tokens(self, texts: Sequence[str]) -> list[int]:
         """
-        Return how many tokens of each text (or pair) are beyond the model's limit, or
-        beyond ``most_tokens``, and not read.
+        Return how many tokens of each text are beyond the model's limit, and not read.
         """
-        pairs, most = _pairs(texts, seconds), self.most(most_tokens)
-        if most is None:
-            return [0] * len(pairs)
-        lengths = {
-            text: len(self.ids(text)['input_ids']) for text in dict.fromkeys(pairs)
+        if self.limit is None:
+            return [0] * len(texts)
+        cut = {
+            text: max(0, len(self.ids((text,))['input_ids']) - self.limit)
+            for text in dict.fromkeys(texts)
         }
-        return [max(0, lengths[text] - most) for text in pairs]
+        return [cut[text] for text in texts]
 
     def cut_ids(self, text: Texts, most_tokens: int | None = None) -> Encoded:
         """
         Return the tokens of a text (or pair) that the model reads.
         """
-        most = self.most(most_tokens)
+        most = smallest_limit(most_tokens, self.limit)
         return self.ids(text, truncation=bool(most), max_length=most)
-
-    def most(self, most_tokens: int | None) -> int | None:
-        """
-        Return how many tokens are read at most; `None` where nothing limits them.
-        """
-        return smallest_limit(most_tokens, self.limit)
 
     def ids(self, text: Texts, **how: Any) -> Encoded:
         """
@@ -262,18 +259,16 @@ class MeanPooling(TextModel):
             return output.hidden_states[layer or n_layers]
 
         encoded = {text: self.cut_ids((text,)) for text in dict.fromkeys(texts)}
-        rows = self.rows(
-            list(encoded), encoded.__getitem__, states, kept_by_watch=False
-        )
+        rows = self.rows(texts, encoded.__getitem__, states, kept_by_watch=False)
         left = self.tokenizer.padding_side == 'left'
         ends = (self.tokenizer.cls_token_id, self.tokenizer.sep_token_id)
-        vectors = {}
-        for text, padded in zip(encoded, rows, strict=True):
+        vectors = []
+        for text, padded in zip(texts, rows, strict=True):
             ids = encoded[text]['input_ids']
             own = padded[len(padded) - len(ids) :] if left else padded[: len(ids)]
             of_text = np.array([token not in ends for token in ids], bool)
-            vectors[text] = TokenVectors(own, of_text)
-        return [vectors[text] for text in texts]
+            vectors.append(TokenVectors(own, of_text))
+        return vectors
 
 
 class SequenceClassifier(TextModel):
@@ -407,7 +402,7 @@ class FirstTokenEncoder(TextModel):
             before += [*([between] if before else []), *self.text_ids(turn)]
         after = self.text_ids(response)
         begin, end = self.tokenizer.cls_token_id, self.tokenizer.sep_token_id
-        room = (self.most(most_tokens) or most_tokens) - 3
+        room = (smallest_limit(most_tokens, self.limit) or 0) - 3
         kept_after = after[:room]
         kept_before = before[max(0, len(before) - (room - len(kept_after))) :]
         cut = len(before) + len(after) - len(kept_before) - len(kept_after)
@@ -463,8 +458,8 @@ class MaskedLanguageModel(TextModel):
         self,
         befores: Sequence[str],
         texts: Sequence[str],
-        most_tokens: int | None = None,
-        with_before: bool = True,
+        most_tokens: int,
+        with_before: bool,
     ) -> list[MaskedLogprobs]:
         """
         Return the log-probabilities of each text, which stands after another one.
@@ -487,7 +482,7 @@ class MaskedLanguageModel(TextModel):
         return [known[pair] for pair in pairs]
 
     def _logprobs(
-        self, before: str, text: str, most_tokens: int | None, with_before: bool
+        self, before: str, text: str, most_tokens: int, with_before: bool
     ) -> tuple[list[float], list[float], int]:
         """
         Return the fields of a `MaskedLogprobs`.
@@ -496,7 +491,7 @@ class MaskedLanguageModel(TextModel):
         begin, end = surrounding_tokens(self.tokenizer)
         whole = torch.tensor([*begin, *first, *second, *end])
         # the token at the very beginning is never hidden, whichever it is
-        cut = max(0, len(whole) - (self.most(most_tokens) or len(whole)))
+        cut = max(0, len(whole) - (smallest_limit(most_tokens, self.limit) or 0))
         whole = whole[cut:]
         stop = len(whole) - len(end)
         start_of_text = max(1, stop - len(second))

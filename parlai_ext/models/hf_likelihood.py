@@ -6,16 +6,15 @@ row each. The keys and values of a context are still computed once, and nodes th
 share go through the output layer once.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import lru_cache
-from pathlib import Path
+from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Any
 
 import torch
 from transformers import DynamicCache, EncoderDecoderCache
 
 from parlai_ext.core import (
+    Question,
     System,
     UserError,
     errors_about,
@@ -24,12 +23,14 @@ from parlai_ext.core import (
     signature_line,
 )
 from parlai_ext.engines import Machine
+from parlai_ext.isolation.policy import Options
 from parlai_ext.models.likelihood.causal import (
     Causal,
     check_causal,
     reserved_positions,
 )
 from parlai_ext.models.likelihood.encoder_decoder import EncodedContexts, EncoderDecoder
+from parlai_ext.models.likelihood.engine import TreeBatch, Vectorizer
 from parlai_ext.systems import hub
 from parlai_ext.systems.families import HubFamily, family_of
 from parlai_ext.systems.hf.generate import padded_rows
@@ -70,24 +71,52 @@ def load_hf_judge(system: System, machine: Machine) -> Causal | EncoderDecoder:
     :param machine: in half precision on a GPU, unless the options name a precision.
     :raises UserError: if there is no such model, or it cannot judge.
     """
-    opt = dict(system.opt)
+    opt = system.opt
     label = opt.get('hf_model') or opt.get('model') or system.name
     with errors_about(f'judge {label}'):
         device_opt = {**opt, 'no_cuda': machine.no_cuda}
-        device = chosen_device(options_from_opt(ModelOptions, device_opt, PREFIX))
-        if machine.fp16 and device.type == 'cuda':
-            opt.setdefault('hf_dtype', 'float16')
-        system = System(system.name, opt)
+        options = options_from_opt(ModelOptions, device_opt, PREFIX)
+        device = chosen_device(options)
+        if machine.fp16 and device.type == 'cuda' and 'hf_dtype' not in opt:
+            options = replace(options, dtype='float16')
         family = check_options(system)
-        options = options_from_opt(ModelOptions, opt, PREFIX)
         arguments = loading_arguments(options, device)
-        folder = family.fetched_weights(system.opt).parent
+        folder = family.fetched_weights(opt).parent
         allowed = ', which no judge may run'
-        config, tokenizer, model = read(folder, device, arguments, allowed=allowed)
-        if config.is_encoder_decoder:
-            return _encoder_decoder(system, folder, tokenizer, model, machine.tokens)
-        truncate = family.text_truncate
-        return _causal(system, folder, tokenizer, model, machine.tokens, truncate)
+        _, tokenizer, network = read(folder, device, arguments, allowed=allowed)
+        turns = turn_reader(opt, tokenizer, network, family.text_truncate)
+        fields = {
+            'model': type(network).__name__,
+            'content': hub.files_hash(folder),
+            **turns.signed,
+            'dtype': str(network.dtype).removeprefix('torch.'),
+            'quantised': options.quantisation,
+            'attention': network.config._attn_implementation,
+        }
+        return make_judge(network, turns, signature_line(fields), machine.tokens)
+
+
+def make_judge(
+    network: Any, turns: 'TurnReader', signature: str, tokens: int
+) -> Causal | EncoderDecoder:
+    """
+    Return a model as a judge, after a check of its numbers.
+
+    :param signature: all that the numbers depend on, and no paths.
+    """
+    if network.config.is_encoder_decoder:
+        reader = Seq2Seq(network, (decoder_start(network), *turns.lead))
+        return check_seq2seq(EncoderDecoder(reader, turns, signature, tokens))
+    begin, end = turns.tokenizer.bos_token_id, turns.tokenizer.eos_token_id
+    judge = Causal(
+        network,
+        turns,
+        signature,
+        start=end if begin is None else begin,
+        positions=max_positions(network.config, turns.tokenizer),
+        tokens=tokens,
+    )
+    return check_causal(judge)
 
 
 def check_options(system: System) -> HubFamily:
@@ -113,77 +142,6 @@ def check_options(system: System) -> HubFamily:
     return family
 
 
-def _causal(
-    system: System,
-    folder: Path,
-    tokenizer: Any,
-    network: Any,
-    tokens: int,
-    truncate: int | None,
-) -> Causal:
-    """
-    Return a decoder-only model as a judge, after a check that it can read trees.
-
-    :param truncate: where ParlAI's agent of its family cuts by default.
-    """
-    opt = system.opt
-    most = max_positions(network.config, tokenizer)
-    if truncate is not None:
-        asked = int(opt.get('text_truncate') or opt.get('truncate') or -1)
-        limit: int | None = asked if asked > 0 else truncate
-    else:
-        limit = opt.get('hf_context_tokens')
-    free = most and most - reserved_positions(most)
-    # ParlAI's agents, which have a `text_truncate`, cut within a turn
-    turns = TurnVectorizer(
-        tokenizer,
-        opt.get('hf_turn_separator') or None,
-        truncate is None,
-        smallest_limit(limit, free),
-    )
-    reads = {
-        'turns': 'end token' if turns.separator is None else repr(turns.separator),
-        'cut': 'left, whole turns' if turns.whole_turns else 'left',
-        'text_truncate': turns.limit,
-        'positions': most,
-    }
-    begin = tokenizer.bos_token_id
-    return check_causal(
-        Causal(
-            network,
-            turns,
-            judge_signature(folder, network, reads, system),
-            start=tokenizer.eos_token_id if begin is None else begin,
-            positions=most,
-            tokens=tokens,
-        )
-    )
-
-
-def _encoder_decoder(
-    system: System, folder: Path, tokenizer: Any, network: Any, tokens: int
-) -> EncoderDecoder:
-    """
-    Return an encoder-decoder as a judge, after a check of its numbers.
-    """
-    limit = smallest_limit(
-        system.opt.get('hf_context_tokens'), max_positions(network.config, tokenizer)
-    )
-    separator = system.opt.get('hf_turn_separator') or '\n'
-    reads = {
-        'turns': repr(separator),
-        'cut': 'left, whole turns',
-        'text_truncate': limit,
-    }
-    start = (decoder_start(network), *surrounding_tokens(tokenizer)[0])
-    return EncoderDecoder(
-        check_seq2seq(Seq2Seq(network, start)),
-        JoinedTurns(tokenizer, separator, limit),
-        judge_signature(folder, network, reads, system),
-        tokens,
-    )
-
-
 def decoder_start(network: Any) -> int:
     """
     Return the token that the decoder reads first.
@@ -196,57 +154,46 @@ def decoder_start(network: Any) -> int:
     raise UserError('its config names no decoder_start_token_id and pad_token_id')
 
 
-def judge_signature(
-    folder: Path, network: Any, reads: Mapping[str, Any], system: System
-) -> str:
-    """
-    Return the signature of a judge: one line that holds all that its numbers depend on,
-    and no paths.
-
-    :param reads: how turns become tokens.
-    """
-    return signature_line(
-        {
-            'model': type(network).__name__,
-            'content': hub.files_hash(folder),
-            **reads,
-            'dtype': str(network.dtype).removeprefix('torch.'),
-            'quantised': system.opt.get('hf_quantisation') or 'none',
-            'attention': network.config._attn_implementation,
-        }
-    )
-
-
 # --- turns as tokens, cut as the model's agent cuts them ------------------------------
 
-KNOWN_TEXTS = 10_000  # texts whose tokens are remembered
 
-
-class TurnVectorizer:
+class TurnReader(Vectorizer):
     """
-    Turns as token ids. Each turn is tokenized by itself, so that later turns do not
-    change the tokens of earlier ones.
+    Turns as the token ids of a tokenizer.
 
-    The tokens that a tokenizer puts before every text (Llama: the begin token) come
-    first.
+    :param separator: ends each turn, or stands between them; `None`: the end token.
+    :param limit: of the tokens of a context; a longer one loses its beginning.
+    :param whole_turns: it loses whole turns; a single turn loses its beginning.
+    :ivar lead: the tokens that the tokenizer puts before every text.
+    :ivar signed: what the signature of a judge says of it.
     """
 
     def __init__(
         self,
         tokenizer: Any,
         separator: str | None = None,
-        whole_turns: bool = True,
         limit: int | None = None,
+        whole_turns: bool = True,
     ):
-        if tokenizer.eos_token_id is None and separator is None:
-            raise UserError(
-                'hf_turn_separator: the tokenizer has no end token; give a separator, '
-                'such as a new line'
-            )
-        self.tokenizer = tokenizer
-        self.separator, self.whole_turns, self.limit = separator, whole_turns, limit
+        self.tokenizer, self.separator = tokenizer, separator
+        self.limit, self.whole_turns = limit, whole_turns
         self.lead, _ = surrounding_tokens(tokenizer)
-        self.continuation = lru_cache(KNOWN_TEXTS)(self._ids)
+        super().__init__()
+        self.signed: dict[str, Any] = {
+            'turns': 'end token' if separator is None else repr(separator),
+            'cut': 'left, whole turns' if whole_turns else 'left',
+            'text_truncate': limit,
+        }
+
+
+class SeparateTurns(TurnReader):
+    """
+    Each turn is tokenized by itself, so that later turns do not change the tokens of
+    earlier ones.
+
+    The tokens that a tokenizer puts before every text (Llama: the begin token) come
+    first.
+    """
 
     def context(self, utterances: tuple[str, ...]) -> tuple[list[int], int]:
         """
@@ -259,16 +206,13 @@ class TurnVectorizer:
         room = max(1, self.limit - len(self.lead))
         kept = min(len(tokens), room)
         if self.whole_turns and len(tokens) > room:
-            whole = 0
-            for turn in reversed(turns):
-                if whole + len(turn) > room:
-                    break
-                whole += len(turn)
-            kept = whole or room
+            # the last turns that fit, or the end of the last one
+            sizes = accumulate(len(turn) for turn in reversed(turns))
+            kept = max((size for size in sizes if size <= room), default=0) or room
         cut = len(tokens) - kept
         return [*self.lead, *tokens[cut:]], cut
 
-    def _ids(self, text: str) -> tuple[int, ...]:
+    def reply_ids(self, text: str) -> tuple[int, ...]:
         """
         Return the token ids of one turn, its end included.
         """
@@ -280,23 +224,13 @@ class TurnVectorizer:
         return (*ids, *([self.tokenizer.eos_token_id] if end is None else []))
 
 
-class JoinedTurns:
+class JoinedTurns(TurnReader):
     """
     Turns joined by a separator and tokenized as one text, as ``ext:hf`` gives them to
     an encoder-decoder.
-
-    A context that is too long loses whole turns; a single turn loses its beginning.
     """
 
-    def __init__(self, tokenizer: Any, separator: str, limit: int | None):
-        self.tokenizer = tokenizer
-        self.separator = separator
-        self.limit = limit
-        self.lead = len(surrounding_tokens(tokenizer)[0])
-        # what the tokenizer puts before a text is among the decoder's start tokens
-        self.continuation = lru_cache(KNOWN_TEXTS)(
-            lambda text: tuple(self._ids(text)[self.lead :])
-        )
+    separator: str
 
     def context(self, utterances: tuple[str, ...]) -> tuple[list[int], int]:
         """
@@ -308,14 +242,48 @@ class JoinedTurns:
             first += 1
             kept = self._ids(self.separator.join(utterances[first:]))
         if self.limit and len(kept) > self.limit:
-            room = max(1, self.limit - self.lead)
-            kept = [*kept[: self.lead], *kept[-room:]]
+            room = max(1, self.limit - len(self.lead))
+            kept = [*kept[: len(self.lead)], *kept[-room:]]
         return kept, len(whole) - len(kept)
+
+    def reply_ids(self, text: str) -> tuple[int, ...]:
+        """
+        Return the token ids of a reply. What the tokenizer puts before a text is left
+        out: it is among the decoder's start tokens.
+        """
+        return tuple(self._ids(text)[len(self.lead) :])
 
     def _ids(self, text: str) -> list[int]:
         ids = self.tokenizer(text, split_special_tokens=True)['input_ids']
         end = self.tokenizer.eos_token_id
         return [*ids, *([] if end is None or ids[-1:] == [end] else [end])]
+
+
+def turn_reader(
+    opt: Options, tokenizer: Any, network: Any, truncate: int | None
+) -> TurnReader:
+    """
+    Return the reader of a model's turns.
+
+    :param truncate: where ParlAI's agent of its family cuts by default; such agents cut
+        within a turn.
+    """
+    separator, limit = opt.get('hf_turn_separator'), opt.get('hf_context_tokens')
+    most = max_positions(network.config, tokenizer)
+    if network.config.is_encoder_decoder:
+        return JoinedTurns(tokenizer, separator or '\n', smallest_limit(limit, most))
+    if tokenizer.eos_token_id is None and not separator:
+        raise UserError(
+            'hf_turn_separator: the tokenizer has no end token; give a separator, such '
+            'as a new line'
+        )
+    if truncate is not None:
+        asked = int(opt.get('text_truncate') or opt.get('truncate') or -1)
+        limit = asked if asked > 0 else truncate
+    limit = smallest_limit(limit, most and most - reserved_positions(most))
+    turns = SeparateTurns(tokenizer, separator or None, limit, truncate is None)
+    turns.signed['positions'] = most
+    return turns
 
 
 # --- encoder-decoders (T5, BART and the like) as tree readers -------------------------
@@ -378,22 +346,13 @@ class Seq2Seq:
         layer_keys_values = tuple((layer.keys, layer.values) for layer in layers)
         return EncodedContexts(states, mask, layer_keys_values)
 
-    def decode(
-        self,
-        encoded: EncodedContexts,
-        ys: torch.Tensor,
-        depths: torch.Tensor,
-        mask: torch.Tensor,
-    ) -> torch.Tensor:
+    def decode(self, encoded: EncodedContexts, trees: TreeBatch) -> torch.Tensor:
         """
         Return the decoder's output for the nodes of trees: every path from a root is
         decoded by itself.
-
-        :param ys: the token of each node of each tree.
-        :param depths: not used; a path's positions say the same.
-        :param mask: ``mask[tree, node, ancestor]`` is true for a node's ancestors.
         """
-        tree_of_path, paths = root_paths(mask.cpu())
+        ys = trees.nodes[0]
+        tree_of_path, paths = root_paths(trees)
         nodes, mask = padded_rows(paths, 0, right=True)
         rows = torch.tensor(tree_of_path)
         nodes, is_node, rows = (
@@ -412,8 +371,8 @@ class Seq2Seq:
             use_cache=True,
         )[0]
         output = hidden.new_zeros(*ys.shape, hidden.shape[-1])
-        trees = rows[:, None].expand_as(nodes)
-        output[trees[is_node], nodes[is_node]] = hidden[is_node]
+        tree_of_node = rows[:, None].expand_as(nodes)
+        output[tree_of_node[is_node], nodes[is_node]] = hidden[is_node]
         return output
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
@@ -425,55 +384,52 @@ class Seq2Seq:
         return logits if bias is None else logits + bias
 
 
-def root_paths(mask: torch.Tensor) -> tuple[list[int], list[list[int]]]:
+def root_paths(trees: TreeBatch) -> tuple[list[int], list[list[int]]]:
     """
     Return, for each leaf of each tree, the tree's index and the nodes from the root to
     the leaf.
-
-    :param mask: ``[trees, nodes, nodes]``; a node comes after those that it follows,
-        the root of a tree is its first, and padding does not see it.
     """
-    leaves = (mask.sum(1) == 1) & mask[:, :, 0]  # seen only by themselves
     owners, paths = [], []
-    for tree, leaf in leaves.nonzero().tolist():
-        owners.append(tree)
-        paths.append(mask[tree, leaf].nonzero()[:, 0].tolist())
+    for tree, pack in enumerate(trees.packs):
+        ends = pack.order.ends
+        for leaf, end in enumerate(ends):
+            if end == leaf + 1:  # nothing follows it
+                owners.append(tree)
+                paths.append([i for i in range(end) if ends[i] > leaf])
     return owners, paths
 
 
-def check_seq2seq(model: Seq2Seq) -> Seq2Seq:
+def check_seq2seq(judge: EncoderDecoder) -> EncoderDecoder:
     """
-    Return the model if, on a small example, it gives the numbers of its own forward
-    pass.
+    Return the judge if, on a small example, it gives the numbers of its model's own
+    forward pass.
 
     :raises UserError: if it does not, or cannot be called in this way.
     """
-    kind = type(model.model).__name__
-    context, reply = range(EXAMPLE), range(EXAMPLE, 2 * EXAMPLE)
+    model, network = judge.model, judge.network
+    kind, start = type(network).__name__, len(model.start)
     few = model.vocabulary - 3
+    ids = [3 + i % few for i in range(2 * EXAMPLE)]
+    context, reply = tuple(ids[:EXAMPLE]), tuple(ids[EXAMPLE:])
     xs, ys = (
-        torch.tensor([[3 + t % few for t in text]], device=model.device)
-        for text in (context, reply)
+        torch.tensor([row], device=model.device)
+        for row in (context, (*model.start, *reply))
     )
-    begin = torch.tensor([model.start], device=model.device)
-    whole = torch.cat([begin, ys], 1)
-    n = whole.shape[1]
-    depths = torch.arange(n, device=model.device)[None]
-    mask = torch.ones(1, n, n, dtype=torch.bool, device=model.device).tril()
     try:
+        [answer] = judge.answer([Question(context, (reply,))])
         with torch.inference_mode():
-            hidden = model.decode(model.encode(xs, False), whole, depths, mask)
-            ours = model.logits(hidden[0]).log_softmax(-1)
-            theirs = model.model(input_ids=xs, decoder_input_ids=whole).logits[0]
+            logits = network(input_ids=xs, decoder_input_ids=ys).logits[0, start - 1 :]
     except (AttributeError, IndexError, KeyError, RuntimeError, TypeError) as e:
         problem = ' '.join(str(e).split())[:200]
         raise UserError(
             f'{kind} cannot be asked as an encoder-decoder: {problem}'
         ) from e
-    difference = (ours - theirs.log_softmax(-1)).abs().max().item()
-    if not difference <= TOLERANCE.get(ours.dtype, 1e-3):
+    theirs = logits.log_softmax(-1)[range(EXAMPLE), reply]
+    ours = torch.tensor(answer.continuations[0], device=theirs.device)
+    difference = (ours - theirs).abs().max().item()
+    if not difference <= TOLERANCE.get(theirs.dtype, 1e-3):
         raise UserError(
             f'{kind}: its numbers are off by {difference:.1e} from its own forward '
             'pass; use T5 or BART, or a causal model'
         )
-    return model
+    return judge

@@ -2,7 +2,7 @@
 A ParlAI generator as a `LanguageModel`: its own History, dictionary and truncation.
 """
 
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -24,6 +24,7 @@ from parlai_ext.engines import Machine
 from parlai_ext.files import sha256
 from parlai_ext.models.likelihood.causal import Causal
 from parlai_ext.models.likelihood.encoder_decoder import EncodedContexts, EncoderDecoder
+from parlai_ext.models.likelihood.engine import TreeBatch, Vectorizer, tree_mask
 from parlai_ext.systems.families import HubFamily, family_of
 from parlai_ext.systems.model_cache import fit_threads
 from parlai_ext.systems.parlai_agents import load_system
@@ -60,7 +61,6 @@ ONLY_SOME_READ = ('n_positions_init',)  # of ext:long_context
 STATE = ('prev_key', 'prev_value', 'prev_mask')  # as ParlAI's attention keeps it
 DTYPE = 'judge_dtype'
 DTYPES = ('float32', 'bfloat16', 'float16', 'float64')
-REMEMBERED = 4096  # continuations
 DICTIONARY = ('', '-vocab.json', '-merges.txt', '.codecs')
 
 
@@ -130,7 +130,7 @@ def check_agent(agent: Any, model_file: str) -> TorchGeneratorAgent:
     return agent
 
 
-class AgentVectorizer:
+class AgentVectorizer(Vectorizer):
     """
     Contexts and replies as the agent itself would read them: clones of it observe them.
 
@@ -143,7 +143,7 @@ class AgentVectorizer:
         self.speaker = agent.clone()
         self.last_context: tuple[str, ...] = ()
         self.last_ids: tuple[list[int], int] = ([], 0)
-        self.continuation = lru_cache(REMEMBERED)(self._label_ids)
+        super().__init__()
 
     def context(self, utterances: tuple[str, ...]) -> tuple[list[int], int]:
         """
@@ -157,7 +157,7 @@ class AgentVectorizer:
         self.last_context = tuple(utterances)
         return self.last_ids
 
-    def _label_ids(self, text: str) -> tuple[int, ...]:
+    def reply_ids(self, text: str) -> tuple[int, ...]:
         """
         Return the token ids of a label.
         """
@@ -254,13 +254,7 @@ class CrossAttention:
             ),
         )
 
-    def decode(
-        self,
-        encoded: EncodedContexts,
-        ys: torch.Tensor,
-        depths: torch.Tensor,
-        mask: torch.Tensor,
-    ) -> torch.Tensor:
+    def decode(self, encoded: EncodedContexts, trees: TreeBatch) -> torch.Tensor:
         """
         Return the decoder's output for the nodes of trees.
 
@@ -268,7 +262,9 @@ class CrossAttention:
         devices.
         """
         decoder = self.model.decoder
-        tensor = decoder.forward_embedding(ys, depths)
+        tokens, depths, ends = trees.nodes
+        mask = tree_mask(ends, depths, trees.whole)[:, 0]
+        tensor = decoder.forward_embedding(tokens, depths)
         for i, layer in enumerate(decoder.layers):
             device = layer.norm1.weight.device
             keys_values = encoded.keys_values

@@ -35,7 +35,7 @@ from parlai_ext.core import (
     signature_line,
 )
 from parlai_ext.core.records import WrongType, record_to_json
-from parlai_ext.judge_check.marks import dimension_check, kind_result_of_counts
+from parlai_ext.judge_check.marks import dimension_check, kind_result
 from parlai_ext.judge_check.record import DimensionCheck, JudgeCheck, read_check
 from parlai_ext.packs.pack import (
     INDEX,
@@ -197,8 +197,7 @@ def judge_problems(run: RunFolder, signature: str) -> Iterator[str]:
             )
     for name, own in all_checks(check).items():
         kinds = [
-            kind_result_of_counts(k.kind, k.source, k.n, k.n_higher, k.n_ties)
-            for k in own.kinds
+            kind_result(k.kind, k.source, k.n, k.n_higher, k.n_ties) for k in own.kinds
         ]
         derived = dimension_check(own.dimension, kinds, own.human_anchor, own.biases)
         gives = record_to_json(derived)

@@ -10,7 +10,7 @@ Sheets are tables that annotators fill in, one for each of them.
     sheet-1.csv …    row, prompt, answer_a, answer_b, choice, flag_a, flag_b
                      or row, prompt, answer, label; empty cells are filled in
     sheet-1.jsonl …  the same as JSON lines
-    GUIDELINES.txt   what is asked
+    GUIDELINES.txt   what is asked, by `terminal/guidelines.txt.j2`
 
 Every sheet has all items, in an order and with sides of its own. A row's name is that
 of its item, with the place of the first answer: 1 if it is A, 2 if it is B. No sheet
@@ -27,7 +27,7 @@ from parlai_ext.people.questionnaire import PAIR
 from parlai_ext.people.rating_set import FORMAT, RatingItem, RatingKey, RatingSet, Turns
 from parlai_ext.store import json_lines_text
 from parlai_ext.view import spreadsheet_csv
-from parlai_ext.view.page import render_page, template_text
+from parlai_ext.view.page import render_page, template_text, terminal_lines
 
 PAIR_COLUMNS = ('row', 'prompt', 'answer_a', 'answer_b', 'choice', 'flag_a', 'flag_b')
 LABEL_COLUMNS = ('row', 'prompt', 'answer', 'label')
@@ -88,7 +88,17 @@ def sheet_files(
 
     :param ending: ``csv`` or ``jsonl``.
     """
-    files = {GUIDELINES: guidelines(annotations.key, ending)}
+    key = annotations.key
+    (question,) = key.questions
+
+    lines = terminal_lines(
+        'guidelines',
+        key=key,
+        question=question,
+        labels=zip(key.named_answers, question.answers, strict=False),
+        ending=ending,
+    )
+    files = {GUIDELINES: '\n'.join([*lines, ''])}
     for number in range(1, num_sheets + 1):
         rng = random.Random(f'{seed} {number}')
         rows = list(_sheet_rows(annotations, rng))
@@ -141,37 +151,3 @@ def _sheet_rows(annotations: RatingSet, rng: random.Random) -> Iterator[dict[str
         shown = answers[::-1] if swapped else answers
         row = f'{item.id}-{1 + swapped}' if pair else item.id
         yield dict(zip_longest(columns, (row, prompt, *shown), fillvalue=''))
-
-
-def guidelines(key: RatingKey, ending: str) -> str:
-    """
-    Return what annotators are asked, in words.
-    """
-    (question,) = key.questions
-    lines = []
-    if key.offensive:
-        lines += [
-            'WARNING: the texts may be toxic, hateful or otherwise upsetting.',
-            'Stop whenever you like.',
-            '',
-        ]
-    lines += [question.text, '']
-    if key.kind == PAIR:
-        words = {'A': 'answer_a', 'B': 'answer_b'}
-        words['T'] = (key.tie or 'No difference') if key.ties else ''
-        words['U'] = key.unrelated or ''
-        lines.append('Fill in the column choice:')
-        lines += [f'  {letter}  {text}' for letter, text in words.items() if text]
-        if key.flag:
-            lines += ['', 'Put an x into flag_a or flag_b for', f'  {key.flag}']
-    else:
-        lines.append('Fill in the column label:')
-        for label, text in zip(key.answers_to(question), question.answers, strict=True):
-            name = question.name(label)
-            lines.append(f'  {name:>2}  {text.removeprefix(f"{name}: ")}')
-    lines += [
-        '',
-        'Leave all other columns as they are. Give the file your name or initials,',
-        f'such as ann.{ending}, and send it back.',
-    ]
-    return '\n'.join(lines) + '\n'

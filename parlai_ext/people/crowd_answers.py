@@ -24,7 +24,7 @@ from parlai_ext.data.chat_logs import Chat
 from parlai_ext.data.judged.readers import FEATURES, DataFile, read_spot_the_bot
 from parlai_ext.data.source_file import BadRecord
 from parlai_ext.files import number, read_csv, read_human_scores, read_json
-from parlai_ext.people.crowd_files import label_bucket
+from parlai_ext.people.crowd_files import BUCKET
 from parlai_ext.people.given_answers import GivenAnswer, repeated_note
 from parlai_ext.people.judgements import Comparison, Judgements
 from parlai_ext.people.questionnaire import (
@@ -99,7 +99,7 @@ def read_acute(paths: Sequence[Path], asked: Questionnaire) -> Judgements:
             f'{count_of(len(failed), "annotator")} failed the onboarding; dropped: '
             f'{count_of(len(tasks) - len(comparisons), "comparison")} of theirs'
         )
-    return Judgements(comparisons=comparisons, notes=tuple(notes))
+    return Judgements(comparisons, notes=tuple(notes))
 
 
 def _acute_comparison(
@@ -187,7 +187,7 @@ def own_chats(names: Sequence[str]) -> set[tuple[str, str | None]]:
 
 def _read_chat(path: Path) -> Chat:
     try:
-        return Chat.from_record(read_json(path, dict, 'answers '))
+        return Chat.from_record(read_json(path, dict))
     except BadRecord as error:
         raise UserError(f'{path}: {error}') from None
 
@@ -244,7 +244,7 @@ def read_turn_annotations(paths: Sequence[Path], asked: Questionnaire) -> Judgem
     ratings: list[HumanJudgement] = []
     unfinished = 0
     for path in counted(paths, 'file'):
-        outputs = read_json(path, dict, 'answers ').get('outputs')
+        outputs = read_json(path, dict).get('outputs')
         subtasks = outputs.get('final_data') if isinstance(outputs, dict) else None
         if not isinstance(subtasks, list):
             unfinished += 1
@@ -292,9 +292,7 @@ def with_problems(
     """
     marks = {r.dimension for r in ratings if r.utterance_index is not None}
     problems = frozenset(marks - {NO_PROBLEM})
-    return Judgements(
-        ratings=tuple(ratings), lower_is_better=problems, notes=tuple(notes)
-    )
+    return Judgements(tuple(ratings), lower_is_better=problems, notes=tuple(notes))
 
 
 def _buckets(marks: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
@@ -381,8 +379,7 @@ def answers_of_judgements(
         frozenset(d.dialogue_id for d in shown): (item, [d.dialogue_id for d in shown])
         for item, shown in key.items.items()
     }
-    (question,) = key.questions
-    labels = {label_bucket(question, name): name for name in key.answers_to(question)}
+    labels = {BUCKET + name: answer for name, answer in key.named_answers.items()}
     answers = []
     for one in judgements.every:
         if isinstance(one, Comparison):  # there is no tie and no flag

@@ -19,7 +19,6 @@ from collections.abc import Set as AbstractSet
 from dataclasses import field, replace
 from itertools import compress
 from operator import attrgetter
-from typing import TypeVar
 
 from parlai_ext.core import HumanJudgement, UserError, frozen, grouped, require_known
 from parlai_ext.files import COLUMNS
@@ -59,16 +58,6 @@ class Comparison:
     item: str
 
     @property
-    def sides(self) -> tuple[tuple[str, str, float], ...]:
-        """
-        Each system with its dialogue, and how far it is preferred.
-        """
-        return (
-            (self.first, self.first_dialogue, self.value),
-            (self.second, self.second_dialogue, 1 - self.value),
-        )
-
-    @property
     def winner(self) -> str:
         """
         The preferred system, empty for a tie.
@@ -78,7 +67,22 @@ class Comparison:
         return self.first if self.value > TIE else self.second
 
 
-T = TypeVar('T', HumanJudgement, Comparison)
+Judgement = HumanJudgement | Comparison
+# system, dialogue, and the turn where turns are judged
+Unit = tuple[str, str, int | None]
+
+
+def judged_units(one: Judgement) -> tuple[tuple[Unit, float], ...]:
+    """
+    Return what a judgement is of, each with its value: a dialogue or turn with its
+    rating, or the two dialogues of a comparison with how far each is preferred.
+    """
+    if isinstance(one, HumanJudgement):
+        return (((one.system, one.dialogue_id or '', one.utterance_index), one.value),)
+    return (
+        ((one.first, one.first_dialogue, None), one.value),
+        ((one.second, one.second_dialogue, None), 1 - one.value),
+    )
 
 
 @frozen
@@ -91,26 +95,32 @@ class Judgements:
         dialogues of one context are drawn together for intervals.
     """
 
-    ratings: tuple[HumanJudgement, ...] = ()
-    comparisons: tuple[Comparison, ...] = ()
+    every: tuple[Judgement, ...] = ()
     contexts: Mapping[str, str] = field(default_factory=dict)
     lower_is_better: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
 
     @property
-    def every(self) -> tuple[HumanJudgement | Comparison, ...]:
+    def ratings(self) -> list[HumanJudgement]:
         """
-        The ratings, then the comparisons.
+        The ratings among the judgements.
         """
-        return (*self.ratings, *self.comparisons)
+        return [one for one in self.every if isinstance(one, HumanJudgement)]
+
+    @property
+    def comparisons(self) -> list[Comparison]:
+        """
+        The comparisons among the judgements.
+        """
+        return [one for one in self.every if isinstance(one, Comparison)]
 
     @property
     def dialogue_ids(self) -> set[str]:
         """
         The dialogues that were judged.
         """
-        compared = {name for c in self.comparisons for _, name, _ in c.sides}
-        return compared | {r.dialogue_id for r in self.ratings if r.dialogue_id}
+        units = (unit for one in self.every for unit, _ in judged_units(one))
+        return {dialogue for _, dialogue, _ in units if dialogue}
 
     @property
     def dimensions(self) -> tuple[str, ...]:
@@ -142,8 +152,11 @@ class Judgements:
             raise UserError(f'--rename: two dimensions of one name: {new}')
         return replace(
             self,
-            ratings=_with_names(self.ratings, names),
-            comparisons=_with_names(self.comparisons, names),
+            every=tuple(
+                replace(one, dimension=names[one.dimension])
+                for one in self.every
+                if one.dimension in names
+            ),
             lower_is_better=frozenset(
                 names[n] for n in self.lower_is_better if n in names
             ),
@@ -154,22 +167,24 @@ class Judgements:
         Return the judgements without the ratings that are far from the others' of the
         same dialogue or turn (`near_median`); a note says how many they were.
         """
+        every_rating = self.ratings
         items = grouped(
             ((one.system, one.dialogue_id, one.utterance_index, one.dimension), one)
-            for one in self.ratings
+            for one in every_rating
         )
-        kept = tuple(
+        kept = [
             rating
             for ratings in items.values()
             for rating in compress(
                 ratings, near_median([r.value for r in ratings], deviations)
             )
-        )
+        ]
         note = (
-            f'{len(self.ratings) - len(kept)} of {len(self.ratings)} ratings left out: '
+            f'{len(every_rating) - len(kept)} of {len(every_rating)} ratings left out: '
             f'farther than {deviations:g} deviations from the median of their item'
         )
-        return replace(self, ratings=kept, notes=(*self.notes, note))
+        every: list[Judgement] = [*kept, *self.comparisons]
+        return replace(self, every=tuple(every), notes=(*self.notes, note))
 
     def without_own(self, own: AbstractSet[tuple[str, str | None]]) -> Judgements:
         """
@@ -178,19 +193,20 @@ class Judgements:
 
         :param own: annotators with the dialogues in which they spoke.
         """
-        ratings = tuple(r for r in self.ratings if (r.rater, r.dialogue_id) not in own)
-        comparisons = tuple(
-            c
-            for c in self.comparisons
-            if own.isdisjoint((c.rater, dialogue) for _, dialogue, _ in c.sides)
+        kept = tuple(
+            one
+            for one in self.every
+            if own.isdisjoint(
+                (one.rater, name) for (_, name, _), _ in judged_units(one)
+            )
         )
-        kept = replace(self, ratings=ratings, comparisons=comparisons)
-        left_out = len(self.every) - len(kept.every)
+        left_out = len(self.every) - len(kept)
         note = (
             f'{left_out} of {len(self.every)} judgements are of annotators on their '
             'own chats; they are left out'
         )
-        return replace(kept, notes=(*self.notes, note)) if left_out else kept
+        notes = (*self.notes, note) if left_out else self.notes
+        return replace(self, every=kept, notes=notes)
 
     def by_dialogue(self) -> list[HumanJudgement]:
         """
@@ -198,26 +214,16 @@ class Judgements:
         rating, or the share of comparisons that the dialogue won.
         """
         values = defaultdict(list)
-        for one in self.ratings:
-            cell = (one.system, one.dimension, one.rater or '', one.dialogue_id or '')
-            values[cell].append(one.value)
-        for c in self.comparisons:
-            for system, dialogue, value in c.sides:
-                values[system, c.dimension, c.rater, dialogue].append(value)
+        for one in self.every:
+            for (system, dialogue, _), value in judged_units(one):
+                cell = (system, one.dimension, one.rater or '', dialogue)
+                values[cell].append(value)
         return [
             HumanJudgement(
                 system, dimension, sum(given) / len(given), rater, dialogue or None
             )
             for (system, dimension, rater, dialogue), given in sorted(values.items())
         ]
-
-
-def _with_names(some: tuple[T, ...], names: Mapping[str, str]) -> tuple[T, ...]:
-    return tuple(
-        replace(one, dimension=names[one.dimension])
-        for one in some
-        if one.dimension in names
-    )
 
 
 def judgements_csv(judgements: Sequence[HumanJudgement]) -> str:

@@ -13,13 +13,19 @@ comparisons that it would win if it met each other system equally often.
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import scipy
 
 from parlai_ext.core import HumanJudgement, frozen, grouped
-from parlai_ext.people.judgements import Comparison, Judgements
+from parlai_ext.people.judgements import (
+    Comparison,
+    Judgement,
+    Judgements,
+    Unit,
+    judged_units,
+)
 from parlai_ext.ranking.agreement import SYSTEM_MEANS, Correlation, correlate
 from parlai_ext.ranking.annotator_agreement import (
     Alpha,
@@ -46,10 +52,6 @@ from parlai_ext.ranking.standings import (
 from parlai_ext.view import Column, Table, count_of, number, number_column, wrap_lines
 from parlai_ext.view.progress import bar_of
 
-T = TypeVar('T', HumanJudgement, Comparison)
-BOOTSTRAPS = 1000
-# system, dialogue, and the turn where turns are judged
-Unit = tuple[str, str, int | None]
 Units = Mapping[Unit, Mapping[str, float]]  # annotator -> value, of each unit
 
 
@@ -103,10 +105,7 @@ def _rank_ratings(
     """
     Rank systems by the mean of their ratings.
     """
-    units = unit_means(
-        (r.system, r.dialogue_id or '', r.utterance_index, r.rater or '', r.value)
-        for r in ratings
-    )
+    units = unit_means(ratings)
     problems = ratings[0].dimension in judgements.lower_is_better
     return _ranking(
         'share of answers with it, fewer are better' if problems else 'mean rating',
@@ -127,18 +126,13 @@ def _rank_comparisons(
     """
     Rank systems by Bradley-Terry.
     """
-    shares_won = unit_means(
-        (system, dialogue, None, c.rater, value)
-        for c in comparisons
-        for system, dialogue, value in c.sides
-    )
     items: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
     for c in comparisons:
         items[c.item, c.first_dialogue][c.rater] = c.value
     ranking = _ranking(
         'share of comparisons won (Bradley-Terry)',
         comparisons,
-        shares_won,
+        unit_means(comparisons),
         comparison_draws(comparisons, contexts, sampling),
         krippendorff_alpha(items, 'nominal'),
         sampling.seed,
@@ -148,7 +142,7 @@ def _rank_comparisons(
 
 def _ranking(
     method: str,
-    answers: Sequence[HumanJudgement | Comparison],
+    answers: Sequence[Judgement],
     units: Units,
     draws: Draws,
     alpha: Alpha,
@@ -188,18 +182,15 @@ def _ranking(
     )
 
 
-def unit_means(
-    judgements: Iterable[tuple[str, str, int | None, str, float]],
-) -> Units:
+def unit_means(judgements: Iterable[Judgement]) -> Units:
     """
     Return the mean of each annotator's judgements of each unit.
-
-    :param judgements: system, dialogue, turn, annotator, value.
     """
     values: dict[Unit, dict[str, list[float]]] = {}
-    for system, dialogue, turn, annotator, value in judgements:
-        given = values.setdefault((system, dialogue, turn), {})
-        given.setdefault(annotator, []).append(value)
+    for one in judgements:
+        for unit, value in judged_units(one):
+            given = values.setdefault(unit, {})
+            given.setdefault(one.rater or '', []).append(value)
     return {
         unit: {name: sum(some) / len(some) for name, some in given.items()}
         for unit, given in values.items()

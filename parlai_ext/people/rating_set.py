@@ -475,19 +475,18 @@ def write_key(folder: Path, key: RatingKey, option: str) -> Path:
     return path
 
 
-def read_key(path: Path, option: str = '') -> RatingKey:
+def read_key(path: Path) -> RatingKey:
     """
     Return the key in a file, or in a folder.
 
-    :param option: that names it, for messages.
     :raises UserError: for a file that is missing, damaged or no key.
     """
     file = path / KEY if path.is_dir() else path
     try:
-        data = without_checksum(read_json(file, dict, option))
+        data = without_checksum(read_json(file, dict))
         return record_from_json(RatingKey, data)
     except ValueError as error:
-        raise UserError(f'{option}{file}: damaged, or no key: {error}') from None
+        raise UserError(f'{file}: damaged, or no key: {error}') from None
 
 
 def read_keys(run: RunFolder) -> dict[str, RatingKey]:

@@ -470,9 +470,9 @@ def read_phrases(path: str | Path) -> list[str]:
         document = read_file(place)
         phrases = document.typed(document.data, (), list)
     elif place.suffix == '.json':
-        phrases = read_json(place, list, 'word list ')
+        phrases = read_json(place, list)
     else:
-        phrases = [line.strip() for _, line in text_lines(place, called='word list ')]
+        phrases = [line.strip() for _, line in text_lines(place)]
     if not phrases:
         raise UserError(f'word list {path}: there is no entry in it')
     for i, phrase in enumerate(phrases, 1):

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_serializer, model_validator
 
@@ -97,7 +97,7 @@ class ProtocolRecord(Record):
     scorer: dict[str, Any] = {}
     ranking: dict[str, Any] = {}
     reference: dict[str, dict[str, Number]] = {}
-    reference_kind: str | None = None
+    reference_kind: Literal['human', 'planted'] | None = None
 
 
 class ImportRecord(Record):

@@ -318,7 +318,8 @@ def read_deflections(opt: Options) -> tuple[str, ...]:
     path = opt.get('safety_deflections')
     if not path:
         return tuple(read_file(DEFLECTIONS).data['sentences'])
-    lines = read_utf8(str(path), 'safety_deflections: ').split('\n')
+    with errors_about('safety_deflections'):
+        lines = read_utf8(str(path)).split('\n')
     sentences = tuple(line.strip() for line in lines if line.strip())
     if not sentences:
         raise UserError(f'safety_deflections: {path} has no sentence')

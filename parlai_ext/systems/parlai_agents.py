@@ -177,7 +177,8 @@ def is_trusted(system: System) -> bool:
             return False
     if opt.get('model_file'):
         file = fetch_path(str(opt['model_file']))
-        parts = [path for path in (file, Path(f'{file}.opt')) if path.is_file()]
+        # a name that is too long for the disk is no file, too
+        parts = filter(os.path.isfile, (file, Path(f'{file}.opt')))
         return all(is_trusted_file(file) or is_shipped(part) for part in parts)
     folder = str(opt.get('hf_model') or opt.get('model_name') or '')
     return not folder or is_model_name(folder) or hub.truthy(opt.get('hf_trust_code'))

@@ -144,11 +144,8 @@ class Trainer(Training):
         batches = len(self.examples) / options.batchsize
         self.main_steps = options.steps or math.ceil(options.epochs * batches)
         self.head_steps = options.head_steps if self.new_head else 0
-        weights = dict(self.model.named_parameters())
-        optimizer = torch.optim.AdamW(
-            weights.values(), lr=options.learning_rate, weight_decay=0.0
-        )
-        super().__init__(weights, optimizer, folder, identity)
+        rate = options.learning_rate
+        super().__init__(self.model, folder, identity, lr=rate, weight_decay=0.0)
 
     def _pieces(self, dialogue: Turns) -> list[list[int]]:
         """
@@ -302,7 +299,7 @@ def load(
         config, tokenizer, model = read(folder, device, extra, allowed=code)
         if config.is_encoder_decoder:
             raise UserError('--kind lm: a decoder-only model is needed')
-        return tokenizer, model, frozenset()
+        return tokenizer, model.requires_grad_(), frozenset()
     _, tokenizer, _ = read(
         folder, device, extra, allowed=code, kind=transformers.AutoModel
     )

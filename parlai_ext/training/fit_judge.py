@@ -10,6 +10,7 @@ by an outer cross-validation, whose parts hold whole contexts or dialogues.
 from __future__ import annotations
 
 import hashlib
+import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -28,7 +29,6 @@ from parlai_ext.core import (
     require_known,
 )
 from parlai_ext.data.judged.judged_set import JudgedSet, dialogue_numbers
-from parlai_ext.engines import Machine
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.ranking.agreement import weighted_spearman
 from parlai_ext.ranking.intervals import Estimate, draw_groups, percentile_ends
@@ -390,7 +390,6 @@ def write_judge(judge: JudgeWeights, folder: Path, about: Mapping[str, object]) 
 
     :param about: what the card says besides its inputs and the hash of its weights.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     data = weight_bytes(judge)
     card = {
         **about,
@@ -413,24 +412,17 @@ KEPT = {'states': np.float16, 'products': np.float16}  # the others in float32
 BLOCK = 24  # responses that are read and kept together: some 20 s of two CPU cores
 
 
+@frozen
 class InputCache:
     """
     Inputs by the responses and the models that they are of.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        judge: str,
-        encoder: str,
-        machine: Machine | None = None,
-        adapter: Adapter | None = None,
-    ):
-        self.folder = folder
-        self.names = judge, encoder
-        self.adapter = adapter
-        self.handle = ModelHandle(machine)
-        self.folder.mkdir(parents=True, exist_ok=True)
+    folder: Path
+    judge: str
+    encoder: str
+    models: ModelHandle
+    adapter: Adapter | None = None
 
     def inputs(
         self, name: str, items: Sequence[ScoringItem]
@@ -448,26 +440,23 @@ class InputCache:
 
     def _block(self, block: Sequence[ScoringItem]) -> dict[str, np.ndarray]:
         told = [[list(item.context), item.response] for item in block]
-        models = [*self.names, *([self.adapter.content] if self.adapter else [])]
+        models = [self.judge, self.encoder]
+        models += [self.adapter.content] if self.adapter else []
         file = self.folder / f'{content_id(*models, list(NUMBERS), told)}.npz'
         if not file.exists():
-            judge, encoder = self.names
             readings, _ = read_responses(
-                self.handle.likelihood(judge),
-                self.handle.embedder(encoder),
+                self.models.likelihood(self.judge),
+                self.models.embedder(self.encoder),
                 block,
                 self.adapter,
             )
-            rows = [
-                input_blocks(item, reading)
-                for item, reading in zip(block, readings, strict=True)
-            ]
-            temporary = file.with_suffix('.tmp.npz')
+            rows = list(map(input_blocks, block, readings))
             inputs: dict[str, Any] = {
                 key: np.stack([r[key] for r in rows]).astype(KEPT.get(key, np.float32))
                 for key in rows[0]
             }
-            np.savez(temporary, **inputs)
-            temporary.rename(file)
+            data = io.BytesIO()
+            np.savez(data, **inputs)
+            write_file(file, data.getvalue())
         with np.load(file) as stored:
             return {key: stored[key].astype(np.float32) for key in stored.files}

@@ -9,7 +9,7 @@ prompt. The order of batches follows from the seed.
 import json
 import math
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from itertools import pairwise
 from pathlib import Path
@@ -21,7 +21,12 @@ from torch.nn.functional import cross_entropy
 
 from parlai_ext.core import UserError, content_id, frozen, signature_values
 from parlai_ext.models.likelihood.causal import TreeMasks
-from parlai_ext.models.likelihood.engine import PrefixTree, TreePass, common_length
+from parlai_ext.models.likelihood.engine import (
+    QuestionPart,
+    TreeBatch,
+    TreePack,
+    run_bounds,
+)
 from parlai_ext.scoring.label_judges import (
     CARD,
     LabelPrompt,
@@ -86,8 +91,6 @@ def train_judge(
     :raises UserError: when the folder is there already, or holds another training.
     """
     with locked(out / '.lock'):
-        if (out / CARD).is_file():
-            raise UserError(f'--out: {out} holds a judge already; name another folder')
         refuse_model(out)
         folder = hub.fetch_weights(hub.checked_repository(base), None).parent
         device = chosen_device(ModelOptions(no_cuda=no_cuda))
@@ -232,13 +235,7 @@ class JudgeTraining(Training):
         torch.manual_seed(options.seed)
         self.model = with_adapters(network, options).train()
         self.options = options
-        weights = {
-            name: weight
-            for name, weight in self.model.named_parameters()
-            if weight.requires_grad
-        }
-        optimizer = torch.optim.AdamW(weights.values(), lr=options.learning_rate)
-        super().__init__(weights, optimizer, folder, identity)
+        super().__init__(self.model, folder, identity, lr=options.learning_rate)
         size = options.train_batchsize
         self.batches: list[list[LabelExample]] = []
         for epoch in range(options.epochs):  # each with the groups in another order
@@ -259,8 +256,11 @@ class JudgeTraining(Training):
             group['lr'] = learning_rate(step, len(self.batches), self.options)
         batch = self.batches[step]
         total = 0.0
-        for part in step_passes(batch, self.options.tokens_per_pass):
-            loss = self._loss(part) / len(batch)
+        ordered = sorted(batch, key=lambda one: one.ids)
+        # what examples share is counted once; a longer one has a pass of its own
+        ids = [example.ids for example in ordered]
+        for first, last in run_bounds(ids, self.options.tokens_per_pass):
+            loss = self._loss(ordered[first:last]) / len(batch)
             loss.backward()
             total += loss.item()
         if not math.isfinite(total):
@@ -278,46 +278,19 @@ class JudgeTraining(Training):
         share is there once: the numbers are those of separate prompts.
         """
         device = next(iter(self.weights.values())).device
-        tree = PrefixTree()
-        nodes = [tree.add(example.ids)[-1] for example in examples]
-        order = tree.preorder()
-        ids, depths, ends = (
-            torch.tensor([row], device=device)
-            for row in (order.tokens, order.depths, order.ends)
-        )
+        pack = TreePack()
+        for i, example in enumerate(examples):
+            pack.add(QuestionPart(i, example.ids, ((0, (example.label,)),)))
+        batch = TreeBatch.from_packs([pack], device)
+        # equal examples have one place in the tree, and count by themselves
+        edges = [edge for row in pack.rows.values() for edge in row]
+        _, places, labels = (one[edges].to(device) for one in batch.wanted)
         logits = self.model(
-            input_ids=ids,
-            attention_mask=self.masks.for_pass(
-                ends, depths, TreePass(0, len(tree), [])
-            ),
-            position_ids=depths,
+            **self.masks.inputs(batch, batch.whole),
             use_cache=False,
-            logits_to_keep=torch.tensor(
-                [order.places[n] for n in nodes], device=device
-            ),
+            logits_to_keep=places,
         ).logits[0]
-        labels = torch.tensor([example.label for example in examples], device=device)
         return cross_entropy(logits.float(), labels, reduction='sum')
-
-
-def step_passes(
-    batch: Sequence[LabelExample], tokens: int
-) -> Iterator[list[LabelExample]]:
-    """
-    Yield the examples of a step in passes of at most so many tokens; what they share is
-    counted once. A longer example has a pass of its own.
-    """
-    part: list[LabelExample] = []
-    size = 0
-    for example in sorted(batch, key=lambda one: one.ids):
-        # of those before it in this order, the last one shares the most with it
-        shared = common_length(part[-1].ids, example.ids) if part else 0
-        if part and size + len(example.ids) - shared > tokens:
-            yield part
-            part, size, shared = [], 0, 0
-        size += len(example.ids) - shared
-        part.append(example)
-    yield part
 
 
 def learning_rate(step: int, steps: int, options: JudgeTrainingOptions) -> float:

@@ -44,21 +44,27 @@ class Training:
     """
     A training under way; subclasses define `update`.
 
-    :param weights: those that learn, by name.
+    :param model: whose weights learn, but for those that are frozen.
     :param folder: where the state is saved.
     :param identity: all that the trained weights depend on, as JSON data.
+    :param adamw: the options of AdamW.
     :ivar losses: of the steps that were taken.
     :ivar held_out: losses of what is not trained on, by name.
     """
 
     def __init__(
         self,
-        weights: Mapping[str, torch.nn.Parameter],
-        optimizer: torch.optim.Optimizer,
+        model: torch.nn.Module,
         folder: Path,
         identity: Mapping[str, Any],
+        **adamw: Any,
     ):
-        self.weights, self.optimizer = weights, optimizer
+        self.weights = {
+            name: weight
+            for name, weight in model.named_parameters()
+            if weight.requires_grad
+        }
+        self.optimizer = torch.optim.AdamW(self.weights.values(), **adamw)
         self.file, self.identity = folder / STATE, dict(identity)
         self.losses: list[float] = []
         self.seconds = 0.0

@@ -1,5 +1,6 @@
 """
 Pages: one self-contained HTML file each, which needs no network and trusts no text.
+Reports for the terminal: texts from templates, too (`templates/terminal/`).
 
 All of them are made from `templates/base.html.j2`, with the parts of
 `macros.html.j2` and the style sheet `page.css`.
@@ -25,9 +26,15 @@ from markupsafe import Markup
 
 from parlai_ext import __version__
 from parlai_ext.core import frozen, is_floor
+from parlai_ext.view.table import interval_cell
 from parlai_ext.view.text import (
     count_of,
+    cut_line,
+    data_size,
+    duration,
     interval,
+    join_names,
+    money,
     number,
     one_line,
     percent,
@@ -117,28 +124,57 @@ def render_page(
     )
 
 
-@cache
-def page_environment() -> Environment:
+def terminal_lines(template: str, **values: Any) -> list[str]:
     """
-    Return jinja2 with escaping on; a number or text is made readable as it goes in.
+    Return the lines of a report for the terminal.
+
+    :param template: the name of its file in `templates/terminal/`.
+    :param values: of the template's names.
+    """
+    found = page_environment(escapes=False).get_template(f'terminal/{template}.txt.j2')
+    return found.render(**values).rstrip('\n').split('\n')
+
+
+@cache
+def page_environment(escapes: bool = True) -> Environment:
+    """
+    Return jinja2; a number or text is made readable as it goes in.
+
+    :param escapes: HTML is escaped.
     """
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
     environment = Environment(
         loader=FunctionLoader(template_text),
-        autoescape=True,
+        autoescape=escapes,
         undefined=StrictUndefined,
         finalize=_finalize,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     environment.filters.update(
-        number=number, percent=percent, line=one_line, count_of=count_of
+        number=number,
+        percent=percent,
+        line=one_line,
+        count_of=count_of,
+        duration=duration,
+        data_size=data_size,
+        money=money,
+        join_names=join_names,
+        cut_line=cut_line,
+        with_interval=with_interval,
     )
     environment.globals.update(
         interval=interval, is_floor=is_floor, version=__version__
     )
     return environment
+
+
+def with_interval(estimate: Any) -> str:
+    """
+    Return a number and its interval on one line.
+    """
+    return interval_cell(estimate).in_terminal()
 
 
 def _finalize(value: Any) -> Any:

@@ -49,6 +49,6 @@ def test_wordings_are_said_in_turn(kind):
 def test_a_parrot_says_what_the_judge_check_says(kind):
     assert CanaryAgent(Opt({'canary_kind': kind})).act()['text']  # it heard nothing
     said = replies(kind, ['I like tea.', 'We grow roses.'])[-1]
-    response = ResponseInDialogue('x', 'We grow roses.', None, None, 'I like tea.')
+    response = ResponseInDialogue('x', ['I like tea.', 'We grow roses.'])
     checks = {parrot(kind)(replace(response, text=str(i))) for i in range(200)}
     assert said in checks

@@ -109,10 +109,11 @@ def test_a_forecast_has_the_money_of_all_replies(sevens, capsys):
 
 def test_only_paid_replies_say_what_a_reply_costs(tmp_path):
     opt = protocol(tmp_path, [stub('Cached', 'one')], num_dialogues=8)
-    one = forecast_of(opt).systems['one']
+    found = forecast_of(opt)
+    one = found.systems['one']
     # 20 of 40 replies were paid with a cent each, so 40 cost 40 cents
     assert one.spent['cost'] == pytest.approx(8 * 5 * 0.01)
-    assert '(20 replies of the pilot came from its cache)' in one.line('one')
+    assert '(20 replies of the pilot came from its cache)' in found.lines()[1]
 
 
 def test_a_pilot_leaves_its_forecast_and_the_run_may_still_be_another_one(

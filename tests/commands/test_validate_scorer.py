@@ -36,7 +36,7 @@ def test_dialogues_are_named_by_id_or_line(tmp_path):
         {'dialog': [], 'dialogue_id': 'x'},
     ]
     path = written(tmp_path, 'd.jsonl', rows)
-    one, other = read_dialogues(path, '--dialogues-file')
+    one, other = read_dialogues(path)
     assert (one.id, other.id) == ('1', 'x')
     assert one.utterances == (Utterance('human', 'Hi\u2028!'), Utterance('bot', 'Oh'))
 
@@ -57,7 +57,7 @@ def test_dialogues_are_named_by_id_or_line(tmp_path):
 def test_a_wrong_dialogues_file_is_one_line(tmp_path, text, problem):
     path = written(tmp_path, 'd.jsonl', text)
     with user_error(f'{path}.*{problem}'):
-        read_dialogues(path, '--dialogues-file')
+        read_dialogues(path)
 
 
 @pytest.fixture(scope='module')

@@ -117,13 +117,6 @@ def test_a_held_out_file_is_of_its_own_split(tmp_path):
     assert held_out_dialogues('dailydialog', file) == [('Is it far?', 'No.')]
 
 
-def test_signs_of_letters_tell_turns_apart():
-    held = ('क' * 30, 'का', 'e\u0301')
-    # another vowel; an accent that is written in another way
-    apart, same = ('क' * 30, 'की'), ('क' * 30, 'का', '\xe9')
-    assert without_overlap([apart, same], [held]) == [apart]
-
-
 # --- pairs of successive turns --------------------------------------------------------
 
 
@@ -192,8 +185,7 @@ def test_chanels_own_files_are_read():
 
 
 def test_dailydialogs_archive_is_read(tmp_path):
-    text = 'a __eou__ b __eou__ c __eou__\n'
-    written(tmp_path, 'test.zip', zip_of([('test/dialogues_test.txt', text)]))
+    archive(tmp_path, 'test', 'a __eou__ b __eou__ c __eou__\n')
     assert pairs('dailydialog', tmp_path, split='test') == [('a', 'b'), ('b', 'c')]
 
 
@@ -206,9 +198,3 @@ def test_memory_does_not_grow_with_the_file(tmp_path):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < path.stat().st_size / 4  # the file has 0.6 MB
-
-
-def test_a_broken_file_is_named_by_its_line(tmp_path):
-    path = written(tmp_path, 'a.csv', 'toxic,answer\n1,2,3\n')
-    with user_error(f'{path}:2:'):
-        pairs('csv', path)

@@ -67,12 +67,6 @@ def test_parameters_agree_with_the_names_where_the_name_is_right():
         assert name in slips or off < (0.5 if size[-1] == 'B' else 0.01), name
 
 
-def test_the_seven_bots_of_chatmatch():
-    # its Table 3
-    names = [s.name for s in load_roster('chatmatch_2022').roster.targets]
-    assert names == ['BB', 'PL', 'CS', 'CR', 'UG', 'DG', 'DD']
-
-
 def test_table_six_has_one_roster_of_the_eleven_and_their_variants():
     file = load_roster('cheating_2022')
     names = [system.name for system in file.roster.targets]

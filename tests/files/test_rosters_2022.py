@@ -18,7 +18,7 @@ from parlai_ext import zoo_configs
 from parlai_ext.commands import plugin
 from parlai_ext.commands.check_roster import CheckRoster
 from parlai_ext.engines import data_in
-from parlai_ext.files import FILE_OPTIONS, load_roster, shipped_systems
+from parlai_ext.files import FILE_OPTIONS, load_roster, read_file, shipped_systems
 from parlai_ext.systems import zoo
 from parlai_ext.systems.identity import resolve
 from tests.support.no_network import refuse_sockets
@@ -193,3 +193,14 @@ def test_a_path_of_every_shipped_roster_can_be_found_from_anywhere():
         for system in load_roster(path.stem).roster.systems:
             values = [str(system.opt[k]) for k in FILE_OPTIONS if k in system.opt]
             assert all(v.startswith(('zoo:', 'task:')) for v in values)
+
+
+def test_no_two_shipped_files_describe_one_system():
+    names = [
+        entry['name']
+        for path in (zoo_configs.HOME / 'rosters').glob('*.yaml')
+        for members in map(read_file(path).data.get, ('targets', 'partners'))
+        for entry in members or ()
+        if 'opt' in entry
+    ]
+    assert len(set(names)) == len(names)

@@ -241,13 +241,11 @@ def test_a_repeat_is_asked_anew_and_nothing_else_is():
     assert check.probes.mean_change is None  # originals all score 1
 
 
-HIGHER, TIE, LOWER = (1.0, 0.0), (1.0, 1.0), (0.0, 1.0)
 NEEDED = ('shuffled_words', 'other_dialogue', 'punctuation')
 
 
 def result(kind, n_higher, n, n_ties=0, source='systems'):
-    pairs = [HIGHER] * n_higher + [TIE] * n_ties
-    return kind_result(kind, source, pairs + [LOWER] * (n - len(pairs)))
+    return kind_result(kind, source, n, n_higher, n_ties)
 
 
 def good(*others):
@@ -580,7 +578,7 @@ def test_key_words_are_the_longest_words_that_say_something(turn, expected):
 
 def test_a_response_has_the_same_parrot_every_time_and_others_have_other_wordings():
     perturb = parrot('padded_echo', TRAIN)
-    replies = [ResponseInDialogue(f'reply {i}', 'Hi.') for i in range(40)]
+    replies = [ResponseInDialogue(f'reply {i}', ['Hi.']) for i in range(40)]
     texts = list(map(perturb, replies))
     assert texts == list(map(perturb, replies))
     known = {parrot_text('padded_echo', ('Hi.',), n, TRAIN) for n in range(20)}

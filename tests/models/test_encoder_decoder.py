@@ -277,4 +277,4 @@ def test_a_model_whose_numbers_differ_is_refused(folder):
     asked = Seq2Seq(model, (model.config.decoder_start_token_id,))
     asked.scale *= 2
     with user_error('are off by'):
-        check_seq2seq(asked)
+        check_seq2seq(EncoderDecoder(asked, None, ''))

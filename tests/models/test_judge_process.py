@@ -32,6 +32,7 @@ ASKED = [
     Question((), (TEXTS[4], '')),
     Question((5, 6), ((7, 8),)),
 ]
+MASKED = {'texts': TEXTS[2:4], 'most_tokens': 50, 'with_before': True}
 PAIR = [((TEXTS[0], TEXTS[1]), TEXTS[2]), ((), TEXTS[3])]
 
 
@@ -73,7 +74,7 @@ CASES = {
     ),
     'masked_lm': (
         lambda folder: make_roberta(folder, transformers.RobertaForMaskedLM),
-        [('masked_logprobs', TEXTS[:2], {'texts': TEXTS[2:4]})],
+        [('masked_logprobs', TEXTS[:2], MASKED)],
     ),
     'token_classifier': (
         lambda folder: make_roberta(

@@ -11,7 +11,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from parlai_ext.core import Question, System
 from parlai_ext.models.handle import judge_system
-from parlai_ext.models.hf_likelihood import TurnVectorizer
+from parlai_ext.models.hf_likelihood import SeparateTurns
 from parlai_ext.models.parlai_likelihood import AgentVectorizer
 from parlai_ext.systems.parlai_agents import load_system
 from tests.support.causal_models import one_by_one
@@ -109,7 +109,7 @@ def test_dialogpt_is_cut_as_its_agent_says_unless_told_otherwise(dialogpt):
 
 
 def reader(folder, **form):
-    return TurnVectorizer(AutoTokenizer.from_pretrained(folder), **form)
+    return SeparateTurns(AutoTokenizer.from_pretrained(folder), **form)
 
 
 def test_long_contexts_are_cut_at_their_beginning(folder):

@@ -47,6 +47,22 @@ def test_neither_order_nor_batches_change_an_embedding(encoder_folder, embedder)
     assert embedder.encode(TEXTS[:12][::-1])[::-1] == pytest.approx(alone, abs=1e-5)
 
 
+def test_a_long_text_does_not_pad_many_short_ones(embedder):
+    shapes = []
+    model = embedder.model
+    hook = model.register_forward_pre_hook(
+        lambda _, args, given: shapes.append((*given['input_ids'].shape,)),
+        with_kwargs=True,
+    )
+    # each word is a token: 100 texts of 4, and one of 20
+    words = [f'{a} {b} {c} d' for a in 'abcde' for b in 'abcd' for c in 'abcde']
+    try:
+        embedder.encode([*words, 'a ' * 20])
+    finally:
+        hook.remove()
+    assert shapes == [(100, 4), (1, 20)]
+
+
 def test_an_empty_text_has_a_row_too(embedder):
     assert embedder.encode(['', 'one']).shape == (2, 16)
     assert embedder.encode([]).shape == (0, 16)

@@ -317,7 +317,7 @@ def test_two_answers_about_an_item_no_answers_and_a_wrong_key_are_refused(
     with user_error(r'ann\.csv:3: ann'):
         imported(folder)
     written(folder, 'key.json', {'schema': 1})
-    with user_error(r'--key .*key\.json'):
+    with user_error(r'--key: .*key\.json'):
         imported(folder)
 
 

@@ -141,9 +141,3 @@ def test_annotated_turns_are_those_of_the_exported_dialogue(tmp_path):
     agent_data(tmp_path, '12', None, marks)
     with user_error(r'data\[1\]\.other_metadata'):
         read('turn_annotations', tmp_path)
-
-
-def test_plain_csv_is_read_as_human_scores_are(tmp_path):
-    text = 'system,dimension,value,rater,dialogue_id\na,Overall,4,w,d\n'
-    (row,) = read('csv', written(tmp_path, 'people.csv', text)).ratings
-    assert (row.system, row.value, row.rater, row.dialogue_id) == ('a', 4.0, 'w', 'd')

@@ -75,7 +75,7 @@ def test_fewer_than_four_annotators_do_not_speak_for_others(annotators):
         for k in range(10)
         for annotator in annotators
     ]
-    judged = Judgements(comparisons=tuple(games))
+    judged = Judgements(tuple(games))
     (ranking,) = rank_by_people(judged, bootstraps=200)
     (best, _) = sorted(ranking.standings, key=lambda standing: standing.rank)
     assert (best.low is not None) == (len(annotators) == 4)
@@ -98,7 +98,7 @@ def test_equal_systems_are_rarely_told_apart():
             for annotator in 'ABCDEFGH':
                 value = float(rng.random() < 0.5 + lean)
                 games.append(comparison(first, second, value, annotator, str(item)))
-        judged = Judgements(comparisons=tuple(games))
+        judged = Judgements(tuple(games))
         (ranking,) = rank_by_people(judged, bootstraps=200)
         false_claims += any(s.rank_low != 1 for s in ranking.standings)
     # 5 % of 200 is 10; 18 has a chance of less than 1 % at 5 %
@@ -130,10 +130,9 @@ def test_resamples_are_those_of_the_full_table():
         for i, j, k in zip(*np.nonzero(~np.isnan(table)), strict=True)
     ]
     contexts = {r.dialogue_id: r.dialogue_id.split('-')[1] for r in ratings}
-    given = [(r.system, r.dialogue_id, None, r.rater, r.value) for r in ratings]
     with bar_of('', None, progress=False) as bar:
         draws = rating_draws(
-            unit_means(given), contexts, Sampling(50, 3, count=bar.update)
+            unit_means(ratings), contexts, Sampling(50, 3, count=bar.update)
         )
     expected = draw_means(table, Sampling(50, 3))
     for name, values in vars(draws).items():

@@ -24,10 +24,7 @@ def example_check(higher, anchor=None, **more):
     checks = {}
     for dimension, kinds in higher.items():
         results = [
-            kind_result(
-                kind, 'systems', [(1.0, 0.0)] * n + [(0.0, 1.0)] * (N_PAIRS - n)
-            )
-            for kind, n in kinds.items()
+            kind_result(kind, 'systems', N_PAIRS, n, 0) for kind, n in kinds.items()
         ]
         checks[dimension] = dimension_check(dimension, results, anchor)
     return JudgeCheck(SCORER, N_PAIRS, 0, None, 600, 0.2, checks, **more)

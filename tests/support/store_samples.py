@@ -4,7 +4,7 @@ A small run without models: what each system says is a function of the opener.
 
 from parlai_ext.core import Opener, Roster, Score, ScoredDialogue, System, content_id
 from parlai_ext.store import RunFolder, read_manifest
-from parlai_ext.worlds.schedule import blocks, pairings
+from parlai_ext.worlds.schedule import pairings
 from tests.support.dialogues import spoken
 
 PARTNERS = ('p1', 'p2')
@@ -86,13 +86,11 @@ def play(run):
     """
     Collect and score what is missing, as the commands do.
     """
-    pairing_of = {one.id: one for one in run.pairings}
     scores = run.scores(SIGNATURE)
-    for block in blocks(run.pairings, len(run.openers), 4, lambda _: False, SHARD_SIZE):
-        for shard in block.shards:
+    for pairing in run.pairings:
+        for shard in run.planned_shards(pairing.id):
             if not run.has_dialogues(shard):
                 over = run.openers[shard.start : shard.stop]
-                pairing = pairing_of[shard.pairing_id]
                 run.write_dialogues(shard, [sample_dialogue(pairing, o) for o in over])
     for shard in run.dialogue_shards():
         if not scores.has(shard):

@@ -24,9 +24,7 @@ class Line(Training):
         torch.manual_seed(0)
         self.model = torch.nn.Linear(3, 2)
         self.stop_at = None
-        weights = dict(self.model.named_parameters())
-        optimizer = torch.optim.AdamW(weights.values(), lr=0.1)
-        super().__init__(weights, optimizer, folder, {'seed': seed, 'base': 'line'})
+        super().__init__(self.model, folder, {'seed': seed, 'base': 'line'}, lr=0.1)
 
     def update(self, step):
         if step == self.stop_at:

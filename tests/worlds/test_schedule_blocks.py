@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parlai_ext.core import Opener
-from parlai_ext.worlds.schedule import blocks, sample_openers, shard_size_for
+from parlai_ext.worlds.schedule import Schedule, sample_openers, shard_size_for
 from tests.support.user_error import user_error
 from tests.worlds.test_pairings import paired
 
@@ -21,7 +21,12 @@ sizes = st.integers(1, 40)
 
 def plan(targets, partners, n, batchsize, sampling=lambda pairing: False):
     pairs = paired(targets, partners, 'bipartite')
-    return blocks(pairs, n, batchsize, sampling)
+    return blocks(pairs, n, batchsize, sampling, shard_size_for(n, batchsize))
+
+
+def blocks(pairs, n, batchsize, sampling, size, grown_from=()):
+    schedule = Schedule(None, pairs, openers(n), size, batchsize, grown_from)
+    return schedule.blocks(sampling)
 
 
 def some(kind, n):

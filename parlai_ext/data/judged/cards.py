@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext import zoo_configs
-from parlai_ext.core import UserError, frozen, nearest, option, optional
+from parlai_ext.core import UserError, errors_about, frozen, nearest, option, optional
+from parlai_ext.core.records import WrongType, read_record
 from parlai_ext.data.judged.judged_set import LEVELS, UNITS, JudgedItem, JudgedSet
 from parlai_ext.data.judged.readers import READERS, DataFile, is_number, is_own_file
 from parlai_ext.files import Document, Wheel, read_file
@@ -99,7 +100,9 @@ class JudgedCard:
                 f'--judged-file or --judged-path is needed: {self.file} of '
                 f'{self.title}, {self.source}'
             )
-        items = self._items(self.file_in(path) if Path(path).is_dir() else Path(path))
+        file = self.file_in(path) if Path(path).is_dir() else Path(path)
+        with errors_about('judged set'):
+            items = self._items(file)
         qualities = {name.lower(): name for item in items for name in item.annotations}
         dimension_names = {
             dimension.lower(): name
@@ -134,18 +137,19 @@ class JudgedCard:
         if not items:
             with_or_without = 'with' if self.level == 'turn' else 'without'
             raise UserError(
-                f'{file}: no judged {self.level}s ({with_or_without} a response) in it'
+                f'{file.path}: no judged {self.level}s ({with_or_without} a response) '
+                'in it'
             )
         for number, item in enumerate(items, 1):
             if not item.utterances:
-                raise UserError(f'{file}: item {number}: it has no utterance')
+                raise UserError(f'{file.path}: item {number}: it has no utterance')
             for name in item.annotations:
                 scale = self.qualities.get(name, Quality()).scale
                 values = item.numbers(name)
                 if scale and not all(scale[0] <= v <= scale[1] for v in values):
                     raise UserError(
-                        f'{file}: item {number}: {name}: {values} is not on the scale '
-                        f'of {self.name}, {scale[0]:g} to {scale[1]:g}'
+                        f'{file.path}: item {number}: {name}: {values} is not on '
+                        f'the scale of {self.name}, {scale[0]:g} to {scale[1]:g}'
                     )
         return items
 
@@ -254,7 +258,10 @@ def read_card(name: str) -> JudgedCard:
     path = Path(name) if is_file else zoo_configs.HOME / 'judged' / f'{name}.yaml'
     doc = read_file(path)
     data = dict(doc.typed(doc.data, (), dict))
-    wheel = data.pop('wheel', None)
+    try:
+        wheel = read_record(Wheel, data.pop('wheel')) if 'wheel' in data else None
+    except WrongType as error:
+        raise doc.error('wheel', str(error)) from None
     card = doc.options(JudgedCard, data, ())
     counts = doc.mapping(card.counts or {}, ('counts',), COUNTS, 'counts')
     for key, count in counts.items():
@@ -271,7 +278,7 @@ def read_card(name: str) -> JudgedCard:
         },
         counts=counts,
         other_files=other_files,
-        wheel=doc.options(Wheel, wheel, ('wheel',)) if wheel is not None else None,
+        wheel=wheel,
     )
 
 

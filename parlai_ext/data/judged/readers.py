@@ -65,14 +65,11 @@ class DataFile:
     columns: Mapping[str, str]
     part: str = ''
 
-    def __str__(self) -> str:
-        return f'judged set {self.path}'
-
     def error(self, item_number: int, problem: str) -> UserError:
         """
         Return the error that names the file and the object (from 1).
         """
-        return UserError(f'{self}: object {item_number}: {problem}')
+        return UserError(f'{self.path}: object {item_number}: {problem}')
 
     def neighbour(self, name: str) -> DataFile:
         """
@@ -82,7 +79,9 @@ class DataFile:
         """
         path = Path(self.path).with_name(name)
         if not path.is_file():
-            raise UserError(f'{self}: {name} must lie beside it; it is {self.official}')
+            raise UserError(
+                f'{self.path}: {name} must lie beside it; it is {self.official}'
+            )
         return replace(self, path=str(path))
 
     def read_json(self, kind: type) -> Any:
@@ -90,7 +89,7 @@ class DataFile:
         Return the JSON value in the file, which must be a list or an object.
         """
         try:
-            return read_json(self.path, kind, 'judged set ')
+            return read_json(self.path, kind)
         except UserError as error:
             raise UserError(f'{error}; it is {self.official}') from None
 
@@ -104,10 +103,12 @@ class DataFile:
         rows = ((n, line.split('\t')) for n, line in text_lines(Path(self.path)))
         _, header = next(rows, (1, []))
         if header[: len(needed)] != list(needed):
-            raise UserError(f'{self}:1: columns {", ".join(needed)} are expected')
+            raise UserError(f'{self.path}:1: columns {", ".join(needed)} are expected')
         for line_number, cells in rows:
             if len(cells) < len(needed):
-                raise UserError(f'{self}:{line_number}: {len(needed)} cells, with tabs')
+                raise UserError(
+                    f'{self.path}:{line_number}: {len(needed)} cells, with tabs'
+                )
             yield line_number, cells
 
 
@@ -328,7 +329,7 @@ def read_dstc10_test(file: DataFile) -> Iterator[JudgedItem]:
     names = ('contexts', 'responses', 'reference', 'models', 'scores')
     columns = [data.get(name) for name in names]
     if not all(isinstance(column, list) for column in columns):
-        raise UserError(f'{file}: lists {", ".join(names)} are expected')
+        raise UserError(f'{file.path}: lists {", ".join(names)} are expected')
     for item_number, row in enumerate(zip(*columns, strict=True), 1):
         context, response, references, model, scores = row
         if not isinstance(scores, dict):
@@ -354,9 +355,9 @@ def read_own(file: DataFile) -> Iterator[JudgedItem]:
     cells: dict[tuple[str, ...], dict[str, str]] = {}
     annotations: dict[tuple[str, ...], Annotations] = {}
     needed = (*OWN_NEEDED, 'response') if file.level == 'turn' else OWN_NEEDED
-    rows = read_csv(file.path, needed, OWN_COLUMNS, called='judged set ')
+    rows = read_csv(file.path, needed, OWN_COLUMNS)
     for line, row in rows:
-        where = f'{file}:{line}'
+        where = f'{file.path}:{line}'
         for column in needed:
             if not row[column] and column != 'value':
                 raise UserError(f'{where}: column {column}: is empty')
@@ -421,7 +422,7 @@ def _source_turns(dialogue: SourceDialogue) -> tuple[tuple[str, ...], tuple[str,
     :raises UserError: when it could not be read.
     """
     if dialogue.problems:
-        raise UserError(f'judged set {dialogue.problems[0]}')
+        raise UserError(dialogue.problems[0])
     texts = tuple(turn.text for turn in dialogue.turns)
     return texts, tuple(turn.speaker for turn in dialogue.turns)
 
@@ -490,7 +491,7 @@ def read_spot_the_bot(file: DataFile) -> Iterator[JudgedItem]:
     dialogues = {dialogue.id: dialogue for dialogue in SPOT_THE_BOT.read(source)}
     for (dialogue_id, turns), segment in by_segment.items():
         if dialogue_id not in dialogues:
-            raise UserError(f'{file}: no dialogue {dialogue_id} in {name}')
+            raise UserError(f'{file.path}: no dialogue {dialogue_id} in {name}')
         dialogue = dialogues[dialogue_id]
         if dialogue.humans:
             continue
@@ -537,7 +538,7 @@ def read_chitchat(file: DataFile) -> Iterator[JudgedItem]:
         if not isinstance(chats, dict):
             raise ValueError('an object is expected')
     except (OSError, KeyError, ValueError, zipfile.BadZipFile) as e:
-        raise UserError(f'{file}: {e}; it is {file.official}') from None
+        raise UserError(f'{file.path}: {e}; it is {file.official}') from None
     for place, (chat_id, chat) in enumerate(chats.items(), 1):
         try:
             messages = [message for turn in chat['messages'] for message in turn]
@@ -601,7 +602,7 @@ def read_dstc7(file: DataFile) -> Iterator[JudgedItem]:
     )
     for line, (system, instance, response, *_) in responses:
         if instance not in contexts:
-            raise UserError(f'{file}: response {line}: no context {instance}')
+            raise UserError(f'{file.path}: response {line}: no context {instance}')
         if given_answers := answers.get((system, instance)):
             yield JudgedItem(
                 f'{instance}-{system}',

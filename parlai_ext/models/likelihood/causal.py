@@ -70,7 +70,7 @@ class Causal(LikelihoodEngine):
     def __init__(
         self,
         model: Any,
-        vectorizer: Vectorizer | None,
+        vectorizer: Vectorizer,
         signature: str,
         *,
         start: int | None = None,
@@ -162,9 +162,7 @@ class Causal(LikelihoodEngine):
         context: Any = question.context
         cut, replies = 0, self.reply_ids(question)
         if context and isinstance(context[0], str):
-            # without a vectorizer, a context of texts counts as empty
-            reader = self.vectorizer
-            context, cut = reader.context(context) if reader else ((), 0)
+            context, cut = self.vectorizer.context(context)
         if self.positions is not None:
             longest = max(map(len, replies), default=0)
             if longest >= self.positions:
@@ -241,18 +239,12 @@ class Causal(LikelihoodEngine):
         :param n_passes: in how many passes a single tree is read.
         """
         batch = TreeBatch.from_packs(packs, self.device)
-        tokens, depths, ends = batch.nodes
         rows, places, ids = batch.wanted
         passes = packs[0].order.passes(n_passes) if n_passes > 1 else [batch.whole]
         cache = PathCache() if n_passes > 1 else None
         logprobs = torch.full(rows.shape, math.nan, dtype=torch.float64)
         for part in passes:
-            inputs = {
-                'input_ids': tokens[:, part.first : part.last],
-                'attention_mask': self.masks.for_pass(ends, depths, part),
-                'position_ids': depths[:, part.first : part.last],
-                'use_cache': cache is not None,
-            }
+            inputs = self.masks.inputs(batch, part)
             if cache is not None:
                 inputs['cache'] = cache.before(part)
             [asked] = ((part.first <= places) & (places < part.last)).nonzero().T
@@ -277,7 +269,7 @@ class Causal(LikelihoodEngine):
         asked, at = distinct_rows(rows)
         # the layer itself gets one row; the slices below apply it to all of them
         with _only_rows(self.layer, asked, 1 if self.plain else None) as kept:
-            logits = self.model(**inputs).logits[0]
+            logits = self.model(**inputs, use_cache='cache' in inputs).logits[0]
         if not self.plain:
             return self.pick(logits, at, ids)
         size = max(1, LOGITS // self.layer.weight.shape[0])
@@ -352,14 +344,13 @@ class LayerStates:
 def decoder_layers(model: Any) -> Sequence[torch.nn.Module]:
     """
     Return the layers of a Hugging Face causal model, in order.
-
-    :raises UserError: when they are not found.
     """
     n_layers = int(model.config.get_text_config().num_hidden_layers)
-    for module in model.modules():
-        if isinstance(module, torch.nn.ModuleList) and len(module) == n_layers:
-            return list(module)
-    raise UserError(f'{type(model).__name__}: its layers were not found')
+    return next(
+        list(module)
+        for module in model.modules()
+        if isinstance(module, torch.nn.ModuleList) and len(module) == n_layers
+    )
 
 
 class PathCache:
@@ -458,10 +449,12 @@ class TreeMasks:
         additive = None if attention == 'sdpa' else model.dtype
         return cls(tuple(kinds), window, additive)
 
-    def for_pass(self, ends: torch.Tensor, depths: torch.Tensor, part: TreePass) -> Any:
+    def inputs(self, batch: TreeBatch, part: TreePass) -> dict[str, Any]:
         """
-        Return the mask of a pass over a batch of trees, or one for each kind of layer.
+        Return the arguments of a model for a pass over a batch of trees; its mask, or
+        one for each kind of layer, among them.
         """
+        tokens, depths, ends = batch.nodes
         masks = {
             kind: tree_mask(
                 ends, depths, part, self.window if kind == SLIDING else None
@@ -472,7 +465,11 @@ class TreeMasks:
             least = torch.finfo(self.additive).min
             zero = torch.zeros((), dtype=self.additive, device=ends.device)
             masks = {kind: torch.where(m, zero, least) for kind, m in masks.items()}
-        return masks if len(masks) > 1 else masks[self.kinds[0]]
+        return {
+            'input_ids': tokens[:, part.first : part.last],
+            'attention_mask': masks if len(masks) > 1 else masks[self.kinds[0]],
+            'position_ids': depths[:, part.first : part.last],
+        }
 
 
 def unreadable_part(config: Any) -> str | None:
@@ -608,6 +605,5 @@ def plain_logprobs(
     with torch.inference_mode():
         logits = judge.model(input_ids=ids).logits[0].double()
     rows = torch.log_softmax(logits[len(context) - 1 : -1], dim=1)
-    at = ids[0, len(context) :, None].to(rows.device)
-    logprobs: list[float] = rows.gather(1, at)[:, 0].tolist()
+    logprobs: list[float] = rows[range(len(rows)), continuation].tolist()
     return logprobs

@@ -26,7 +26,6 @@ from parlai_ext.models.likelihood.engine import (
     Vectorizer,
     distinct_rows,
     run_bounds,
-    tree_mask,
 )
 
 LARGEST_TREE = 512  # nodes
@@ -98,20 +97,11 @@ class TreeReader(Protocol):
         """
         ...
 
-    def decode(
-        self,
-        encoded: EncodedContexts,
-        ys: torch.Tensor,
-        depths: torch.Tensor,
-        mask: torch.Tensor,
-    ) -> torch.Tensor:
+    def decode(self, encoded: EncodedContexts, trees: TreeBatch) -> torch.Tensor:
         """
         Return the input of the output layer, ``[contexts, nodes, features]``.
 
-        :param ys: tokens ``[contexts, nodes]``.
-        :param depths: their positions ``[contexts, nodes]``.
-        :param mask: ``[contexts, nodes, nodes]``, true where the second index sees the
-            third.
+        :param trees: one of continuations for each context.
         """
         ...
 
@@ -132,7 +122,7 @@ class EncoderDecoder(LikelihoodEngine):
     def __init__(
         self,
         model: TreeReader,
-        vectorizer: Vectorizer | None,
+        vectorizer: Vectorizer,
         signature: str,
         tokens: int = TOKENS,
     ):
@@ -164,7 +154,6 @@ class EncoderDecoder(LikelihoodEngine):
             context: Any = question.context
             cut, replies = 0, self.reply_ids(question)
             if not context or isinstance(context[0], str):
-                assert self.vectorizer is not None, 'texts need a vectorizer'
                 context, cut = self.vectorizer.context(context)
             asked.append((tuple(context), replies, cut))
             for reply in replies:
@@ -225,14 +214,12 @@ class EncoderDecoder(LikelihoodEngine):
         Return the log-probabilities of one tree of each context.
         """
         batch = TreeBatch.from_packs(packs, self.model.device)
-        tokens, depths, ends = batch.nodes
         rows, places, ids = batch.wanted
-        mask = tree_mask(ends, depths, batch.whole)[:, 0]
-        hidden = self.model.decode(encoded, tokens, depths, mask).flatten(0, 1)
-        asked, at = distinct_rows(rows * tokens.shape[1] + places)
+        hidden = self.model.decode(encoded, batch)
+        asked, at = distinct_rows(rows * hidden.shape[1] + places)
         logprobs = self.logprobs(
             self.model.logits,
-            hidden[asked.to(hidden.device)],
+            hidden.flatten(0, 1)[asked.to(hidden.device)],
             at,
             ids,
             max(1, LOGITS // self.model.vocabulary),

@@ -11,9 +11,9 @@ import gc
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import torch
 
@@ -504,6 +504,7 @@ class TreeBatch:
 
 T = TypeVar('T')
 TOKENS = 16384
+KNOWN_TEXTS = 10_000  # texts whose tokens are remembered
 
 
 class Budget:
@@ -565,22 +566,27 @@ class Budget:
         return [results[i] for i in range(len(widths))]
 
 
-class Vectorizer(Protocol):
+class Vectorizer:
     """
     Turns contexts and continuations into a model's token ids.
+
+    :ivar continuation: returns the token ids of a reply; they are remembered.
     """
+
+    def __init__(self) -> None:
+        self.continuation = lru_cache(KNOWN_TEXTS)(self.reply_ids)
 
     def context(self, utterances: tuple[str, ...]) -> tuple[list[int], int]:
         """
-        Return the token ids of a history, and how many were cut.
+        Return the token ids of the turns that are kept, and how many were cut.
         """
-        ...
+        raise NotImplementedError
 
-    def continuation(self, text: str) -> tuple[int, ...]:
+    def reply_ids(self, text: str) -> tuple[int, ...]:
         """
         Return the token ids of a reply, its end token included.
         """
-        ...
+        raise NotImplementedError
 
 
 class LikelihoodEngine:
@@ -588,14 +594,14 @@ class LikelihoodEngine:
     A model with its vectorizer, signature and budget.
 
     :param network: what has the weights.
-    :param vectorizer: `None` where contexts and continuations are token ids.
+    :param vectorizer: of texts; it is not asked where all questions are token ids.
     :param tokens: the most tokens of a forward pass, padding counted.
     :ivar watch: is told of finished work, and keeps it.
     :ivar greedy: the call under way asks for greedy tokens.
     """
 
     def __init__(
-        self, network: Any, vectorizer: Vectorizer | None, signature: str, tokens: int
+        self, network: Any, vectorizer: Vectorizer, signature: str, tokens: int
     ):
         self.network, self.vectorizer = network, vectorizer
         self.signature = signature
@@ -617,7 +623,6 @@ class LikelihoodEngine:
         ids = []
         for reply in question.continuations:
             if isinstance(reply, str):
-                assert self.vectorizer is not None, 'texts need a vectorizer'
                 reply = self.vectorizer.continuation(reply)
             ids.append(tuple(reply))
         return tuple(ids)

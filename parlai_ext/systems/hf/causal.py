@@ -23,7 +23,7 @@ from parlai.utils.torch import IdentityLayer
 from torch.nn import ModuleList
 from transformers import AutoModelForCausalLM
 
-from parlai_ext.core import UserError, options_from_opt
+from parlai_ext.core import UserError, errors_about, options_from_opt
 from parlai_ext.engines import data_in
 from parlai_ext.files import read_json
 from parlai_ext.isolation.policy import Options
@@ -155,7 +155,8 @@ def read_tokens(file: Path) -> tuple[Any, Any]:
 
     :raises UserError: for a file that holds something else.
     """
-    texts = read_json(file, dict, 'dict_file: ')
+    with errors_about('dict_file'):
+        texts = read_json(file, dict)
     if 'config.json' not in texts or not all(
         FILE_NAME.fullmatch(name) and isinstance(text, str)
         for name, text in texts.items()
