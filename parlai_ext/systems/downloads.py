@@ -39,7 +39,7 @@ class NeededFile:
     fetch: Callable[[], object]
 
 
-def needed_files(system: System) -> Iterator[NeededFile]:
+def needed_by_system(system: System) -> Iterator[NeededFile]:
     """
     Yield what a system needs of elsewhere: the files that a roster names first, then
     what the model's own options ask for, which may have to be downloaded before.
@@ -171,7 +171,7 @@ class _Downloads:
         files: list[str] = []
         option, reason = '', None
         try:
-            for needed in needed_files(system):
+            for needed in needed_by_system(system):
                 option = needed.option
                 files += self._fetch(needed)
             option, family = 'model', family_of(system.opt)

@@ -28,7 +28,7 @@ from parlai_ext.files import (
     shipped_systems,
 )
 from parlai_ext.isolation.policy import require_named, source_file
-from parlai_ext.systems.downloads import fetched_file, needed_files
+from parlai_ext.systems.downloads import fetched_file, needed_by_system
 from parlai_ext.systems.families import (
     CANDIDATES,
     PLACE_OPTIONS,
@@ -40,7 +40,6 @@ from parlai_ext.systems.family import (
     MISSING,
     PRESENT,
     effective_options,
-    own_options,
     roster_options,
 )
 from parlai_ext.systems.safe.load import count_parameters
@@ -173,17 +172,16 @@ def resolve(system: System) -> Resolution:
         status, where = family_of(system.opt).locate_weights(system)
         if status == PRESENT and system.opt.get('model_file'):
             model = Path(where)
-        models_options = own_options(system) if model else {}
         besides = [
             f'{needed.option}: {needed.note}'
-            for needed in needed_files(system)
+            for needed in needed_by_system(system)
             if needed.option != 'model_file' and needed.note
         ]
-        agent = system.opt.get('model') or models_options.get('model')
-        if agent:
-            check_reader({**models_options, **system.opt, 'model': agent})
+        opt = effective_options(system)
+        if opt.get('model'):
+            check_reader(opt)
             # without files, so that none is looked for in the zoo
-            given = roster_options(system) | {'model': agent}
+            given = roster_options(system) | {'model': opt['model']}
             given = {k: v for k, v in given.items() if k not in FILE_OPTIONS}
             with data_in(None):
                 check_options_apart(system, given)  # which sets a data folder

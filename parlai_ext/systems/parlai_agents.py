@@ -99,10 +99,6 @@ def _build(system: System, no_cuda: bool, fp16: bool | None) -> Player:
         )
     family = family_of(all_options)
     family.check(all_options)
-    tokenizer = needed_tokenizer(all_options)
-    if tokenizer and tokenizer.urls:
-        with errors_about(tokenizer.option):
-            tokenizer.fetch()
     ours = {key: given.get(key, value) for key, value in DEFAULTS.items()}
     ours |= FIXED | ({'no_cuda': True} if no_cuda else {})
     if fp16 is not None and 'fp16' not in given:
@@ -226,7 +222,12 @@ def _options_to_build(system: System) -> dict[str, Any]:
         check_model_files(file)
     elif 'model' not in given:
         raise UserError('model_file: not given, and no model either')
-    check_reader(effective_options(system))
+    opt = effective_options(system)
+    check_reader(opt)
+    tokenizer = needed_tokenizer(opt)
+    if tokenizer and tokenizer.urls:
+        with errors_about(tokenizer.option):
+            tokenizer.fetch()
     if isinstance(given.get('stop'), list):  # which ParlAI would join with commas
         given['stop'] = json.dumps(given['stop'], ensure_ascii=False)
     return given
