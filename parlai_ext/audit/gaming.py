@@ -49,8 +49,8 @@ from parlai_ext.core import (
 from parlai_ext.engines import Machine
 from parlai_ext.isolation.policy import (
     CONFIG,
+    is_own_part,
     is_own_scorer,
-    named_parts,
     note_parts,
 )
 from parlai_ext.judge_check.perturbations import PARROTS
@@ -109,7 +109,7 @@ class SidePlayer:
         about = audited.run.scores(audited.scores.scorer_signature).about()
         section = about.section(manifest.protocol.scorer)
         is_own = (
-            CONFIG in named_parts(record_hash(about))
+            is_own_part(record_hash(about), CONFIG)
             if about.config
             else is_own_scorer(manifest)
         )

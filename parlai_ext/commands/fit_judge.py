@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,7 @@ from parlai_ext.commands.command import Command
 from parlai_ext.core import UserError, frozen, option
 from parlai_ext.files import existing_file
 from parlai_ext.store import locked
-from parlai_ext.view import interval_cell, join_names
+from parlai_ext.view.page import terminal_lines
 
 if TYPE_CHECKING:
     from parlai_ext.training.fit_judge import Annotated, FitReport
@@ -147,33 +146,8 @@ class FitJudge(Command):
         )
 
 
-def report_lines(report: FitReport) -> Iterator[str]:
+def report_lines(report: FitReport) -> list[str]:
     """
-    Yield what a fit is worth: a table, and a sentence.
+    Return what a fit is worth: a table, and a sentence.
     """
-    items = f'{report.num_annotated} annotated items'
-    yield (
-        f'agreement with people over {items} of {report.num_groups} contexts or '
-        'dialogues (Spearman, 95 % interval over these):'
-    )
-    rows = {
-        'fitted judge (cross-validated)': report.fitted,
-        'judge before': report.before,
-        **report.trivial,
-    }
-    before, fitted, gain = (
-        interval_cell(worth).in_terminal()
-        for worth in (report.before, report.fitted, report.gain)
-    )
-    for label, worth in rows.items():
-        yield f'  {label:32} {interval_cell(worth).in_terminal()}'
-    change = f'from {before} to {fitted}'
-    if report.helps:
-        yield f'Your {items} raise agreement {change}.'
-    else:
-        yield f'Your {items} do not help beyond chance: {change}, difference {gain}.'
-    if report.unbeaten:
-        yield (
-            'Beyond chance the fitted judge does not beat '
-            f'{join_names(report.unbeaten, "or")}, which is trivial.'
-        )
+    return terminal_lines('fitted_judge', report=report)

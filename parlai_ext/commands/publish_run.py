@@ -6,7 +6,7 @@ from pathlib import Path
 
 from parlai_ext.commands.command import Command, print_lines
 from parlai_ext.core import UserError, frozen, option
-from parlai_ext.view import count_of, data_size
+from parlai_ext.view.page import terminal_lines
 
 
 @frozen
@@ -51,18 +51,13 @@ class PublishRun(Command):
         pack = publish_run(
             run, path, scores=given.scores, withhold_text=given.withhold_text
         )
-        index = pack.index
-        texts = 'digests of ' if index.withheld_text else ''
-        n_dialogues = run.n_dialogues
-        lines = (
-            *(f'left out: {reason}' for reason in pack.left_out),
-            f'{path} ({data_size(path.stat().st_size)}): protocol {index.protocol}, '
-            f'{count_of(len(index.targets), "target")}, '
-            f'{count_of(len(index.partners), "partner")}, {texts}'
-            f'{count_of(n_dialogues, "dialogue")}',
-            f'partners {index.partner_lock}, openers {index.openers.hash}',
-            *(f'scores {f}: {s[:60]}…' for f, s in index.scores.items()),
-            f'id {pack.id}',
+        lines = terminal_lines(
+            'published',
+            pack=pack,
+            index=pack.index,
+            path=path,
+            size=path.stat().st_size,
+            n_dialogues=run.n_dialogues,
         )
         print_lines(lines)
         return pack

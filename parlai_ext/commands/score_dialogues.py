@@ -2,8 +2,6 @@
 Score the dialogues of a run.
 """
 
-from collections.abc import Iterator
-
 from parlai_ext.commands.command import ModelCommand
 from parlai_ext.commands.options import CHECK, JUDGE_MACHINE
 from parlai_ext.commands.scorer_options import SCORER_CHOICE
@@ -11,12 +9,11 @@ from parlai_ext.core import frozen, option
 from parlai_ext.engines import EngineOptions, open_engine
 from parlai_ext.isolation.policy import is_own_scorer
 from parlai_ext.scoring.score_run import (
-    ScoreReport,
     choose_scorer,
     score_run,
     spending_lines,
 )
-from parlai_ext.view import count_of, cut_line
+from parlai_ext.view.page import terminal_lines
 
 
 @frozen
@@ -80,23 +77,9 @@ class ScoreDialogues(ModelCommand):
                 include_given=include_given,
             )
         checked = check_lines(check) if check else ()
-        for line in (*score_lines(report), *checked, *spending_lines(scorer)):
+        scored = terminal_lines('scored', report=report)
+        for line in (*scored, *checked, *spending_lines(scorer)):
             print(line)
         print(f'scorer {report.signature}')
         print(f'scores {run.scores(report.signature).root.name}')
         return report
-
-
-def score_lines(report: ScoreReport) -> Iterator[str]:
-    """
-    Yield what was scored, and what was cut.
-    """
-    yield (
-        f'scored {count_of(report.n_utterances, "utterance")} of '
-        f'{count_of(report.n_dialogues, "dialogue")} '
-        f'({count_of(report.n_unscored, "value")} missing, each with its reason); '
-        f'{report.n_shards - report.n_shards_scored} of '
-        f'{count_of(report.n_shards, "shard")} scored before'
-    )
-    if report.n_truncated:
-        yield cut_line(count_of(report.n_truncated, 'utterance'))

@@ -4,18 +4,17 @@ Check a pack: what of it is proven, what is wrong, and what is only reported.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import Command, print_lines
 from parlai_ext.commands.options import MACHINE
 from parlai_ext.core import Flags, UserError, frozen, option
 from parlai_ext.packs.pack import RegenerateOptions, existing_pack
-from parlai_ext.view import count_of
+from parlai_ext.view.page import terminal_lines
 
 if TYPE_CHECKING:
     from parlai_ext.core.protocol import Protocol
-    from parlai_ext.packs.check_pack import Checker, Verification
+    from parlai_ext.packs.check_pack import Checker
 
 
 LONGEST = 300  # characters of a line about a problem of a stranger's file
@@ -82,7 +81,14 @@ class VerifyRun(Command):
 
         options = self.options(RegenerateOptions)
         checked = check_pack(self.opt['pack'], options, checker_of(self))
-        print_lines(finding_lines(checked))
+        lines = terminal_lines(
+            'verified',
+            checked=checked,
+            longest=LONGEST,
+            longest_finding=LONGEST_FINDING,
+            shown=SHOWN,
+        )
+        print_lines(lines)
         if not checked.is_right:
             n, first = len(checked.problems), checked.problems[0]
             many = '' if n == 1 else f'{n} problems, the first: '
@@ -112,25 +118,3 @@ def own_protocol(config: str | None) -> Protocol | None:
     from parlai_ext.scoring.registry import load_protocol_file
 
     return load_protocol_file(config).protocol if config else None
-
-
-def finding_lines(checked: Verification) -> Iterator[str]:
-    """
-    Yield the findings as lines, the problems of each part below it.
-    """
-    index = checked.index
-    yield (
-        f'{checked.path}: protocol {index.protocol:.80}, '
-        f'{count_of(len(index.targets), "target")}, '
-        f'parlai_ext {index.environment.get("parlai_ext", "?")}'
-    )
-    yield f'id {checked.id}'
-    for finding in checked.findings:
-        line = f'{finding.state:13}  {finding.about}: {finding.text}'
-        yield line[:LONGEST_FINDING]
-        for problem in finding.problems[:SHOWN]:
-            yield f'{"":13}  - {problem}'[:LONGEST]
-        if (more := len(finding.problems) - SHOWN) > 0:
-            yield f'{"":13}  - and {more:,} more'
-    if checked.again.played or checked.again.n_scored:
-        yield f'drawn with --draw {checked.draw}'

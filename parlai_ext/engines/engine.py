@@ -38,12 +38,14 @@ class Task:
     :param data: plain data, which a worker is given and which can be pickled.
     :param size: how far the bar moves for it.
     :param weights: bytes of each model that it needs, by a name of the weights.
+    :param number: its place in the order of the tasks, which an engine notes.
     """
 
     name: str
     data: Any
     size: int
     weights: Mapping[str, int] = field(default_factory=dict)
+    number: int = 0
 
 
 class Worker:
@@ -185,51 +187,37 @@ def code_facts() -> dict[str, str]:
 
 
 # --- the folder that all workers see --------------------------------------------------
-# A folder that several machines must see: a token in it proves that they do.
+# A folder that several machines must see: a token in it, an empty file of a name that
+# nobody can guess, proves that they do.
 
 TOKEN = f'.token{LEFTOVER}'
 VISIBLE_SECONDS = 60.0  # network file systems keep old listings for up to a minute
 
 
-@frozen
-class Token:
+def check_token(token: Path) -> None:
     """
-    A small file with random content.
+    Refuse to go on where a token is not seen.
+
+    :raises WorkerDiffers: names its folder.
     """
-
-    path: str
-    content: str
-
-    def check(self) -> None:
-        """
-        Refuse to go on where the file is not seen.
-
-        :raises WorkerDiffers: names its folder.
-        """
-        try:
-            seen = Path(self.path).read_text(encoding='ascii')
-        except (OSError, ValueError):
-            seen = ''
-        if seen != self.content:
-            raise WorkerDiffers(
-                f'it does not see {Path(self.path).parent}: that folder must be on '
-                'storage that all machines share, under the same path'
-            )
+    if not token.is_file():
+        raise WorkerDiffers(
+            f'it does not see {token.parent}: that folder must be on storage that all '
+            'machines share, under the same path'
+        )
 
 
 @contextmanager
-def token_in(folder: Path) -> Iterator[Token]:
+def token_in(folder: Path) -> Iterator[Path]:
     """
-    Write a token into a folder, and remove it at the end. One that a killed process
-    leaves is removed by `remove_abandoned_tokens`.
+    Make a token in a folder, and remove it at the end. One that a killed process leaves
+    is removed by `remove_abandoned_tokens`.
     """
     make_folder(folder)
-    content = secrets.token_hex(16)
-    path = folder.resolve() / f'.{content[:8]}{TOKEN}'
+    path = folder.resolve() / f'.{secrets.token_hex(16)}{TOKEN}'
     handle = _create_locked(path)
     try:
-        os.write(handle, content.encode('ascii'))
-        yield Token(str(path), content)
+        yield path
     finally:
         path.unlink(missing_ok=True)
         os.close(handle)

@@ -16,8 +16,10 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
+from pathlib import Path
 from threading import RLock
 from typing import Any
 
@@ -29,63 +31,45 @@ from parlai_ext.engines.engine import (
     Job,
     Results,
     Task,
-    Token,
     Worker,
     WorkerDiffers,
+    check_token,
     code_facts,
     refuse_difference,
 )
 from parlai_ext.view.progress import Bar, PartProgress, hide_bars
 
 
-@frozen
-class Failure:
+def portable(error: Exception) -> Exception:
     """
-    An exception of a worker as plain data, without secrets.
-
-    :param kind: ``user``: a `UserError`; ``differs``: a `WorkerDiffers`; ``os``: an
-        `OSError`; ``bug``: any other.
-    :param line: what it says.
-    :param number, file: of an `OSError`.
-    :param trace: of a bug.
+    Return an exception of a worker as one that any process can unpickle, without
+    secrets: a `UserError`, a `WorkerDiffers`, an `OSError`; any other is a
+    `RuntimeError` with its trace.
     """
+    line = without_secrets(first_line(error))
+    for kind in (UserError, WorkerDiffers):
+        if isinstance(error, kind):
+            return kind(line)
+    if isinstance(error, OSError) and error.errno is not None:
+        file = None if error.filename is None else str(error.filename)
+        return OSError(error.errno, error.strerror or line, file)
+    trace = without_secrets(traceback.format_exc())
+    return RuntimeError(f'{type(error).__name__}: {line}\n{trace}')
 
-    kind: str
-    line: str
-    number: int | None = None
-    file: str | None = None
-    trace: str = ''
 
-    @classmethod
-    def from_exception(cls, error: Exception) -> Failure:
-        """
-        Return the failure that an exception is.
-        """
-        line = without_secrets(first_line(error))
-        if isinstance(error, WorkerDiffers):
-            return cls('differs', line)
-        if isinstance(error, UserError):
-            return cls('user', line)
-        if isinstance(error, OSError) and error.errno is not None:
-            file = None if error.filename is None else str(error.filename)
-            return cls('os', error.strerror or line, error.errno, file)
-        trace = without_secrets(traceback.format_exc())
-        return cls('bug', f'{type(error).__name__}: {line}', trace=trace)
+def error_of_worker(error: Exception, where: str, starting: bool = False) -> Exception:
+    """
+    Return the exception that ends the job, of what `portable` returned.
 
-    def exception(self, where: str, starting: bool = False) -> Exception:
-        """
-        Return the exception that ends the job.
-
-        :param where: names the worker; '' where it is on this machine.
-        :param starting: it happened before the worker was ready for tasks.
-        """
-        if self.kind == 'os':
-            return OSError(self.number, self.line, self.file)
-        if self.kind == 'differs' or (self.kind == 'user' and starting):
-            return EngineFailed(f'{where} cannot take part; {self.line}')
-        if self.kind == 'user':
-            return UserError(f'{self.line} ({where})' if where else self.line)
-        return RuntimeError(f'{where}: {self.line}\n{self.trace}')
+    :param where: names the worker.
+    :param starting: it happened before the worker was ready for tasks.
+    """
+    is_mistake = isinstance(error, UserError)
+    if isinstance(error, WorkerDiffers) or (is_mistake and starting):
+        return EngineFailed(f'{where} cannot take part; {error}')
+    if is_mistake:
+        return UserError(f'{error} ({where})')
+    return RuntimeError(f'{where}: {error}') if type(error) is RuntimeError else error
 
 
 @frozen
@@ -128,44 +112,47 @@ class Host:
         self._tell = tell
         self.finished = _Counter()
 
-    def check(
-        self, folder: str, token: Token, facts: Mapping[str, str]
-    ) -> Failure | None:
+    def check(self, folder: str, token: Path, facts: Mapping[str, str]) -> None:
         """
         Check that this process sees the shared folder and has the same code.
 
         :param folder: the current folder of the process that gives tasks; it becomes
             the current one here, so that relative paths mean the same.
         :param facts: what `code_facts` returned there.
+        :raises WorkerDiffers: names what is not the same.
         """
-        try:
-            if os.path.isdir(folder):
-                os.chdir(folder)
-            token.check()
-            here = code_facts()
-            for what, value in facts.items():
-                refuse_difference(what, here.get(what), value)
-        except Exception as error:
-            return Failure.from_exception(error)
-        return None
+        if os.path.isdir(folder):
+            os.chdir(folder)
+        check_token(token)
+        here = code_facts()
+        for what, value in facts.items():
+            refuse_difference(what, here.get(what), value)
 
     def begin(
-        self, key: str, make: Callable[[float], Worker], share: float
-    ) -> int | None | Failure:
+        self,
+        key: str,
+        make: Callable[[float], Worker],
+        share: float,
+        origin: tuple[str, Path, Mapping[str, str]] | None = None,
+    ) -> int | None | Exception:
         """
         Become a worker of a job, unless this is one already. Return its budget.
+
+        :param origin: what `check` needs; a fork is as the process that gives tasks.
         """
         try:
+            if origin is not None:
+                self.check(*origin)
             if self.key != key or self.worker is None:
                 self.end()
                 self.worker, self.key = make(share), key
         except Exception as error:
-            return Failure.from_exception(error)
+            return portable(error)
         return self.worker.budget
 
     def work(
         self, data: Any, size: int, steps: str, whole: bool = False
-    ) -> Done | Failure:
+    ) -> Done | Exception:
         """
         Do a task.
 
@@ -184,7 +171,7 @@ class Host:
             result = self.worker.work(data, tell)
             return Done(result, tuple(self.worker.loaded()))
         except Exception as error:
-            return Failure.from_exception(error)
+            return portable(error)
 
     def sign(self) -> int:
         """
@@ -203,32 +190,40 @@ class Host:
 Group = frozenset[str]
 
 
-class WaitingTasks:
+class JobTasks:
     """
-    Tasks by the weights that they need. A worker is given a task for which it has to
+    The tasks of a job, read as far ahead as it says, and their results.
+
+    Tasks wait by the weights that they need. A worker is given one for which it has to
     load the fewest bytes; among equals one that no other worker is busy with, then the
-    first in the order of the tasks.
+    first in the order of the tasks. An error while tasks are made waits until the tasks
+    before it are done, as it does where they are done one after the other.
     """
 
-    def __init__(self) -> None:
-        self._groups: dict[Group, list[tuple[int, Task]]] = {}
+    def __init__(self, job: Job, tasks: Iterable[Task]) -> None:
+        self._groups: dict[Group, list[tuple[int, Task]]] = {}  # by their numbers
         self._busy: Counter[Group] = Counter()
+        self._job = job
+        self._tasks = iter(tasks)
+        self._n_read = self._n_yielded = 0
+        self._results: dict[int, tuple[Task, Any]] = {}
+        self._error: Exception | None = None
 
     def __len__(self) -> int:
         return sum(map(len, self._groups.values()))
 
-    def add(self, number: int, task: Task) -> None:
+    def add(self, task: Task) -> None:
         """
-        Add a task; its number says where it stands in the order of the tasks.
+        Add a task to those that wait.
         """
         group = self._groups.setdefault(frozenset(task.weights), [])
-        heapq.heappush(group, (number, task))
+        heapq.heappush(group, (task.number, task))
 
     def take(
         self, loaded: Collection[str], budget: int | None, largest: int | None
-    ) -> tuple[int, Task] | None:
+    ) -> Task | None:
         """
-        Remove and return number and task for a worker; `None` if it should wait.
+        Remove and return the task for a worker; `None` if it should wait.
 
         :param loaded: the weights that the worker has loaded.
         :param budget: bytes of weights that it may load; tasks that need more are left
@@ -236,48 +231,29 @@ class WaitingTasks:
         :param largest: the budget of the worker that may load most: tasks that need
             more still are left to it.
         """
-        fitting = [
-            group
-            for group in self._groups
-            if _fits(self._groups[group][0][1], budget, largest)
-        ]
-        if not fitting:
+        ranks: dict[Group, tuple[int, int, int]] = {}
+        for group, waiting in self._groups.items():
+            number, task = waiting[0]
+            size = sum(task.weights.values())
+            is_for_largest = budget == largest and size > (largest or 0)
+            if budget is None or size <= budget or is_for_largest:
+                missing = group.difference(loaded)
+                to_load = sum(task.weights[name] for name in missing)
+                ranks[group] = to_load, self._busy[group], number
+        if not ranks:
             return None
-
-        def rank(group: Group) -> tuple[int, int, int]:
-            number, task = self._groups[group][0]
-            to_load = sum(task.weights[name] for name in group if name not in loaded)
-            return to_load, self._busy[group], number
-
-        group = min(fitting, key=rank)
-        number, task = heapq.heappop(self._groups[group])
+        group = min(ranks, key=ranks.__getitem__)
+        _, task = heapq.heappop(self._groups[group])
         if not self._groups[group]:
             del self._groups[group]
         self._busy[group] += 1
-        return number, task
+        return task
 
     def done(self, task: Task) -> None:
         """
         Note that no worker is busy with a task any more.
         """
         self._busy[frozenset(task.weights)] -= 1
-
-
-class JobTasks(WaitingTasks):
-    """
-    The tasks of a job, read as far ahead as it says, and their results.
-
-    An error while tasks are made waits until the tasks before it are done, as it does
-    where they are done one after the other.
-    """
-
-    def __init__(self, job: Job, tasks: Iterable[Task]) -> None:
-        super().__init__()
-        self._job = job
-        self._tasks = iter(tasks)
-        self._n_read = self._n_yielded = 0
-        self._results: dict[int, tuple[Task, Any]] = {}
-        self._error: Exception | None = None
 
     def read(self) -> bool:
         """
@@ -288,7 +264,7 @@ class JobTasks(WaitingTasks):
             limit is None or self._n_read - self._n_yielded < limit
         ):
             try:
-                self.add(self._n_read, next(self._tasks))
+                self.add(replace(next(self._tasks), number=self._n_read))
             except StopIteration:
                 break
             except Exception as error:
@@ -301,33 +277,23 @@ class JobTasks(WaitingTasks):
             raise self._error
         return False
 
-    def finish(self, number: int, task: Task, result: Any) -> None:
+    def finish(self, task: Task, result: Any) -> None:
         """
         Take the result of a task.
         """
         self.done(task)
-        self._results[number] = task, result
+        self._results[task.number] = task, result
 
     def finished(self) -> Iterator[tuple[Task, Any]]:
         """
         Yield what is finished and may be yielded now.
         """
-        ready = self._results
-        numbers = list(ready)
-        if self._job.in_order:
-            numbers = []
-            while self._n_yielded + len(numbers) in ready:
-                numbers.append(self._n_yielded + len(numbers))
-        for number in numbers:
+        in_order = self._job.in_order
+        for number in sorted(self._results) if in_order else list(self._results):
+            if in_order and number != self._n_yielded:
+                return
             self._n_yielded += 1
-            yield ready.pop(number)
-
-
-def _fits(task: Task, budget: int | None, largest: int | None) -> bool:
-    size = sum(task.weights.values())
-    if budget is None or size <= budget:
-        return True
-    return largest is not None and size > largest and budget == largest
+            yield self._results.pop(number)
 
 
 # --- processes of this machine --------------------------------------------------------
@@ -365,10 +331,8 @@ def run_in_forks(job: Job, tasks: Iterable[Task], bar: Bar, n_workers: int) -> R
             n_more = min(len(waiting) - n_idle, n_workers - len(crew))
             crew += [_Fork(job, 1 / n_workers) for _ in range(n_more)]
             for fork in crew:
-                if fork.task is None and (
-                    taken := waiting.take(fork.loaded, None, None)
-                ):
-                    fork.give(*taken)
+                if fork.task is None:
+                    fork.give(waiting.take(fork.loaded, None, None))
             ready = wait([fork.pipe for fork in crew if fork.task is not None])
             for fork in crew:
                 if fork.pipe in ready:
@@ -402,16 +366,17 @@ class _Fork:
         self.process.start()
         theirs.close()  # so that the pipe ends with the worker
         self.task: Task | None = None
-        self.number = self._shown = self.n_steps = 0
+        self._shown = self.n_steps = 0
         self.loaded: tuple[str, ...] = ()
 
-    def give(self, number: int, task: Task) -> None:
+    def give(self, task: Task | None) -> None:
         """
-        Let the worker do a task.
+        Let the worker do a task, if there is one.
         """
-        self.number, self.task, self._shown = number, task, 0
-        with suppress(BrokenPipeError):  # its end is heard of next
-            self.pipe.send((task.data, task.size))
+        self.task, self._shown = task, 0
+        if task is not None:
+            with suppress(BrokenPipeError):  # its end is heard of next
+                self.pipe.send((task.data, task.size))
 
     def hear(self, waiting: JobTasks, bar: Bar) -> None:
         """
@@ -426,7 +391,7 @@ class _Fork:
         self._shown = n_done
         if isinstance(told, Done):
             self.task, self.loaded = None, tuple(told.loaded)
-            waiting.finish(self.number, task, told.result)
+            waiting.finish(task, told.result)
 
     def end(self) -> Any:
         """
@@ -449,10 +414,10 @@ class _Fork:
                 'memory); what is written stays, and the same command goes on from '
                 'there; with --workers 1 it then names the system that was at work'
             ) from None
-        if isinstance(told, Failure):
-            if told.kind == 'user':
-                raise UserError(told.line)
-            raise told.exception('a worker process')
+        if isinstance(told, UserError):
+            raise told
+        if isinstance(told, Exception):
+            raise error_of_worker(told, 'a worker process')
         return told
 
 
@@ -475,7 +440,7 @@ def _be_worker(pipe: Connection, job: Job, share: float, parent: int) -> None:
     with suppress(KeyboardInterrupt, EOFError, BrokenPipeError):
         begun = host.begin(job.key, job.elsewhere, share)
         while asked := pipe.recv():
-            failed = isinstance(begun, Failure)
+            failed = isinstance(begun, Exception)
             data, size = asked
             pipe.send(
                 begun if failed else host.work(data, size, job.steps, job.whole_tasks)

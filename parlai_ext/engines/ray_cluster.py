@@ -24,11 +24,10 @@ from parlai_ext.engines.engine import (
     Job,
     Results,
     Task,
-    Token,
     code_facts,
     token_in,
 )
-from parlai_ext.engines.host import Done, Failure, Host, JobTasks
+from parlai_ext.engines.host import Done, Host, JobTasks, error_of_worker
 from parlai_ext.engines.machine import SHARE_FOR_WEIGHTS, Machine
 from parlai_ext.view.progress import Bar
 
@@ -110,6 +109,38 @@ INSTALL = (
 
 
 @dataclass
+class _Hand:
+    """
+    A worker as the driver knows it.
+
+    :param reply: of what it was asked last: to begin, or to work.
+    :param stage: what that was; '' when nothing is asked of it.
+    :param key: of the job that it was last asked to begin, which may be an earlier job
+        than the one that hears the reply.
+    :param has_begun: it was a worker of some job.
+    :param seen: when it last gave a sign of life; `None`: not yet.
+    """
+
+    place: Place
+    actor: Any
+    reply: Any = None
+    stage: str = ''
+    key: str | None = None
+    has_begun: bool = False
+    budget: int | None = None
+    loaded: Sequence[str] = ()
+    task: Task | None = None
+    finished: int = 0
+    sign: Any = None
+    asked_at: float = 0.0
+    seen: float | None = None
+
+    @property
+    def name(self) -> str:
+        return f'the worker on {self.place.host}'
+
+
+@dataclass
 class RayEngine:
     """
     Runs tasks on a cluster; a context manager, which connects and leaves.
@@ -127,12 +158,14 @@ class RayEngine:
     machine: Machine
 
     def __post_init__(self) -> None:
-        self._crew = _Crew(self)
+        self.hands: list[_Hand] = []  # all workers, from job to job
+        self.failed_starts: Counter[tuple[str, int]] = Counter()
+        self._looked_at = float('-inf')
         self._end = ExitStack()
 
     def __enter__(self) -> 'RayEngine':
         self._end.enter_context(_connected(self.address))
-        self._end.callback(self._crew.dismiss)
+        self._end.callback(self._dismiss)
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -143,13 +176,13 @@ class RayEngine:
         Do the tasks as `Engine.run` says.
         """
         with token_in(self.folder) as token:
-            run = _JobRun(self._crew, job, tasks, token, bar)
+            run = _JobRun(self, job, tasks, token, bar)
             try:
                 yield from run.results()
             except BaseException:
-                self._crew.dismiss()  # workers at work are not waited for
+                self._dismiss()  # workers at work are not waited for
                 raise
-            self._crew.finish(job)
+            self._finish(job)
 
     def places(self) -> list[Place]:
         """
@@ -165,51 +198,6 @@ class RayEngine:
             needed=None if limit is None else limit / SHARE_FOR_WEIGHTS,
         )
 
-
-@dataclass
-class _Hand:
-    """
-    A worker as the driver knows it.
-
-    :param reply: of what it was asked last: to check, to begin, or to work.
-    :param stage: what that was; '' when nothing is asked of it.
-    :param key: of the job that it is a worker of; `begins`: of the one that it was last
-        asked to begin, which may be an earlier job than the one that hears the reply.
-    :param seen: when it last gave a sign of life; `None`: not yet.
-    """
-
-    place: Place
-    actor: Any
-    reply: Any = None
-    stage: str = ''
-    key: str | None = None
-    begins: str | None = None
-    checked: bool = False
-    budget: int | None = None
-    loaded: Sequence[str] = ()
-    number: int = -1
-    task: Task | None = None
-    finished: int = 0
-    sign: Any = None
-    asked_at: float = 0.0
-    seen: float | None = None
-
-    @property
-    def name(self) -> str:
-        return f'the worker on {self.place.host}'
-
-
-class _Crew:
-    """
-    All workers of an engine, from job to job.
-    """
-
-    def __init__(self, engine: RayEngine):
-        self.engine = engine
-        self.hands: list[_Hand] = []
-        self.failed_starts: Counter[tuple[str, int]] = Counter()
-        self._looked_at = float('-inf')
-
     def look_for_places(self) -> None:
         """
         Start a worker at each place that has none.
@@ -219,7 +207,7 @@ class _Crew:
             return
         self._looked_at = now
         taken = {(hand.place.node, hand.place.slot) for hand in self.hands}
-        for place in self.engine.places():
+        for place in self.places():
             at = place.node, place.slot
             if at not in taken and self.failed_starts[at] < TRIES:
                 self.hands.append(_Hand(place, _start(place)))
@@ -230,29 +218,31 @@ class _Crew:
         """
         import ray
 
-        if not hand.checked:
+        if not hand.has_begun:
             self.failed_starts[hand.place.node, hand.place.slot] += 1
         self.hands.remove(hand)
         with suppress(Exception):
             ray.kill(hand.actor, no_restart=True)
 
-    def dismiss(self) -> None:
+    def _dismiss(self) -> None:
         """
         End all workers at once.
         """
         for hand in list(self.hands):
             self.lose(hand)
 
-    def finish(self, job: Job) -> None:
+    def _finish(self, job: Job) -> None:
         """
         Let the workers of a job end it, and pass on what they tell.
         """
         import ray
 
         ends = {
-            hand.actor.end.remote(): hand for hand in self.hands if hand.key == job.key
+            hand.actor.end.remote(): hand
+            for hand in self.hands
+            if hand.key == job.key and not hand.stage
         }
-        done = _replies(ends, self.engine.patience)
+        done = _replies(ends, self.patience)
         for reply, hand in ends.items():
             if reply not in done:
                 self.lose(hand)
@@ -270,10 +260,10 @@ class _JobRun:
     One job while it runs.
     """
 
-    crew: _Crew
+    engine: RayEngine
     job: Job
     tasks: Iterable[Task]
-    token: Token
+    token: Path
     bar: Bar
 
     def __post_init__(self) -> None:
@@ -288,7 +278,7 @@ class _JobRun:
         Yield each task with its result.
         """
         while self.waiting.read():
-            self.crew.look_for_places()
+            self.engine.look_for_places()
             self._assign()
             self._hear()
             self._show()
@@ -296,24 +286,22 @@ class _JobRun:
 
     def _assign(self) -> None:
         """
-        Ask idle workers to check, to begin, or to do a task.
+        Ask idle workers to begin, or to do a task.
         """
-        budgets = [h.budget for h in self.crew.hands if h.key == self.job.key]
+        job, hands = self.job, self.engine.hands
+        budgets = [hand.budget for hand in hands if hand.key == job.key]
         largest = max((b for b in budgets if b is not None), default=None)
-        for hand in self.crew.hands:
+        for hand in hands:
             if hand.stage:
                 continue
-            if not hand.checked:
-                here = os.getcwd(), self.token, code_facts()
-                self._ask(hand, 'check', hand.actor.check.remote(*here))
-            elif hand.key != self.job.key:
-                hand.begins = self.job.key
-                begin = self.job.key, self.job.elsewhere, hand.place.share
+            if hand.key != job.key:
+                hand.key, hand.budget, hand.loaded = job.key, None, ()
+                origin = os.getcwd(), self.token, code_facts()
+                begin = job.key, job.elsewhere, hand.place.share, origin
                 self._ask(hand, 'begin', hand.actor.begin.remote(*begin))
-            elif taken := self.waiting.take(hand.loaded, hand.budget, largest):
-                hand.number, hand.task = taken
-                job = self.job
-                work = hand.task.data, hand.task.size, job.steps, job.whole_tasks
+            elif task := self.waiting.take(hand.loaded, hand.budget, largest):
+                hand.task = task
+                work = task.data, task.size, job.steps, job.whole_tasks
                 self._ask(hand, 'work', hand.actor.work.remote(*work))
 
     def _ask(self, hand: _Hand, stage: str, reply: Any) -> None:
@@ -327,7 +315,7 @@ class _JobRun:
         """
         import ray
 
-        asked = {hand.reply: hand for hand in self.crew.hands if hand.stage}
+        asked = {hand.reply: hand for hand in self.engine.hands if hand.stage}
         if asked:
             ray.wait(list(asked), num_returns=1, timeout=SIGN_SECONDS / 2)
             for reply in _replies(asked, 0):
@@ -352,15 +340,13 @@ class _JobRun:
             self._lost(hand, _reason(error))
             return
         hand.seen = time.monotonic()
-        if isinstance(answer, Failure):
-            raise answer.exception(hand.name, starting=stage != 'work')
-        if stage == 'check':
-            hand.checked = True
-        elif stage == 'begin':
-            hand.key, hand.budget, hand.loaded = hand.begins, answer, ()
+        if isinstance(answer, Exception):
+            raise error_of_worker(answer, hand.name, starting=stage != 'work')
+        if stage == 'begin':
+            hand.has_begun, hand.budget = True, answer
         elif isinstance(answer, Done) and hand.task is not None:
             hand.loaded = tuple(answer.loaded)
-            self.waiting.finish(hand.number, hand.task, answer.result)
+            self.waiting.finish(hand.task, answer.result)
             self._done_size += hand.task.size
             hand.task, hand.finished = None, 0
 
@@ -370,24 +356,24 @@ class _JobRun:
 
         :raises UserError: when the task, or the start of workers, has failed too often.
         """
-        self.crew.lose(hand)
+        self.engine.lose(hand)
         task, hand.task = hand.task, None
         logger.warning('%s is lost: %s', hand.name, reason)
         if task is None:
             at = hand.place.node, hand.place.slot
-            started = any(other.checked for other in self.crew.hands)
-            if self.crew.failed_starts[at] >= TRIES and not started:
+            started = any(other.has_begun for other in self.engine.hands)
+            if self.engine.failed_starts[at] >= TRIES and not started:
                 raise EngineFailed(f'{hand.name} cannot be started: {reason}')
             return
         self.waiting.done(task)
-        self.losses[hand.number] += 1
-        if self.losses[hand.number] >= TRIES:
+        self.losses[task.number] += 1
+        if self.losses[task.number] >= TRIES:
             raise EngineFailed(
                 f'{task.name}: {TRIES} workers were lost while they worked on it, the '
                 f'last on {hand.place.host} ({reason}); what is written stays, and the '
                 'same command goes on from there, with or without --engine ray'
             )
-        self.waiting.add(hand.number, task)
+        self.waiting.add(task)
 
     def _take_signs(self) -> None:
         """
@@ -396,7 +382,7 @@ class _JobRun:
         import ray
 
         now = time.monotonic()
-        asked = {hand.sign: hand for hand in self.crew.hands if hand.sign is not None}
+        asked = {hand.sign: hand for hand in self.engine.hands if hand.sign is not None}
         for sign in _replies(asked, 0):
             hand = asked[sign]
             hand.sign = None
@@ -404,11 +390,11 @@ class _JobRun:
                 n = ray.get(sign)
                 hand.seen = now
                 hand.finished = n if hand.task is not None else 0
-        for hand in list(self.crew.hands):
+        for hand in list(self.engine.hands):
             if hand.sign is None and now - hand.asked_at >= SIGN_SECONDS:
                 hand.sign = hand.actor.sign.options(concurrency_group=SIGNS).remote()
                 hand.asked_at = now
-            elif hand.seen is not None and now - hand.seen > self.crew.engine.patience:
+            elif hand.seen is not None and now - hand.seen > self.engine.patience:
                 self._lost(hand, f'no sign of life for {now - hand.seen:.0f} s')
 
     def _check_that_somebody_works(self) -> None:
@@ -416,10 +402,10 @@ class _JobRun:
         Refuse to wait for ever for a first worker, or for another one.
         """
         now = time.monotonic()
-        if any(hand.seen is not None for hand in self.crew.hands):
+        if any(hand.seen is not None for hand in self.engine.hands):
             self._last_hand_at, self._warned = now, False
         waited = now - self._last_hand_at
-        patience = self.crew.engine.patience
+        patience = self.engine.patience
         if waited > patience and not self._warned:
             self._warned = True
             logger.warning('no worker for %.0f s: %s', waited, self._no_worker())
@@ -430,12 +416,12 @@ class _JobRun:
             )
 
     def _no_worker(self) -> str:
-        there = self.crew.engine.places()
+        there = self.engine.places()
         if there:
             hosts = ', '.join(sorted({place.host for place in there}))
             return f'the cluster ({hosts}) starts none; `ray status` says what is taken'
         return (
-            f'no machine of the cluster has {self.crew.engine.cpus} cores, and a GPU '
+            f'no machine of the cluster has {self.engine.cpus} cores, and a GPU '
             'where others have one, for a worker'
         )
 
@@ -444,7 +430,9 @@ class _JobRun:
         Move the bar to what is finished, in parts of tasks too.
         """
         parts = sum(
-            min(hand.finished, hand.task.size) for hand in self.crew.hands if hand.task
+            min(hand.finished, hand.task.size)
+            for hand in self.engine.hands
+            if hand.task
         )
         more = self._done_size + parts - self._shown
         if more > 0:

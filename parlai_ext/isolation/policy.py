@@ -13,11 +13,14 @@ Which records this user made, and which files they trust, is in notes in the use
 configuration folder.
 """
 
+import hashlib
 import os
 import pkgutil
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import field
+from functools import cache
 from importlib import import_module
 from importlib.machinery import PathFinder
 from importlib.util import find_spec
@@ -25,9 +28,9 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext.compat import prepare_parlai
-from parlai_ext.core import System, SystemFailed, UserError, logger, parse_json
+from parlai_ext.core import System, SystemFailed, UserError, frozen, logger
 from parlai_ext.files import FILE_OPTIONS, FOLDER_OPTIONS, sha256
-from parlai_ext.store import Manifest, ScorerRecord, dumps, record_hash, write_file
+from parlai_ext.store import Manifest, ScorerRecord, record_hash
 
 Options = Mapping[str, Any]  # of a system, by name
 
@@ -202,7 +205,7 @@ def is_named(system: System) -> bool:
     True if this user named the system, now or when its record was made.
     """
     recorded = system.recorded
-    return recorded is None or recorded.part in named_parts(recorded.record)
+    return recorded is None or is_own_part(recorded.record, recorded.part)
 
 
 def require_named(system: System) -> None:
@@ -298,18 +301,11 @@ def _is_installed(module: str) -> bool:
 # A run folder or a pack may come from anybody, and its checksums fit whatever it holds.
 # So that a user's own run goes on without being asked about its systems again, the
 # commands that write a record note, outside of the run folder, which parts of it the
-# user named. A note is a small file, named by the hash of what it is about: two
-# commands never write the same name at once. Trust in the code of models and agents is
-# noted by the hash of their files; nothing in a run says so.
-
+# user named. Trust in the code of models and agents is noted by the hash of their
+# files; nothing in a run says so.
 
 SCORER = 'protocol.scorer'  # the part of a manifest that says how a run is scored
 CONFIG = 'config'  # the same part of the record beside scores
-LARGEST_NOTE = 2**20  # bytes
-TRUSTED = 'trusted'  # the folder with a note for each file
-# what this process noted, where the folder cannot be written or is another machine's
-_noted: dict[str, frozenset[str]] = {}
-_trusted_here: set[str] = set()  # hashes of files, likewise
 
 
 def configuration_folder() -> Path:
@@ -326,20 +322,76 @@ def configuration_folder() -> Path:
     return Path(os.devnull, 'parlai_ext')
 
 
-def named_parts(digest: str) -> frozenset[str]:
+@frozen
+class Notes:
     """
-    Return the parts of a record that this user named when it was made.
+    Notes of one kind: files in a folder of the user's configuration, each named by the
+    hash of what it is about. That a note is there is all that counts; its text is for
+    people.
 
-    :param digest: its `record_hash`.
+    :param folder: its name.
+    :param here: what this process noted, where the folder cannot be written or is
+        another machine's.
     """
-    return _noted.get(digest, frozenset()) | _read_note(digest)
+
+    folder: str
+    here: set[str] = field(default_factory=set)
+
+    @property
+    def path(self) -> Path:
+        """
+        The folder, which need not exist.
+        """
+        return configuration_folder() / self.folder
+
+    def add(self, digest: str, text: str, what: str, on_disk: bool) -> None:
+        """
+        Make a note; warn where it cannot be written.
+
+        :param what: what it says, for the warning.
+        :param on_disk: `False` for a worker, to which the process that gives it work
+            says so: the notes of its own machine stay as they are.
+        """
+        self.here.add(digest)
+        file = self.path / digest
+        if not on_disk or file.is_file():
+            return
+        try:
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            file.touch(0o600)
+            file.write_text(f'{text}\n', 'utf-8')
+        except OSError as error:
+            _warn_once(f'that {what} cannot be noted in {self.path}: {error.strerror}')
+
+    def has(self, digest: str) -> bool:
+        """
+        True if this user made the note, in this process or an earlier one.
+        """
+        return digest in self.here or (self.path / digest).is_file()
+
+
+@cache
+def _warn_once(line: str) -> None:
+    logger.warning('%s', line)
+
+
+OWN_RECORDS, TRUSTED = Notes('own_records'), Notes('trusted')
+
+
+def is_own_part(digest: str, part: str) -> bool:
+    """
+    True if this user named a part of a record when it was made.
+
+    :param digest: the record's `record_hash`.
+    """
+    return OWN_RECORDS.has(_part_hash(digest, part))
 
 
 def is_own_scorer(manifest: Manifest) -> bool:
     """
     True if this user named the scorer of a run when it was made.
     """
-    return SCORER in named_parts(record_hash(manifest))
+    return is_own_part(record_hash(manifest), SCORER)
 
 
 def note_parts(
@@ -348,72 +400,36 @@ def note_parts(
     """
     Note that this user named these parts of a record, beside those noted before.
 
-    :param on_disk: `False` for a worker, to which the process that gives it work says
-        so: the notes of its own machine stay as they are.
+    :param on_disk: as of `Notes.add`.
     """
-    digest, parts = record_hash(record), frozenset(parts)
-    _noted[digest] = _noted.get(digest, frozenset()) | parts
-    before = _read_note(digest)
-    if on_disk and not parts <= before:
-        what = (
-            'this run is yours (to go on with systems from outside the package, pass '
-            '--config again)'
-        )
-        _write_note(_path(digest), dumps({'parts': sorted(parts | before)}), what)
+    digest = record_hash(record)
+    what = (
+        'this run is yours (to go on with systems from outside the package, pass '
+        '--config again)'
+    )
+    for part in parts:
+        OWN_RECORDS.add(_part_hash(digest, part), part, what, on_disk)
 
 
-def _write_note(path: Path, text: str, what: str) -> None:
-    """
-    Write a small file of the user's configuration folder; warn where that fails.
-
-    :param what: what it notes.
-    """
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_file(path, f'{text}\n'.encode(), 0o600)
-    except OSError as error:
-        words = error.strerror or error
-        logger.warning('that %s cannot be noted in %s (%s)', what, path, words)
-
-
-def _path(digest: str) -> Path:
-    return configuration_folder() / 'own_records' / f'{digest}.json'
-
-
-def _read_note(digest: str) -> frozenset[str]:
-    """
-    Return the parts of a note; none where it is missing or is no note.
-    """
-    path = _path(digest)
-    try:
-        if path.stat().st_size > LARGEST_NOTE:
-            return frozenset()
-        parts = parse_json(path.read_bytes())['parts']
-        return frozenset(part for part in parts if isinstance(part, str))
-    except (OSError, ValueError, LookupError, TypeError, RecursionError):
-        return frozenset()
+def _part_hash(digest: str, part: str) -> str:
+    return hashlib.sha256(f'{digest} {part}'.encode()).hexdigest()
 
 
 def note_trust(files: Iterable[Path], *, on_disk: bool = True) -> None:
     """
     Note that the user trusts these files as they are now.
 
-    :param on_disk: as of `note_parts`.
+    :param on_disk: as of `Notes.add`.
     """
     for file in files:
-        digest = sha256(file)
-        _trusted_here.add(digest)
-        if on_disk:
-            path = configuration_folder() / TRUSTED / digest
-            _write_note(path, str(file.resolve()), f'{file} is trusted')
+        text = str(file.resolve())
+        TRUSTED.add(sha256(file), text, f'{file} is trusted', on_disk)
 
 
 def is_trusted_file(path: str | Path) -> bool:
     """
     True if the user trusted this very file, in this command or an earlier one.
     """
-    folder = configuration_folder() / TRUSTED
-    if not os.path.isfile(path) or not (_trusted_here or folder.is_dir()):
-        return False
-    digest = sha256(Path(path))
-    return digest in _trusted_here or (folder / digest).is_file()
+    # a large file is not hashed where nothing is trusted
+    may_be = os.path.isfile(path) and (TRUSTED.here or TRUSTED.path.is_dir())
+    return bool(may_be) and TRUSTED.has(sha256(Path(path)))

@@ -26,11 +26,14 @@ from markupsafe import Markup
 
 from parlai_ext import __version__
 from parlai_ext.core import frozen, is_floor
+from parlai_ext.view.table import interval_cell
 from parlai_ext.view.text import (
     count_of,
+    cut_line,
     data_size,
     duration,
     interval,
+    join_names,
     money,
     number,
     one_line,
@@ -157,11 +160,21 @@ def page_environment(escapes: bool = True) -> Environment:
         duration=duration,
         data_size=data_size,
         money=money,
+        join_names=join_names,
+        cut_line=cut_line,
+        with_interval=with_interval,
     )
     environment.globals.update(
         interval=interval, is_floor=is_floor, version=__version__
     )
     return environment
+
+
+def with_interval(estimate: Any) -> str:
+    """
+    Return a number and its interval on one line.
+    """
+    return interval_cell(estimate).in_terminal()
 
 
 def _finalize(value: Any) -> Any:

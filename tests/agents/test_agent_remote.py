@@ -7,8 +7,9 @@ import pytest
 from parlai_ext.core import System
 from parlai_ext.engines import data_in
 from parlai_ext.systems.parlai_agents import load_system
+from tests.support.chat_server import control, received
 from tests.support.lockstep_play import play, row
-from tests.support.remote_samples import control, make_remote, received
+from tests.support.remote_samples import make_remote
 from tests.support.talk import heard
 
 pytest_plugins = ['tests.support.remote_samples']

@@ -11,7 +11,8 @@ from parlai_ext.core import System
 from parlai_ext.systems.identity import identity, resolve
 from parlai_ext.systems.parlai_agents import load_system, samples
 from parlai_ext.systems.safe.load import read_opt
-from tests.support.remote_samples import make_remote, received, running_server
+from tests.support.chat_server import received, running_server
+from tests.support.remote_samples import make_remote
 from tests.support.talk import heard, replies_together_and_alone
 from tests.support.user_error import user_error
 

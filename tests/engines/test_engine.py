@@ -18,13 +18,13 @@ from parlai_ext.engines import EngineOptions, Machine, open_engine
 from parlai_ext.engines.engine import (
     Job,
     Task,
-    Token,
     Worker,
+    WorkerDiffers,
     code_facts,
     token_in,
     wait_for_files,
 )
-from parlai_ext.engines.host import LOCAL, Failure, Host
+from parlai_ext.engines.host import LOCAL, Host, error_of_worker, portable
 from parlai_ext.store import disk
 from parlai_ext.view.progress import bar_of
 from tests.support.user_error import user_error
@@ -84,10 +84,9 @@ def test_results_come_in_order_and_a_worker_is_closed_also_after_a_mistake():
     ],
 )
 def test_an_exception_of_a_worker_ends_the_job_here(data, kind, words):
-    failure = pickle.loads(pickle.dumps(host().work(data, 1, 'steps')))
-    assert isinstance(failure, Failure)
-    error = failure.exception('the worker on node-7')
-    assert isinstance(error, kind)
+    told = pickle.loads(pickle.dumps(host().work(data, 1, 'steps')))
+    error = error_of_worker(told, 'the worker on node-7')
+    assert type(error) is kind
     assert words in str(error)
 
 
@@ -99,8 +98,8 @@ def test_a_secret_does_not_leave_a_worker(monkeypatch):
     try:
         raise ValueError('401: sesame-sesame-sesame is no key')
     except ValueError as error:
-        failure = Failure.from_exception(error)
-    assert b'sesame' not in pickle.dumps(failure)
+        told = portable(error)
+    assert b'sesame' not in pickle.dumps(told)
 
 
 @pytest.mark.parametrize(
@@ -109,16 +108,15 @@ def test_a_secret_does_not_leave_a_worker(monkeypatch):
 def test_other_versions_and_other_code_are_refused(tmp_path, package, version):
     with token_in(tmp_path) as token:
         facts = {**code_facts(), package: version}
-        failure = Host().check(os.getcwd(), token, facts)
-    assert failure is not None and failure.kind == 'differs'
-    assert all(one in failure.line for one in (package, version, code_facts()[package]))
+        here = code_facts()[package]
+        with pytest.raises(WorkerDiffers) as caught:
+            Host().check(os.getcwd(), token, facts)
+    assert str(caught.value) == f'{package}: {here} there, {version} here'
 
 
 def test_a_folder_that_a_worker_does_not_see_is_named(tmp_path):
-    token = Token(str(tmp_path / 'run' / '.token'), 'content')
-    failure = Host().check(os.getcwd(), token, code_facts())
-    assert failure is not None and failure.kind == 'differs'
-    assert str(tmp_path / 'run') in failure.line
+    with pytest.raises(WorkerDiffers, match=str(tmp_path / 'run')):
+        Host().check(os.getcwd(), tmp_path / 'run' / '.token', code_facts())
 
 
 def test_a_token_that_a_killed_process_left_is_removed_and_one_in_use_is_not(tmp_path):
@@ -132,8 +130,7 @@ def test_a_token_that_a_killed_process_left_is_removed_and_one_in_use_is_not(tmp
     assert subprocess.run([sys.executable, '-c', child, str(tmp_path)]).returncode == 9
     assert len(list(tmp_path.iterdir())) == 1
     with token_in(tmp_path) as token, open_engine(EngineOptions(), tmp_path, Machine()):
-        token.check()
-        assert [str(path) for path in tmp_path.iterdir()] == [token.path]
+        assert list(tmp_path.iterdir()) == [token]
     assert list(tmp_path.iterdir()) == []
 
 

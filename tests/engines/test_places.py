@@ -4,8 +4,8 @@ Where workers are placed, and which task each of them does next.
 
 import pytest
 
-from parlai_ext.engines.engine import Task
-from parlai_ext.engines.host import WaitingTasks
+from parlai_ext.engines.engine import Job, Task, Worker
+from parlai_ext.engines.host import JobTasks
 from parlai_ext.engines.ray_cluster import places
 
 GPU = {'CPU': 8.0, 'GPU': 1.0, 'gpu_memory': 80.0}
@@ -61,9 +61,9 @@ def test_workers_are_where_there_is_room(machines, cpus, limits, expected):
 
 
 def waiting(*needs):
-    tasks = WaitingTasks()
-    for number, weights in enumerate(needs):
-        tasks.add(number, Task(str(number), None, 1, weights))
+    made = (Task(str(n), None, 1, weights) for n, weights in enumerate(needs))
+    tasks = JobTasks(Job(Worker, lambda share: Worker(), 'steps', 'key'), made)
+    assert tasks.read()
     return tasks
 
 
@@ -92,12 +92,13 @@ A, B, SMALL, LARGE = {'a': 5}, {'b': 5}, (6, 20), (20, 20)
 def test_a_worker_is_given_what_it_can_begin_soonest(needs, asks):
     tasks = waiting(*needs)
     for loaded, limits, number in asks:
-        assert (tasks.take(loaded, *limits) or [None])[0] == number
+        task = tasks.take(loaded, *limits)
+        assert (task and task.number) == number
 
 
 def test_a_task_that_came_back_is_first_again():
     tasks = waiting({}, {})
-    number, task = tasks.take((), None, None)
+    task = tasks.take((), None, None)
     tasks.done(task)
-    tasks.add(number, task)
-    assert tasks.take((), None, None) == (0, task)
+    tasks.add(task)
+    assert tasks.take((), None, None) is task

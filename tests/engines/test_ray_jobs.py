@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import pytest
 
 from parlai_ext.engines import Machine
-from parlai_ext.engines.engine import Job, Token, Worker
-from parlai_ext.engines.ray_cluster import Place, RayEngine, _Crew, _Hand, _JobRun
+from parlai_ext.engines.engine import Job, Worker
+from parlai_ext.engines.ray_cluster import Place, RayEngine, _Hand, _JobRun
 from parlai_ext.view.progress import bar_of
 
 
@@ -23,11 +23,10 @@ def replies_are_answers(monkeypatch):
 def test_a_worker_that_began_the_job_before_is_no_worker_of_this_one(tmp_path):
     # it was slow to begin; the others had done all tasks of that job by then
     place = Place('node', 'host', 0, 1, 0.0, 1.0)
-    hand = _Hand(place, None, stage='begin', checked=True, begins='first')
+    hand = _Hand(place, None, stage='begin', has_begun=True, key='first')
     job = Job(Worker, lambda share: Worker(), 'steps', 'second')
-    token = Token(str(tmp_path), '')
     with bar_of('test', 1, False) as bar:
-        crew = _Crew(RayEngine(tmp_path, 'auto', 1, 60.0, Machine()))
-        run = _JobRun(crew, job, (), token, bar)
+        engine = RayEngine(tmp_path, 'auto', 1, 60.0, Machine())
+        run = _JobRun(engine, job, (), tmp_path, bar)
         run._take(hand, None)
     assert hand.key == 'first'

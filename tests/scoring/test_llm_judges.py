@@ -28,10 +28,11 @@ from parlai_ext.scoring.llm_judges import (
 )
 from parlai_ext.scoring.score_run import ChosenScorer, spending_lines
 from parlai_ext.systems.chat.messages import ChatReply
+from tests.support.chat_server import control, received
 from tests.support.family_hf import make_model
 from tests.support.fed_samples import chat_loss
 from tests.support.on_cpu import models_on_cpu
-from tests.support.remote_samples import NAME, control, received
+from tests.support.remote_samples import NAME
 from tests.support.scoring_samples import scores_of
 from tests.support.tiny_models import WORDS
 from tests.support.user_error import user_error

@@ -41,14 +41,6 @@ def test_at_its_end_the_bayes_factor_is_one_over_the_error(n, error):
     assert bayes_factor(t, n, prior_variance(error)) == pytest.approx(1 / error)
 
 
-def test_of_many_openers_it_is_the_asymptotic_confidence_sequence():
-    # Waudby-Smith et al. 2024, theorem 2.2, with rho^2 = g and variance 1
-    n, error = 10**6, 0.05
-    v = n * prior_variance(error)
-    reach = np.sqrt(2 * (v + 1) / v * np.log(np.sqrt(v + 1) / error))
-    assert critical_values(np.array([n]), error)[0] == pytest.approx(reach, rel=1e-4)
-
-
 def test_it_is_narrowest_where_it_should_be():
     error, n = 0.01, 100
 

@@ -1,23 +1,18 @@
 """
 A chat endpoint that misbehaves on request.
 
-`python -m tests.support.chat_server` prints its port and serves until stdin closes.
-
-Replies depend on the conversation alone. `POST /control` sets what `State` has, of
-which `script` is a list of misbehaviours, one for each of the next requests; `GET /log`
-tells what was received.
+Replies depend on the conversation alone.
 """
 
 import hashlib
 import json
-import os
 import socket
 import struct
-import sys
 import threading
-import time
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from tests.support.http_server import QuietHandler, serving
 
 WORDS = ('tea', 'rain', 'book', 'song', 'hill', 'boat', 'bread', 'garden', 'winter')
 PATIENCE = 150  # seconds that a request waits for others, or hangs
@@ -28,8 +23,9 @@ class State:
     """
     How the server behaves, and what it has seen.
 
-    `hold`: answer only when so many requests are here. `usage`: tell the numbers of
-    tokens. `echo`: reply with the messages.
+    `script`: misbehaviours, one for each of the next requests. `hold`: answer only when
+    so many requests are here. `usage`: tell the numbers of tokens. `echo`: reply with
+    the messages.
     """
 
     model: str | None = 'tiny-2024-05-13'
@@ -42,50 +38,18 @@ class State:
     most: int = 0
 
 
-class Server(ThreadingHTTPServer):
-    """
-    One thread a request, none of which outlives the program.
-    """
-
-    daemon_threads = True
-    request_queue_size = 64
-
-    def __init__(self):
-        super().__init__(('127.0.0.1', 0), Handler)
-        self.state = State()
-        self.changed = threading.Condition()
-
-    def handle_error(self, request, client_address):
-        """
-        Say nothing: clients that go away are what is tested.
-        """
-
-
-class Handler(BaseHTTPRequestHandler):
+class Handler(QuietHandler):
     """
     Speaks both formats.
     """
 
-    protocol_version = 'HTTP/1.1'
-    disable_nagle_algorithm = True
-
-    def log_message(self, *args):
-        pass
-
     def do_GET(self):
-        state = self.server.state
-        if self.path != '/log':
-            state.log.append({'path': self.path})
-        self.send({'log': state.log, 'most': state.most})
+        self.server.state.log.append({'path': self.path})
+        self.send({})
 
     def do_POST(self):
         body = self.rfile.read(int(self.headers['Content-Length']))
         server, state = self.server, self.server.state
-        if self.path == '/control':
-            with server.changed:
-                server.state = State(**json.loads(body))
-                server.changed.notify_all()
-            return self.send({})
         with server.changed:
             seen = {'path': self.path, 'body': body.decode()}
             seen['key'] = self.headers.get('Authorization')
@@ -128,20 +92,15 @@ class Handler(BaseHTTPRequestHandler):
             self.send_bytes(b'{"choices": [', length=1000)
             self.close_connection = True
         elif act == 'drip':
-            self.drip(b'Content-Length: 1000\r\n\r\n')
+            self.drip_after(b'Content-Length: 1000\r\n\r\n')
         elif act == 'drip head':
-            self.drip(b'X-Long: ')
+            self.drip_after(b'X-Long: ')
         else:
             self.reply(body, act)
 
-    def drip(self, head):
-        """
-        Begin an answer, and send a byte now and then.
-        """
+    def drip_after(self, head):
         self.wfile.write(b'HTTP/1.1 200 OK\r\n' + head)
-        for _ in range(1000):
-            self.wfile.write(b' ')
-            time.sleep(0.02)
+        self.drip(b' ' * 1000)
         self.close_connection = True
 
     def reply(self, body, act):
@@ -205,23 +164,40 @@ def words_for(turns):
     return ' '.join(WORDS[byte % len(WORDS)] for byte in digest[: 3 + digest[-1] % 4])
 
 
-def end_with_input():
-    """
-    End when whoever started us is gone.
-    """
-    sys.stdin.read()
-    os._exit(0)
+_servers = {}  # by address
 
 
-def main():
+@contextmanager
+def running_server():
     """
-    Serve.
+    Run a server; yield its address, ``http://127.0.0.1:PORT``.
     """
-    server = Server()
-    print(server.server_address[1], flush=True)
-    threading.Thread(target=end_with_input, daemon=True).start()
-    server.serve_forever()
+    with serving(Handler) as server:
+        server.changed = threading.Condition()
+        _servers[server.url] = server
+        control(server.url)
+        yield server.url
 
 
-if __name__ == '__main__':
-    main()
+def control(url, **state):
+    """
+    Let the server forget everything, and behave like this from now on.
+    """
+    server = _servers[url]
+    with server.changed:
+        server.state = State(**state)
+        server.changed.notify_all()
+
+
+def received(url):
+    """
+    Return the requests that the server got, oldest first: path, body (text) and key.
+    """
+    return list(_servers[url].state.log)
+
+
+def most_at_once(url):
+    """
+    Return how many requests the server had at the same time.
+    """
+    return _servers[url].state.most

@@ -9,9 +9,7 @@ import re
 import sys
 import tarfile
 import threading
-import time
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import parlai.zoo
 import pytest
@@ -20,6 +18,7 @@ from parlai_ext.commands import plugin
 from parlai_ext.engines import DATA_FOLDER
 from parlai_ext.systems import zoo
 from parlai_ext.systems.fetch.checked_downloads import DownloadSettings, downloading
+from tests.support.http_server import QuietHandler, serving
 
 QUICK = DownloadSettings(
     progress=False, connect=5, stall=5, least=1024, tries=2, pause=0.01
@@ -52,20 +51,15 @@ class Server:
         return [asked for _, asked in self.asked]
 
 
-class Handler(BaseHTTPRequestHandler):
-    protocol_version = 'HTTP/1.1'
-    disable_nagle_algorithm = True
-
-    def log_message(self, *args):
-        pass
-
+class Handler(QuietHandler):
     def do_GET(self):
         serve = self.server.spec
         self.close_connection = True
         wanted = self.headers.get('Range')
         serve.asked.append((self.path, wanted))
         if serve.slow_head:
-            return self.dawdle(serve)
+            self.wfile.write(b'HTTP/1.1 200 OK\r\nX-Long: ')
+            return self.drip(b'x' * 1000)
         status = serve.statuses.pop(0) if serve.statuses else 200
         body = serve.files.get(self.path)
         if body is None:
@@ -104,32 +98,12 @@ class Handler(BaseHTTPRequestHandler):
         serve.sent.append(len(part))
         if serve.length == 'chunked':
             part = b'%x\r\n%b\r\n0\r\n\r\n' % (len(part), part)
-        try:
-            self.wfile.write(part)
-            self.wfile.flush()
-            serve.half.set()
-            if serve.holds:
-                serve.over.wait(30)
-            if serve.drips:
-                self.drip(rest[serve.drips :], serve)
-        except OSError:
-            pass  # the client has had enough
-
-    def dawdle(self, serve):
-        self.wfile.write(b'HTTP/1.1 200 OK\r\nX-Long: ')
-        while not serve.over.wait(0.05):
-            try:
-                self.wfile.write(b'x')
-            except OSError:
-                return
-
-    def drip(self, rest, serve):
-        for byte in rest:
-            if serve.over.is_set():
-                return
-            self.wfile.write(bytes([byte]))
-            self.wfile.flush()
-            time.sleep(0.02)
+        self.wfile.write(part)
+        serve.half.set()
+        if serve.holds:
+            serve.over.wait(30)
+        if serve.drips:
+            self.drip(rest[serve.drips :])
 
 
 def tar_of(files, mode='w:gz'):
@@ -174,15 +148,11 @@ def server(monkeypatch):
     A server on a port of this machine.
     """
     monkeypatch.setenv('NO_PROXY', '127.0.0.1')
-    spec = Server()
-    with ThreadingHTTPServer(('127.0.0.1', 0), Handler) as server:
-        server.daemon_threads = True
-        server.spec = spec
-        spec.url = f'http://127.0.0.1:{server.server_port}'
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    with serving(Handler) as server:
+        server.spec = spec = Server()
+        spec.url = server.url
         yield spec
         spec.over.set()
-        server.shutdown()
 
 
 @pytest.fixture

@@ -1,14 +1,7 @@
 """
-A server for the tests of remote systems, the systems that it plays
-(`tests.support.chat_server`), and what they are told.
+Systems that a server of the tests plays (`tests.support.chat_server`), and what they
+are told.
 """
-
-import json
-import subprocess
-import sys
-import urllib.request
-from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
@@ -17,9 +10,8 @@ from parlai_ext.systems import remote
 from parlai_ext.systems.chat.messages import ChatTurn
 from parlai_ext.systems.remote.endpoint import Endpoint
 from parlai_ext.systems.remote.settings import Settings
-from tests.support.chat_server import words_for
+from tests.support.chat_server import control, running_server, words_for
 
-ROOT = Path(__file__).parents[2]
 NAME = 'tiny-2024-05-13'
 PINNED = {'remote_dated_model': NAME}
 NO_CACHE = {'remote_cache': 'none', **PINNED}
@@ -95,49 +87,6 @@ def replies_of(endpoint, n=1, **opt):
     Return the replies of a system with a pinned model to so many conversations.
     """
     return endpoint(**PINNED, **opt).replies(hellos(n))
-
-
-@contextmanager
-def running_server():
-    """
-    Run a server in a process of its own; yield its address, ``http://127.0.0.1:PORT``.
-    """
-    command = [sys.executable, '-m', 'tests.support.chat_server']
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe) as process:
-        try:
-            assert process.stdout is not None
-            url = f'http://127.0.0.1:{int(process.stdout.readline())}'
-            yield url
-        finally:
-            process.kill()
-
-
-def control(url, **state):
-    """
-    Let the server forget everything, and behave like this from now on.
-    """
-    _request(f'{url}/control', json.dumps(state).encode())
-
-
-def received(url):
-    """
-    Return the requests that the server got, oldest first: path, body (text) and key.
-    """
-    return _request(f'{url}/log')['log']
-
-
-def most_at_once(url):
-    """
-    Return how many requests the server had at the same time.
-    """
-    return _request(f'{url}/log')['most']
-
-
-def _request(url, data=None):
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with opener.open(url, data, timeout=30) as response:
-        return json.load(response)
 
 
 def make_remote(folder, url, name='remote', **opt):

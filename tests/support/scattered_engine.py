@@ -7,7 +7,7 @@ import os
 import pickle
 
 from parlai_ext.engines.engine import code_facts, token_in
-from parlai_ext.engines.host import Done, Failure, Host
+from parlai_ext.engines.host import Done, Host, error_of_worker
 
 
 def pickled(value):
@@ -33,19 +33,18 @@ class ScatteredEngine:
         hosts = [Host(), Host()]
         with token_in(self.folder) as token:
             for host in hosts:
-                check = host.check(os.getcwd(), pickled(token), code_facts())
-                started = host.begin(job.key, pickled(job.elsewhere), 0.5)
-                for answer in (check, started):
-                    if isinstance(answer, Failure):
-                        raise answer.exception('the worker')
+                origin = os.getcwd(), pickled(token), code_facts()
+                begun = host.begin(job.key, pickled(job.elsewhere), 0.5, origin)
+                if isinstance(begun, Exception):
+                    raise error_of_worker(pickled(begun), 'the worker')
             tasks = list(tasks)
             results = {}
             for n, task in reversed(list(enumerate(tasks))):
                 self.n_tasks += 1
                 for host in hosts if self.twice else [hosts[n % 2]]:
                     done = host.work(pickled(task.data), task.size, job.steps)
-                    if isinstance(done, Failure):
-                        raise done.exception('the worker')
+                    if isinstance(done, Exception):
+                        raise error_of_worker(pickled(done), 'the worker')
                     assert isinstance(done, Done)
                     results[n] = pickled(done.result)
             for n in range(len(tasks)) if job.in_order else results:

@@ -13,7 +13,7 @@ import pytest
 from parlai_ext.commands import plugin
 from parlai_ext.store import RunFolder
 from tests.collect.test_preflight import protocol
-from tests.support import families, family_fid, family_hf, remote_samples
+from tests.support import chat_server, families, family_fid, family_hf, remote_samples
 
 PARLAI = Path(sys.executable).parent / 'parlai'
 BUILDERS = families.FAMILIES | family_fid.FAMILIES | family_hf.FAMILIES
@@ -37,7 +37,7 @@ def options_by_name(folder, url):
 
 @pytest.mark.slow
 def test_all_families_play_as_targets_and_as_partners(tmp_path):
-    with remote_samples.running_server() as url:
+    with chat_server.running_server() as url:
         systems = options_by_name(tmp_path, url)
         sides = [
             [{'name': f'{side}{name}', 'opt': opt} for name, opt in systems.items()]

@@ -15,16 +15,14 @@ from parlai_ext.core import System
 from parlai_ext.systems.families import FAMILIES
 from parlai_ext.systems.remote.endpoint import Endpoint
 from parlai_ext.systems.remote.settings import UNTOLD, Settings
+from tests.support.chat_server import control, most_at_once, received
 from tests.support.remote_samples import (
     NAME,
     NO_CACHE,
     PINNED,
     chat_reply,
-    control,
     hellos,
     make_remote,
-    most_at_once,
-    received,
     replies_of,
     talk,
 )

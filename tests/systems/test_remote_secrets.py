@@ -14,14 +14,8 @@ from parlai_ext.core import UserError, Utterance, name_secret
 from parlai_ext.store import RunFolder
 from parlai_ext.systems.families import FAMILIES
 from parlai_ext.systems.remote.settings import Settings
-from tests.support.remote_samples import (
-    PINNED,
-    control,
-    hellos,
-    make_remote,
-    received,
-    replies_of,
-)
+from tests.support.chat_server import control, received
+from tests.support.remote_samples import PINNED, hellos, make_remote, replies_of
 from tests.support.store_samples import first_shard, sample_dialogue, sample_manifest
 from tests.support.user_error import user_error
 

@@ -21,13 +21,12 @@ from parlai_ext.systems.remote.endpoint import (
     delay,
 )
 from parlai_ext.systems.remote.settings import RemoteReply, Settings
+from tests.support.chat_server import control, received
 from tests.support.remote_samples import (
     PINNED,
     chat_reply,
-    control,
     hellos,
     make_remote,
-    received,
     replies_of,
 )
 from tests.support.user_error import error_line, user_error

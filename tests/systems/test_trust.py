@@ -20,7 +20,8 @@ from tests.support.user_error import user_error
 @pytest.fixture(autouse=True)
 def own_configuration(tmp_path, monkeypatch):
     monkeypatch.setenv('XDG_CONFIG_HOME', str(tmp_path / 'configuration'))
-    monkeypatch.setattr(policy, '_trusted_here', set(policy._trusted_here))
+    here = set(policy.TRUSTED.here)
+    monkeypatch.setattr(policy, 'TRUSTED', policy.Notes('trusted', here))
 
 
 @pytest.fixture

@@ -59,32 +59,36 @@ class Meter:
         prices = settings.price_prompt, settings.price_completion
         self.is_priced = prices != (None, None)
         self.usage = add_spendings({'cost': 0.0 if self.is_priced else None}, {})
-        self._booked = 0.0
-        self._under_way = 0
+        self._booked: list[float] = []  # for each request under way
         self._settled = asyncio.Event()
 
-    async def book(self, prompt: int) -> None:
+    async def book(self, prompt: int) -> float:
         """
-        Set the cost of a request and of its longest reply aside before it is sent.
+        Set the cost of a request and of its longest reply aside before it is sent;
+        return it.
 
         Waits for requests under way, which may cost less than was booked for them.
 
         :param prompt: an estimate of its tokens.
         :raises UserError: when it would exceed `max_cost`.
         """
-        cost, most = self._longest_cost(prompt), self.settings.max_cost
-        while most is not None and self._spent + self._booked + cost > most * ROUNDING:
-            if not self._under_way:
+        most = self.settings.max_cost
+        cost = self._cost(prompt, self.settings.reply_max_tokens)
+        while most is not None:
+            spent = self.usage['cost'] or 0.0
+            if spent + sum(self._booked) + cost <= most * ROUNDING:
+                break
+            if not self._booked:
                 cached = '; what was answered is in the cache'
                 raise UserError(
-                    f'max_cost: ${self._spent:.6g} of ${most:.6g} are spent and the '
+                    f'max_cost: ${spent:.6g} of ${most:.6g} are spent and the '
                     f'next reply may cost ${cost:.6g}; go on with a larger one'
                     f'{cached if self.settings.cache else ""}'
                 )
             self._settled.clear()
             await self._settled.wait()
-        self._booked += cost
-        self._under_way += 1
+        self._booked.append(cost)
+        return cost
 
     def count(self, cached: int = 0, cut: int = 0) -> None:
         """
@@ -92,15 +96,11 @@ class Meter:
         """
         self.usage = add_spendings(self.usage, {'cached': cached, 'cut_replies': cut})
 
-    @property
-    def _spent(self) -> float:
-        return self.usage['cost'] or 0.0
-
-    def settle(self, booked_prompt: int, prompt: int, completion: int) -> None:
+    def settle(self, booked: float, prompt: int, completion: int) -> None:
         """
         Count a request that was answered, or has failed.
 
-        :param booked_prompt: as of `book`.
+        :param booked: what `book` returned for it.
         :param prompt: tokens that have to be paid for, or may have to be.
         :param completion: those of the reply.
         """
@@ -109,13 +109,8 @@ class Meter:
         if self.is_priced:
             used['cost'] = self._cost(prompt, completion)
         self.usage = add_spendings(self.usage, used)
-        self._under_way -= 1
-        freed = self._longest_cost(booked_prompt)
-        self._booked = self._booked - freed if self._under_way else 0.0
+        self._booked.remove(booked)
         self._settled.set()
-
-    def _longest_cost(self, prompt: int) -> float:
-        return self._cost(prompt, self.settings.reply_max_tokens)
 
     def _cost(self, prompt: int, completion: int) -> float:
         price_prompt = self.settings.price_prompt or 0.0
@@ -443,19 +438,19 @@ class Endpoint:
         for pace, amount in ((self._requests, 1), (self._tokens, tokens)):
             if (seconds := pace.reserve(amount)) > 0:
                 await wait_unless_stopped(seconds, stop)
-        await self.meter.book(request.tokens)
+        booked = await self.meter.book(request.tokens)
         try:
             reply = await self._send(request.body)
         except BaseException as error:
             lost = isinstance(error, Transient) and error.lost
             longest = self.settings.reply_max_tokens
-            self.meter.settle(request.tokens, request.tokens * lost, longest * lost)
+            self.meter.settle(booked, request.tokens * lost, longest * lost)
             raise
         prompt, completion = reply.prompt_tokens, reply.completion_tokens
         if completion is None:
             completion = estimated_tokens(reply.text or '')
         prompt = request.tokens if prompt is None else prompt
-        self.meter.settle(request.tokens, prompt, completion)
+        self.meter.settle(booked, prompt, completion)
         return reply
 
     # --- one request and its reply over HTTP, with one deadline for both

@@ -128,16 +128,20 @@ def check_stored_options(path: str, opt: Options, roster_opt: Options) -> None:
             raise refusal(key, what, value)
 
 
-def check_files_beside(path: str, roster_opt: Options) -> None:
+def check_model_files(path: str | Path, roster_opt: Options | None = None) -> None:
     """
-    Refuse files beside a model (``model.dict``) that are links to files elsewhere, or
-    pipes and devices.
+    Refuse files beside a model that the user does not trust (``model.dict``) that are
+    links to files elsewhere, or pipes and devices.
 
     :param path: the model file or its ``.opt``.
+    :param roster_opt: the roster's entry; by default that of the guard around.
     :raises Refused: naming the file.
     """
+    if is_trusted_file(path):
+        return
+    path = str(path)
     model = Path(path.removesuffix('.opt'))
-    folders = _model_folders(path, roster_opt)
+    folders = _model_folders(path, roster_opt or _current_guard.get().roster_opt)
     for file in model.parent.glob(f'{glob.escape(model.name)}.*'):
         beside = f'{os.path.realpath(model)}{file.name.removeprefix(model.name)}'
         shown = printable(str(file))
@@ -426,17 +430,6 @@ def _agents_only(original: Callable[[str], Any]) -> Callable[[str], Any]:
     return load_agent_module
 
 
-def check_model_files(path: str | Path) -> None:
-    """
-    Refuse links to files elsewhere, pipes and devices beside a model that the user does
-    not trust.
-
-    :raises Refused: naming the file.
-    """
-    if not is_trusted_file(path):
-        check_files_beside(str(path), _current_guard.get().roster_opt)
-
-
 def read_opt(path: str | Path, roster_opt: Options | None = None) -> dict[str, Any]:
     """
     Return a model's options, from JSON or from an old pickled file.
@@ -447,8 +440,7 @@ def read_opt(path: str | Path, roster_opt: Options | None = None) -> dict[str, A
     if roster_opt is None:
         roster_opt = _current_guard.get().roster_opt
     trust = is_trusted_file(path)
-    if not trust:
-        check_files_beside(str(path), roster_opt)
+    check_model_files(path, roster_opt)
     with open(path, 'rb') as file:
         data = file.read()
         try:

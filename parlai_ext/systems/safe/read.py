@@ -8,7 +8,6 @@ import os
 import pickle
 import re
 import socket
-import struct
 import tarfile
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -273,11 +272,15 @@ def read_in_child(
     if is_confined() and output is None:  # which is a process of its own already
         with open(path, 'rb') as file:
             return read(file)
-    name, size = f'{read.__module__}:{read.__name__}', os.path.getsize(path)
+    size = os.path.getsize(path)
     memory, seconds = MEMORY + COPIES * size, SECONDS + size // BYTES_A_SECOND
-    more = [str(output.absolute())] if output else []
-    given = {'read': name, 'source': os.path.abspath(path), 'path': path, 'more': more}
-    folder = os.path.dirname(more[0]) if more else None
+    given = {
+        'module': read.__module__,
+        'name': read.__name__,
+        'place': os.getcwd(),
+        'files': [path, str(output)] if output else [path],
+    }
+    folder = str(output.absolute().parent) if output else None
     try:
         modules = (read.__module__,)  # imported once, not by each reader
         task = ForkedTask(CHILD, given, memory, folder, seconds, modules=modules)
@@ -294,21 +297,22 @@ def read_in_child(
 def read_as_worker(
     channel: socket.socket,
     missing: Sequence[str],
-    read: str,
-    source: str,
-    path: str,
-    more: list[str],
+    module: str,
+    name: str,
+    place: str,
+    files: list[str],
 ) -> int:
     """
     Read a file, and say what it holds or what is wrong with it.
     """
 
+    path, *output = files
+
     def answer(_: Any) -> tuple[str, Any]:
-        module, _, name = read.partition(':')
         try:
-            with errors_named(path), open(source, 'rb') as file:
-                file.raw.name = path  # type: ignore[attr-defined]  # for messages
-                value = vars(import_module(module))[name](file, *more)
+            os.chdir(place)
+            with errors_named(path), open(path, 'rb') as file:
+                value = vars(import_module(module))[name](file, *output)
                 return '', parse_own_json(json.dumps(value, default=vars))
         except (UserError, OSError) as error:
             kind = 'OSError' if isinstance(error, OSError) else type(error).__name__
@@ -359,23 +363,18 @@ def is_safetensors(f: Any) -> bool:
     """
     with opened(f) as file:
         first = file.read(9)
-    return first[8:] == b'{' and _size_of_header(first) <= LONGEST_HEADER
-
-
-def _size_of_header(first: bytes) -> int:
-    return int(struct.unpack('<Q', first[:8])[0])
+    size = int.from_bytes(first[:8], 'little')
+    return first[8:] == b'{' and size <= LONGEST_HEADER
 
 
 def read_safetensors(f: Any, map_location: Any) -> dict[str, Any]:
     """
     Return what ParlAI expects of a model file: ``{'model': weights, …}``.
     """
-    ours = _our_metadata(f)
     path = path_of(f)
-    if os.path.isfile(path):
-        tensors = safetensors.torch.load_file(path)
-    else:
-        tensors = safetensors.torch.load(f.read())
+    tensors = safetensors.torch.load_file(path)
+    with safetensors.safe_open(path, 'pt') as file:
+        ours = parse_json((file.metadata() or {}).get(KEY, '{}'))
     if isinstance(map_location, str | torch.device):
         tensors = {name: t.to(map_location) for name, t in tensors.items()}
     shared = ours.get('shared', {})
@@ -385,28 +384,6 @@ def read_safetensors(f: Any, map_location: Any) -> dict[str, Any]:
     except KeyError as error:
         raise BadModelFile(path, f'there is no tensor {error}') from error
     return {'model': weights, **ours.get('entries', {})}
-
-
-def _our_metadata(f: Any) -> dict[str, Any]:
-    """
-    Return what `write_states` wrote into the metadata; {} for other programs' files.
-
-    :raises BadModelFile: when the header of the file is damaged.
-    """
-    with opened(f) as file:
-        try:
-            size = _size_of_header(file.read(8))
-            text = file.read(size)
-            if len(text) < size:
-                raise ValueError(
-                    f'{size:,} bytes were announced, {len(text):,} are there'
-                )
-            header = parse_json(text.decode('utf-8'))
-            ours = parse_json(header.get('__metadata__', {}).get(KEY, '{}'))
-        except (ValueError, TypeError, AttributeError) as error:
-            problem = f'its header (of safetensors) is damaged: {error}'
-            raise BadModelFile(path_of(f), problem) from error
-    return ours if isinstance(ours, dict) else {}
 
 
 @contextmanager
@@ -476,7 +453,7 @@ def _sort_metadata(path: str | Path) -> None:
     each time, and the hash of its file is a model's identity.
     """
     with open(path, 'r+b') as file:
-        (size,) = struct.unpack('<Q', file.read(8))
+        size = int.from_bytes(file.read(8), 'little')
         before = file.read(size)
         header = parse_json(before)
         header['__metadata__'] = dict(sorted(header['__metadata__'].items()))
