@@ -15,6 +15,7 @@ from parlai_ext.systems.chat.conversation import Conversation, ConversationAgent
 from parlai_ext.systems.chat.messages import ChatReply
 from parlai_ext.systems.identity import identity
 from parlai_ext.systems.parlai_agents import load_system
+from parlai_ext.systems.spending import Spending, spending_of
 
 
 def load_chat(kind: str, name: str, system: System, machine: Machine) -> 'AgentChat':
@@ -53,6 +54,14 @@ class AgentChat:
         if network is None or not hasattr(network, 'parameters'):
             return None
         return sum(weight.numel() for weight in network.parameters())
+
+    @property
+    def usage(self) -> Spending | None:
+        """
+        What was asked of the model so far, as `spending_of` reads it; `None` where it
+        does not count.
+        """
+        return spending_of(self.agent)
 
     def replies(self, prompts: Sequence[str | Sequence[str]]) -> list[ChatReply]:
         """
