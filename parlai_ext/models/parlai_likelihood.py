@@ -153,7 +153,15 @@ class AgentVectorizer(Vectorizer):
             self.listener.reset()
             self.last_context, self.last_ids = (), ([], 0)
         for text in utterances[len(self.last_context) :]:
-            self.last_ids = self._observe(text)
+            seen = self.listener.observe(Message(text=text, episode_done=False))
+            vector = seen.get('text_vec')
+            if vector is None:  # a history without a single character
+                self.last_ids = [], 0
+                continue
+            # BART puts two tokens around what it kept
+            kept = len(vector) - 2 * bool(seen.get('added_start_end_tokens'))
+            cut = seen['context_original_length'] - kept
+            self.last_ids = vector.tolist(), cut
         self.last_context = tuple(utterances)
         return self.last_ids
 
@@ -165,19 +173,6 @@ class AgentVectorizer(Vectorizer):
         message = Message(eval_labels=[text], episode_done=False)
         seen = self.speaker.observe(message)
         return tuple(seen['eval_labels_vec'].tolist())
-
-    def _observe(self, text: str) -> tuple[list[int], int]:
-        """
-        Let the agent observe a turn. Return the token ids of its history, and how many
-        it cut.
-        """
-        seen = self.listener.observe(Message(text=text, episode_done=False))
-        vector = seen.get('text_vec')
-        if vector is None:  # a history without a single character
-            return [], 0
-        # BART puts two tokens around what it kept
-        kept = len(vector) - 2 * bool(seen.get('added_start_end_tokens'))
-        return vector.tolist(), seen['context_original_length'] - kept
 
 
 def judge_signature(agent: TorchGeneratorAgent) -> str:

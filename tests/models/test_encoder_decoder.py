@@ -3,7 +3,6 @@ Encoder-decoders as judges: the same numbers as one pass of their library's own 
 for each continuation, of what their agents read.
 """
 
-import json
 import math
 import re
 from functools import partial
@@ -30,9 +29,8 @@ from tests.support.family_hf import make_model
 from tests.support.on_cpu import load_judge
 from tests.support.tiny_models import make_generator, sentences
 from tests.support.user_error import user_error
+from tests.support.written import changed_json
 
-TEXTS = sentences(40, seed=1)
-CONTEXTS = [tuple(TEXTS[i : i + n]) for i, n in ((0, 1), (1, 5), (6, 2), (8, 9))]
 FOLLOWUPS = tuple(sentences(5, seed=2))
 HUGGING_FACE = ('t5', 't5 tied', 'bart of hf')
 
@@ -96,25 +94,38 @@ def built(kind, folder):
     return make_model(folder, name, tie_word_embeddings=more == 'tied')
 
 
-@settings(max_examples=8)
-@given(
-    asked=some_questions,
-    limit=st.integers(1, 8),
-    rows=st.integers(1, 9),
-    tokens=st.integers(1, 200),
-)
-def test_each_class_equals_a_loop_in_whatever_company_trees_and_slices(
-    pair, asked, limit, rows, tokens
+def engine(judge, tokens=10_000):
+    """
+    Another engine over the judge's model, with its own budget.
+    """
+    return EncoderDecoder(judge.model, judge.vectorizer, '', tokens)
+
+
+def assert_close(found, expected):
+    assert flat(found) == pytest.approx(flat(expected), rel=0, abs=1e-12)
+
+
+@settings(max_examples=6)
+@given(asked=some_questions, limit=st.integers(1, 8), rows=st.integers(1, 9))
+def test_each_class_equals_a_loop_in_several_trees_and_slices_too(
+    pair, asked, limit, rows
 ):
     judge, one_by_one = pair
-    alone = [judge.answer([question])[0] for question in asked]
-    assert_one_by_one(asked, alone, one_by_one)
-    engine = EncoderDecoder(judge.model, judge.vectorizer, '', tokens)
+    answers = judge.answer(asked)
+    assert_one_by_one(asked, answers, one_by_one)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(encoder_decoder, 'LARGEST_TREE', limit)
+        assert_close(engine(judge).answer(asked), answers)
         patch.setattr(encoder_decoder, 'LOGITS', rows * judge.model.vocabulary)
-        together = engine.answer((asked * 2)[::-1])[::-1]
-    assert flat(together) == pytest.approx(flat(alone * 2), rel=0, abs=1e-12)
+        assert_close(engine(judge).answer(asked), answers)
+
+
+@settings(max_examples=6)
+@given(asked=some_questions, tokens=st.integers(1, 200))
+def test_company_order_and_padding_change_nothing(pair, asked, tokens):
+    judge, _ = pair
+    together = engine(judge, tokens).answer((asked * 2)[::-1])[::-1]
+    assert_close(together, 2 * [judge.answer([question])[0] for question in asked])
 
 
 def test_a_context_is_encoded_once_and_a_prediction_made_once(judge, monkeypatch):
@@ -185,11 +196,9 @@ HEARD = ('you saw the rain', 'we want bread today', 'again')
 
 def test_the_number_of_pretrained_positions_is_in_the_signature(tmp_path):
     path = FAMILIES['long_context'](tmp_path)['model_file']
-    options_file = Path(f'{path}.opt')
     signatures = []
     for n_pretrained in (16, 8):
-        opt = {**json.loads(options_file.read_text()), 'n_positions_init': n_pretrained}
-        options_file.write_text(json.dumps(opt))
+        changed_json(f'{path}.opt', n_positions_init=n_pretrained)
         signatures.append(load_judge(path).signature)
     assert signatures[0] != signatures[1]
 

@@ -3,7 +3,6 @@ The network of toxic-comments: converted from Keras' files, and what it gives.
 """
 
 import collections
-import json
 import pickle
 
 import numpy as np
@@ -22,6 +21,7 @@ from parlai_ext.systems.safe import load
 from tests.support.malicious_pickles import named
 from tests.support.on_cpu import load_here, models_on_cpu
 from tests.support.user_error import user_error
+from tests.support.written import changed_json
 
 h5py = pytest.importorskip('h5py')
 LABELS = ('toxic', 'insult')
@@ -129,8 +129,7 @@ def test_the_converted_network_gives_what_keras_layers_give(converted):
 
 @pytest.mark.parametrize('key, value', [('labels', 7), ('length', '9')])
 def test_settings_of_another_kind_are_named(converted, key, value):
-    file = converted / CONFIG
-    file.write_text(json.dumps({**json.loads(file.read_text()), key: value}))
+    changed_json(converted / CONFIG, **{key: value})
     with user_error(f'holds no network of words: {key}: '):
         load_here('classifier', str(converted))
 

@@ -14,6 +14,7 @@ from parlai_ext.models.word_vectors import read_text_vectors
 from parlai_ext.systems.catalogue.fetch_model import fetch_model, is_fetched
 from tests.support.on_cpu import load_here, models_on_cpu
 from tests.support.user_error import user_error
+from tests.support.written import written
 
 pa = pytest.importorskip('pyarrow', reason='the extra metrics is needed')
 pytest_plugins = ['tests.support.download_server', 'tests.support.model_catalogue']
@@ -100,10 +101,8 @@ def test_files_that_do_not_fit_together_are_refused(catalogue, data, array, word
     ],
 )
 def test_a_wrong_line_of_a_text_file_is_named(tmp_path, text, place):
-    path = tmp_path / 'vectors.txt'
-    path.write_bytes(text)
     with user_error(f'vectors.txt{place}'):
-        read_text_vectors(path)
+        read_text_vectors(written(tmp_path, 'vectors.txt', text))
 
 
 def test_an_encoder_is_no_word_vectors_and_no_file_is_none():

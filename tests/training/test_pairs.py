@@ -108,8 +108,7 @@ def test_who_does_not_read_contexts_is_at_chance_on_swapped_responses():
 def test_a_kind_that_the_scorer_cannot_score_has_no_accuracy(tmp_path, capsys):
     short = of_kind('random')  # one word has no 2-gram
     long = ResponsePair(*(JudgedResponse(('a',), text) for text in ('b c', 'd d')), 'x')
-    file = tmp_path / 'pairs.jsonl'
-    file.write_text(''.join(map(pair_line, [*short, long])))
+    file = written(tmp_path, 'pairs.jsonl', ''.join(map(pair_line, [*short, long])))
     row, *_ = JudgePairs.main(pairs=str(file), scorer='distinct')
     assert (row.kind, row.accuracy, row.num_unscored) == ('random', None, 12)
     assert re.search('random +0 +– +– +12', capsys.readouterr().out)
@@ -170,8 +169,7 @@ def test_a_file_of_pairs_is_read_as_it_was_written(tmp_path):
 def test_a_wrong_line_is_named(tmp_path, key):
     [pair] = pairs_of(num_pairs=1)
     row = json.loads(pair_line(pair))
-    path = tmp_path / 'pairs.jsonl'
-    path.write_text(pair_line(pair) + json.dumps({**row, key: 7}) + '\n')
+    path = written(tmp_path, 'pairs.jsonl', [row, {**row, key: 7}])
     with user_error(f'pairs.jsonl:2: {key}'):
         read_response_pairs(path)
 

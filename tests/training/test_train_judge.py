@@ -32,6 +32,7 @@ from tests.support.interrupted import interrupted
 from tests.support.on_cpu import models_on_cpu
 from tests.support.planted_labels import FRAME
 from tests.support.user_error import user_error
+from tests.support.written import written
 
 pytest.importorskip('peft')
 TOPICS = [('tea', 'cup'), ('rain', 'coat'), ('book', 'page'), ('boat', 'sail')]
@@ -231,15 +232,14 @@ def test_a_finished_judge_is_not_overwritten(base, tmp_path):
 
 @pytest.mark.slow
 def test_a_judge_learns_to_tell_held_out_pairs_apart(base, tmp_path):
-    pairs, people = tmp_path / 'pairs.jsonl', tmp_path / 'people.jsonl'
-    pairs.write_text(''.join(map(pair_line, make_easy_pairs(3200))))
-    out = tmp_path / 'out'
+    lines = ''.join(map(pair_line, make_easy_pairs(3200)))
+    pairs, out = written(tmp_path, 'pairs.jsonl', lines), tmp_path / 'out'
     where = {'base': base, 'pairs': str(pairs), 'out': str(out), 'no_cuda': True}
     TrainJudge.main(**where, **FAST)
     card = json.loads((out / CARD).read_text())
     assert card['losses'][-1] < 0.5 * math.log(2)
 
-    people.write_text('\n'.join(json.dumps({'dialogue': t}) for t in TOPICS[:3]))
+    people = written(tmp_path, 'people.jsonl', [{'dialogue': t} for t in TOPICS[:3]])
     scorer = PairEval.from_section(
         {'judge_model_file': str(out), 'comparisons': str(people), 'corpus': 'jsonl'},
         models_on_cpu(),
