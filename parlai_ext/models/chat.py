@@ -58,7 +58,8 @@ class AgentChat:
     @property
     def usage(self) -> Spending | None:
         """
-        What was asked of the model so far; `None` where it does not count.
+        What was asked of the model so far, as `spending_of` reads it; `None` where it
+        does not count.
         """
         return spending_of(self.agent)
 
