@@ -57,7 +57,6 @@ from parlai_ext.systems.safe.load import (
 )
 from parlai_ext.systems.safe.unpickle import BadModelFile
 from parlai_ext.systems.torch_memory import is_out_of_memory
-from parlai_ext.systems.zoo import fetch_path
 
 # files that are fetched here and may be read: candidates are text, and a model file is
 # checked
@@ -170,7 +169,7 @@ def is_trusted(system: System) -> bool:
         if is_file and key not in SEEN_TO and not is_trusted_file(value):
             return False
     if opt.get('model_file'):
-        file = fetch_path(str(opt['model_file']))
+        file = fetched_file(str(opt['model_file']))
         # a name that is too long for the disk is no file, too
         parts = filter(os.path.isfile, (file, Path(f'{file}.opt')))
         return all(is_trusted_file(file) or is_shipped(part) for part in parts)
