@@ -214,16 +214,17 @@ def scoring_items(seen: Mapping[str, Any], scorer: Scorer) -> list[ScoringItem]:
         judged = seen.get('num_items')  # a turn of a judged set
         return [scoring_item(seen, level_of_turns(scorer) if judged else scorer.level)]
     name, turns, seed = seen['dialogue']
+    whole = scoring_item(seen, 'dialogue')
     dialogue = JudgedItem(
         name,
-        (*seen.get('context', ()), seen['text']),
+        whole.context,
         None,
-        seen.get('speaker') or '',
+        whole.speaker,
         {},
-        tuple(seen.get('references') or ()),
-        seen.get('facts'),
-        tuple(seen.get('persona') or ()),
-        tuple(seen.get('speakers') or ()),
+        whole.references,
+        whole.facts,
+        whole.persona,
+        whole.extras.get('speakers', ()),
     )
     if isinstance(turns, int):
         return judged_scoring_items(dialogue, scorer, ALL, turns, seed)

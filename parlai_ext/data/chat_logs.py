@@ -455,7 +455,7 @@ def _whatsapp(source: SourceFile) -> Iterator[SourceDialogue]:
                 turns.append(replace(turn, text=text))
             else:
                 inside += bool(turns)
-        unread = Unread({MEDIA: len(dialogue.turns) - len(turns)}, inside)
+        unread = Unread(Counter({MEDIA: len(dialogue.turns) - len(turns)}), inside)
         yield replace(dialogue, turns=tuple(turns), unread=unread)
 
 
@@ -473,7 +473,7 @@ def _spot_the_bot(source: SourceFile, record: Record) -> SourceDialogue:
         tuple(turns),
         id_value(record, '_id'),
         frozenset(people),
-        self_chat=sides[0] == sides[1],
+        num_systems=1 if sides[0] == sides[1] else None,
         sides=tuple(sides),
     )
 
@@ -614,7 +614,9 @@ def conversation(source: SourceFile, record: Record) -> SourceDialogue:
         else:
             text = text_value(act, 'text', f'act {number}')
             turns.append(SourceTurn(speaker, text, given=act.get('given') is True))
-    unread = Unread({CONTEXT: sum(bool(act.get('text')) for act in contexts)}, inside)
+    unread = Unread(
+        Counter({CONTEXT: sum(bool(act.get('text')) for act in contexts)}), inside
+    )
     return SourceDialogue(tuple(turns), id_value(record, IDS[0]), unread=unread)
 
 
@@ -624,14 +626,12 @@ def _logged_conversation(source: SourceFile, record: Record) -> SourceDialogue:
     """
     dialogue = conversation(source, record)
     if source.metadata.get('self_chat'):
-        two_systems = len(_models(source.metadata)) > 1
         opt, turns = source.metadata['opt'], dialogue.turns
         # by `SelfChatWorld.get_openers`, though it has the name of the first system
         if any(opt.get(f'seed_messages_from_{place}') for place in ('file', 'task')):
             turns = (*(replace(turn, given=True) for turn in turns[:1]), *turns[1:])
-        dialogue = replace(
-            dialogue, turns=turns, self_chat=not two_systems, two_systems=two_systems
-        )
+        num_systems = max(1, len(_models(source.metadata)))
+        dialogue = replace(dialogue, turns=turns, num_systems=num_systems)
     return dialogue
 
 
@@ -645,7 +645,7 @@ def read_dialogues(path: str | Path) -> list[Dialogue]:
     source = SourceFile.from_path(Path(path))
     for one in dialogues_of_records(source, conversation):
         if one.problems:
-            raise UserError(str(one.problems[0]))
+            raise UserError(one.problems[0])
         name = one.id or str(one.line)
         if name in dialogues:
             problem = f"'dialogue_id': {name!r} is there already"
@@ -738,7 +738,8 @@ def _chat_dialogue(source: SourceFile, record: Record) -> SourceDialogue:
         for place, turn in enumerate(chat.turns)
     )
     name, people = chat.id or source.stem, frozenset({WORKER})
-    unread = Unread({'persona': sum(map(bool, record.get('personas') or ()))})
+    personas = sum(map(bool, record.get('personas') or ()))
+    unread = Unread(Counter(persona=personas))
     return SourceDialogue(turns, name, people, unread=unread)
 
 

@@ -25,7 +25,6 @@ from parlai_ext.data.source_file import (
     BadRecord,
     Format,
     NumberedRecord,
-    Problem,
     SourceDialogue,
     SourceFile,
     SourceTurn,
@@ -63,7 +62,7 @@ class DialogueRow:
     dialogue_id: str | None = None
     turn: SourceTurn | None = None
     number: int | None = None
-    problem: Problem | None = None
+    problem: str | None = None
 
 
 def looks_like_csv(source: SourceFile) -> bool:
@@ -142,7 +141,7 @@ def _joined(
             groups.append([])
         groups[-1].append(row)
     first_lines: dict[str, int] = {}
-    spoiled: list[Problem] = []  # by rows without an id before this dialogue
+    spoiled: list[str] = []  # by rows without an id before this dialogue
     for group in groups:
         name, line = group[0].dialogue_id, group[0].line
         problems, spoiled = spoiled, []

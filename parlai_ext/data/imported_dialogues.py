@@ -16,7 +16,6 @@ from parlai_ext.core import UserError, frozen, named_pairs, nearest, one_value, 
 from parlai_ext.data.chat_logs import self_chat_model
 from parlai_ext.data.formats import FORMATS, read_sources
 from parlai_ext.data.source_file import (
-    Problem,
     SourceDialogue,
     SourceFile,
     SourceTurn,
@@ -98,13 +97,13 @@ def apply_rules(
         return source
     turns = _mended_turns(source.turns, rules)
     speakers = list(dict.fromkeys(turn.speaker for turn in turns))
-    alone = len(speakers) == 1 and source.self_chat
+    alone = len(speakers) == 1 and source.num_systems == 1
     if problem := _first_problem(source, turns, speakers, alone, rules):
         line, text = problem
-        problems = (Problem(source.file, line or source.line, source.place + text),)
-        return replace(source, problems=problems)
-    one_system = bool(source.self_chat or rules.self_chats)
-    names = _system_names(speakers, one_system and not source.two_systems)
+        place = f'{source.file}:{line or source.line}: {source.place}'
+        return replace(source, problems=(place + text,))
+    one_system = source.num_systems == 1 if source.num_systems else rules.self_chats
+    names = _system_names(speakers, bool(one_system))
     marked, new = source.humans | rules.people, rules.new_names
     # by their name in the file or in the run
     people = {one for one, name in names.items() if marked & {one, name, new.get(name)}}
@@ -116,7 +115,7 @@ def apply_rules(
     first, second = run_names[speakers[0]], run_names[speakers[-1]]
     if first == second and len(set(names.values())) == 2:
         text = f'both speakers are called {brief(first)} by now; --rename one of them'
-        return replace(source, problems=(Problem(source.file, source.line, text),))
+        return replace(source, problems=(f'{source.file}:{source.line}: {text}',))
     humans = set() if rules.judge_humans else {run_names[old] for old in people}
     renamed_turns = tuple(
         replace(
@@ -220,7 +219,7 @@ class ImportedDialogues:
 
     format: str = ''
     dialogues: list[SourceDialogue] = field(default_factory=list)
-    problems: dict[Problem, None] = field(default_factory=dict)
+    problems: dict[str, None] = field(default_factory=dict)
     n_left_out: int = 0
     n_people: int = 0
     files: dict[str, str] = field(default_factory=dict)
@@ -259,7 +258,7 @@ class ImportedDialogues:
         """
         Return what the imported dialogues' records hold beside their turns.
         """
-        return Unread.total(dialogue.unread for dialogue in self.dialogues)
+        return sum((dialogue.unread for dialogue in self.dialogues), Unread())
 
     def add(self, imported: SourceDialogue) -> None:
         """
@@ -278,7 +277,7 @@ class ImportedDialogues:
                 return
             what = f'the id {brief(imported.id)} is that of the dialogue in '
             what += f'{same.file}:{same.line} already'
-            problems = (Problem(imported.file, imported.line, what),)
+            problems = (f'{imported.file}:{imported.line}: {what}',)
         self.problems.update(dict.fromkeys(problems))
         self.n_left_out += 1
 

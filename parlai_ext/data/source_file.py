@@ -45,20 +45,6 @@ class BadRecord(Exception):
         self.line = line
 
 
-@frozen
-class Problem:
-    """
-    What cannot be read, and where. `file` is the path as the user gave it.
-    """
-
-    file: str
-    line: int
-    what: str
-
-    def __str__(self) -> str:
-        return f'{self.file}:{self.line}: {self.what}'
-
-
 @frozen(slots=True)
 class SourceTurn:
     """
@@ -84,28 +70,16 @@ class Unread:
     :param keys: how many turns have a key that is not read, by key.
     """
 
-    messages: Mapping[str, int] = field(default_factory=dict)
+    messages: Counter[str] = field(default_factory=Counter)
     inside: int = 0
-    keys: Mapping[str, int] = field(default_factory=dict)
+    keys: Counter[str] = field(default_factory=Counter)
 
-    @classmethod
-    def total(cls, parts: Iterable[Unread]) -> Unread:
-        """
-        Return the sum of the counts of several dialogues.
-        """
-        messages: Counter[str] = Counter()
-        keys: Counter[str] = Counter()
-        inside = 0
-        for part in parts:
-            messages.update(part.messages)
-            keys.update(part.keys)
-            inside += part.inside
-        return cls(
-            dict(sorted((+messages).items())), inside, dict(sorted(keys.items()))
+    def __add__(self, other: Unread) -> Unread:
+        return Unread(
+            self.messages + other.messages,
+            self.inside + other.inside,
+            self.keys + other.keys,
         )
-
-
-NOTHING_UNREAD = Unread()
 
 
 @frozen
@@ -116,11 +90,12 @@ class SourceDialogue:
     :param id: the id that the file gives it, if any.
     :param humans: speakers that the file marks as people.
     :param place: where in the line it is, for lines that hold several dialogues.
-    :param self_chat: the file says that one system talks to itself.
-    :param two_systems: the file says that two do, though one name may stand for both.
+    :param num_systems: how many systems the file says that talk: one with itself, or
+        two, though one name may stand for both.
     :param sides: the two systems in the order in which the file numbers them.
     :param unread: what its record holds beside the turns.
-    :param problems: why it cannot be used; it is then left out or refused.
+    :param problems: why it cannot be used, each with its place; it is then left out or
+        refused.
     :param num_joined: how many turns were joined with the one before.
     """
 
@@ -130,11 +105,10 @@ class SourceDialogue:
     file: str = ''
     line: int = 1
     place: str = ''
-    self_chat: bool = False
-    two_systems: bool = False
-    problems: tuple[Problem, ...] = ()
+    num_systems: int | None = None
+    problems: tuple[str, ...] = ()
     sides: tuple[str, ...] = ()
-    unread: Unread = NOTHING_UNREAD
+    unread: Unread = field(default_factory=Unread)
     num_joined: int = 0
 
     @property
@@ -246,11 +220,11 @@ class SourceFile:
         """
         return next((line for line in self.lines if line.strip()), '')
 
-    def problem(self, line: int, text: str) -> Problem:
+    def problem(self, line: int, text: str) -> str:
         """
-        Return a problem in a line of this file.
+        Return what is wrong in a line of this file, with its place.
         """
-        return Problem(self.file, line, text)
+        return f'{self.file}:{line}: {text}'
 
     def unreadable(self, line: int, problem: str) -> SourceDialogue:
         """

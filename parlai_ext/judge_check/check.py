@@ -46,7 +46,6 @@ from parlai_ext.judge_check.record import (
     PromptProbes,
     check_basis,
     read_check,
-    remove_check,
     write_check,
 )
 from parlai_ext.judge_check.sample import (
@@ -288,12 +287,12 @@ def other_replies(parts: Sequence[JudgedPart], i: int) -> list[str]:
     parts are judged, which go far beyond their opener. Nothing where there is none.
     """
     mine = parts[i]
-    opener = mine.dialogue.opener_id
-    for k in range(1, len(parts)):
-        other = parts[(i + k) % len(parts)]
-        if other.system != mine.system or other.dialogue.id == mine.dialogue.id:
+    for other in (*parts[i + 1 :], *parts[:i]):
+        one, two = mine.dialogue, other.dialogue
+        may_share = mine.is_whole or not one.opener_id
+        if other.system != mine.system or one.id == two.id:
             continue
-        if mine.is_whole or not opener or other.dialogue.opener_id != opener:
+        if may_share or one.opener_id != two.opener_id:
             return other.texts
     return []
 
@@ -421,17 +420,12 @@ def check_run(
     if check_basis(store) == basis:
         kept.remove()  # a kill may have come between the check and this
         return read_check(store)
-    if sample == 0:
-        kept.remove()
-        remove_check(store)
-        return None
-    ranked = {name: run.manifest.systems[name] for name in run.manifest.targets}
-    families = own_family(scorer, ranked) if is_prompted(scorer) else {}
-    with kept.saved_at_exit():
-        check = make_check(run, scorer, store, sample, families, kept)
-    if check is None:
-        remove_check(store)
-        return None
+    check = None
+    if sample:
+        ranked = {name: run.manifest.systems[name] for name in run.manifest.targets}
+        families = own_family(scorer, ranked) if is_prompted(scorer) else {}
+        with kept.saved_at_exit():
+            check = make_check(run, scorer, store, sample, families, kept)
     write_check(store, check, basis)
     kept.remove()
     return check
@@ -633,7 +627,6 @@ def replied_openers(items: Items) -> tuple[Opener, ...]:
 
 
 SYSTEMS = 'systems'
-Choice = Mapping[str, float]  # by dimension, above 0 where the original is preferred
 
 
 def check_pairs(
@@ -738,7 +731,7 @@ def preferences(
     return score_blocks(scorer, items, again, score, unit='pair')
 
 
-def order_swap(first: Sequence[Choice], second: Sequence[Choice]) -> OrderSwap:
+def order_swap(first: Sequence[Values], second: Sequence[Values]) -> OrderSwap:
     """
     Return how often a choice changes with the order, over pairs and dimensions.
 

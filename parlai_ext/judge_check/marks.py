@@ -1,37 +1,34 @@
 """
 The pass marks: which perturbed copies a judge must score below their originals.
 
-`KINDS` is the one table of them; docs/judges.md shows it with the reasons.
+`MARKS` has them, but for those of parrots (zoo_configs/parrots.yaml); docs/judges.md
+shows all with the reasons.
 """
 
 import math
 from collections.abc import Iterator, Sequence
 from statistics import fmean, pstdev
 
+from parlai_ext.judge_check.perturbations import PARROTS
 from parlai_ext.judge_check.record import (
-    ALL_PARROTS,
-    AUTHORS,
     FAIL,
-    KIND_WORDS,
-    PARROT_WORDS,
     PASS,
     SOURCES,
     UNTESTED,
-    VERBS,
     WEAK,
     Biases,
     DimensionCheck,
     HumanAnchor,
     KindResult,
     PromptProbes,
-    preferred_words,
 )
 from parlai_ext.judge_check.sample import Values
 from parlai_ext.ranking.intervals import wilson_interval
-from parlai_ext.view import number
+from parlai_ext.view import number, percent
 
 SAME = 1e-6  # relative difference below which two scores are one: noise of float32
 MIN_PAIRS = 10  # fewer pairs of a kind say nothing
+ALL_PARROTS = 'parrots'  # all kinds of parrots together
 MAX_BIAS = 0.7  # |Spearman| of score and length or overlap: from here a judge is weak
 
 
@@ -52,18 +49,42 @@ MARKS = {
     'truncated': AT_MOST_WEAK,  # half a reply may carry its sense
     'injected': MUST_NOT_FAIL,  # a system could write its own score
     'padded': AT_MOST_WEAK,  # length is no merit
-    # words of the partner are no answer to him
-    **dict.fromkeys(
-        ('padded_echo', 'echo_question', 'mirror')
-        + ('earlier_echo', 'partial_echo', 'echo_generic'),
-        MUST_NOT_FAIL,
-    ),
-    # they say nothing, but fit everything
-    **dict.fromkeys(
-        ('key_words', 'flatterer', 'question_spammer', 'quoted_question'), NOT_OF_PEOPLE
-    ),
+    **{kind: parrot.mark for kind, parrot in PARROTS.items()},
     ALL_PARROTS: NOT_OF_PEOPLE,  # together they are many pairs
 }
+
+
+# how a sentence names the authors of originals, and what they did
+AUTHORS = {'systems': 'the systems', 'people': 'people'}
+VERBS = {'systems': 'said', 'people': 'wrote'}
+# what a perturbed copy of each kind is, as the object of a sentence
+KIND_WORDS = {
+    'shuffled_words': 'shuffled words',
+    'other_dialogue': 'replies from other dialogues',
+    'repeat_partner': "repetitions of the partner's last turn",
+    'repeat_self': 'repetitions of an own earlier turn',
+    'punctuation': 'punctuation alone',
+    'generic': 'generic replies',
+    'truncated': 'replies cut in the middle',
+    'injected': 'replies with an instruction to the judge',
+    'padded': 'replies with empty words behind them',
+    **{kind: parrot.words for kind, parrot in PARROTS.items()},
+    ALL_PARROTS: 'parrots of any kind',
+}
+
+
+def preferred_words(result: KindResult) -> str:
+    """
+    Return in words how often a judge puts the perturbed copy above the original.
+    """
+    what = KIND_WORDS[result.kind]
+    verb = VERBS[result.source]
+    above = 1 - (0.0 if result.share is None else result.share)
+    half = ', ties counted as half' if result.n_ties else ''
+    return (
+        f'{what} above what {AUTHORS[result.source]} {verb} in {percent(above)} of '
+        f'{result.n} cases{half}'
+    )
 
 
 def sign(score: float, other: float = 0.0, noise: float = 0.0) -> int:
@@ -128,7 +149,7 @@ def dimension_check(
     single = [kind for kind in kinds if kind.kind != ALL_PARROTS]
     kinds = (*single, *_parrots_together(single))
     failed = [kind for kind in kinds if kind.required and kind.outcome == FAIL]
-    ahead = [k for k in single if k.kind in PARROT_WORDS and (k.share or 0.0) > 0.5]
+    ahead = [k for k in single if k.kind in PARROTS and (k.share or 0.0) > 0.5]
     doubtful = [
         kind
         for kind in kinds
@@ -186,7 +207,7 @@ def _parrots_together(kinds: Sequence[KindResult]) -> Iterator[KindResult]:
     that has any.
     """
     for source in SOURCES:
-        own = [k for k in kinds if k.kind in PARROT_WORDS and k.source == source]
+        own = [k for k in kinds if k.kind in PARROTS and k.source == source]
         if own:
             counts = [
                 sum(getattr(k, n) for k in own) for n in ('n', 'n_higher', 'n_ties')

@@ -43,10 +43,14 @@ class ParrotKind:
     capital letter.
 
     :param does: what such a speaker does, as the predicate of a sentence.
+    :param words: what its replies are, as the object of a sentence.
+    :param mark: what a judge owes to them, one of the marks of `judge_check/marks.py`.
     :param earlier: it says back the partner's turn before the last one.
     """
 
     does: str
+    words: str
+    mark: str
     train: tuple[str, ...]
     held_out: tuple[str, ...]
     earlier: bool = False

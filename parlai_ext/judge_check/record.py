@@ -12,7 +12,6 @@ from typing import Any
 from parlai_ext.core import UserError, frozen, option
 from parlai_ext.core.records import record_from_json, record_to_json
 from parlai_ext.store import ScoreStore
-from parlai_ext.view import percent
 
 SCHEMA = 1
 NAME = 'judge_check.json'
@@ -215,20 +214,17 @@ def check_path(store: ScoreStore) -> str:
     return f'scores/{store.root.name}/{NAME}'
 
 
-def write_check(store: ScoreStore, check: JudgeCheck, basis: str = '') -> None:
+def write_check(store: ScoreStore, check: JudgeCheck | None, basis: str = '') -> None:
     """
-    Write the check of a judge beside its scores.
+    Write the check of a judge beside its scores; `None` removes one that is there.
 
     :param basis: a hash of what the check rests on; another one asks for a new check.
     """
-    store.run.write_json(check_path(store), {'basis': basis, **to_json(check)})
-
-
-def remove_check(store: ScoreStore) -> None:
-    """
-    Remove the check of a judge, if there is one.
-    """
-    store.run.remove(check_path(store))
+    path = check_path(store)
+    if check is None:
+        store.run.remove(path)
+    else:
+        store.run.write_json(path, {'basis': basis, **to_json(check)})
 
 
 def check_basis(store: ScoreStore) -> str | None:
@@ -247,52 +243,6 @@ def read_check(store: ScoreStore) -> JudgeCheck | None:
     :raises UserError: when the file is damaged.
     """
     return store.run.read_record(check_path(store), from_json, REMEDY)
-
-
-# how a sentence names the authors of originals, and what they did
-AUTHORS = {'systems': 'the systems', 'people': 'people'}
-VERBS = {'systems': 'said', 'people': 'wrote'}
-ALL_PARROTS = 'parrots'  # all kinds of parrots (`parrots.PARROTS`) together
-PARROT_WORDS = {
-    'padded_echo': 'padded echoes of the last turn',
-    'echo_question': 'echoes of the last turn as a question',
-    'key_words': 'empty sentences with key words of the last turn',
-    'flatterer': 'flattery',
-    'mirror': 'the last turn with its pronouns swapped',
-    'question_spammer': 'questions that fit everything',
-    'quoted_question': 'questions that fit everything, with a key word in them',
-    'earlier_echo': "padded echoes of the partner's turn before",
-    'partial_echo': 'halves of the last turn',
-    'echo_generic': 'the last turn with a generic reply behind it',
-}
-# what a perturbed copy of each kind is, as the object of a sentence
-KIND_WORDS = {
-    'shuffled_words': 'shuffled words',
-    'other_dialogue': 'replies from other dialogues',
-    'repeat_partner': "repetitions of the partner's last turn",
-    'repeat_self': 'repetitions of an own earlier turn',
-    'punctuation': 'punctuation alone',
-    'generic': 'generic replies',
-    'truncated': 'replies cut in the middle',
-    'injected': 'replies with an instruction to the judge',
-    'padded': 'replies with empty words behind them',
-    **PARROT_WORDS,
-    ALL_PARROTS: 'parrots of any kind',
-}
-
-
-def preferred_words(result: KindResult) -> str:
-    """
-    Return in words how often a judge puts the perturbed copy above the original.
-    """
-    what = KIND_WORDS[result.kind]
-    verb = VERBS[result.source]
-    above = 1 - (0.0 if result.share is None else result.share)
-    half = ', ties counted as half' if result.n_ties else ''
-    return (
-        f'{what} above what {AUTHORS[result.source]} {verb} in {percent(above)} of '
-        f'{result.n} cases{half}'
-    )
 
 
 SAMPLE = 200

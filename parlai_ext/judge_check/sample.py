@@ -305,22 +305,23 @@ def human_anchor(
     :returns: `None` where fewer than ten openers have both.
     """
     own = {opener: v[dimension] for opener, v in people.items() if dimension in v}
-    differences: dict[str, list[float]] = {}
-    values: dict[str, list[float]] = {}
-    compared = set()
-    for opener, person in own.items():
+    by_system: dict[str, dict[str, float]] = {}  # the mean score over each opener
+    for opener in own:
         for system, scores in replies.get(opener, {}).items():
             known = [score[dimension] for score in scores if dimension in score]
             if known:
-                compared.add(opener)
-                values.setdefault(system, []).append(fmean(known))
-                differences.setdefault(system, []).append(fmean(known) - person)
+                by_system.setdefault(system, {})[opener] = fmean(known)
+    compared = {opener for over in by_system.values() for opener in over}
     if len(compared) < MIN_CONTEXTS:
         return None
     scores_of_people = [own[opener] for opener in sorted(compared)]
     spread = stdev(scores_of_people)
-    means = {system: fmean(own) for system, own in sorted(values.items())}
-    far = [name for name in means if _far_above(differences[name], spread)]
+    means = {name: fmean(over.values()) for name, over in sorted(by_system.items())}
+    far = [
+        name
+        for name in means
+        if _far_above([v - own[o] for o, v in by_system[name].items()], spread)
+    ]
     warning = None
     if far:
         listed = [f'{name} ({number(means[name])})' for name in far]

@@ -11,15 +11,12 @@ from statistics import median
 
 from parlai_ext.core import GIVEN_JUDGED, grouped
 from parlai_ext.files.agreement_file import measured_agreement
+from parlai_ext.judge_check.marks import ALL_PARROTS, AUTHORS, KIND_WORDS, VERBS
+from parlai_ext.judge_check.perturbations import PARROTS
 from parlai_ext.judge_check.record import (
-    ALL_PARROTS,
-    AUTHORS,
     FAIL,
-    KIND_WORDS,
-    PARROT_WORDS,
     PASS,
     UNTESTED,
-    VERBS,
     WEAK,
     DimensionCheck,
     JudgeCheck,
@@ -261,7 +258,7 @@ def _tested(check: DimensionCheck | None) -> dict[str, list[KindResult]]:
     return grouped(
         (kind.source, kind)
         for kind in (check.kinds if check else ())
-        if kind.outcome != UNTESTED and kind.kind not in PARROT_WORDS
+        if kind.outcome != UNTESTED and kind.kind not in PARROTS
     )
 
 
@@ -277,7 +274,7 @@ def _shares(check: DimensionCheck) -> Mapping[str, str]:
         single = [
             one
             for one in check.kinds
-            if one.kind in PARROT_WORDS and one.source == kind.source and one.n
+            if one.kind in PARROTS and one.source == kind.source and one.n
         ]
         lowest = min(single, key=lambda one: one.share or 0.0)
         return f'{_kind_share(kind)} (lowest: {_kind_share(lowest)})'

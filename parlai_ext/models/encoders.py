@@ -80,6 +80,7 @@ class TextModel:
                 'content': hub.files_hash(folder),
                 'text_truncate': self.limit,
                 **self.signed,
+                'dtype': 'float32',
             }
         )
 
@@ -209,7 +210,7 @@ class MeanPooling(TextModel):
     Texts longer than the model takes are cut at their end; `cut_tokens` counts.
     """
 
-    signed = {'pooling': 'mean', 'dtype': 'float32'}
+    signed = {'pooling': 'mean'}
 
     def encode(self, texts: Sequence[str]) -> np.ndarray:
         """
@@ -277,8 +278,6 @@ class SequenceClassifier(TextModel):
     not exclude each other, each is a probability of its own.
     """
 
-    signed = {'dtype': 'float32'}
-
     @property
     def labels(self) -> tuple[str, ...]:
         """
@@ -320,7 +319,7 @@ class SequenceRegressor(TextModel):
     :raises UserError: when the model has other than one output.
     """
 
-    signed = {'output': 'logit', 'dtype': 'float32'}
+    signed = {'output': 'logit'}
 
     def __init__(self, *args: Any):
         super().__init__(*args)
@@ -348,7 +347,7 @@ class FirstTokenEncoder(TextModel):
     response selectors that are trained so.
     """
 
-    signed = {'pooling': 'first token', 'dtype': 'float32'}
+    signed = {'pooling': 'first token'}
 
     def features(
         self,
@@ -446,7 +445,7 @@ class MaskedLanguageModel(TextModel):
     :raises UserError: when the tokenizer has no mask.
     """
 
-    signed = {'masked': 'one token at a time', 'dtype': 'float32'}
+    signed = {'masked': 'one token at a time'}
 
     def __init__(self, *args: Any):
         super().__init__(*args)
@@ -556,7 +555,7 @@ class WordClassifier(TextModel):
     :raises UserError: when the classifier is no linear layer.
     """
 
-    signed = {'words': 'sum of token states', 'dtype': 'float32'}
+    signed = {'words': 'sum of token states'}
 
     def __init__(self, *args: Any):
         super().__init__(*args)

@@ -193,12 +193,11 @@ class AskedModels(Models):
         return self.loaded[kind, name]
 
     @contextmanager
-    def changed(self, **attributes: Any) -> Iterator[bool]:
+    def changed(self, **attributes: Any) -> Iterator[None]:
         """
         Set attributes of the models that have them, for a while: a ``watch``, which is
         told of what they finish (a shard takes minutes through a large one), or
         ``asks_anew``, so that they are asked even where an earlier reply is kept.
-        Yields true if any model has one.
         """
         former = [
             (model, name, getattr(model, name))
@@ -209,7 +208,7 @@ class AskedModels(Models):
         for model, name, _ in former:
             setattr(model, name, attributes[name])
         try:
-            yield bool(former)
+            yield
         finally:
             for model, name, value in former:
                 setattr(model, name, value)

@@ -10,7 +10,7 @@ Sheets are tables that annotators fill in, one for each of them.
     sheet-1.csv …    row, prompt, answer_a, answer_b, choice, flag_a, flag_b
                      or row, prompt, answer, label; empty cells are filled in
     sheet-1.jsonl …  the same as JSON lines
-    GUIDELINES.txt   what is asked, by `templates/guidelines.txt.j2`
+    GUIDELINES.txt   what is asked, by `terminal/guidelines.txt.j2`
 
 Every sheet has all items, in an order and with sides of its own. A row's name is that
 of its item, with the place of the first answer: 1 if it is A, 2 if it is B. No sheet
@@ -27,7 +27,7 @@ from parlai_ext.people.questionnaire import PAIR
 from parlai_ext.people.rating_set import FORMAT, RatingItem, RatingKey, RatingSet, Turns
 from parlai_ext.store import json_lines_text
 from parlai_ext.view import spreadsheet_csv
-from parlai_ext.view.page import page_environment, render_page, template_text
+from parlai_ext.view.page import render_page, template_text, terminal_lines
 
 PAIR_COLUMNS = ('row', 'prompt', 'answer_a', 'answer_b', 'choice', 'flag_a', 'flag_b')
 LABEL_COLUMNS = ('row', 'prompt', 'answer', 'label')
@@ -90,15 +90,15 @@ def sheet_files(
     """
     key = annotations.key
     (question,) = key.questions
-    labels = map(question.name, key.answers_to(question))
-    template = page_environment().get_template('guidelines.txt.j2')
-    text = template.render(
+
+    lines = terminal_lines(
+        'guidelines',
         key=key,
         question=question,
-        labels=zip(labels, question.answers, strict=False),
+        labels=zip(key.named_answers, question.answers, strict=False),
         ending=ending,
     )
-    files = {GUIDELINES: text}
+    files = {GUIDELINES: '\n'.join([*lines, ''])}
     for number in range(1, num_sheets + 1):
         rng = random.Random(f'{seed} {number}')
         rows = list(_sheet_rows(annotations, rng))

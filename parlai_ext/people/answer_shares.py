@@ -10,7 +10,7 @@ items.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import product
 from operator import attrgetter
@@ -169,24 +169,22 @@ def annotation_results(
     answers = [answer for answer in answers if not key.is_control(answer.item)]
     notes += annotator_notes(answers)
     items = item_agreements(answers, key)
-    (question,) = key.questions
-    possible = key.answers_to(question)
-    answer_names = tuple(map(question.name, possible))
     if min_agreeing:
-        agreed = agreed_items(items, min_agreeing, answer_names)
+        agreed = agreed_items(items, min_agreeing, key.named_answers)
         notes.append(
             f'{len(agreed)} of {len(items)} items have enough equal answers; the '
             'others are left out'
         )
         items, names = agreed, {one.item for one in agreed}
         answers = [answer for answer in answers if answer.item in names]
+    possible = [*key.named_answers.values()]
     by_item: dict[str, dict[str, float]] = defaultdict(dict)
     for a in answers:
         by_item[a.item][a.annotator] = float(possible.index(a.answer))
     prompts = {item: key.items[item][0].opener_id for item in by_item}
     return AnnotationResults(
         key.kind,
-        answer_names,
+        tuple(key.named_answers),
         len(answers),
         len({answer.annotator for answer in answers}),
         annotators,
@@ -226,7 +224,7 @@ def _shares(
     if not answers:
         return []
     (question,) = key.questions
-    names = [*map(question.name, key.answers_to(question)), MEAN]
+    names = [*key.named_answers, MEAN]
     if key.kind == PAIR:
         names = [*OUTCOMES, *([FLAGGED] if key.flag else [])]
     # system, prompt, annotator, and what each name is worth
@@ -288,7 +286,7 @@ def item_agreements(
 def agreed_items(
     items: Sequence[ItemAgreement],
     limits: Mapping[str, int],
-    answer_names: Sequence[str],
+    answer_names: Collection[str],
 ) -> list[ItemAgreement]:
     """
     Return the items whose most frequent answer so many annotators gave.

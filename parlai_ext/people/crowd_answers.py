@@ -24,7 +24,7 @@ from parlai_ext.data.chat_logs import Chat
 from parlai_ext.data.judged.readers import FEATURES, DataFile, read_spot_the_bot
 from parlai_ext.data.source_file import BadRecord
 from parlai_ext.files import number, read_csv, read_human_scores, read_json
-from parlai_ext.people.crowd_files import label_bucket
+from parlai_ext.people.crowd_files import BUCKET
 from parlai_ext.people.given_answers import GivenAnswer, repeated_note
 from parlai_ext.people.judgements import Comparison, Judgements
 from parlai_ext.people.questionnaire import (
@@ -379,8 +379,7 @@ def answers_of_judgements(
         frozenset(d.dialogue_id for d in shown): (item, [d.dialogue_id for d in shown])
         for item, shown in key.items.items()
     }
-    (question,) = key.questions
-    labels = {label_bucket(question, name): name for name in key.answers_to(question)}
+    labels = {BUCKET + name: answer for name, answer in key.named_answers.items()}
     answers = []
     for one in judgements.every:
         if isinstance(one, Comparison):  # there is no tie and no flag

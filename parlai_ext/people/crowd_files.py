@@ -24,6 +24,7 @@ from parlai_ext.store import json_lines_text
 
 OTHER = 'other_speaker'
 GOOD, BAD = 'good', 'bad'
+BUCKET = 'label_'  # how the buckets of turn annotations begin that are labels
 # Sato et al. (2022), section 5.2 and its footnote 2
 CHATS_OF_A_SYSTEM = 50
 
@@ -181,21 +182,14 @@ def turn_annotation_files(items: Sequence[RatingItem], turns: Turns) -> Files:
     return {'dialogues.jsonl': json_lines_text(lines)}
 
 
-def label_bucket(question: Wording, label: str) -> str:
-    """
-    Return the bucket of turn annotations that is this label.
-    """
-    return f'label_{question.name(label)}'
-
-
 def label_files(key: Questionnaire) -> Files:
     """
     Return the settings of turn_annotations_static in which labels are ticked.
     """
     (question,) = key.questions
     buckets = [
-        {'value': label_bucket(question, label), 'name': text, 'description': text}
-        for label, text in zip(key.answers_to(question), question.answers, strict=True)
+        {'value': BUCKET + name, 'name': text, 'description': text}
+        for name, text in zip(key.named_answers, question.answers, strict=True)
     ]
     settings = {
         'data_jsonl': 'dialogues.jsonl',

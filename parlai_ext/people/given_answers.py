@@ -234,14 +234,12 @@ def _sheet_answer(
         raise UserError(f'{where}: row: {row["row"]!r} is not in the key')
     sides = SIDES if order == '1' else SIDES[::-1]
     letters = {**dict(zip(sides, 'AB', strict=True)), **LETTERS}
-    (question,) = key.questions
-    names = {
-        letters[a] if pair else question.name(a): a for a in key.answers_to(question)
-    }
+    names = {letters.get(name, name): a for name, a in key.named_answers.items()}
     text = cell.upper().replace('\u2212', '-').removeprefix('+').removesuffix('.0')
     if text not in names:
         known = ', '.join(sorted(names))
         raise UserError(f'{where}: {ANSWER_COLUMN[key.kind]}: {cell!r}; one of {known}')
+    (question,) = key.questions
     answer = GivenAnswer(
         item, question.dimension, names[text], rating_set=key.rating_set
     )

@@ -174,6 +174,14 @@ class Questionnaire:
         """
         return next(one for one in self.questions if one.dimension == dimension)
 
+    @property
+    def named_answers(self) -> dict[str, str]:
+        """
+        The answers to the one question that is asked, by the names that people read.
+        """
+        (question,) = self.questions
+        return {question.name(answer): answer for answer in self.answers_to(question)}
+
     def answers_to(self, question: Wording) -> tuple[str, ...]:
         """
         Return the answers to a question as they are recorded: of labels the number.

@@ -4,8 +4,7 @@ options name, the replies of a task, and GPT-2's tokenizer; and their download, 
 one system's failure stops no other.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -13,7 +12,7 @@ from urllib.parse import urlsplit
 from parlai_ext.compat import prepare_parlai
 from parlai_ext.core import System, SystemFailed, UserError, errors_about, frozen
 from parlai_ext.engines import data_folder, is_zoo_path
-from parlai_ext.files import FILE_OPTIONS, INDEX_OPTIONS, files_at
+from parlai_ext.files import FILE_OPTIONS, INDEX_OPTIONS, existing_file, files_at
 from parlai_ext.systems import zoo
 from parlai_ext.systems.families import family_of
 from parlai_ext.systems.family import effective_options
@@ -26,16 +25,35 @@ class NeededFile:
     """
     Something that a system needs and that can be downloaded.
 
+    :param option: asks for it.
     :param names: what a message calls it after the download.
     :param urls: what would be downloaded now; empty when nothing is.
     :param note: where it comes from or lies, for a message; may be empty.
     :param fetch: downloads it.
     """
 
+    option: str
     names: tuple[str, ...]
     urls: tuple[str, ...]
     note: str
     fetch: Callable[[], object]
+
+
+def needed_by_system(system: System) -> Iterator[NeededFile]:
+    """
+    Yield what a system needs of elsewhere: the files that a roster names first, then
+    what the model's own options ask for, which may have to be downloaded before.
+
+    :raises UserError: ``option: …`` when something cannot be had.
+    """
+    for option in FILE_OPTIONS:
+        value = str(system.opt.get(option) or '')
+        needed = needed_file(option, value) if value else None
+        if needed is not None:
+            yield needed
+    tokenizer = needed_tokenizer(effective_options(system))
+    if tokenizer is not None:
+        yield tokenizer
 
 
 def needed_file(option: str, value: str) -> NeededFile | None:
@@ -46,24 +64,35 @@ def needed_file(option: str, value: str) -> NeededFile | None:
     """
     if is_zoo_path(value):
         urls = zoo.option_urls(option, value)
-
-        def fetch_model() -> None:
-            file = zoo.fetch_path(value)
-            if not files_at(file, is_prefix=option in INDEX_OPTIONS):
-                raise UserError(f'{value}: the download has no file {file}')
-
-        return NeededFile((value,), tuple(urls), ' '.join(urls), fetch_model)
-    if not is_spec(value):
+        note = ' '.join(urls)
+    elif is_spec(value):
+        with errors_about(option):
+            urls = to_download(value)
+            file = candidates_file(value, build=False)
+        note = f'the replies of {value}, in {file} (made of data that is here)'
+        if urls:
+            more = f' and {len(urls) - 1} more' if len(urls) > 1 else ''
+            note = f'the replies of {value}, from {urls[0]}{more}'
+    else:
+        existing_file(value, option)
         return None
-    with errors_about(option):
-        urls = to_download(value)
-        file = candidates_file(value, build=False)
-    note = f'the replies of {value}, in {file} (made of data that is here)'
-    if urls:
-        more = f' and {len(urls) - 1} more' if len(urls) > 1 else ''
-        note = f'the replies of {value}, from {urls[0]}{more}'
-    fetch_replies = partial(candidates_file, value)
-    return NeededFile((value,), tuple(urls), note, fetch_replies)
+
+    def fetch() -> None:
+        file = fetched_file(value)
+        if not files_at(file, is_prefix=option in INDEX_OPTIONS):
+            raise UserError(f'{value}: the download has no file {file}')
+
+    return NeededFile(option, (value,), tuple(urls), note, fetch)
+
+
+def fetched_file(value: str) -> Path:
+    """
+    Return the file that the value of an option stands for. One of the zoo is downloaded
+    and the replies of a task are collected, where they are not here.
+
+    :raises UserError: when it cannot be had.
+    """
+    return candidates_file(value) if is_spec(value) else zoo.fetch_path(value)
 
 
 def needed_tokenizer(opt: Mapping[str, Any]) -> NeededFile | None:
@@ -90,7 +119,7 @@ def needed_tokenizer(opt: Mapping[str, Any]) -> NeededFile | None:
         with checked_downloads():
             Gpt2BpeHelper._build_data(helper)
 
-    return NeededFile(names=urls, urls=urls, note=' '.join(urls), fetch=fetch)
+    return NeededFile('dict_tokenizer', urls, urls, ' '.join(urls), fetch)
 
 
 @frozen
@@ -142,15 +171,12 @@ class _Downloads:
         files: list[str] = []
         option, reason = '', None
         try:
-            for option in FILE_OPTIONS:
-                value = str(system.opt.get(option) or '')
-                files += self._fetch(needed_file(option, value))
-            option = 'model'
-            files += family_of(system.opt).fetch_weights(system)
-            option = 'dict_tokenizer'
-            opt = effective_options(system)
-            files += self._fetch(needed_tokenizer(opt))
-            inner = family_of(opt).inner_system(opt)
+            for needed in needed_by_system(system):
+                option = needed.option
+                files += self._fetch(needed)
+            option, family = 'model', family_of(system.opt)
+            files += family.fetch_weights(system)
+            inner = family.inner_system(system.opt)
             if inner is not None:
                 downloaded = self.download(inner)
                 files += downloaded.files
@@ -162,13 +188,13 @@ class _Downloads:
             reason = str(SystemFailed(system.name, what))
         return Downloaded(system.name, tuple(files), reason)
 
-    def _fetch(self, needed: NeededFile | None) -> tuple[str, ...]:
+    def _fetch(self, needed: NeededFile) -> tuple[str, ...]:
         """
         Download what is needed and return its names.
 
         :raises UserError: when it cannot be had, now or when another system needed it.
         """
-        if needed is None or not needed.urls:
+        if not needed.urls:
             return ()
         names, hosts = needed.names, {urlsplit(url).netloc for url in needed.urls}
         for host in sorted(hosts & self.silent_hosts):

@@ -336,8 +336,6 @@ class Ranker(Family):
     Every subclass of ParlAI's `TorchRankerAgent`, known by the options it has.
     """
 
-    built_with = {'fixed_candidate_vecs': 'replace'}
-
     def covers(self, opt: Options) -> bool:
         return 'fixed_candidate_vecs' in opt or bool(opt.get(CANDIDATES))
 
@@ -438,7 +436,6 @@ class Passages(Family):
     """
 
     agents = ('fid', 'rag')
-    built_with = {'fixed_candidate_vecs': 'replace'}  # of a poly-encoder inside it
 
     def covers(self, opt: Options) -> bool:
         return 'rag_retriever_type' in opt or super().covers(opt)
@@ -469,9 +466,8 @@ def retrieval_files(opt: Options) -> dict[str, Path]:
     :raises UserError: ``option: …`` when one is missing or packed.
     """
     named: dict[str, Path] = {}
-    key = ''
-    try:
-        for key, path in retrieval_paths(opt).items():
+    for key, path in retrieval_paths(opt).items():
+        with errors_about(key):
             if path.endswith('.gz'):
                 unpack = 'unpack it, for ParlAI reads plain text only'
                 raise UserError(f'{path} is packed; {unpack}')
@@ -479,18 +475,16 @@ def retrieval_files(opt: Options) -> dict[str, Path]:
                 if not file.is_file():
                     raise UserError(f'there is no file {file}{HINTS.get(key, "")}')
                 named[f'{key}.{i}' if i else key] = file
-        key = 'query_model'
-        if named and str(opt.get(key, 'bert')).startswith('bert'):
-            model_file = opt.get('model_file')
-            places = {
-                'model_file': model_file and local_path(str(model_file)),
-                'datapath': data_folder(opt.get('datapath')),
-            }
-            home = bert_home({**opt, **places})
-            named |= {f'{key}/{name}': home / name for name in BERT_FILES}
-        return named
-    except UserError as problem:
-        raise UserError(f'{key}: {problem}') from problem
+    if named and str(opt.get('query_model', 'bert')).startswith('bert'):
+        model_file = opt.get('model_file')
+        places = {
+            'model_file': model_file and local_path(str(model_file)),
+            'datapath': data_folder(opt.get('datapath')),
+        }
+        with errors_about('query_model'):
+            home = bert_home(places)
+        named |= {f'query_model/{name}': home / name for name in BERT_FILES}
+    return named
 
 
 def retrieval_paths(opt: Options) -> dict[str, str]:
@@ -598,14 +592,6 @@ class Bart(Family):
     dict_tokenizer = 'gpt2'
 
 
-class LongContext(Family):
-    """
-    The MSC models, which ParlAI's plain generator would load and misread.
-    """
-
-    agents = ('ext:long_context',)
-
-
 class SafetyLayer(Family):
     """
     A safety layer around another system, which decides all but the sentences by which
@@ -667,7 +653,6 @@ FAMILIES: dict[str, Family] = {
     'passages': Passages(),
     'ranker': Ranker(),
     'bart': Bart(),
-    'long_context': LongContext(),
     'safety_layer': SafetyLayer(),
     'causal_lm': CausalLm(),
 }
@@ -699,7 +684,7 @@ def check_reader(opt: Options) -> None:
     :raises UserError: naming the agent that reads it.
     """
     agent, pretrained = str(opt.get('model')), opt.get('n_positions_init')
-    reads = f'{LongContext.agents[0]} reads it'
+    reads = 'ext:long_context reads it'
     if agent.startswith('projects.msc.'):
         raise UserError(f'model: {agent} is not in ParlAI; {reads}')
     if agent not in MISREADERS or not isinstance(pretrained, int):

@@ -6,21 +6,20 @@ A family is declared once, as a subclass of `Family` with one entry in
 generator in a model file.
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
 from parlai.core.agents import Agent
 
-from parlai_ext.core import System, UserError, errors_of_system
+from parlai_ext.core import System, UserError
 from parlai_ext.engines import is_zoo_path, local_path
 from parlai_ext.files import existing_file
+from parlai_ext.isolation.policy import Options
 from parlai_ext.systems import zoo
 from parlai_ext.systems.safe.load import read_opt
 from parlai_ext.systems.safe.unpickle import BadModelFile
-
-Options = Mapping[str, Any]
 
 PRESENT, DOWNLOAD, MISSING = 'present', 'download', 'missing'
 SAMPLING = (
@@ -50,8 +49,6 @@ class Family:
     weights_options: tuple[str, ...] = ('model_file',)
     # the value of `dict_tokenizer` that the agent's own parser sets
     dict_tokenizer: str | None = None
-    # set when a system is built, where the agent has such an option
-    built_with: Mapping[str, Any] = {}
 
     def covers(self, opt: Options) -> bool:
         """
@@ -204,7 +201,6 @@ def effective_options(system: System) -> dict[str, Any]:
     """
     Return the model's own options with the roster's over them.
 
-    :raises SystemFailed: when the model's own options cannot be read.
+    :raises UserError: when the model's own options cannot be read.
     """
-    with errors_of_system(system.name):
-        return {**own_options(system), **roster_options(system)}
+    return {**own_options(system), **roster_options(system)}

@@ -6,7 +6,6 @@ part of it, so that a model keeps its identity when it moves.
 """
 
 import glob
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,24 +13,22 @@ from typing import Any
 from parlai_ext.compat import prepare_parlai
 from parlai_ext.core import (
     System,
-    SystemFailed,
     UserError,
     content_id,
     errors_about,
+    errors_of_system,
     frozen,
 )
 from parlai_ext.engines import data_in
 from parlai_ext.files import (
     FILE_OPTIONS,
     INDEX_OPTIONS,
-    existing_file,
     files_at,
     sha256,
     shipped_systems,
 )
-from parlai_ext.isolation.policy import Options, require_named, source_file
-from parlai_ext.systems import zoo
-from parlai_ext.systems.downloads import needed_file, needed_tokenizer
+from parlai_ext.isolation.policy import require_named, source_file
+from parlai_ext.systems.downloads import fetched_file, needed_by_system
 from parlai_ext.systems.families import (
     CANDIDATES,
     PLACE_OPTIONS,
@@ -43,12 +40,10 @@ from parlai_ext.systems.family import (
     MISSING,
     PRESENT,
     effective_options,
-    own_options,
     roster_options,
 )
 from parlai_ext.systems.safe.load import count_parameters
 from parlai_ext.systems.safe.unpickle import Refused
-from parlai_ext.systems.task_data import candidates_file, is_spec
 
 # options of any system that say where or how fast it runs, not what it says
 PLACES = PLACE_OPTIONS | {
@@ -72,19 +67,15 @@ def identity(system: System) -> str:
     """
     require_named(system)
     contents: dict[str, str] = {}
-    try:
+    with errors_of_system(system.name):
         for key in FILE_OPTIONS:
             if system.opt.get(key):
                 contents |= _contents(key, str(system.opt[key]))
         opt = effective_options(system)
         contents |= family_of(opt).contents(system, opt)
         inner = family_of(opt).inner_system(opt)
-        if inner is not None:
-            contents['inner'] = identity(inner)
-    except SystemFailed:
-        raise
-    except UserError as e:
-        raise SystemFailed(system.name, str(e)) from None
+    if inner is not None:
+        contents['inner'] = identity(inner)
     module, colon, _ = str(system.opt.get('model') or '').partition(':')
     # a user's own agent; ParlAI's and ours have version numbers
     if colon and module.split('.')[0] not in ('parlai', 'parlai_ext', 'projects'):
@@ -121,9 +112,8 @@ def _contents(key: str, value: str) -> dict[str, str]:
     Return the hashes of an option's files and, for a model, of the dictionary and the
     options beside it.
     """
-    find = candidates_file if is_spec(value) else zoo.fetch_path
     with errors_about(key):
-        path = find(value)
+        path = fetched_file(value)
     files = files_at(path, is_prefix=key in INDEX_OPTIONS)
     if not files or (path.is_dir() and key not in INDEX_OPTIONS):
         raise UserError(f'{key}: there is no file {value}')
@@ -182,13 +172,16 @@ def resolve(system: System) -> Resolution:
         status, where = family_of(system.opt).locate_weights(system)
         if status == PRESENT and system.opt.get('model_file'):
             model = Path(where)
-        models_options = own_options(system) if model else {}
-        besides = list(_other_files(system, models_options))
-        agent = system.opt.get('model') or models_options.get('model')
-        if agent:
-            check_reader({**models_options, **system.opt, 'model': agent})
+        besides = [
+            f'{needed.option}: {needed.note}'
+            for needed in needed_by_system(system)
+            if needed.option != 'model_file' and needed.note
+        ]
+        opt = effective_options(system)
+        if opt.get('model'):
+            check_reader(opt)
             # without files, so that none is looked for in the zoo
-            given = roster_options(system) | {'model': agent}
+            given = roster_options(system) | {'model': opt['model']}
             given = {k: v for k, v in given.items() if k not in FILE_OPTIONS}
             with data_in(None):
                 check_options_apart(system, given)  # which sets a data folder
@@ -212,26 +205,6 @@ def resolve(system: System) -> Resolution:
         except Refused as e:
             status, reason = MISSING, reason or e.as_option
     return Resolution(system.name, status, where, reason, params, tuple(besides))
-
-
-def _other_files(system: System, models_options: Options) -> Iterator[str]:
-    """
-    Yield a line for each file beside the weights that is to be fetched or made.
-
-    :raises UserError: for options that name files which are not there.
-    """
-    for option in FILE_OPTIONS:
-        value = str(system.opt.get(option) or '')
-        if option == 'model_file' or not value:
-            continue
-        needed = needed_file(option, value)
-        if needed is None:
-            existing_file(value, option)
-        elif needed.note:
-            yield f'{option}: {needed.note}'
-    tokenizer = needed_tokenizer({**models_options, **roster_options(system)})
-    if tokenizer and tokenizer.note:
-        yield f'dict_tokenizer: {tokenizer.note}'
 
 
 def listed_params(system: System) -> int | None:

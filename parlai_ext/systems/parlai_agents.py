@@ -20,8 +20,14 @@ from parlai.core.params import ParlaiParser
 
 from parlai_ext.compat import prepare_parlai
 from parlai_ext.compat.libraries import quiet_parlai
-from parlai_ext.core import System, SystemFailed, UserError, nearest
-from parlai_ext.engines import is_zoo_path
+from parlai_ext.core import (
+    System,
+    UserError,
+    errors_about,
+    errors_of_system,
+    nearest,
+)
+from parlai_ext.engines import Machine, is_zoo_path
 from parlai_ext.files import is_model_name
 from parlai_ext.isolation.policy import (
     Options,
@@ -33,7 +39,7 @@ from parlai_ext.isolation.policy import (
     source_file,
 )
 from parlai_ext.systems import hub
-from parlai_ext.systems.downloads import needed_tokenizer
+from parlai_ext.systems.downloads import fetched_file, needed_tokenizer
 from parlai_ext.systems.families import (
     CANDIDATES,
     check_reader,
@@ -50,19 +56,21 @@ from parlai_ext.systems.safe.load import (
     is_shipped,
 )
 from parlai_ext.systems.safe.unpickle import BadModelFile
-from parlai_ext.systems.task_data import candidates_file, is_spec
 from parlai_ext.systems.torch_memory import is_out_of_memory
 from parlai_ext.systems.zoo import fetch_path
 
-# never datatype=train, which builds an optimizer; batch size 1, since some agents
-# (gpt2.py:276) refuse others, while `batch_act` takes as many clones as one likes
-SEEN_TO = CANDIDATES, 'model_file'  # the former is text
+# files that are fetched here and may be read: candidates are text, and a model file is
+# checked
+SEEN_TO = 'model_file', CANDIDATES
+# never datatype=train, which builds an optimizer
 DEFAULTS = {'datatype': 'valid', 'interactive_mode': True}
+# set in any case, where the agent has such an option: batch size 1, since some agents
+# (gpt2.py:276) refuse others, while `batch_act` takes as many clones as one likes; and
+# no vectors of candidates from a file
+FIXED = {'batchsize': 1, 'fixed_candidate_vecs': 'replace'}
 
 
-def load_system(
-    system: System, *, no_cuda: bool = False, fp16: bool | None = None
-) -> Player:
+def load_system(system: System, machine: Machine | None = None) -> Player:
     """
     Build the system's agent; its options win over those in the model's own `.opt`.
 
@@ -71,10 +79,10 @@ def load_system(
     require_named(system)
     prepare_parlai()
     with _failing_by_name(system):
-        return _build(system, no_cuda, fp16)
+        return _build(system, machine or Machine())
 
 
-def _build(system: System, no_cuda: bool, fp16: bool | None) -> Player:
+def _build(system: System, machine: Machine) -> Player:
     """
     Build the agent of a system; every error names the system and an option.
     """
@@ -90,10 +98,10 @@ def _build(system: System, no_cuda: bool, fp16: bool | None) -> Player:
     family = family_of(all_options)
     family.check(all_options)
     ours = {key: given.get(key, value) for key, value in DEFAULTS.items()}
-    ours |= {'batchsize': 1, **({'no_cuda': True} if no_cuda else {})}
-    if fp16 is not None and 'fp16' not in given:
-        ours['fp16'] = fp16
-    for key, value in {**ours, **family.built_with}.items():
+    ours |= FIXED | ({'no_cuda': True} if machine.no_cuda else {})
+    if machine.fp16 is not None and 'fp16' not in given:
+        ours['fp16'] = machine.fp16
+    for key, value in ours.items():
         if key in opt:
             opt[key] = opt['override'][key] = value
     try:
@@ -104,11 +112,6 @@ def _build(system: System, no_cuda: bool, fp16: bool | None) -> Player:
             cost_of_model(all_options),
         ):
             agent = create_agent(opt, requireModelExists='model_file' in given)
-    except UserError as error:
-        tokenizer = needed_tokenizer(all_options)
-        if tokenizer and any(url in str(error) for url in tokenizer.urls):
-            raise UserError(f'dict_tokenizer: {error}') from error
-        raise
     except BaseException as error:
         raise_unless_of_agent(error)
         problem = why_unfit(error, opt) or f'it cannot be built: {in_words(error)}'
@@ -205,13 +208,10 @@ def _options_to_build(system: System) -> dict[str, Any]:
     given = roster_options(system)
     if str(given.get('datatype', '')).startswith('train'):
         raise UserError('datatype: train builds an optimizer; leave it out')
-    for key, fetch in (('model_file', fetch_path), (CANDIDATES, candidates_file)):
-        if key in given and (key == 'model_file' or is_spec(given[key])):
-            try:
-                with quiet_parlai():
-                    given[key] = str(fetch(str(given[key])))
-            except UserError as error:
-                raise UserError(f'{key}: {error}') from error
+    for key in SEEN_TO:
+        if key in given:
+            with errors_about(key), quiet_parlai():
+                given[key] = str(fetched_file(str(given[key])))
     if 'model_file' in given:
         file, path = given['model_file'], str(system.opt['model_file'])
         if not os.path.isfile(file):
@@ -220,7 +220,12 @@ def _options_to_build(system: System) -> dict[str, Any]:
         check_model_files(file)
     elif 'model' not in given:
         raise UserError('model_file: not given, and no model either')
-    check_reader(effective_options(system))
+    opt = effective_options(system)
+    check_reader(opt)
+    tokenizer = needed_tokenizer(opt)
+    if tokenizer and tokenizer.urls:
+        with errors_about(tokenizer.option):
+            tokenizer.fetch()
     if isinstance(given.get('stop'), list):  # which ParlAI would join with commas
         given['stop'] = json.dumps(given['stop'], ensure_ascii=False)
     return given
@@ -272,13 +277,12 @@ def _failing_by_name(system: System) -> Iterator[None]:
     """
     Let the system's files be read as data; name the system in whatever is wrong.
     """
-    try:
-        with guarded(roster_opt=system.opt):
-            yield
-    except BadModelFile as error:
-        raise SystemFailed(system.name, error.as_option) from error
-    except UserError as error:
-        raise SystemFailed(system.name, str(error)) from error.__cause__
+    with errors_of_system(system.name):
+        try:
+            with guarded(roster_opt=system.opt):
+                yield
+        except BadModelFile as error:
+            raise UserError(error.as_option) from error
 
 
 SHAPES = re.compile(

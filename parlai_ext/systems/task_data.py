@@ -20,7 +20,7 @@ import os
 import pkgutil
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -319,14 +319,13 @@ def _is_fresh(path: Path) -> bool:
     """
     try:
         note = parse_json(path.with_suffix('.json').read_bytes())
-        data, code = dict(note['data']), dict(note['code'])
+        sources = dict(note['sources'])
         return (
-            bool(data)
+            bool(sources)
             and sha256(path) == note['sha256']
             and note['versions'] == _versions()
-            and code == _hashes(code)
             # data that is gone since cannot have changed
-            and all(data[name] == now for name, now in _hashes(data).items())
+            and all(sources[name] == now for name, now in _hashes(sources).items())
         )
     except (OSError, ValueError, KeyError, TypeError):
         return False
@@ -363,26 +362,30 @@ def _build(path: Path, task: str, datatype: str) -> None:
     text = ''.join(f'{line}\n' for line in replies).encode('utf-8', 'replace')
     if not path.is_file() or path.read_bytes() != text:
         write_file(path, text)
-    data_files: set[str] = set()
-    code_files: set[str] = set()
-    for teacher in teachers:
-        # as far as its options name the files that it reads
-        named = [v for k, v in teacher.opt.items() if k.endswith(DATA_OPTIONS)]
-        named = [v for v in (*named, getattr(teacher, 'datafile', None)) if v]
-        data_files |= {os.path.abspath(v) for v in named if os.path.isfile(v)}
-        for kind in type(teacher).__mro__:  # ParlAI's common ones apart
-            if not kind.__module__.startswith(('builtins', 'parlai.core')):
-                code_files.add(inspect.getsourcefile(kind) or '')
     note = {
-        'task': task,
-        'datatype': datatype,
         'sha256': sha256(path),
-        'data': _hashes(data_files),
-        'code': _hashes(code_files),
+        'sources': _hashes(_source_files(teachers)),
         'versions': _versions(),
     }
     note_text = json.dumps(note, indent=1, sort_keys=True, ensure_ascii=False) + '\n'
     write_file(path.with_suffix('.json'), note_text.encode('utf-8', 'surrogatepass'))
+
+
+def _source_files(teachers: Sequence[Any]) -> set[str]:
+    """
+    Return the files of data that teachers read, as far as their options name them, and
+    those of their code; nothing where no file of data is known.
+    """
+    data: set[str] = set()
+    code: set[str] = set()
+    for teacher in teachers:
+        named = [v for k, v in teacher.opt.items() if k.endswith(DATA_OPTIONS)]
+        named = [v for v in (*named, getattr(teacher, 'datafile', None)) if v]
+        data |= {os.path.abspath(v) for v in named if os.path.isfile(v)}
+        for kind in type(teacher).__mro__:  # ParlAI's common ones apart
+            if not kind.__module__.startswith(('builtins', 'parlai.core')):
+                code.add(inspect.getsourcefile(kind) or '')
+    return data and data | code
 
 
 def _replies(teacher: Any) -> Iterator[str]:

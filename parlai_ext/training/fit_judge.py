@@ -26,13 +26,14 @@ from parlai_ext.core import (
     UserError,
     content_id,
     frozen,
+    grouped,
     require_known,
 )
 from parlai_ext.data.judged.judged_set import JudgedSet, dialogue_numbers
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.ranking.agreement import weighted_spearman
 from parlai_ext.ranking.intervals import Estimate, draw_groups, percentile_ends
-from parlai_ext.scoring.base import ScoringItem
+from parlai_ext.scoring.base import ScoringItem, turn_items
 from parlai_ext.scoring.learned import (
     ADAPTER,
     CARD,
@@ -111,11 +112,11 @@ def annotated_run(
 
     :raises UserError: when nobody judged this dimension, or no dialogue of the run.
     """
-    values: dict[tuple[str, str, int | None], list[float]] = {}
-    for one in human:
-        if one.dialogue_id is not None and one.dimension == dimension:
-            key = one.dialogue_id, one.system, one.utterance_index
-            values.setdefault(key, []).append(one.value)
+    values = grouped(
+        ((one.dialogue_id, one.system, one.utterance_index), one.value)
+        for one in human
+        if one.dialogue_id is not None and one.dimension == dimension
+    )
     known = {one.dimension for one in human}
     require_known(dimension, known, f'--quality: nobody judged {dimension!r}')
     by_id = {dialogue.id: dialogue for dialogue in dialogues}
@@ -127,7 +128,6 @@ def annotated_run(
     for (id, system, index), numbers in values.items():
         if id not in by_id:
             continue
-        texts = [utterance.text for utterance in by_id[id].utterances]
         places = [
             place
             for place, utterance in enumerate(by_id[id].utterances)
@@ -135,9 +135,7 @@ def annotated_run(
             and not utterance.given
             and index in (None, place)
         ]
-        items = tuple(
-            ScoringItem(tuple(texts[:place]), texts[place], system) for place in places
-        )
+        items = tuple(turn_items(by_id[id], places))
         annotated.append(Annotated(items, float(np.mean(numbers)), id))
     return annotated
 

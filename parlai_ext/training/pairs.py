@@ -24,7 +24,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from parlai_ext.core import UserError, frozen, option
+from parlai_ext.core import UserError, frozen, grouped, option
 from parlai_ext.core.records import WrongType, record_from_json
 from parlai_ext.data.corpora import AnnotatedContext, Turns
 from parlai_ext.files import json_lines
@@ -365,19 +365,19 @@ def pair_accuracies(
         scores = score_items(scorer, items, None, bar)
     [dimension] = scorer.dimensions[:1]
     values = [score.values[dimension] for score in scores]
-    wins: dict[str, list[float | None]] = {}
-    for pair, good, bad in zip(pairs, values[::2], values[1::2], strict=True):
-        win = None if good is None or bad is None else (good > bad) + (good == bad) / 2
-        for kind in (pair.kind, ALL):
-            wins.setdefault(kind, []).append(win)
+    wins = [
+        None if good is None or bad is None else (good > bad) + (good == bad) / 2
+        for good, bad in zip(values[::2], values[1::2], strict=True)
+    ]
+    by_kind = grouped(zip((pair.kind for pair in pairs), wins, strict=True))
     accuracies = []
-    for kind in (*sorted(set(wins) - {ALL}), ALL):
-        known = [win for win in wins[kind] if win is not None]
+    for kind, own in [*sorted(by_kind.items()), (ALL, wins)]:
+        known = [win for win in own if win is not None]
         mean = low = high = None
         if known:
             mean = sum(known) / len(known)
             low, high = wilson_interval(sum(known), len(known))
-        n_unscored = len(wins[kind]) - len(known)
+        n_unscored = len(own) - len(known)
         accuracies.append(PairAccuracy(kind, len(known), mean, low, high, n_unscored))
     if not accuracies[-1].num_pairs:
         reasons = {why for score in scores for why in score.reasons.values() if why}

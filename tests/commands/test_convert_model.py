@@ -54,9 +54,8 @@ def replies(path, **opt):
     Return what a model says in two dialogues.
     """
     with guarded():
-        player = load_system(
-            System('x', {'model_file': str(path), **opt}), no_cuda=True
-        )
+        opt = {'model_file': str(path), 'no_cuda': True, **opt}
+        player = load_system(System('x', opt))
     participants = [player.join() for _ in range(2)]
     for participant, sentence in zip(participants, sentences(2), strict=True):
         participant.hear(sentence, 'other')

@@ -31,12 +31,7 @@ from parlai_ext.judge_check.perturbations import (
     perturbed_dialogue,
     quote,
 )
-from parlai_ext.judge_check.record import (
-    PARROT_WORDS,
-    Biases,
-    DimensionCheck,
-    JudgeCheck,
-)
+from parlai_ext.judge_check.record import Biases, DimensionCheck, JudgeCheck
 from parlai_ext.judge_check.sample import (
     JudgedDialogues,
     ScoreRow,
@@ -353,10 +348,6 @@ def test_the_docs_show_the_pass_mark_of_every_kind():
 # --- parrots --------------------------------------------------------------------------
 
 
-def test_every_kind_of_parrot_has_a_mark_and_words():
-    assert set(PARROTS) == set(PARROT_WORDS) <= set(MARKS)
-
-
 @pytest.mark.parametrize(
     'scores, groups, share',
     [
@@ -402,11 +393,10 @@ def talk(texts=TEXTS, names=('bot', 'man')):
     return Dialogue('d', 'p', 'o', tuple(turns))
 
 
-def copy(kind, places, dialogue=None, others=('x', 'y')):
+def copy(kind, places, dialogue, others=('x', 'y')):
     """
     Return the texts that a perturbation changes, by their places.
     """
-    dialogue = dialogue or talk()
     made = perturbed_dialogue(dialogue, places, PERTURBATIONS[kind], list(others))
     if made is None:
         return None
@@ -415,48 +405,39 @@ def copy(kind, places, dialogue=None, others=('x', 'y')):
 
 
 def test_shuffled_words_are_the_same_words_in_another_order():
-    [(place, text)] = copy('shuffled_words', [2]).items()
+    [(place, text)] = copy('shuffled_words', [2], talk()).items()
     assert place == 2 and sorted(text.split()) == ['I', 'like', 'old', 'trains']
 
 
 @pytest.mark.parametrize(
-    'kind, places, expected',
+    'kind, places, dialogue, expected',
     [
-        ('repeat_partner', [4], {4: TEXTS[3]}),
-        ('repeat_partner', [0], None),  # nothing came before
-        ('repeat_self', [4], {4: TEXTS[2]}),
-        ('repeat_self', [0], None),
+        ('repeat_partner', [4], talk(), {4: TEXTS[3]}),
+        ('repeat_partner', [0], talk(), None),  # nothing came before
+        ('repeat_self', [4], talk(), {4: TEXTS[2]}),
+        ('repeat_self', [0], talk(), None),
         # a whole part repeats one turn throughout
-        ('repeat_self', [2, 4], {2: TEXTS[0], 4: TEXTS[0]}),
-        ('punctuation', [4], {4: '. . . .'}),
-        ('truncated', [2], {2: 'I like'}),
-        ('truncated', [4], None),  # too short to be cut
-        ('other_dialogue', [2, 4], {2: 'x', 4: 'y'}),
-    ],
-)
-def test_responses_are_replaced_and_nothing_else(kind, places, expected):
-    assert copy(kind, places) == expected
-
-
-@pytest.mark.parametrize(
-    'kind, dialogue, expected',
-    [
+        ('repeat_self', [2, 4], talk(), {2: TEXTS[0], 4: TEXTS[0]}),
+        ('punctuation', [4], talk(), {4: '. . . .'}),
+        ('truncated', [2], talk(), {2: 'I like'}),
+        ('truncated', [4], talk(), None),  # too short to be cut
+        ('other_dialogue', [2, 4], talk(), {2: 'x', 4: 'y'}),
         *(
-            ('shuffled_words', talk((*TEXTS[:2], text)), None)
+            ('shuffled_words', [2], talk((*TEXTS[:2], text)), None)
             for text in ('two words', 'yes yes yes yes', 'Yes yes YES')
         ),
         # a copy that differs in case and spaces only
-        ('repeat_partner', talk(('a', 'Same  here', 'same here')), None),
-        ('repeat_partner', talk(names=SELF_PLAY), {2: TEXTS[1]}),
-        ('repeat_self', talk(names=SELF_PLAY), {2: TEXTS[0]}),
+        ('repeat_partner', [2], talk(('a', 'Same  here', 'same here')), None),
+        ('repeat_partner', [2], talk(names=SELF_PLAY), {2: TEXTS[1]}),
+        ('repeat_self', [2], talk(names=SELF_PLAY), {2: TEXTS[0]}),
     ],
 )
-def test_what_becomes_of_the_third_turn(kind, dialogue, expected):
-    assert copy(kind, [2], dialogue) == expected
+def test_responses_are_replaced_and_nothing_else(kind, places, dialogue, expected):
+    assert copy(kind, places, dialogue) == expected
 
 
 def test_without_replies_of_another_dialogue_there_is_no_such_copy():
-    assert copy('other_dialogue', [2], others=()) is None
+    assert copy('other_dialogue', [2], talk(), others=()) is None
 
 
 def test_parrots_hear_the_last_turn_of_the_partner_and_the_one_before():

@@ -100,22 +100,9 @@ def test_an_empty_run_has_no_check(tmp_path):
 # ---- beside its scores, in the ranking that is made of them
 
 
-CHECK = example_check({'D': {}})
-
-
-@pytest.fixture
-def store(tmp_path):
-    return small_run(tmp_path / 'run').scores('s')
-
-
-def test_a_check_lies_beside_its_scores(store):
-    write_check(store, CHECK)
-    assert read_check(store) == CHECK
-    assert read_check(store.run.scores('other')) is None
-
-
-def test_a_damaged_check_is_named(store):
-    write_check(store, replace(CHECK, n_responses=[]))
+def test_a_damaged_check_is_named(tmp_path):
+    store = small_run(tmp_path / 'run').scores('s')
+    write_check(store, replace(example_check({'D': {}}), n_responses=[]))
     with user_error('judge_check.json is damaged: n_responses'):
         read_check(store)
 

@@ -98,18 +98,6 @@ def record_shapes(judge):
     return shapes
 
 
-@settings(max_examples=8)
-@given(asked=some_questions)
-def test_whatever_is_asked_equals_one_by_one_and_contexts_on_request(
-    model, judge, asked
-):
-    answers = judge.answer(asked, with_context=True)
-    assert_one_by_one(asked, answers, partial(one_by_one, model))
-    for question, answer in zip(asked, answers, strict=True):
-        expected = one_by_one(model, question.context[:1], question.context[1:])
-        assert answer.context == pytest.approx(expected, rel=0, abs=1e-9)
-
-
 @settings(max_examples=30)
 @given(
     asked=some_questions,
@@ -126,12 +114,10 @@ def test_company_order_padding_passes_and_slices_of_logits_change_nothing(
         found = small.answer((asked * 2)[::-1], with_context=True)[::-1]
     alone = [judge.answer([one], with_context=True)[0] for one in asked]
     assert flat(found) == pytest.approx(flat(alone * 2), rel=0, abs=1e-12)
-
-
-def test_company_changes_less_than_the_stated_tolerance_in_float32():
-    judge = judge_of(make('GPT2', GPT2).float(), start=1)
-    alone = flat([judge.answer([one])[0] for one in ASKED])
-    assert flat(judge.answer(ASKED)) == pytest.approx(alone, rel=0, abs=1e-5)
+    # contexts on request; of continuations each class is asked above
+    context = asked[0].context
+    expected = one_by_one(model, context[:1], context[1:])
+    assert alone[0].context == pytest.approx(expected, rel=0, abs=1e-9)
 
 
 def test_half_precision_is_normalised_in_float32_and_near_the_double():
@@ -160,6 +146,7 @@ def test_eager_attention_and_a_pass_of_one_token_are_the_same(attention, toleran
 
 
 def test_logits_are_made_only_of_rows_that_are_to_tokens(judge):
+    judge.plain  # noqa: B018  its probe is a pass of its own
     seen = []
     layer = judge.model.get_output_embeddings()
     hook = layer.register_forward_hook(lambda _, given, __: seen.append(len(given[0])))

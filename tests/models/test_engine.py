@@ -58,21 +58,6 @@ def test_results_keep_the_order_and_no_group_is_wider_than_the_budget(widths, to
         assert len(group) == 1 or len(group) * max(widths[i] for i in group) <= tokens
 
 
-@pytest.mark.parametrize(
-    'widths, groups',
-    [
-        # the widest first
-        ([3, 5, 3, 5, 1], [[1, 3], [0, 2, 4]]),
-        # wider than the budget
-        ([2, 30, 2], [[1], [0, 2]]),
-    ],
-)
-def test_which_items_go_together(widths, groups):
-    step = Step(widths)
-    Budget(10).run(widths, step)
-    assert step.groups == groups
-
-
 CPU_FULL = RuntimeError("DefaultCPUAllocator: can't allocate memory")
 
 
@@ -97,8 +82,8 @@ def test_out_of_memory_halves_the_budget_for_good(
     assert max(again.tried) <= room
 
 
-def test_what_was_done_before_memory_ran_out_is_not_done_again():
-    widths = [4, 4, 2, 2, 2, 2]
+def test_the_widest_go_first_and_what_was_done_before_memory_ran_out_is_done():
+    widths = [2, 4, 2, 4, 2, 2]
     step = Step(widths)
     left = iter([None, FULL])
 
@@ -109,7 +94,7 @@ def test_what_was_done_before_memory_ran_out_is_not_done_again():
         return step(group)
 
     assert Budget(8).run(widths, once) == results(6)
-    assert step.groups == [[0, 1], [2, 3], [4, 5]]
+    assert step.groups == [[1, 3], [0, 2], [4, 5]]
 
 
 @pytest.mark.parametrize(

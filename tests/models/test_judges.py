@@ -7,14 +7,13 @@ import shutil
 import pytest
 import torch
 from parlai.core.agents import create_agent_from_model_file
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoTokenizer
 
 from parlai_ext.core import Question, System
 from parlai_ext.models.handle import judge_system
 from parlai_ext.models.hf_likelihood import SeparateTurns
 from parlai_ext.models.parlai_likelihood import AgentVectorizer
 from parlai_ext.systems.parlai_agents import load_system
-from tests.support.causal_models import one_by_one
 from tests.support.families import FAMILIES
 from tests.support.family_hf import make_model
 from tests.support.no_network import refuse_connections
@@ -39,21 +38,17 @@ def dialogpt(tmp_path_factory):
 
 
 @pytest.mark.parametrize('kind', ['gpt2', 'llama'])
-def test_texts_equal_passes_over_turns_closed_by_the_end_token(tmp_path, kind):
-    folder = make_model(tmp_path, kind)
-    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float64)
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    end = (tokenizer.eos_token_id,)
+def test_texts_are_turns_closed_by_the_end_token(tmp_path, kind):
+    judge = load_judge(f'hf:{make_model(tmp_path, kind)}')
+    tokenizer = judge.vectorizer.tokenizer
 
     def ids(text):
-        return (*tokenizer.encode(text, add_special_tokens=False), *end)
+        own = tokenizer.encode(text, add_special_tokens=False)
+        return (*own, tokenizer.eos_token_id)
 
-    judge = load_judge(f'hf:{folder}', double=True)
-    [answer] = judge.answer([Question(CONTEXT, FOLLOWUPS)])
     context = sum((ids(text) for text in CONTEXT), ())
-    for text, found in zip(FOLLOWUPS, answer.continuations, strict=True):
-        expected = one_by_one(model, context, ids(text))
-        assert found == pytest.approx(expected, rel=0, abs=1e-9)
+    as_ids = Question(context, tuple(map(ids, FOLLOWUPS)))
+    assert judge.answer([Question(CONTEXT, FOLLOWUPS)]) == judge.answer([as_ids])
 
 
 @pytest.mark.parametrize(
@@ -230,19 +225,12 @@ def test_context_is_what_the_agent_would_have_heard(tmp_path, name):
     assert found == [listened(model_file, context) for context in asked]
 
 
-def test_continuation_is_the_agents_label(tmp_path):
-    text = 'you saw rain today again'
-    model_file = make_generator(tmp_path, label_truncate=4)
-    expected = load(model_file).observe(
-        {'text': 'i', 'eval_labels': [text], 'episode_done': True}
-    )['eval_labels_vec']
-    vectorizer = AgentVectorizer(load(model_file))
-    vectorizer.context(('i like tea',))
-    assert vectorizer.continuation(text) == tuple(expected.tolist())
-    # a shorter one ends with the end token
-    agent = vectorizer.speaker
-    expected = (*agent.dict.txt2vec('you saw rain'), agent.END_IDX)
-    assert vectorizer.continuation('you saw rain') == expected
+def test_a_continuation_is_cut_or_ended_as_the_agents_label(tmp_path):
+    agent = load(make_generator(tmp_path, label_truncate=4))
+    vectorizer = AgentVectorizer(agent)
+    ids = agent.dict.txt2vec('you saw rain today again')
+    assert vectorizer.continuation('you saw rain today again') == tuple(ids[:4])
+    assert vectorizer.continuation('you saw rain') == (*ids[:3], agent.END_IDX)
 
 
 def test_an_empty_context_does_not_depend_on_its_company(tmp_path):

@@ -9,7 +9,7 @@ import json
 import pytest
 
 from parlai_ext import zoo_configs
-from parlai_ext.files import model_cards
+from parlai_ext.files import model_card, shipped_systems
 from parlai_ext.systems.catalogue import fetch_model
 from tests.support.written import written, zip_of
 
@@ -42,6 +42,11 @@ def card_text(contents=FILES, **changes):
     return json.dumps({key: value for key, value in card.items() if value is not None})
 
 
+def forget_cards():
+    model_card.cache_clear()
+    shipped_systems.cache_clear()
+
+
 class Catalogue:
     """
     Writes cards and wheels; pip finds these wheels and nothing else.
@@ -55,7 +60,7 @@ class Catalogue:
 
     def add(self, name, **changes):
         (self.home / 'models' / f'{name}.yaml').write_text(card_text(**changes))
-        model_cards.model_card.cache_clear()
+        forget_cards()
 
     def wheel(self, project='tiny-model', members=None):
         """
@@ -93,6 +98,6 @@ def catalogue(tmp_path, monkeypatch):
     monkeypatch.setenv('PIP_NO_CACHE_DIR', '1')
     monkeypatch.setenv('PIP_FIND_LINKS', str(home / 'index'))
     monkeypatch.delenv('HF_HUB_OFFLINE', raising=False)
-    model_cards.model_card.cache_clear()
+    forget_cards()
     yield Catalogue(home)
-    model_cards.model_card.cache_clear()
+    forget_cards()

@@ -3,7 +3,6 @@ What a retriever may say: every label of a task, collected once, never stale.
 """
 
 import json
-import os
 from types import SimpleNamespace
 
 import pytest
@@ -125,20 +124,6 @@ def test_a_file_that_is_not_whole_or_without_a_good_note_is_made_again(
     assert lines_of(candidates_file(spec)) == ['a', 'yes']
 
 
-def test_an_interrupted_build_leaves_nothing_that_is_read(talk, monkeypatch):
-    spec = talk('hi', 'yes')
-
-    def killed(*args):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as cut:
-        cut.setattr(os, 'replace', killed)
-        with pytest.raises(KeyboardInterrupt):
-            candidates_file(spec)
-    assert not candidates_file(spec, build=False).exists()
-    assert lines_of(candidates_file(spec)) == ['yes']
-
-
 def test_data_that_is_gone_since_are_not_fetched_again(talk, tmp_path):
     spec = talk('hi', 'yes')
     made = candidates_file(spec)
@@ -200,7 +185,7 @@ def test_the_data_of_the_papers_tasks_are_known_and_need_no_network(task, tmp_pa
     path = candidates_file(f'task:{task}')
     assert lines_of(path) == replies
     # known, so that the file need not be made again
-    assert list(json.loads(path.with_suffix('.json').read_text())['data'])
+    assert json.loads(path.with_suffix('.json').read_text())['sources']
 
 
 def test_a_retriever_says_what_is_in_the_file():
@@ -211,7 +196,7 @@ def test_a_retriever_says_what_is_in_the_file():
         'model': 'transformer/polyencoder',
         'fixed_candidates_path': SMALLTALK,
     }
-    player = load_system(System('A', opt), no_cuda=True)
+    player = load_system(System('A', {**opt, 'no_cuda': True}))
     lines = lines_of(candidates_file(SMALLTALK))
     assert player.agent.fixed_candidates == lines
     assert len(lines) < 50  # three dialogues, not the task's thousand

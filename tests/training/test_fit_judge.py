@@ -11,13 +11,16 @@ import pytest
 from parlai_ext.commands.fit_judge import FitJudge, report_lines
 from parlai_ext.core import Dialogue, HumanJudgement
 from parlai_ext.data.judged.judged_set import Annotation, JudgedItem, JudgedSet
+from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.learned import BLOCKS, NUMBERS, BlockWeights, JudgeWeights
 from parlai_ext.store import locked
 from parlai_ext.training.fit_judge import (
+    Annotated,
     AnnotatedTable,
+    Rest,
     annotated_run,
     annotated_set,
-    fit,
+    annotated_table,
     fit_report,
     fitted_weights,
     grouped_folds,
@@ -144,15 +147,12 @@ def test_fitted_weights_give_the_fitted_scores():
         for name, size in SIZES.items()
     }
     judge = JudgeWeights(blocks, 0.3, '', {})
-    found = {name: rng.normal(size=(60, n)) * 0.5 for name, n in SIZES.items()}
-    scaled = [found[name] / np.sqrt(SIZES[name]) for name in BLOCKS]
-    rows = np.concatenate(scaled, axis=1)
-    values = judge.parts(found).sum(1) + 3 * rows[:, 0]
-    whole = AnnotatedTable(
-        rows, judge.parts(found).sum(1), rank_labels(values), 'abc' * 20, {}
-    )
-    rest = fit(whole)
+    inputs = {name: rng.normal(size=(60, n)) * 0.5 for name, n in SIZES.items()}
+    items = (ScoringItem((), 'x'),)
+    annotated = [Annotated(items, float(k), 'a') for k in range(60)]
+    table = annotated_table(annotated, inputs, judge)
+    rest = Rest(0.7, rng.normal(size=table.rows.shape[1]), 0.2)
     new = fitted_weights(judge, rest, 'mine')
     assert new.fitted_on == ('mine',)
-    scores = new.parts(found).sum(1) + new.bias
-    assert scores == pytest.approx(rest.scores(whole))
+    scores = new.parts(inputs).sum(1) + new.bias
+    assert scores == pytest.approx(rest.scores(table))

@@ -28,6 +28,7 @@ from parlai_ext.training.options import JudgeTrainingOptions
 from parlai_ext.training.pairs import ResponsePair, pair_accuracies, pair_line
 from tests.support.causal_models import SIZES
 from tests.support.family_hf import make_tokenizer
+from tests.support.interrupted import interrupted
 from tests.support.on_cpu import models_on_cpu
 from tests.support.planted_labels import FRAME
 from tests.support.user_error import user_error
@@ -94,20 +95,6 @@ def options_of(**values):
 
 def train(base, out, pairs, **values):
     return train_judge(base, pairs, Path(out), options_of(**values), no_cuda=True)
-
-
-def interrupt_at(last_step, monkeypatch):
-    """
-    Have trainings broken off after so many steps.
-    """
-    update = judge.JudgeTraining.update
-
-    def interrupted(self, step):
-        if step == last_step:
-            raise KeyboardInterrupt
-        return update(self, step)
-
-    monkeypatch.setattr(judge.JudgeTraining, 'update', interrupted)
 
 
 def labels_loss(folder, pairs, **values):
@@ -179,13 +166,10 @@ def test_the_merged_judge_answers_as_the_trained_one(base, tmp_path):
     assert card['method'] == 'paireval' and card['steps'] == 4
 
 
-def test_an_interrupted_training_ends_with_the_same_weights(
-    base, tmp_path, monkeypatch
-):
+def test_an_interrupted_training_ends_with_the_same_weights(base, tmp_path):
     pairs = make_pairs(96)  # 6 steps
     whole = train(base, tmp_path / 'whole', pairs, lora_dropout=0.1)
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        interrupt_at(5, patch)
+    with interrupted(judge.JudgeTraining, 'update', 5):
         train(base, tmp_path / 'cut', pairs, lora_dropout=0.1, save_steps=2)
     assert (tmp_path / 'cut' / STATE).is_file()
     resumed = train(base, tmp_path / 'cut', pairs, lora_dropout=0.1)
@@ -196,21 +180,19 @@ def test_an_interrupted_training_ends_with_the_same_weights(
     assert all(torch.equal(one[name], other[name]) for name in one)
 
 
-def test_another_training_is_not_gone_on_with(base, tmp_path, monkeypatch):
-    interrupt_at(2, monkeypatch)
-    file = tmp_path / 'prompt.txt'
+def test_another_training_is_not_gone_on_with(base, tmp_path):
+    file, out = tmp_path / 'prompt.txt', tmp_path / 'out'
     file.write_text('{history_1} {response_1} {history_2} {response_2} Better:')
-    with pytest.raises(KeyboardInterrupt):
-        train(base, tmp_path / 'asked', make_pairs(40), prompt=str(file))
+    asked = {'prompt': str(file)}
+    with interrupted(judge.JudgeTraining, 'update', 2):
+        train(base, out, make_pairs(40), **asked)
+    with user_error('differs in learning_rate'):
+        train(base, out, make_pairs(40), **asked, learning_rate=1e-3)
+    with user_error('differs in pairs'):
+        train(base, out, make_pairs(40, seed=1), **asked)
     file.write_text('{history_1} {response_1} {history_2} {response_2} Worse:')
     with user_error('differs in prompt'):
-        train(base, tmp_path / 'asked', make_pairs(40), prompt=str(file))
-    with pytest.raises(KeyboardInterrupt):
-        train(base, tmp_path, make_pairs(40))
-    with user_error('differs in learning_rate'):
-        train(base, tmp_path, make_pairs(40), learning_rate=1e-3)
-    with user_error('differs in pairs'):
-        train(base, tmp_path, make_pairs(40, seed=1))
+        train(base, out, make_pairs(40), **asked)
 
 
 def test_prompts_that_are_too_long_are_counted(base, tmp_path):

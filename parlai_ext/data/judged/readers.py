@@ -422,7 +422,7 @@ def _source_turns(dialogue: SourceDialogue) -> tuple[tuple[str, ...], tuple[str,
     :raises UserError: when it could not be read.
     """
     if dialogue.problems:
-        raise UserError(str(dialogue.problems[0]))
+        raise UserError(dialogue.problems[0])
     texts = tuple(turn.text for turn in dialogue.turns)
     return texts, tuple(turn.speaker for turn in dialogue.turns)
 

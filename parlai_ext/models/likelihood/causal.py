@@ -253,7 +253,7 @@ class Causal(LikelihoodEngine):
             if self.states is not None:
                 self.states.take(asked, at)
         if self.states is not None:
-            self.states.reduce_packs(packs)
+            self.states.reduce_batch(batch)
         return batch.rows(logprobs.tolist())
 
     @torch.inference_mode()
@@ -324,20 +324,18 @@ class LayerStates:
         states = self._output[rows.to(self._output.device)].float().cpu()
         self._rows.update(zip(wanted.tolist(), states, strict=True))
 
-    def reduce_packs(self, packs: Sequence[TreePack]) -> None:
+    def reduce_batch(self, batch: TreeBatch) -> None:
         """
         Reduce the states of each first continuation of a batch of trees, which is read
         now, and forget them.
         """
-        first = 0
-        for pack in packs:
-            for (question, place), edges in pack.rows.items():
+        states = [self._rows[wanted] for wanted in range(len(self._rows))]
+        for rows in batch.rows(states):
+            for (question, place), own in rows.items():
                 if place == 0:
-                    states = torch.stack([self._rows[first + edge] for edge in edges])
                     # at each token the next one is predicted
-                    own = states[1:] if len(states) > 1 else states
-                    self.means[question] = own.mean(0).numpy()
-            first += len(pack.edges)
+                    mean = torch.stack(own[1:] or own).mean(0)
+                    self.means[question] = mean.numpy()
         self._rows.clear()
 
 

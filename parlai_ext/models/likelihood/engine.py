@@ -36,6 +36,7 @@ from parlai_ext.systems.torch_memory import give_back, is_out_of_memory
 # context are cheaper in several trees, each with the context in it. `TreeCosts`
 # decides.
 
+T = TypeVar('T')
 ROOT = -1
 Tokens = tuple[int, ...]
 CONTEXT = -1  # in place of a continuation's index
@@ -483,9 +484,9 @@ class TreeBatch:
         """
         return TreePass(0, self.nodes[0].shape[1], [])
 
-    def rows(self, numbers: Sequence[float]) -> list[Rows]:
+    def rows(self, numbers: Sequence[T]) -> list[dict[tuple[int, int], tuple[T, ...]]]:
         """
-        Return the wanted numbers of each tree.
+        Return the wanted numbers (or other things) of each tree.
         """
         rows = []
         first = 0
@@ -502,7 +503,6 @@ class TreeBatch:
 
 # --- what both engines share ----------------------------------------------------------
 
-T = TypeVar('T')
 TOKENS = 16384
 KNOWN_TEXTS = 10_000  # texts whose tokens are remembered
 
