@@ -1,5 +1,6 @@
 """
-The docs name files, links and commands that exist, and their Python snippets run.
+The docs name files, links and commands that exist, and their Python snippets run. A
+page can be read in one sitting.
 """
 
 import re
@@ -25,8 +26,23 @@ PARLAI = {
     'interactive',
 }
 
+MOST_WORDS = 1500
+# pages of tables and printed output; of these, too, the text between them is bounded
+REFERENCE = {
+    'annotation',  # options, columns of files
+    'audit_demos',  # what the audit prints
+    'composite',
+    'judged_sets',
+    'judges_compared',
+    'paireval',
+    'papers',
+    'stopping_method',
+}
 
-@pytest.mark.parametrize('page', PAGES, ids=lambda path: path.name)
+each_page = pytest.mark.parametrize('page', PAGES, ids=lambda path: path.name)
+
+
+@each_page
 def test_files_that_a_page_names_exist(page):
     text = page.read_text(encoding='utf-8')
     paths = re.findall(r'`((?:\w+/)+(?:\w+\.(?:py|yaml|md|j2))?)`', text)
@@ -47,7 +63,7 @@ def anchors(page):
     return {re.sub(r'[^\w\- ]', '', h.lower()).replace(' ', '-') for h in heads}
 
 
-@pytest.mark.parametrize('page', PAGES, ids=lambda path: path.name)
+@each_page
 def test_links_of_a_page_lead_somewhere(page):
     for link in re.findall(r'\]\(([^)\s]+)\)', page.read_text(encoding='utf-8')):
         path, _, anchor = link.partition('#')
@@ -57,7 +73,7 @@ def test_links_of_a_page_lead_somewhere(page):
             assert not anchor or anchor in anchors(target), link
 
 
-@pytest.mark.parametrize('page', PAGES, ids=lambda path: path.name)
+@each_page
 def test_commands_of_a_page_exist(page):
     text = page.read_text(encoding='utf-8')
     names = set(re.findall(r'(?:`|^    )parlai(?:-ext)? (\w+)', text, re.MULTILINE))
@@ -96,3 +112,19 @@ def test_judged_sets_and_those_never_read_are_counted():
     unread = len(re.findall(r'^\| `\w+` .*\| not at hand \|', page, re.MULTILINE))
     claim = f'{len(cards - {"own"})} judged sets ({unread} of them never read'
     assert claim in (ROOT / 'docs' / 'commands.md').read_text(encoding='utf-8')
+
+
+def text_words(page):
+    """
+    Return the number of words outside of tables and code blocks.
+    """
+    text = re.sub(r'^```.*?^```', '', page, flags=re.DOTALL | re.MULTILINE)
+    text = re.sub(r'(?:\A|\n\n)(?: {4}.*(?:\n|\Z)+)+', '\n\n', text)
+    return len(re.sub(r'^ *\|.*$', '', text, flags=re.MULTILINE).split())
+
+
+@each_page
+def test_a_page_has_at_most_1500_words(page):
+    text = page.read_text(encoding='utf-8')
+    assert text_words(text) <= MOST_WORDS
+    assert page.stem in REFERENCE or len(text.split()) <= MOST_WORDS

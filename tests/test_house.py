@@ -1,12 +1,15 @@
 """
 The house as a whole: what is light stays light, one reader of JSON, and the contracts
 of pyproject.toml, by which `make lint` checks who may import whom, catch faults.
+The examples in docstrings give what they say.
 """
 
+import doctest
 import os
 import re
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -165,3 +168,15 @@ def test_models_are_opened_where_it_is_decided_in_which_process():
 )
 def test_a_module_that_opens_a_model_is_found(line):
     assert OPENS.search(line)
+
+
+EXAMPLES = [
+    name
+    for name, path in module_paths(ROOT).items()
+    if '>>>' in path.read_text(encoding='utf-8')
+]
+
+
+@pytest.mark.parametrize('name', EXAMPLES)
+def test_examples_hold(name):
+    assert not doctest.testmod(import_module(f'parlai_ext.{name}')).failed

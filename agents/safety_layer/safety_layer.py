@@ -139,10 +139,10 @@ class SafetyLayerAgent(DeclaresOptions, ConversationAgent):
         """
         options = options_from_opt(SafetyOptions, opt, SAFETY)
         no_cuda = bool(opt.get('no_cuda'))
-        models = ModelHandle(Machine(datapath=opt.get('datapath'), no_cuda=no_cuda))
+        machine = Machine(datapath=opt.get('datapath'), no_cuda=no_cuda)
         return Guarded(
-            load_system(system_inside(opt), no_cuda=no_cuda),
-            read_detector(options.detector, models),
+            load_system(system_inside(opt), machine),
+            read_detector(options.detector, ModelHandle(machine)),
             read_deflections(opt),
             FIRED if options.checks == 'both' else (options.checks,),
         )

@@ -34,7 +34,7 @@ class AgentChat:
     """
 
     def __init__(self, system: System, machine: Machine):
-        agent = load_system(system, no_cuda=machine.no_cuda, fp16=machine.fp16).agent
+        agent = load_system(system, machine).agent
         if not isinstance(agent, ConversationAgent):
             raise UserError(
                 f'chat {system.name}: {type(agent).__name__} is no chat model'

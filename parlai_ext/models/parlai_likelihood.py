@@ -90,7 +90,7 @@ def load_judge(
     system = System(system.name, opt)
     keep_double_attention()
     fit_threads([system])
-    player = load_system(system, no_cuda=machine.no_cuda, fp16=machine.fp16)
+    player = load_system(system, machine)
     agent = check_agent(player.agent, name)
     if dtype is not None:
         agent.model.to(getattr(torch, dtype))

@@ -27,7 +27,7 @@ from parlai_ext.core import (
     errors_of_system,
     nearest,
 )
-from parlai_ext.engines import is_zoo_path
+from parlai_ext.engines import Machine, is_zoo_path
 from parlai_ext.files import is_model_name
 from parlai_ext.isolation.policy import (
     Options,
@@ -57,7 +57,6 @@ from parlai_ext.systems.safe.load import (
 )
 from parlai_ext.systems.safe.unpickle import BadModelFile
 from parlai_ext.systems.torch_memory import is_out_of_memory
-from parlai_ext.systems.zoo import fetch_path
 
 # files that are fetched here and may be read: candidates are text, and a model file is
 # checked
@@ -70,9 +69,7 @@ DEFAULTS = {'datatype': 'valid', 'interactive_mode': True}
 FIXED = {'batchsize': 1, 'fixed_candidate_vecs': 'replace'}
 
 
-def load_system(
-    system: System, *, no_cuda: bool = False, fp16: bool | None = None
-) -> Player:
+def load_system(system: System, machine: Machine | None = None) -> Player:
     """
     Build the system's agent; its options win over those in the model's own `.opt`.
 
@@ -81,10 +78,10 @@ def load_system(
     require_named(system)
     prepare_parlai()
     with _failing_by_name(system):
-        return _build(system, no_cuda, fp16)
+        return _build(system, machine or Machine())
 
 
-def _build(system: System, no_cuda: bool, fp16: bool | None) -> Player:
+def _build(system: System, machine: Machine) -> Player:
     """
     Build the agent of a system; every error names the system and an option.
     """
@@ -100,9 +97,9 @@ def _build(system: System, no_cuda: bool, fp16: bool | None) -> Player:
     family = family_of(all_options)
     family.check(all_options)
     ours = {key: given.get(key, value) for key, value in DEFAULTS.items()}
-    ours |= FIXED | ({'no_cuda': True} if no_cuda else {})
-    if fp16 is not None and 'fp16' not in given:
-        ours['fp16'] = fp16
+    ours |= FIXED | ({'no_cuda': True} if machine.no_cuda else {})
+    if machine.fp16 is not None and 'fp16' not in given:
+        ours['fp16'] = machine.fp16
     for key, value in ours.items():
         if key in opt:
             opt[key] = opt['override'][key] = value
@@ -172,7 +169,7 @@ def is_trusted(system: System) -> bool:
         if is_file and key not in SEEN_TO and not is_trusted_file(value):
             return False
     if opt.get('model_file'):
-        file = fetch_path(str(opt['model_file']))
+        file = fetched_file(str(opt['model_file']))
         # a name that is too long for the disk is no file, too
         parts = filter(os.path.isfile, (file, Path(f'{file}.opt')))
         return all(is_trusted_file(file) or is_shipped(part) for part in parts)

@@ -9,7 +9,7 @@ import itertools
 import os
 import weakref
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from parlai.core.agents import Agent
@@ -48,10 +48,9 @@ def load_on(machine: Machine, system: System) -> Player:
     :raises UserError: as `load_system` does.
     """
     require_named(system)
-    options: dict[str, Any] = {'no_cuda': machine.no_cuda, 'fp16': machine.fp16}
     with errors_of_system(system.name):
         if is_trusted(system):
-            return load_system(system, **options)
+            return load_system(system, machine)
         fetch_system(system)
         family, patience = family_of(system.opt), machine.reply_timeout
         key = os.getpid(), family.weights_key(system.opt)
@@ -60,7 +59,7 @@ def load_on(machine: Machine, system: System) -> Player:
             process = _process_for(system)
         if key[1] is not None:
             _living[key] = process
-        facts = process.load([system.name, dict(system.opt), options], patience)
+        facts = process.load([system.name, dict(system.opt), asdict(machine)], patience)
         with answers_of_a_kind():
             return DistantPlayer(system.name, process, family, facts, patience)
 
@@ -251,11 +250,12 @@ class PlayersHere(Server):
         self.players: dict[str, Player] = {}
         self.acts: dict[int, Any] = {}
 
-    def load(self, name: str, opt: Any, options: Mapping[str, Any]) -> dict[str, Any]:
+    def load(self, name: str, opt: Any, machine: Mapping[str, Any]) -> dict[str, Any]:
         """
         Load a system, and return what is to be known of it.
         """
-        self.players[name] = player = load_system(System(name, opt), **options)
+        player = load_system(System(name, opt), Machine(**machine))
+        self.players[name] = player
         return self.facts() | {
             'batches': player.batches,
             'n_bytes': player.n_bytes,

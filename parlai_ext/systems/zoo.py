@@ -72,19 +72,15 @@ def needed_downloads(path: str) -> list[str]:
     Return the URLs that ParlAI would fetch now for this zoo path.
 
     The zoo's module runs in a scratch folder with nothing but the marks of what is
-    built. Only if there is nothing to download it runs in the data folder, so that the
-    mini zoo's module copies what it copies from its own package.
+    built; that of the mini zoo in the data folder, to which it copies its own files.
 
     :raises UserError: for a path that the zoo does not have.
     """
-    home = Path(data_folder())
-    if not path.partition(':')[2].startswith(SHIPPED):
-        with tempfile.TemporaryDirectory() as folder:
-            _copy_marks(home, Path(folder))
-            urls = _noted_urls(path, folder)
-        if urls:
-            return urls
-    return _noted_urls(path, str(home))
+    if path.partition(':')[2].startswith(SHIPPED):
+        return _noted_urls(path, data_folder())
+    with tempfile.TemporaryDirectory() as folder:
+        _copy_marks(Path(data_folder()), Path(folder))
+        return _noted_urls(path, folder)
 
 
 def _noted_urls(path: str, datapath: str) -> list[str]:
@@ -103,17 +99,16 @@ def _noted_urls(path: str, datapath: str) -> list[str]:
         if isinstance(e, ModuleNotFoundError) and is_foreign:
             raise UserError(f'{path} needs the package {e.name!r}') from None
         raise not_in_zoo(path) from None
-    except (TypeError, AttributeError, RuntimeError, UserError) as e:
-        raise UserError(f'{path} cannot be had from the zoo: {e}') from None
-    except OSError as e:
-        if not urls:  # else it looked for what it had not fetched
-            problem = f'{path} cannot be had from the zoo: {e}'
-            if e.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-                problem += (
-                    f'; {datapath} must be a folder that you can write to: give '
-                    'another with --datapath or PARLAI_DATAPATH'
-                )
-            raise UserError(problem) from None
+    except (TypeError, AttributeError, RuntimeError, UserError, OSError) as e:
+        if urls and isinstance(e, OSError):
+            return urls  # it looked for what it had not fetched
+        hint = ''
+        if getattr(e, 'errno', None) in (errno.EACCES, errno.EPERM, errno.EROFS):
+            hint = (
+                f'; {datapath} must be a folder that you can write to: give another '
+                'with --datapath or PARLAI_DATAPATH'
+            )
+        raise UserError(f'{path} cannot be had from the zoo: {e}{hint}') from None
     return urls
 
 

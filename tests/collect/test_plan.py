@@ -47,6 +47,13 @@ def plan_without(opt):
     return make_plan({**opt, 'skip_missing': True})
 
 
+def alone(opt):
+    """
+    Return the options of a run that goes on as it is.
+    """
+    return {k: v for k, v in opt.items() if k != 'config'}
+
+
 @pytest.fixture
 def replies(tmp_path):
     path = tmp_path / 'replies.txt'
@@ -90,8 +97,8 @@ def test_the_run_goes_on_under_that_name_and_without_a_partner_that_turns_up(con
     opt['skip_missing'] = True
     first, _ = prepare(opt)
     again, _ = prepare(opt)
-    alone, _ = prepare({k: v for k, v in opt.items() if k != 'config'})
-    assert first.manifest == again.manifest == alone.manifest
+    without, _ = prepare(alone(opt))
+    assert first.manifest == again.manifest == without.manifest
     # a partner that turns up later is refused
     config([says('t')], [says('p'), says('q')])
     with user_error(r'partners\.q'):
@@ -157,21 +164,20 @@ def test_a_target_whose_replies_are_gone_does_not_stop_its_run(config, replies):
     opt = config([retriever('t', str(replies))], [says('p')])
     before = prepare(opt)[0].manifest.targets
     replies.unlink()
-    again, _ = prepare({k: v for k, v in opt.items() if k != 'config'})
+    again, _ = prepare(alone(opt))
     assert again.manifest.targets == before
 
 
 def test_a_target_that_changed_is_not_played_on_under_its_name(config, replies):
     opt = config([retriever('t', str(replies))], [says('p')])
-    alone = {k: v for k, v in opt.items() if k != 'config'}
     run, _ = prepare(opt)
     replies.write_text('maybe\n')
     with user_error(r'targets\.t\.identity'):
-        prepare(alone)
+        prepare(alone(opt))
     replies.write_text('yes\nno\n')
     collected(run)
     replies.write_text('maybe\n')
-    prepare(alone)  # nothing of it is left to play
+    prepare(alone(opt))  # nothing of it is left to play
 
 
 PROTOCOL = """\

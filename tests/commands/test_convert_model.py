@@ -54,13 +54,16 @@ def replies(path, **opt):
     Return what a model says in two dialogues.
     """
     with guarded():
-        player = load_system(
-            System('x', {'model_file': str(path), **opt}), no_cuda=True
-        )
+        opt = {'model_file': str(path), 'no_cuda': True, **opt}
+        player = load_system(System('x', opt))
     participants = [player.join() for _ in range(2)]
     for participant, sentence in zip(participants, sentences(2), strict=True):
         participant.hear(sentence, 'other')
     return [reply.text for reply in player.respond(participants)]
+
+
+def save_weights(path):
+    torch.save({'model': {'w': torch.ones(2)}}, path)
 
 
 def converted(source, output, **options):
@@ -129,7 +132,7 @@ def test_the_optimizer_and_scheduler_are_dropped_and_named(tmp_path, capsys):
 
 
 def test_nothing_is_overwritten(tmp_path):
-    torch.save({'model': {'w': torch.ones(2)}}, tmp_path / 'm')
+    save_weights(tmp_path / 'm')
     (tmp_path / 'm.codecs').write_text('')
     for name in ('a.safetensors', 'b.safetensors.codecs', 'c.safetensors.opt'):
         (tmp_path / name).write_text('mine')
@@ -140,7 +143,7 @@ def test_nothing_is_overwritten(tmp_path):
 
 
 def test_a_conversion_that_fails_leaves_nothing(tmp_path, output):
-    torch.save({'model': {'w': torch.ones(2)}}, tmp_path / 'm')
+    save_weights(tmp_path / 'm')
     (tmp_path / 'm.opt').write_text('{"model": ')
     (tmp_path / 'm.codecs').write_text('')
     with user_error(r'm\.opt: it cannot be read'):
@@ -262,7 +265,7 @@ def test_the_same_model_gives_the_same_bytes(tmp_path):
 
 def test_a_conversion_killed_between_its_files_is_run_again(tmp_path, monkeypatch):
     source, new = tmp_path / 'm', tmp_path / 'new'
-    torch.save({'model': {'w': torch.ones(2)}}, source)
+    save_weights(source)
     Path(f'{source}.opt').write_text('{"model": "seq2seq"}')
     Path(f'{source}.dict').write_text('tea\t1\n')
     new.mkdir()

@@ -129,10 +129,19 @@ def options(folder, **keys):
     return protocol(folder, TARGETS, PARTNER, **{**made, **keys})
 
 
+def evaluated(folder, /, keys=(), **change):
+    """
+    Evaluate with a stop, and return the ranking.
+
+    :param keys: of the protocol; other options are those of the command.
+    """
+    return EvaluateSystems.main(**options(folder, **dict(keys)) | STOP | change)
+
+
 @pytest.fixture(scope='module')
 def stopped(tmp_path_factory):
     folder = tmp_path_factory.mktemp('stopped')
-    return folder / 'run', EvaluateSystems.main(**options(folder), **STOP)
+    return folder / 'run', evaluated(folder)
 
 
 def test_it_stops_as_soon_as_every_pair_is_settled(stopped):
@@ -163,15 +172,15 @@ def test_the_looks_are_in_files_table_and_page(stopped, capsys):
 def test_the_same_command_again_plays_nothing(stopped):
     root, _ = stopped
     before = files_of(root)
-    EvaluateSystems.main(**options(root.parent), **STOP)
+    evaluated(root.parent)
     assert files_of(root) == before
 
 
 def test_an_interrupted_run_decides_the_same(tmp_path, stopped):
     with interrupted(blocks, 'write_stopping'):
-        EvaluateSystems.main(**options(tmp_path), **STOP)
+        evaluated(tmp_path)
     sorted(tmp_path.glob('run/dialogues/*/*.jsonl'))[-1].unlink()
-    EvaluateSystems.main(**options(tmp_path), **STOP)
+    evaluated(tmp_path)
     files, before = files_of(tmp_path / 'run'), files_of(stopped[0])
     assert files.keys() == before.keys()
     # the manifest names the protocol's file, which lies elsewhere
@@ -205,7 +214,7 @@ def test_a_plain_command_lets_a_stopped_run_grow(copied):
 )
 def test_it_refuses_what_it_cannot_work_with(copied, change, named):
     with user_error(named):
-        EvaluateSystems.main(**{**options(copied), **STOP, **change})
+        evaluated(copied, **change)
 
 
 def test_the_decisions_are_worked_out_from_the_scores(copied, stopped):
@@ -226,7 +235,7 @@ def test_a_note_that_fits_no_look_does_no_harm(copied, used):
 def test_one_target_needs_no_stop(tmp_path):
     keys = {'roster': {'targets': TARGETS[:1], 'partners': PARTNER}}
     with user_error('two targets'):
-        EvaluateSystems.main(**options(tmp_path, **keys), **STOP)
+        evaluated(tmp_path, keys)
 
 
 def test_other_scores_were_not_looked_at(copied):

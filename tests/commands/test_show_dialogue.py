@@ -24,6 +24,11 @@ def shown(run, capsys, wanted, **options):
     return dialogue, capsys.readouterr().out
 
 
+def scores_of(run, id):
+    read = run.scores(SCORER).scored_dialogues()
+    return next(scored.scores for dialogue, scored in read if dialogue.id == id)
+
+
 def finished(run):
     return next(d for d in run.iter_dialogues() if d.ended_by is None)
 
@@ -34,7 +39,7 @@ def test_every_turn_is_there_with_its_scores(run, capsys):
     assert dialogue == one
     parts = re.split(r'\n\n(?=\d+  )', text)
     assert len(parts) == 1 + len(one.utterances)
-    scores = run.scores(SCORER).by_dialogue(run.shard(one.pairing_id, 0))[one.id].scores
+    scores = scores_of(run, one.id)
     for k, (part, turn) in enumerate(zip(parts[1:], one.utterances, strict=True)):
         assert part.startswith(f'{k}  {turn.speaker}') and turn.text in part
         assert (', given' in part) == turn.given
@@ -121,9 +126,7 @@ def test_without_an_id_the_dialogues_are_listed_with_their_targets_means(run, ca
     lines = capsys.readouterr().out.split('\n')
     assert lines[0].split() == ['dialogue', 'system', 'with', 'Overall']
     for row, line in zip(rows, lines[1:], strict=False):
-        _, shard = show_dialogue.find_dialogue(run, row.id)
-        scores = run.scores(SCORER).by_dialogue(shard)[row.id].scores
-        values = [s.value for s in scores if s.dimension == 'Overall']
+        values = [s.value for s in scores_of(run, row.id) if s.dimension == 'Overall']
         # what was broken off has no score
         mean = None if None in values else pytest.approx(np.mean(values))
         assert row.score == mean

@@ -3,7 +3,6 @@ The trainer, on models too small to learn anything; the task and the floors of t
 """
 
 import dataclasses
-import json
 import shutil
 
 import pytest
@@ -16,7 +15,7 @@ from parlai.core.teachers import create_task_agent_from_taskname
 
 from benchmarks.mini_training.corpus import batches
 from benchmarks.mini_training.recipe import JOBS, SMALL, Job
-from benchmarks.mini_training.train import build_agent, learn_tokenizer, record, train
+from benchmarks.mini_training.train import build_agent, learn_tokenizer, train
 from parlai_ext.agents.mini_floor.mini_floor import MiniFloorAgent
 from parlai_ext.mini.corruptions import GENERIC
 from parlai_ext.mini.smalltalk import make_dialogue
@@ -83,13 +82,6 @@ def test_the_judge_and_its_control_differ_in_lessons_only():
     same = dataclasses.replace(control, keep=judge.keep, lessons=judge.lessons)
     assert same == judge
     assert sum(n for _, n in judge.lessons) == sum(n for _, n in control.lessons)
-
-
-def test_facts_about_other_models_stay_in_the_file(tmp_path):
-    path = tmp_path / 'training.json'
-    record({'a': {'loss': 1.0}}, path)
-    record({'b': {'loss': 2.0}}, path)
-    assert json.loads(path.read_text()) == {'a': {'loss': 1.0}, 'b': {'loss': 2.0}}
 
 
 TASK = 'parlai_ext.tasks.smalltalk.agents'

@@ -59,7 +59,7 @@ def pair(request, tmp_path_factory):
     opt = FAMILIES[request.param](folder)
     with data_in(opt.get('datapath')):
         judge = load_judge(opt['model_file'], double=True)
-    agent = load_system(System('stock', opt), no_cuda=True).agent
+    agent = load_system(System('stock', {**opt, 'no_cuda': True})).agent
     agent.model.double().eval()
     image = (None,) if isinstance(agent, ImageSeq2seqAgent) else ()
     return judge, partial(
@@ -213,7 +213,7 @@ def test_a_model_that_cannot_judge_is_refused_by_its_class(tmp_path, name):
 @pytest.mark.parametrize('name', JUDGES)
 def test_a_judge_reads_what_its_agent_would_read(tmp_path, name):
     opt = {**FAMILIES[name](tmp_path), 'text_truncate': 6}
-    agent = load_system(System('stock', opt), no_cuda=True).agent
+    agent = load_system(System('stock', {**opt, 'no_cuda': True})).agent
     reader = AgentVectorizer(agent.clone())
     for text in HEARD:
         seen = agent.observe(Message(text=text, episode_done=False))

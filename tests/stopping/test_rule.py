@@ -41,6 +41,14 @@ def test_at_its_end_the_bayes_factor_is_one_over_the_error(n, error):
     assert bayes_factor(t, n, prior_variance(error)) == pytest.approx(1 / error)
 
 
+def test_of_many_openers_it_is_the_asymptotic_confidence_sequence():
+    # Waudby-Smith et al. 2024, theorem 2.2, with rho^2 = g and variance 1
+    n, error = 10**6, 0.05
+    v = n * prior_variance(error)
+    reach = np.sqrt(2 * (v + 1) / v * np.log(np.sqrt(v + 1) / error))
+    assert critical_values(np.array([n]), error)[0] == pytest.approx(reach, rel=1e-4)
+
+
 def test_it_is_narrowest_where_it_should_be():
     error, n = 0.01, 100
 
@@ -200,3 +208,14 @@ def test_tests_at_each_look_are_wrong_more_often():
     # otherwise the simulation could not show what the sequence is good for
     outcome = simulated('all equal', 'normal', 40)
     assert outcome.wrong_by_tests > 0.1 > outcome.wrong
+
+
+@pytest.mark.slow
+def test_the_sequence_covers_at_all_looks_together():
+    rng, missed, worlds = np.random.default_rng(3), 0, 2000
+    for _ in range(worlds):
+        looks = range(20, 601, 20)
+        seen = pair_intervals(rng.normal(size=(2, 600)), looks, 0.05)
+        missed += seen.lows[0, -1] > 0 or seen.highs[0, -1] < 0
+    # 5 % over an endless run, so less over 600
+    assert 0.005 < missed / worlds < 0.05

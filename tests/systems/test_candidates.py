@@ -196,7 +196,7 @@ def test_a_retriever_says_what_is_in_the_file():
         'model': 'transformer/polyencoder',
         'fixed_candidates_path': SMALLTALK,
     }
-    player = load_system(System('A', opt), no_cuda=True)
+    player = load_system(System('A', {**opt, 'no_cuda': True}))
     lines = lines_of(candidates_file(SMALLTALK))
     assert player.agent.fixed_candidates == lines
     assert len(lines) < 50  # three dialogues, not the task's thousand

@@ -173,7 +173,7 @@ def test_the_dialogues_are_those_of_this_process(tmp_path):
     ]
     apart = {one.name: load_on(HERE, one) for one in systems}
     assert all(isinstance(player, DistantPlayer) for player in apart.values())
-    here = {one.name: load_system(one, no_cuda=True) for one in systems}
+    here = {one.name: load_system(one, HERE) for one in systems}
     assert played(apart) == played(here)
     state = torch.get_rng_state()
     played(apart)

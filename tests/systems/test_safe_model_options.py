@@ -15,6 +15,7 @@ from parlai.core.opt import Opt
 
 from parlai_ext.commands import plugin
 from parlai_ext.core import System
+from parlai_ext.engines import Machine
 from parlai_ext.isolation.policy import is_our_agent, note_trust, source_file
 from parlai_ext.systems.identity import resolve
 from parlai_ext.systems.parlai_agents import load_system
@@ -68,7 +69,8 @@ def stored(folder, opt):
 
 
 def loaded(path, **opt):
-    return load_system(System('x', {'model_file': path, **opt}), no_cuda=True)
+    system = System('x', {'model_file': path, **opt})
+    return load_system(system, Machine(no_cuda=True))
 
 
 def resolved(path, **opt):

@@ -36,7 +36,7 @@ from tests.support.written import safetensors_of, zip_of
 
 
 def loaded(opt):
-    return load_system(System('x', opt), no_cuda=True)
+    return load_system(System('x', {**opt, 'no_cuda': True}))
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,13 @@ from tests.support.tiny_models import in_float64, make_generator, make_ranker
 from tests.support.trial_agents import BATCHES
 
 
+def loaded(opts):
+    """
+    Return the players of systems by their names.
+    """
+    return {name: load_system(System(name, opt)) for name, opt in opts.items()}
+
+
 def rows_of(pairs, openers):
     return [row(*pair, one.utterances) for pair in pairs for one in openers]
 
@@ -30,7 +37,7 @@ def cast(module_folder):
     for seed in (5, 6):
         name = f'ranker{seed}'
         opts[name] = {'model_file': make_ranker(module_folder, name, seed)}
-    found = {name: load_system(System(name, opt)) for name, opt in opts.items()}
+    found = loaded(opts)
     for player in found.values():
         in_float64(player.agent)
     return found
@@ -66,7 +73,7 @@ def test_a_ranker_never_repeats_a_line_of_its_own_dialogue(batched):
 
 def test_one_batch_for_each_system_and_step():
     talker = {'model': 'tests.support.trial_agents:Talker'}
-    players = {name: load_system(System(name, talker)) for name in 'ab'}
+    players = loaded({'a': talker, 'b': talker})
     BATCHES.clear()
     play(rows_of(['ab', 'ba', 'aa'], some_openers(4)), players, 5)
     # utterances 2, 3, 4: `a` speaks in 8 rows, then in 8 (as second, and with itself),
@@ -83,8 +90,7 @@ def test_openers_of_any_length_play_side_by_side():
         'abcd': ['a', 'b', 'c', 'd', 'd'],
     }
     openers = [Opener.from_utterances(given, 'test') for given in expected]
-    systems = (System('echo', {'model': 'repeat_query'}), says('yes'))
-    players = {system.name: load_system(system) for system in systems}
+    players = loaded({'echo': {'model': 'repeat_query'}, 'yes': says('yes').opt})
     dialogues = play(rows_of([('echo', 'yes')], openers), players, 5)
     assert {
         ''.join(turn.text for turn in one.utterances if turn.given): [*one.texts]
@@ -105,6 +111,6 @@ def test_stock_self_chat_says_the_same(cast, module_folder):
     theirs = [[act['text'] for acts in one for act in acts] for one in logs if one]
     openers = sample_openers(load_openers('ext:smalltalk'), 2, seed=3)
     opts = {'one': greedy, 'other': {'model_file': partner}}
-    players = {name: load_system(System(name, opt)) for name, opt in opts.items()}
+    players = loaded(opts)
     rows = rows_of([('one', 'other')], openers)
     assert theirs == [[*d.texts] for d in play(rows, players, 12)]
