@@ -148,8 +148,7 @@ class DownloadSettings:
     pause: float = 1.0
 
 
-USUAL = DownloadSettings()
-SETTINGS = ContextVar('settings of the downloads that begin', default=USUAL)
+SETTINGS = ContextVar('settings of downloads', default=DownloadSettings())
 
 
 @contextmanager

@@ -19,6 +19,7 @@ import ssl
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from email.utils import parsedate_to_datetime
 from http.cookiejar import CookieJar, DefaultCookiePolicy
@@ -203,12 +204,9 @@ async def wait_unless_stopped(seconds: float, stop: asyncio.Event) -> None:
 
     :raises Stopped: as soon as ``stop`` is set.
     """
-    try:
-        async with asyncio.timeout(seconds):
-            await stop.wait()
-    except TimeoutError:
-        return
-    raise Stopped
+    with suppress(TimeoutError):
+        await asyncio.wait_for(stop.wait(), seconds)
+        raise Stopped
 
 
 @frozen
@@ -613,10 +611,8 @@ def seconds_to_wait(header: str | None) -> float | None:
     """
     if header is None:
         return None
-    try:
+    with suppress(ValueError):
         return max(0.0, float(header))
-    except ValueError:
-        pass
     try:
         return max(0.0, parsedate_to_datetime(header).timestamp() - time.time())
     except (ValueError, TypeError, OverflowError):
