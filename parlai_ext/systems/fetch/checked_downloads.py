@@ -148,7 +148,8 @@ class DownloadSettings:
     pause: float = 1.0
 
 
-SETTINGS = ContextVar('settings of downloads', default=DownloadSettings())
+USUAL = DownloadSettings()
+SETTINGS = ContextVar('settings of downloads', default=USUAL)
 
 
 @contextmanager
