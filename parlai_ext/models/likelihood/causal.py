@@ -342,13 +342,14 @@ class LayerStates:
 def decoder_layers(model: Any) -> Sequence[torch.nn.Module]:
     """
     Return the layers of a Hugging Face causal model, in order.
+
+    :raises UserError: when they are not found.
     """
     n_layers = int(model.config.get_text_config().num_hidden_layers)
-    return next(
-        list(module)
-        for module in model.modules()
-        if isinstance(module, torch.nn.ModuleList) and len(module) == n_layers
-    )
+    for module in model.modules():
+        if isinstance(module, torch.nn.ModuleList) and len(module) == n_layers:
+            return list(module)
+    raise UserError(f'{type(model).__name__}: its layers were not found')
 
 
 class PathCache:
