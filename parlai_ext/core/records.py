@@ -32,7 +32,13 @@ from parlai_ext.core.json_text import parse_own_json
 class WrongType(ValueError):
     """
     A value in JSON data has another type than its field; the message says where.
+
+    :ivar place: the keys that lead to the value.
     """
+
+    def __init__(self, message: str, place: tuple[str | int, ...] = ()):
+        super().__init__(message)
+        self.place = place
 
 
 class Record(BaseModel):
@@ -57,6 +63,8 @@ EXPECTED = {
     'dataclass_type': 'a mapping',
     'greater_than_equal': 'a larger number',
     'less_than_equal': 'a smaller number',
+    'literal_error': '{expected}',
+    'string_pattern_mismatch': 'a text of the form {pattern}',
 }
 
 
@@ -81,7 +89,8 @@ def read_record(kind: type[R], data: Any) -> R:
     try:
         return kind.model_validate(data)
     except ValidationError as error:
-        raise WrongType(_refusal(error, kind)) from None
+        place = error.errors(include_url=False)[0]['loc']
+        raise WrongType(_refusal(error, kind), place) from None
 
 
 def _refusal(
@@ -107,7 +116,8 @@ def _refusal(
         return f'{where}: unknown key; {nearest(str(place[-1]), known)}'
     if error['type'] == 'value_error':  # of our own checks, which name the key
         return str(error['ctx']['error'])
-    words = EXPECTED.get(error['type'], error['msg'])
+    words = EXPECTED.get(error['type'])
+    words = words.format_map(error.get('ctx', {})) if words else error['msg']
     return f'{where or "the file"}: {words} expected, not {error["input"]!r:.60}'
 
 

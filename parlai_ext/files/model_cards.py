@@ -13,7 +13,7 @@ from pydantic import Field, model_validator
 
 from parlai_ext import zoo_configs
 from parlai_ext.core import UserError, nearest
-from parlai_ext.core.records import Record, WholeNumber, WrongType, read_record
+from parlai_ext.core.records import Record, WholeNumber
 from parlai_ext.files.yaml_file import read_file
 
 # what a model can be
@@ -190,10 +190,8 @@ def model_card(name: str) -> ModelCard:
     """
     Return the card of a model.
 
-    :raises UserError: for an unknown name, or names file and key of a mistake.
+    :raises UserError: for an unknown name, or names file, line and key of a mistake.
     """
     path = zoo_configs.HOME / 'models' / f'{checked_model_name(name)}.yaml'
-    try:
-        return read_record(ModelCard, read_file(path).data)
-    except WrongType as error:
-        raise UserError(f'{path}: {error}') from None
+    doc = read_file(path)
+    return doc.record(ModelCard, doc.data)

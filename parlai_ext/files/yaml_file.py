@@ -21,6 +21,7 @@ from parlai_ext.core import (
     read_options,
     type_problem,
 )
+from parlai_ext.core.records import Record, WrongType, read_record
 from parlai_ext.files.text_file import read_utf8
 
 MAX_NODES = 100_000
@@ -29,6 +30,7 @@ COLLECTIONS = ('tag:yaml.org,2002:map', 'tag:yaml.org,2002:seq')
 Key = str | int
 Where = tuple[Key, ...]  # the path of keys to a value in a document
 T = TypeVar('T')
+R = TypeVar('R', bound=Record)
 
 
 # what a word without quotes means: as in YAML 1.2 (core schema, 10.3.2), by which 1:30,
@@ -78,18 +80,17 @@ class Document:
         """
         path: Where = (where,) if isinstance(where, str) else where
         key = ''.join(f'[{k}]' if isinstance(k, int) else f'.{k}' for k in path)
-        line = next(
-            (
-                self.lines[path[:n]]
-                for n in range(len(path), -1, -1)
-                if path[:n] in self.lines
-            ),
-            None,
-        )
-        file_and_line = self.source if line is None else f'{self.source}:{line}'
-        return UserError(
-            ': '.join(p for p in (file_and_line, key.lstrip('.'), problem) if p)
-        )
+        parts = self._place(path), key.lstrip('.'), problem
+        return UserError(': '.join(filter(None, parts)))
+
+    def _place(self, path: Where) -> str:
+        """
+        Return file and line of the value at a key path, or of what it would be in.
+        """
+        for n in range(len(path), -1, -1):
+            if path[:n] in self.lines:
+                return f'{self.source}:{self.lines[path[:n]]}'
+        return self.source
 
     def error_in(self, where: Where) -> Callable[[str, str], UserError]:
         """
@@ -103,6 +104,17 @@ class Document:
         """
         mapping = self.typed(value, where, dict)
         return read_options(cls, mapping, error=self.error_in(where))
+
+    def record(self, kind: type[R], value: Any, where: Where = ()) -> R:
+        """
+        Return the value at ``where`` as a record.
+        """
+        try:
+            return read_record(kind, value)
+        except WrongType as error:
+            inside = ''.join(f'{key}.' for key in where)
+            place = self._place((*where, *error.place))
+            raise UserError(f'{place}: {inside}{error}') from None
 
     def typed(self, value: Any, where: str | Where, kind: type) -> Any:
         """

@@ -46,8 +46,8 @@ FILE = {'name': 'x', 'size': 1, 'sha256': 'f' * 64}
     'changes, key',
     [
         ({'title': None}, 'title'),
-        ({'kinds': ['oracle']}, 'kinds'),
-        ({'files': [{**FILE, 'sha256': 'abc'}]}, r'files\[0\].sha256'),
+        ({'kinds': ['oracle']}, r"kinds\[0\]: 'likelihood', .* not 'oracle'"),
+        ({'files': [{**FILE, 'sha256': 'abc'}]}, r'files\[0\].sha256: a text of the'),
         ({'repository': None, 'revision': None}, 'wheels'),
         ({'revision': None}, 'revision'),
         ({'gguf': 'other'}, 'gguf'),
@@ -56,7 +56,7 @@ FILE = {'name': 'x', 'size': 1, 'sha256': 'f' * 64}
 )
 def test_a_wrong_card_is_refused_by_its_key(catalogue, changes, key):
     catalogue.add('tiny', **{**HUB, **changes})
-    with user_error(f'tiny.yaml: .*{key}'):
+    with user_error(rf'tiny.yaml:\d+: .*{key}'):
         model_card('tiny')
 
 

@@ -15,7 +15,6 @@ from typing import Any
 
 from parlai_ext import zoo_configs
 from parlai_ext.core import UserError, errors_about, frozen, nearest, option, optional
-from parlai_ext.core.records import WrongType, read_record
 from parlai_ext.data.judged.judged_set import LEVELS, UNITS, JudgedItem, JudgedSet
 from parlai_ext.data.judged.readers import READERS, DataFile, is_number, is_own_file
 from parlai_ext.files import Document, Wheel, read_file
@@ -258,10 +257,7 @@ def read_card(name: str) -> JudgedCard:
     path = Path(name) if is_file else zoo_configs.HOME / 'judged' / f'{name}.yaml'
     doc = read_file(path)
     data = dict(doc.typed(doc.data, (), dict))
-    try:
-        wheel = read_record(Wheel, data.pop('wheel')) if 'wheel' in data else None
-    except WrongType as error:
-        raise doc.error('wheel', str(error)) from None
+    wheel = data.pop('wheel', None)
     card = doc.options(JudgedCard, data, ())
     counts = doc.mapping(card.counts or {}, ('counts',), COUNTS, 'counts')
     for key, count in counts.items():
@@ -278,7 +274,7 @@ def read_card(name: str) -> JudgedCard:
         },
         counts=counts,
         other_files=other_files,
-        wheel=wheel,
+        wheel=doc.record(Wheel, wheel, ('wheel',)) if wheel is not None else None,
     )
 
 
