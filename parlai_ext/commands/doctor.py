@@ -128,13 +128,13 @@ def check_packages() -> Iterator[Fault]:
 
 def check_conflicts(lines: Sequence[str]) -> Iterator[Fault]:
     """
-    Check the lines of `pip check` for conflicts of packages that we use.
+    Check the lines of `pip check` for conflicts of ours and of packages that we use.
     """
     pins = [line for line in lines if line.startswith('parlai ')]
     if pins:
         problem = f"{len(pins)} of parlai's own requirements are not met, on purpose"
         yield Fault(f'{problem} (numpy~=1.23 and the like)', 'nothing to do', False)
-    ours = [name.lower() for name in requirements()]
+    ours = ['parlai_ext', 'parlai-ext', *(name.lower() for name in requirements())]
     for line in lines:
         clash = re.match(r'(\S+) \S+ has requirement (.+), but you have (.*)\.', line)
         if clash and clash[1].lower() in ours:

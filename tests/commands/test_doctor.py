@@ -98,8 +98,10 @@ def test_parlais_pins_are_a_note_and_a_clash_of_ours_is_wrong():
         'parlai 1.7.2 requires datasets, which is not installed.',
         'pandas 3.1.1 has requirement numpy>=1.26,<3, but you have numpy 1.23.5.',
         'somebody 1.0 has requirement numpy<2, but you have numpy 2.4.6.',
+        'parlai-ext 0.1.0 has requirement torch>=2.13, but you have torch 2.0.1.',
     ]
-    note, clash = check_conflicts(lines)
+    note, clash, own = check_conflicts(lines)
+    assert own.problem == 'torch 2.0.1 does not fit parlai-ext, which needs torch>=2.13'
     assert not note.wrong
     assert note.problem.startswith("2 of parlai's own requirements")
     assert clash == Fault(
