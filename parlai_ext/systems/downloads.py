@@ -5,6 +5,7 @@ one system's failure stops no other.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -155,6 +156,18 @@ def fetch_system(system: System) -> None:
             raise UserError(download.reason)
 
 
+@contextmanager
+def _errors_of(option: str) -> Iterator[None]:
+    """
+    Begin the line about a user's mistake with the option, unless it names one.
+    """
+    try:
+        yield
+    except UserError as error:
+        has_option = str(error).startswith((f'{option}: ', 'hf_'))
+        raise UserError(str(error) if has_option else f'{option}: {error}') from None
+
+
 class _Downloads:
     """
     The downloads of one roster. What failed is not tried again for another system.
@@ -169,23 +182,21 @@ class _Downloads:
         Download what one system needs, until something cannot be had.
         """
         files: list[str] = []
-        option, reason = '', None
+        reason, family = None, family_of(system.opt)
         try:
             for needed in needed_by_system(system):
-                option = needed.option
-                files += self._fetch(needed)
-            option, family = 'model', family_of(system.opt)
-            files += family.fetch_weights(system)
-            inner = family.inner_system(system.opt)
-            if inner is not None:
-                downloaded = self.download(inner)
-                files += downloaded.files
-                if downloaded.reason:
-                    raise UserError(f'model: {downloaded.reason}')
+                with _errors_of(needed.option):
+                    files += self._fetch(needed)
+            with _errors_of('model'):
+                files += family.fetch_weights(system)
+                inner = family.inner_system(system.opt)
+                if inner is not None:
+                    downloaded = self.download(inner)
+                    files += downloaded.files
+                    if downloaded.reason:
+                        raise UserError(downloaded.reason)
         except UserError as e:
-            has_option = str(e).startswith((f'{option}: ', 'hf_'))
-            what = str(e) if has_option else f'{option}: {e}'
-            reason = str(SystemFailed(system.name, what))
+            reason = str(SystemFailed(system.name, str(e)))
         return Downloaded(system.name, tuple(files), reason)
 
     def _fetch(self, needed: NeededFile) -> tuple[str, ...]:

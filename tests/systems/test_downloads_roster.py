@@ -4,6 +4,7 @@ of BART and R2C2 among it.
 """
 
 import hashlib
+import re
 
 import pytest
 from parlai.core import build_data
@@ -69,6 +70,15 @@ def test_another_option_is_fetched_and_named_too(models):
     results = download_systems([system('A', 'good', dict_file='zoo:fake/bad/model')])
     assert results[0].files == ('zoo:fake/good/model',)
     assert results[0].reason.startswith("system 'A': dict_file: zoo:fake/bad/model")
+
+
+@pytest.mark.parametrize(
+    'option, value',
+    [('model_file', '/none/x'), ('dict_file', '/none/x'), ('model_file', 'zoo:no/x')],
+)
+def test_a_reason_names_its_option_once(models, option, value):
+    [result] = download_systems([system('A', 'good', **{option: value})])
+    assert re.match(rf"system 'A': {option}: (?!{option})\w", result.reason)
 
 
 def test_an_archive_without_the_model_is_said(models):
