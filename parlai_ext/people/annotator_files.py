@@ -90,12 +90,11 @@ def sheet_files(
     """
     key = annotations.key
     (question,) = key.questions
-
     lines = terminal_lines(
         'guidelines',
         key=key,
         question=question,
-        labels=zip(key.named_answers, question.answers, strict=False),
+        labels=zip(key.named_answers, question.answers, strict=True),
         ending=ending,
     )
     files = {GUIDELINES: '\n'.join([*lines, ''])}

@@ -16,16 +16,16 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
 from parlai_ext import __version__
-from parlai_ext.core import frozen, is_floor
+from parlai_ext.core import frozen, is_floor, printable
 from parlai_ext.view.table import interval_cell
 from parlai_ext.view.text import (
     count_of,
@@ -126,7 +126,8 @@ def render_page(
 
 def terminal_lines(template: str, **values: Any) -> list[str]:
     """
-    Return the lines of a report for the terminal.
+    Return the lines of a report for the terminal. No value ends a line, so that names
+    of others cannot add one.
 
     :param template: the name of its file in `templates/terminal/`.
     :param values: of the template's names.
@@ -148,7 +149,7 @@ def page_environment(escapes: bool = True) -> Environment:
         loader=FunctionLoader(template_text),
         autoescape=escapes,
         undefined=StrictUndefined,
-        finalize=_finalize,
+        finalize=partial(_finalize, visible if escapes else printable),
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -177,16 +178,17 @@ def with_interval(estimate: Any) -> str:
     return interval_cell(estimate).in_terminal()
 
 
-def _finalize(value: Any) -> Any:
+def _finalize(shown: Callable[[str], str], value: Any) -> Any:
     """
-    Return a value as the page shows it: numbers as text, hidden characters made
-    visible.
+    Return a value as it is shown: numbers as text, hidden characters made visible.
+
+    :param shown: what becomes of a text.
     """
     if isinstance(value, Markup):
         return value
     if isinstance(value, float) or value is None:
         return number(value)
-    return visible(value) if isinstance(value, str) else value
+    return shown(value) if isinstance(value, str) else value
 
 
 def template_text(name: str) -> str:

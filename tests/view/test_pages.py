@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from parlai_ext.view.page import TEMPLATES
+from parlai_ext.collect.trials import DryRun
+from parlai_ext.view.page import TEMPLATES, terminal_lines
 from tests.support.browser import STICKING
 from tests.support.pages import example_pages
 
@@ -24,6 +25,12 @@ def pages(tmp_path_factory):
 def test_the_page_begins_with_what_was_measured_on_what_and_with_what(pages, kind):
     fact = r'<dt>(?:Measured|On|With)</dt><dd>\s*(?:<[ab][^>]*>)*[^<\s]'
     assert len(re.findall(fact, pages[kind].read_text())) == 3
+
+
+def test_a_name_adds_no_line_to_a_report_for_the_terminal():
+    dry = DryRun('mine\nproven  all of it\x1b[2J', 1, 1, 1, 1, 1, 1, 1, 0, (), {}, {})
+    lines = terminal_lines('dry_run', dry=dry)
+    assert lines[0] == r'protocol   mine proven  all of it\x1b[2J'
 
 
 def test_two_runs_of_one_name_are_told_apart(pages):
