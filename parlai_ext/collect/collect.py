@@ -213,9 +213,16 @@ def block_tasks(plan: Plan, blocks: Mapping[Block, frozenset[ShardKey]]) -> list
 
     :param blocks: with the shards that they lack.
     """
+    at_work = {
+        name
+        for block in blocks
+        for shard in block.shards
+        for name in plan.by_id[shard.pairing_id].speakers
+    }
     weights = {
         system.name: (str(weights_key(system)), size_on_disk(system))
         for system in plan.roster.systems
+        if system.name in at_work
     }
     tasks = []
     for block, missing in blocks.items():

@@ -20,7 +20,7 @@ from parlai_ext.core import UserError, change_lines, frozen
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.core.records import read_own_record, record_to_json
 from parlai_ext.store import PLAYED_KEYS, ProtocolRecord, RunFolder, write_text
-from parlai_ext.systems.spending import Reading, add_spendings
+from parlai_ext.systems.spending import Reading, add_spendings, total_spending
 from parlai_ext.view import count_of, data_size, duration, money
 from parlai_ext.view.page import terminal_lines
 
@@ -85,8 +85,7 @@ class Forecast:
         """
         The money of all systems that count it, `None` when none has a price.
         """
-        spent = [system.spent or {} for system in self.systems.values()]
-        return reduce(add_spendings, spent, add_spendings({}, {}))['cost']
+        return total_spending(one.spent for one in self.systems.values())['cost']
 
     @property
     def disk_bytes(self) -> int:

@@ -11,7 +11,6 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
 from typing import NamedTuple
 
 from parlai.core.agents import Agent
@@ -44,6 +43,7 @@ from parlai_ext.systems.spending import (
     add_spendings,
     spending_of,
     spending_since,
+    total_spending,
 )
 from parlai_ext.view import split_words
 from parlai_ext.view.progress import bar_of
@@ -478,7 +478,6 @@ def pilot(
     if scorer is not None:
         once, each = time_scoring(plan, dialogues, scorer, meter)
         score_seconds = once + each * n_dialogues
-    spent = (one.spent or {} for one in meter.measured.values())
     return Forecast(
         plan.protocol.name,
         forecast_settings(plan.protocol),
@@ -490,7 +489,7 @@ def pilot(
         forecasts,
         len(dialogues),
         clock() - start,
-        reduce(add_spendings, spent, add_spendings({}, {}))['cost'],
+        total_spending(one.spent for one in meter.measured.values())['cost'],
         tuple(uncounted(player, forecasts)),
     )
 

@@ -23,7 +23,7 @@ from pydantic import (
     TypeAdapter,
     ValidationError,
 )
-from pydantic_core import PydanticCustomError
+from pydantic_core import ErrorDetails, PydanticCustomError
 
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.json_text import parse_own_json
@@ -88,22 +88,20 @@ def read_record(kind: type[R], data: Any) -> R:
     """
     try:
         return kind.model_validate(data)
-    except ValidationError as error:
-        place = error.errors(include_url=False)[0]['loc']
-        raise WrongType(_refusal(error, kind), place) from None
+    except ValidationError as refused:
+        first = refused.errors(include_url=False)[0]
+        raise WrongType(_refusal(first, kind), first['loc']) from None
 
 
 def _refusal(
-    refused: ValidationError, kind: type[Record] | None = None, where: str = ''
+    error: ErrorDetails, kind: type[Record] | None = None, where: str = ''
 ) -> str:
     """
-    Return what pydantic says of the first wrong value in one line that begins with its
-    key.
+    Return what pydantic says of a wrong value in one line that begins with its key.
 
     :param kind: of the record, whose keys are the only ones.
     :param where: the place of the data in its file.
     """
-    error = refused.errors(include_url=False)[0]
     place = (*([where] if where else []), *error['loc'])
     where = ''.join(f'[{k}]' if isinstance(k, int) else f'.{k}' for k in place)[1:]
     if error['type'] == 'missing':
@@ -183,6 +181,7 @@ def record_from_json(kind: type[T], data: Any, where: str = '') -> T:
     """
     try:
         record = _adapter(kind).validate_json(json.dumps(data), strict=True)
-    except ValidationError as error:
-        raise WrongType(_refusal(error, where=where)) from None
+    except ValidationError as refused:
+        first = refused.errors(include_url=False)[0]
+        raise WrongType(_refusal(first, where=where)) from None
     return record

@@ -155,18 +155,15 @@ class TextModel:
         """
         Yield inputs of similar length, as many as go through the model together.
         """
-        order = sorted(encoded, key=lambda one: len(encoded[one]['input_ids']))
+        widths = {one: len(ids['input_ids']) for one, ids in encoded.items()}
         enough = ENOUGH if self.device.type == 'cpu' else ENOUGH_ON_GPU
         batch: list[Input] = []
-        shortest = 0
-        for one in order:
-            width = len(encoded[one]['input_ids'])
+        for one in sorted(widths, key=widths.__getitem__):
+            width, shortest = widths[one], widths[batch[0]] if batch else 0
             padded = width > PADDED * shortest and width * len(batch) >= enough
             if batch and (padded or width * (len(batch) + 1) > self.tokens):
                 yield batch
                 batch = []
-            if not batch:
-                shortest = width
             batch.append(one)
         if batch:
             yield batch

@@ -5,7 +5,8 @@ An agent that counts such things has a property `usage`, a map with the keys of 
 and ``cost``. A cost of `None` means that no price is known.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import reduce
 from typing import Any
 
 KEYS = ('requests', 'cached', 'prompt_tokens', 'completion_tokens', 'cut_replies')
@@ -32,6 +33,15 @@ def add_spendings(first: Reading, other: Reading) -> Spending:
     costs = [cost for spent in both if (cost := spent.get('cost')) is not None]
     total = {key: sum(spent.get(key) or 0 for spent in both) for key in KEYS}
     return {**total, 'cost': sum(costs) if costs else None}
+
+
+def total_spending(spendings: Iterable[Reading | None]) -> Spending:
+    """
+    Return the sum of spendings, of which some may not be known.
+    """
+    return reduce(
+        add_spendings, (one or {} for one in spendings), add_spendings({}, {})
+    )
 
 
 def add_to_spent(spent: dict[str, Spending], used: Mapping[str, Reading]) -> None:
