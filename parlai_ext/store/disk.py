@@ -45,21 +45,46 @@ def write_file(path: Path, data: bytes, mode: int = 0o666) -> None:
     """
     data = bytes_without_secrets(data)
     make_folder(path.parent)
-    # processes that write one file at once must not write over each other's
-    unfinished = path.with_name(f'.{path.name}.{secrets.token_hex(4)}{LEFTOVER}')
     with file_named_in_errors(path):
+        # what a killed process left under this name is written over
+        unfinished = path.with_name(f'.{path.name}{LEFTOVER}')
+        handle = _open_alone(unfinished, mode)
+        if handle is None:
+            # processes that write one file at once must not write over each other's
+            token = secrets.token_hex(4)
+            unfinished = path.with_name(f'.{path.name}.{token}{LEFTOVER}')
+            handle = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
         try:
-            handle = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
-            try:
-                _write_all(handle, data)
-            finally:
-                os.close(handle)
+            os.ftruncate(handle, 0)
+            _write_all(handle, data)
             os.replace(unfinished, path)
         except BaseException:
             with suppress(OSError):
                 os.unlink(unfinished)
             raise
+        finally:
+            os.close(handle)
         _sync_folder(path.parent)
+
+
+def _open_alone(path: Path, mode: int) -> int | None:
+    """
+    Open a file, which may be there, for this process alone; return None while another
+    one has it, and where the file system has no locks.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
+    handle = os.open(path, flags, mode)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # another process may just have given it its name
+        if os.path.samestat(os.fstat(handle), os.lstat(path)):
+            return handle
+    except (BlockingIOError, FileNotFoundError):
+        pass
+    except OSError:  # some network file systems have no locks
+        path.unlink(missing_ok=True)
+    os.close(handle)
+    return None
 
 
 def write_text(path: Path, text: str) -> None:

@@ -25,7 +25,6 @@ from parlai_ext.engines.engine import (
     wait_for_files,
 )
 from parlai_ext.engines.host import LOCAL, Host, error_of_worker, portable
-from parlai_ext.store import disk
 from parlai_ext.view.progress import bar_of
 from tests.support.user_error import user_error
 
@@ -137,21 +136,6 @@ def test_a_token_that_a_killed_process_left_is_removed_and_one_in_use_is_not(tmp
 def test_files_that_never_appear_are_named(tmp_path):
     with user_error('00000.jsonl'):
         wait_for_files([tmp_path / '00000.jsonl'], seconds=0)
-
-
-def test_unfinished_files_of_two_writers_have_different_names(tmp_path, monkeypatch):
-    names = set()
-    replace = os.replace
-
-    def noted(source, target):
-        names.add(os.path.basename(source))
-        replace(source, target)
-
-    monkeypatch.setattr(os, 'replace', noted)
-    for _ in range(2):
-        disk.write_file(tmp_path / 'file', b'data')
-    assert len(names) == 2
-    assert all(name.endswith(disk.LEFTOVER) for name in names)
 
 
 def needs_ray():

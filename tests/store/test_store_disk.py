@@ -7,6 +7,7 @@ Answers kept for a shard that is being scored: read back, or dropped where not s
 import errno
 import fcntl
 import os
+import signal
 from types import SimpleNamespace
 
 import pytest
@@ -15,6 +16,7 @@ from parlai_ext.commands.command import Command
 from parlai_ext.store import PartialWork, locked, staged_folder, write_file
 from parlai_ext.store.disk import encode
 from parlai_ext.store.partial import SAVE_SECONDS
+from tests.support.forked import Forked
 from tests.support.store_samples import sample_run
 from tests.support.user_error import exit_line, user_error
 
@@ -48,6 +50,47 @@ def test_a_failing_disk_is_one_line_with_the_files_name(
     failing(monkeypatch, os, step, number)
     line = exit_line(capsys, Write.execute, {'folder': tmp_path})
     assert line == f'error: {os.strerror(number)}: {tmp_path / name}\n'
+
+
+def writes_meanwhile(monkeypatch, path):
+    """
+    Let a second writer write the file just before the first one gives it its name.
+    """
+    replace = os.replace
+
+    def second(source, target):
+        monkeypatch.setattr(os, 'replace', replace)
+        write_file(path, b'second')
+        assert path.read_bytes() == b'second'
+        replace(source, target)
+
+    monkeypatch.setattr(os, 'replace', second)
+
+
+@pytest.mark.parametrize('has_locks', [True, False])
+def test_two_writers_of_a_file_do_not_meet(tmp_path, monkeypatch, has_locks):
+    if not has_locks:
+        failing(monkeypatch, fcntl, 'flock', errno.ENOLCK)
+    path = tmp_path / 'file'
+    writes_meanwhile(monkeypatch, path)
+    write_file(path, b'first')
+    assert path.read_bytes() == b'first'
+    assert [*tmp_path.iterdir()] == [path]
+
+
+def test_what_a_killed_writer_leaves_is_written_over(tmp_path):
+    path = tmp_path / 'file'
+    write_file(path, b'earlier')
+
+    def killed():
+        os.replace = lambda *args: os.kill(os.getpid(), signal.SIGKILL)
+        write_file(path, b'longer than the next one')
+
+    child = Forked(killed, tmp_path.with_suffix('.log'))
+    assert child.wait() == -signal.SIGKILL
+    assert path.read_bytes() == b'earlier' and len([*tmp_path.iterdir()]) == 2
+    write_file(path, b'later')
+    assert path.read_bytes() == b'later' and [*tmp_path.iterdir()] == [path]
 
 
 @pytest.mark.parametrize('number', [errno.ENOSPC, errno.EFBIG])
