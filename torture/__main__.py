@@ -22,19 +22,19 @@ from parlai_ext.core import first_line, nearest
 from parlai_ext.view import duration, one_line, shown_table
 from parlai_ext.view.progress import bar_of
 
-# by part: the class of its trials, what is tried, and the minutes that it took on two
-# shared cores (docs/torture.md)
+# by part: the class of its trials, and what is tried; docs/torture.md says how long
+# they take
 PARTS = {
     # nothing is lost
-    'flips': ('disturbed:Flips', 'bytes flipped and files cut in a run', 10),
-    'kills': ('disturbed:Kills', 'kills of commands that write', 16),
-    'disk_full': ('disturbed:FullDisks', 'disks that fill up', 2),
-    'writers': ('disturbed:Writers', 'several writers in one folder', 2),
+    'flips': ('disturbed:Flips', 'bytes flipped and files cut in a run'),
+    'kills': ('disturbed:Kills', 'kills of commands that write'),
+    'disk_full': ('disturbed:FullDisks', 'disks that fill up'),
+    'writers': ('disturbed:Writers', 'several writers in one folder'),
     # nothing gets in
-    'misbehaving': ('misfits:Misfits', 'systems, endpoints that misbehave', 9),
-    'strings': ('strings:Strings', 'strings on pages, in a terminal', 10),
-    'models': ('models:Models', 'malicious models, in each use', 5),
-    'no_network': ('disturbed:Traced', 'commands that are to ask nobody', 8),
+    'misbehaving': ('misfits:Misfits', 'systems, endpoints that misbehave'),
+    'strings': ('strings:Strings', 'strings on pages, in a terminal'),
+    'models': ('models:Models', 'malicious models, in each use'),
+    'no_network': ('disturbed:Traced', 'commands that are to ask nobody'),
 }
 MEMORY = '/dev/shm'  # a folder in memory, for thousands of small files
 # of one thread each: a fork takes only the thread that forks
@@ -55,35 +55,25 @@ class Figure:
     complete: bool = True
 
 
-@dataclass(frozen=True)
-class Settings:
+def chosen_trials(count: int, options: argparse.Namespace) -> list[int]:
     """
-    How much is tried, in which folder: a share of the trials, or one by its number.
+    Return the numbers of the trials to make, of a part that has ``count``: the one that
+    is asked for, or a share of all.
     """
-
-    folder: Path
-    share: float = 1.0
-    seed: int = 0
-    trial: int | None = None
-
-    def numbers(self, count: int) -> list[int]:
-        """
-        Return the numbers of the trials to make, of a part that has ``count``.
-        """
-        if self.trial is not None:
-            return [self.trial] if 0 <= self.trial < count else []
-        size = min(count, max(1, round(count * self.share)))
-        return sorted(random.Random(self.seed).sample(range(count), size))
+    if options.trial is not None:
+        return [options.trial] if 0 <= options.trial < count else []
+    size = min(count, max(1, round(count * options.share)))
+    return sorted(random.Random(options.seed).sample(range(count), size))
 
 
-def try_all(part: str, settings: Settings) -> Figure:
+def try_all(part: str, parent: Path, options: argparse.Namespace) -> Figure:
     """
-    Make the trials of a part in a folder of its own and count those that were held.
+    Make the trials of a part in a new folder in ``parent`` and count those that held.
 
     A trial that raises was not held; a part that breaks down counts as one such trial.
     After Ctrl-C the figure is that of the trials until then.
     """
-    trials, what, _ = PARTS[part]
+    trials, what = PARTS[part]
     figure, begin, number = Figure(f'{part}: {what}'), time.perf_counter(), 0
 
     def count(problem: str | BaseException) -> None:
@@ -93,19 +83,19 @@ def try_all(part: str, settings: Settings) -> Figure:
             problem = f'{type(problem).__name__} at {where}: {first_line(problem)}'
         figure.tried += 1
         if problem:
-            again = f'python -m torture {part} --seed {settings.seed} --trial {number}'
+            again = f'python -m torture {part} --seed {options.seed} --trial {number}'
             figure.failures.append(f'{problem} [{again}]')
 
-    folder = settings.folder / part
+    folder = parent / part
     folder.mkdir()
     module, _, name = trials.partition(':')
     try:
         with closing(getattr(import_module(f'torture.{module}'), name)(folder)) as made:
-            numbers = settings.numbers(made.count)
+            numbers = chosen_trials(made.count, options)
             with bar_of(part, len(numbers), unit='trial') as bar:
                 for number in numbers:
                     # random numbers that depend on nothing else
-                    rng = random.Random(f'{settings.seed} {part} {number}')
+                    rng = random.Random(f'{options.seed} {part} {number}')
                     try:
                         count(made.trial(number, rng))
                     except Exception as error:
@@ -156,9 +146,6 @@ def main(args: Sequence[str] | None = None) -> int:
         parser.error(f'--share: {options.share} is not above 0 and at most 1')
     os.environ.update(ONE_THREAD, TOKENIZERS_PARALLELISM='false')
     chosen = options.name or list(PARTS)
-    minutes = round(sum(PARTS[name][2] for name in chosen) * options.share)
-    if options.trial is None:
-        print(f'about {minutes} minutes on two shared cores', file=sys.stderr)
     figures: list[Figure] = []
     memory = MEMORY if os.access(MEMORY, os.W_OK) else None
     with (
@@ -167,9 +154,8 @@ def main(args: Sequence[str] | None = None) -> int:
     ):
         # what commands note about records that they made
         os.environ['XDG_CONFIG_HOME'] = f'{folder}/configuration'
-        settings = Settings(Path(folder), options.share, options.seed, options.trial)
         for name in chosen:
-            figures.append(try_all(name, settings))
+            figures.append(try_all(name, Path(folder), options))
             # at once, too, in case that the machine does not live to see the table
             print(report(figures[-1:]), file=sys.stderr, flush=True)
             if not figures[-1].complete:

@@ -88,21 +88,11 @@ def write_inputs(folder: Path) -> None:
     talks = [sentences(5, seed) for seed in range(12)]
     lines = (' __eou__ '.join([*talk, '']) for talk in talks)
     chats = [(d, 'ab'[t % 2], talks[d][t]) for d in range(12) for t in range(5)]
-    toxic = [(k, f'you grunk {k}' if k % 2 else f'tea {k}', 'kind') for k in range(8)]
-    old = [('old', k, 'a grunk' if k % 3 else 'tea') for k in range(8)]
-    people = [
-        (who, 'Overall', k, f'r{k}') for who in ('echo', 'short') for k in range(3)
-    ]
     files = {
-        **{f'{name}.yaml': one for name, one in TABLE['protocols'].items()},
+        **TABLE['inputs'],
         'talk.jsonl': [{'dialogue': talk} for talk in talks],
         'talk.txt': '\n'.join(lines),
-        'words.txt': 'grunk\n',
         'chats.csv': [('dialogue_id', 'speaker', 'text'), *chats],
-        'talk.csv': [('id', 'toxic', 'answer'), *toxic],
-        'labels.csv': [('text', 'label'), *((text, k % 2) for k, text, _ in toxic)],
-        'old.csv': [('system', 'id', 'answer'), *old],
-        'human.csv': [('system', 'dimension', 'value', 'rater'), *people],
     }
     for name, content in files.items():
         put(folder / name, content, {})

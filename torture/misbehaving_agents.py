@@ -15,33 +15,17 @@ from typing import Any, NoReturn
 
 import numpy as np
 import torch
+import yaml
 from parlai.agents.fixed_response.fixed_response import FixedResponseAgent
 from parlai.core.message import Message
 
 from benchmarks.support.instant_agent import InstantAgent
 
+TABLE = yaml.safe_load(Path(__file__).with_name('cases.yaml').read_text())['says']
 # what is no text, or no utterance: the dialogue ends there
-NO_TEXTS: dict[str, Any] = {
-    'EmptyText': '',
-    'BlankText': ' \n\t\u3000',
-    'NoneText': None,
-    'BytesText': b'tea',
-    'ListText': ['tea'],
-    'NumberText': 7,
-    'NaNText': float('nan'),
-    'HugeText': 'tea ' * 12_500_000,  # 50 MB
-}
+NO_TEXTS: dict[str, Any] = {**TABLE['no texts'], 'HugeText': 'tea ' * 12_500_000}
 # texts, and how they are stored: as they are, or with U+FFFD for half a character
-TEXTS: dict[str, str] = {
-    'SurrogateText': 'tea \ud83d and \udc00',
-    'BidiText': 'tea \u202e\u2066 abc \u2069\u200f\u061c',
-    'ControlText': ''.join(map(chr, range(1, 32))) + '\x7f\x80\x85\x9f tea',
-    'EscapeText': '\x1b]0;owned\x07\x1b]52;c;b3duZWQ=\x07\x1b[2J\x1b[?25l\x1b[31m tea',
-    'NulText': 'tea\0 and \0rain',
-    'LineText': 'tea\r\nrain\u2028book\u2029song\x85hill\x0bboat\x0cbread',
-    'ShardText': '{"id": "x", "checksum": "0"}\n{"dialogue": [], "of": 1}\n',
-    'LargeText': 'tea ' * 100_000,
-}
+TEXTS: dict[str, str] = {**TABLE['texts'], 'LargeText': 'tea ' * 100_000}
 
 
 class Talker(InstantAgent):

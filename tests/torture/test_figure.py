@@ -4,14 +4,19 @@ The frame of the torture suite counts what was not held and says how to see it a
 
 import re
 import sys
+from argparse import Namespace
 from importlib import import_module
 from types import SimpleNamespace
 
 import pytest
 
 from torture import __main__ as suite
-from torture.__main__ import Settings, try_all
+from torture.__main__ import chosen_trials, try_all
 from torture.trials import Trials
+
+
+def chosen(share=1.0, seed=0, trial=None):
+    return Namespace(share=share, seed=seed, trial=trial)
 
 
 class Planted(Trials):
@@ -32,9 +37,9 @@ def tried(monkeypatch, tmp_path_factory):
     def try_function(count, make, **more):
         module = SimpleNamespace(made=lambda folder: Planted(count, make))
         monkeypatch.setitem(sys.modules, 'torture.planted', module)
-        monkeypatch.setitem(suite.PARTS, 'part', ('planted:made', 'things', 1))
+        monkeypatch.setitem(suite.PARTS, 'part', ('planted:made', 'things'))
         folder = tmp_path_factory.mktemp('part')
-        return try_all('part', Settings(folder, seed=7, **more))
+        return try_all('part', folder, chosen(seed=7, **more))
 
     return try_function
 
@@ -66,11 +71,11 @@ def test_a_trial_can_be_made_again_with_the_same_random_numbers(tried):
     assert len({values[0] for values in draws.values()}) == 10
 
 
-def test_a_share_makes_a_part_of_the_trials_and_all_numbers_come_up(tmp_path):
-    numbers = Settings(tmp_path, share=0.1).numbers(200)
+def test_a_share_makes_a_part_of_the_trials_and_all_numbers_come_up():
+    numbers = chosen_trials(200, chosen(share=0.1))
     assert len(set(numbers)) == 20 and set(numbers) <= set(range(200))
-    assert Settings(tmp_path).numbers(200) == list(range(200))
-    assert len(Settings(tmp_path, share=0.001).numbers(200)) == 1
+    assert chosen_trials(200, chosen()) == list(range(200))
+    assert len(chosen_trials(200, chosen(share=0.001))) == 1
 
 
 def test_an_interrupted_part_gives_its_figure_so_far(tried):
@@ -103,7 +108,7 @@ def planted_parts(monkeypatch):
 
         module = SimpleNamespace(prepared=prepared)
         monkeypatch.setitem(sys.modules, f'torture.{name}', module)
-        parts[name] = (f'{name}:prepared', f'{name} things', 1)
+        parts[name] = (f'{name}:prepared', f'{name} things')
 
     parts = {}
     part('good', lambda number, random: '')
