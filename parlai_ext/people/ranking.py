@@ -11,7 +11,7 @@ comparisons that it would win if it met each other system equally often.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -49,7 +49,8 @@ from parlai_ext.ranking.standings import (
     rank_draws,
     without_width_0,
 )
-from parlai_ext.view import Column, Table, count_of, number, number_column, wrap_lines
+from parlai_ext.view import Column, Table, number_column
+from parlai_ext.view.page import terminal_lines
 from parlai_ext.view.progress import bar_of
 
 Units = Mapping[Unit, Mapping[str, float]]  # annotator -> value, of each unit
@@ -331,48 +332,16 @@ RANKING_COLUMNS = (
 
 def people_lines(
     ranking: PeopleRanking, planted: Mapping[str, float] | None = None
-) -> Iterator[str]:
+) -> list[str]:
     """
-    Yield the lines of one dimension: the systems, and how far annotators agree.
+    Return the lines of one dimension: the systems, and how far annotators agree.
 
     :param planted: the order that was planted in the run, larger is better.
     """
-    yield ranking.dimension
-    yield from wrap_lines(
-        f'{count_of(ranking.num_answers, "answer")} of '
-        f'{count_of(ranking.num_annotators, "annotator")} to '
-        f'{count_of(ranking.num_items, "item")}; score: {ranking.method}'
-        + '; all is said of these annotators only'
-        * (ranking.num_annotators < FEWEST_FOR_OTHERS),
-        '  ',
+    return terminal_lines(
+        'people',
+        ranking=ranking,
+        of_these_only=ranking.num_annotators < FEWEST_FOR_OTHERS,
+        table=Table(RANKING_COLUMNS, best_first(ranking.standings)),
+        planted=agreement_with_order(ranking, planted) if planted else None,
     )
-    yield from Table(RANKING_COLUMNS, best_first(ranking.standings)).lines('  ')
-    alpha = ranking.alpha
-    units = count_of(alpha.num_units, 'unit')
-    more = f'({alpha.level}, {units} of two or more annotators)'
-    lines = [f'annotators agree: Krippendorff’s alpha {known_text(alpha, more)}']
-    for what, halves in (
-        ('systems', ranking.halves_systems),
-        ('dialogues', ranking.halves_dialogues),
-    ):
-        more = (
-            f'on average over divisions, 95 % of them within {number(halves.low)} to '
-            f'{number(halves.high)}, {halves.num_units} points'
-        )
-        words = f'Spearman {known_text(halves, more)}'
-        lines.append(f'random halves of the annotators, {what}: {words}')
-    if planted:
-        one = agreement_with_order(ranking, planted)
-        words = known_text(one, f'over {one.n} systems')
-        lines.append(f'agreement with the planted order: Spearman {words}')
-    for line in lines:
-        yield from wrap_lines(line, '  ')
-
-
-def known_text(one: Alpha | AnnotatorAgreement | Correlation, more: str) -> str:
-    """
-    Return a number with more about it, or why it is not known.
-    """
-    if one.value is None:
-        return f'is not known ({one.reason})'
-    return f'{number(one.value)} {more}'
