@@ -35,7 +35,6 @@ from parlai_ext.store import (
     RunFolder,
     as_read,
     dumps,
-    sealed_text,
 )
 from parlai_ext.store import manifest as manifests
 from parlai_ext.systems.fetch.archives import unpack_zip
@@ -423,11 +422,3 @@ def readable(path: Path, folder: Path) -> Iterator[None]:
         raise UserError(
             f'{path} cannot be read: {type(error).__name__}: {line}'
         ) from None
-
-
-def json_bytes(data: Mapping[str, Any]) -> bytes:
-    """
-    Return the bytes of a file as `RunFolder.write_json` writes it: with a checksum and
-    without secrets.
-    """
-    return sealed_text(as_read(data)).encode()

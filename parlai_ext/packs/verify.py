@@ -351,7 +351,7 @@ def dialogue_problems(run: RunFolder, withheld_text: bool) -> Iterator[str]:
     by_id = {opener.id: opener for opener in plan.openers}
     for shard in run.dialogue_shards():
         pairing = run.pairing(shard.pairing_id)
-        place = f'dialogues/{shard.pairing_id}/{shard.index:05d}.jsonl'
+        place = f'dialogues/{shard.file}'
         records = run.dialogue_records(shard)
         dialogues = run.read_dialogues(shard)
         if plan.scheme.is_played:
@@ -403,7 +403,7 @@ def score_problems(run: RunFolder, signature: str) -> Iterator[str]:
     store = run.scores(signature)
     expected = ExpectedScores(run, signature)
     for shard in run.dialogue_shards():
-        place = f'scores/{store.root.name}/{shard.pairing_id}/{shard.index:05d}.jsonl'
+        place = f'scores/{store.root.name}/{shard.file}'
         dialogues = run.read_dialogues(shard)
         scored = store.read(shard)
         ids = [one.dialogue_id for one in scored]
