@@ -109,7 +109,7 @@ def _bibtex_fields(
     return {
         'author': options.author and latex_text(options.author),
         'title': f'{{{latex_text(f"Results of {index.protocol}")}}}',
-        'year': options.year and str(options.year),
+        'year': str(options.year or ''),
         'howpublished': url and f'\\url{{{url}}}',
         'note': latex_text(note),
     }
