@@ -13,7 +13,7 @@ import numpy as np
 from parlai_ext.audit.options import AuditOptions
 from parlai_ext.audit.record import outcome_of
 from parlai_ext.collect.plan import Plan
-from parlai_ext.core import Roster, System, UserError, frozen, is_floor, nearest
+from parlai_ext.core import System, UserError, frozen, is_floor, nearest
 from parlai_ext.core.protocol import RankingOptions
 from parlai_ext.ranking.intervals import (
     Bools,
@@ -82,12 +82,8 @@ class Audited:
         """
         Return the same with these systems in the place of the run's of their names.
         """
-        by_name = {system.name: system for system in systems}
         plan, roster = self.plan, self.plan.roster
-        named = Roster(
-            tuple(by_name.get(s.name, s) for s in roster.targets),
-            tuple(by_name.get(s.name, s) for s in roster.partners),
-        )
+        named = roster.replaced({one.name: one for one in (*roster.systems, *systems)})
         plan = replace(plan, protocol=replace(plan.protocol, roster=named))
         return replace(self, scores=replace(self.scores, plan=plan))
 

@@ -106,13 +106,6 @@ class RegenerateOptions:
         'nobody knows beforehand what will be checked)',
     )
 
-    @property
-    def any(self) -> bool:
-        """
-        True if something is made again.
-        """
-        return bool(self.sample or self.regenerate or self.judge_check)
-
 
 @frozen
 class Member:

@@ -11,7 +11,7 @@ its outcomes follow from them.
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
@@ -151,26 +151,26 @@ def content_findings(
             f'{name}: follows from the scores{withheld if index.withheld_text else ""}',
             ranking_problems(run, signature, index),
         )
-        yield _judge_finding(run, signature, finding)
+        problems = judge_problems(run, signature)
+        of_judge = finding('judge check', '', (f'{name}: {line}' for line in problems))
+        if not of_judge.problems:
+            of_judge = judge_finding(name, read_check(run.scores(signature)))
+        yield of_judge
 
 
-def _judge_finding(
-    run: RunFolder,
-    signature: str,
-    finding: Callable[[str, str, Iterator[str]], PackFinding],
-) -> PackFinding:
+def judge_finding(name: str, check: JudgeCheck | None) -> PackFinding:
     """
-    Return what is known of the check of a judge, whose counts are taken as they are.
+    Return what is known of the check of a judge, whose counts are taken as they are and
+    in which nothing is wrong.
+
+    :param name: of the scorer.
     """
-    about, name = 'judge check', scorer_name(signature)
-    if problems := finding(about, '', judge_problems(run, signature)).problems:
-        return finding_of(about, '', [f'{name}: {line}' for line in problems])
-    check = read_check(run.scores(signature))
     if check is None:
-        return PackFinding(about, f'{name}: none; this judge is unchecked')
+        return PackFinding('judge check', f'{name}: none; this judge is unchecked')
     by_outcome = grouped((own.outcome, d) for d, own in check.dimensions.items())
     outcomes = '; '.join(f'{o} on {", ".join(n)}' for o, n in by_outcome.items())
-    return finding_of(about, f'{name}: {outcomes}; follows from its counts', ())
+    proven = f'{name}: {outcomes}; follows from its counts'
+    return PackFinding('judge check', proven, PROVEN)
 
 
 def judge_problems(run: RunFolder, signature: str) -> Iterator[str]:
