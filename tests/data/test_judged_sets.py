@@ -195,11 +195,11 @@ def test_an_object_without_a_response_is_a_dialogue(tmp_path):
         ('{', 'not JSON'),
         ('{}', 'a JSON list is expected'),
         ('[3]', 'object 1: an object is expected, not 3'),
-        ('[{"context": "a", "response": 3}]', 'object 1: key response'),
-        ('[{"context": "a", "response": "b"}]', 'object 1: key annotations'),
+        ('[{"context": "a", "response": 3}]', "object 1: 'response' is a text, not '3'"),
+        ('[{"context": "a", "response": "b"}]', 'object 1: .annotations. are'),
         (
             '[{"context": "a", "response": "b", "annotations": {"Wit": "x"}}]',
-            'object 1: key annotations: Wit',
+            "object 1: 'annotations': 'Wit' is a list",
         ),
         (
             '[{"context": "a", "response": "b", "annotations": {"Fluent": [1, 7]}}]',
