@@ -19,7 +19,7 @@ from parlai_ext.core import Flags, UserError, frozen, nearest, option
 from parlai_ext.data.judged.cards import (
     JudgedCard,
     card_names,
-    find_sets,
+    files_by_name,
     read_card,
 )
 from parlai_ext.data.judged.judged_set import quality_pairs
@@ -184,7 +184,7 @@ def judged_file(card: JudgedCard, opt: Mapping[str, Any]) -> str | Path | None:
             )
         return str(opt['judged_file'])
     path = opt.get('judged_path')
-    if card.wheel and (not path or card.name not in find_sets(path)):
+    if card.wheel and not (path and card.file_among(files_by_name(path))):
         return fetch_judged_set(card)
     return path and str(path)
 

@@ -26,7 +26,7 @@ from parlai_ext.commands.run_bench import read_judged_sets
 from parlai_ext.data.judged.judged_set import Annotation
 from parlai_ext.scoring.fed import Fed
 from parlai_ext.store import locked
-from tests.support.bench_samples import Counted, judged_dialogues, judged_set
+from tests.support.bench_samples import Counted, judged_dialogue, judged_set
 from tests.support.interrupted import interrupted
 from tests.support.judged_samples import turn, written
 from tests.support.user_error import user_error
@@ -70,10 +70,13 @@ def test_annotations_far_from_the_others_of_their_item_are_left_out(tmp_path):
     assert left.rows == bench_of(tmp_path / 'plain').rows
     assert left.sets[0].n_outliers == 100
     assert read_bench(tmp_path) == left
+    assert read_points(tmp_path, 'small').annotators['Overall'][1] == [2.5, 2.5]
     assert any('left out: 100 of small' in line for line in bench_lines(left))
 
 
 def test_what_was_scored_is_not_scored_again(tmp_path):
+    bench_of(tmp_path, plan=BenchPlan((variant(),), max_items=30))
+    assert len(Counted.seen) == 30
     first = bench_of(tmp_path)
     assert bench_of(tmp_path) == first
     assert len(Counted.seen) == 100
@@ -84,13 +87,6 @@ def test_what_was_scored_is_not_scored_again(tmp_path):
     bench = bench_of(tmp_path, variant(factor=-1.0))
     assert len(Counted.seen) == 200
     assert bench.row(bench.scorers[0].label, 'small', 'turn').value() < 0
-
-
-def test_more_items_cost_only_what_is_new(tmp_path):
-    for most in (30, 60):
-        plan = BenchPlan((variant(),), max_items=most)
-        bench_of(tmp_path, plan=plan)
-        assert len(Counted.seen) == most
 
 
 def test_a_killed_bench_loses_one_batch_at_most(tmp_path):
@@ -112,6 +108,7 @@ def test_a_killed_bench_loses_one_batch_at_most(tmp_path):
 )
 def test_a_missing_score_is_a_reason_and_does_not_stop_the_rest(tmp_path, name, reason):
     bench = bench_of(tmp_path, variant(name), variant())
+    assert read_bench(tmp_path) == bench
     row = row_of(bench, name)
     assert re.search(reason, row.reason)
     assert (row.n, row.value()) == (0, None)
@@ -166,14 +163,6 @@ def test_a_subset_says_of_how_many(tmp_path):
     lines = '\n'.join(bench_lines(bench_of(tmp_path, plan=plan)))
     assert '20 of 100 turns' in lines
     assert 'seed 0' in lines
-
-
-def test_the_files_hold_the_whole_bench(tmp_path):
-    bench = bench_of(tmp_path, variant('NoModel'), variant())
-    assert read_bench(tmp_path) == bench
-    points = read_points(tmp_path, 'small')
-    assert points.scores['Counted'][:2] == [1, 6]
-    assert points.annotators['Overall'][1] == [2.5, 2.5]
 
 
 @pytest.mark.parametrize(
@@ -291,7 +280,14 @@ def test_follow_ups_are_asked_once_for_all_polarities(tmp_path, monkeypatch):
 
 
 def test_scores_of_turns_do_not_pass_for_those_of_whole_dialogues(tmp_path):
-    dialogues = judged_dialogues()
+    whole = judged_set('dialogues', level='dialogue', unit='item')
+    items = [
+        judged_dialogue(
+            k, 'so', 'yes ' * (1 + k % 7), 'no', 'well ' * (k % 3), overall=k
+        )
+        for k in range(12)
+    ]
+    dialogues = replace(whole, items=tuple(items))
     turns = [turn for item in dialogues.items for turn in item.turns()]
     human = dialogues.items[0].annotations
     apart = tuple(replace(turn, annotations=human) for turn in turns)

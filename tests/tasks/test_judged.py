@@ -57,13 +57,6 @@ def test_every_card_is_a_task(name):
         load_teacher_module(f'ext:judged:{name}x')
 
 
-@pytest.mark.parametrize('name', ['fed_turn', 'fed_dialogue'])
-def test_a_file_without_this_level_is_one_line(tmp_path, name):
-    path = written(tmp_path)
-    with user_error(f'{path}: no judged {name[4:]}s'):
-        teacher_of(name, path)
-
-
 def test_a_card_of_ones_own_replaces_the_shipped(tmp_path):
     card = tmp_path / 'mine.yaml'
     shipped = (zoo_configs.HOME / 'judged' / 'fed_turn.yaml').read_text()
