@@ -280,9 +280,8 @@ def score_columns(
     qualities, the other dimensions with those that they stand for.
     """
     main = main_dimension(dimensions, judged_set)
-    columns = {}
-    for quality in judged_set.qualities:
-        columns[main, quality] = [main_score(one, main) for one in values]
+    main_scores = [main_score(one, main) for one in values]
+    columns = {(main, quality): main_scores for quality in judged_set.qualities}
     qualities = {
         **judged_set.dimension_names,
         **{quality.lower(): quality for quality in judged_set.qualities},

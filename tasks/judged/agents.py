@@ -15,7 +15,7 @@ from parlai.core.metrics import SumMetric
 from parlai.core.opt import Opt
 from parlai.utils import logging
 
-from parlai_ext.core import Flags, UserError, frozen, nearest, option
+from parlai_ext.core import Flags, UserError, frozen, option, require_known
 from parlai_ext.data.judged.cards import (
     JudgedCard,
     card_names,
@@ -197,15 +197,10 @@ def __getattr__(name: str) -> Any:
     """
     if not name.endswith('Teacher'):
         raise AttributeError(name)
-    # fed_turn is FedTurnTeacher
-    by_class = {
-        ''.join(w[:1].upper() + w[1:] for w in card.split('_')) + 'Teacher': card
-        for card in card_names()
-    }
-    if name in by_class:
-        card = by_class[name]
-        members = {'set_name': card, '__doc__': read_card(card).title}
-        globals()[name] = type(name, (JudgedTeacher,), members)
-        return globals()[name]
-    words = ''.join(f'_{c.lower()}' if c.isupper() else c for c in name[:-7]).strip('_')
-    raise UserError(f'-t ext:judged:{words}: {nearest(words, card_names())}')
+    # FedTurnTeacher is of fed_turn
+    letters = (f'_{c.lower()}' if c.isupper() else c for c in name[:-7])
+    card = ''.join(letters).strip('_')
+    require_known(card, card_names(), f'-t ext:judged:{card}')
+    members = {'set_name': card, '__doc__': read_card(card).title}
+    globals()[name] = type(name, (JudgedTeacher,), members)
+    return globals()[name]

@@ -20,6 +20,7 @@ from parlai_ext.bench.plan import (
     bench_plan,
     drawn_set,
 )
+from parlai_ext.bench.published import team_tables
 from parlai_ext.bench.run_bench import run_bench
 from parlai_ext.bench.tables import bench_lines
 from parlai_ext.commands.run_bench import read_judged_sets
@@ -156,13 +157,6 @@ def test_systems_with_their_own_contexts_get_equal_shares():
     items = [replace(item, context=(item.id,)) for item in both.items]
     drawn = drawn_set(replace(both, items=tuple(items)), 10, seed=0)
     assert sorted(item.system for item in drawn.items) == [*'aaaaabbbbb']
-
-
-def test_a_subset_says_of_how_many(tmp_path):
-    plan = BenchPlan((variant(),), (SetChoice('small', 20),))
-    lines = '\n'.join(bench_lines(bench_of(tmp_path, plan=plan)))
-    assert '20 of 100 turns' in lines
-    assert 'seed 0' in lines
 
 
 @pytest.mark.parametrize(
@@ -311,6 +305,24 @@ def test_how_often_a_choice_changes_with_the_order_is_kept_and_printed(tmp_path)
     assert '25 % of 400 on small' in on_one_line(' '.join(bench_lines(bench)))
 
 
+def test_every_table_marks_a_scorer_that_was_fitted_on_its_sets(tmp_path):
+    # one of the two sets of `Fitted` is here, and in the Track's tables
+    sets = {name: judged_set(name) for name in ('usr_persona', 'fed_turn')}
+    bench = bench_of(tmp_path, variant('Fitted'), sets=sets)
+    [one] = team_tables(bench)
+    assert {'Fitted †', 'length'} <= {row[0] for row in one.table.rows}
+    assert one.notes[-1] == (
+        '† Fitted: fitted on human scores of usr_persona, elsewhere; of the sets '
+        'here: usr_persona'
+    )
+    lines = list(bench_lines(bench))
+    # the columns stand side by side in the order of the sets
+    row = next(line for line in lines if line.startswith('Fitted'))
+    first, _, second = row.partition('†')
+    assert '[' in first and '[' in second and '†' not in second
+    assert '† Fitted was fitted on human scores of usr_persona, elsewhere' in lines
+
+
 def test_items_that_were_too_long_are_counted(tmp_path):
     for _ in range(2):  # the second time from what is stored
         plan = BenchPlan((variant('Cutting'), variant()))
@@ -391,7 +403,9 @@ def test_a_slow_scorer_scores_fewer_items_and_its_cell_says_so(tmp_path):
     assert (turns.n, turns.dropped) == (20, 0)
     assert (systems.n, systems.n_items) == (5, 20)
     assert not bench.reasons['slow']
-    of_turns, of_systems = (x for x in bench_lines(bench) if x.startswith('slow'))
+    lines = list(bench_lines(bench))
+    assert '50 of 100 turns' in lines[2] and 'seed 0' in lines[-1]
+    of_turns, of_systems = (x for x in lines if x.startswith('slow'))
     assert of_turns.endswith(' n 20') and of_systems.endswith(' 20 items')
     # they are some of those that others score
     scores = read_points(tmp_path, 'small').scores

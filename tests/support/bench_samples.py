@@ -90,6 +90,15 @@ class Counted(Scorer):
         return ItemScore({'Overall': factor * len(item.response.split())})
 
 
+class Fitted(Counted):
+    """
+    A scorer that was fitted on two sets.
+    """
+
+    name = 'fitted'
+    fitted_on = ('usr_persona', 'elsewhere')
+
+
 class Refuses(Counted):
     """
     A scorer for which every item is too long.

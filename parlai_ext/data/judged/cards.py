@@ -92,9 +92,8 @@ class JudgedCard:
                 f'--judged-file or --judged-path is needed: {self.file} of '
                 f'{self.title}, {self.source}'
             )
-        file: Path | None = Path(path)
-        if file.is_dir():
-            file = self.file_among(files_by_name(path))
+        is_folder = Path(path).is_dir()
+        file = self.file_among(files_by_name(path)) if is_folder else Path(path)
         if file is None:
             raise UserError(
                 f'--judged-path {path}: it has no {" or ".join(self.formats)}, of '

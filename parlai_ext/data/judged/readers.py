@@ -667,7 +667,7 @@ def read_votes(
                 )
 
 
-READERS = {
+READERS: dict[str, Callable[[DataFile], Iterator[JudgedItem]]] = {
     'fed': partial(read_objects, read=fed_items),
     # an ``*_eval.json`` of DSTC10's organisers
     'dstc10': partial(read_objects, read=organisers_items),
