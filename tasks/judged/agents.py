@@ -200,7 +200,7 @@ def __getattr__(name: str) -> Any:
     # FedTurnTeacher is of fed_turn
     letters = (f'_{c.lower()}' if c.isupper() else c for c in name[:-7])
     card = ''.join(letters).strip('_')
-    require_known(card, card_names(), f'-t ext:judged:{card}')
+    require_known(card, card_names(), f'-t ext:judged:{card}: no such set')
     members = {'set_name': card, '__doc__': read_card(card).title}
     globals()[name] = type(name, (JudgedTeacher,), members)
     return globals()[name]

@@ -53,7 +53,7 @@ def test_every_card_is_a_task(name):
     with user_error('--judged-path is needed: ') as caught:
         teacher_of(name, '')
     assert read_card(name).source in str(caught.value)
-    with user_error(f"{name}x: did you mean '{name}'"):
+    with user_error(f"{name}x: no such set; did you mean '{name}'"):
         load_teacher_module(f'ext:judged:{name}x')
 
 
