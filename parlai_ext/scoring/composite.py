@@ -111,6 +111,7 @@ class Composite(JudgeScorer):
     version = 2
     dimensions = ('Overall',)
     evidence_labels = (*TERMS, 'repeated')
+    no_score = NO_PROBABILITY
     instead = 'or another scorer: --scorer fed --judge-model-file zoo:mini/judge/model'
     options_class = CompositeOptions
     options: CompositeOptions
@@ -157,9 +158,8 @@ class Composite(JudgeScorer):
             scores.append(
                 ItemScore(
                     {'Overall': overall},
-                    {'Overall': NO_PROBABILITY},
-                    (*terms, repeated),
-                    answer.num_truncated,
+                    evidence=(*terms, repeated),
+                    cut=answer.num_truncated,
                 )
             )
         return scores
@@ -312,6 +312,7 @@ class Crs(JudgeScorer):
     name = 'crs'
     dimensions: tuple[str, ...] = (OVERALL,)
     evidence_labels = METRICS
+    no_score = NO_PROBABILITY
     options_class = CrsOptions
     options: CrsOptions
 
@@ -349,8 +350,8 @@ class Crs(JudgeScorer):
                     for quality, terms in self.terms.items()
                 }
                 values[OVERALL] = fmean(values.values())
-            reasons = dict.fromkeys(self.dimensions, NO_PROBABILITY)
-            scores.append(ItemScore(values, reasons, evidence, answer.num_truncated))
+            cut = answer.num_truncated
+            scores.append(ItemScore(values, evidence=evidence, cut=cut))
         return scores
 
 
