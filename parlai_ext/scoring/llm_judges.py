@@ -403,7 +403,7 @@ class PromptOptions:
 
 
 @frozen
-class RatingOptions(PromptOptions):
+class RatedPromptOptions(PromptOptions):
     """
     The model, what it is asked, and how its answer becomes a number.
     """
@@ -578,7 +578,7 @@ NO_RESPONSE = '(no response)'
 
 
 @frozen
-class LlmJudgeOptions(RatingOptions):
+class LlmJudgeOptions(RatedPromptOptions):
     """
     The model, what it is asked about a response, and how its answer becomes a number.
     """
@@ -635,7 +635,7 @@ class LlmEval(LlmJudge):
 
 
 @frozen
-class LlmDialogueOptions(RatingOptions):
+class LlmDialogueOptions(RatedPromptOptions):
     """
     The model, what it is asked about a dialogue, and how its answer becomes a number.
     """

@@ -6,14 +6,12 @@ one that cannot be had is found out before the first dialogue, not after the las
 from pathlib import Path
 
 import pytest
-from parlai.scripts.eval_model import EvalModel
 
 from parlai_ext.commands.collect_dialogues import CollectDialogues
 from parlai_ext.commands.evaluate_systems import EvaluateSystems
 from parlai_ext.commands.rank_systems import RankSystems
 from parlai_ext.commands.report_run import ReportRun
 from parlai_ext.commands.score_dialogues import ScoreDialogues
-from parlai_ext.compat import prepare_parlai
 from parlai_ext.core import System, options_of
 from parlai_ext.scoring.base import ScoringItem, row_cosines
 from parlai_ext.scoring.registry import SCORERS, find_scorer, load_protocol_file
@@ -21,7 +19,7 @@ from parlai_ext.scoring.score_run import ChosenScorer
 from parlai_ext.systems import parlai_agents
 from tests.support import outside_scorer
 from tests.support.on_cpu import models_on_cpu
-from tests.support.scoring_samples import small_run, stage_means
+from tests.support.scoring_samples import small_run
 from tests.support.small_run import SMALL, small_config
 from tests.support.user_error import user_error
 
@@ -88,19 +86,6 @@ def test_an_outside_scorer_ranks_and_is_on_the_page(run, common):
     RankSystems.main(run_dir=run.root, scores='similarity', bootstraps=20)
     text = ReportRun.main(run_dir=run.root, scores='similarity').read_text()
     assert 'Similarity' in text and 'scorer:similarity' in text
-
-
-def test_eval_model_gives_the_averages_of_an_outside_scorer(run, common):
-    report = ScoreDialogues.main(**common)
-    prepare_parlai()
-    averages = EvalModel.main(
-        model='ext:scorer',
-        task='ext:dialogues',
-        batchsize=3,
-        **{**common, 'scorer_option': common['scorer_option'][0]},
-    )
-    mean = stage_means(run, report.signature)['Similarity']
-    assert float(averages['Similarity']) == pytest.approx(mean, rel=1e-4)
 
 
 def test_the_run_records_the_file_and_its_hash(run, common):
