@@ -121,7 +121,7 @@ class Composite(JudgeScorer):
         Read the weights.
         """
         doc = read_shipped_file('composite', self.options.weights, 'weights')
-        self.terms = read_weights(doc)
+        self.terms = read_weighed_terms(doc)
         numbers = [[name, *vars(term).values()] for name, term in self.terms.items()]
         self.signed = {'weights': content_id('composite weights', numbers)}
         self.fitted_on = fitted_sets(doc)
@@ -247,7 +247,7 @@ def fitted_sets(doc: Document) -> tuple[str, ...]:
     return tuple(doc.typed(name, ('fitted_on', i), str) for i, name in enumerate(names))
 
 
-def read_weights(doc: Document) -> dict[str, Term]:
+def read_weighed_terms(doc: Document) -> dict[str, Term]:
     """
     Return the terms of a file of weights.
 

@@ -28,7 +28,7 @@ from safetensors.numpy import save as tensor_bytes
 
 from parlai_ext import zoo_configs
 from parlai_ext.core import UserError, frozen, nearest, option
-from parlai_ext.files import read_file
+from parlai_ext.files import Document, read_file
 from parlai_ext.ranking.baselines import words_of
 from parlai_ext.scoring.base import (
     Items,
@@ -37,7 +37,7 @@ from parlai_ext.scoring.base import (
     encoder_option,
     unit_rows,
 )
-from parlai_ext.scoring.composite import repeated_words_share
+from parlai_ext.scoring.composite import fitted_sets, repeated_words_share
 from parlai_ext.scoring.english import LEFT_OUT
 from parlai_ext.scoring.judged_corpora import (
     CORPORA,
@@ -501,12 +501,8 @@ def read_weights(name: str) -> JudgeWeights:
         raise doc.error(
             'inputs', 'this judge was learned from other inputs; fit it again'
         )
-    data, tensors = _tensors(folder / WEIGHTS)
-    content = hashlib.sha256(data).hexdigest()
-    if card.get('sha256') != content:
-        raise doc.error(('sha256',), f'{WEIGHTS} beside it has another: {content}')
+    content, _, tensors = _listed_tensors(doc, 'sha256', folder / WEIGHTS)
     models = doc.typed(card.get('models', {}), 'models', dict)
-    fitted_on = doc.typed(card.get('fitted_on', []), 'fitted_on', list)
     try:
         blocks = {
             block: BlockWeights(*(tensors[f'{block}.{part}'] for part in PARTS))
@@ -517,20 +513,19 @@ def read_weights(name: str) -> JudgeWeights:
         raise UserError(
             f'{folder / WEIGHTS}: these are no weights of a learned judge'
         ) from None
-    sets = tuple(map(str, fitted_on))
     corpora = None
     if (folder / CORPORA).is_file():
         try:
-            corpora = JudgedCorpora.from_tensors(_tensors(folder / CORPORA)[1])
+            _, _, points = _tensors(folder / CORPORA)
+            corpora = JudgedCorpora.from_tensors(points)
         except (TypeError, ValueError):
             problem = f'{folder / CORPORA}: these are no corpora of a learned judge'
             raise UserError(problem) from None
     adapter = None
     if 'adapter_sha256' in card:
-        adapter = Adapter(_tensors(folder / ADAPTER)[0])
-        if card['adapter_sha256'] != adapter.content:
-            problem = f'{ADAPTER} beside it has another: {adapter.content}'
-            raise doc.error(('adapter_sha256',), problem)
+        _, data, _ = _listed_tensors(doc, 'adapter_sha256', folder / ADAPTER)
+        adapter = Adapter(data)
+    sets = fitted_sets(doc)
     return JudgeWeights(blocks, bias, content, models, sets, corpora, adapter)
 
 
@@ -545,13 +540,25 @@ def weight_bytes(weights: JudgeWeights) -> bytes:
     return tensor_bytes(tensors)
 
 
-def _tensors(path: Path) -> tuple[bytes, dict[str, np.ndarray]]:
+def _listed_tensors(
+    doc: Document, key: str, path: Path
+) -> tuple[str, bytes, dict[str, np.ndarray]]:
     """
-    Return what a file of weights holds, and its numbers.
+    Return the same as `_tensors` of a file whose sha256 a card has.
+    """
+    content, data, tensors = _tensors(path)
+    if doc.data.get(key) != content:
+        raise doc.error(key, f'{path.name} beside it has another: {content}')
+    return content, data, tensors
+
+
+def _tensors(path: Path) -> tuple[str, bytes, dict[str, np.ndarray]]:
+    """
+    Return the sha256 of a file of weights, what it holds, and its numbers.
     """
     try:
         data = path.read_bytes()
-        return data, load_tensors(data)
+        return hashlib.sha256(data).hexdigest(), data, load_tensors(data)
     except (OSError, SafetensorError, ValueError) as error:
         raise UserError(f'{path}: it cannot be read: {error}') from None
 

@@ -24,7 +24,7 @@ from parlai_ext.scoring.composite import (
     new_words,
     overall_score,
     read_terms,
-    read_weights,
+    read_weighed_terms,
     repeated_words_share,
     rescaled_weights,
     words_of,
@@ -205,7 +205,7 @@ def test_the_name_of_the_weights_is_not_signed_but_their_numbers_are(tmp_path):
 def test_mistakes_in_a_file_of_weights_are_named(tmp_path, term, key):
     path = written(tmp_path, 'mine.yaml', f'terms:\n  {term}\n')
     with user_error(f'mine.yaml:[12].*{key}'):
-        read_weights(read_file(path))
+        read_weighed_terms(read_file(path))
 
 
 def test_the_protocols_of_papers_and_demos_keep_theirs():

@@ -6,6 +6,7 @@ one that cannot be had is found out before the first dialogue, not after the las
 from pathlib import Path
 
 import pytest
+from parlai.scripts.eval_model import EvalModel
 
 from parlai_ext.commands.collect_dialogues import CollectDialogues
 from parlai_ext.commands.evaluate_systems import EvaluateSystems
@@ -19,7 +20,7 @@ from parlai_ext.scoring.score_run import ChosenScorer
 from parlai_ext.systems import parlai_agents
 from tests.support import outside_scorer
 from tests.support.on_cpu import models_on_cpu
-from tests.support.scoring_samples import small_run
+from tests.support.scoring_samples import small_run, stage_means
 from tests.support.small_run import SMALL, small_config
 from tests.support.user_error import user_error
 
@@ -69,7 +70,11 @@ def test_the_registry_has_each_scorer_under_its_own_name_and_options_are_signed(
 
 
 def test_scores_are_the_cosines_of_the_embeddings(run, common, encoder_folder):
+    common['scorer'] = f'{outside_scorer.__file__}:Similarity'
     report = ScoreDialogues.main(**common)
+    code = run.scores(report.signature).about().code
+    assert code['file'] == 'outside_scorer.py'
+    assert f'|code:{code["sha256"][:16]}|' in report.signature
     dialogue = next(run.iter_dialogues())
     texts = [utterance.text for utterance in dialogue.utterances]
     vectors = models_on_cpu().embedder(encoder_folder).encode(texts)
@@ -81,20 +86,16 @@ def test_scores_are_the_cosines_of_the_embeddings(run, common, encoder_folder):
     assert '|embedder:(model:BertModel|' in report.signature
 
 
-def test_an_outside_scorer_ranks_and_is_on_the_page(run, common):
-    ScoreDialogues.main(**common)
+def test_an_outside_scorer_ranks_is_on_the_page_and_in_eval_model(run, common):
+    report = ScoreDialogues.main(**common)
+    mean = stage_means(run, report.signature)['Similarity']
+    common |= {'task': 'ext:dialogues', 'batchsize': 3}
+    common['scorer_option'] = common['scorer_option'][0]
+    averages = EvalModel.main(model='ext:scorer', **common)
+    assert float(averages['Similarity']) == pytest.approx(mean, rel=1e-4)
     RankSystems.main(run_dir=run.root, scores='similarity', bootstraps=20)
     text = ReportRun.main(run_dir=run.root, scores='similarity').read_text()
     assert 'Similarity' in text and 'scorer:similarity' in text
-
-
-def test_the_run_records_the_file_and_its_hash(run, common):
-    report = ScoreDialogues.main(
-        **{**common, 'scorer': f'{outside_scorer.__file__}:Similarity'}
-    )
-    about = run.scores(report.signature).about()
-    assert about.code['file'] == 'outside_scorer.py'
-    assert f'|code:{about.code["sha256"][:16]}|' in report.signature
 
 
 def trap(folder):
