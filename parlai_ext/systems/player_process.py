@@ -184,7 +184,7 @@ class DistantPlayer(Player):
         :raises SystemFailed: when the system cannot go on at all.
         """
         with errors_of_system(self.name), answers_of_a_kind():
-            told = self._ask('let_speak', do, _numbers(participants), *given)
+            told = self._ask('replies', do, _numbers(participants), *given)
             replies = list(map(reply_from_fields, told))
             if len(replies) != len(participants):
                 raise TypeError(f'{len(replies)} replies of {len(participants)}')
@@ -257,7 +257,7 @@ class PlayersHere(Server):
         """
         getattr(self.things[number], do)(*given)
 
-    def let_speak(
+    def replies(
         self, name: str, do: str, numbers: list[int], *given: list[dict[str, Any]]
     ) -> list[dict[str, Any]]:
         """
