@@ -38,8 +38,10 @@ from parlai_ext.view.text import (
     number,
     one_line,
     percent,
+    single_spaced,
     visible,
     visible_data,
+    wrap_lines,
 )
 
 if TYPE_CHECKING:
@@ -164,11 +166,19 @@ def page_environment(escapes: bool = True) -> Environment:
         join_names=join_names,
         cut_line=cut_line,
         with_interval=with_interval,
+        wrapped=wrapped,
     )
     environment.globals.update(
         interval=interval, is_floor=is_floor, version=__version__
     )
     return environment
+
+
+def wrapped(text: str, indent: str = '') -> str:
+    """
+    Return a paragraph, however its template lays it out, as lines of a terminal.
+    """
+    return ''.join(f'{line}\n' for line in wrap_lines(single_spaced(text), indent))
 
 
 def with_interval(estimate: Any) -> str:
