@@ -26,7 +26,7 @@ from parlai_ext.ranking.standings import (
 from parlai_ext.results.rank import OVERALL, Reference, Values
 from parlai_ext.results.ranking import Agreement, TournamentResult
 from parlai_ext.results.tables import ScoreTables
-from parlai_ext.tournament.games import Tournament, award_points, mean_raw
+from parlai_ext.tournament.games import award_points, mean_raw
 
 SUM_OF_RANKS = 'sum_of_ranks'
 # shown beside the rating that ranks
@@ -53,7 +53,9 @@ def play_tournament(
     )
     ranks = reference.rating_ranks
     ratings = {
-        method: _with_tau(_rate(tournament, method, options, seed), ranks)
+        method: _with_tau(
+            rate(tournament, method, seed=seed, shuffles=options.shuffles), ranks
+        )
         for method in dict.fromkeys((options.rating, *SHOWN_RATINGS))
         if method != SUM_OF_RANKS
     }
@@ -83,24 +85,6 @@ def play_tournament(
         seed=seed,
         name=name,
     )
-
-
-def _rate(
-    tournament: Tournament, method: str, options: RankingOptions, seed: int
-) -> Rating:
-    """
-    Return a rating; that its package is missing is the reason for having no values.
-    """
-    try:
-        return rate(tournament, method, seed=seed, shuffles=options.shuffles)
-    except UserError as error:
-        undefined = dict.fromkeys(tournament.systems)
-        return Rating(
-            values=undefined,
-            ranks=undefined,
-            reason=str(error),
-            signature=f'rating:{method}',
-        )
 
 
 def _with_tau(rating: Rating, ranks: Mapping[str, float | None] | None) -> Rating:
