@@ -225,16 +225,13 @@ class Points:
     unit: str
     left: str
     right: str
-    both: str
     fewest: int = FEWEST
 
 
-ITEMS = Points('items', 'score', 'human value', 'a score and a human value')
-MEANS = Points('systems', 'score', 'reference value', 'a score and a reference')
-SYSTEM_MEANS = Points(
-    'systems', 'mean score', 'mean human value', 'a score and a human value'
-)
-RATINGS = Points('systems', 'rating', 'human rank', 'a rating and a human rank', 2)
+ITEMS = Points('items', 'score', 'human value')
+MEANS = Points('systems', 'score', 'reference value')
+SYSTEM_MEANS = Points('systems', 'mean score', 'mean human value')
+RATINGS = Points('systems', 'rating', 'human rank', 2)
 
 
 def pearson(left: Floats, right: Floats) -> Floats:
@@ -335,7 +332,7 @@ def undefined_reason(left: Floats, right: Floats, points: Points) -> str | None:
     :param points: the words for the points and their two sides.
     """
     if len(left) < points.fewest:
-        have = f'{len(left)} {points.unit} have {points.both}'
+        have = f'{len(left)} {points.unit} have a {points.left} and a {points.right}'
         return f'{have}; {points.fewest} are needed'
     for side, side_name in ((left, points.left), (right, points.right)):
         if np.ptp(side) == 0:
