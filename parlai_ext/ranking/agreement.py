@@ -45,6 +45,7 @@ from parlai_ext.ranking.intervals import (
     Floats,
     Ints,
     Sampling,
+    distinct_openers,
     draw_counts,
     draw_groups,
     draw_means,
@@ -196,7 +197,7 @@ Resample = Callable[[str], Floats]
 # annotator -> system -> rank or rating; `None` for a cell that was left empty
 AnnotatorRanks = Mapping[str, Mapping[str, float | None]]
 # system -> value, or human judgements, whose mean by system is the value
-Reference = Mapping[str, float] | Sequence[HumanJudgement]
+ReferenceValues = Mapping[str, float] | Sequence[HumanJudgement]
 
 
 @frozen
@@ -429,7 +430,7 @@ def group_weights(groups: Sequence[Hashable], sampling: Sampling) -> Iterator[Fl
 def correlate_with_reference(
     values: Floats,
     systems: Sequence[str],
-    reference: Reference,
+    reference: ReferenceValues,
     sampling: Sampling,
 ) -> dict[str, Correlation]:
     """
@@ -464,8 +465,8 @@ def correlate_with_reference(
         usable = (different >= FEWEST) & ~np.isnan(left + right).any(axis=1)
         yield from _of_rows(left[usable], right[usable])
 
-    seen = ~np.isnan(table).all(axis=(0, 1))
-    n_openers = int(seen.reshape(sampling.games_per_opener, -1).any(axis=0).sum())
+    seen = np.asarray((~np.isnan(table)).any(axis=0))
+    n_openers = int(distinct_openers(seen, sampling.games_per_opener))
     means = round_off_noise(system_means(table))
     if n_openers >= FEWEST_OPENERS:
         draws = resamples(), sampling.bootstraps
@@ -476,7 +477,7 @@ def correlate_with_reference(
 
 
 def _systems_with_both(
-    values: Floats, systems: Sequence[str], reference: Reference
+    values: Floats, systems: Sequence[str], reference: ReferenceValues
 ) -> list[int]:
     """
     Return the places of the systems with a score and a reference value, in the order of

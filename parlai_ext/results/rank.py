@@ -22,7 +22,11 @@ from parlai_ext.core import (
 )
 from parlai_ext.core.protocol import Protocol, RankingOptions, ranking_options
 from parlai_ext.judge_check.record import read_check
-from parlai_ext.ranking.agreement import correlate_with_reference, mean_ranks
+from parlai_ext.ranking.agreement import (
+    ReferenceValues,
+    correlate_with_reference,
+    mean_ranks,
+)
 from parlai_ext.ranking.baselines import HIGHER_IS_BETTER
 from parlai_ext.ranking.intervals import FEWEST_FOR_OTHERS, FEWEST_OPENERS, Sampling
 from parlai_ext.ranking.ratings import rank_values
@@ -54,9 +58,8 @@ from parlai_ext.view.page import terminal_lines
 # reference values of these dimensions are compared with a tournament's rating
 OVERALL, RANK = 'overall', 'rank'
 
-# system -> value, or judgements of systems
+# system -> value
 Values = Mapping[str, float]
-DimensionReference = Values | Sequence[HumanJudgement]
 
 
 @frozen
@@ -70,7 +73,7 @@ class Reference:
     """
 
     kind: str
-    by_dimension: Mapping[str, DimensionReference]
+    by_dimension: Mapping[str, ReferenceValues]
     rating: Values
     given_now: bool
 
@@ -94,7 +97,7 @@ def read_reference(
     are those that the rating is compared with.
     """
     kind = protocol.reference_kind or 'human'
-    by_dimension: dict[str, DimensionReference] = dict(protocol.reference)
+    by_dimension: dict[str, ReferenceValues] = dict(protocol.reference)
     if human:
         kind, by_dimension = 'human', {**grouped((one.dimension, one) for one in human)}
     rating: Values = {}
@@ -105,7 +108,7 @@ def read_reference(
     return Reference(kind, by_dimension, rating, bool(human))
 
 
-def _rating_reference(given: DimensionReference, best_is_smallest: bool) -> Values:
+def _rating_reference(given: ReferenceValues, best_is_smallest: bool) -> Values:
     """
     Return one number for each system, larger is better.
 
@@ -131,7 +134,7 @@ def _rating_reference(given: DimensionReference, best_is_smallest: bool) -> Valu
 
 def match_reference(
     reference: Reference, tables: ScoreTables
-) -> tuple[dict[str, DimensionReference], list[str]]:
+) -> tuple[dict[str, ReferenceValues], list[str]]:
     """
     Return the reference on dimensions that are scored, and notes on what fits nothing.
 
@@ -448,7 +451,7 @@ def all_results(
 def agreement_fields(
     scores: RunScores,
     reference: Reference,
-    matching: Mapping[str, DimensionReference],
+    matching: Mapping[str, ReferenceValues],
     result: TournamentResult | None,
 ) -> dict[str, Any]:
     """

@@ -53,15 +53,15 @@ def play_tournament(
     )
     ranks = reference.rating_ranks
     ratings = {
-        method: _with_tau(
-            rate(tournament, method, seed=seed, shuffles=options.shuffles), ranks
-        )
+        method: rate(tournament, method, seed=seed, shuffles=options.shuffles)
         for method in dict.fromkeys((options.rating, *SHOWN_RATINGS))
         if method != SUM_OF_RANKS
     }
     raw = mean_raw(tables.games)
     raw = {name: own for name, own in raw.items() if name in tables.systems}
-    ratings[SUM_OF_RANKS] = _with_tau(sum_of_ranks(raw), ranks)
+    ratings[SUM_OF_RANKS] = sum_of_ranks(raw)
+    if ranks is not None:
+        ratings = {name: _with_tau(one, ranks) for name, one in ratings.items()}
     notes = list(tournament.notes())
     if self_chats := len(tables.games) - len(between):
         notes.append(f'{self_chats} self-chats are no games of two systems')
@@ -87,12 +87,10 @@ def play_tournament(
     )
 
 
-def _with_tau(rating: Rating, ranks: Mapping[str, float | None] | None) -> Rating:
+def _with_tau(rating: Rating, ranks: Mapping[str, float | None]) -> Rating:
     """
-    Return a rating with its tau with human ranks, where there are any.
+    Return a rating with its tau with human ranks.
     """
-    if ranks is None:
-        return rating
     tau = correlate_with_ranks(rating.values, ranks)
     return replace(rating, tau=replace(tau, reason=rating.reason or tau.reason))
 
