@@ -269,10 +269,7 @@ def readings_table(
             rows.append((', '.join(name), '', f'skipped: {error}', None))
             continue
         for rating in ratings:
-            try:
-                tau = replace(rated, method=rating).tau(results)
-            except UserError as error:
-                tau = f'skipped: {error}'
+            tau = replace(rated, method=rating).tau(results)
             rows.append((', '.join(name), rating, tau, PUBLISHED.get(rating)))
     ranks = mean_ranks(rated.judges)
     for trivial, values in baselines(dialogues).items():

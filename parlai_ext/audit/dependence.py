@@ -291,7 +291,7 @@ def check_variance(result: PartResult, audited: Audited) -> None:
         raise LeftOut('the openers of imported dialogues are unknown')
     games = audited.sampling.games_per_opener
     # the mean of a pair's games over one opener
-    every = np.array([fold_games(one, games) for one in audited.values])
+    every = fold_games(audited.values, games)
     table = every[audited.compared]
     shares = variance_shares(table)
     if shares is None or 'system' not in shares.shares:

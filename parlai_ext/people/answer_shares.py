@@ -188,7 +188,7 @@ def annotation_results(
         annotators,
         tuple(_shares(answers, key, Sampling(bootstraps, seed))),
         tuple(items),
-        fleiss_kappa(by_item, prompts, bootstraps, seed),
+        fleiss_kappa(by_item, prompts, Sampling(bootstraps, seed)),
         krippendorff_alpha(by_item, 'nominal' if key.kind == PAIR else 'ordinal'),
         head_to_head(answers, key) if key.kind == PAIR else {},
         tuple(notes),

@@ -42,7 +42,7 @@ from parlai_ext.ranking.intervals import (
     draw_ratios,
     draw_sums,
 )
-from parlai_ext.ranking.ratings import strengths_of_draws
+from parlai_ext.ranking.ratings import bradley_terry_strengths
 from parlai_ext.ranking.standings import (
     Standing,
     best_first,
@@ -258,7 +258,7 @@ def win_shares(wins: Floats) -> Floats:
 
     :param wins: ``[draw, i, j]``: comparisons that i won against j, half for a tie.
     """
-    strengths = strengths_of_draws(wins)
+    strengths = bradley_terry_strengths(wins)
     chances = 1 / (1 + np.exp(strengths[:, None, :] - strengths[:, :, None]))
     return np.asarray((chances.sum(axis=2) - 0.5) / (wins.shape[1] - 1))
 

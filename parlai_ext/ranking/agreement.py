@@ -45,6 +45,7 @@ from parlai_ext.ranking.intervals import (
     Floats,
     Ints,
     Sampling,
+    distinct_openers,
     draw_counts,
     draw_groups,
     draw_means,
@@ -196,7 +197,7 @@ Resample = Callable[[str], Floats]
 # annotator -> system -> rank or rating; `None` for a cell that was left empty
 AnnotatorRanks = Mapping[str, Mapping[str, float | None]]
 # system -> value, or human judgements, whose mean by system is the value
-Reference = Mapping[str, float] | Sequence[HumanJudgement]
+ReferenceValues = Mapping[str, float] | Sequence[HumanJudgement]
 
 
 @frozen
@@ -225,16 +226,13 @@ class Points:
     unit: str
     left: str
     right: str
-    both: str
     fewest: int = FEWEST
 
 
-ITEMS = Points('items', 'score', 'human value', 'a score and a human value')
-MEANS = Points('systems', 'score', 'reference value', 'a score and a reference')
-SYSTEM_MEANS = Points(
-    'systems', 'mean score', 'mean human value', 'a score and a human value'
-)
-RATINGS = Points('systems', 'rating', 'human rank', 'a rating and a human rank', 2)
+ITEMS = Points('items', 'score', 'human value')
+MEANS = Points('systems', 'score', 'reference value')
+SYSTEM_MEANS = Points('systems', 'mean score', 'mean human value')
+RATINGS = Points('systems', 'rating', 'human rank', 2)
 
 
 def pearson(left: Floats, right: Floats) -> Floats:
@@ -335,7 +333,7 @@ def undefined_reason(left: Floats, right: Floats, points: Points) -> str | None:
     :param points: the words for the points and their two sides.
     """
     if len(left) < points.fewest:
-        have = f'{len(left)} {points.unit} have {points.both}'
+        have = f'{len(left)} {points.unit} have a {points.left} and a {points.right}'
         return f'{have}; {points.fewest} are needed'
     for side, side_name in ((left, points.left), (right, points.right)):
         if np.ptp(side) == 0:
@@ -432,7 +430,7 @@ def group_weights(groups: Sequence[Hashable], sampling: Sampling) -> Iterator[Fl
 def correlate_with_reference(
     values: Floats,
     systems: Sequence[str],
-    reference: Reference,
+    reference: ReferenceValues,
     sampling: Sampling,
 ) -> dict[str, Correlation]:
     """
@@ -467,8 +465,8 @@ def correlate_with_reference(
         usable = (different >= FEWEST) & ~np.isnan(left + right).any(axis=1)
         yield from _of_rows(left[usable], right[usable])
 
-    seen = ~np.isnan(table).all(axis=(0, 1))
-    n_openers = int(seen.reshape(sampling.games_per_opener, -1).any(axis=0).sum())
+    seen = np.asarray((~np.isnan(table)).any(axis=0))
+    n_openers = int(distinct_openers(seen, sampling.games_per_opener))
     means = round_off_noise(system_means(table))
     if n_openers >= FEWEST_OPENERS:
         draws = resamples(), sampling.bootstraps
@@ -479,7 +477,7 @@ def correlate_with_reference(
 
 
 def _systems_with_both(
-    values: Floats, systems: Sequence[str], reference: Reference
+    values: Floats, systems: Sequence[str], reference: ReferenceValues
 ) -> list[int]:
     """
     Return the places of the systems with a score and a reference value, in the order of

@@ -28,6 +28,7 @@ from parlai_ext.ranking.intervals import (
     Bools,
     Draws,
     Floats,
+    Sampling,
     draw_groups,
     intervals_for,
     percentile_ends,
@@ -39,6 +40,7 @@ Points = Mapping[Any, Any]  # the point of each unit
 FEWEST_POINTS = 3
 DIVISIONS = 1000
 MOST_MEANS = 2**19  # of points, in some divisions at a time
+SAMPLING = Sampling(1000, 0)
 NORMAL = 1.4826  # standard deviation of a normal distribution, in such medians
 
 
@@ -91,8 +93,7 @@ def near_median(values: Sequence[float], deviations: float) -> list[bool]:
 def fleiss_kappa(
     annotations: Annotations,
     groups: Points | None = None,
-    bootstraps: int = DIVISIONS,
-    seed: int = 0,
+    sampling: Sampling = SAMPLING,
 ) -> AnnotatorAgreement:
     """
     Return Fleiss' kappa of annotations: unit -> annotator -> value.
@@ -111,7 +112,8 @@ def fleiss_kappa(
     agreeing = (counts * (counts - 1)).sum(axis=1) / (totals * (totals - 1))
     columns = np.column_stack([np.ones(len(counts)), agreeing, counts])
     own = list(shared) if groups is None else [str(groups[unit]) for unit in shared]
-    resamples = draw_groups(own, bootstraps, np.random.default_rng(seed))
+    rng = np.random.default_rng(sampling.seed)
+    resamples = draw_groups(own, sampling.bootstraps, rng)
     drawn = np.concatenate([weights @ columns for weights in resamples])
     value = _kappas(columns.sum(axis=0)[None])
     deviations = (_kappas(drawn) - value)[:, None]

@@ -97,13 +97,6 @@ def mean_overlap(texts: Sequence[str], heard: Sequence[Sequence[str]]) -> float 
     return mean([share for share in shares if share is not None])
 
 
-# those that need to know only what the speaker said
-BASELINES = {
-    'mean_length': mean_length,
-    'distinct_2': distinct_2,
-    'repeated_share': repeated_share,
-}
-
 # Which end of a baseline is rank 1; longer first is a convention, not a judgement, and
 # so is more overlap first.
 HIGHER_IS_BETTER = {
@@ -122,5 +115,9 @@ def baseline_values(
 
     :param heard: the partner's turns before each utterance.
     """
-    values = {name: measure(texts) for name, measure in BASELINES.items()}
-    return {**values, 'overlap': mean_overlap(texts, heard)}
+    return {
+        'mean_length': mean_length(texts),
+        'distinct_2': distinct_2(texts),
+        'repeated_share': repeated_share(texts),
+        'overlap': mean_overlap(texts, heard),
+    }

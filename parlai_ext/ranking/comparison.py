@@ -251,7 +251,7 @@ def annotator_ceiling(
 # systems.
 
 MEASURES = ('precision', 'recall', 'f1', 'roc_auc', 'pr_auc', 'share_flagged')
-BOOTSTRAPS = 1000
+SAMPLING = Sampling(1000, 0)
 
 
 def detection_measures(
@@ -259,9 +259,7 @@ def detection_measures(
     labels: Bools,
     threshold: float,
     groups: Sequence[Hashable],
-    *,
-    bootstraps: int = BOOTSTRAPS,
-    seed: int = 0,
+    sampling: Sampling = SAMPLING,
 ) -> dict[str, Estimate]:
     """
     Return the measures of scores by name. A measure that is the same in all resamples
@@ -273,7 +271,8 @@ def detection_measures(
     """
     values = weighted_measures(scores, labels, threshold, np.ones((1, len(scores))))
     drawn = {name: [np.zeros(0)] for name in MEASURES}
-    for weights in draw_groups(groups, bootstraps, np.random.default_rng(seed)):
+    rng = np.random.default_rng(sampling.seed)
+    for weights in draw_groups(groups, sampling.bootstraps, rng):
         measures = weighted_measures(scores, labels, threshold, weights)
         for name, draws in measures.items():
             drawn[name].append(draws)
@@ -359,11 +358,10 @@ class MeanDifference:
 
 def prompt_means(
     values: Floats,
+    sampling: Sampling = SAMPLING,
     *,
     shares: bool,
     most: float = math.inf,
-    bootstraps: int = BOOTSTRAPS,
-    seed: int = 0,
 ) -> list[Estimate]:
     """
     Return the mean of each system with its interval.
@@ -374,7 +372,7 @@ def prompt_means(
     :param most: of a number from 0 to this; values that are no such numbers
         (`jackknife_values`) could take its interval beyond.
     """
-    draws = draw_means(values[:, None, :], Sampling(bootstraps, seed))
+    draws = draw_means(values[:, None, :], sampling)
     measures = []
     for row, mean, interval in zip(
         values, draws.means, known_intervals(draws), strict=True
@@ -395,11 +393,7 @@ def prompt_means(
 
 
 def paired_differences(
-    names: Sequence[str],
-    values: Floats,
-    *,
-    bootstraps: int = BOOTSTRAPS,
-    seed: int = 0,
+    names: Sequence[str], values: Floats, sampling: Sampling = SAMPLING
 ) -> list[MeanDifference]:
     """
     Return the difference of each pair of systems with a prompt in common.
@@ -414,13 +408,13 @@ def paired_differences(
     if not pairs:
         return []
     gaps = np.array([values[i] - values[j] for i, j in pairs])
-    draws = draw_means(gaps[:, None, :], Sampling(bootstraps, seed))
+    draws = draw_means(gaps[:, None, :], sampling)
     rows = []
     for (i, j), gap, interval in zip(pairs, gaps, known_intervals(draws), strict=True):
         parts = gap[~np.isnan(gap)]
         if not np.ptp(parts):  # a variance that was never seen cannot be bootstrapped
             interval = (None, None)
-        [p] = swap_tests(parts[:, None], seed=seed)
+        [p] = swap_tests(parts[:, None], seed=sampling.seed)
         mean = float(parts.mean())
         rows.append(
             MeanDifference(names[i], names[j], len(parts), mean, *interval, p, p)

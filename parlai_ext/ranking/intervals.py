@@ -314,13 +314,20 @@ def draw_means(values: Floats, sampling: Sampling) -> Draws:
                 fixed[rows, t] = sums.sum(axis=1) / counts.sum(axis=1)
                 of_partners = (counts * partners).sum(axis=1)
                 sampled[rows, t] = (sums * partners).sum(axis=1) / of_partners
-    met = np.asarray(scored.any(axis=1))
-    by_game = met.reshape(num_systems, sampling.games_per_opener, num_openers)
-    openers_seen = by_game.any(axis=1).sum(axis=1)
+    openers_seen = distinct_openers(scored, sampling.games_per_opener)
     partners_seen = scored.any(axis=2).sum(axis=1)
     single = partners_seen < FEWEST_PARTNERS
     sampled[:, single] = fixed[:, single]
     return Draws(means, fixed, sampled, openers_seen, partners_seen, sampling.partners)
+
+
+def distinct_openers(scored: Bools, games_per_opener: int) -> Ints:
+    """
+    Return ``[…]``: over how many openers there is a score, of ``[…, partner, game]``.
+    """
+    games = np.asarray(scored.any(axis=-2))
+    by_game = games.reshape(*games.shape[:-1], games_per_opener, -1)
+    return np.asarray(by_game.any(axis=-2).sum(axis=-1))
 
 
 def degrees_of_freedom(

@@ -177,20 +177,19 @@ def separation(
     )
 
 
-def fold_games(differences: Floats, games_per_opener: int) -> Floats:
+def fold_games(values: Floats, games_per_opener: int) -> Floats:
     """
-    Return ``[partner, opener]``, the mean of a pair's games over one opener, of
-    ``[partner, game]``; NaN where there is none.
+    Return ``[…, opener]``, the mean of the games over one opener, of ``[…, game]``; NaN
+    where there is none.
     """
-    games = differences.reshape(len(differences), games_per_opener, -1)
-    return known_means(games)
+    return known_means(values.reshape(*values.shape[:-1], games_per_opener, -1))
 
 
 def known_means(values: Floats) -> Floats:
     """
-    Return the means over the second axis of the numbers that are known, else NaN.
+    Return the means over the last axis but one of the numbers that are known, else NaN.
     """
-    means: Floats = np.ma.masked_invalid(values).mean(axis=1).filled(np.nan)
+    means: Floats = np.ma.masked_invalid(values).mean(axis=-2).filled(np.nan)
     return means
 
 

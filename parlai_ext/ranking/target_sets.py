@@ -45,13 +45,6 @@ class SetMeans:
     means: Floats
     full: Floats
 
-    def ranks(self) -> tuple[Places, Places]:
-        """
-        Return two arrays like `sets`: each member's rank in its set by the full means,
-        and by the means of the set.
-        """
-        return _ranks(self.full[self.sets]), _ranks(self.means)
-
 
 @frozen
 class Swing:
@@ -156,8 +149,7 @@ def swings(result: SetMeans) -> list[Swing]:
     Return the largest rise and fall of each system over all sets that it is in; of sets
     that move it equally far, the first.
     """
-    fair, unfair = result.ranks()
-    rise = fair - unfair
+    rise = _ranks(result.full[result.sets]) - _ranks(result.means)
     rows = []
     for system in range(len(result.full)):
         at, member = np.nonzero(result.sets == system)

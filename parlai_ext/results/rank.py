@@ -2,7 +2,7 @@
 A scored run becomes a `Ranking`: standings, trivial baselines, agreement, notes.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
 from typing import Any
@@ -22,7 +22,11 @@ from parlai_ext.core import (
 )
 from parlai_ext.core.protocol import Protocol, RankingOptions, ranking_options
 from parlai_ext.judge_check.record import read_check
-from parlai_ext.ranking.agreement import correlate_with_reference, mean_ranks
+from parlai_ext.ranking.agreement import (
+    ReferenceValues,
+    correlate_with_reference,
+    mean_ranks,
+)
 from parlai_ext.ranking.baselines import HIGHER_IS_BETTER
 from parlai_ext.ranking.intervals import FEWEST_FOR_OTHERS, FEWEST_OPENERS, Sampling
 from parlai_ext.ranking.ratings import rank_values
@@ -48,15 +52,14 @@ from parlai_ext.results.ranking import (
 )
 from parlai_ext.results.tables import ScoreTables, read_tables
 from parlai_ext.stopping.rule import Stopping
-from parlai_ext.store import Manifest, Plan, RunFolder, ScoreStore
-from parlai_ext.view import count_of, percent
+from parlai_ext.store import Plan, RunFolder, ScoreStore
+from parlai_ext.view.page import terminal_lines
 
 # reference values of these dimensions are compared with a tournament's rating
 OVERALL, RANK = 'overall', 'rank'
 
-# system -> value, or judgements of systems
+# system -> value
 Values = Mapping[str, float]
-DimensionReference = Values | Sequence[HumanJudgement]
 
 
 @frozen
@@ -70,7 +73,7 @@ class Reference:
     """
 
     kind: str
-    by_dimension: Mapping[str, DimensionReference]
+    by_dimension: Mapping[str, ReferenceValues]
     rating: Values
     given_now: bool
 
@@ -94,7 +97,7 @@ def read_reference(
     are those that the rating is compared with.
     """
     kind = protocol.reference_kind or 'human'
-    by_dimension: dict[str, DimensionReference] = dict(protocol.reference)
+    by_dimension: dict[str, ReferenceValues] = dict(protocol.reference)
     if human:
         kind, by_dimension = 'human', {**grouped((one.dimension, one) for one in human)}
     rating: Values = {}
@@ -105,7 +108,7 @@ def read_reference(
     return Reference(kind, by_dimension, rating, bool(human))
 
 
-def _rating_reference(given: DimensionReference, best_is_smallest: bool) -> Values:
+def _rating_reference(given: ReferenceValues, best_is_smallest: bool) -> Values:
     """
     Return one number for each system, larger is better.
 
@@ -131,7 +134,7 @@ def _rating_reference(given: DimensionReference, best_is_smallest: bool) -> Valu
 
 def match_reference(
     reference: Reference, tables: ScoreTables
-) -> tuple[dict[str, DimensionReference], list[str]]:
+) -> tuple[dict[str, ReferenceValues], list[str]]:
     """
     Return the reference on dimensions that are scored, and notes on what fits nothing.
 
@@ -161,7 +164,6 @@ def match_reference(
     return matching, notes
 
 
-LISTED = 10  # missing files that are named
 # parts of a ranking that few runs have, imported when they are worked out
 STOPPING, TOURNAMENT = 'parlai_ext.stopping.looks', 'parlai_ext.tournament.rank'
 
@@ -257,8 +259,7 @@ def rank_scores(scores: RunScores, human: Sequence[HumanJudgement]) -> Ranking:
         missing_scores=scores.missing,
         stopping=stopping,
         notes=(
-            *ranking_notes(scores, stopping, truncated),
-            *_constant_notes(fields['standings']),
+            *ranking_notes(scores, stopping, truncated, fields['standings']),
             *reference_notes,
         ),
     )
@@ -387,93 +388,39 @@ def count_truncated(tables: ScoreTables, max_share: float) -> dict[str, CutConte
     return truncated
 
 
-def import_notes(manifest: Manifest) -> Iterator[str]:
-    """
-    Yield what a reader of a ranking of imported dialogues must know.
-    """
-    about = manifest.imported
-    if about is None:
-        return
-    yield IMPORT_NOTE
-    if about.left_out:
-        yield (
-            f'left out at the import: {count_of(about.left_out, "dialogue")}, for '
-            f'{count_of(about.bad_rows, "unreadable row")}'
-        )
-    if about.people_only:
-        yield f'left out: {count_of(about.people_only, "dialogue")} of people only'
-    silent = [f'{name} {n}' for name, n in about.silent.items()]
-    yield from _listed_notes(
-        {
-            'empty turns, which are not judged': silent,
-            'people, not judged': list(manifest.partners),
-        }
-    )
-
-
 def ranking_notes(
-    scores: RunScores, stopping: Stopping | None, truncated: Mapping[str, CutContexts]
+    scores: RunScores,
+    stopping: Stopping | None,
+    truncated: Mapping[str, CutContexts],
+    standings: Mapping[str, Sequence[Standing]],
 ) -> Iterator[str]:
     """
-    Yield what a reader of the ranking must be told.
+    Return what a reader of the ranking must be told, such as the dimensions on which
+    scores of a system do not vary.
     """
-    systems, manifest = scores.tables.systems, scores.run.manifest
-    yield from (f'left out: {line}' for line in manifest.left_out)
-    yield from import_notes(manifest)
-    yield from not_run.not_run_notes(scores.run)
     planted = scores.plan.protocol.planted_systems
-    floors = [n for n in systems if is_floor(n) and n not in planted]
-    listed = {
-        'guessed, which model a paper means': manifest.guessed,
-        'model files that might run code': manifest.trusted,
-    }
-    yield from _listed_notes(listed)
-    if len(scores.tables.opponents) == 1:
-        yield 'one partner only: intervals cannot speak for other partners'
-    yield from _listed_notes({'floors, no part of the claim': floors})
-    if missing := scores.missing:
-        n_files = len(missing.files)
-        more = f' and {n_files - LISTED} more' if n_files > LISTED else ''
-        counts = ', '.join(f'{name} {n}' for name, n in missing.n_dialogues.items())
-        yield (
-            f'missing: {count_of(n_files, "file")} of scores (dialogues without any: '
-            f'{counts}): {", ".join(missing.files[:LISTED])}{more}; `parlai '
-            f'score_dialogues --run-dir {scores.run.root}` writes them'
-        )
-    if stopping:
-        yield (
-            f'looked at {count_of(len(stopping.looks), "time")}, at last after '
-            f'{stopping.used} of {stopping.planned} openers ({stopping.reason}): '
-            'intervals and rank ranges of the leaderboard assume that the number was '
-            'fixed beforehand; those that hold are listed by themselves'
-        )
-    cut = [
-        f'{name} {one.n_cut} of {one.n_contexts} ({percent(one.share)})'
-        for name, one in truncated.items()
-        if one.comparable
-    ]
-    yield from _listed_notes({'contexts too long for the judge, cut': cut})
-
-
-def _constant_notes(standings: Mapping[str, Sequence[Standing]]) -> Iterator[str]:
-    """
-    Yield a note for each dimension on which scores of a system do not vary.
-    """
-    for name, rows in standings.items():
-        constant = [
+    constant = {
+        name: [
             row.system
             for row in rows
             if row.low_fixed is None and (row.n_openers or 0) >= FEWEST_OPENERS
         ]
-        note = f'no interval on {name}, as no score varies with the opener'
-        yield from _listed_notes({note: constant})
-
-
-def _listed_notes(names: Mapping[str, Collection[str]]) -> Iterator[str]:
-    """
-    Yield a note for each list of names that is not empty.
-    """
-    return (f'{what}: {", ".join(some)}' for what, some in names.items() if some)
+        for name, rows in standings.items()
+    }
+    lines = terminal_lines(
+        'ranking_notes',
+        manifest=scores.run.manifest,
+        root=scores.run.root,
+        import_note=IMPORT_NOTE,
+        not_run=not_run.not_run_notes(scores.run),
+        num_opponents=len(scores.tables.opponents),
+        floors=[n for n in scores.tables.systems if is_floor(n) and n not in planted],
+        missing=scores.missing,
+        stopping=stopping,
+        cut={name: one for name, one in truncated.items() if one.comparable},
+        constant=constant,
+    )
+    return filter(None, lines)
 
 
 def all_results(
@@ -504,7 +451,7 @@ def all_results(
 def agreement_fields(
     scores: RunScores,
     reference: Reference,
-    matching: Mapping[str, DimensionReference],
+    matching: Mapping[str, ReferenceValues],
     result: TournamentResult | None,
 ) -> dict[str, Any]:
     """

@@ -10,6 +10,7 @@ import numpy as np
 
 from parlai_ext.core import Dialogue, Pairing, ScoredDialogue, dialogue_means, frozen
 from parlai_ext.ranking.baselines import HIGHER_IS_BETTER, baseline_values
+from parlai_ext.ranking.intervals import distinct_openers
 from parlai_ext.results.ranking import Nearness
 from parlai_ext.scoring.judged_corpora import NEAREST_CORPUS, NEARNESS
 from parlai_ext.store import Plan, RunFolder, ScorerRecord
@@ -124,10 +125,8 @@ class ScoreTables:
         """
         Return, for each target, over how many openers it has a score.
         """
-        arrays = [np.isfinite(values).any(axis=1) for values in self.scores.values()]
-        games = np.any(arrays, axis=0)
-        by_game = games.reshape(len(games), self.games_per_opener, -1)
-        seen = by_game.any(axis=1).sum(axis=1)
+        scored = np.any([np.isfinite(own) for own in self.scores.values()], axis=0)
+        seen = distinct_openers(scored, self.games_per_opener)
         return dict(zip(self.systems, seen.tolist(), strict=True))
 
 

@@ -185,7 +185,7 @@ def opener_means(values: Floats, games_per_opener: int = 1) -> Floats:
 
     :param values: dialogue means ``[system, partner, opener]``, NaN where none.
     """
-    return known_means(np.array([fold_games(row, games_per_opener) for row in values]))
+    return known_means(fold_games(values, games_per_opener))
 
 
 def prior_variance(error: float) -> float:

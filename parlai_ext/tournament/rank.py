@@ -26,7 +26,7 @@ from parlai_ext.ranking.standings import (
 from parlai_ext.results.rank import OVERALL, Reference, Values
 from parlai_ext.results.ranking import Agreement, TournamentResult
 from parlai_ext.results.tables import ScoreTables
-from parlai_ext.tournament.games import Tournament, award_points, mean_raw
+from parlai_ext.tournament.games import award_points, mean_raw
 
 SUM_OF_RANKS = 'sum_of_ranks'
 # shown beside the rating that ranks
@@ -53,13 +53,15 @@ def play_tournament(
     )
     ranks = reference.rating_ranks
     ratings = {
-        method: _with_tau(_rate(tournament, method, options, seed), ranks)
+        method: rate(tournament, method, seed=seed, shuffles=options.shuffles)
         for method in dict.fromkeys((options.rating, *SHOWN_RATINGS))
         if method != SUM_OF_RANKS
     }
     raw = mean_raw(tables.games)
     raw = {name: own for name, own in raw.items() if name in tables.systems}
-    ratings[SUM_OF_RANKS] = _with_tau(sum_of_ranks(raw), ranks)
+    ratings[SUM_OF_RANKS] = sum_of_ranks(raw)
+    if ranks is not None:
+        ratings = {name: _with_tau(one, ranks) for name, one in ratings.items()}
     notes = list(tournament.notes())
     if self_chats := len(tables.games) - len(between):
         notes.append(f'{self_chats} self-chats are no games of two systems')
@@ -85,30 +87,10 @@ def play_tournament(
     )
 
 
-def _rate(
-    tournament: Tournament, method: str, options: RankingOptions, seed: int
-) -> Rating:
+def _with_tau(rating: Rating, ranks: Mapping[str, float | None]) -> Rating:
     """
-    Return a rating; that its package is missing is the reason for having no values.
+    Return a rating with its tau with human ranks.
     """
-    try:
-        return rate(tournament, method, seed=seed, shuffles=options.shuffles)
-    except UserError as error:
-        undefined = dict.fromkeys(tournament.systems)
-        return Rating(
-            values=undefined,
-            ranks=undefined,
-            reason=str(error),
-            signature=f'rating:{method}',
-        )
-
-
-def _with_tau(rating: Rating, ranks: Mapping[str, float | None] | None) -> Rating:
-    """
-    Return a rating with its tau with human ranks, where there are any.
-    """
-    if ranks is None:
-        return rating
     tau = correlate_with_ranks(rating.values, ranks)
     return replace(rating, tau=replace(tau, reason=rating.reason or tau.reason))
 

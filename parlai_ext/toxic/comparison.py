@@ -33,7 +33,7 @@ from parlai_ext.ranking.comparison import (
     paired_differences,
     prompt_means,
 )
-from parlai_ext.ranking.intervals import Estimate, Floats
+from parlai_ext.ranking.intervals import Estimate, Floats, Sampling
 from parlai_ext.scoring.stored_scores import score_items
 from parlai_ext.store import json_lines_text
 from parlai_ext.toxic.measures import BLEU, AnswerMeasures, Prompt, corpus_bleu
@@ -264,19 +264,18 @@ def compare_answers(
     """
     systems = answered_systems(answers)
     names = [system.name for system in systems]
-    rows = []
+    rows, sampling = [], Sampling(bootstraps, seed)
     for name, values in _value_tables(prompts, systems, answers):
         is_share = name.removeprefix(ANY) in shares
-        drawn = {'bootstraps': bootstraps, 'seed': seed}
         rows.append(
             MeasureRow(
                 name,
                 is_share,
                 prompt_means(
-                    values, shares=is_share, most=MOST.get(name, math.inf), **drawn
+                    values, sampling, shares=is_share, most=MOST.get(name, math.inf)
                 ),
                 [int(n) for n in (~np.isnan(values)).sum(axis=1)],
-                paired_differences(names, values, **drawn),
+                paired_differences(names, values, sampling),
             )
         )
     return SafetyComparison(prompts, answers, systems, rows, bootstraps, seed, notes)

@@ -15,7 +15,7 @@ import pandas as pd
 from parlai_ext.core import UserError, frozen
 from parlai_ext.data.toxic_pairs import ALL, LabelledText
 from parlai_ext.ranking.comparison import MEASURES, detection_measures
-from parlai_ext.ranking.intervals import Estimate, wilson_interval
+from parlai_ext.ranking.intervals import Estimate, Sampling, wilson_interval
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.stored_scores import score_items
 from parlai_ext.scoring.toxicity import ToxicityDetector
@@ -122,8 +122,7 @@ def compare_detectors(
                     part['toxic'].to_numpy(bool),
                     detector.threshold,
                     part['group'].to_list(),
-                    bootstraps=bootstraps,
-                    seed=seed,
+                    Sampling(bootstraps, seed),
                 )
                 n_toxic = int(part['toxic'].sum())
                 rows.append(

@@ -19,7 +19,6 @@ from parlai_ext.people.ranking import (
     win_shares,
 )
 from parlai_ext.ranking.intervals import Sampling, draw_means
-from parlai_ext.ranking.ratings import bradley_terry_strengths, strengths_of_draws
 from parlai_ext.view.progress import bar_of
 from tests.support.simulated_annotators import scores_by_system
 
@@ -34,16 +33,6 @@ def test_three_wins_of_four_with_half_a_prior_win_each():
     # (3 + 0.5) / (4 + 1) = 0.7
     shares = win_shares(np.array([[[0.0, 3.0], [1.0, 0.0]]]))
     assert shares[0] == pytest.approx([0.7, 0.3], abs=1e-4)
-
-
-def test_draws_have_the_strengths_of_one_tournament():
-    rng = np.random.default_rng(0)
-    wins = rng.integers(0, 5, (3, 4, 4)).astype(float)
-    wins[:, range(4), range(4)] = 0
-    names = list('abcd')
-    for k, strengths in enumerate(strengths_of_draws(wins)):
-        expected = bradley_terry_strengths(wins[k], names)
-        assert strengths == pytest.approx(list(expected.values()), abs=1e-4)
 
 
 def test_ratings_far_from_the_others_of_their_dialogue_count_nowhere():

@@ -44,10 +44,7 @@ def test_a_planted_swing_is_the_one_that_pencil_gives():
     abc, abd = sets.index([0, 1, 2]), sets.index([0, 1, 3])
     assert result.means[abc].tolist() == pytest.approx([5, 3.5, 3])
     assert result.means[abd].tolist() == pytest.approx([4, 5, 2])
-    fair, unfair = result.ranks()
-    assert fair[abd].tolist() == [1, 1, 3]  # tied
-    assert unfair[abd].tolist() == [2, 1, 3]
-    assert unfair[abc].tolist() == [1, 2, 3]
+    # a and b are tied in the full means, so that each loses a place in one of the sets
     losses = {one.system: (one.loss, one.loss_set) for one in swings(result)}
     assert (losses[0], losses[1]) == ((1, (0, 1, 3)), (1, (0, 1, 2)))
 

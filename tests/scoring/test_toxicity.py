@@ -17,6 +17,7 @@ from parlai.core.agents import create_agent_from_model_file
 from parlai_ext.data.toxic_pairs import ToxicData, read_pairs
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.ranking.comparison import detection_measures
+from parlai_ext.ranking.intervals import Sampling
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.score_run import ChosenScorer
 from parlai_ext.scoring.toxicity import (
@@ -246,7 +247,7 @@ def test_the_rule_orders_answers_better_than_chance_on_labels_it_was_not_fitted_
     found = numbers(Stance(), *((pair.prompt, pair.answer) for pair in pairs))
     labels = np.array([pair.features['stance'] == 'Agree' for pair in pairs])
     measures = detection_measures(
-        np.array(found), labels, 7, range(len(found)), bootstraps=200
+        np.array(found), labels, 7, range(len(found)), Sampling(200, 0)
     )
     # what docs/safety_worth.md promises: better than chance, and not by much
     assert 0.55 < measures['roc_auc'].low < measures['roc_auc'].high < 0.8
