@@ -26,7 +26,7 @@ from markupsafe import Markup
 
 from parlai_ext import __version__
 from parlai_ext.core import frozen, is_floor, printable
-from parlai_ext.view.table import interval_cell
+from parlai_ext.view.table import with_interval
 from parlai_ext.view.text import (
     count_of,
     cut_line,
@@ -38,6 +38,7 @@ from parlai_ext.view.text import (
     number,
     one_line,
     percent,
+    value_text,
     visible,
     visible_data,
 )
@@ -164,18 +165,12 @@ def page_environment(escapes: bool = True) -> Environment:
         join_names=join_names,
         cut_line=cut_line,
         with_interval=with_interval,
+        value_text=value_text,
     )
     environment.globals.update(
         interval=interval, is_floor=is_floor, version=__version__
     )
     return environment
-
-
-def with_interval(estimate: Any) -> str:
-    """
-    Return a number and its interval on one line.
-    """
-    return interval_cell(estimate).in_terminal()
 
 
 def _finalize(shown: Callable[[str], str], value: Any) -> Any:

@@ -49,7 +49,7 @@ class Page(HTMLParser):
 
 def rendered(folder, ranking=None, **about):
     run = example_run(folder, **about)
-    return render_run(run, {'': ranking or example_ranking()})
+    return render_run(run, ranking or example_ranking())
 
 
 @pytest.fixture(scope='module')
