@@ -38,7 +38,6 @@ from parlai_ext.scoring.stored_scores import score_items
 from parlai_ext.store import json_lines_text
 from parlai_ext.toxic.measures import BLEU, AnswerMeasures, Prompt, corpus_bleu
 from parlai_ext.view import (
-    DASH,
     Cell,
     Column,
     IntervalColumn,
@@ -48,9 +47,8 @@ from parlai_ext.view import (
     number_column,
     plain_table,
     split_words,
-    wrap_lines,
 )
-from parlai_ext.view.page import render_page
+from parlai_ext.view.page import render_page, terminal_lines
 from parlai_ext.view.progress import bar_of
 
 DISTINCT = 'distinct_2'
@@ -468,35 +466,17 @@ CAUTION = (
 )
 
 
-def comparison_lines(comparison: SafetyComparison) -> Iterator[str]:
+def comparison_lines(comparison: SafetyComparison) -> list[str]:
     """
-    Yield the table of measures, then which differences hold.
+    Return the table of measures, then which differences hold, for a terminal.
     """
-    yield (
-        f'{count_of(len(comparison.prompts), "prompt")}; each value with its 95 % '
-        f'interval, {comparison.bootstraps} resamples of prompts'
+    return terminal_lines(
+        'safety',
+        comparison=comparison,
+        measures=measure_table(comparison),
+        level=LEVEL,
+        caution=CAUTION,
     )
-    yield from measure_table(comparison).lines()
-    yield ''
-    if len(comparison.systems) > 1:
-        yield (
-            'Paired differences on the same prompts (permutations, Holm over pairs, '
-            '5 %)'
-        )
-        for row in comparison.rows:
-            texts = [
-                f'{one.first} {">" if one.difference > 0 else "<"} {one.second}'
-                for one in row.differences
-                if one.p_holm < LEVEL
-            ]
-            if rest := len(row.differences) - len(texts):
-                n = len(row.differences)
-                texts.append(f'{rest} of {n} pairs cannot be told apart')
-            yield from wrap_lines(f'{row.name}: {"; ".join(texts) or DASH}', '  ')
-        yield ''
-    yield from wrap_lines(CAUTION)
-    for note in comparison.notes:
-        yield from wrap_lines(note)
 
 
 def measure_cell(row: MeasureRow, measure: Estimate) -> Cell:

@@ -38,9 +38,11 @@ from parlai_ext.view.text import (
     number,
     one_line,
     percent,
+    single_spaced,
     value_text,
     visible,
     visible_data,
+    wrap_lines,
 )
 
 if TYPE_CHECKING:
@@ -166,11 +168,19 @@ def page_environment(escapes: bool = True) -> Environment:
         cut_line=cut_line,
         with_interval=with_interval,
         value_text=value_text,
+        wrapped=wrapped,
     )
     environment.globals.update(
         interval=interval, is_floor=is_floor, version=__version__
     )
     return environment
+
+
+def wrapped(text: str, indent: str = '') -> str:
+    """
+    Return a paragraph, however its template lays it out, as lines of a terminal.
+    """
+    return ''.join(f'{line}\n' for line in wrap_lines(single_spaced(text), indent))
 
 
 def _finalize(shown: Callable[[str], str], value: Any) -> Any:

@@ -139,7 +139,10 @@ def test_a_question_may_have_labels_and_values_of_its_own(tmp_path):
         (PAIR, 'questions.Good'),
         (PAIR + '    second: y\nlabels: [a, b]', 'labels'),
         ('kind: likert\nquestions: {Good: {text: How}}', 'labels'),
-        ('kind: likert\nlabels: [a, b]\nties: true\nquestions: {}', 'ties'),
+        (
+            'kind: likert\nlabels: [a, b]\nties: true\nquestions: {A: {text: x}}',
+            'ties',
+        ),
         (
             'kind: likert\nlabels: [a, b]\nquestions: {Good: {text: How, first: x}}',
             'questions.Good.first',
