@@ -20,7 +20,7 @@ from parlai_ext.report.summary import (
     warnings,
 )
 from parlai_ext.report.view import Doubts, RankingView
-from parlai_ext.results.ranking import Agreement, Ranking
+from parlai_ext.results.ranking import Ranking
 from parlai_ext.stopping import section as stopping
 from parlai_ext.tournament import section as tournament
 from parlai_ext.view import (
@@ -444,7 +444,6 @@ class Board:
     rows: Sequence[LeaderboardRow]
     axis: Axis
     is_rating: bool = False
-    reference: Agreement | None = None
     failure: str | None = None
 
 
@@ -477,7 +476,6 @@ def _board(
         leaderboard_rows(ranking, standings, of_baseline),
         axis_for(standings),
         is_rating,
-        None if of_baseline else ranking.reference.get(name),
         None if of_baseline else judge.failure_on(ranking, name),
     )
 

@@ -187,11 +187,6 @@ def test_choice_is_bounded_and_has_both_ends_of_every_target():
     assert {'a-0', 'a-499', 'a-500', 'b-0', 'b-399'} <= ids
 
 
-def test_all_are_chosen_when_they_fit():
-    found = some('a', [1.0, None, 2.0]) + some('b', [5.0])
-    assert set(choose(found, 300)) == set(found)
-
-
 def test_choice_does_not_depend_on_the_order_of_dialogues():
     found = some('a', [float(i % 7) for i in range(200)])
     mixed = random.Random(3).sample(found, len(found))
