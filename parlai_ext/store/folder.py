@@ -53,7 +53,7 @@ from parlai_ext.store.manifest import (
 )
 from parlai_ext.store.partial import PartialWork
 from parlai_ext.view.progress import bar_of
-from parlai_ext.worlds.schedule import ShardKey, shards
+from parlai_ext.worlds.schedule import ShardKey, stage_shards
 
 T = TypeVar('T')
 
@@ -267,8 +267,9 @@ class RunFolder:
         """
         Return all shards of a pairing, collected or not.
         """
-        size, stages = self.manifest.shard_size, self.manifest.grown_from
-        return shards(pairing_id, len(self.openers), size, stages)
+        size, grown_from = self.manifest.shard_size, self.manifest.grown_from
+        stages = stage_shards(pairing_id, len(self.openers), size, grown_from)
+        return [shard for stage in stages for shard in stage]
 
     def iter_dialogues(self, pairing_id: str | None = None) -> Iterator[Dialogue]:
         """

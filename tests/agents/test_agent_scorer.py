@@ -247,20 +247,18 @@ def test_stored_scores_need_no_model():
 
 
 @pytest.mark.parametrize(
-    'text, problem',
+    'data, problem',
     [
-        ('{', 'not JSON'),
-        ('[{"scoers": {}}]', 'object 1: key scores: a mapping expected'),
-        (
-            '{"score": {}} {"score": {"Wit": "x"}}',
-            'object 2: key scores.Wit: a number',
-        ),
+        (b'{', ': not JSON'),
+        (b'\n\xe9', ':2: not UTF-8'),
+        (b'[{"scoers": {}}]', ': object 1: key scores: a mapping expected'),
+        (b'{"score": {}} {"score": {"Wit": "x"}}', ': object 2: key scores.Wit: a num'),
     ],
 )
-def test_stored_scores_of_another_shape_are_one_line(tmp_path, text, problem):
+def test_stored_scores_of_another_shape_are_one_line(tmp_path, data, problem):
     path = tmp_path / 'scores.json'
-    path.write_text(text)
-    with user_error(f'--scores-file {path}: {problem}'):
+    path.write_bytes(data)
+    with user_error(f'--scores-file: {path}{problem}'):
         StoredScoresAgent({'scores_file': str(path)})
 
 
