@@ -235,6 +235,7 @@ def test_few_dialogues_are_of_as_many_targets_as_there_are(packs, checker, draw)
     # a dialogue has two judged utterances: three dialogues are drawn for five
     assert sorted(checked.again.scored.values()) == [2, 4]
     for about in ('played again', 'scored again'):
+        assert states(checked)[about] == 'proven'
         assert 'of 2 of 2 targets' in text_about(checked, about)
     one = check_pack(packs['both'], RegenerateOptions(regenerate=1, draw=draw), checker)
     assert 'of 1 of 2 targets (2 are at hand' in text_about(one, 'played again')
@@ -268,17 +269,6 @@ def test_a_dialogue_that_differs_alone_is_played_in_its_batch(
     assert checked.is_right
     assert batches in ([1, 2], [1, 1])  # five openers, two in a batch
     assert checked.again.n_whole == 1
-
-
-def test_what_is_at_hand_is_made_again(packs, checker):
-    options = RegenerateOptions(sample=6, regenerate=30)
-    checked = check_pack(packs['both'], options, checker)
-    assert checked.is_right
-    found = states(checked)
-    assert found['played again'] == found['scored again'] == 'proven'
-    # two targets, two partners, five openers
-    assert checked.again.played == {'generic': 10, 'talker': 10}
-    assert checked.again.n_scored >= 6
 
 
 def test_a_score_and_its_ranking_made_anew_are_caught_by_scoring_again(
