@@ -623,13 +623,6 @@ class Verification:
         """
         return [f'{f.about}: {line}' for f in self.findings for line in f.problems]
 
-    @property
-    def is_right(self) -> bool:
-        """
-        True if nothing is wrong.
-        """
-        return not self.problems
-
 
 def check_pack(
     path: str | Path,

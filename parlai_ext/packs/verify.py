@@ -444,16 +444,13 @@ class ExpectedScores:
         """
         places = defaultdict(list)
         for score in scores:
-            value = score.value
-            problem = None
-            if isinstance(value, bool) or not isinstance(value, int | float | None):
-                problem = f'its score {value!r:.40} is no number'
-            elif value is not None and not abs(value) <= LARGEST_SCORE:
-                problem = 'its score is too large a number'
-            if problem:
-                return f'utterance {score.utterance_index}: {problem}'
-            place = score.utterance_index, score.system
-            places[score.dimension].append(place)
+            value, place = score.value, score.utterance_index
+            if value is not None and not (
+                type(value) in (int, float) and abs(value) <= LARGEST_SCORE
+            ):
+                problem = f'its score {value!r:.40} is no number, or too large a one'
+                return f'utterance {place}: {problem}'
+            places[score.dimension].append((place, score.system))
         judged = self._judged_places(dialogue)
         if judged['all'] and not places:
             return 'it has no score'

@@ -266,7 +266,7 @@ def test_a_dialogue_that_differs_alone_is_played_in_its_batch(
 
     monkeypatch.setattr(BlockPlayer, 'play_block', near_tie)
     checked = check_pack(packs['both'], RegenerateOptions(regenerate=1), checker)
-    assert checked.is_right
+    assert not checked.problems
     assert batches in ([1, 2], [1, 1])  # five openers, two in a batch
     assert checked.again.n_whole == 1
 
@@ -275,7 +275,7 @@ def test_a_score_and_its_ranking_made_anew_are_caught_by_scoring_again(
     copy_of, published, checker
 ):
     path = published(copy_of('both', raise_score))
-    assert check_pack(path).is_right
+    assert not check_pack(path).problems
     (problem,) = check_pack(path, RegenerateOptions(sample=1000), checker).problems
     assert re.match('scored again: dialogue .*of talker', problem)
 
@@ -288,11 +288,11 @@ def test_a_dialogue_and_all_that_follows_made_anew_are_caught_by_playing_again(
     chosen = ChosenScorer(run.manifest.protocol.scorer, named_by_user=False)
     score_run(run, chosen.build(), chosen)
     path = published(run)
-    assert check_pack(path).is_right
+    assert not check_pack(path).problems
     (problem,) = check_pack(path, RegenerateOptions(regenerate=100), checker).problems
     assert re.match('played again: dialogue .*A much better answer.', problem)
     lenient = RegenerateOptions(regenerate=100, max_different=0.05)
-    assert check_pack(path, lenient, checker).is_right  # 1 of 20
+    assert not check_pack(path, lenient, checker).problems  # 1 of 20
 
 
 def test_withheld_dialogues_are_played_again_and_compared_by_digest(
@@ -301,7 +301,7 @@ def test_withheld_dialogues_are_played_again_and_compared_by_digest(
     path = published(runs['both'], withhold_text=True)
     options = RegenerateOptions(sample=4, regenerate=100)
     checked = check_pack(path, options, checker)
-    assert checked.is_right
+    assert not checked.problems
     assert sum(checked.again.played.values()) == 20
     assert checked.again.n_scored >= 4
     files = files_in(path)
@@ -318,7 +318,7 @@ def test_withheld_dialogues_are_played_again_and_compared_by_digest(
     files[name] = forge_shard(files[name], change)
     files[scores] = forge_shard(files[scores], follow)
     forged = write_forged(tmp_path / 'forged.zip', files)
-    assert check_pack(forged).is_right
+    assert not check_pack(forged).problems
     (problem,) = check_pack(forged, options, checker).problems
     assert 'its digest is another one' in problem
 
