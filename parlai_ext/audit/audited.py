@@ -193,7 +193,7 @@ class Audited:
         """
         The systems, best first.
         """
-        return sorted(range(len(self.systems)), key=lambda k: (self.ranks[k], k))
+        return sorted(range(len(self.systems)), key=lambda k: self.ranks[k])
 
     def free_name(self, name: str) -> str:
         """

@@ -15,7 +15,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 from typing import TypeVar
 
@@ -28,7 +28,6 @@ from parlai_ext.core import (
     UserError,
     differences,
     frozen,
-    grouped,
     scorer_name,
     signature_differences,
 )
@@ -139,12 +138,12 @@ class DialoguePlace:
     target: str
 
     @property
-    def key(self) -> ShardKey:
+    def block(self) -> Block:
         """
-        A shard that has this dialogue only.
+        A block of this dialogue only.
         """
         start = self.shard.start + self.number
-        return replace(self.shard, start=start, stop=start + 1)
+        return Block((replace(self.shard, start=start, stop=start + 1),))
 
     def dialogue(self, pack: Pack) -> Dialogue:
         """
@@ -235,16 +234,15 @@ class Regeneration:
             raise NotMade(f'there is no protocol {name!r} here; name one: --config')
         here, missing = systems_at_hand(self.pack, self.checker)
         replay = Replay(self.pack, self.player(here))
-        playable = list(replay.playable())
-        drawn = spread_over_targets(playable, self.draw)[: options.regenerate]
+        blocks = replay.playable()
+        playable = list(chain(*blocks.values()))
+        drawn = {*spread_over_targets(playable, self.draw)[: options.regenerate]}
         if not drawn:
             raise NotMade(f'none: {_why(missing)}')
-        of_shard = grouped((place.shard, place) for place in drawn)
         problems: list[str] = []
         with bar_of('play again', len(drawn), delay=3) as bar:
-            for block in replay.player.missing_blocks(None):
-                mine = [p for shard in block.shards for p in of_shard.get(shard, ())]
-                if mine:
+            for block, places in blocks.items():
+                if mine := [place for place in places if place in drawn]:
                     problems += replay.differences(block, mine, again)
                     bar.update(len(mine))
         failures = dict(replay.player.cache.problems)
@@ -414,18 +412,20 @@ class Replay:
     pack: Pack
     player: BlockPlayer
 
-    def playable(self) -> Iterator[DialoguePlace]:
+    def playable(self) -> dict[Block, list[DialoguePlace]]:
         """
-        Yield the dialogues of the pack that can be played again: their systems are
-        here, and the texts of their openers; of a whole block, where a system samples.
+        Return the dialogues of the pack that can be played again, by their blocks:
+        their systems are here, and the texts of their openers; of a whole block, where
+        a system samples.
         """
-        for block in self.player.missing_blocks(None):
-            whole = self.is_sampling(block)
-            if whole and not self.has_all(block):
-                continue
-            for place in dialogue_places(self.pack, block.shards):
-                if whole or self.has_all(Block((place.key,))):
-                    yield place
+        return {
+            block: [
+                place
+                for place in dialogue_places(self.pack, block.shards)
+                if self.has_all(block if self.is_sampling(block) else place.block)
+            ]
+            for block in self.player.missing_blocks(None)
+        }
 
     def is_sampling(self, block: Block) -> bool:
         """
@@ -462,7 +462,8 @@ class Replay:
             drawn = dialogue_places(self.pack, block.shards)
             played = whole = self.play(block)
         else:
-            played = self.play(Block(tuple(place.key for place in drawn)))
+            shards = chain.from_iterable(place.block.shards for place in drawn)
+            played = self.play(Block(tuple(shards)))
         for place in drawn:
             id = place.dialogue(self.pack).id
             if id not in played:

@@ -258,14 +258,11 @@ def scorer_problems(index: PackIndex, run: RunFolder) -> Iterator[str]:
     configs = [about.section(section) for about in beside.values()]
     if section and section not in configs:
         named = [c for c in configs if c.get('name') == section.get('name')]
-        for key in dict.fromkeys((*section, *configs[0])):
-            says = section.get(key, '(absent)')
-            gives = (named or configs)[0].get(key, '(absent)')
-            if says != gives:
-                yield (
-                    f'protocol.scorer.{key}: manifest.json says {says!r:.100}, the '
-                    f'scores were made with {gives!r:.100}'
-                )
+        for key, says, gives in differences(section, (named or configs)[0]):
+            yield (
+                f'protocol.scorer.{key}: manifest.json says {says!r:.100}, the scores '
+                f'were made with {gives!r:.100}'
+            )
     for (signature, about), config in zip(beside.items(), configs, strict=True):
         folder = f'scores/{content_id(signature)}'
         if config:
@@ -329,17 +326,13 @@ def _pairing_problems(run: RunFolder) -> Iterator[str]:
     """
     plan = run.plan
     identities = {name: one.identity for name, one in run.manifest.everybody.items()}
-    derived = {
-        p.speakers: p.id
-        for p in pairings(plan.roster, plan.protocol.pairing, identities)
-    }
-    given = {p.speakers: p.id for p in plan.pairings}
-    for pair in {**derived, **given}:
-        if derived.get(pair) != given.get(pair):
-            yield (
-                f'pair {pair[0]!r} – {pair[1]!r}: its id is {given.get(pair)}, the '
-                f'hashes of its systems give {derived.get(pair)}'
-            )
+    derived = pairings(plan.roster, plan.protocol.pairing, identities)
+    given, gives = (
+        {f'{one.first!r} – {one.second!r}': one.id for one in some}
+        for some in (plan.pairings, derived)
+    )
+    for pair, a, b in differences(given, gives):
+        yield f'pair {pair}: its id is {a}, the hashes of its systems give {b}'
 
 
 def dialogue_problems(run: RunFolder, withheld_text: bool) -> Iterator[str]:
