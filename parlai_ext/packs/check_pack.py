@@ -169,7 +169,7 @@ def dialogue_places(pack: Pack, shards: Iterable[ShardKey]) -> list[DialoguePlac
 
 
 def spread_over_targets(
-    places: Sequence[DialoguePlace], seed: int
+    places: Sequence[DialoguePlace], seed: int | None
 ) -> list[DialoguePlace]:
     """
     Return places in random order, but with one of each target before a second one of
@@ -197,14 +197,12 @@ class Regeneration:
     """
     A pack, and how much of it is made again with what the checker has.
 
-    :param draw: the seed by which dialogues and utterances are drawn.
     :param again: what was made so far.
     """
 
     pack: Pack
     options: RegenerateOptions
     checker: Checker
-    draw: int
     again: Again
 
     def findings(self) -> Iterator[PackFinding]:
@@ -236,7 +234,9 @@ class Regeneration:
         replay = Replay(self.pack, self.player(here))
         blocks = replay.playable()
         playable = list(chain(*blocks.values()))
-        drawn = {*spread_over_targets(playable, self.draw)[: options.regenerate]}
+        drawn = {
+            *spread_over_targets(playable, self.options.draw)[: options.regenerate]
+        }
         if not drawn:
             raise NotMade(f'none: {_why(missing)}')
         problems: list[str] = []
@@ -339,7 +339,7 @@ class Regeneration:
             places = [p for p in places if p.dialogue(pack).id in again.texts]
         problems = []
         read_scores = cache(pack.run.scores(signature).read)
-        for place in spread_over_targets(places, self.draw):
+        for place in spread_over_targets(places, self.options.draw):
             if again.n_scored >= options.sample:
                 break
             dialogue = place.dialogue(pack)
@@ -614,8 +614,8 @@ class Verification:
     id: str
     index: PackIndex
     findings: tuple[PackFinding, ...]
-    again: Again = field(default_factory=Again)
-    draw: int = 0
+    again: Again
+    draw: int | None
 
     @property
     def problems(self) -> list[str]:
@@ -636,24 +636,23 @@ def check_pack(
     :param checker: `None` makes nothing again.
     :raises UserError: for a file that is no pack.
     """
-    options, file = options or RegenerateOptions(), Path(path)
-    draw = options.draw if options.draw is not None else secrets.randbelow(MOST_DRAWS)
-    again = Again()
+    file, options, again = Path(path), options or RegenerateOptions(), Again()
+    if options.draw is None:
+        options = replace(options, draw=secrets.randbelow(MOST_DRAWS))
     with unpacked(file) as folder:
         index, pack_id = read_index(folder, file)
         findings = [file_finding(folder, index)]
         try:
-            run = read_run(folder, file)
+            pack = Pack(file, pack_id, index, read_run(folder, file))
         except UserError as error:
             line = str(error).removeprefix(f'{file}: ')
             findings.append(finding_of('manifest', '', [line]))
         else:
-            findings += content_findings(folder, index, run, file)
+            findings += content_findings(pack)
             if any(finding.problems for finding in findings):
                 text = 'nothing, since what is there is wrong'
                 findings.append(PackFinding('made again', text))
             else:
-                pack = Pack(file, pack_id, index, run)
                 checker = checker or Checker(Machine())
                 if (
                     checker.protocol is None
@@ -662,5 +661,5 @@ def check_pack(
                 ):
                     shipped = load_protocol_file(index.protocol).protocol
                     checker = replace(checker, protocol=shipped)
-                findings += Regeneration(pack, options, checker, draw, again).findings()
-    return Verification(file, pack_id, index, tuple(findings), again, draw)
+                findings += Regeneration(pack, options, checker, again).findings()
+    return Verification(file, pack_id, index, tuple(findings), again, options.draw)
