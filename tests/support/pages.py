@@ -57,7 +57,8 @@ def run_page(folder):
     ranks = {name: RankRange(k + 1, k + 1) for k, name in enumerate(NAMES)}
     about = ('when-ranked', 'Overall', 0.1, 0.95, 100, 6)
     stopping = Stopping(*about, looks, pairs, ranks, SCORER)
-    basis = Basis(SCORER, 'scores', *content_of_scores(run.scores(SCORER)), '0')
+    content = content_of_scores(run.scores(SCORER))
+    basis = Basis(SCORER, 'scores', content, run.n_dialogues, '0')
     outcomes = {'target sets': HOLDS, 'variance': NOT_SHOWN, 'canaries': FAILS}
     findings = tuple(
         Finding(part, f'{outcome}: what its check says, in a sentence.', outcome)
