@@ -9,6 +9,7 @@ from parlai_ext.audit import dependence, gaming, target_sets
 from parlai_ext.audit.audited import Audited, read_audited
 from parlai_ext.audit.options import AuditOptions, NamedByUser
 from parlai_ext.audit.record import (
+    CANARIES,
     LEFT_OUT,
     Audit,
     Basis,
@@ -39,7 +40,7 @@ TABLES = {
 }
 # those for which dialogues are played
 PLAYED = {
-    gaming.CANARIES: ('Canaries are', gaming.check_canaries),
+    CANARIES: ('Canaries are', gaming.check_canaries),
     'clone as target': ('Clones as targets are', gaming.check_clones_as_targets),
     'clone as partner': ('Clones as partners are', gaming.check_clones_as_partners),
 }
@@ -101,7 +102,7 @@ def about_systems(audited: Audited) -> PartResult:
     Return what is to be known of the systems that are audited.
     """
     about = PartResult('target sets')
-    if audited.options.is_tournament:
+    if audited.scores.options.is_tournament:
         about.report(
             'This run is ranked by a tournament. The audit is of mean scores, by which '
             'the order may be another one.'

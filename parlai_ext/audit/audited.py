@@ -13,8 +13,7 @@ import numpy as np
 from parlai_ext.audit.options import AuditOptions
 from parlai_ext.audit.record import outcome_of
 from parlai_ext.collect.plan import Plan
-from parlai_ext.core import Roster, System, UserError, frozen, is_floor, nearest
-from parlai_ext.core.protocol import RankingOptions
+from parlai_ext.core import System, UserError, frozen, is_floor, nearest
 from parlai_ext.ranking.intervals import (
     Bools,
     Estimate,
@@ -32,7 +31,6 @@ from parlai_ext.ranking.standings import (
 from parlai_ext.ranking.target_sets import NO_SYSTEM
 from parlai_ext.results.rank import RunScores, read_run_scores
 from parlai_ext.results.ranking import choose_scores
-from parlai_ext.scoring.registry import is_outside
 from parlai_ext.store import RunFolder
 from parlai_ext.view import join_names, number, rough_count
 
@@ -82,21 +80,10 @@ class Audited:
         """
         Return the same with these systems in the place of the run's of their names.
         """
-        by_name = {system.name: system for system in systems}
         plan, roster = self.plan, self.plan.roster
-        named = Roster(
-            tuple(by_name.get(s.name, s) for s in roster.targets),
-            tuple(by_name.get(s.name, s) for s in roster.partners),
-        )
+        named = roster.replaced({one.name: one for one in (*roster.systems, *systems)})
         plan = replace(plan, protocol=replace(plan.protocol, roster=named))
         return replace(self, scores=replace(self.scores, plan=plan))
-
-    @property
-    def options(self) -> RankingOptions:
-        """
-        The options by which the run is ranked.
-        """
-        return self.scores.options
 
     @cached_property
     def families(self) -> dict[str, str]:
@@ -311,7 +298,7 @@ def read_audited(run: RunFolder, options: AuditOptions) -> Audited:
     :raises UserError: for a run without scores, an unknown scorer or dimension, or
         fewer than two ranked systems.
     """
-    signature, folder = choose_scores(run, stored_hash(run, options.scores))
+    signature, folder = choose_scores(run, options.scores)
     scores = read_run_scores(run, signature, {})
     tables, wanted = scores.tables, (options.dimension or 'overall').casefold()
     dimension = min(tables.scores, key=lambda name: name.casefold() != wanted)
@@ -340,15 +327,3 @@ def read_audited(run: RunFolder, options: AuditOptions) -> Audited:
         values[ranked][:, columns],
         tuple(place.get(name, NO_SYSTEM) for name in opponents),
     )
-
-
-def stored_hash(run: RunFolder, wanted: str | None) -> str | None:
-    """
-    Return what `choose_scores` understands: the hash of the scores of a scorer from
-    outside the package, anything else as it is.
-    """
-    if wanted is not None and is_outside(wanted):
-        for store in run.score_stores():
-            if store.about().config.get('name') == wanted:
-                return store.root.name
-    return wanted

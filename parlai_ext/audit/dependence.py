@@ -26,6 +26,7 @@ from parlai_ext.ranking.agreement import kendall, spearman
 from parlai_ext.ranking.baselines import HIGHER_IS_BETTER
 from parlai_ext.ranking.intervals import (
     FEWEST_OPENERS,
+    Estimate,
     Floats,
     draw_means,
     json_number,
@@ -115,11 +116,13 @@ def _add_cases(
     for case, means in cases.items():
         for k, rank in enumerate(ranks_of(means)):
             mean, before = float(means[k]), float(audited.means[k])
-            about = (f'without {case}', audited.systems[k])
-            result.add(*about, 'score', json_number(mean))
-            result.add(*about, 'score change', json_number(mean - before))
-            result.add(*about, 'rank', rank)
-            result.add(*about, 'rank change', rank - audited.ranks[k])
+            numbers = {
+                'score': json_number(mean),
+                'score change': json_number(mean - before),
+                'rank': rank,
+                'rank change': rank - audited.ranks[k],
+            }
+            result.add(f'without {case}', audited.systems[k], numbers)
 
 
 def _moves_text(audited: Audited, cases: Cases) -> str:
@@ -246,14 +249,13 @@ def _compare(
     flips = [(int(places[i]), int(places[j])) for i, j in flipped_pairs(mine, swapped)]
     better = significantly_better(draw_means(values, audited.sampling))
     disputed = [(i, j) for i, j in flips if audited.better[i, j] and better[j, i]]
-    result.add(name, '', 'Kendall tau-b', tau)
-    result.add(name, '', 'Spearman rho', rho)
+    result.add(name, '', {'Kendall tau-b': tau, 'Spearman rho': rho})
     for k, rank in enumerate(ranks_of(theirs)):
         if known[k]:
-            result.add(name, audited.systems[k], 'rank', rank)
+            result.add(name, audited.systems[k], {'rank': rank})
     for pair in flips:
         case = f'{name}: {audited.pair_name(pair, "over")}'
-        result.add(case, '', 'flips beyond chance', float(pair in disputed))
+        result.add(case, '', {'flips beyond chance': float(pair in disputed)})
     if not is_scorer:
         return
     n_pairs = math.comb(len(mine), 2)
@@ -308,7 +310,8 @@ def check_variance(result: PartResult, audited: Audited) -> None:
     n_floors = len(every) - len(table)
     case = 'without floors' if n_floors else 'all systems'
     _add_shares(result, case, shares)
-    result.add(case, 'system', 'share over openers', system, low, high)
+    over_openers = Estimate(system, low, high)
+    result.add(case, 'system', {'share over openers': over_openers})
     with_floors = variance_shares(every) if n_floors else None
     if with_floors is not None:
         _add_shares(result, 'all systems', with_floors)
@@ -353,5 +356,5 @@ def _resampled(table: Floats, seed: int) -> Floats:
 
 def _add_shares(result: PartResult, case: str, shares: VarianceShares) -> None:
     for name, share in shares.shares.items():
-        result.add(case, name, 'share', json_number(share))
-        result.add(case, name, 'component', json_number(shares.components[name]))
+        component = json_number(shares.components[name])
+        result.add(case, name, {'share': json_number(share), 'component': component})

@@ -25,6 +25,7 @@ from parlai_ext.audit.audited import (
 )
 from parlai_ext.audit.options import NamedByUser
 from parlai_ext.audit.record import (
+    CANARIES,
     FAILS,
     HOLDS,
     LEFT_OUT,
@@ -54,10 +55,10 @@ from parlai_ext.isolation.policy import (
     note_parts,
 )
 from parlai_ext.judge_check.perturbations import PARROTS
-from parlai_ext.ranking.intervals import Floats, Sampling, system_means
+from parlai_ext.ranking.intervals import Estimate, Floats, Sampling, system_means
 from parlai_ext.ranking.pairs import Placing, difference, lift, place_newcomer
 from parlai_ext.ranking.standings import dialogues_needed
-from parlai_ext.results.tables import ScoreTables, read_tables
+from parlai_ext.results.tables import read_tables
 from parlai_ext.scoring.base import Scorer
 from parlai_ext.store import Manifest, RunFolder, record_hash, system_part
 from parlai_ext.view import interval, join_names, number
@@ -167,9 +168,10 @@ class SidePlayer:
 
     def play(
         self, folder: str, targets: Sequence[System], partners: Sequence[System]
-    ) -> ScoreTables:
+    ) -> Floats:
         """
-        Play and score what is missing of a side run; return its scores.
+        Play and score what is missing of a side run. Return its scores on the audited
+        dimension, ``[target, partner, opener]``; one partner in self-play.
 
         :raises UserError: when a system cannot be had or is another one now.
         """
@@ -189,7 +191,10 @@ class SidePlayer:
                 raise UserError(problems[0])
             chosen = ChosenScorer(about.config, named_by_user=False)
             report = score_run(run, self.scorer, chosen, include_given=about.given)
-            return read_tables(run, report.signature)
+            tables = read_tables(run, report.signature)
+        names = [system.name for system in targets]
+        opponents = [system.name for system in partners] or tables.opponents
+        return tables.cells(tables.scores[self.audited.dimension], names, opponents)
 
     def _manifest(
         self, targets: Sequence[System], partners: Sequence[System]
@@ -227,7 +232,6 @@ class SidePlayer:
         )
 
 
-CANARIES = 'canaries'
 # what each canary does, by the option `canary_kind` of its agent
 KINDS = {
     'echo': 'repeats what it hears',
@@ -255,9 +259,7 @@ def check_canaries(result: PartResult, player: SidePlayer) -> None:
         for kind in KINDS
     ]
     names = [system.name for system in systems]
-    tables = player.play('canaries', systems, player.partners)
-    scores = tables.scores[audited.dimension]
-    values = tables.cells(scores, names, audited.opponents)
+    values = player.play('canaries', systems, player.partners)
     findings = []
     for kind, name, own in zip(KINDS, names, values, strict=True):
         placing = place_newcomer(ranked, own, sampling)
@@ -267,13 +269,13 @@ def check_canaries(result: PartResult, player: SidePlayer) -> None:
             sentence = f'{finding.sentence.removesuffix(".")}; {settling}.'
             finding = replace(finding, sentence=sentence)
         findings.append(finding)
-        result.add(name, name, 'score', placing.score, placing.low, placing.high)
-        result.add(name, name, 'rank', placing.rank)
+        score = Estimate(placing.score, placing.low, placing.high)
+        result.add(name, name, {'score': score, 'rank': placing.rank})
         for k in placing.beaten:
             is_sure = float(k in placing.surely_beaten)
-            result.add(name, audited.systems[k], 'beaten', is_sure)
+            result.add(name, audited.systems[k], {'beaten': is_sure})
         for k in placing.surely_better:
-            result.add(name, audited.systems[k], 'surely better', 1.0)
+            result.add(name, audited.systems[k], {'surely better': 1.0})
     _summarize(audited, findings, result)
     result.findings += findings
 
@@ -394,9 +396,7 @@ def check_clones_as_targets(result: PartResult, player: SidePlayer) -> None:
     audited = player.audited
     own, sampling = player.first_games
     for place, clone, folder in player.clones():
-        tables = player.play(folder, [clone], player.partners)
-        scores = tables.scores[audited.dimension]
-        cloned = tables.cells(scores, [clone.name], audited.opponents)
+        cloned = player.play(folder, [clone], player.partners)
         values = np.concatenate([cloned, own[[place]]])
         values[:, np.isnan(values).all(axis=2).any(axis=0)] = np.nan  # itself
         gap = difference(values, sampling)
@@ -413,7 +413,7 @@ def check_clones_as_targets(result: PartResult, player: SidePlayer) -> None:
             f'{player.num_openers} openers.',
             outcome_of_equality(audited, gap),
         )
-        result.add(clone.name, name, 'score above', gap.value, gap.low, gap.high)
+        result.add(clone.name, name, {'score above': gap})
 
 
 def check_clones_as_partners(result: PartResult, player: SidePlayer) -> None:
@@ -428,9 +428,7 @@ def check_clones_as_partners(result: PartResult, player: SidePlayer) -> None:
     targets = [audited.plan.roster.system(name) for name in audited.systems]
     before, sampling = player.first_games
     for place, clone, folder in player.clones():
-        tables = player.play(f'{folder}-as-partner', targets, [clone])
-        scores = tables.scores[audited.dimension]
-        more = tables.cells(scores, audited.systems, tables.opponents)
+        more = player.play(f'{folder}-as-partner', targets, [clone])
         gain = lift(before, more, place, sampling)
         rank = ranks_of(system_means(before))[place]
         after = ranks_of(system_means(np.concatenate([before, more], axis=1)))[place]
@@ -450,9 +448,7 @@ def check_clones_as_partners(result: PartResult, player: SidePlayer) -> None:
             refuted=gain.is_beyond(low, high),
         )
         result.report(f'{text}.', outcome)
-        result.add(clone.name, name, 'lift', gain.value, gain.low, gain.high)
-        result.add(clone.name, name, 'rank', after)
-        result.add(clone.name, name, 'rank before', rank)
+        result.add(clone.name, name, {'lift': gain, 'rank': after, 'rank before': rank})
 
 
 def usual_lifts(values: Floats, place: int) -> list[float]:

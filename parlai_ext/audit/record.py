@@ -5,6 +5,7 @@ Light: pages read it without models.
 """
 
 import hashlib
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import partial
@@ -12,12 +13,14 @@ from typing import Any
 
 from parlai_ext.core import UserError, content_id, frozen
 from parlai_ext.core.records import record_from_json, record_to_json
+from parlai_ext.ranking.intervals import Estimate
 from parlai_ext.store import RunFolder, ScoreStore
 from parlai_ext.view import Column, Table
 
 NAME, CSV = 'audit.json', 'audit.csv'
 HOLDS, NOT_SHOWN, FAILS = 'holds', 'not shown', 'does not hold'
 LEFT_OUT, REPORTS = 'left out', ''
+CANARIES = 'canaries'  # the part that decides the headline of a ranking
 OUTCOMES = (HOLDS, NOT_SHOWN, FAILS, LEFT_OUT, REPORTS)
 
 
@@ -87,6 +90,20 @@ class Audit:
     rows: tuple[Row, ...]
     basis: Basis
 
+    @property
+    def outcomes(self) -> Counter[str]:
+        """
+        How many findings have each outcome.
+        """
+        return Counter(finding.outcome for finding in self.findings)
+
+    @property
+    def n_decided(self) -> int:
+        """
+        How many findings say whether the result stands a check.
+        """
+        return sum(self.outcomes[one] for one in (HOLDS, NOT_SHOWN, FAILS))
+
     def part(self, name: str) -> list[Finding]:
         """
         Return the findings of one check.
@@ -111,12 +128,17 @@ class PartResult:
         self.findings.append(Finding(self.part, sentence, outcome))
 
     def add(
-        self, case: str, system: str, quantity: str, value: float | None, *ends: Any
+        self, case: str, system: str, numbers: Mapping[str, Estimate | float | None]
     ) -> None:
         """
-        Add a number, with the ends of its interval if it has one.
+        Add numbers of a system in a case by their quantities, with the intervals that
+        they have.
         """
-        self.rows.append(Row(self.part, case, system, quantity, value, *ends))
+        for quantity, number in numbers.items():
+            if not isinstance(number, Estimate):
+                number = Estimate(number, None, None)
+            ends = number.value, number.low, number.high
+            self.rows.append(Row(self.part, case, system, quantity, *ends))
 
 
 def outcome_of(*, shown: bool, refuted: bool) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from parlai_ext.audit.record import (
+    CANARIES,
     FAILS,
     HOLDS,
     LEFT_OUT,
@@ -16,6 +17,7 @@ from parlai_ext.audit.record import (
     NOT_SHOWN,
     OUTCOMES,
     Audit,
+    Finding,
     Row,
     is_current,
     read_audit,
@@ -30,16 +32,12 @@ from parlai_ext.view import (
     Cell,
     Column,
     Table,
-    count_of,
     few_names,
     join_names,
-    one_line,
     wrap_lines,
 )
-from parlai_ext.view.page import Section
+from parlai_ext.view.page import Section, terminal_lines
 
-CANARIES = 'canaries'  # the part of an audit
-INDENT = max(map(len, OUTCOMES)) + 4
 QUESTIONS = {
     'Does it depend on which systems are compared?': (
         'target sets',
@@ -92,8 +90,7 @@ def audit_doubt(audit: Audit) -> Doubt | None:
     Return the doubt of an audit; `None` if no canary scores above a real system and no
     finding is refuted.
     """
-    decided = [f for f in audit.findings if f.outcome in (HOLDS, NOT_SHOWN, FAILS)]
-    failed = [one for one in decided if one.outcome == FAILS]
+    failed = [one for one in audit.findings if one.outcome == FAILS]
     canaries = [row for row in audit.rows if row.part == CANARIES]
     beaten = [
         row for row in canaries if row.quantity == 'beaten' and not is_floor(row.system)
@@ -101,18 +98,19 @@ def audit_doubt(audit: Audit) -> Doubt | None:
     if not beaten and not failed:
         return None
     if not beaten:
-        words = _not_holding(len(failed), len(decided))
+        words = _not_holding(len(failed), audit)
         sentence = f'{words}. {failed[0].sentence}'
         return Doubt(sentence, words, 'audit: does not hold', is_refuted=True)
     doubt = _canary_doubt(beaten, sum(row.quantity == 'rank' for row in canaries))
     if others := sum(one.part != CANARIES for one in failed):
-        more = f'Besides, {_not_holding(others, len(decided))}.'
+        more = f'Besides, {_not_holding(others, audit)}.'
         doubt = replace(doubt, sentence=f'{doubt.sentence} {more}')
     return doubt
 
 
-def _not_holding(n: int, n_decided: int) -> str:
-    return f'{n} of {n_decided} audit findings {"does" if n == 1 else "do"} not hold'
+def _not_holding(n: int, audit: Audit) -> str:
+    does = 'does' if n == 1 else 'do'
+    return f'{n} of {audit.n_decided} audit findings {does} not hold'
 
 
 def _canary_doubt(beaten: Sequence[Row], n_canaries: int) -> Doubt:
@@ -154,57 +152,58 @@ def audit_section(view: RankingView) -> Section | None:
         reason = f'{NAME} is of other scores than this ranking'
         return Section('audit', 'Audit', {'reason': reason})
     current = is_current(view.run, audit)
-    findings = [
-        (question, Table(COLUMNS, [f for part in parts for f in audit.part(part)]))
-        for question, parts in QUESTIONS.items()
-    ]
     data = {
         'audit': audit,
-        'questions': [(text, table) for text, table in findings if table.rows],
+        'questions': [
+            (text, Table(COLUMNS, findings))
+            for text, findings in answered_questions(audit)
+        ],
         'closing': closing_line(audit),
         'is_current': current,
     }
-    outcomes = [finding.outcome for finding in audit.findings]
-    n_fails, n_open = outcomes.count(FAILS), outcomes.count(NOT_SHOWN)
-    n_all = outcomes.count(HOLDS) + n_fails + n_open
-    remark = f'{n_fails} of {n_all} findings of its audit do not hold'
+    n_fails, n_open = audit.outcomes[FAILS], audit.outcomes[NOT_SHOWN]
+    remark = f'{n_fails} of {audit.n_decided} findings of its audit do not hold'
     if n_open:
         remark += f', {n_open} are not shown'
     remarks = {audit.dimension: remark} if current else {}
     return Section('audit', 'Audit', data, remarks)
 
 
+def answered_questions(audit: Audit) -> list[tuple[str, list[Finding]]]:
+    """
+    Return the questions to which an audit has findings, with these.
+    """
+    answers = [
+        (question, [finding for part in parts for finding in audit.part(part)])
+        for question, parts in QUESTIONS.items()
+    ]
+    return [(question, findings) for question, findings in answers if findings]
+
+
 def terminal_text(audit: Audit) -> str:
     """
     Return the findings as a table of at most 88 columns.
     """
-    counts = [
-        count_of(n, noun)
-        for n, noun in ((audit.n_partners, 'partner'), (audit.n_openers, 'opener'))
-    ]
-    lines = [
-        f'{one_line(audit.protocol)}: {one_line(audit.dimension)} by '
-        f'{one_line(audit.scorer)}, {audit.n_systems} systems, {", ".join(counts)}'
-    ]
-    for question, parts in QUESTIONS.items():
-        lines += ['', question]
-        for finding in (one for part in parts for one in audit.part(part)):
-            sentence, indent = finding.sentence, ' ' * INDENT
-            first, *more = wrap_lines(sentence, indent, WIDTH - 1, '', MAX_CHARACTERS)
-            lines += [f'  {finding.outcome}'.ljust(INDENT) + first[INDENT:], *more]
-    return '\n'.join([*lines, '', closing_line(audit)])
+    width = WIDTH - 1 - max(map(len, OUTCOMES)) - 4
+    lines = terminal_lines(
+        'audit',
+        audit=audit,
+        questions=answered_questions(audit),
+        wrapped=lambda text: wrap_lines(text, '', width, '', MAX_CHARACTERS),
+        closing=closing_line(audit),
+    )
+    return '\n'.join(lines)
 
 
 def closing_line(audit: Audit) -> str:
     """
     Return how many findings hold, are not shown, do not hold, and were left out.
     """
-    outcomes = [finding.outcome for finding in audit.findings]
     words = {
         HOLDS: ('holds', 'hold'),
         NOT_SHOWN: ('is not shown', 'are not shown'),
         FAILS: ('does not hold', 'do not hold'),
         LEFT_OUT: ('left out', 'left out'),
     }
-    counts = [(outcomes.count(outcome), both) for outcome, both in words.items()]
+    counts = [(audit.outcomes[outcome], both) for outcome, both in words.items()]
     return ', '.join(f'{n} {one if n == 1 else many}' for n, (one, many) in counts)

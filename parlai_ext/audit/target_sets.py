@@ -137,13 +137,13 @@ def _add_proof(audited: Audited, result: SetMeans, part: PartResult) -> None:
             f'run’s in {how_many} {len(sets)} sets of {size}.'
         )
     part.report(text, outcome_of(shown=holds, refuted=not holds))
-    for quantity, count in (
-        ('changed scores', changed_scores),
-        ('compared scores', n_scores),
-        ('changed orders', changed_pairs),
-        ('compared orders', n_pairs),
-    ):
-        part.add(f'sets of {size}', '', quantity, count)
+    counts = {
+        'changed scores': changed_scores,
+        'compared scores': n_scores,
+        'changed orders': changed_pairs,
+        'compared orders': n_pairs,
+    }
+    part.add(f'sets of {size}', '', counts)
 
 
 def _ranked(audited: Audited, members: Sequence[int]) -> Sequence[Standing]:
@@ -231,11 +231,11 @@ def _add_swing_rows(
             ('places lost', one.loss, one.loss_set),
         ):
             case = ' + '.join(audited.names(own)) if places else 'any set'
-            part.add(case, audited.systems[one.system], quantity, places)
+            part.add(case, audited.systems[one.system], {quantity: places})
     for pair in pairs:
         members = ' + '.join(audited.names(pair.unfair_set))
         case = f'{audited.pair_name((pair.worse, pair.better), "over")}: {members}'
-        part.add(case, '', 'lead in the worst set', json_number(pair.margin))
+        part.add(case, '', {'lead in the worst set': json_number(pair.margin)})
 
 
 def _swing_text(audited: Audited, swing: Swing) -> str:
@@ -317,8 +317,8 @@ def check_unfair_sets(result: PartResult, audited: Audited) -> None:
     result.report(f'{text} ({published("table_6")}).', outcome)
     for table in tables:
         case = 'with ' + ' + '.join(audited.names(table.siblings))
-        for quantity, count in zip(CELLS, table.counts, strict=True):
-            result.add(case, audited.systems[table.unfavored], quantity, count)
+        counts = dict(zip(CELLS, table.counts, strict=True))
+        result.add(case, audited.systems[table.unfavored], counts)
 
 
 def _named_set(audited: Audited) -> UnfairSets:
@@ -374,20 +374,21 @@ def check_siblings(result: PartResult, audited: Audited) -> None:
     if all(place == NO_SYSTEM for place in audited.own_place):
         raise LeftOut('no two targets talked with each other')
     kin = siblings(audited)
-    effect = sibling_effect(audited.values, audited.own_place, kin, audited.sampling)
-    if effect is None:
+    drawn = sibling_effect(audited.values, audited.own_place, kin, audited.sampling)
+    if drawn is None:
         raise LeftOut(
             'no two systems of one family talked with each other, or too few others '
             'did, which would tell what to expect of them; a roster declares families '
             '(family:)'
         )
-    value, draws = effect
+    value, draws = drawn
     low, high = middle_of(draws)
     if audited.num_openers < FEWEST_OPENERS or low is None or high is None:
         low = high = None
-    outcome = outcome_of_equality(audited, Estimate(json_number(value), low, high))
+    effect = Estimate(json_number(value), low, high)
+    outcome = outcome_of_equality(audited, effect)
     moves = 'lose' if value < 0 else 'gain'
-    result.add('all families', '', 'effect', json_number(value), low, high)
+    result.add('all families', '', {'effect': effect})
     result.report(
         f'Siblings {moves} {number(abs(value), 3)} ({interval(low, high, 3)}) when '
         'they talk with each other, against what the two get elsewhere; '

@@ -2,9 +2,8 @@
 Cite a published run: what a paper has to say of it.
 """
 
-from parlai_ext.commands.command import Command
+from parlai_ext.commands.command import Command, print_lines
 from parlai_ext.commands.verify_run import PackOptions
-from parlai_ext.core import printable
 from parlai_ext.packs.cite import CiteOptions, cite_pack
 from parlai_ext.packs.verify import open_right_pack
 
@@ -24,7 +23,6 @@ class CiteRun(Command):
 
         with open_right_pack(self.opt['pack']) as pack:
             citations = cite_pack(pack, self.options(CiteOptions))
-        for citation in citations:
-            for part in (citation.facts, citation.latex, citation.bibtex):
-                print('\n'.join(map(printable, part)) + '\n')
+        for lines in citations:
+            print_lines([*lines, ''])
         return citations

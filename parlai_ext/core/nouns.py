@@ -87,6 +87,16 @@ class Roster:
                 return system
         raise KeyError(name)
 
+    def replaced(self, by_name: Mapping[str, System]) -> Roster:
+        """
+        Return the same names with these systems; a name without one is left out.
+        """
+        sides = (
+            tuple(by_name[system.name] for system in side if system.name in by_name)
+            for side in (self.targets, self.partners)
+        )
+        return Roster(*sides)
+
 
 @frozen
 class Opener:

@@ -15,7 +15,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
-from itertools import count, islice
+from itertools import count
 from pathlib import Path
 from typing import TypeVar
 
@@ -23,7 +23,6 @@ from parlai_ext import zoo_configs
 from parlai_ext.core import (
     GIVEN_JUDGED,
     Dialogue,
-    Roster,
     ScoredDialogue,
     System,
     UserError,
@@ -37,7 +36,13 @@ from parlai_ext.core.protocol import Protocol
 from parlai_ext.core.records import record_to_json
 from parlai_ext.engines import Machine
 from parlai_ext.judge_check.check import basis_of, make_check
-from parlai_ext.judge_check.record import SAMPLE, JudgeCheck, check_basis, read_check
+from parlai_ext.judge_check.record import (
+    SAMPLE,
+    JudgeCheck,
+    KindResult,
+    check_basis,
+    read_check,
+)
 from parlai_ext.packs.pack import (
     Pack,
     PackIndex,
@@ -67,8 +72,14 @@ MOST_DRAWS = 2**31  # seeds to draw from
 ENDPOINT = 'ext:remote'  # its answers are not ours to repeat
 PLAYED, SCORED, CHECKED = 'played again', 'scored again', 'checked again'
 MEANS = ('biases', 'human_anchor')  # what a check says besides its counts
-Counts = tuple[int, int, int]  # pairs, those with the original higher, ties
+Made = tuple[str, list[str]]  # what was the same again, and what was not
 Item = TypeVar('Item')
+
+
+class NotMade(UserError):
+    """
+    A part of a pack that is not made again; the message says why.
+    """
 
 
 @frozen
@@ -201,48 +212,35 @@ class Regeneration:
         """
         Yield what was played, scored and checked again.
         """
-        checker, options = self.checker, self.options
-        if options.any and checker.protocol is None and not checker.systems:
-            name = self.pack.index.protocol
-            why = f'there is no protocol {name!r} here; name one: --config'
-            yield from (PackFinding(about, why) for about in (PLAYED, SCORED, CHECKED))
-            return
-        yield self.play()
-        for about, make, missing in (
-            (SCORED, self.score, not options.sample and 'no utterance (--sample N)'),
-            (
-                CHECKED,
-                self.check_judge,
-                not options.judge_check
-                and 'no judge (--judge-check): their counts are the publisher’s word',
-            ),
+        for about, make in (
+            (PLAYED, self.play),
+            (SCORED, self.score),
+            (CHECKED, self.check_judge),
         ):
-            if missing:
-                yield PackFinding(about, missing)
-                continue
             try:
-                scorer, signature = self.scorer_at_hand
-            except UserError as error:
-                yield PackFinding(about, str(error))
-            else:
-                yield make(scorer, signature)
+                yield finding_of(about, *make())
+            except NotMade as reason:
+                yield PackFinding(about, str(reason))
 
-    def play(self) -> PackFinding:
+    def play(self) -> Made:
         """
         Play dialogues of systems at hand again and compare them with those of the pack:
         of as many targets as there are, then of as many pairs.
         """
         options, again = self.options, self.again
         if not options.regenerate:
-            return PackFinding(PLAYED, 'no dialogue (--regenerate M)')
+            raise NotMade('no dialogue (--regenerate M)')
+        if self.checker.protocol is None and not self.checker.systems:
+            name = self.pack.index.protocol
+            raise NotMade(f'there is no protocol {name!r} here; name one: --config')
         here, missing = systems_at_hand(self.pack, self.checker)
         replay = Replay(self.pack, self.player(here))
         playable = list(replay.playable())
         drawn = spread_over_targets(playable, self.draw)[: options.regenerate]
         if not drawn:
-            return PackFinding(PLAYED, f'none: {_why(missing)}')
+            raise NotMade(f'none: {_why(missing)}')
         of_shard = grouped((place.shard, place) for place in drawn)
-        problems = []
+        problems: list[str] = []
         with bar_of('play again', len(drawn), delay=3) as bar:
             for block in replay.player.missing_blocks(None):
                 mine = [p for shard in block.shards for p in of_shard.get(shard, ())]
@@ -252,8 +250,7 @@ class Regeneration:
         failures = dict(replay.player.cache.problems)
         replay.player.cache.clear()
         if not again.played:
-            why = '; '.join(failures.values())
-            return PackFinding(PLAYED, f'none: {why}')
+            raise NotMade(f'none: {"; ".join(failures.values())}')
         targets = [name for name in self.pack.index.targets if again.played[name]]
         looked_at = self.targets_text(again.played, playable, '--regenerate')
         counts = ', '.join(f'{name} {again.same([name])}' for name in targets)
@@ -269,7 +266,7 @@ class Regeneration:
         if problems and share <= options.max_different:
             text += f'; at most {options.max_different:.0%} may differ'
             problems = []
-        return finding_of(PLAYED, text, problems)
+        return text, problems
 
     def player(self, here: Mapping[str, System]) -> BlockPlayer:
         """
@@ -277,11 +274,7 @@ class Regeneration:
         texts of openers; it makes the batches that the run had.
         """
         plan, manifest = self.pack.run.plan, self.pack.run.manifest
-        sides = (
-            tuple(here[system.name] for system in side if system.name in here)
-            for side in (plan.roster.targets, plan.roster.partners)
-        )
-        protocol = replace(plan.protocol, roster=Roster(*sides))
+        protocol = replace(plan.protocol, roster=plan.roster.replaced(here))
         openers, own = plan.openers, self.checker.protocol
         if own is not None and self.pack.index.withheld_text:  # texts and all
             mine = load_openers(own.openers, self.checker.openers_file)
@@ -316,26 +309,30 @@ class Regeneration:
         """
         The checker's own scorer, and the signature of its scores in the pack.
 
-        :raises UserError: where there is none, or it makes no scores of the pack.
+        :raises NotMade: where there is none, or it makes no scores of the pack.
         """
         if self.checker.protocol is None:
-            raise UserError('there is no protocol here that names a scorer (--config)')
+            raise NotMade('there is no protocol here that names a scorer (--config)')
         chosen = ChosenScorer(self.checker.protocol.scorer)
-        scorer = chosen.build(self.checker.machine)
+        try:
+            scorer = chosen.build(self.checker.machine)
+        except UserError as error:
+            raise NotMade(str(error)) from None
         signatures = list(self.pack.index.scores.values())
         for signature in signatures:
             if signature.removesuffix(GIVEN_JUDGED) == scorer.signature:
                 return scorer, signature
         differing = signature_differences(next(iter(signatures), ''), scorer.signature)
-        raise UserError(
-            f'none: your scorer makes other scores ({", ".join(differing)})'
-        )
+        raise NotMade(f'none: your scorer makes other scores ({", ".join(differing)})')
 
-    def score(self, scorer: Scorer, signature: str) -> PackFinding:
+    def score(self) -> Made:
         """
         Score utterances again and compare the scores with those of the pack. Texts that
         it withholds are those of the dialogues that were the same when played again.
         """
+        if not self.options.sample:
+            raise NotMade('no utterance (--sample N)')
+        scorer, signature = self.scorer_at_hand
         pack, options, again = self.pack, self.options, self.again
         given_judged = signature != scorer.signature
         first_only, people = pack.run.manifest.first_only, pack.run.manifest.people
@@ -362,34 +359,38 @@ class Regeneration:
             n_utterances = len({s.utterance_index for s in scored.scores})
             again.scored[place.target] += n_utterances
         if not again.scored:
-            text = 'none: the texts are withheld, and no dialogue was the same again'
-            return PackFinding(SCORED, text)
+            raise NotMade(
+                'none: the texts are withheld, and no dialogue was the same again'
+            )
         text = (
             f'{again.n_scored} utterances have the same scores, within '
             f'{options.tolerance:g}, of '
             f'{self.targets_text(again.scored, places, "--sample")}'
         )
-        return finding_of(SCORED, text, problems)
+        return text, problems
 
-    def check_judge(self, scorer: Scorer, signature: str) -> PackFinding:
+    def check_judge(self) -> Made:
         """
         Make the check of a judge again and compare its counts with those of the pack.
         """
         pack = self.pack
+        if not self.options.judge_check:
+            raise NotMade(
+                'no judge (--judge-check): their counts are the publisher’s word'
+            )
+        scorer, signature = self.scorer_at_hand
         if pack.index.withheld_text:
-            return PackFinding(CHECKED, 'none: the texts are withheld')
+            raise NotMade('none: the texts are withheld')
         store = pack.run.scores(signature)
-        says, basis = read_check(store), check_basis(store)
+        says = read_check(store)
         if says is None:
-            why = 'none: the pack has no check to compare'
-            return PackFinding(CHECKED, why)
+            raise NotMade('none: the pack has no check to compare')
         # the size that was asked for is not recorded; a smaller one is what was drawn
-        default = basis == basis_of(pack.run, store, SAMPLE)
+        default = check_basis(store) == basis_of(pack.run, store, SAMPLE)
         sample = SAMPLE if default else says.n_responses
         gives = make_check(pack.run, scorer, store, sample, families={})
         if gives is None:
-            return PackFinding(CHECKED, 'none: there is nothing to check')
-        problems = list(check_differences(says, gives, self.options))
+            raise NotMade('none: there is nothing to check')
         others = [
             scorer_name(other)
             for other in pack.index.scores.values()
@@ -401,7 +402,7 @@ class Regeneration:
         )
         if others:
             text += f'; not made again: that of {", ".join(others)}'
-        return finding_of(CHECKED, text, problems)
+        return text, list(check_differences(says, gives, self.options))
 
 
 @frozen
@@ -446,9 +447,9 @@ class Replay:
 
     def differences(
         self, block: Block, drawn: Sequence[DialoguePlace], again: Again
-    ) -> list[str]:
+    ) -> Iterator[str]:
         """
-        Play drawn dialogues of a block again. Return where they differ from the pack's.
+        Play drawn dialogues of a block again. Yield where they differ from the pack's.
 
         Where a system samples, the whole batch is played, to which the random numbers
         belong. Any other dialogue is played among those that were drawn, and its whole
@@ -456,25 +457,29 @@ class Replay:
 
         :param again: gets the counts, and the dialogues that are the same.
         """
+        whole: dict[str, Dialogue] = {}
         if self.is_sampling(block):
             drawn = dialogue_places(self.pack, block.shards)
-            played = self.play(block)
+            played = whole = self.play(block)
         else:
             played = self.play(Block(tuple(place.key for place in drawn)))
-        lines = self.compared(drawn, played)
-        flips = [place for place, line in lines.items() if line]
-        if flips and not self.is_sampling(block) and self.has_all(block):
-            played |= self.play(block)
-            lines |= self.compared(flips, played)
-            again.n_whole += sum(not lines[place] for place in flips)
-        for place, line in lines.items():
+        for place in drawn:
+            id = place.dialogue(self.pack).id
+            if id not in played:
+                continue  # a system failed
+            line = self.difference(place, played[id])
+            if line and not whole and self.has_all(block):
+                whole = self.play(block)
+            if line and id in whole:
+                played[id] = whole[id]
+                line = self.difference(place, whole[id])
+                again.n_whole += line is None
             again.played[place.target] += 1
             if line:
                 again.different[place.target] += 1
+                yield line
             else:
-                same = place.dialogue(self.pack).id
-                again.texts[same] = played[same]
-        return [line for line in lines.values() if line]
+                again.texts[id] = played[id]
 
     def play(self, block: Block) -> dict[str, Dialogue]:
         """
@@ -483,37 +488,22 @@ class Replay:
         blocks = self.player.play_block(block).values()
         return {dialogue.id: dialogue for played in blocks for dialogue in played}
 
-    def compared(
-        self, places: Sequence[DialoguePlace], played: Mapping[str, Dialogue]
-    ) -> dict[DialoguePlace, str | None]:
+    def difference(self, place: DialoguePlace, ours: Dialogue) -> str | None:
         """
-        Return, for each place whose dialogue was played again, where the two first
-        differ.
+        Return where a dialogue of the pack and the same one played again first differ.
         """
-        lines = {}
-        records = cache(self.pack.run.dialogue_records)
-        for place in places:
-            theirs = place.dialogue(self.pack)
-            if (ours := played.get(theirs.id)) is None:
-                continue  # a system failed
-            difference = None
-            if not self.pack.index.withheld_text:
-                # why somebody ended it may be told in other words
-                both = (replace(one, reason=None) for one in (theirs, ours))
-                sides = map(record_to_json, both)
-                for where, a, b in islice(differences(*sides), 1):
-                    difference = (
-                        f'{where}: the pack has {a!r}, played again it is {b!r}'
-                    )
-            else:
-                theirs_digest = records(place.shard)[place.number]['digest']
-                same = theirs_digest == dialogue_digest(ours)
-                difference = None if same else 'its digest is another one'
-            pair = self.pack.run.pairing(place.shard.pairing_id)
-            lines[place] = difference and (
-                f'dialogue {theirs.id} ({pair.first} – {pair.second}): {difference}'
-            )
-        return lines
+        run, theirs = self.pack.run, place.dialogue(self.pack)
+        pair = run.pairing(place.shard.pairing_id)
+        start = f'dialogue {theirs.id} ({pair.first} – {pair.second})'
+        if self.pack.index.withheld_text:
+            record = run.dialogue_records(place.shard)[place.number]
+            same = record['digest'] == dialogue_digest(ours)
+            return None if same else f'{start}: its digest is another one'
+        # why somebody ended it may be told in other words
+        sides = (record_to_json(replace(one, reason=None)) for one in (theirs, ours))
+        for where, a, b in differences(*sides):
+            return f'{start}: {where}: the pack has {a!r}, played again it is {b!r}'
+        return None
 
 
 def systems_at_hand(
@@ -523,37 +513,33 @@ def systems_at_hand(
     Return, by their names in the pack, the checker's systems that have the same hash;
     and of the others why they are not here.
     """
-    mine = checker.systems
-    if checker.protocol is not None:
-        mine = checker.protocol.roster.systems + mine
-    here = {}
-    reasons = {}
-    hashes = {}
-    by_hash = {}
-    for system in mine:
+    here: dict[str, System] = {}
+    reasons: dict[str, str] = {}
+    by_hash: dict[str, System] = {}
+    roster = checker.protocol.roster.systems if checker.protocol else ()
+    for system in (*roster, *checker.systems):
         if system.opt.get('model') == ENDPOINT:
             reasons[system.name] = 'an endpoint, whose answers may change'
             continue
         resolution = resolve(system)
-        if resolution.status != PRESENT:
-            reasons[system.name] = resolution.reason or 'its model is not fetched'
-            continue
-        hashes[system.name] = digest = identity(system)
-        by_hash[digest] = system
-    wanted, manifest = {**pack.index.targets, **pack.index.partners}, pack.run.manifest
-    for name, digest in wanted.items():
-        if digest in by_hash:
-            system = System(name, by_hash[digest].opt)
-            # that of the replies that a retriever of the pack chooses among
-            if candidates_hash(system) == manifest.everybody[name].candidates:
-                here[name] = system
-            else:
-                reasons[name] = 'yours chooses among other replies'
-        elif name in hashes:
-            reasons[name] = f'yours is another one ({hashes[name]}, not {digest})'
+        if resolution.status == PRESENT:
+            digest = identity(system)
+            by_hash[digest] = system
+            reasons[system.name] = f'yours is another one, {digest}'
         else:
+            reasons[system.name] = resolution.reason or 'its model is not fetched'
+    everybody = pack.run.manifest.everybody
+    for name, digest in {**pack.index.targets, **pack.index.partners}.items():
+        if digest not in by_hash:
             reasons.setdefault(name, 'your protocol does not have it')
-    return here, {n: why for n, why in reasons.items() if n in wanted and n not in here}
+            continue
+        system = System(name, by_hash[digest].opt)
+        # that of the replies that a retriever of the pack chooses among
+        if candidates_hash(system) == everybody[name].candidates:
+            here[name] = system
+        else:
+            reasons[name] = 'yours chooses among other replies'
+    return here, {n: reasons[n] for n in everybody if n not in here}
 
 
 def _by_place(scored: ScoredDialogue) -> dict[str, float | None]:
@@ -578,39 +564,41 @@ def check_differences(
 
     :param options: how many pairs of a kind, and how far means, may differ.
     """
-    theirs, ours = all_checks(says), all_checks(gives)
-    for name in dict.fromkeys((*theirs, *ours)):
-        if name not in theirs or name not in ours:
-            yield f'{name}: only one of the two checks is about it'
-            continue
-        counts, again = (
-            {(k.kind, k.source): (k.n, k.n_higher, k.n_ties) for k in own.kinds}
-            for own in (theirs[name], ours[name])
-        )
-        for kind in dict.fromkeys((*counts, *again)):
-            one, other = counts.get(kind), again.get(kind)
-            is_near = one == other
-            if one and other and one[0] == other[0]:
-                furthest = max(abs(a - b) for a, b in zip(one, other, strict=True))
-                is_near = furthest <= options.max_different * one[0]
-            if not is_near:
-                yield (
-                    f'{name}, {" of ".join(kind)}: the pack says {_counted(one)}, made '
-                    f'again it is {_counted(other)}'
-                )
-        before, after = (
-            {key: record_to_json(getattr(own, key)) for key in MEANS}
-            for own in (theirs[name], ours[name])
-        )
-        for where, x, y in differences(before, after, name, options.tolerance):
-            yield f'{where}: the pack says {x}, made again it is {y}'
+    theirs, ours = (
+        {
+            f'{name}, {kind.kind} of {kind.source}': kind
+            for name, own in all_checks(check).items()
+            for kind in own.kinds
+        }
+        for check in (says, gives)
+    )
+    for place in dict.fromkeys((*theirs, *ours)):
+        one, other = theirs.get(place), ours.get(place)
+        is_near = False
+        if one and other and one.n == other.n:
+            pairs = ((one.n_higher, other.n_higher), (one.n_ties, other.n_ties))
+            furthest = max(abs(a - b) for a, b in pairs)
+            is_near = furthest <= options.max_different * one.n
+        if not is_near:
+            yield (
+                f'{place}: the pack says {_counted(one)}, made again it is '
+                f'{_counted(other)}'
+            )
+    before, after = (
+        {
+            name: {key: record_to_json(getattr(own, key)) for key in MEANS}
+            for name, own in all_checks(check).items()
+        }
+        for check in (says, gives)
+    )
+    for where, x, y in differences(before, after, '', options.tolerance):
+        yield f'{where}: the pack says {x}, made again it is {y}'
 
 
-def _counted(counts: Counts | None) -> str:
-    if counts is None:
+def _counted(kind: KindResult | None) -> str:
+    if kind is None:
         return 'nothing'
-    n, n_higher, n_ties = counts
-    return f'{n_higher} of {n} higher, {n_ties} ties'
+    return f'{kind.n_higher} of {kind.n} higher, {kind.n_ties} ties'
 
 
 @frozen
@@ -667,18 +655,18 @@ def check_pack(
             findings.append(finding_of('manifest', '', [line]))
         else:
             findings += content_findings(folder, index, run, file)
-            if not any(finding.problems for finding in findings):
+            if any(finding.problems for finding in findings):
+                text = 'nothing, since what is there is wrong'
+                findings.append(PackFinding('made again', text))
+            else:
                 pack = Pack(file, pack_id, index, run)
-                if checker is None or not options.any:
-                    checker, options = Checker(Machine()), RegenerateOptions()
-                elif checker.protocol is None and (
+                checker = checker or Checker(Machine())
+                if (
+                    checker.protocol is None
                     # a path in a pack is no shipped protocol
-                    index.protocol in zoo_configs.names('protocols')
+                    and index.protocol in zoo_configs.names('protocols')
                 ):
                     shipped = load_protocol_file(index.protocol).protocol
                     checker = replace(checker, protocol=shipped)
                 findings += Regeneration(pack, options, checker, draw, again).findings()
-            else:
-                text = 'nothing, since what is there is wrong'
-                findings.append(PackFinding('made again', text))
     return Verification(file, pack_id, index, tuple(findings), again, draw)

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext.core import (
+    Dialogue,
     Pairing,
-    Score,
     ScoredDialogue,
     change_lines,
     content_id,
@@ -153,9 +153,7 @@ def join_packs(packs: Sequence[Pack], root: Path) -> JoinedRun:
     ]
     if len(packs) > 1:
         run = RunFolder.new(root, _joined_manifest(packs, names))
-        digests: dict[str, str] = {}
-        for pack, mine in zip(packs, names, strict=True):
-            notes += _join_dialogues(run, pack, mine, signatures, digests)
+        notes += _join_dialogues(run, packs, names, signatures)
         for signature in signatures:
             notes += _join_records(run, packs, signature)
     # that of the protocol has no folder of its own
@@ -225,66 +223,82 @@ def _names(packs: Sequence[Pack]) -> tuple[list[dict[str, str]], list[str]]:
     return names, notes
 
 
+@frozen
+class JoinedDialogue:
+    """
+    A dialogue of a pack with the names of the joined run, its digest, by which texts
+    are compared, since a pack may withhold its own, and its scores by each scorer.
+    """
+
+    dialogue: Dialogue
+    digest: str
+    scored: tuple[ScoredDialogue, ...]
+
+    def is_like(self, other: 'JoinedDialogue') -> bool:
+        """
+        True if another one has the same text and the same scores, whatever the reasons
+        of missing ones, which a pack may withhold.
+        """
+        ours, theirs = (
+            [[replace(score, reason=None) for score in by_one.scores] for by_one in s]
+            for s in (self.scored, other.scored)
+        )
+        return self.digest == other.digest and ours == theirs
+
+
 def _join_dialogues(
     run: RunFolder,
-    pack: Pack,
-    names: Mapping[str, str],
+    packs: Sequence[Pack],
+    names: Sequence[Mapping[str, str]],
     signatures: Sequence[str],
-    digests: dict[str, str],
 ) -> Iterator[str]:
     """
-    Write a pack's dialogues and scores, and yield how those that are there differ.
-
-    :param digests: those of the dialogues that are there, by their ids; gets further
-        ones. Texts are compared by them, since a pack may withhold its own.
+    Write the dialogues and scores of all packs, those of the first one that has them,
+    and yield how those of the others differ.
     """
-    repeated: dict[str, list[int]] = {}
-    stores = [run.scores(signature) for signature in signatures]
-    for pairing in pack.run.pairings:
-        joined = _renamed_dialogues(pack, pairing.id, names, signatures)
+    repeated: list[dict[str, list[bool]]] = [{} for _ in packs]
+    for pairing in run.pairings:
+        name = pairing.first
+        joined: dict[str, JoinedDialogue] = {}
+        for pack, mine, same in zip(packs, names, repeated, strict=True):
+            for one in _renamed_dialogues(pack, pairing.id, mine, signatures):
+                first = joined.setdefault(one.dialogue.opener_id, one)
+                if first is not one:
+                    same.setdefault(name, []).append(first.is_like(one))
         for shard in run.planned_shards(pairing.id):
             openers = run.openers[shard.start : shard.stop]
             chosen = [joined[one.id] for one in openers if one.id in joined]
-            if len(chosen) < len(openers):
-                if chosen:
-                    yield f'{pack.name}: incomplete files of dialogues are left out'
-            elif run.has_dialogues(shard):
-                there = zip(*(store.read(shard) for store in stores), strict=True)
-                counts = repeated.setdefault(names[pairing.first], [0, 0])
-                counts[0] += len(chosen)
-                for mine, (dialogue, digest, *theirs) in zip(
-                    there, chosen, strict=True
-                ):
-                    same = [*map(_values, mine)] == [*map(_values, theirs)]
-                    counts[1] += digests[dialogue.id] != digest or not same
-            else:
-                run.write_dialogues(shard, [dialogue for dialogue, *_ in chosen])
-                digests |= {dialogue.id: digest for dialogue, digest, *_ in chosen}
-                for place, store in enumerate(stores, 2):
-                    store.write(shard, [one[place] for one in chosen])
-    for name, (n, n_different) in repeated.items():
-        yield (
-            f'{name} is in several packs; in {pack.name}, {n_different} of its {n} '
-            'dialogues or their scores are not those of the first pack, which are '
-            'ranked'
-            if n_different
-            else f'{name} is in several packs, with the same {n} dialogues and scores'
-        )
+            if chosen and len(chosen) < len(openers):
+                yield f'{name}: incomplete files of dialogues are left out'
+            elif chosen:
+                run.write_dialogues(shard, [one.dialogue for one in chosen])
+                for place, signature in enumerate(signatures):
+                    scored = [one.scored[place] for one in chosen]
+                    run.scores(signature).write(shard, scored)
+    for pack, by_name in zip(packs, repeated, strict=True):
+        for name, outcomes in by_name.items():
+            n, n_different = len(outcomes), outcomes.count(False)
+            yield (
+                f'{name} is in several packs; in {pack.name}, {n_different} of its {n} '
+                'dialogues or their scores are not those of the first pack, which are '
+                'ranked'
+                if n_different
+                else f'{name} is in several packs, with the same {n} dialogues and '
+                'scores'
+            )
 
 
 def _renamed_dialogues(
     pack: Pack, pairing_id: str, names: Mapping[str, str], signatures: Sequence[str]
-) -> dict[str, list[Any]]:
+) -> Iterator[JoinedDialogue]:
     """
-    Return, by opener, a dialogue of a pair, its digest and its scores by each scorer,
-    with the names of the joined run.
+    Yield the dialogues that a pack has of a pair, with the names of the joined run.
     """
 
     def renamed(record: Any, field: str) -> Any:
         before = getattr(record, field)
         return replace(record, **{field: names.get(before, before)})
 
-    joined = {}
     for shard in pack.run.dialogue_shards(pairing_id):
         scores = [pack.run.scores(one).read(shard) for one in signatures]
         for before, record, *scored in zip(
@@ -295,22 +309,14 @@ def _renamed_dialogues(
         ):
             said = tuple(renamed(one, 'speaker') for one in before.utterances)
             dialogue = renamed(replace(before, utterances=said), 'ended_by')
-            joined[dialogue.opener_id] = [
+            yield JoinedDialogue(
                 dialogue,
-                record.get('digest') or dialogue_digest(dialogue),
-                *(
+                str(record.get('digest') or dialogue_digest(dialogue)),
+                tuple(
                     replace(one, scores=tuple(renamed(s, 'system') for s in one.scores))
                     for one in scored
                 ),
-            ]
-    return joined
-
-
-def _values(scored: ScoredDialogue) -> list[Score]:
-    """
-    Return scores without the reasons of missing ones, which a pack may withhold.
-    """
-    return [replace(score, reason=None) for score in scored.scores]
+            )
 
 
 def _join_records(

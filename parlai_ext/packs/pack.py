@@ -35,7 +35,6 @@ from parlai_ext.store import (
     RunFolder,
     as_read,
     dumps,
-    sealed_text,
 )
 from parlai_ext.store import manifest as manifests
 from parlai_ext.systems.fetch.archives import unpack_zip
@@ -106,13 +105,6 @@ class RegenerateOptions:
         help='draws what is made again (default: drawn afresh and printed, so that '
         'nobody knows beforehand what will be checked)',
     )
-
-    @property
-    def any(self) -> bool:
-        """
-        True if something is made again.
-        """
-        return bool(self.sample or self.regenerate or self.judge_check)
 
 
 @frozen
@@ -423,11 +415,3 @@ def readable(path: Path, folder: Path) -> Iterator[None]:
         raise UserError(
             f'{path} cannot be read: {type(error).__name__}: {line}'
         ) from None
-
-
-def json_bytes(data: Mapping[str, Any]) -> bytes:
-    """
-    Return the bytes of a file as `RunFolder.write_json` writes it: with a checksum and
-    without secrets.
-    """
-    return sealed_text(as_read(data)).encode()

@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from parlai_ext.collect import not_run
@@ -21,13 +22,12 @@ from parlai_ext.core import (
     name_secret,
 )
 from parlai_ext.files import FILE_OPTIONS, FOLDER_OPTIONS
-from parlai_ext.judge_check import record as judge_check
+from parlai_ext.judge_check.record import check_basis, read_check, write_check
 from parlai_ext.packs.pack import (
     INDEX,
     PackIndex,
     describe_member,
     index_bytes,
-    json_bytes,
     make_index,
     zip_bytes,
 )
@@ -35,17 +35,13 @@ from parlai_ext.results import ranking as rankings
 from parlai_ext.results.rank import rank_by_own_rule
 from parlai_ext.results.ranking import choose_scores
 from parlai_ext.stopping import looks as stopping
-from parlai_ext.store import NAME as MANIFEST
 from parlai_ext.store import (
-    SCORER_FILE,
     Manifest,
     RunFolder,
     as_read,
     dialogue_record,
     dumps,
     encode_shard,
-    scored_record,
-    short_hash,
     write_file,
 )
 from parlai_ext.view import without_folders
@@ -94,17 +90,22 @@ def publish_run(
     if section not in configs:  # its scores are not in the pack
         protocol = manifest.protocol.model_copy(update={'scorer': {}})
         manifest = manifest.model_copy(update={'protocol': protocol})
-    members = {MANIFEST: json_bytes(manifest.to_json())}
-    if problems := not_run.read_problems(run):
-        shown = {'schema': not_run.SCHEMA, 'problems': without_paths(problems)}
-        members[not_run.NAME] = json_bytes(shown)
-    if (run.root / stopping.NAME).exists():
-        members[stopping.NAME] = json_bytes(run.read_json(stopping.NAME))
-    for shard in run.dialogue_shards():
-        data = dialogue_bytes(run, shard, withhold_text)
-        members[shard_name('dialogues', shard)] = data
-    for signature in complete:
-        members |= _score_members(run, signature, withhold_text)
+    with TemporaryDirectory(prefix='parlai_pack_') as folder:
+        public = RunFolder.new(Path(folder), manifest)
+        problems = without_paths(not_run.read_problems(run))
+        not_run.write_problems(public, problems)
+        if (run.root / stopping.NAME).exists():
+            public.write_json(stopping.NAME, run.read_json(stopping.NAME))
+        for shard in run.dialogue_shards():
+            data = dialogue_bytes(run, shard, withhold_text)
+            write_file(public.dialogues_path(shard), data)
+        for signature in complete:
+            _write_scores(run, public, signature, withhold_text)
+        members = {
+            path.relative_to(folder).as_posix(): path.read_bytes()
+            for path in Path(folder).rglob('*')
+            if path.is_file()
+        }
     index = make_index(
         manifest,
         {content_id(signature): signature for signature in complete},
@@ -140,13 +141,6 @@ def _complete_scores(
             '`parlai score_dialogues` writes what is missing'
         )
     return complete, tuple(left_out)
-
-
-def shard_name(folder: str, shard: ShardKey) -> str:
-    """
-    Return the name of a shard's file within a run folder.
-    """
-    return f'{folder}/{shard.pairing_id}/{shard.index:05d}.jsonl'
 
 
 def dialogue_bytes(run: RunFolder, shard: ShardKey, withhold_text: bool) -> bytes:
@@ -189,39 +183,34 @@ def without_text(dialogue: Dialogue) -> Dialogue:
     return replace(dialogue, utterances=utterances, reason=reason)
 
 
-def _score_members(
-    run: RunFolder, signature: str, withhold_text: bool
-) -> dict[str, bytes]:
+def _write_scores(
+    run: RunFolder, public: RunFolder, signature: str, withhold_text: bool
+) -> None:
     """
-    Return the scores of one scorer and their ranking, as files of a pack.
+    Write the scores of one scorer and their ranking as they are published.
+
+    :param public: the run folder that is published, which has the dialogues.
     """
-    store = run.scores(signature)
-    folder = f'scores/{store.root.name}'
-    members = {f'{folder}/signature.txt': (signature + '\n').encode()}
+    store, published = run.scores(signature), public.scores(signature)
     about = store.about()
     if about.model_fields_set:
         changes = {
             'config': {key: file_name(value) for key, value in about.config.items()},
             'models': tuple(replace(m, name=file_name(m.name)) for m in about.models),
         }
-        public = about.model_copy(update=changes)
-        members[f'{folder}/{SCORER_FILE}'] = json_bytes(public.to_json())
-    if (check := judge_check.read_check(store)) is not None:
-        members[judge_check.check_path(store)] = json_bytes(
-            {'basis': judge_check.check_basis(store), **judge_check.to_json(check)}
-        )
+        published.write_about(about.model_copy(update=changes))
+    if (check := read_check(store)) is not None:
+        write_check(published, check, check_basis(store) or '')
     for shard in run.dialogue_shards():
         scored = store.read(shard)
-        shown = map(without_words, scored) if withhold_text else scored
-        dialogues = dialogue_bytes(run, shard, withhold_text)
-        records = [scored_record(one, short_hash(dialogues)) for one in shown]
-        members[shard_name(folder, shard)] = encode_shard(records, shard.index)
-    name = f'rankings/{store.root.name}/{rankings.NAME}'
+        if withhold_text:
+            scored = [without_words(one) for one in scored]
+        published.write(shard, scored)
     ranking = ranking_data(run, signature)
     if withhold_text:
         for failures in ranking['failures'].values():
             failures['reasons'] = {WITHHELD: sum(failures['reasons'].values())}
-    return {**members, name: json_bytes(ranking)}
+    public.write_json(f'rankings/{store.root.name}/{rankings.NAME}', ranking)
 
 
 def without_words(scored: ScoredDialogue) -> ScoredDialogue:

@@ -11,7 +11,7 @@ its outcomes follow from them.
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
@@ -151,26 +151,26 @@ def content_findings(
             f'{name}: follows from the scores{withheld if index.withheld_text else ""}',
             ranking_problems(run, signature, index),
         )
-        yield _judge_finding(run, signature, finding)
+        problems = judge_problems(run, signature)
+        of_judge = finding('judge check', '', (f'{name}: {line}' for line in problems))
+        if not of_judge.problems:
+            of_judge = judge_finding(name, read_check(run.scores(signature)))
+        yield of_judge
 
 
-def _judge_finding(
-    run: RunFolder,
-    signature: str,
-    finding: Callable[[str, str, Iterator[str]], PackFinding],
-) -> PackFinding:
+def judge_finding(name: str, check: JudgeCheck | None) -> PackFinding:
     """
-    Return what is known of the check of a judge, whose counts are taken as they are.
+    Return what is known of the check of a judge, whose counts are taken as they are and
+    in which nothing is wrong.
+
+    :param name: of the scorer.
     """
-    about, name = 'judge check', scorer_name(signature)
-    if problems := finding(about, '', judge_problems(run, signature)).problems:
-        return finding_of(about, '', [f'{name}: {line}' for line in problems])
-    check = read_check(run.scores(signature))
     if check is None:
-        return PackFinding(about, f'{name}: none; this judge is unchecked')
+        return PackFinding('judge check', f'{name}: none; this judge is unchecked')
     by_outcome = grouped((own.outcome, d) for d, own in check.dimensions.items())
     outcomes = '; '.join(f'{o} on {", ".join(n)}' for o, n in by_outcome.items())
-    return finding_of(about, f'{name}: {outcomes}; follows from its counts', ())
+    proven = f'{name}: {outcomes}; follows from its counts'
+    return PackFinding('judge check', proven, PROVEN)
 
 
 def judge_problems(run: RunFolder, signature: str) -> Iterator[str]:
@@ -351,7 +351,7 @@ def dialogue_problems(run: RunFolder, withheld_text: bool) -> Iterator[str]:
     by_id = {opener.id: opener for opener in plan.openers}
     for shard in run.dialogue_shards():
         pairing = run.pairing(shard.pairing_id)
-        place = f'dialogues/{shard.pairing_id}/{shard.index:05d}.jsonl'
+        place = f'dialogues/{shard.file}'
         records = run.dialogue_records(shard)
         dialogues = run.read_dialogues(shard)
         if plan.scheme.is_played:
@@ -403,7 +403,7 @@ def score_problems(run: RunFolder, signature: str) -> Iterator[str]:
     store = run.scores(signature)
     expected = ExpectedScores(run, signature)
     for shard in run.dialogue_shards():
-        place = f'scores/{store.root.name}/{shard.pairing_id}/{shard.index:05d}.jsonl'
+        place = f'scores/{store.root.name}/{shard.file}'
         dialogues = run.read_dialogues(shard)
         scored = store.read(shard)
         ids = [one.dialogue_id for one in scored]

@@ -420,20 +420,26 @@ def choose_scores(run: RunFolder, wanted: str | None) -> tuple[str, str]:
 
     ``ranking.json`` is of the protocol's own scorer; others go to ``rankings/<hash>/``.
 
-    :param wanted: the scores' hash, or their scorer's name if no others have it.
+    :param wanted: the scores' hash, or their scorer's name if no others have it, as it
+        signs or as it was called for.
     :raises UserError: when there are none, several to choose from, or no such one.
     """
     stores = {store.root.name: store for store in run.score_stores()}
     if not stores:
         raise UserError(f'{run.root}: no scores; run `parlai score_dialogues` first')
     section = run.manifest.protocol.scorer
+    records = {key: store.about() for key, store in stores.items()}
     protocols_own = [
-        name
-        for name, store in stores.items()
-        if (about := store.about()).is_of(section) and not about.given
+        key
+        for key, about in records.items()
+        if about.is_of(section) and not about.given
     ]
     names = {key: scorer_name(store.signature) for key, store in stores.items()}
-    matching = [key for key, name in names.items() if wanted in (key, name)]
+    matching = [
+        key
+        for key, name in names.items()
+        if wanted in (key, name, records[key].config.get('name'))
+    ]
     choice = matching if wanted else protocols_own or list(stores)
     if len(choice) != 1:
         choices = ', '.join(f'{key} ({name})' for key, name in names.items())

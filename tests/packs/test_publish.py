@@ -152,9 +152,17 @@ def test_latex_sees_no_command_in_a_text(text, latex):
     assert latex_text(text) == latex
 
 
+def cited(pack, **options):
+    """
+    Return the facts, the table and the BibTeX entry of a citation, each as one text.
+    """
+    (lines,) = cite_pack(pack, CiteOptions(**options))
+    return '\n'.join(lines).split('\n\n')
+
+
 def test_facts_name_signature_lock_openers_check_and_n(pack):
-    (citation,) = cite_pack(pack, CiteOptions())
-    text, index = '\n'.join(citation.facts), pack.index
+    text, *_ = cited(pack)
+    index = pack.index
     (signature,) = index.scores.values()
     ranking = rank_run(pack.run, signature)
     (row, *_) = next(iter(ranking.standings.values()))
@@ -166,27 +174,25 @@ def test_facts_name_signature_lock_openers_check_and_n(pack):
 
 def test_openers_of_imported_dialogues_are_unknown(imported):
     with open_pack(imported) as pack:
-        (citation,) = cite_pack(pack, CiteOptions())
-    assert any('openers       unknown' in fact for fact in citation.facts)
+        facts, *_ = cited(pack)
+    assert 'openers       unknown' in facts
 
 
 def test_the_table_has_a_row_for_each_system_best_first(pack):
-    (citation,) = cite_pack(pack, CiteOptions())
-    head, *rows = citation.latex
+    _, table, bibtex = cited(pack)
+    head, *rows = table.split('\n')
     assert head == r'System & Overall & 95 \% interval & Rank & n \\'
     assert [row.split(' & ')[3][0] for row in rows] == ['1', '2']
     # what nobody gave is left out
-    assert not [line for line in citation.bibtex if 'author' in line or 'year' in line]
-    assert pack.id[:16] in ''.join(citation.bibtex)
-    (one,) = cite_pack(pack, CiteOptions(system='talker'))
-    _, row = one.latex
+    assert 'author' not in bibtex and 'year' not in bibtex
+    assert pack.id[:16] in bibtex
+    _, table, _ = cited(pack, system='talker')
+    _, row = table.split('\n')
     assert row.startswith('talker & ')
 
 
 def test_braces_of_an_address_do_not_end_the_bibtex_entry(pack):
-    options = CiteOptions(url='https://x.org/a}b%20c', author='A & B', year=2026)
-    (citation,) = cite_pack(pack, options)
-    text = '\n'.join(citation.bibtex)
+    _, _, text = cited(pack, url='https://x.org/a}b%20c', author='A & B', year=2026)
     assert r'\url{https://x.org/a%7Db%20c}' in text
     assert r'author = {A \& B}' in text
     assert text.count('{') == text.count('}')
