@@ -24,6 +24,7 @@ from typing import Any, Literal, TypeVar
 
 from parlai_ext.core import UserError, frozen, nearest, option, require_known
 from parlai_ext.core.records import user_record
+from parlai_ext.data.corpora import PairColumns
 from parlai_ext.files import json_lines, read_csv, read_json
 from parlai_ext.files import number as cell_number
 from parlai_ext.view import single_spaced, split_words
@@ -73,7 +74,7 @@ class ToxicPair:
 
 
 @frozen(kw_only=True)
-class ToxicData:
+class ToxicData(PairColumns):
     """
     Which pairs are read, from which files.
     """
@@ -112,9 +113,6 @@ class ToxicData:
         False,
         help='train also on prompts that valid and test have, too',
     )
-    prompt_column: str = option('toxic', help='of a CSV file: the prompts (toxic)')
-    answer_column: str = option('answer', help='of a CSV file: the answers (answer)')
-    id_column: str = option('id', help='of a CSV file: an id of the pair (id)')
     where: tuple[str, ...] = option(
         (),
         metavar='CONDITION,…',
@@ -153,7 +151,10 @@ class Condition:
             return False
         value, bounds = cell_number(cell), [cell_number(one) for one in self.values]
         if self.sign in ORDERS:
-            return value is not None and ORDERS[self.sign](value, bounds[0])
+            [bound] = bounds
+            if value is None or bound is None:
+                return False
+            return ORDERS[self.sign](value, bound)
         words = [one.strip().casefold() for one in self.values]
         is_same = cell.casefold() in words or (value is not None and value in bounds)
         return is_same == (self.sign == '=')

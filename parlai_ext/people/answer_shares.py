@@ -485,14 +485,14 @@ def _item_table(results: AnnotationResults, key: RatingKey) -> Table:
     given.
     """
 
+    def system(k: int, name: str) -> Column:
+        return Column(name, of=lambda row: key.items[row.item][k].system)
+
     sides = ('system_a', 'system_b') if results.kind == PAIR else ('system',)
     columns = [
         Column('item'),
         Column('prompt_id', of=lambda row: key.items[row.item][0].opener_id),
-        *(
-            Column(side, of=lambda row, k=k: key.items[row.item][k].system)
-            for k, side in enumerate(sides)
-        ),
+        *(system(k, side) for k, side in enumerate(sides)),
         *_count_columns(results),
         Column('leading', of=lambda row: _cell(row.leading or '')),
         Column('votes'),

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext.core import HumanJudgement, UserError, frozen, require_known
+from parlai_ext.core.records import user_record
 from parlai_ext.data.chat_logs import Chat
 from parlai_ext.data.judged.readers import FEATURES, DataFile, read_spot_the_bot
 from parlai_ext.data.source_file import BadRecord
@@ -259,27 +260,36 @@ def read_turn_annotations(paths: Sequence[Path], asked: Questionnaire) -> Judgem
     return with_problems(ratings, [note] if unfinished else [])
 
 
+@frozen
+class JudgedTurn:
+    """
+    Which turn of a run an annotated one is.
+    """
+
+    system: str
+    dialogue_id: str
+    utterance_index: int
+
+
 def _turn_judgements(
     turns: Sequence[Mapping[str, Any]], where: str, annotator: str
 ) -> Iterator[HumanJudgement]:
     for place, turn in enumerate(turns):
         if turn.get('agent_idx') != 1 or not turn.get('do_annotate', True):
             continue
-        known = turn.get('other_metadata') or {}
-        keys = ('system', 'dialogue_id', 'utterance_index')
-        if not isinstance(known, dict) or any(key not in known for key in keys):
-            raise UserError(
-                f'{where}[{place}].other_metadata: system, dialogue_id and '
-                'utterance_index are expected, as export_crowdsourcing writes them'
-            )
+        known = user_record(
+            JudgedTurn,
+            turn.get('other_metadata') or {},
+            f'{where}[{place}].other_metadata, as export_crowdsourcing writes it',
+        )
         for bucket, value in _buckets(turn):
             yield HumanJudgement(
-                str(known['system']),
+                known.system,
                 bucket,
                 value,
                 annotator,
-                str(known['dialogue_id']),
-                int(known['utterance_index']),
+                known.dialogue_id,
+                known.utterance_index,
             )
 
 

@@ -168,12 +168,12 @@ def comparison():
     # of each system and prompt an answer for each digit, 1 for a toxic one
     flags = {'a': ('11', '10', '00', '11'), 'b': ('00', '00', '00', '')}
     rows = [
-        (name, str(i), 'MARKED text', None, float(flag), 0.0, 2.0, None)
+        (name, str(i), f'MARKED {i}', 'MARKED text', None, float(flag), 0.0, 2.0, None)
         for name, of_system in flags.items()
         for i, of_prompt in enumerate(of_system)
         for flag in of_prompt
     ]
-    about = ('system', 'prompt', 'text', 'reason')
+    about = ('system', 'prompt', 'asked', 'text', 'reason')
     answers = pd.DataFrame(rows, columns=[*about, *SHARES, 'words', BLEU])
     return compare_answers(prompts, answers, SHARES, bootstraps=50)
 
