@@ -27,7 +27,7 @@ from parlai_ext.data.source_file import BadRecord
 from parlai_ext.files import number, read_csv, read_human_scores, read_json
 from parlai_ext.people.crowd_files import BUCKET
 from parlai_ext.people.given_answers import GivenAnswer, repeated_note
-from parlai_ext.people.judgements import Comparison, Judgements
+from parlai_ext.people.judgements import Comparison, Judgements, judged_units
 from parlai_ext.people.questionnaire import (
     PAIR,
     SIDES,
@@ -386,23 +386,22 @@ def answers_of_judgements(
             f'--format {form}: the key is of {key.kind} items, not of those'
         )
     items = {
-        frozenset(d.dialogue_id for d in shown): (item, [d.dialogue_id for d in shown])
+        frozenset(d.dialogue_id for d in shown): item
         for item, shown in key.items.items()
     }
     labels = {BUCKET + name: answer for name, answer in key.named_answers.items()}
     answers = []
     for one in judgements.every:
-        if isinstance(one, Comparison):  # there is no tie and no flag
-            ids = [one.first_dialogue, one.second_dialogue]
-        elif one.value == 1:  # the bucket was ticked
-            ids = [one.dialogue_id or '']
-        else:
+        values = {dialogue: value for (_, dialogue, _), value in judged_units(one)}
+        if 1 not in values.values():  # a bucket that was not ticked
             continue
-        if frozenset(ids) not in items:
-            raise UserError(f'--answers: {" and ".join(ids)}: of no item of the key')
-        item, shown = items[frozenset(ids)]
-        if isinstance(one, Comparison):
-            answer = SIDES[shown.index(ids[not one.value])]
+        item = items.get(frozenset(values))
+        if item is None:
+            ids = ' and '.join(values)
+            raise UserError(f'--answers: {ids}: of no item of the key')
+        if key.kind == PAIR:  # there is no tie and no flag
+            wins = [values[d.dialogue_id] == 1 for d in key.items[item]]
+            answer = SIDES[wins.index(True)]
         else:
             problem = f'--answers: bucket {one.dimension}: no label'
             require_known(one.dimension, labels, problem)

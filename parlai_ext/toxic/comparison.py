@@ -175,11 +175,7 @@ def measured_answers(
         rows += chain.from_iterable(own.values())
     total = len(measures.scorers) * sum(a.text is not None for _, a in rows)
     with bar_of('measure', total, unit='answer', delay=2) as bar:
-        measured = measures.measure(
-            [p for p, _ in rows],
-            [a for _, a in rows],
-            partial(score_items, folder=folder, bar=bar),
-        )
+        measured = measures.measure(rows, partial(score_items, folder=folder, bar=bar))
     about = pd.DataFrame(
         [(a.system, p.id, p.text, a.text, a.reason, a.deflected) for p, a in rows],
         columns=list(ABOUT),
