@@ -572,12 +572,10 @@ def render_safety_page(
         caution=CAUTION,
         measures=measure_table(comparison),
         differences={
-            row.name: (
-                safety_differences(comparison, row.name),
-                sum(one.p_holm < LEVEL for one in row.differences),
-            )
+            row.name: safety_differences(comparison, row.name)
             for row in comparison.rows
             if row.differences
         },
+        level=LEVEL,
         examples=examples,
     )
