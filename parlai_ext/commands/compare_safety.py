@@ -68,6 +68,7 @@ class CompareSafety(ModelCommand):
     """
 
     usage = '--toxic-data PATH --systems NAME … | --answers FILE … --out FOLDER'
+    with_texts = ('prompts', 'answers')
     declares = (
         Flags(CompareSafetyOptions, 'comparison'),
         Flags(ToxicData, 'prompts'),
