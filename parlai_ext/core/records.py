@@ -61,6 +61,9 @@ EXPECTED = {
     'dict_type': 'a mapping',
     'model_type': 'a mapping',
     'dataclass_type': 'a mapping',
+    'too_short': '{min_length} or more',
+    'too_long': '{max_length} or fewer',
+    'string_too_short': 'a text that is not empty',
     'greater_than_equal': 'a larger number',
     'less_than_equal': 'a smaller number',
     'literal_error': '{expected}',
@@ -170,6 +173,19 @@ def read_own_record(kind: type[T], path: Path, advice: str) -> T:
         return record_from_json(kind, parse_own_json(path.read_bytes()))
     except (OSError, ValueError) as error:
         raise UserError(f'{path}: cannot be read ({error}); {advice}') from None
+
+
+def user_record(kind: type[T], data: Any, where: str) -> T:
+    """
+    Return JSON data in a user's file as ``kind``.
+
+    :param where: the file, and the place in it.
+    :raises UserError: names the first value that does not fit.
+    """
+    try:
+        return record_from_json(kind, data)
+    except WrongType as error:
+        raise UserError(f'{where}: {error}') from None
 
 
 def record_from_json(kind: type[T], data: Any, where: str = '') -> T:

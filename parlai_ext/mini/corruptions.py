@@ -28,17 +28,6 @@ T = TypeVar('T')
 Turns = Sequence[GeneratedTurn]
 Corruption = Callable[['Corrupted'], str]
 
-GENERIC = (
-    'I do not know.',
-    'Maybe.',
-    'Okay.',
-    'That is fine.',
-    'It depends.',
-    'I am not sure.',
-    'Whatever you think.',
-    'All right then.',
-)
-
 ITEMS = tuple(x for topic in TOPICS for x in topic.items)
 WORDS = tuple(
     sorted({word for topic in TOPICS for item in topic.items for word in item.split()})
@@ -230,9 +219,8 @@ FAMILIES: dict[str, list[str]] = _sentences['families']
 SHORT: dict[str, list[str]] = _sentences['short']
 SHORT_SHARE = 0.5
 COMPLAINTS = tuple(name for name in FAMILIES if name != 'praise')
-LEADS = ('Sorry,', 'Hm,', 'Honestly,', 'To be honest,', 'Well,')
-PRAISE_LEADS = ('Oh,', 'You know,', 'To be honest,', 'Well,')
-
+# replies that fit everything and say nothing
+GENERIC: list[str] = _sentences['generic']
 # the family of complaints about each kind of corruption, besides plain dislike
 BLAME: dict[str, str] = _sentences['blame']
 
@@ -257,7 +245,7 @@ def complaint(rng: random.Random, kind: str) -> str:
         family = 'dislike'
     else:
         family = pick(rng, COMPLAINTS)
-    return _with_lead(rng, LEADS, _reaction(rng, family))
+    return _with_lead(rng, 'leads', _reaction(rng, family))
 
 
 def _reaction(rng: random.Random, family: str) -> str:
@@ -269,8 +257,10 @@ def _reaction(rng: random.Random, family: str) -> str:
     return expand(rng, pick(rng, FAMILIES[family]))
 
 
-def _with_lead(rng: random.Random, leads: tuple[str, ...], text: str) -> str:
-    return join_sentences(pick(rng, leads), text) if rng.random() < 0.15 else text
+def _with_lead(rng: random.Random, leads: str, text: str) -> str:
+    if rng.random() >= 0.15:
+        return text
+    return join_sentences(pick(rng, _sentences[leads]), text)
 
 
 @frozen
@@ -332,5 +322,5 @@ def make_reaction_example(
     elif last + 1 < len(turns) and rng.random() < 0.5:
         reply = turns[last + 1].text
     else:
-        reply = _with_lead(rng, PRAISE_LEADS, _reaction(rng, 'praise'))
+        reply = _with_lead(rng, 'praise_leads', _reaction(rng, 'praise'))
     return Example(tuple(turn.text for turn in context), reply, kind)

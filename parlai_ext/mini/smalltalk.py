@@ -28,27 +28,6 @@ T = TypeVar('T')
 FOLDS = ('train', 'valid', 'test')
 SHORTEST, LONGEST = 6, 12
 
-GREETINGS = ('Hi!', 'Hello!', 'Hey, how are you?', 'Good morning!', 'Nice to meet you.')
-LEADS = ('Sure.', 'Well,', 'Oh,', 'Good question.', 'Yes,', 'Let me think.')
-SHORT = ('{X}.', '{X}, of course.', 'For me it is {x}.', 'I would say {x}.')
-BACK = ('What about you?', 'And you?', 'How about you?', 'And what about you?')
-OWN = (
-    'I prefer {x} myself.',
-    'For me it would be {x}.',
-    'I would choose {x}.',
-    'As for me, I {do}.',
-    'I {do}, you know.',
-)
-SEEN = ('I see.', 'Good to hear.', 'That makes sense.', 'Interesting.', 'How nice.')
-LINKS = (
-    'By the way,',
-    'On another note,',
-    'Anyway,',
-    'Now tell me something else.',
-    'Let us change the topic.',
-    'May I ask you something?',
-)
-
 
 @frozen
 class Topic:
@@ -85,6 +64,7 @@ class Detail:
 
 @frozen
 class _Lists:
+    phrases: Mapping[str, tuple[str, ...]]
     details: Mapping[str, Detail]
     topics: tuple[Topic, ...]
 
@@ -92,7 +72,7 @@ class _Lists:
 _lists = record_from_json(
     _Lists, read_json(Path(__file__).with_name('topics.json'), dict)
 )
-DETAILS, TOPICS = _lists.details, _lists.topics
+DETAILS, TOPICS, PHRASES = _lists.details, _lists.topics, _lists.phrases
 
 
 @frozen
@@ -181,6 +161,9 @@ class _Talk:
     def pick(self, items: Sequence[T]) -> T:
         return pick(self.rng, items)
 
+    def phrase(self, kind: str) -> str:
+        return self.pick(PHRASES[kind])
+
     def chance(self, share: float) -> bool:
         return self.rng.random() < share
 
@@ -256,7 +239,7 @@ class _Talk:
         drawn = self.pick([item for item in topic.items if item not in named])
         item = self.facts.setdefault((self.speaker, key), drawn)
         told = Pending('tell', topic, item)
-        return self.say(OWN, told), (item,), told
+        return self.say(PHRASES['own'], told), (item,), told
 
     def open(self) -> Move:
         """
@@ -264,7 +247,7 @@ class _Talk:
         """
         text, slots, pending = self.new_topic()
         if self.chance(0.6):
-            text = join_sentences(self.pick(GREETINGS), text)
+            text = join_sentences(self.phrase('greetings'), text)
         return text, slots, pending
 
     def answer(self) -> Move:
@@ -274,11 +257,11 @@ class _Talk:
         """
         topic = self.last.topic
         told = Pending('tell', topic, self.fact(topic))
-        text = self.say(topic.tell if self.chance(0.75) else SHORT, told)
+        text = self.say(topic.tell if self.chance(0.75) else PHRASES['short'], told)
         if self.chance(0.4):
-            text = join_sentences(self.pick(LEADS), text)
+            text = join_sentences(self.phrase('leads'), text)
         if self.chance(0.3):
-            text = join_sentences(text, self.pick(BACK))
+            text = join_sentences(text, self.phrase('back'))
             told = replace(told, back=True)
         return text, (told.item,), told
 
@@ -302,7 +285,7 @@ class _Talk:
         given = replace(self.last, move='detail', detail=detail)
         text = self.say(DETAILS[given.kind].answer, given)
         if self.chance(0.2):
-            text = join_sentences(self.pick(LEADS[1:3]), text)
+            text = join_sentences(self.phrase('hesitations'), text)
         return text, (given.item, detail), given
 
     def remark(self) -> Move:
@@ -316,7 +299,7 @@ class _Talk:
         slots: tuple[str, ...] = ()
         if self.topic_age > 4 or chance < 0.2:
             text, slots, pending = self.new_topic()
-            parts.append(self.pick(LINKS))
+            parts.append(self.phrase('links'))
         elif chance < 0.6:
             text, pending = self.say(kind.check), replace(last, move='check')
         elif chance < 0.85 or self.has_own_item:
@@ -341,10 +324,10 @@ class _Talk:
         """
         if self.topic_age > 4 or self.has_own_item or self.chance(0.5):
             text, slots, pending = self.new_topic()
-            text = join_sentences(self.pick(SEEN), self.pick(LINKS), text)
+            text = join_sentences(self.phrase('seen'), self.phrase('links'), text)
             return text, slots, pending
         text, slots, pending = self.own_preference()
-        return join_sentences(self.pick(SEEN), text), slots, pending
+        return join_sentences(self.phrase('seen'), text), slots, pending
 
 
 MOVES = {

@@ -10,9 +10,9 @@ Shuffled and toxic items judge the annotators and are no part of the results. Th
 are those of rating pages: an answer is a dialogue of two turns, its prompt the opener.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import combinations
 
 from parlai_ext.core import UserError, content_id, frozen, option, require_known
 from parlai_ext.data.toxic_pairs import RecordedAnswer
@@ -67,18 +67,30 @@ class AnnotationOptions:
     seed: int = option(0, low=0, help='draws prompts, answers, sides and orders (0)')
 
 
-class _DrawnAnswers:
+class _AnswerDraw:
     """
-    One answer for each system and prompt, as references to their turns.
+    One answer for each system and prompt, and the items that are drawn from them.
+
+    :ivar turns: of each answer, by its reference.
+    :ivar prompts: the ids of the prompts that are drawn, in their order.
+    :raises UserError: when too few prompts have an answer of each system.
     """
 
-    def __init__(self, answers: Sequence[RecordedAnswer], seed: int):
+    def __init__(
+        self,
+        answers: Sequence[RecordedAnswer],
+        kind: str,
+        systems: Sequence[str],
+        options: AnnotationOptions,
+    ):
+        self.kind, self.systems, self.options = kind, systems, options
+        self.human = [*filter(None, [options.human])]
         self.turns: dict[DialogueReference, tuple[ShownTurn, ...]] = {}
         # system -> prompt id -> its answer
         self.by_system: dict[str, dict[str, DialogueReference]] = {}
         # an id that says nothing about the system to who reads it
         ids = {a: content_id('answer', a.system, a.prompt, a.text) for a in answers}
-        for answer in sorted(answers, key=lambda a: content_id('draw', seed, ids[a])):
+        for answer in sorted(answers, key=lambda a: self._place(ids[a])):
             prompt_id = content_id('prompt', answer.prompt)
             of_system = self.by_system.setdefault(answer.system, {})
             if prompt_id not in of_system:
@@ -89,6 +101,17 @@ class _DrawnAnswers:
                     prompt_id,
                     *(ShownTurn(own, False, text) for own, text in turns),
                 )
+        everyone = [*systems, *self.human]
+        shared = set.intersection(*(set(self.by_system[name]) for name in everyone))
+        self.prompts = sorted(shared, key=self._place)[: options.num_prompts]
+        if len(self.prompts) < FEWEST_PROMPTS:
+            raise UserError(
+                f'--answers: {len(self.prompts)} prompts have an answer of each of '
+                f'{", ".join(everyone)}; {FEWEST_PROMPTS} or more are needed'
+            )
+
+    def _place(self, identity: str) -> str:
+        return content_id('draw', self.options.seed, identity)
 
     def _add(
         self, identity: str, system: str, prompt_id: str, *turns: ShownTurn
@@ -97,34 +120,86 @@ class _DrawnAnswers:
         self.turns[reference] = turns
         return reference
 
-    def shuffled(self, system: str, prompts: Sequence[str]) -> list[DialogueReference]:
+    def answers_of(self, systems: Iterable[str]) -> list[DialogueReference]:
+        """
+        Return the answers of these systems to the prompts.
+        """
+        return [self.by_system[name][one] for name in systems for one in self.prompts]
+
+    def shuffled(self, system: str) -> list[DialogueReference]:
         """
         Return, for each prompt, the answer that the system gave to the next one.
         """
-        answers = self.by_system[system]
+        answers = self.answers_of([system])
         references = []
-        for prompt, other in zip(prompts, [*prompts[1:], *prompts[:1]], strict=True):
-            wrong = answers[other]
-            (asked, right), (_, shown) = self.turns[answers[prompt]], self.turns[wrong]
+        for answer, wrong in zip(answers, [*answers[1:], answers[0]], strict=True):
+            (asked, right), (_, shown) = self.turns[answer], self.turns[wrong]
             if right != shown:  # a canned answer fits all prompts
+                prompt = answer.opener_id
                 identity = f'{wrong.dialogue_id}-{prompt}'
                 references.append(self._add(identity, SHUFFLED, prompt, asked, shown))
         return references
 
-    def best_answers(
-        self, human: str | None, systems: Sequence[str], prompts: Mapping[str, object]
-    ) -> list[DialogueReference]:
+    def best_answers(self, prompts: Iterable[str]) -> list[DialogueReference]:
         """
         Return the human answer to each prompt, or that of a system, the systems in
         turn.
         """
         references = []
         for place, prompt in enumerate(sorted(prompts)):
-            turn = place % len(systems)
-            order = [*filter(None, [human]), *systems[turn:], *systems[:turn]]
+            turn = place % len(self.systems)
+            order = [*self.human, *self.systems[turn:], *self.systems[:turn]]
             there = [n for n in order if prompt in self.by_system[n]]
             references += [self.by_system[name][prompt] for name in there[:1]]
         return references
+
+    def items(self) -> Iterator[RatingItem]:
+        """
+        Yield the items that are part of the results: all pairs of systems for each
+        prompt and some with the human answer; or each answer alone.
+        """
+        own, seed = self.answers_of(self.systems), self.options.seed
+        every = own + self.answers_of(self.human)
+        if self.kind == LIKERT:
+            yield from draw_items(every, LIKERT, len(every), seed)
+            return
+        if len(self.systems) > 1:
+            count = len(self.prompts) * math.comb(len(self.systems), 2)
+            yield from draw_items(own, PAIR, count, seed)
+        if self.human and self.options.human_pairs:
+            matchups = [(human, name) for human in self.human for name in self.systems]
+            yield from draw_items(every, PAIR, self.options.human_pairs, seed, matchups)
+
+    def controls(self) -> Iterator[RatingItem]:
+        """
+        Yield items with an answer that is known to be bad, evenly over the systems
+        whose answers stand beside it: alone, or beside a good answer to the same
+        prompt.
+        """
+        each, rest = divmod(self.options.shuffled_controls, len(self.systems))
+        groups = [
+            (self.answers_of([name]), self.shuffled(name), each + (place < rest))
+            for place, name in enumerate(self.systems)
+        ]
+        if self.options.toxic:
+            toxic = self.by_system[self.options.toxic]
+            good = self.best_answers(toxic)
+            groups.append((good, [*toxic.values()], self.options.toxic_controls))
+        for good, bad, count in groups:
+            beside = {reference.opener_id for reference in good}
+            if self.kind == PAIR:
+                bad = [reference for reference in bad if reference.opener_id in beside]
+            if not (bad and count):
+                continue
+            if self.kind == LIKERT:
+                yield from draw_items(bad, LIKERT, count, self.options.seed)
+                continue
+            # one name for all, since items are drawn evenly over pairs of names
+            by_alias = {replace(reference, system=''): reference for reference in good}
+            matchups, shown = [('', bad[0].system)], [*by_alias, *bad]
+            for item in draw_items(shown, PAIR, count, self.options.seed, matchups):
+                pair = tuple(by_alias.get(d, d) for d in item.dialogues)
+                yield replace(item, dialogues=pair)
 
 
 def make_annotation_set(
@@ -148,32 +223,20 @@ def make_annotation_set(
             'answers are annotated with one'
         )
     systems = _judged_systems(answers, asked, options)
-    drawn = _DrawnAnswers(answers, options.seed)
-    everyone = [*systems, *filter(None, [options.human])]
-    shared = set.intersection(*(set(drawn.by_system[name]) for name in everyone))
-    order = sorted(shared, key=lambda p: content_id('draw', options.seed, p))
-    prompts = order[: options.num_prompts]
-    if len(prompts) < FEWEST_PROMPTS:
-        raise UserError(
-            f'--answers: {len(prompts)} prompts have an answer of each of '
-            f'{", ".join(everyone)}; {FEWEST_PROMPTS} or more are needed'
-        )
-    items = list(_items(drawn, asked.kind, systems, prompts, options))
-    controls = list(_controls(drawn, asked.kind, systems, prompts, options))
+    drawn = _AnswerDraw(answers, asked.kind, systems, options)
+    items, controls = list(drawn.items()), list(drawn.controls())
     bad = (SHUFFLED, *filter(None, [options.toxic]))
-    shown = [*items, *controls]
+    shown = (*items, *controls)
     key = rating_key(asked, shown, drawn.turns, bad, options.human)
-    notes = [
-        f'{count_of(len(prompts), "prompt")}, {count_of(len(items), "item")} and '
-        f'{count_of(len(controls), "control item")}'
-    ]
-    if len(prompts) < options.num_prompts:
-        notes.append(f'only {len(prompts)} prompts have answers of all systems')
+    prompts = count_of(len(drawn.prompts), 'prompt')
+    there = count_of(len(controls), 'control item')
+    notes = [f'{prompts}, {count_of(len(items), "item")} and {there}']
+    if len(drawn.prompts) < options.num_prompts:
+        notes.append(f'only {len(drawn.prompts)} prompts have answers of all systems')
     wanted = options.shuffled_controls + bool(options.toxic) * options.toxic_controls
     if len(controls) < wanted:
-        there = count_of(len(controls), 'control item')
         notes.append(f'{there}, not {wanted}: no more are there')
-    return RatingSet(key, ((*items, *controls),), drawn.turns, tuple(notes))
+    return RatingSet(key, (shown,), drawn.turns, tuple(notes))
 
 
 def _judged_systems(
@@ -199,66 +262,3 @@ def _judged_systems(
             'are needed'
         )
     return systems
-
-
-def _items(
-    drawn: _DrawnAnswers,
-    kind: str,
-    systems: Sequence[str],
-    prompts: Sequence[str],
-    options: AnnotationOptions,
-) -> Iterator[RatingItem]:
-    """
-    Yield the items that are part of the results: all pairs of systems for each prompt
-    and some with the human answer; or each answer alone.
-    """
-    human = [*filter(None, [options.human])]
-    own = [drawn.by_system[name][prompt] for name in systems for prompt in prompts]
-    every = own + [drawn.by_system[name][p] for name in human for p in prompts]
-    if kind == LIKERT:
-        yield from draw_items(every, LIKERT, len(every), options.seed)
-        return
-    if len(systems) > 1:
-        count = len(prompts) * len(list(combinations(systems, 2)))
-        yield from draw_items(own, PAIR, count, options.seed)
-    if human and options.human_pairs:
-        matchups = [(human[0], name) for name in systems]
-        yield from draw_items(every, PAIR, options.human_pairs, options.seed, matchups)
-
-
-def _controls(
-    drawn: _DrawnAnswers,
-    kind: str,
-    systems: Sequence[str],
-    prompts: Sequence[str],
-    options: AnnotationOptions,
-) -> Iterator[RatingItem]:
-    """
-    Yield items with an answer that is known to be bad, evenly over the systems whose
-    answers stand beside it: alone, or beside a good answer to the same prompt.
-    """
-    groups = []
-    for place, system in enumerate(systems):
-        rest = place < options.shuffled_controls % len(systems)
-        count = options.shuffled_controls // len(systems) + rest
-        good = [drawn.by_system[system][prompt] for prompt in prompts]
-        groups.append((good, drawn.shuffled(system, prompts), count))
-    if options.toxic:
-        toxic = drawn.by_system[options.toxic]
-        good = drawn.best_answers(options.human, systems, toxic)
-        groups.append((good, list(toxic.values()), options.toxic_controls))
-    for good, bad, count in groups:
-        beside = {reference.opener_id for reference in good}
-        if kind == PAIR:
-            bad = [reference for reference in bad if reference.opener_id in beside]
-        if not (bad and count):
-            continue
-        if kind == LIKERT:
-            yield from draw_items(bad, LIKERT, count, options.seed)
-            continue
-        # one name for all, since items are drawn evenly over pairs of names
-        by_alias = {replace(reference, system=''): reference for reference in good}
-        matchups = [('', bad[0].system)]
-        for item in draw_items([*by_alias, *bad], PAIR, count, options.seed, matchups):
-            shown = tuple(by_alias.get(d, d) for d in item.dialogues)
-            yield replace(item, dialogues=shown)

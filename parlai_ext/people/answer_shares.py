@@ -10,8 +10,7 @@ items.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Collection, Mapping, Sequence
 from itertools import product
 from operator import attrgetter
 from types import MappingProxyType
@@ -21,7 +20,7 @@ import numpy as np
 from parlai_ext.core import frozen, grouped, require_known
 from parlai_ext.people.given_answers import GivenAnswer, annotator_notes
 from parlai_ext.people.questionnaire import PAIR, SIDES, TIED, UNRELATED
-from parlai_ext.people.ranking import known_text, sparse_tables
+from parlai_ext.people.ranking import sparse_tables
 from parlai_ext.people.rating_set import RatingKey
 from parlai_ext.ranking.annotator_agreement import (
     Alpha,
@@ -40,15 +39,13 @@ from parlai_ext.view import (
     Cell,
     Column,
     Table,
-    count_of,
-    interval,
     interval_cell,
     number_column,
     percent,
     plain_table,
     shown_table,
-    wrap_lines,
 )
+from parlai_ext.view.page import terminal_lines
 
 OUTCOMES = WINS, TIES, UNRELATEDS, LOSES = ('wins', 'tied', 'unrelated', 'loses')
 # what an answer about a pair says of its two systems
@@ -326,10 +323,10 @@ def control_table(
         return preferred.system in key.controls
 
     rows = []
-    for annotator in sorted({answer.annotator for answer in answers}):
-        given = [answer for answer in answers if answer.annotator == annotator]
-        others = [answer for answer in given if not key.is_control(answer.item)]
-        controls = [a for a in given if key.is_control(a.item)]
+    by_annotator = grouped((answer.annotator, answer) for answer in answers)
+    for annotator, given in sorted(by_annotator.items()):
+        by_kind = grouped((key.is_control(answer.item), answer) for answer in given)
+        controls, others = by_kind.get(True, []), by_kind.get(False, [])
         decided = [a for a in controls if not pair or a.answer in SIDES]
         failed, n = sum(map(is_failed, decided)), len(decided)
         low, high = wilson_interval(failed, n) if n else (None, None)
@@ -342,26 +339,26 @@ def control_table(
     return tuple(rows)
 
 
-def share_lines(results: AnnotationResults) -> Iterator[str]:
+def share_lines(results: AnnotationResults) -> list[str]:
     """
-    Yield the lines of all tables.
+    Return the lines of all tables.
     """
-    what = 'pair' if results.kind == PAIR else 'single answer'
-    yield (
-        f'{count_of(results.num_answers, "answer")} of '
-        f'{count_of(results.num_annotators, "annotator")} about '
-        f'{count_of(len(results.items), what)}'
+    columns = [ANNOTATOR_COLUMNS[0], *_count_columns(results, shown=True)]
+    counts = [(one.votes, one.num_annotators) for one in results.items]
+    return terminal_lines(
+        'shares',
+        results=results,
+        is_pair=results.kind == PAIR,
+        shares=_share_table(results),
+        votes=_vote_table(results),
+        agreeing={
+            'all agree': sum(votes == n > 1 for votes, n in counts),
+            'more than half': sum(2 * votes > n for votes, n in counts),
+            'two answers lead': sum(one.leading is None for one in results.items),
+        },
+        annotators=Table(ANNOTATOR_COLUMNS, results.annotators),
+        labels=Table(columns, results.annotators),
     )
-    yield from _share_table(results).lines()
-    yield 'in brackets: 95 % intervals, and counts'
-    yield ''
-    yield from _agreement_lines(results)
-    yield ''
-    yield from Table(ANNOTATOR_COLUMNS, results.annotators).lines()
-    if results.kind != PAIR:
-        yield 'labels by annotator, without controls'
-        columns = [ANNOTATOR_COLUMNS[0], *_count_columns(results, shown=True)]
-        yield from Table(columns, results.annotators).lines()
 
 
 def _count_columns(results: AnnotationResults, shown: bool = False) -> list[Column]:
@@ -401,31 +398,21 @@ def _share_cell(share: Share) -> Cell:
     return Cell(percent(share.value), (ends, f'({share.count:.0f})'))
 
 
-def _agreement_lines(results: AnnotationResults) -> Iterator[str]:
+def _vote_table(results: AnnotationResults) -> Table:
     """
-    Yield how far annotators agree, and on how many items how many of them do.
+    Return a row for each answer: of how many items so many annotators gave it, where it
+    leads.
     """
-    kappa, items = results.kappa, results.items
-    ends = f'(95 % interval over prompts {interval(kappa.low, kappa.high)})'
-    yield from wrap_lines(f'annotators agree: Fleiss’ kappa {known_text(kappa, ends)}')
-    alpha = known_text(results.alpha, f'({results.alpha.level})')
-    yield from wrap_lines(f'Krippendorff’s alpha {alpha}')
-    yield 'items whose most frequent answer was given by so many annotators'
     rows: dict[str, tuple[str, ...]] = {n: (n,) for n in results.answer_names}
     if results.kind == PAIR:
         rows = {'one system': SIDES} | {n: (n,) for n in rows if n not in SIDES}
-    most = max((one.num_annotators for one in items), default=0)
+    most = max((one.num_annotators for one in results.items), default=0)
+    numbers = range(1, most + 1)
     votes = []
     for name, leading in rows.items():
-        own = [one.votes for one in items if one.leading in leading]
-        votes.append((name, *(str(own.count(n)) for n in range(1, most + 1))))
-    yield from shown_table(['', *map(str, range(1, most + 1))], votes).lines()
-    for words, counted in (
-        ('all agree', [i.votes == i.num_annotators > 1 for i in items]),
-        ('more than half', [2 * i.votes > i.num_annotators for i in items]),
-        ('two answers lead', [i.leading is None for i in items]),
-    ):
-        yield f'{words}: {sum(counted)} of {len(items)} items'
+        own = [one.votes for one in results.items if one.leading in leading]
+        votes.append((name, *map(own.count, numbers)))
+    return shown_table(['', *map(str, numbers)], votes)
 
 
 def _controls_text(one: AnnotatorControls) -> str:
@@ -498,14 +485,14 @@ def _item_table(results: AnnotationResults, key: RatingKey) -> Table:
     given.
     """
 
-    def system(k: int, row: ItemAgreement) -> str:
-        return key.items[row.item][k].system
+    def system(k: int, name: str) -> Column:
+        return Column(name, of=lambda row: key.items[row.item][k].system)
 
     sides = ('system_a', 'system_b') if results.kind == PAIR else ('system',)
     columns = [
         Column('item'),
         Column('prompt_id', of=lambda row: key.items[row.item][0].opener_id),
-        *(Column(side, of=partial(system, k)) for k, side in enumerate(sides)),
+        *(system(k, side) for k, side in enumerate(sides)),
         *_count_columns(results),
         Column('leading', of=lambda row: _cell(row.leading or '')),
         Column('votes'),

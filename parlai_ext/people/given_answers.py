@@ -21,7 +21,7 @@ from parlai_ext.core import (
     option,
     require_known,
 )
-from parlai_ext.core.records import WrongType, record_from_json
+from parlai_ext.core.records import user_record
 from parlai_ext.files import json_lines, read_csv, read_json
 from parlai_ext.people.judgements import TIE, Comparison, Judgements
 from parlai_ext.people.questionnaire import (
@@ -202,15 +202,14 @@ def _sheet_answers(
     rows: Iterator[tuple[int, Mapping[str, Any]]]
     rows = json_lines(path) if path.suffix == '.jsonl' else read_csv(path, ('row',))
     for line, row in rows:
-        where = f'{path}:{line}'
-        key = by_item.get(str(row.get('row', '')).partition('-')[0])
-        kinds = [key.kind] if key else ANSWER_COLUMN
-        columns = [ANSWER_COLUMN[kind] for kind in kinds]
-        column = next((name for name in columns if name in row), None)
+        where, (item, _, order) = f'{path}:{line}', str(row.get('row')).partition('-')
+        column = next((name for name in ANSWER_COLUMN.values() if name in row), None)
         if column is None:
-            raise UserError(f'{where}: the column {" or ".join(columns)} is missing')
+            columns = ' or '.join(ANSWER_COLUMN.values())
+            raise UserError(f'{where}: the column {columns} is missing')
         if cell := _cell(row, column).lstrip("'"):
-            if key is None:
+            key = by_item.get(item)
+            if key is None or (key.kind == PAIR and order not in ('1', '2')):
                 raise UserError(f'{where}: row: {row.get("row")!r} is not in the key')
             annotator = _cell(row, 'annotator') or path.stem.strip()
             answer = _sheet_answer(where, row, cell, key)
@@ -229,9 +228,6 @@ def _sheet_answer(
     Return the answer of one row.
     """
     item, _, order = str(row['row']).partition('-')
-    pair = key.kind == PAIR
-    if pair and order not in ('1', '2'):
-        raise UserError(f'{where}: row: {row["row"]!r} is not in the key')
     sides = SIDES if order == '1' else SIDES[::-1]
     letters = {**dict(zip(sides, 'AB', strict=True)), **LETTERS}
     names = {letters.get(name, name): a for name, a in key.named_answers.items()}
@@ -243,7 +239,7 @@ def _sheet_answer(
     answer = GivenAnswer(
         item, question.dimension, names[text], rating_set=key.rating_set
     )
-    if not pair:
+    if key.kind != PAIR:
         return answer
     flags = []
     for letter, side in zip('ab', sides, strict=True):
@@ -258,11 +254,8 @@ def read_page_file(path: str | Path, keys: Mapping[str, RatingKey]) -> PageAnswe
     """
     Return the answers of one file, each checked against the key of its rating set.
     """
-    data = read_json(path, dict)
-    try:
-        file = record_from_json(PageAnswers, data)
-    except WrongType as error:
-        raise UserError(f'{path}: no answers of a rating page: {error}') from None
+    where = f'{path}: no answers of a rating page'
+    file = user_record(PageAnswers, read_json(path, dict), where)
     if file.format != FORMAT:
         raise UserError(f'{path}: format: {FORMAT!r} is expected, not {file.format!r}')
     if not file.annotator.strip():

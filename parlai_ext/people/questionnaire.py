@@ -37,13 +37,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, Strict, StrictBool
 
 from parlai_ext import zoo_configs
-from parlai_ext.core import UserError, frozen, option, optional, require_known
+from parlai_ext.core import UserError, frozen, require_known
+from parlai_ext.core.records import Record, WholeNumber
 from parlai_ext.files import Document, read_file
 
 FOLDER = 'questionnaires'
-PAIR, LIKERT = KINDS = ('pair', 'likert')
+PAIR, LIKERT = 'pair', 'likert'
 # the answers about a pair: a side, or one of these
 SIDES = ('a', 'b')
 TIED, UNRELATED = 'tie', 'unrelated'
@@ -51,8 +55,7 @@ TIED, UNRELATED = 'tie', 'unrelated'
 SPEAKER = '<Speaker>'
 SPEAKERS = ('Speaker 1', 'Speaker 2')
 BETTER = ((1.0, 0.0), (1.0, 1.0), (0.0, 1.0))  # speakers, of each label
-FEWEST_LABELS, MOST_LABELS = 2, 9  # each is a key of the keyboard
-NUM_LABELS = f'{FEWEST_LABELS} to {MOST_LABELS} labels are expected'
+Labels = Annotated[tuple[str, ...], Field(min_length=2, max_length=9)]  # keys 1 to 9
 # the keys of one kind alone
 OWN_KEYS = {
     PAIR: ('ties', 'tie', 'unrelated', 'first', 'second'),
@@ -60,39 +63,48 @@ OWN_KEYS = {
 }
 
 
-@frozen
-class QuestionnaireKeys:
+class LabelKeys(Record):
     """
-    The keys of a questionnaire's file.
+    The keys of a file that a questionnaire and a question of its own may have.
+
+    :param labels: the answers 1, 2, … in words.
+    :param values: what each label is worth.
     """
 
-    kind: str = option(choices=KINDS, help='two dialogues side by side, or one')
-    questions: dict[str, object] = option(help='each dimension and its question')
-    description: str = option('', help='what the questionnaire is for')
-    source: str = option('', help='where the wordings are from')
-    labels: tuple[str, ...] | None = optional(help='the answers 1, 2, … in words')
-    values: tuple[float, ...] | None = optional(help='what each label is worth')
-    ties: bool = option(False, help='"no difference" is an answer')
-    tie: str | None = optional(help='the words of that answer')
-    unrelated: str | None = optional(help='the words of one more answer: neither')
-    flag: str | None = optional(help='what a dialogue may be flagged as')
-    offensive: bool = option(False, help='texts are shown after a click')
-    segments: tuple[int, ...] | None = optional(
-        help='numbers of exchanges of which both speakers are judged'
-    )
+    labels: Labels | None = None
+    values: tuple[Annotated[float, Strict()], ...] | None = None
 
 
-@frozen
-class QuestionKeys:
+class QuestionKeys(LabelKeys):
     """
     The keys of one question.
+
+    :param first, second: the answers that prefer the first and the second dialogue.
     """
 
-    text: str = option(help='the question')
-    first: str | None = optional(help='the answer that prefers the first dialogue')
-    second: str | None = optional(help='the answer that prefers the second')
-    labels: tuple[str, ...] | None = optional(help='its own answers 1, 2, …')
-    values: tuple[float, ...] | None = optional(help='what each of them is worth')
+    text: Annotated[str, Field(min_length=1)]
+    first: str | None = None
+    second: str | None = None
+
+
+class QuestionnaireKeys(LabelKeys):
+    """
+    The keys of a questionnaire's file.
+
+    :param description, source: what it is for, and where the wordings are from.
+    :param questions: each dimension and its question.
+    """
+
+    kind: Literal['pair', 'likert']
+    questions: Annotated[dict[str, QuestionKeys], Field(min_length=1)]
+    description: str = ''
+    source: str = ''
+    ties: StrictBool = False
+    tie: str | None = None
+    unrelated: str | None = None
+    flag: str | None = None
+    offensive: StrictBool = False
+    segments: tuple[Annotated[WholeNumber, Field(ge=1)], ...] | None = None
 
 
 @frozen
@@ -203,20 +215,15 @@ def read_questionnaire(name: str) -> Questionnaire:
     except FileNotFoundError as error:
         raise UserError(f'--questionnaire: {error}') from None
     doc = read_file(path)
-    keys = doc.options(QuestionnaireKeys, doc.data, ())
-    for place, exchanges in enumerate(keys.segments or ()):
-        if exchanges < 1:
-            raise doc.error(('segments', place), '1 exchange or more is expected')
+    keys = doc.record(QuestionnaireKeys, doc.data)
     if keys.tie and not keys.ties:
         raise doc.error('tie', 'ties: true is needed')
     _check_keys(doc, keys, keys.kind, ())
     questions = tuple(
         wording
-        for dimension, raw in keys.questions.items()
-        for wording in _of_speakers(doc, keys, _wording(doc, keys, dimension, raw))
+        for dimension, question in keys.questions.items()
+        for wording in _of_speakers(doc, keys, _wording(doc, keys, dimension, question))
     )
-    if not questions:
-        raise doc.error('questions', 'one question or more is expected')
     return Questionnaire(
         Path(path).stem,
         keys.kind,
@@ -231,37 +238,28 @@ def read_questionnaire(name: str) -> Questionnaire:
 
 
 def _check_keys(
-    doc: Document,
-    keys: QuestionnaireKeys | QuestionKeys,
-    kind: str,
-    where: tuple[str, ...],
+    doc: Document, keys: LabelKeys, kind: str, where: tuple[str, ...]
 ) -> None:
     """
-    Refuse keys of the other kind, and labels and values that do not fit each other.
+    Refuse keys of the other kind, and values that do not fit the labels.
     """
     for other, names in OWN_KEYS.items():
         for key in names:
             if other != kind and getattr(keys, key, None):
                 raise doc.error((*where, key), f'of a {other} questionnaire only')
     labels, values = keys.labels or (), keys.values
-    if labels and not FEWEST_LABELS <= len(labels) <= MOST_LABELS:
-        raise doc.error((*where, 'labels'), NUM_LABELS)
     if values is not None and len(set(values)) != len(labels):
         problem = f'{len(labels)} different numbers are expected'
         raise doc.error((*where, 'values'), problem)
-    for key, one_type in (('labels', str), ('values', float)):
-        for place, value in enumerate(getattr(keys, key) or ()):
-            doc.typed(value, (*where, key, place), one_type)
 
 
 def _wording(
-    doc: Document, keys: QuestionnaireKeys, dimension: str, raw: object
+    doc: Document, keys: QuestionnaireKeys, dimension: str, question: QuestionKeys
 ) -> Wording:
     """
     Return the question about one dimension.
     """
     where = ('questions', dimension)
-    question = doc.options(QuestionKeys, raw, where)
     _check_keys(doc, question, keys.kind, where)
     if keys.kind == PAIR:
         if not (question.first and question.second):
@@ -269,9 +267,8 @@ def _wording(
         return Wording(dimension, question.text, (question.first, question.second))
     asked = question if question.labels else keys
     if not asked.labels:
-        raise doc.error('labels', NUM_LABELS)
-    values = asked.values and tuple(map(float, asked.values))
-    return Wording(dimension, question.text, tuple(asked.labels), values)
+        raise doc.error('labels', '2 to 9 labels are expected')
+    return Wording(dimension, question.text, asked.labels, asked.values)
 
 
 def _of_speakers(

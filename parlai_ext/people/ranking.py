@@ -11,14 +11,14 @@ comparisons that it would win if it met each other system equally often.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import scipy
 
-from parlai_ext.core import HumanJudgement, frozen, grouped
+from parlai_ext.core import frozen, grouped
 from parlai_ext.people.judgements import (
     Comparison,
     Judgement,
@@ -49,7 +49,8 @@ from parlai_ext.ranking.standings import (
     rank_draws,
     without_width_0,
 )
-from parlai_ext.view import Column, Table, count_of, number, number_column, wrap_lines
+from parlai_ext.view import Column, Table, number_column
+from parlai_ext.view.page import terminal_lines
 from parlai_ext.view.progress import bar_of
 
 Units = Mapping[Unit, Mapping[str, float]]  # annotator -> value, of each unit
@@ -85,77 +86,38 @@ def rank_by_people(
     Return a ranking for each dimension that was judged; ratings and comparisons of the
     same dimension are ranked apart.
     """
-    ratings = grouped((one.dimension, one) for one in judged.ratings).values()
-    comparisons = grouped((one.dimension, one) for one in judged.comparisons).values()
-    total = bootstraps * (len(ratings) + len(comparisons))
-    with bar_of('rank', total, delay=1, unit='resample') as bar:
+    ratings = grouped((one.dimension, one) for one in judged.ratings)
+    comparisons = grouped((one.dimension, one) for one in judged.comparisons)
+    groups: list[Sequence[Judgement]] = [*ratings.values(), *comparisons.values()]
+    with bar_of('rank', bootstraps * len(groups), delay=1, unit='resample') as bar:
         sampling = Sampling(bootstraps, seed, count=bar.update)
-        return [
-            *(_rank_ratings(some, judged, sampling) for some in ratings),
-            *(
-                _rank_comparisons(some, judged.contexts, sampling)
-                for some in comparisons
-            ),
-        ]
-
-
-def _rank_ratings(
-    ratings: Sequence[HumanJudgement], judgements: Judgements, sampling: Sampling
-) -> PeopleRanking:
-    """
-    Rank systems by the mean of their ratings.
-    """
-    units = unit_means(ratings)
-    problems = ratings[0].dimension in judgements.lower_is_better
-    return _ranking(
-        'share of answers with it, fewer are better' if problems else 'mean rating',
-        ratings,
-        units,
-        rating_draws(units, judgements.contexts, sampling),
-        krippendorff_alpha(units, 'ordinal'),
-        sampling.seed,
-        higher_is_better=not problems,
-    )
-
-
-def _rank_comparisons(
-    comparisons: Sequence[Comparison],
-    contexts: Mapping[str, str],
-    sampling: Sampling,
-) -> PeopleRanking:
-    """
-    Rank systems by Bradley-Terry.
-    """
-    items: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
-    for c in comparisons:
-        items[c.item, c.first_dialogue][c.rater] = c.value
-    ranking = _ranking(
-        'share of comparisons won (Bradley-Terry)',
-        comparisons,
-        unit_means(comparisons),
-        comparison_draws(comparisons, contexts, sampling),
-        krippendorff_alpha(items, 'nominal'),
-        sampling.seed,
-    )
-    return replace(ranking, num_items=len(items))
+        return [_ranking(some, judged, sampling) for some in groups]
 
 
 def _ranking(
-    method: str,
-    answers: Sequence[Judgement],
-    units: Units,
-    draws: Draws,
-    alpha: Alpha,
-    seed: int,
-    higher_is_better: bool = True,
+    answers: Sequence[Judgement], judged: Judgements, sampling: Sampling
 ) -> PeopleRanking:
     """
-    Return the ranking of the systems of ``units``, each of which is an item.
-
-    :param draws: of the scores of the systems, in the order of their names.
+    Rank systems by the mean of their ratings, or by Bradley-Terry of comparisons.
     """
-    dimension = answers[0].dimension
+    dimension, seed = answers[0].dimension, sampling.seed
+    units = unit_means(answers)
     dialogues = {unit: unit[:2] for unit in units}
+    comparisons = [one for one in answers if isinstance(one, Comparison)]
+    is_problem = not comparisons and dimension in judged.lower_is_better
+    if comparisons:
+        items: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
+        for c in comparisons:
+            items[c.item, c.first_dialogue][c.rater] = c.value
+        method = 'share of comparisons won (Bradley-Terry)'
+        num_items, alpha = len(items), krippendorff_alpha(items, 'nominal')
+        draws = comparison_draws(comparisons, judged.contexts, sampling)
+    else:
+        method = 'mean rating'
+        if is_problem:
+            method = 'share of answers with it, fewer are better'
+        num_items, alpha = len(units), krippendorff_alpha(units, 'ordinal')
+        draws = rating_draws(units, judged.contexts, sampling)
     num_dialogues = Counter(system for system, _ in set(dialogues.values()))
     systems = sorted(num_dialogues)
     num_annotators = len({name for given in units.values() for name in given})
@@ -166,19 +128,19 @@ def _ranking(
         systems,
         dimension,
         [(num_dialogues[name], 0) for name in systems],
-        higher_is_better=higher_is_better,
+        higher_is_better=not is_problem,
     )
     return PeopleRanking(
         dimension,
         method,
         len(answers),
         num_annotators,
-        num_items=len(units),
+        num_items,
         standings=without_width_0(standings),
         alpha=alpha,
         halves_systems=agreement_of_halves(units, {u: u[0] for u in units}, seed=seed),
         halves_dialogues=agreement_of_halves(units, dialogues, seed=seed),
-        higher_is_better=higher_is_better,
+        higher_is_better=not is_problem,
     )
 
 
@@ -331,48 +293,16 @@ RANKING_COLUMNS = (
 
 def people_lines(
     ranking: PeopleRanking, planted: Mapping[str, float] | None = None
-) -> Iterator[str]:
+) -> list[str]:
     """
-    Yield the lines of one dimension: the systems, and how far annotators agree.
+    Return the lines of one dimension: the systems, and how far annotators agree.
 
     :param planted: the order that was planted in the run, larger is better.
     """
-    yield ranking.dimension
-    yield from wrap_lines(
-        f'{count_of(ranking.num_answers, "answer")} of '
-        f'{count_of(ranking.num_annotators, "annotator")} to '
-        f'{count_of(ranking.num_items, "item")}; score: {ranking.method}'
-        + '; all is said of these annotators only'
-        * (ranking.num_annotators < FEWEST_FOR_OTHERS),
-        '  ',
+    return terminal_lines(
+        'people',
+        ranking=ranking,
+        of_these_only=ranking.num_annotators < FEWEST_FOR_OTHERS,
+        table=Table(RANKING_COLUMNS, best_first(ranking.standings)),
+        planted=agreement_with_order(ranking, planted) if planted else None,
     )
-    yield from Table(RANKING_COLUMNS, best_first(ranking.standings)).lines('  ')
-    alpha = ranking.alpha
-    units = count_of(alpha.num_units, 'unit')
-    more = f'({alpha.level}, {units} of two or more annotators)'
-    lines = [f'annotators agree: Krippendorff’s alpha {known_text(alpha, more)}']
-    for what, halves in (
-        ('systems', ranking.halves_systems),
-        ('dialogues', ranking.halves_dialogues),
-    ):
-        more = (
-            f'on average over divisions, 95 % of them within {number(halves.low)} to '
-            f'{number(halves.high)}, {halves.num_units} points'
-        )
-        words = f'Spearman {known_text(halves, more)}'
-        lines.append(f'random halves of the annotators, {what}: {words}')
-    if planted:
-        one = agreement_with_order(ranking, planted)
-        words = known_text(one, f'over {one.n} systems')
-        lines.append(f'agreement with the planted order: Spearman {words}')
-    for line in lines:
-        yield from wrap_lines(line, '  ')
-
-
-def known_text(one: Alpha | AnnotatorAgreement | Correlation, more: str) -> str:
-    """
-    Return a number with more about it, or why it is not known.
-    """
-    if one.value is None:
-        return f'is not known ({one.reason})'
-    return f'{number(one.value)} {more}'

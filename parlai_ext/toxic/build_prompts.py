@@ -88,8 +88,25 @@ class FeatureOptions:
 
 
 Fill = Callable[[Sequence[Row]], None]  # writes the cells of a feature
-Cells = Callable[[str, Any], Row]  # of a side, of the probabilities of its text
-Mask = Callable[[Sequence[str]], list[tuple[str, int]]]
+# columns, and the sides whose texts decide them together
+Group = tuple[Sequence[str], Sequence[str]]
+
+
+def side_groups(*endings: str) -> list[Group]:
+    """
+    Return columns with these endings for each side, which its own text decides.
+    """
+    return [([f'{side}_{end}' for end in endings], [side]) for side in SIDES]
+
+
+FEATURES: Mapping[str, Sequence[Group]] = {
+    'entities': side_groups('ner'),
+    'lengths': [(LENGTHS, SIDES)],
+    'humour': side_groups('humour_score'),
+    'sarcasm': side_groups('sarcasm'),
+    'nli': [(NLI, SIDES)],
+    'emotion': side_groups('emotion', 'emotion_score'),
+}
 
 
 def fill_lengths(rows: Sequence[Row]) -> None:
@@ -102,71 +119,44 @@ def fill_lengths(rows: Sequence[Row]) -> None:
         row.update(zip(LENGTHS, (str(prompt), str(answer), ratio), strict=True))
 
 
-def _fill(
-    model: Any, cells: Cells, groups: Sequence[Sequence[str]], rows: Sequence[Row]
-) -> None:
+def label_places(feature: str, labels: Sequence[str], label: str) -> list[int]:
     """
-    Write the cells that follow from a model's probabilities.
+    Return the places of the labels whose probabilities a feature has: all of NLI; of
+    others the label named, one called as the feature, or the last of two. None for
+    emotions, where the most likely label counts.
 
-    :param groups: what the model reads: the texts of one side, or of both as pairs.
-    """
-    for sides in groups:
-        texts = ([row[side] for row in rows] for side in sides)
-        for row, values in zip(rows, model.probabilities(*texts), strict=True):
-            row.update(cells(sides[0], values))
-
-
-def _label_cells(labels: Sequence[str], end: str, label: str, name: str) -> Cells:
-    """
-    Return what gives the probability of a label: the one named, one called as the
-    feature, or the last of two.
+    :param label: the label that the user named, or ''.
+    :raises UserError: when the labels are others, or it cannot be told.
     """
     names = [one.casefold() for one in labels]
-    wanted = (label or name).casefold()
+    if feature == 'emotion':
+        return []
+    if feature == 'nli':
+        if sorted(names) != sorted(NLI):
+            raise UserError(f'its labels are {", ".join(names)}, not {", ".join(NLI)}')
+        return [names.index(name) for name in NLI]
+    wanted = (label or feature).casefold()
     if wanted not in names and not label and [n[:5] for n in names] == ['label'] * 2:
         wanted = names[1]
     if wanted not in names:
         raise UserError(f'which label? {", ".join(labels)}: MODEL,LABEL')
-    place = names.index(wanted)
-    return lambda side, values: {f'{side}_{end}': f'{values[place]:.4f}'}
+    return [names.index(wanted)]
 
 
-def _nli_cells(labels: Sequence[str], end: str, label: str, name: str) -> Cells:
+def _fill_classes(
+    model: Any, places: Sequence[int], groups: Sequence[Group], rows: Sequence[Row]
+) -> None:
     """
-    Return what gives the three probabilities of prompt and answer.
+    Write the probabilities of the labels at these places; without places the most
+    likely label and its probability.
     """
-    names = [one.casefold() for one in labels]
-    if sorted(names) != sorted(NLI):
-        raise UserError(f'its labels are {", ".join(names)}, not {", ".join(NLI)}')
-    return lambda side, values: {n: f'{values[names.index(n)]:.4f}' for n in NLI}
-
-
-def _emotion_cells(labels: Sequence[str], end: str, label: str, name: str) -> Cells:
-    """
-    Return what gives the most likely emotion and its probability.
-    """
-
-    def cells(side: str, values: Any) -> Row:
-        best = int(np.argmax(values))
-        column = f'{side}_{end}'
-        return {column: labels[best], f'{column}_score': f'{values[best]:.4f}'}
-
-    return cells
-
-
-def load_masker(name: str) -> Mask:
-    """
-    Return what gives each text with a tag such as ``[PERSON]`` for each named entity,
-    tokens parted by blanks, and the number of entities.
-
-    :raises UserError: when the library or its pipeline is not there.
-    """
-    from parlai_ext.scoring.chatmatch.entities import load_pipeline
-
-    read = load_pipeline(name, 'entities').read
-    return lambda texts: [
-        (masked(*found), len(found.entities)) for found in read(texts)
-    ]
+    for columns, sides in groups:
+        texts = ([row[side] for row in rows] for side in sides)
+        for row, values in zip(rows, model.probabilities(*texts), strict=True):
+            best = int(np.argmax(values))
+            cells = [] if places else [model.labels[best]]
+            cells += [f'{values[place]:.4f}' for place in places or [best]]
+            row.update(zip(columns, cells, strict=True))
 
 
 def masked(
@@ -194,14 +184,6 @@ def masked(
             words.append(f'[{TAGS.get(label, label)}]')
             done.add(inside[0])
     return single_spaced(' '.join(words))
-
-
-def row_of(pair: TurnPair) -> Row:
-    """
-    Return a pair as a row of the table, with what its file says of it.
-    """
-    texts = (single_spaced(text) for text in (pair.prompt, pair.answer))
-    return {**pair.features, 'id': pair.id, **dict(zip(SIDES, texts, strict=True))}
 
 
 TABLE, STATE = 'pairs.csv', 'state.json'
@@ -392,8 +374,8 @@ class BlockSelector(Worker):
         self.chosen, self.max_entities = chosen, features.max_entities
         self.models = ModelHandle(machine)
         self.missing: list[str] = []
-        self.mask: Mask | None = None
-        self.fill: list[Fill] = [fill_lengths]
+        self.read_entities: Any = None
+        self.fill: list[Fill] = []
         titles = [  # read first: a mistake in them is told at once
             detector_title(detector_section(spec, named_by_user=True))
             for spec in chosen.detectors
@@ -433,28 +415,27 @@ class BlockSelector(Worker):
         Load the models that the options name, and return the columns of all features.
         Where a model is not there, its columns stay empty.
         """
-        every = []
-        for name, spec, ends, make in (
-            ('entities', options.entities, ('ner',), None),
-            ('humour', options.humour, ('humour_score',), _label_cells),
-            ('sarcasm', options.sarcasm, ('sarcasm',), _label_cells),
-            ('nli', options.nli, (), _nli_cells),
-            ('emotion', options.emotion, ('emotion', 'emotion_score'), _emotion_cells),
-        ):
-            columns = [f'{side}_{end}' for side in SIDES for end in ends] or list(NLI)
-            every += columns if make else [*columns, *LENGTHS]
+        from parlai_ext.scoring.chatmatch.entities import load_pipeline
+
+        every: list[str] = []
+        for name, groups in FEATURES.items():
+            columns = [column for own, _ in groups for column in own]
+            every += columns
+            if name == 'lengths':  # without a model
+                self.fill.append(fill_lengths)
+                continue
+            spec = getattr(options, name)
             if spec is None:
                 self.missing.append(f'{name}: none named; {", ".join(columns)} empty')
                 continue
             model, _, label = spec.partition(',')
             try:
-                if make is None:
-                    self.mask = load_masker(spec)
+                if name == 'entities':
+                    self.read_entities = load_pipeline(spec, name).read
                 else:
                     loaded = self.models.classifier(model)
-                    cells = make(loaded.labels, (*ends, '')[0], label, name)
-                    groups = [[side] for side in SIDES] if ends else [SIDES]
-                    self.fill.append(partial(_fill, loaded, cells, groups))
+                    places = label_places(name, loaded.labels, label)
+                    self.fill.append(partial(_fill_classes, loaded, places, groups))
             except UserError as error:
                 self.missing.append(f'{name}: {error}; {", ".join(columns)} stay empty')
         return every
@@ -480,17 +461,25 @@ class BlockSelector(Worker):
         Return the rows of a block that are selected, with their features, and how many
         are not, by reason.
         """
-        every = [row_of(pair) for pair in data]
+        every = [
+            {
+                **pair.features,
+                'id': pair.id,
+                'toxic': single_spaced(pair.prompt),
+                'answer': single_spaced(pair.answer),
+            }
+            for pair in data
+        ]
         reasons = self.reasons(every)
         rows = [row for row, why in zip(every, reasons, strict=True) if why is None]
-        counts = Counter(reason for reason in reasons if reason)
-        if self.mask is not None:
+        counts = Counter(filter(None, reasons))
+        if self.read_entities is not None:
             most = [0] * len(rows)
             for side in SIDES:
-                found = self.mask([row[side] for row in rows])
-                for i, (text, n) in enumerate(found):
-                    rows[i][f'{side}_ner'] = text
-                    most[i] = max(most[i], n)
+                found = self.read_entities([row[side] for row in rows])
+                for i, one in enumerate(found):
+                    rows[i][f'{side}_ner'] = masked(*one)
+                    most[i] = max(most[i], len(one.entities))
             left = [
                 r for r, n in zip(rows, most, strict=True) if n <= self.max_entities
             ]

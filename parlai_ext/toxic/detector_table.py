@@ -3,7 +3,7 @@ What detectors are worth: measures on labelled texts, false alarms at identity t
 """
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from operator import attrgetter
 from pathlib import Path
@@ -20,7 +20,8 @@ from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.stored_scores import score_items
 from parlai_ext.scoring.toxicity import ToxicityDetector
 from parlai_ext.systems.fetch.public_sets import moderation_data
-from parlai_ext.view import DASH, Column, IntervalColumn, Table, number, plain_table
+from parlai_ext.view import Column, IntervalColumn, Table, number, plain_table
+from parlai_ext.view.page import terminal_lines
 from parlai_ext.view.progress import bar_of
 
 MOST_TERMS = 4  # identity terms that are shown
@@ -203,7 +204,7 @@ def identities_table(table: DetectorTable) -> Table:
 
     def highest(row: IdentityRow) -> str:
         terms = [*row.by_term.items()][:MOST_TERMS]
-        return ', '.join(f'{term} {number(value)}' for term, value in terms)
+        return ', '.join(f'{term} {number(value)}' for term, value in terms if value)
 
     columns = (
         Column('detector', ''),
@@ -238,25 +239,13 @@ def scores_table(table: DetectorTable) -> Table:
     return plain_table(('set', 'id', 'kind', 'toxic', *names), rows)
 
 
-def table_lines(table: DetectorTable) -> Iterator[str]:
+def table_lines(table: DetectorTable) -> list[str]:
     """
-    Yield the tables for a terminal.
+    Return the tables for a terminal.
     """
-    for set_name, texts in table.texts.items():
-        size = f'{len(texts)} texts, {texts["toxic"].sum()} toxic'
-        yield f'{set_name}: {size}; in brackets: 95 % interval'
-        yield from measures_table(table, set_name).lines()
-        rows = [r for r in table.rows if r.set_name == set_name and r.kind != ALL]
-        for kind in dict.fromkeys(row.kind for row in rows):
-            of_kind = [row for row in rows if row.kind == kind]
-            areas = ', '.join(
-                f'{r.detector} {number(r.measures["roc_auc"].value)}' for r in of_kind
-            )
-            size = f'{of_kind[0].n_toxic} of {of_kind[0].n} toxic'
-            yield f'  roc-auc, {kind} ({size}): {areas}'
-        yield ''
-    yield 'harmless sentences that are flagged'
-    yield from identities_table(table).lines()
-    yield ''
-    speeds = [f'{name} {speed:,.0f}' for name, speed in table.speeds.items()]
-    yield f'texts a second: {", ".join(speeds) or DASH}'
+    return terminal_lines(
+        'detectors',
+        table=table,
+        measures={name: measures_table(table, name) for name in table.texts},
+        identities=identities_table(table),
+    )

@@ -12,7 +12,7 @@ import pytest
 from parlai_ext.commands.build_toxic_prompts import BuildToxicPrompts
 from parlai_ext.data.corpora import PairSource
 from parlai_ext.toxic import build_prompts as building
-from parlai_ext.toxic.build_prompts import load_masker, masked
+from parlai_ext.toxic.build_prompts import masked
 from tests.support.interrupted import interrupted
 from tests.support.tiny_trained import make_encoder
 from tests.support.user_error import user_error
@@ -238,7 +238,6 @@ def test_spacy_masks_and_pairs_with_two_entities_are_left_out(files):
     ruler = nlp.add_pipe('entity_ruler')
     ruler.add_patterns([{'label': 'PERSON', 'pattern': name} for name in ('Ann', 'Bo')])
     nlp.to_disk(home)
-    assert load_masker(f'spacy:{home}')(['Hi Ann!']) == [('Hi [PERSON] !', 1)]
     text = 'id,toxic,answer\na,grunk Ann,ok Bo\nb,grunk Ann and Bo,ok\n'
     (files / 'talk.csv').write_text(text)
     state = build(files, entities=f'spacy:{home}')
