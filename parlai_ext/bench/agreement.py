@@ -10,8 +10,8 @@ without complaints) has one row for each of them.
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import fsum
 from operator import itemgetter
+from statistics import fmean
 from types import SimpleNamespace
 from typing import Any
 
@@ -161,14 +161,15 @@ def human_means(
     which is '' where systems were judged.
     """
     keys = scores.keys
+    by_dimension = grouped((one.dimension, one) for one in human)
     return {
         dimension: mean_by_key(
             (key, one.value)
-            for one in human
-            if one.dimension == dimension and (key := key_of(one)) in keys
+            for one in by_dimension[dimension]
+            if (key := key_of(one)) in keys
         )
         for dimension in scores.dimensions
-        if any(one.dimension == dimension for one in human)
+        if dimension in by_dimension
     }
 
 
@@ -198,7 +199,7 @@ def mean_by_key(pairs: Iterable[tuple[Any, float]]) -> dict[Any, float]:
     """
     Return the mean of the values of each key.
     """
-    return {key: fsum(own) / len(own) for key, own in grouped(pairs).items()}
+    return {key: fmean(own) for key, own in grouped(pairs).items()}
 
 
 def key_of(judgement: HumanJudgement) -> SystemInDialogue:
@@ -217,8 +218,7 @@ def check_judgements(
     keys = scores.keys
     systems = sorted({name for name, _ in keys})
     check_dimensions(scores.dimensions, human, source)
-    for dimension in dict.fromkeys(judgement.dimension for judgement in human):
-        own = [judgement for judgement in human if judgement.dimension == dimension]
+    for dimension, own in grouped((one.dimension, one) for one in human).items():
         first = own[0]
         if len({judgement.dialogue_id is None for judgement in own}) > 1:
             raise UserError(

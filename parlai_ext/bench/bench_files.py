@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -210,19 +211,16 @@ def set_rows(
     main = main_dimension(result.about.dimensions, judged_set)
     columns = score_columns(result.about.dimensions, scores.values, judged_set)
     for (dimension, quality), values in columns.items():
-        human = [item.human(quality) for item in judged_set.items]
-        points = [
-            k
-            for k, pair in enumerate(zip(values, human, strict=True))
-            if None not in pair
-        ]
-        of_levels = level_correlations(values, human, judged_set, points, sampling)
+        of_levels = level_correlations(values, quality, judged_set, sampling)
+        n_items = of_levels[judged_set.level]['spearman'].n
         for level, correlations in of_levels.items():
-            first = correlations['spearman']
+            first, dropped = correlations['spearman'], 0
             reason = first.reason
             if first.value is None:
                 often = Counter(scores.reasons).most_common(MOST_REASONS)
                 reason = '; '.join([f'{reason}', *(f'{n}: {why}' for why, n in often)])
+            if level != 'system':
+                dropped = len(values) - scores.n_left_out - n_items
             yield AgreementRow(
                 result.about.label,
                 judged_set.name,
@@ -232,43 +230,43 @@ def set_rows(
                 is_main=dimension == main,
                 is_overall=quality == judged_set.overall,
                 n=first.n,
-                dropped=len(human) - scores.n_left_out - len(points)
-                if level != 'system'
-                else 0,
+                dropped=dropped,
                 correlations={
                     name: replace(one, reason=None)
                     for name, one in correlations.items()
                 },
                 reason=reason,
-                n_items=len(points),
+                n_items=n_items,
             )
 
 
 def level_correlations(
-    scores: Numbers,
-    human: Numbers,
-    judged_set: JudgedSet,
-    points: Sequence[int],
-    sampling: Sampling,
+    scores: Numbers, quality: str, judged_set: JudgedSet, sampling: Sampling
 ) -> dict[str, dict[str, Correlation]]:
     """
-    Return the correlations of scores with human values over items and, where there are
-    enough, over systems; by level and coefficient.
-
-    :param points: the places of the items that have a score and a human value.
+    Return the correlations of scores with human values over the items that have both
+    and, where there are enough, over systems; by level and coefficient.
     """
-    groups = judged_set.groups()
-    left: list[Any] = [scores[k] for k in points]
-    right: list[Any] = [human[k] for k in points]
-    draws: dict[str, Any] = {
-        'sampling': sampling,
-        'groups': [groups[k] for k in points],
-        'coefficients': COEFFICIENTS,
-    }
-    of_levels = {judged_set.level: correlate_items(left, right, **draws)}
+    items = judged_set.items
+    columns = (
+        scores,
+        [item.human(quality) for item in items],
+        judged_set.groups(),
+        [item.system for item in items],
+    )
+    known = [row for row in zip(*columns, strict=True) if None not in row]
+    left, right, groups, systems = zip(*known, strict=True) if known else [()] * 4
+    correlated = partial(
+        correlate_items,
+        left,
+        right,
+        sampling,
+        groups=groups,
+        coefficients=COEFFICIENTS,
+    )
+    of_levels = {judged_set.level: correlated()}
     if system_level(judged_set):
-        systems = [judged_set.items[k].system for k in points]
-        of_levels['system'] = correlate_items(left, right, systems=systems, **draws)
+        of_levels['system'] = correlated(systems=systems)
     return of_levels
 
 
@@ -282,9 +280,8 @@ def score_columns(
     qualities, the other dimensions with those that they stand for.
     """
     main = main_dimension(dimensions, judged_set)
-    columns = {}
-    for quality in judged_set.qualities:
-        columns[main, quality] = [main_score(one, main) for one in values]
+    main_scores = [main_score(one, main) for one in values]
+    columns = {(main, quality): main_scores for quality in judged_set.qualities}
     qualities = {
         **judged_set.dimension_names,
         **{quality.lower(): quality for quality in judged_set.qualities},

@@ -20,12 +20,11 @@ import pandas as pd
 
 from parlai_ext.bench.bench_files import (
     Bench,
-    Numbers,
     SetPoints,
     read_bench,
     read_points,
 )
-from parlai_ext.core import UserError, frozen, grouped, nearest
+from parlai_ext.core import UserError, frozen, grouped, nearest, require_known
 from parlai_ext.core.records import record_to_json
 from parlai_ext.ranking.agreement import group_weights, weighted_spearman
 from parlai_ext.ranking.comparison import (
@@ -50,6 +49,7 @@ NOT_INDEPENDENT = 'items of one {} are alike; the test needs independent ones'
 
 Pair = tuple[str, str]
 Place = tuple[str, str]  # a set and a quality
+QualityPoints = tuple[SetPoints, str]  # a set and the quality by which it is compared
 Correlations = dict[Place, dict[str, float]]  # by scorer
 SwapTest = Callable[[Floats], list[float]]  # the p-value of each column
 
@@ -159,22 +159,6 @@ class BenchComparison:
     best: BestScorer | None = None
 
 
-@frozen
-class QualityPoints:
-    """
-    What people say of one quality of a set's items, and the scores to compare with it.
-
-    :param scores: by scorer.
-    """
-
-    set_name: str
-    quality: str
-    unit: str
-    groups: Sequence[int]
-    human: Numbers
-    scores: Mapping[str, Numbers]
-
-
 def compare_bench(
     folder: Path,
     *,
@@ -194,13 +178,13 @@ def compare_bench(
     bench = read_bench(folder)
     names = [one.name for one in bench.sets]
     for name in sets:
-        if name not in names:
-            raise UserError(f'--sets {name}: not in this bench; {nearest(name, names)}')
+        require_known(name, names, f'--sets {name}: not in this bench')
     points = [read_points(folder, n) for n in names if not sets or n in sets]
     compared = quality_points(points, quality)
-    correlations = _correlations(bench, compared)
+    labels = [o.label for o in sorted(bench.scorers, key=lambda one: one.is_trivial)]
+    correlations = _correlations(labels, compared)
     known = {*chain(*correlations.values())}
-    scorers = [label for label in _labels(bench) if label in known]
+    scorers = [label for label in labels if label in known]
     if len(scorers) < 2:
         raise UserError(
             f'{folder}: two scorers are needed with different scores of {FEWEST_ITEMS} '
@@ -218,7 +202,7 @@ def compare_bench(
     differences = [*adjusted(of_sets, lambda row: (row.first, row.second)), *overall]
     correlations[ALL_SETS, quality] = means_of_sets
     same = compared if quality != EACH else quality_points(points, OVERALL)
-    of_common = [one for one in compared if one.set_name in common]
+    of_common = [one for one in compared if one[0].set_name in common]
     return BenchComparison(
         quality,
         tuple(differences),
@@ -230,24 +214,19 @@ def compare_bench(
     )
 
 
-def _labels(bench: Bench) -> list[str]:
-    """
-    Return the scorers of a bench, trivial ones last.
-    """
-    return [o.label for o in sorted(bench.scorers, key=lambda one: one.is_trivial)]
-
-
-def _correlations(bench: Bench, compared: Sequence[QualityPoints]) -> Correlations:
+def _correlations(
+    labels: Sequence[str], compared: Sequence[QualityPoints]
+) -> Correlations:
     """
     Return each scorer's Spearman with each quality of a set, where it has one.
     """
     return {
-        (one.set_name, one.quality): {
+        (one.set_name, quality): {
             label: items.spearman
-            for label in _labels(bench)
-            if (items := _common(one, label)) is not None
+            for label in labels
+            if (items := common_items(one, quality, label)) is not None
         }
-        for one in compared
+        for one, quality in compared
     }
 
 
@@ -264,17 +243,7 @@ def quality_points(points: Sequence[SetPoints], quality: str) -> list[QualityPoi
             names = list(one.human)
         elif quality == OVERALL:
             names = [one.overall or next(iter(one.human))]
-        compared += [
-            QualityPoints(
-                one.set_name,
-                name,
-                one.unit,
-                one.groups,
-                one.human[name],
-                {**one.scores, **one.own_scores.get(name, {})},
-            )
-            for name in names
-        ]
+        compared += [(one, name) for name in names]
     if points and not compared:
         known = list(dict.fromkeys(name for one in points for name in one.human))
         hint = nearest(quality, known)
@@ -305,17 +274,18 @@ class CommonItems:
         return float(rank_products(self.columns[0], self.human).sum())
 
 
-def _common(one: QualityPoints, *scorers: str) -> CommonItems | None:
+def common_items(points: SetPoints, quality: str, *scorers: str) -> CommonItems | None:
     """
-    Return the items that these scorers and people scored; `None` if they are too few,
-    or all values of one are equal.
+    Return the items that these scorers and people scored by a quality; `None` if they
+    are too few, or all values of one are equal.
     """
-    if any(label not in one.scores for label in scorers):
+    scores = {**points.scores, **points.own_scores.get(quality, {})}
+    if any(label not in scores for label in scorers):
         return None
-    columns = [one.scores[label] for label in scorers]
+    columns = [points.human[quality], *(scores[label] for label in scorers)]
     rows = [
         (group, *values)
-        for group, *values in zip(one.groups, one.human, *columns, strict=True)
+        for group, *values in zip(points.groups, *columns, strict=True)
         if None not in values
     ]
     groups, *sides = zip(*rows, strict=True) if rows else ((),)
@@ -324,7 +294,7 @@ def _common(one: QualityPoints, *scorers: str) -> CommonItems | None:
     human, *own = np.array(sides, dtype=np.float64)
     first, *others = (rank_products(column, human) for column in own)
     weights = first - others[0] if others else first
-    parts = np.bincount(groups, weights, max(one.groups) + 1).astype(np.float64)
+    parts = np.bincount(groups, weights, max(points.groups) + 1).astype(np.float64)
     return CommonItems(np.array(own), human, groups, parts)
 
 
@@ -338,15 +308,15 @@ def _differences_of_sets(
     rows = []
     items: dict[Pair, dict[str, list[CommonItems]]] = {pair: {} for pair in pairs}
     with bar_of('compare', len(compared), delay=2, unit='quality') as bar:
-        for one in compared:
-            both = {pair: _common(one, *pair) for pair in pairs}
+        for one, quality in compared:
+            both = {pair: common_items(one, quality, *pair) for pair in pairs}
             known = {pair: own for pair, own in both.items() if own is not None}
             table = np.array([own.parts for own in known.values()]).T
             p_values = test(table) if known else []
             for (pair, own), p in zip(known.items(), p_values, strict=True):
                 items[pair].setdefault(one.set_name, []).append(own)
-                place = (one.set_name, one.quality)
-                williams = _williams(one, own)
+                place = (one.set_name, quality)
+                williams = _williams(one.unit, own)
                 rows.append(_difference(pair, place, [[own]], own.parts, p, **williams))
             bar.update()
     return rows, items
@@ -412,12 +382,12 @@ def _n_items(sets: Iterable[Sequence[CommonItems]]) -> int:
     return sum(max(len(one.human) for one in own) for own in sets)
 
 
-def _williams(one: QualityPoints, items: CommonItems) -> dict[str, Any]:
+def _williams(unit: str, items: CommonItems) -> dict[str, Any]:
     """
     Return Williams' test of a pair, or why it does not apply.
     """
-    if one.unit != 'item':
-        return {'williams_reason': NOT_INDEPENDENT.format(one.unit)}
+    if unit != 'item':
+        return {'williams_reason': NOT_INDEPENDENT.format(unit)}
     matrix = np.corrcoef([items.human, *items.columns])
     first, second, between = matrix[np.triu_indices(3, 1)].tolist()
     t, p = williams_test(first, second, between, len(items.human))
@@ -482,7 +452,7 @@ def _best_scorer(
         if p < LEVEL and means[best] > means.get(label, np.inf)
     }
     low, high, n = _mean_interval(bench, compared, best)
-    sets = tuple(dict.fromkeys(one.set_name for one in compared))
+    sets = tuple(dict.fromkeys(one.set_name for one, _ in compared))
     trivial = [label for label in means if about[label].is_trivial]
     return BestScorer(
         scorer=best,
@@ -511,9 +481,9 @@ def _other_qualities(
     Return the qualities that were compared; none if they are the overall ones.
     """
     overall = {(one.name, one.overall) for one in bench.sets}
-    if {(one.set_name, one.quality) for one in compared} <= overall:
+    if {(one.set_name, quality) for one, quality in compared} <= overall:
         return ()
-    return tuple(dict.fromkeys(one.quality for one in compared))
+    return tuple(dict.fromkeys(quality for _, quality in compared))
 
 
 def _mean_interval(
@@ -526,8 +496,8 @@ def _mean_interval(
     """
     by_set = grouped(
         (one.set_name, items)
-        for one in compared
-        if (items := _common(one, label)) is not None
+        for one, quality in compared
+        if (items := common_items(one, quality, label)) is not None
     )
     n = _n_items(by_set.values())
     of_sets = [
@@ -584,8 +554,8 @@ def _redundancy(
     for pair in pairs:
         values = [
             float(standard_ranks(items.columns[0]) @ standard_ranks(items.columns[1]))
-            for one in compared
-            if (items := _common(one, *pair)) is not None
+            for one, quality in compared
+            if (items := common_items(one, quality, *pair)) is not None
         ]
         if values:
             matrix[pair] = (float(np.mean(values)), len(values))

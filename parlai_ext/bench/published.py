@@ -15,7 +15,7 @@ printed averages. All numbers are printed there without signs; ours have them.
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, compress
-from math import fsum
+from statistics import fmean
 
 import numpy as np
 import pandas as pd
@@ -61,9 +61,8 @@ class PublishedTable:
         """
         Return the mean over sets, each counted as often as it has qualities, or once.
         """
-        weights = {name: self.qualities.get(name, 1) for name in numbers}
-        total = fsum(weights[name] * value for name, value in numbers.items())
-        return total / sum(weights.values())
+        weights = [self.qualities.get(name, 1) for name in numbers]
+        return fmean(numbers.values(), weights)
 
     def averages(self, sets: Sequence[str] = ()) -> list[float]:
         """
@@ -194,7 +193,7 @@ def figure_cells(pearson: Numbers, spearman: Numbers) -> list[str]:
     """
     both = [*zip(pearson, spearman, strict=True)]
     known = [(r, rho) for r, rho in both if r is not None and rho is not None]
-    means = tuple(fsum(values) / len(known) for values in zip(*known, strict=True))
+    means = tuple(map(fmean, zip(*known, strict=True)))
     partly = f' ({len(known)})' if 0 < len(known) < len(both) else ''
     *cells, mean = (
         ' / '.join(number(None if v is None else 100 * v, 1) for v in pair)

@@ -25,14 +25,13 @@ from parlai_ext.view import (
     Cell,
     Column,
     Table,
-    count_of,
     interval_cell,
-    join_names,
     number,
     number_column,
     shown_table,
     wrap_lines,
 )
+from parlai_ext.view.page import terminal_lines
 
 Row = TypeVar('Row', bound=Any)  # is of a set and a quality
 MEAN = 'mean over qualities'
@@ -57,25 +56,19 @@ class TitledTable:
     notes: tuple[str, ...] = ()
     on_page: bool = False
 
-    def lines(self) -> Iterator[str]:
-        """
-        Yield it for a terminal, a blank line last.
-        """
-        yield self.title
-        if self.table.rows:
-            yield from self.table.lines()
-        for note in self.notes:
-            yield from wrap_lines(note, '  ')
-        yield ''
-
 
 def titled_lines(tables: Iterable[TitledTable]) -> Iterator[str]:
     """
-    Yield tables for a terminal.
+    Yield tables for a terminal, each with a blank line after it.
     """
     for one in tables:
         if not one.on_page:
-            yield from one.lines()
+            yield one.title
+            if one.table.rows:
+                yield from one.table.lines()
+            for note in one.notes:
+                yield from wrap_lines(note, '  ')
+            yield ''
 
 
 def bench_lines(bench: Bench) -> Iterator[str]:
@@ -83,7 +76,19 @@ def bench_lines(bench: Bench) -> Iterator[str]:
     Yield the tables of a bench for a terminal, and what is missing.
     """
     yield from titled_lines(level_tables(bench))
-    yield from _notes(bench)
+    unscored = grouped(
+        ((row.scorer, row.reason), row.set_name)
+        for row in bench.rows
+        if row.value() is None and row.level != 'system' and row.reason
+    )
+    dropped: Counter[tuple[str, str]] = Counter()
+    for scorer, by_set in bench.reasons.items():
+        for reasons in by_set.values():
+            dropped.update({(scorer, reason): n for reason, n in reasons.items()})
+    drawn = [one.name for one in bench.sets if one.n_drawn < one.n_items]
+    notes = {'unscored': unscored, 'dropped': dropped, 'drawn': drawn}
+    for note in filter(None, terminal_lines('bench_notes', bench=bench, **notes)):
+        yield from wrap_lines(note)
 
 
 def level_tables(bench: Bench) -> Iterator[TitledTable]:
@@ -178,62 +183,6 @@ def n_text(bench: Bench, scorer: str, one: SetAbout, level: str) -> str:
     return f'{row.n_items} items' if level == 'system' else f'n {row.n_items}'
 
 
-def flip_lines(bench: Bench) -> Iterator[str]:
-    """
-    Yield how often a scorer's choice changes when the responses change places.
-    """
-    for scorer, by_set in bench.flips.items():
-        parts = [
-            f'{100 * k / n:.0f} % of {n} on {name}'
-            for name, (k, n) in by_set.items()
-            if n
-        ]
-        if parts:
-            yield from wrap_lines(
-                f'{scorer}: the choice changes when the two responses change places: '
-                f'{", ".join(parts)}'
-            )
-
-
-def _notes(bench: Bench) -> Iterator[str]:
-    """
-    Yield what is missing, and why.
-    """
-    for one in bench.scorers:
-        if one.fitted_on:
-            where = ', '.join(one.fitted_on)
-            yield from wrap_lines(
-                f'{FITTED} {one.label} was fitted on human scores of {where}'
-            )
-    for name, reason in bench.missing.items():
-        yield from wrap_lines(f'no {name}: {reason}')
-    reasons = grouped(
-        ((row.scorer, row.reason), row.set_name)
-        for row in bench.rows
-        if row.value() is None and row.level != 'system' and row.reason
-    )
-    for (scorer, reason), names in reasons.items():
-        where = ', '.join(dict.fromkeys(names))
-        yield from wrap_lines(f'{scorer}: not on {where}: {reason}')
-    for scorer, by_set in bench.reasons.items():
-        dropped = sum(map(Counter, by_set.values()), Counter[str]())
-        for reason, count in dropped.items():
-            items = count_of(count, 'item')
-            yield from wrap_lines(f'{scorer}: {items} without a score: {reason}')
-    yield from flip_lines(bench)
-    outliers = [f'{s.n_outliers} of {s.name}' for s in bench.sets if s.n_outliers]
-    if outliers:
-        yield from wrap_lines(
-            f'annotations far from the median of their item left out: '
-            f'{", ".join(outliers)}'
-        )
-    drawn = [one.name for one in bench.sets if one.n_drawn < one.n_items]
-    if drawn:
-        yield from wrap_lines(
-            f'whole contexts were drawn with seed {bench.seed} from {", ".join(drawn)}'
-        )
-
-
 CEILINGS = {
     'single': 'One annotator',
     'ceiling': 'A perfect scorer',
@@ -296,55 +245,16 @@ def best_sentence(best: BestScorer | None) -> str:
             'For these data no scorer can be named: none but trivial ones has a '
             'correlation with people on each set.'
         )
-    bounds = 'no interval'
-    if best.low is not None:
-        bounds = f'[{number(best.low)}, {number(best.high)}]'
-    by = f' by {join_names(best.qualities)}' * bool(best.qualities)
-    about = (
-        f'Spearman {number(best.spearman)} {bounds} with people{by} over {best.n} '
-        f'items of {join_names(best.sets)}'
-    )
-    if best.fitted_on:
-        about += f', although it was fitted on {join_names(best.fitted_on)}'
-    if best.spearman > 0:
-        lines = [f'For these data: {best.scorer}, {about}.']
-    else:
-        lines = [f'For these data no scorer: the best is {best.scorer}, {about}.']
-    lines += _trivial_sentences(best)
-    if best.not_apart:
-        names = join_names(best.not_apart, 'or')
-        lines.append(f'These data do not tell it apart from {names}.')
-    return ' '.join(lines)
-
-
-def _trivial_sentences(best: BestScorer) -> Iterator[str]:
-    """
-    Yield which trivial scorers the best one beats, and which not.
-    """
-    beaten = [rival.scorer for rival in best.trivial if rival.is_beaten]
-    if beaten:
-        yield f'It beats {join_names(beaten)}.'
-    unbeaten = [
-        f'{rival.scorer} ({number(rival.spearman)}'
-        + ('' if rival.p is None else f', p {number(rival.p, 4)}')
-        + ')'
-        for rival in best.trivial
-        if not rival.is_beaten
-    ]
-    if unbeaten:
-        yield (
-            f'It does not beat {join_names(unbeaten, "or")}, which is trivial: it has '
-            'shown nothing here that such a measure does not.'
-        )
-    turned = [
-        f'{rival.scorer} ({number(rival.spearman)})'
-        for rival in best.trivial
-        if -rival.spearman >= best.spearman > 0
-    ]
-    if turned:
-        yield f'Turned round, {join_names(turned)} would agree as well or better.'
-    if best.without:
-        yield f'No correlation to beat: {join_names(best.without)}.'
+    unbeaten, turned = [], []
+    for rival in best.trivial:
+        spearman = number(rival.spearman)
+        if not rival.is_beaten:
+            p = '' if rival.p is None else f', p {number(rival.p, 4)}'
+            unbeaten.append(f'{rival.scorer} ({spearman}{p})')
+        if -rival.spearman >= best.spearman > 0:
+            turned.append(f'{rival.scorer} ({spearman})')
+    rivals = {'unbeaten': unbeaten, 'turned': turned}
+    return ' '.join(terminal_lines('best_scorer', best=best, **rivals))
 
 
 def place_name(set_name: str, quality: str) -> str:

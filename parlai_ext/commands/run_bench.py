@@ -189,10 +189,10 @@ def read_judged_sets(
         is_own = path.suffix in OWN_ENDINGS
         card = own_card(path) if is_own else read_card(called)
         try:
-            if card.wheel and not card.formats.keys() & files_by_name(folder):
-                one = card.read(fetch_judged_set(card))
-            else:
-                one = card.read(path if is_own and path.is_file() else folder)
+            file = path if is_own and path.is_file() else folder
+            if card.wheel and not card.file_among(files_by_name(folder)):
+                file = fetch_judged_set(card)
+            one = card.read(file)
         except UserError as error:
             missing[called] = str(error)
             continue

@@ -388,19 +388,18 @@ def first_record(source: SourceFile) -> Mapping[str, Any]:
     return {}
 
 
-def text_value(record: Any, key: str, where: str) -> str:
+def text_value(record: Any, key: str, where: str = '') -> str:
     """
     Return a record's text under ``key``.
 
+    :param where: the place of the record, for the message.
     :raises BadRecord: when there is none, or half a character is in it.
     """
-    value = record.get(key) if isinstance(record, dict) else None
-    if not isinstance(value, str):
-        problem = 'is missing' if value is None else f'is a text, not {brief(value)}'
-        raise BadRecord(f'{where}: {key!r} {problem}')
-    if half_character(value):
-        raise BadRecord(f'{where}: {key!r} holds half a character ({brief(value)})')
-    return value
+    text: str = _value(record, key, str, where)
+    if half_character(text):
+        where = where and f'{where}: '
+        raise BadRecord(f'{where}{key!r} holds half a character ({brief(text)})')
+    return text
 
 
 def list_value(record: Any, key: str) -> list[Any]:
@@ -409,10 +408,19 @@ def list_value(record: Any, key: str) -> list[Any]:
 
     :raises BadRecord: when there is none.
     """
-    value = record.get(key)
-    if not isinstance(value, list):
-        problem = 'is missing' if value is None else f'is a list, not {brief(value)}'
-        raise BadRecord(f'{key!r} {problem}')
+    values: list[Any] = _value(record, key, list)
+    return values
+
+
+def _value(record: Any, key: str, kind: type, where: str = '') -> Any:
+    """
+    Return what a record has under ``key`` if it is of a kind, text or list.
+    """
+    value = record.get(key) if isinstance(record, dict) else None
+    if not isinstance(value, kind):
+        expected = f'is a {"list" if kind is list else "text"}, not {brief(value)}'
+        problem = 'is missing' if value is None else expected
+        raise BadRecord(f'{where and f"{where}: "}{key!r} {problem}')
     return value
 
 

@@ -53,7 +53,7 @@ from parlai_ext.store.manifest import (
 )
 from parlai_ext.store.partial import PartialWork
 from parlai_ext.view.progress import bar_of
-from parlai_ext.worlds.schedule import ShardKey, shards
+from parlai_ext.worlds.schedule import ShardKey, stage_shards
 
 T = TypeVar('T')
 
@@ -270,7 +270,8 @@ class RunFolder:
         Return all shards of a pairing, collected or not.
         """
         n_openers, size = len(self.openers), self.shard_size
-        return shards(pairing_id, n_openers, size, self.grown_from)
+        stages = stage_shards(pairing_id, n_openers, size, self.grown_from)
+        return [shard for stage in stages for shard in stage]
 
     def iter_dialogues(self, pairing_id: str | None = None) -> Iterator[Dialogue]:
         """

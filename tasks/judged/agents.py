@@ -15,11 +15,11 @@ from parlai.core.metrics import SumMetric
 from parlai.core.opt import Opt
 from parlai.utils import logging
 
-from parlai_ext.core import Flags, UserError, frozen, nearest, option
+from parlai_ext.core import Flags, UserError, frozen, option, require_known
 from parlai_ext.data.judged.cards import (
     JudgedCard,
     card_names,
-    find_sets,
+    files_by_name,
     read_card,
 )
 from parlai_ext.data.judged.judged_set import quality_pairs
@@ -184,7 +184,7 @@ def judged_file(card: JudgedCard, opt: Mapping[str, Any]) -> str | Path | None:
             )
         return str(opt['judged_file'])
     path = opt.get('judged_path')
-    if card.wheel and (not path or card.name not in find_sets(path)):
+    if card.wheel and not (path and card.file_among(files_by_name(path))):
         return fetch_judged_set(card)
     return path and str(path)
 
@@ -197,15 +197,10 @@ def __getattr__(name: str) -> Any:
     """
     if not name.endswith('Teacher'):
         raise AttributeError(name)
-    # fed_turn is FedTurnTeacher
-    by_class = {
-        ''.join(w[:1].upper() + w[1:] for w in card.split('_')) + 'Teacher': card
-        for card in card_names()
-    }
-    if name in by_class:
-        card = by_class[name]
-        members = {'set_name': card, '__doc__': read_card(card).title}
-        globals()[name] = type(name, (JudgedTeacher,), members)
-        return globals()[name]
-    words = ''.join(f'_{c.lower()}' if c.isupper() else c for c in name[:-7]).strip('_')
-    raise UserError(f'-t ext:judged:{words}: {nearest(words, card_names())}')
+    # FedTurnTeacher is of fed_turn
+    letters = (f'_{c.lower()}' if c.isupper() else c for c in name[:-7])
+    card = ''.join(letters).strip('_')
+    require_known(card, card_names(), f'-t ext:judged:{card}: no such set')
+    members = {'set_name': card, '__doc__': read_card(card).title}
+    globals()[name] = type(name, (JudgedTeacher,), members)
+    return globals()[name]

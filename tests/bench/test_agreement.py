@@ -127,13 +127,6 @@ def test_a_dialogue_that_nobody_judged_is_no_part_of_its_system():
     assert found([*chats, chat('4', 'd', 'c')], human, 'system') == rows
 
 
-def test_judgements_of_systems_have_no_dialogue_level():
-    chats = [chat(w, w, w) for w in 'abc']
-    human = [HumanJudgement(w, 'Wit', v) for w, v in zip('abc', (1, 3, 2), strict=True)]
-    assert found(chats, human) == {}
-    assert found(chats, human, 'system')['Wit', 'FED']['n'] == 3
-
-
 def test_a_scorer_without_variants_has_one_row_for_each_dimension():
     chats = [chat(str(n), ['w ' * n]) for n in (1, 2, 3, 4)]
     human = said({'1': 1, '2': 2, '3': 4, '4': 3}, 'Overall')

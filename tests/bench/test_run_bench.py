@@ -20,13 +20,14 @@ from parlai_ext.bench.plan import (
     bench_plan,
     drawn_set,
 )
+from parlai_ext.bench.published import team_tables
 from parlai_ext.bench.run_bench import run_bench
 from parlai_ext.bench.tables import bench_lines
 from parlai_ext.commands.run_bench import read_judged_sets
 from parlai_ext.data.judged.judged_set import Annotation
 from parlai_ext.scoring.fed import Fed
 from parlai_ext.store import locked
-from tests.support.bench_samples import Counted, judged_dialogues, judged_set
+from tests.support.bench_samples import Counted, judged_dialogue, judged_set
 from tests.support.interrupted import interrupted
 from tests.support.judged_samples import turn, written
 from tests.support.user_error import user_error
@@ -70,10 +71,13 @@ def test_annotations_far_from_the_others_of_their_item_are_left_out(tmp_path):
     assert left.rows == bench_of(tmp_path / 'plain').rows
     assert left.sets[0].n_outliers == 100
     assert read_bench(tmp_path) == left
+    assert read_points(tmp_path, 'small').annotators['Overall'][1] == [2.5, 2.5]
     assert any('left out: 100 of small' in line for line in bench_lines(left))
 
 
 def test_what_was_scored_is_not_scored_again(tmp_path):
+    bench_of(tmp_path, plan=BenchPlan((variant(),), max_items=30))
+    assert len(Counted.seen) == 30
     first = bench_of(tmp_path)
     assert bench_of(tmp_path) == first
     assert len(Counted.seen) == 100
@@ -84,13 +88,6 @@ def test_what_was_scored_is_not_scored_again(tmp_path):
     bench = bench_of(tmp_path, variant(factor=-1.0))
     assert len(Counted.seen) == 200
     assert bench.row(bench.scorers[0].label, 'small', 'turn').value() < 0
-
-
-def test_more_items_cost_only_what_is_new(tmp_path):
-    for most in (30, 60):
-        plan = BenchPlan((variant(),), max_items=most)
-        bench_of(tmp_path, plan=plan)
-        assert len(Counted.seen) == most
 
 
 def test_a_killed_bench_loses_one_batch_at_most(tmp_path):
@@ -112,6 +109,7 @@ def test_a_killed_bench_loses_one_batch_at_most(tmp_path):
 )
 def test_a_missing_score_is_a_reason_and_does_not_stop_the_rest(tmp_path, name, reason):
     bench = bench_of(tmp_path, variant(name), variant())
+    assert read_bench(tmp_path) == bench
     row = row_of(bench, name)
     assert re.search(reason, row.reason)
     assert (row.n, row.value()) == (0, None)
@@ -159,21 +157,6 @@ def test_systems_with_their_own_contexts_get_equal_shares():
     items = [replace(item, context=(item.id,)) for item in both.items]
     drawn = drawn_set(replace(both, items=tuple(items)), 10, seed=0)
     assert sorted(item.system for item in drawn.items) == [*'aaaaabbbbb']
-
-
-def test_a_subset_says_of_how_many(tmp_path):
-    plan = BenchPlan((variant(),), (SetChoice('small', 20),))
-    lines = '\n'.join(bench_lines(bench_of(tmp_path, plan=plan)))
-    assert '20 of 100 turns' in lines
-    assert 'seed 0' in lines
-
-
-def test_the_files_hold_the_whole_bench(tmp_path):
-    bench = bench_of(tmp_path, variant('NoModel'), variant())
-    assert read_bench(tmp_path) == bench
-    points = read_points(tmp_path, 'small')
-    assert points.scores['Counted'][:2] == [1, 6]
-    assert points.annotators['Overall'][1] == [2.5, 2.5]
 
 
 @pytest.mark.parametrize(
@@ -291,7 +274,14 @@ def test_follow_ups_are_asked_once_for_all_polarities(tmp_path, monkeypatch):
 
 
 def test_scores_of_turns_do_not_pass_for_those_of_whole_dialogues(tmp_path):
-    dialogues = judged_dialogues()
+    whole = judged_set('dialogues', level='dialogue', unit='item')
+    items = [
+        judged_dialogue(
+            k, 'so', 'yes ' * (1 + k % 7), 'no', 'well ' * (k % 3), overall=k
+        )
+        for k in range(12)
+    ]
+    dialogues = replace(whole, items=tuple(items))
     turns = [turn for item in dialogues.items for turn in item.turns()]
     human = dialogues.items[0].annotations
     apart = tuple(replace(turn, annotations=human) for turn in turns)
@@ -313,6 +303,24 @@ def test_how_often_a_choice_changes_with_the_order_is_kept_and_printed(tmp_path)
         assert bench.flips['Flipping'] == {'small': (100, 400)}
     assert read_bench(tmp_path) == bench
     assert '25 % of 400 on small' in on_one_line(' '.join(bench_lines(bench)))
+
+
+def test_every_table_marks_a_scorer_that_was_fitted_on_its_sets(tmp_path):
+    # one of the two sets of `Fitted` is here, and in the Track's tables
+    sets = {name: judged_set(name) for name in ('usr_persona', 'fed_turn')}
+    bench = bench_of(tmp_path, variant('Fitted'), sets=sets)
+    [one] = team_tables(bench)
+    assert {'Fitted †', 'length'} <= {row[0] for row in one.table.rows}
+    assert one.notes[-1] == (
+        '† Fitted: fitted on human scores of usr_persona, elsewhere; of the sets '
+        'here: usr_persona'
+    )
+    lines = list(bench_lines(bench))
+    # the columns stand side by side in the order of the sets
+    row = next(line for line in lines if line.startswith('Fitted'))
+    first, _, second = row.partition('†')
+    assert '[' in first and '[' in second and '†' not in second
+    assert '† Fitted was fitted on human scores of usr_persona, elsewhere' in lines
 
 
 def test_items_that_were_too_long_are_counted(tmp_path):
@@ -395,7 +403,9 @@ def test_a_slow_scorer_scores_fewer_items_and_its_cell_says_so(tmp_path):
     assert (turns.n, turns.dropped) == (20, 0)
     assert (systems.n, systems.n_items) == (5, 20)
     assert not bench.reasons['slow']
-    of_turns, of_systems = (x for x in bench_lines(bench) if x.startswith('slow'))
+    lines = list(bench_lines(bench))
+    assert '50 of 100 turns' in lines[2] and 'seed 0' in lines[-1]
+    of_turns, of_systems = (x for x in lines if x.startswith('slow'))
     assert of_turns.endswith(' n 20') and of_systems.endswith(' 20 items')
     # they are some of those that others score
     scores = read_points(tmp_path, 'small').scores

@@ -48,12 +48,6 @@ def test_the_domains_of_spot_the_bot(domain, bots, dialogues):
     assert imports.n_people == 300
 
 
-def test_the_rated_dialogues_of_dstc9():
-    imports = hauled('dstc9_interactive/chatbot*.json', empty_turns='keep')
-    assert (len(imports.dialogues), len(imports.names)) == (2200, 12)
-    assert set(pairs(imports).values()) == {200}
-
-
 def test_people_who_talk_with_blender_are_read():
     log = 'parlai_acute_eval/chatlog_2.7B.json'
     imports = hauled(log, humans='human_evaluator')

@@ -54,7 +54,7 @@ def test_a_set_of_grade_is_a_part_of_its_file(tmp_path):
 
 def test_scores_of_grade_that_are_no_list_are_one_line(tmp_path):
     path = written(tmp_path, 'human_judgement.json', [grade_object('convai2', 'x')])
-    with user_error('object 1: key HumanScores'):
+    with user_error('object 1: .HumanScores.'):
         items('grade_convai2', path)
 
 

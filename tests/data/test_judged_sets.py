@@ -15,8 +15,6 @@ from parlai_ext import zoo_configs
 from parlai_ext.data.judged.cards import card_names, find_sets, read_card
 from parlai_ext.data.judged.judged_set import (
     Annotation,
-    JudgedItem,
-    JudgedSet,
     dialogue_numbers,
 )
 from parlai_ext.ranking.agreement import correlate_items
@@ -182,24 +180,20 @@ def test_answers_in_words_are_dropped_and_counted(tmp_path):
     assert judged_set.counts() == counts
 
 
-def test_an_object_without_a_response_is_a_dialogue(tmp_path):
-    raw = turn('User: a\nSystem: b', 'System: c')
-    del raw['response']
-    [one] = items('fed_dialogue', written(tmp_path, raw))
-    assert one.utterances == ('a', 'b')
-
-
 @pytest.mark.parametrize(
     'text, problem',
     [
         ('{', 'not JSON'),
         ('{}', 'a JSON list is expected'),
         ('[3]', 'object 1: an object is expected, not 3'),
-        ('[{"context": "a", "response": 3}]', 'object 1: key response'),
-        ('[{"context": "a", "response": "b"}]', 'object 1: key annotations'),
+        (
+            '[{"context": "a", "response": 3}]',
+            "object 1: 'response' is a text, not",
+        ),
+        ('[{"context": "a", "response": "b"}]', 'object 1: .annotations. are'),
         (
             '[{"context": "a", "response": "b", "annotations": {"Wit": "x"}}]',
-            'object 1: key annotations: Wit',
+            "object 1: 'annotations': 'Wit' is a list",
         ),
         (
             '[{"context": "a", "response": "b", "annotations": {"Fluent": [1, 7]}}]',
@@ -322,18 +316,3 @@ def test_turns_of_a_dialogue_are_found_by_how_they_begin():
     one, other, same, alone = dialogue_numbers(turns)
     assert one == same
     assert len({one, other, alone}) == 3
-
-
-def judged(system, context, *values):
-    given = {'Wit': tuple(Annotation(str(i), v) for i, v in enumerate(values))}
-    return JudgedItem('', (context,), 'r', system, given)
-
-
-def judged_set(*items, unit='item'):
-    return JudgedSet('x', 'x', 'x', 'x', 'turn', items, unit)
-
-
-def test_items_over_one_context_are_a_group():
-    judged_items = judged('a', 'hi'), judged('a', 'ho'), judged('b', 'hi')
-    assert judged_set(*judged_items).groups() == [0, 1, 2]
-    assert judged_set(*judged_items, unit='context').groups() == [0, 1, 0]

@@ -42,8 +42,8 @@ def judged_set(name='small', n_contexts=20, systems=('a', 'b', 'c', 'd', 'e'), *
             response = ' '.join(words)
             items.append(JudgedItem(f'{c}{system}', context, response, system, quality))
     about = {'title': name, 'source': 'here', 'licence': 'MIT', 'level': 'turn'}
-    more = {'unit': 'context', 'overall': 'Overall', **more}
-    return JudgedSet(name, **about, items=tuple(items), **more)
+    about |= {'unit': 'context', 'overall': 'Overall', **more}
+    return JudgedSet(name, items=tuple(items), **about)
 
 
 def judged_dialogue(number, *texts, overall=0.0):
@@ -54,19 +54,6 @@ def judged_dialogue(number, *texts, overall=0.0):
     speakers = tuple(('User', 'bot')[place % 2] for place in range(len(texts)))
     given = {'Overall': (Annotation('1', overall),)}
     return JudgedItem(str(number), texts, None, 'bot', given, speakers=speakers)
-
-
-def judged_dialogues(n_dialogues=12):
-    """
-    Return a set of dialogues whose whole length, and whose turns' lengths, differ.
-    """
-    steps = list(zip(WORDS, (1, 2, 3, 4, 5, 2), strict=False))
-    items = []
-    for k in range(n_dialogues):
-        texts = [' '.join([word] * (1 + k * step % 7)) for word, step in steps]
-        items.append(judged_dialogue(k, *texts, overall=k))
-    about = {'title': 'd', 'source': 'here', 'licence': 'MIT', 'level': 'dialogue'}
-    return JudgedSet('dialogues', **about, items=tuple(items), overall='Overall')
 
 
 @dataclass(frozen=True)
@@ -101,6 +88,15 @@ class Counted(Scorer):
         """
         factor = self.options.factor
         return ItemScore({'Overall': factor * len(item.response.split())})
+
+
+class Fitted(Counted):
+    """
+    A scorer that was fitted on two sets.
+    """
+
+    name = 'fitted'
+    fitted_on = ('usr_persona', 'elsewhere')
 
 
 class Refuses(Counted):

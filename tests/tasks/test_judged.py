@@ -53,15 +53,8 @@ def test_every_card_is_a_task(name):
     with user_error('--judged-path is needed: ') as caught:
         teacher_of(name, '')
     assert read_card(name).source in str(caught.value)
-    with user_error(f"{name}x: did you mean '{name}'"):
+    with user_error(f"{name}x: no such set; did you mean '{name}'"):
         load_teacher_module(f'ext:judged:{name}x')
-
-
-@pytest.mark.parametrize('name', ['fed_turn', 'fed_dialogue'])
-def test_a_file_without_this_level_is_one_line(tmp_path, name):
-    path = written(tmp_path)
-    with user_error(f'{path}: no judged {name[4:]}s'):
-        teacher_of(name, path)
 
 
 def test_a_card_of_ones_own_replaces_the_shipped(tmp_path):

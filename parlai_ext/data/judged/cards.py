@@ -8,6 +8,7 @@ folder, `find_own_files` the user's own ones.
 """
 
 import os
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -72,20 +73,12 @@ class JudgedCard:
         """
         return {self.file: self.format, **self.other_files}
 
-    def file_in(self, folder: str | Path) -> Path:
+    def file_among(self, files: Mapping[str, Path]) -> Path | None:
         """
-        Return the file of the set in a folder or in the folders in it.
-
-        :raises UserError: when there is none.
+        Return the file of the set among others, by name (`files_by_name`); `None` when
+        it is not there.
         """
-        files = files_by_name(folder)
-        for name in self.formats:
-            if name in files:
-                return files[name]
-        raise UserError(
-            f'--judged-path {folder}: it has no {" or ".join(self.formats)}, of '
-            f'{self.source}'
-        )
+        return next((files[name] for name in self.formats if name in files), None)
 
     def read(self, path: str | Path | None) -> JudgedSet:
         """
@@ -99,7 +92,13 @@ class JudgedCard:
                 f'--judged-file or --judged-path is needed: {self.file} of '
                 f'{self.title}, {self.source}'
             )
-        file = self.file_in(path) if Path(path).is_dir() else Path(path)
+        is_folder = Path(path).is_dir()
+        file = self.file_among(files_by_name(path)) if is_folder else Path(path)
+        if file is None:
+            raise UserError(
+                f'--judged-path {path}: it has no {" or ".join(self.formats)}, of '
+                f'{self.source}'
+            )
         with errors_about('judged set'):
             items = self._items(file)
         qualities = {name.lower(): name for item in items for name in item.annotations}
@@ -179,12 +178,8 @@ def find_sets(folder: str | Path) -> dict[str, Path]:
     :raises UserError: when there is no such folder.
     """
     files = files_by_name(folder)
-    sets = {}
-    for name, card in _shipped_cards().items():
-        names = [file for file in card.formats if file in files]
-        if names:
-            sets[name] = files[names[0]]
-    return sets
+    found = {name: card.file_among(files) for name, card in _shipped_cards().items()}
+    return {name: file for name, file in found.items() if file is not None}
 
 
 @cache

@@ -24,8 +24,9 @@ from __future__ import annotations
 
 import re
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,15 @@ from parlai_ext.core import UserError, frozen, mean, parse_json
 from parlai_ext.data.chat_logs import SPOT_THE_BOT, rated_dialogues
 from parlai_ext.data.imported_dialogues import MARKERS
 from parlai_ext.data.judged.judged_set import Annotation, JudgedItem
-from parlai_ext.data.source_file import BadRecord, SourceDialogue, SourceFile, id_value
+from parlai_ext.data.source_file import (
+    BadRecord,
+    SourceDialogue,
+    SourceFile,
+    brief,
+    id_value,
+    list_value,
+    text_value,
+)
 from parlai_ext.files import (
     LARGEST,
     is_texts,
@@ -47,6 +56,7 @@ from parlai_ext.files import (
 )
 
 Annotations = dict[str, list[Annotation]]  # by quality
+Record = Mapping[str, Any]
 
 
 @frozen
@@ -112,6 +122,9 @@ class DataFile:
             yield line_number, cells
 
 
+RecordReader = Callable[[DataFile, Record, int], Iterable[JudgedItem]]
+
+
 def is_number(answer: Any) -> bool:
     """
     True if an answer is a number that can be averaged.
@@ -145,203 +158,186 @@ NO_VALUE = ('', 'n/a', 'na', 'nan', 'none', 'null')
 LONGEST_FIRST_LINE = 1 << 20  # bytes by which a user's own file is recognized
 
 
-@frozen
-class RawItem:
+def read_objects(
+    file: DataFile, read: RecordReader, records: Iterable[tuple[int, Any]] | None = None
+) -> Iterator[JudgedItem]:
     """
-    One object of a file, and its number (from 1).
+    Yield the items that ``read(file, record, place)`` makes of each object of a JSON
+    list, or of other numbered records; it raises `BadRecord` for one that is wrong.
     """
-
-    file: DataFile
-    number: int
-    data: Any
-
-    def error(self, problem: str) -> UserError:
-        """
-        Return the error that names the file and the object.
-        """
-        return self.file.error(self.number, problem)
-
-    def text(self, key: str, of: Any = None) -> str:
-        """
-        Return the text under a key, of the object itself or of one in it.
-        """
-        data = self.data if of is None else of
-        value = data.get(key) if isinstance(data, dict) else None
-        if not isinstance(value, str):
-            raise self.error(f'key {key}: a text is expected')
-        return value
-
-    def lines(self, key: str) -> tuple[str, ...]:
-        """
-        Return the lines of a text or of a list of texts, without empty ones.
-        """
-        value = self.data.get(key) or ''
-        texts = value if isinstance(value, list) else [value]
-        if not is_texts(texts):
-            raise self.error(f'key {key}: a text or a list of texts is expected')
-        lines = (line.strip() for text in texts for line in text.split('\n'))
-        return tuple(SPEAKER.sub('', line).strip() for line in lines if line)
-
-    def annotations(self) -> Annotations:
-        """
-        Return the annotations: by quality a list of answers, or a mean.
-        """
-        raw = self.data.get('annotations')
-        if not isinstance(raw, dict):
-            raise self.error('key annotations: qualities with lists are expected')
-        annotations = {}
-        for name, answers in raw.items():
-            if is_number(answers):
-                answers = [answers]
-            if not isinstance(answers, list):
-                raise self.error(f'key annotations: {name}: a list is expected')
-            annotations[self.file.columns.get(name, name)] = [
-                annotation(i, answer) for i, answer in enumerate(answers)
-            ]
-        return annotations
-
-    def judged(self, **data: Any) -> JudgedItem:
-        """
-        Return the judged item of the object, with other data besides; the organisers'
-        sets differ a little in their keys.
-        """
-        raw = replace(self, data={**self.data, **data})
-        system = next((raw.data[key] for key in SYSTEM_KEYS if raw.data.get(key)), '')
-        dialogs = (raw.data.get(key) for key in DIALOG_KEYS)
-        dialog = next((one for one in dialogs if isinstance(one, list)), [])
-        context = tuple(raw.text('text', turn).strip() for turn in dialog)
-        names = [str(turn.get('speaker') or '') for turn in dialog]
-        people = [name.lower().startswith(PEOPLE) for name in names]
-        response = None
-        if self.file.level == 'turn':
-            response = SPEAKER.sub('', raw.text('response').strip())
-        facts = raw.lines('fact')
-        persona = (line for line in facts if line.startswith(PERSONA))
-        plain_facts = [one for one in facts if not one.startswith((PERSONA, NO_FACT))]
-        return JudgedItem(
-            str(raw.data.get('item') or raw.data.get('dialogue_id') or self.number),
-            context if dialog else raw.lines('context'),
-            response,
-            str(system),
-            raw.annotations(),
-            raw.lines('reference'),
-            '\n'.join(plain_facts) or None,
-            tuple(line.removeprefix(PERSONA).strip() for line in persona),
-            tuple(n if p else str(system) for n, p in zip(names, people, strict=True)),
-        )
+    for place, record in records or enumerate(file.read_json(list), 1):
+        try:
+            if not isinstance(record, dict):
+                raise BadRecord(f'an object is expected, not {record!r:.40}')
+            yield from read(file, record, place)
+        except BadRecord as error:
+            raise file.error(place, str(error)) from None
 
 
-def raw_items(file: DataFile) -> Iterator[RawItem]:
+def organisers_items(
+    file: DataFile, record: Record, place: int
+) -> Iterator[JudgedItem]:
     """
-    Yield the objects of a JSON list.
+    Yield the item of a record with the keys of DSTC10's organisers, whose sets differ a
+    little in them.
+
+    :raises BadRecord: names the key that is wrong.
     """
-    for place, data in enumerate(file.read_json(list), 1):
-        if not isinstance(data, dict):
-            raise file.error(place, f'an object is expected, not {data!r:.40}')
-        yield RawItem(file, place, data)
+    system = str(next((record[key] for key in SYSTEM_KEYS if record.get(key)), ''))
+    dialogs = (record.get(key) for key in DIALOG_KEYS)
+    dialog = next((one for one in dialogs if isinstance(one, list)), [])
+    context = tuple(text_value(turn, 'text').strip() for turn in dialog)
+    names = [str(turn.get('speaker') or '') for turn in dialog]
+    response = None
+    if file.level == 'turn':
+        response = SPEAKER.sub('', text_value(record, 'response').strip())
+    facts = _lines(record, 'fact')
+    persona = [line for line in facts if line.startswith(PERSONA)]
+    plain_facts = [one for one in facts if not one.startswith((PERSONA, NO_FACT))]
+    yield JudgedItem(
+        str(record.get('item') or record.get('dialogue_id') or place),
+        context if dialog else _lines(record, 'context'),
+        response,
+        system,
+        _annotations(file, record),
+        _lines(record, 'reference'),
+        '\n'.join(plain_facts) or None,
+        tuple(line.removeprefix(PERSONA).strip() for line in persona),
+        tuple(n if n.lower().startswith(PEOPLE) else system for n in names),
+    )
 
 
-def read_fed(file: DataFile) -> Iterator[JudgedItem]:
+def _lines(record: Record, key: str) -> tuple[str, ...]:
     """
-    Yield the turns (objects with a response) or the dialogues of ``fed_data.json``.
+    Return the lines of a text or of a list of texts, without empty ones.
+    """
+    value = record.get(key) or ''
+    texts = value if isinstance(value, list) else [value]
+    if not is_texts(texts):
+        raise BadRecord(f'{key!r} is a text or a list of texts, not {brief(value)}')
+    lines = (line.strip() for text in texts for line in text.split('\n'))
+    return tuple(SPEAKER.sub('', line).strip() for line in lines if line)
+
+
+def _annotations(file: DataFile, record: Record) -> Annotations:
+    """
+    Return the annotations: by quality a list of answers, or a mean.
+    """
+    raw = record.get('annotations')
+    if not isinstance(raw, dict):
+        raise BadRecord("'annotations' are qualities, each with a list of answers")
+    annotations = {}
+    for name, answers in raw.items():
+        given = [answers] if is_number(answers) else answers
+        if not isinstance(given, list):
+            raise BadRecord(f"'annotations': {name!r} is a list, not {brief(answers)}")
+        annotations[file.columns.get(name, name)] = [
+            annotation(i, answer) for i, answer in enumerate(given)
+        ]
+    return annotations
+
+
+def fed_items(file: DataFile, record: Record, place: int) -> Iterator[JudgedItem]:
+    """
+    Yield the turn (an object with a response) or the dialogue of an object of
+    ``fed_data.json``, if the set is of these.
 
     Every line of a context and of a response is an utterance.
     """
-    for raw in raw_items(file):
-        keys = ('context', 'response') if 'response' in raw.data else ('context',)
-        lines = [line for key in keys for line in raw.text(key).split('\n')]
-        annotations, turn = raw.annotations(), file.level == 'turn'
-        if turn != (len(keys) == 2):
-            continue
-        system, name = str(raw.data.get('system')), ''
-        speakers = []
-        for line in lines:
-            if line.startswith((USER, SYSTEM)):  # one without goes on with the turn
-                name = system if line.startswith(SYSTEM) else USER.strip(': ')
-            speakers.append(name)
-        utterances = tuple(SPEAKER.sub('', line) for line in lines)
-        yield JudgedItem(
-            str(raw.number),
-            utterances[:-1] if turn else utterances,
-            utterances[-1] if turn else None,
-            system,
-            annotations,
-            speakers=() if turn else tuple(speakers),
-        )
+    keys = ('context', 'response') if 'response' in record else ('context',)
+    lines = [line for key in keys for line in text_value(record, key).split('\n')]
+    annotations, turn = _annotations(file, record), file.level == 'turn'
+    if turn != (len(keys) == 2):
+        return
+    system, name = str(record.get('system')), ''
+    speakers = []
+    for line in lines:
+        if line.startswith((USER, SYSTEM)):  # one without goes on with the turn
+            name = system if line.startswith(SYSTEM) else USER.strip(': ')
+        speakers.append(name)
+    utterances = tuple(SPEAKER.sub('', line) for line in lines)
+    yield JudgedItem(
+        str(place),
+        utterances[:-1] if turn else utterances,
+        utterances[-1] if turn else None,
+        system,
+        annotations,
+        speakers=() if turn else tuple(speakers),
+    )
 
 
-def read_usr(file: DataFile) -> Iterator[JudgedItem]:
+def usr_items(file: DataFile, record: Record, place: int) -> Iterator[JudgedItem]:
     """
-    Yield the items of USR's own files: a list of contexts, each with the responses.
+    Yield the items of a context of USR's own files, one for each of its responses.
 
     The reference is the response of the original dialogue, as in the organisers' copy.
     """
-    for raw in raw_items(file):
-        responses = raw.data.get('responses')
-        if not isinstance(responses, list) or not all(
-            isinstance(response, dict) for response in responses
-        ):
-            raise raw.error('key responses: a list of objects is expected')
-        original = [
-            raw.text('response', one)
-            for one in responses
-            if one.get('model') == ORIGINAL
-        ]
-        for place, response in enumerate(responses, 1):
-            annotations = {q: a for q, a in response.items() if isinstance(a, list)}
-            yield raw.judged(
-                **response,
-                item=f'{raw.number}-{place}',
-                reference=original,
-                annotations=annotations,
-            )
+    responses = list_value(record, 'responses')
+    if not all(isinstance(response, dict) for response in responses):
+        raise BadRecord("'responses' is a list of objects")
+    original = [
+        text_value(one, 'response') for one in responses if one.get('model') == ORIGINAL
+    ]
+    for k, response in enumerate(responses, 1):
+        own = {
+            'item': f'{place}-{k}',
+            'reference': original,
+            'annotations': {q: a for q, a in response.items() if isinstance(a, list)},
+        }
+        yield from organisers_items(file, {**record, **response, **own}, place)
 
 
-def read_grade(file: DataFile) -> Iterator[JudgedItem]:
+def grade_items(file: DataFile, record: Record, place: int) -> Iterator[JudgedItem]:
     """
-    Yield the items of one of the three sets in GRADE's own file.
+    Yield the item of an object of GRADE's own file, if it is of the set's part.
 
     Its scores are a text that holds a list.
     """
-    for raw in raw_items(file):
-        if raw.data.get('Dataset') not in (file.part, f'{file.part}_EVAL'):
-            continue
-        try:
-            scores = parse_json(raw.text('HumanScores'))
-        except ValueError:
-            raise raw.error('key HumanScores: no list') from None
-        yield raw.judged(
-            item=str(raw.data.get('ID', raw.number)),
-            context=raw.text('Context').split('|||'),
-            response=raw.data.get('Response'),
-            model=raw.data.get('DialogModel'),
-            annotations={'relevance': scores},
-        )
+    if record.get('Dataset') not in (file.part, f'{file.part}_EVAL'):
+        return
+    try:
+        scores = parse_json(text_value(record, 'HumanScores'))
+    except ValueError:
+        raise BadRecord("'HumanScores' is a list in a text") from None
+    own = {
+        'item': record.get('ID', place),
+        'context': text_value(record, 'Context').split('|||'),
+        'response': record.get('Response'),
+        'model': record.get('DialogModel'),
+        'annotations': {'relevance': scores},
+    }
+    yield from organisers_items(file, own, place)
 
 
 def read_dstc10_test(file: DataFile) -> Iterator[JudgedItem]:
     """
-    Yield the items of a test set of DSTC10's organisers, whose columns are lists.
+    Return the items of a test set of DSTC10's organisers, whose columns are lists.
 
     Only the qualities of the card are read; others have added columns of their own.
     """
     data = file.read_json(dict)
     names = ('contexts', 'responses', 'reference', 'models', 'scores')
     columns = [data.get(name) for name in names]
-    if not all(isinstance(column, list) for column in columns):
-        raise UserError(f'{file.path}: lists {", ".join(names)} are expected')
-    for item_number, row in enumerate(zip(*columns, strict=True), 1):
-        context, response, references, model, scores = row
+    is_table = all(isinstance(column, list) for column in columns)
+    if not is_table or len({*map(len, columns)}) > 1:
+        raise UserError(f'{file.path}: lists {", ".join(names)} of one length expected')
+    records = []
+    for place, row in enumerate(zip(*columns, strict=True), 1):
+        context, response, reference, model, scores = row
         if not isinstance(scores, dict):
-            raise file.error(item_number, 'key scores: an object is expected')
-        means = {q: [number(str(scores[q]))] for q in file.columns if q in scores}
-        yield RawItem(file, item_number, {}).judged(
-            context=context,
-            response=response,
-            reference=references,
-            model=model,
-            annotations=means,
-        )
+            raise file.error(place, f"'scores' is an object, not {brief(scores)}")
+        record = {
+            'context': context,
+            'response': response,
+            'reference': reference,
+            'model': model,
+            # means, as texts
+            'annotations': {
+                q: [number(str(scores[q]))] for q in file.columns if q in scores
+            },
+        }
+        records.append((place, record))
+    return read_objects(file, organisers_items, records)
 
 
 def read_own(file: DataFile) -> Iterator[JudgedItem]:
@@ -349,8 +345,7 @@ def read_own(file: DataFile) -> Iterator[JudgedItem]:
     Yield the items of a user's own set: CSV, or JSON lines with the keys of ``dstc10``.
     """
     if not file.path.endswith('.csv'):
-        for line_number, raw in json_lines(Path(file.path)):
-            yield RawItem(file, line_number, raw).judged()
+        yield from read_objects(file, organisers_items, json_lines(Path(file.path)))
         return
     cells: dict[tuple[str, ...], dict[str, str]] = {}
     annotations: dict[tuple[str, ...], Annotations] = {}
@@ -381,8 +376,9 @@ def read_own(file: DataFile) -> Iterator[JudgedItem]:
             )
         given.append(Annotation(annotator or str(len(given)), value))
     for item_number, (key, first) in enumerate(cells.items(), 1):
-        item = RawItem(file, item_number, {**first, 'annotations': {}}).judged()
-        yield replace(item, annotations=annotations[key])
+        record = {**first, 'annotations': {}}
+        for item in organisers_items(file, record, item_number):
+            yield replace(item, annotations=annotations[key])
 
 
 def is_own_file(path: Path) -> bool:
@@ -671,13 +667,13 @@ def read_votes(
                 )
 
 
-READERS = {
-    'fed': read_fed,
+READERS: dict[str, Callable[[DataFile], Iterator[JudgedItem]]] = {
+    'fed': partial(read_objects, read=fed_items),
     # an ``*_eval.json`` of DSTC10's organisers
-    'dstc10': lambda file: (raw.judged() for raw in raw_items(file)),
+    'dstc10': partial(read_objects, read=organisers_items),
     'dstc10_test': read_dstc10_test,
-    'usr': read_usr,
-    'grade': read_grade,
+    'usr': partial(read_objects, read=usr_items),
+    'grade': partial(read_objects, read=grade_items),
     'own': read_own,
     'dstc9': read_dstc9,
     'spot_the_bot': read_spot_the_bot,
