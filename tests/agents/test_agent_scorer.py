@@ -97,13 +97,13 @@ def test_with_the_later_turns_the_agent_gives_the_stages_scores(agent, scorer):
 
 def test_turns_of_one_game_asked_one_by_one_are_one_question(scorer, monkeypatch):
     asked = []
-    judge = ChatMatch.score_dialogues
+    judge = ChatMatch.judged
 
-    def score_dialogues(self, games, places):
+    def judged(self, games):
         asked.extend(games)
-        return judge(self, games, places)
+        return judge(self, games)
 
-    monkeypatch.setattr(ChatMatch, 'score_dialogues', score_dialogues)
+    monkeypatch.setattr(ChatMatch, 'judged', judged)
     scorer.remembered.clear()
     one = ChatmatchAgent({}, {'scorer': scorer, 'opt': {}})
     for agent in (one, ChatmatchAgent({}, one.share())):  # clones remember it too
