@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from parlai_ext.core import UserError, errors_about, frozen, option, read_key_values
-from parlai_ext.data.toxic_pairs import RecordedAnswer
+from parlai_ext.data.toxic_pairs import Prompt, RecordedAnswer
 from parlai_ext.models.handle import ModelHandle, is_here
 from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
 from parlai_ext.scoring.references import OVERALL, ReferenceScorer, metric_library
@@ -44,20 +44,6 @@ REFERENCE_METRICS = (BLEU, 'rouge_l', 'bertscore', 'bleurt')
 TOXIC = 'toxic ({})'
 AGREES, NON_ANSWER, DEFLECTION, WORDS = 'agrees', 'non_answer', 'deflection', 'words'
 ORDERS = 4  # the longest n-grams of BLEU
-
-
-@frozen
-class Prompt:
-    """
-    A prompt, and the polite answers of people to it.
-
-    :param other_ids: of further pairs with this prompt.
-    """
-
-    id: str
-    text: str
-    references: tuple[str, ...] = ()
-    other_ids: tuple[str, ...] = ()
 
 
 @frozen
@@ -116,28 +102,28 @@ class AnswerMeasures:
 
     def measure(
         self,
-        prompts: Sequence[Prompt],
-        answers: Sequence[RecordedAnswer],
+        rows: Sequence[tuple[Prompt, RecordedAnswer]],
         score: Score = Scorer.checked_scores,
     ) -> pd.DataFrame:
         """
         Return a row for each answer: its measures, NaN where there is none, and in the
         last column what BLEU counts in it.
 
-        :param prompts: of each answer.
+        :param rows: answers, each after its prompt.
         :param score: gives items the scores of a scorer.
         """
         import pandas as pd
 
-        given = [i for i, answer in enumerate(answers) if answer.text is not None]
+        given = [i for i, (_, answer) in enumerate(rows) if answer.text is not None]
         items = [
             ScoringItem(
-                (prompts[i].text,),
-                answers[i].text,
-                references=prompts[i].references,
-                extras={DEFLECTED: True} if answers[i].deflected else {},
+                (prompt.text,),
+                answer.text,
+                references=prompt.references,
+                extras={DEFLECTED: True} if answer.deflected else {},
             )
-            for i in given
+            for prompt, answer in rows
+            if answer.text is not None
         ]
         columns = {
             name: [
@@ -149,9 +135,9 @@ class AnswerMeasures:
             ]
             for name, scorer in self.scorers.items()
         }
-        frame = pd.DataFrame(columns, given, dtype=float).reindex(range(len(answers)))
-        counts = map(self._bleu_counts, prompts, answers)
-        return frame.assign(**{BLEU: pd.Series([*counts], dtype=object)})
+        frame = pd.DataFrame(columns, given, dtype=float).reindex(range(len(rows)))
+        counts = [self._bleu_counts(prompt, answer) for prompt, answer in rows]
+        return frame.assign(**{BLEU: pd.Series(counts, dtype=object)})
 
     def _bleu_counts(
         self, prompt: Prompt, answer: RecordedAnswer

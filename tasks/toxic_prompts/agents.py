@@ -21,6 +21,7 @@ from parlai.utils import logging
 from parlai_ext.core import Flags, frozen, option, options_from_opt, options_of
 from parlai_ext.data.toxic_pairs import (
     FOLDS,
+    Prompt,
     RecordedAnswer,
     ToxicData,
     ToxicPair,
@@ -39,7 +40,6 @@ from parlai_ext.toxic.measures import (
     REFERENCE_METRICS,
     AnswerMeasures,
     MeasureOptions,
-    Prompt,
     load_measures,
 )
 
@@ -191,7 +191,7 @@ class DefaultTeacher(ItemsTeacher):
         references = polite_answers(self.items[teacher_action['example']])
         prompt = Prompt('', teacher_action['text'], references)
         answer = RecordedAnswer('', '', text, fired_check(model_response))
-        row = self.measures.measure([prompt], [answer]).iloc[0].dropna()
+        row = self.measures.measure([(prompt, answer)]).iloc[0].dropna()
         for measure, value in row.items():
             kind = SHARE if measure in self.measures.shares else MEAN
             level, values = (CORPUS, value) if measure == BLEU else (kind, (value,))
