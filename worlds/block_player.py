@@ -14,8 +14,6 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
-from parlai.core.message import Message
-
 from parlai_ext.core import (
     Dialogue,
     Opener,
@@ -39,8 +37,9 @@ from parlai_ext.systems.players import (
     Player,
     Reply,
     in_words,
-    kept_fields,
     raise_unless_of_agent,
+    reply_fields,
+    reply_from_fields,
 )
 from parlai_ext.systems.random_numbers import random_state, seed_all, set_random_state
 from parlai_ext.worlds.schedule import Block, Schedule, ShardKey, dialogue_id
@@ -125,10 +124,7 @@ class KeptReplies:
         if record is None:
             return None
         try:
-            replies = [
-                Reply(text, reason, act=None if act is None else Message(act))
-                for text, reason, act in record['replies']
-            ]
+            replies = list(map(reply_from_fields, record['replies']))
             if record['speaker'] != player.name or len(replies) != number:
                 return None
             self._random = record['random'] or self._random
@@ -145,10 +141,7 @@ class KeptReplies:
             str(self._number),
             {
                 'speaker': player.name,
-                'replies': [
-                    (reply.text, reply.reason, kept_fields(reply.act))
-                    for reply in replies
-                ],
+                'replies': list(map(reply_fields, replies)),
                 'random': now if changed else None,
             },
         )
@@ -186,13 +179,6 @@ def no_report(number: int, of: int) -> None:
     """
 
 
-def let_speak(player: Player, participants: Sequence[Participant]) -> list[Reply]:
-    """
-    Let every participant speak next, in the player's own way.
-    """
-    return player.respond(participants)
-
-
 @frozen
 class BatchRow:
     """
@@ -222,7 +208,7 @@ class Lockstep:
     num_turns: int
     batchsize: int | None = None
     on_replies: OnReplies = no_report
-    respond: Respond = let_speak
+    respond: Respond = Player.respond
 
     def __post_init__(self) -> None:
         self.failed: dict[str, SystemFailed] = {}
@@ -416,7 +402,7 @@ class BlockPlayer:
     batchsize: int
     sampling: frozenset[str]
     on_replies: OnReplies = no_report
-    respond: Respond = let_speak
+    respond: Respond = Player.respond
     kept_in: RunFolder | None = None
 
     @classmethod

@@ -225,25 +225,15 @@ def shard_size_for(num_dialogues: int, batchsize: int) -> int:
     return max(1, min(num_dialogues, batchsize))
 
 
-def shards(
-    pairing_id: str, num_openers: int, size: int, grown_from: Sequence[int] = ()
-) -> list[ShardKey]:
-    """
-    Return the shards of one pairing: slices of ``size`` openers.
-
-    :param grown_from: how many openers the run had before each time that it grew; no
-        shard has openers from before and after such a time.
-    """
-    stages = stage_shards(pairing_id, num_openers, size, grown_from)
-    return [shard for stage in stages for shard in stage]
-
-
 def stage_shards(
     pairing_id: str, num_openers: int, size: int, grown_from: Sequence[int]
 ) -> list[list[ShardKey]]:
     """
-    Return the shards of one pairing in stages: those that the run was begun with, and
-    those that it had more each time that it grew.
+    Return the shards of one pairing, slices of ``size`` openers, in stages: those that
+    the run was begun with, and those that it had more each time that it grew.
+
+    :param grown_from: how many openers the run had before each time that it grew; no
+        shard has openers from before and after such a time.
     """
     index = count()
     return [

@@ -20,7 +20,13 @@ from parlai_ext.engines import Machine
 from parlai_ext.isolation.policy import is_own_scorer
 from parlai_ext.judge_check.check import check_items
 from parlai_ext.judge_check.record import CheckOptions, JudgeCheck
-from parlai_ext.scoring.base import WHOLE_SETS, ItemScore, Scorer, ScoringItem
+from parlai_ext.scoring.base import (
+    WHOLE_SETS,
+    ItemScore,
+    Scorer,
+    ScoringItem,
+    in_groups,
+)
 from parlai_ext.scoring.judged_items import (
     ALL,
     judged_scoring_items,
@@ -184,11 +190,8 @@ class ScorerAgent(Agent):
             for act, seen in zip(acts, observations, strict=True)
             if seen and not seen.is_padding() and seen.get('text') is not None
         ]
-        scores = iter(
-            self.scorer.checked_scores([item for *_, items in judged for item in items])
-        )
-        for act, seen, items in judged:
-            of_items = [next(scores) for _ in items]
+        scores = in_groups(self.scorer.checked_scores, [items for *_, items in judged])
+        for (act, seen, items), of_items in zip(judged, scores, strict=True):
             score = mean_score(of_items, self.scorer.dimensions)
             metrics: dict[str, Metric] = {'cut_contexts': SumMetric(int(score.cut > 0))}
             for name, value in score.values.items():

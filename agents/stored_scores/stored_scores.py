@@ -18,6 +18,7 @@ from parlai_ext.core import (
     DeclaresOptions,
     Flags,
     UserError,
+    errors_about,
     frozen,
     option,
     parse_json_values,
@@ -88,17 +89,18 @@ def read_scores(path: str | None) -> list[Scores]:
     """
     if not path:
         raise UserError('--scores-file is needed: JSON, an object with scores an item')
-    text = read_utf8(path, '--scores-file ')
-    try:
-        records = list(parse_json_values(text))
-    except ValueError as e:
-        raise UserError(f'--scores-file {path}: not JSON: {e}') from None
-    if len(records) == 1 and isinstance(records[0], list):
-        records = records[0]
-    return [
-        scores_of(record, f'--scores-file {path}: object {i + 1}')
-        for i, record in enumerate(records)
-    ]
+    with errors_about('--scores-file'):
+        text = read_utf8(path)
+        try:
+            records = list(parse_json_values(text))
+        except ValueError as e:
+            raise UserError(f'{path}: not JSON: {e}') from None
+        if len(records) == 1 and isinstance(records[0], list):
+            records = records[0]
+        return [
+            scores_of(record, f'{path}: object {number}')
+            for number, record in enumerate(records, 1)
+        ]
 
 
 def scores_of(raw: Any, where: str) -> Scores:

@@ -163,7 +163,4 @@ def raw_scores(
     if why_no_game(dialogue):
         return {name: dict.fromkeys(DIMENSIONS) for name in names}
     values = values_by_speaker(names, game_values(dialogue, rules, material))
-    return {
-        name: {dimension: value.value for dimension, value in side.items()}
-        for name, side in values.items()
-    }
+    return {name: dict(side.values) for name, side in values.items()}

@@ -150,7 +150,8 @@ def scale_line(
         values = context_cosines(models.embedder(str(folder)), items, 'last_turn')
     else:
         name, more = 'fm', f' --scorer-option fm_format={turns}'
-        values = coherences(models.likelihood(str(folder)), items, turns)[0]
+        likelihood = models.likelihood(str(folder))
+        values = [value for value, _ in coherences(likelihood, items, turns)]
     scale = measured_scale([value for value in values if value is not None])
     return (
         f'its scale: --scorer-option {name}_cutoff={scale.cutoff:.3f} '

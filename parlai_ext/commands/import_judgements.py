@@ -184,8 +184,9 @@ def read_answers(
             given.format, given.answers, given.questionnaire
         )
     openers = {d.dialogue_id: d.opener_id for d in dialogues}
-    judged, notes = judgements.dialogue_ids, [*judgements.notes]
-    if run is not None and (others := judged - openers.keys()):
+    sides = {(s.system, s.dialogue_id) for d in dialogues for s in (d, d.other_side)}
+    judged, notes = judgements.sides, [*judgements.notes]
+    if run is not None and (others := judged - sides):
         notes.append(
             'judged dialogues that are no whole dialogue of a target of the run: '
             f'{len(others)} of {len(judged)}'

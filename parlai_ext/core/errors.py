@@ -44,12 +44,14 @@ class UserError(Exception):
 @contextmanager
 def errors_about(what: str) -> Iterator[None]:
     """
-    Begin the line about a user's mistake with what it is about.
+    Begin the line about a user's mistake with what it is about, unless it does so.
     """
     try:
         yield
     except UserError as error:
-        raise UserError(f'{what}: {error}') from None
+        line = str(error)
+        named = line.startswith(f'{what}: ')
+        raise UserError(line if named else f'{what}: {line}') from None
 
 
 def first_line(error: BaseException) -> str:

@@ -224,11 +224,11 @@ def read_options(
     :param error: makes the exception from key and problem, for a file that knows lines.
     :raises UserError: for an unknown key, a wrong type, or a value that is no choice.
     """
-    error = error or _fail_at(where)
+    error = error or (lambda key, problem: UserError(f'{where}{key}: {problem}'))
     known = options_of(cls)
     values = {
         name: value
-        for name, value in given_options(cls, given, where, error).items()
+        for name, value in given_options(cls, given, error).items()
         if value != '' or known[name].default is not MISSING
     }
     presets = getattr(cls, 'presets', None)
@@ -245,17 +245,16 @@ def read_options(
 def given_options(
     cls: type,
     given: Mapping[str, Any],
-    where: str = '',
-    error: Fail | None = None,
+    error: Fail,
     also: Collection[str] = (),
 ) -> dict[str, Any]:
     """
     Return the values that a mapping gives, checked, without those that are `None`.
 
+    :param error: as of `read_options`.
     :param also: keys that are allowed besides the options; they are left out.
     :raises UserError: as `read_options` does.
     """
-    error = error or _fail_at(where)
     known = options_of(cls)
     values = {}
     for key, value in given.items():
@@ -270,10 +269,6 @@ def given_options(
             value = float(value)
         values[key] = tuple(value) if kind is tuple else value
     return values
-
-
-def _fail_at(where: str) -> Fail:
-    return lambda key, problem: UserError(f'{where}{key}: {problem}')
 
 
 @frozen

@@ -78,7 +78,7 @@ def load_protocol_file(
     doc = read_shipped('protocols', name_or_path)
     given = {k: v for k, v in (overrides or {}).items() if v is not None}
     data = doc.typed(doc.data or {}, (), dict)
-    values = given_options(ProtocolOptions, data, '', doc.error_in(()), SECTIONS)
+    values = given_options(ProtocolOptions, data, doc.error_in(()), SECTIONS)
     values.setdefault('name', Path(doc.source).stem)
     doc.typed(data.get('description') or '', 'description', str)
     scorer_class, scorer = _scorer(doc, data, scorer_options)
@@ -149,7 +149,7 @@ def _section(
     Return the keys that are given in a section, paths resolved.
     """
     raw = doc.typed(data.get(section) or {}, (section,), dict)
-    values = given_options(cls, raw, '', doc.error_in((section,)))
+    values = given_options(cls, raw, doc.error_in((section,)))
     paths = {key for key, option in options_of(cls).items() if option.path}
     return values | {
         key: resolve_path(doc, value)

@@ -247,6 +247,8 @@ def column_places(
     :raises CsvProblem: for a missing, repeated or unknown column.
     """
     names = [name.strip() for name in header]
+    if not names:
+        raise CsvProblem(line, 'the file is empty')
     for name in names:
         if known is not None and name not in known:
             raise CsvProblem(line, f'unknown column {name!r}; {nearest(name, known)}')

@@ -115,12 +115,12 @@ class Judgements:
         return [one for one in self.every if isinstance(one, Comparison)]
 
     @property
-    def dialogue_ids(self) -> set[str]:
+    def sides(self) -> set[tuple[str, str]]:
         """
-        The dialogues that were judged.
+        The systems that were judged, each with the id of the dialogue.
         """
         units = (unit for one in self.every for unit, _ in judged_units(one))
-        return {dialogue for _, dialogue, _ in units if dialogue}
+        return {(system, dialogue) for system, dialogue, _ in units if dialogue}
 
     @property
     def dimensions(self) -> tuple[str, ...]:

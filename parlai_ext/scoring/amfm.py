@@ -40,6 +40,7 @@ from parlai_ext.scoring.base import (
     ItemScore,
     ScoringItem,
     encoder_option,
+    in_groups,
     tied,
 )
 from parlai_ext.scoring.likelihood import (
@@ -210,27 +211,30 @@ class AmFm(AmFmScorer):
         """
         Return the scores of each response, or of each speaker's part of a dialogue.
         """
-        parts = [spoken_turns(item) for item in items]
-        turns = [turn for part in parts for turn in part]
-        cosines = iter(self.cosines(turns, [t.context[-1:] for t in turns]))
-        coherence, cut_tokens = coherences(self.judge, turns, self.options.fm_format)
-        means, cuts = iter(coherence), iter(cut_tokens)
+        parts = list(map(spoken_turns, items))
+        cosines = in_groups(
+            lambda turns: self.cosines(turns, [turn.context[-1:] for turn in turns]),
+            parts,
+        )
+        coherence = in_groups(
+            lambda turns: coherences(self.judge, turns, self.options.fm_format), parts
+        )
         columns = {
-            'AM': [mean([next(cosines) for _ in part]) for part in parts],
-            'FM': [mean([next(means) for _ in part]) for part in parts],
+            'AM': list(map(mean, cosines)),
+            'FM': [mean([value for value, _ in some]) for some in coherence],
         }
         scaled = [
             list(map(self._scale(name, column).scaled, column))
             for name, column in columns.items()
         ]
         scores = []
-        for item, part, am, fm, *both in zip(
-            items, parts, *columns.values(), *scaled, strict=True
+        for item, part, told, am, fm, *both in zip(
+            items, parts, coherence, *columns.values(), *scaled, strict=True
         ):
             if item.response is None and both[0] is not None:
                 both[0] = -both[0]
             compared = [text for turn in part for text in turn.context]
-            cut = sum(next(cuts) for _ in part)
+            cut = sum(cut for _, cut in told)
             scores.append(self.item_score(compared, mean(both), am, fm, cut))
         return scores
 
@@ -267,7 +271,7 @@ def spoken_turns(item: ScoringItem) -> list[ScoringItem]:
 
 def coherences(
     judge: LanguageModel, items: Items, fm_format: str
-) -> tuple[list[float | None], list[int]]:
+) -> list[tuple[float | None, int]]:
     """
     Return FM of each response, and how many tokens of its context were cut.
 
@@ -276,16 +280,15 @@ def coherences(
     if fm_format == 'joined':
         return joined_coherences(judge, items)
     answers = response_answers(judge, items, context_turns=1)
-    means = [
-        mean_logprob(answer) if item.context else None
+    return [
+        (mean_logprob(answer) if item.context else None, answer.num_truncated)
         for item, answer in zip(items, answers, strict=True)
     ]
-    return means, [answer.num_truncated for answer in answers]
 
 
 def joined_coherences(
     judge: LanguageModel, items: Items
-) -> tuple[list[float | None], list[int]]:
+) -> list[tuple[float | None, int]]:
     """
     Return FM of each response as the baseline's program (compute_wor.py) works it out,
     and how many tokens were cut:
@@ -296,20 +299,20 @@ def joined_coherences(
     share most of their tokens, which the judge reads once.
     """
     strings = Strings(judge)
-    pairs, cuts = [], []
-    for item in items:
-        pair, cut = strings.joined_ids(''.join(item.context[-1:]), item.text, end=True)
-        pairs.append(pair)
-        cuts.append(cut)
-    logprobs = iter(strings.logprobs([ids for pair in pairs for ids in pair]))
-    means = []
-    for item, (both, alone) in zip(items, pairs, strict=True):
-        total = math.fsum(next(logprobs)) - math.fsum(next(logprobs))
+    joined = [
+        strings.joined_ids(''.join(item.context[-1:]), item.text, end=True)
+        for item in items
+    ]
+    logprobs = in_groups(strings.logprobs, [pair for pair, _ in joined])
+    coherence: list[tuple[float | None, int]] = []
+    for item, ((both, alone), cut), rows in zip(items, joined, logprobs, strict=True):
+        of_both, of_turn = map(math.fsum, rows)
+        total = of_both - of_turn
         # of the first turn, a long response leaves nothing
         n_tokens = len(both) - max(1, len(alone))
         exists = bool(item.context) and n_tokens > 0 and math.isfinite(total)
-        means.append(total / n_tokens if exists else None)
-    return means, cuts
+        coherence.append((total / n_tokens if exists else None, cut))
+    return coherence
 
 
 def measured_scale(values: Sequence[float]) -> CutoffScale:

@@ -20,10 +20,11 @@ from __future__ import annotations
 
 import math
 import traceback
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from functools import cached_property
-from typing import Any
+from itertools import chain
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -48,6 +49,8 @@ from parlai_ext.core import (
 from parlai_ext.files import Document, read_file
 from parlai_ext.models.handle import AskedModels, Models
 
+T = TypeVar('T')
+R = TypeVar('R')
 NO_KNOWLEDGE = 'the item has neither facts nor a persona'
 OTHER = 'other'  # the key in an item's extras: the response that it is compared with
 
@@ -137,11 +140,12 @@ class ItemScore:
     evidence: Any = None
     cut: int = 0
 
-    def completed(self, dimensions: Sequence[str]) -> ItemScore:
+    def completed(self, dimensions: Sequence[str], no_score: str = '') -> ItemScore:
         """
         Return the scores with a finite value, or `None` and a reason, in every
         dimension.
 
+        :param no_score: the reason where there is no other.
         :raises UserError: for a score in another dimension.
         """
         values: dict[str, float | None] = {}
@@ -155,7 +159,8 @@ class ItemScore:
                 values[name] = float(value)
             else:
                 values[name] = None
-                reasons[name] = self.reasons.get(name) or f'the scorer gives {value}'
+                reason = self.reasons.get(name) or no_score
+                reasons[name] = reason or f'the scorer gives {value}'
         return replace(self, values=values, reasons=reasons)
 
 
@@ -259,6 +264,18 @@ def unscored_systems(
     return reasons
 
 
+def in_groups(
+    function: Callable[[list[T]], Iterable[R]], groups: Sequence[Sequence[T]]
+) -> list[list[R]]:
+    """
+    Call a function once, with the members of all groups, if there are any; return its
+    results, one for each member, in the same groups.
+    """
+    members = list(chain(*groups))
+    results = iter(function(members) if members else ())
+    return [[next(results) for _ in group] for group in groups]
+
+
 def lettered_turns(turns: Sequence[str]) -> list[str]:
     """
     Return the turns before a response with letters: the one who is judged is B.
@@ -343,6 +360,7 @@ class ScorerInterface:
         as the hash of a file; `prepare` or `load_models` sets it.
     :ivar evidence_record: what is recorded beside the scores to explain their evidence.
     :cvar instead: what to name where the models of its options cannot be had.
+    :cvar no_score: why a dimension has no score, where an item's reasons do not say it.
     :cvar unit: what a score counts, in words, for the page.
     :cvar version: raise it when the same options give other numbers.
     :cvar code: file and sha256 of a scorer from outside the package.
@@ -357,6 +375,7 @@ class ScorerInterface:
     prompted = False
     also_level: str | None = None
     instead = ''
+    no_score = ''
     unit = "points of the scorer's own"
     version: int | None = None
     code: OutsideCode | None = None
@@ -503,11 +522,9 @@ class Scorer(ScorerInterface):
         :raises UserError: when a dialogue lacks what the scorer needs.
         """
         self.require_dialogues()
-        pairs = list(zip(dialogues, indices, strict=True))
         make = dialogue_items if self.level == 'dialogue' else turn_items
-        groups = [make(dialogue, judged) for dialogue, judged in pairs]
-        items = [item for judged in groups for item in judged]
-        for item in items:
+        groups = [make(*pair) for pair in zip(dialogues, indices, strict=True)]
+        for item in chain(*groups):
             if need := item.lacking(self.needs):
                 place = item.extras.get('utterance_index', 'the whole')
                 raise UserError(
@@ -516,11 +533,8 @@ class Scorer(ScorerInterface):
                     f'(utterance {place}); a judged set, or an import with '
                     'references, may have them'
                 )
-        scores = iter(self.checked_scores(items))
-        return [
-            self.scored_dialogue(dialogue, judged, [next(scores) for _ in own])
-            for (dialogue, judged), own in zip(pairs, groups, strict=True)
-        ]
+        scores = in_groups(self.checked_scores, groups)
+        return list(map(self.scored_dialogue, dialogues, indices, scores))
 
     def checked_scores(self, items: Items) -> list[ItemScore]:
         """
@@ -547,7 +561,7 @@ class Scorer(ScorerInterface):
                 f'scorer {self.name}: {len(items)} items got {len(scores)} scores'
             )
         with errors_about(f'scorer {self.name}'):
-            return [one.completed(self.dimensions) for one in scores]
+            return [one.completed(self.dimensions, self.no_score) for one in scores]
 
     def scored_dialogue(
         self, dialogue: Dialogue, indices: Sequence[int], scores: Sequence[ItemScore]

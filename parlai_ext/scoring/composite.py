@@ -111,6 +111,7 @@ class Composite(JudgeScorer):
     version = 2
     dimensions = ('Overall',)
     evidence_labels = (*TERMS, 'repeated')
+    no_score = NO_PROBABILITY
     instead = 'or another scorer: --scorer fed --judge-model-file zoo:mini/judge/model'
     options_class = CompositeOptions
     options: CompositeOptions
@@ -120,7 +121,7 @@ class Composite(JudgeScorer):
         Read the weights.
         """
         doc = read_shipped_file('composite', self.options.weights, 'weights')
-        self.terms = read_weights(doc)
+        self.terms = read_weighed_terms(doc)
         numbers = [[name, *vars(term).values()] for name, term in self.terms.items()]
         self.signed = {'weights': content_id('composite weights', numbers)}
         self.fitted_on = fitted_sets(doc)
@@ -157,9 +158,8 @@ class Composite(JudgeScorer):
             scores.append(
                 ItemScore(
                     {'Overall': overall},
-                    {'Overall': NO_PROBABILITY},
-                    (*terms, repeated),
-                    answer.num_truncated,
+                    evidence=(*terms, repeated),
+                    cut=answer.num_truncated,
                 )
             )
         return scores
@@ -247,7 +247,7 @@ def fitted_sets(doc: Document) -> tuple[str, ...]:
     return tuple(doc.typed(name, ('fitted_on', i), str) for i, name in enumerate(names))
 
 
-def read_weights(doc: Document) -> dict[str, Term]:
+def read_weighed_terms(doc: Document) -> dict[str, Term]:
     """
     Return the terms of a file of weights.
 
@@ -312,6 +312,7 @@ class Crs(JudgeScorer):
     name = 'crs'
     dimensions: tuple[str, ...] = (OVERALL,)
     evidence_labels = METRICS
+    no_score = NO_PROBABILITY
     options_class = CrsOptions
     options: CrsOptions
 
@@ -349,8 +350,8 @@ class Crs(JudgeScorer):
                     for quality, terms in self.terms.items()
                 }
                 values[OVERALL] = fmean(values.values())
-            reasons = dict.fromkeys(self.dimensions, NO_PROBABILITY)
-            scores.append(ItemScore(values, reasons, evidence, answer.num_truncated))
+            cut = answer.num_truncated
+            scores.append(ItemScore(values, evidence=evidence, cut=cut))
         return scores
 
 

@@ -27,7 +27,6 @@ from parlai_ext.core import (
     UserError,
     content_id,
     frozen,
-    mean,
     nearest,
     option,
     require_known,
@@ -613,6 +612,7 @@ def _reduced(numbers: Sequence[float], reduction: str) -> float:
 # --- FULL ----------------------------------------------------------------------
 
 FULL_JUDGE = 'hf:facebook/blenderbot-400M-distill,hf_turn_separator="\\t"'
+MEAN_COMPLAINT = FedOptions(polarity='negative', followup_reduction='mean')
 LOOKBACK = 50  # utterances before the response that the authors' program reads
 
 
@@ -662,19 +662,16 @@ class Full(JudgeScorer):
 
         :raises UserError: for a set without negative ones.
         """
-        followups = load_followups(self.options.followups)
-        self.signed = {'followups': followups.hash}
-        self.asked = {
-            name: sides.negative for name, sides in followups.dimensions.items()
-        }
-        if empty := next((n for n, texts in self.asked.items() if not texts), None):
-            raise UserError(
-                f'scorer: followups {self.options.followups}: {empty} has no negative '
-                'follow-ups, which are all that FULL asks'
-            )
-        self.dimensions = tuple(self.asked)
-        texts = (text for some in self.asked.values() for text in some)
-        self.evidence_labels = tuple(dict.fromkeys(texts))
+        self.followups = load_followups(self.options.followups)
+        self.signed = {'followups': self.followups.hash}
+        for name, sides in self.followups.dimensions.items():
+            if not sides.negative:
+                raise UserError(
+                    f'scorer: followups {self.options.followups}: {name} has no '
+                    'negative follow-ups, which are all that FULL asks'
+                )
+        self.dimensions = tuple(self.followups.dimensions)
+        self.evidence_labels = evidence_labels(self.followups, 'negative')
 
     def score(self, items: Items) -> list[ItemScore]:
         """
@@ -696,17 +693,13 @@ class Full(JudgeScorer):
         )
         scores = []
         for answer in answers:
-            means = [followup_score(row, 'mean') for row in answer.continuations]
-            losses = terms = list(map(negated, means))
+            terms = [followup_score(row, 'mean') for row in answer.continuations]
+            losses = tuple(map(negated, terms))
             if self.options.reduction == 'perplexity':
-                terms = list(map(exponential, losses))
+                terms = [negated(exponential(loss)) for loss in losses]
             known = dict(zip(self.evidence_labels, terms, strict=True))
-            values = {}
-            reasons = {}
-            for name, texts in self.asked.items():
-                values[name] = mean([known[text] for text in texts])
-                missing = next((text for text in texts if known[text] is None), None)
-                reasons[name] = f'the judge gives {missing!r} no finite probability'
-            cut = answer.num_truncated
-            scores.append(ItemScore(values, reasons, tuple(losses), cut))
+            score = followups_score(
+                self.followups, MEAN_COMPLAINT, known, answer.num_truncated
+            )
+            scores.append(replace(score, evidence=losses))
         return scores

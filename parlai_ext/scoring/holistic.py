@@ -15,7 +15,13 @@ from collections import Counter
 from collections.abc import Iterable
 
 from parlai_ext.core import UserError, frozen, mean, option
-from parlai_ext.scoring.base import Items, ItemScore, ScoringItem, model_option
+from parlai_ext.scoring.base import (
+    Items,
+    ItemScore,
+    ScoringItem,
+    in_groups,
+    model_option,
+)
 from parlai_ext.scoring.likelihood import (
     NO_PROBABILITY,
     JudgeScorer,
@@ -136,10 +142,11 @@ class Holistic(JudgeScorer):
             pair, cut = strings.joined_ids(context, item.text, end=False)
             cuts.append(cut)
             triples.append((*pair, strings.kept_ids(item.text, end=False)))
-        rows = iter(strings.logprobs([ids for triple in triples for ids in triple]))
         likelihoods = []
-        for item, cut in zip(items, cuts, strict=True):
-            both_row, alone_row, single_row = next(rows), next(rows), next(rows)
+        for item, cut, rows in zip(
+            items, cuts, in_groups(strings.logprobs, triples), strict=True
+        ):
+            both_row, alone_row, single_row = rows
             coherence = math.fsum(both_row) - math.fsum(alone_row)
             known = bool(item.context and item.response) and len(both_row) > 0
             likelihoods.append((coherence if known else None, mean(single_row), cut))
@@ -151,18 +158,17 @@ class Holistic(JudgeScorer):
         """
         if self.contradiction is None:
             return [None] * len(items)
-        earlier = [earlier_utterance(item) for item in items]
-        pairs = [
-            (before, item.text)
-            for before, item in zip(earlier, items, strict=True)
-            if before is not None
-        ]
+        earlier = list(map(earlier_utterance, items))
+        asked = [k for k, before in enumerate(earlier) if before is not None]
         classifier = self.models.classifier(self.options.classifier)
         rows = classifier.probabilities(
-            [first for first, _ in pairs], [second for _, second in pairs]
+            [str(earlier[k]) for k in asked], [items[k].text for k in asked]
         )
-        known = iter(1.0 - float(row[self.contradiction]) for row in rows)
-        return [None if before is None else next(known) for before in earlier]
+        known = dict(zip(asked, rows, strict=True))
+        return [
+            1.0 - float(known[k][self.contradiction]) if k in known else None
+            for k in range(len(items))
+        ]
 
 
 def scaled(value: float | None, cutoff: float | None) -> float | None:

@@ -64,7 +64,6 @@ all some many much more most few any every both
 """.strip().split('\n')
 )
 SMALL = 0.0001
-NO_TEXT = 'there is no word, or none before it'
 
 
 @frozen
@@ -95,6 +94,7 @@ class HumanCentered(EncoderScorer):
         'Agreeableness',
         'Empathy',
     )
+    no_score = 'there is no word, or none before it'
     options_class = HumanCenteredOptions
     options: HumanCenteredOptions
 
@@ -130,8 +130,7 @@ class HumanCentered(EncoderScorer):
                 None if np.isnan(rho) or not both else rho,
                 *(float(end[k]) if alone else None for end in ends),
             )
-            named = dict(zip(self.dimensions, values, strict=True))
-            scores.append(ItemScore(named, dict.fromkeys(named, NO_TEXT)))
+            scores.append(ItemScore(dict(zip(self.dimensions, values, strict=True))))
         return scores
 
 

@@ -28,7 +28,7 @@ from safetensors.numpy import save as tensor_bytes
 
 from parlai_ext import zoo_configs
 from parlai_ext.core import UserError, frozen, nearest, option
-from parlai_ext.files import read_file
+from parlai_ext.files import Document, read_file
 from parlai_ext.ranking.baselines import words_of
 from parlai_ext.scoring.base import (
     Items,
@@ -37,7 +37,7 @@ from parlai_ext.scoring.base import (
     encoder_option,
     unit_rows,
 )
-from parlai_ext.scoring.composite import repeated_words_share
+from parlai_ext.scoring.composite import fitted_sets, repeated_words_share
 from parlai_ext.scoring.english import LEFT_OUT
 from parlai_ext.scoring.judged_corpora import (
     CORPORA,
@@ -81,6 +81,7 @@ class Reading:
     :param response, turns: embeddings of unit length, of the response and of the last
         turns before it, oldest first.
     :param adapted: what the adapter says, where the judge has one.
+    :param cut: how many tokens of the response and of its context no model read.
     """
 
     logprobs: Sequence[float]
@@ -89,6 +90,7 @@ class Reading:
     response: np.ndarray
     turns: np.ndarray
     adapted: float | None = None
+    cut: int = 0
 
 
 def read_responses(
@@ -96,10 +98,9 @@ def read_responses(
     encoder: Any,
     items: Items,
     adapter: 'Adapter | None' = None,
-) -> tuple[list[Reading], list[int]]:
+) -> list[Reading]:
     """
-    Return what the models say of each response, and how many tokens of it and of its
-    context they did not read.
+    Return what the models say of each response.
 
     :param judge: a causal language model (`answer_with_states`).
     :param adapter: learned with this encoder.
@@ -118,7 +119,7 @@ def read_responses(
         pairs = [(tuple(item.context), item.text) for item in items]
         adapted = adapter.reader.numbers(encoder, pairs).tolist()
     unread = dict(zip(vectors, encoder.cut_tokens([*vectors]), strict=True))
-    readings, cut = [], []
+    readings = []
     for item, answer, single, state, number in zip(
         items, answers, alone, states, adapted, strict=True
     ):
@@ -130,10 +131,10 @@ def read_responses(
             vectors[response],
             np.array([vectors[turn] for turn in turns]),
             number,
+            answer.num_truncated + sum(unread[text] for text in (response, *turns)),
         )
         readings.append(reading)
-        cut.append(answer.num_truncated + sum(unread[t] for t in (response, *turns)))
-    return readings, cut
+    return readings
 
 
 def unit_vectors(encoder: Any, items: Items) -> dict[str, np.ndarray]:
@@ -169,6 +170,14 @@ def input_blocks(item: ScoringItem, reading: Reading) -> Mapping[str, np.ndarray
     if reading.adapted is not None:
         blocks[ADAPTED] = np.array([reading.adapted], np.float32)
     return blocks
+
+
+def stacked_inputs(items: Items, readings: Sequence[Reading]) -> dict[str, np.ndarray]:
+    """
+    Return the inputs of several responses, ``[responses, inputs]`` of each kind.
+    """
+    rows = list(map(input_blocks, items, readings))
+    return {name: np.stack([row[name] for row in rows]) for name in rows[0]}
 
 
 def numbers(item: ScoringItem, reading: Reading) -> dict[str, float]:
@@ -218,8 +227,8 @@ def _word_numbers(item: ScoringItem) -> dict[str, float]:
         'distinct_words': len(set(words)) / num,
         'repeated_inside': 1 - len(set(pairs)) / len(pairs) if pairs else 0,
         'word_length': sum(map(len, words)) / num,
-        'first_person': sum(word in FIRST_PERSON for word in words) / num,
-        'second_person': sum(word in SECOND_PERSON for word in words) / num,
+        'first_person': share_in(words, FIRST_PERSON),
+        'second_person': share_in(words, SECOND_PERSON),
     }
 
 
@@ -449,19 +458,16 @@ class Learned(JudgeScorer):
         scores = []
         for first in range(0, len(items), AT_ONCE):
             some = items[first : first + AT_ONCE]
-            readings, cut = read_responses(
+            readings = read_responses(
                 self.judge, self.encoder, some, self.weights.adapter
             )
-            rows = [
-                input_blocks(item, reading)
-                for item, reading in zip(some, readings, strict=True)
-            ]
-            inputs = {name: np.stack([row[name] for row in rows]) for name in rows[0]}
-            parts = self.weights.parts(inputs)
-            for row, reading, tokens in zip(parts, readings, cut, strict=True):
+            parts = self.weights.parts(stacked_inputs(some, readings))
+            for row, reading in zip(parts, readings, strict=True):
                 overall = self.weights.bias + float(row.sum())
                 evidence = self.evidence(row, reading)
-                scores.append(ItemScore({'Overall': overall}, {}, evidence, tokens))
+                scores.append(
+                    ItemScore({'Overall': overall}, {}, evidence, reading.cut)
+                )
         return scores
 
     def evidence(self, parts: np.ndarray, reading: Reading) -> list[float]:
@@ -495,12 +501,8 @@ def read_weights(name: str) -> JudgeWeights:
         raise doc.error(
             'inputs', 'this judge was learned from other inputs; fit it again'
         )
-    data, tensors = _tensors(folder / WEIGHTS)
-    content = hashlib.sha256(data).hexdigest()
-    if card.get('sha256') != content:
-        raise doc.error(('sha256',), f'{WEIGHTS} beside it has another: {content}')
+    content, _, tensors = _listed_tensors(doc, 'sha256', folder / WEIGHTS)
     models = doc.typed(card.get('models', {}), 'models', dict)
-    fitted_on = doc.typed(card.get('fitted_on', []), 'fitted_on', list)
     try:
         blocks = {
             block: BlockWeights(*(tensors[f'{block}.{part}'] for part in PARTS))
@@ -511,20 +513,19 @@ def read_weights(name: str) -> JudgeWeights:
         raise UserError(
             f'{folder / WEIGHTS}: these are no weights of a learned judge'
         ) from None
-    sets = tuple(map(str, fitted_on))
     corpora = None
     if (folder / CORPORA).is_file():
         try:
-            corpora = JudgedCorpora.from_tensors(_tensors(folder / CORPORA)[1])
+            _, _, points = _tensors(folder / CORPORA)
+            corpora = JudgedCorpora.from_tensors(points)
         except (TypeError, ValueError):
             problem = f'{folder / CORPORA}: these are no corpora of a learned judge'
             raise UserError(problem) from None
     adapter = None
     if 'adapter_sha256' in card:
-        adapter = Adapter(_tensors(folder / ADAPTER)[0])
-        if card['adapter_sha256'] != adapter.content:
-            problem = f'{ADAPTER} beside it has another: {adapter.content}'
-            raise doc.error(('adapter_sha256',), problem)
+        _, data, _ = _listed_tensors(doc, 'adapter_sha256', folder / ADAPTER)
+        adapter = Adapter(data)
+    sets = fitted_sets(doc)
     return JudgeWeights(blocks, bias, content, models, sets, corpora, adapter)
 
 
@@ -539,13 +540,25 @@ def weight_bytes(weights: JudgeWeights) -> bytes:
     return tensor_bytes(tensors)
 
 
-def _tensors(path: Path) -> tuple[bytes, dict[str, np.ndarray]]:
+def _listed_tensors(
+    doc: Document, key: str, path: Path
+) -> tuple[str, bytes, dict[str, np.ndarray]]:
     """
-    Return what a file of weights holds, and its numbers.
+    Return the same as `_tensors` of a file whose sha256 a card has.
+    """
+    content, data, tensors = _tensors(path)
+    if doc.data.get(key) != content:
+        raise doc.error(key, f'{path.name} beside it has another: {content}')
+    return content, data, tensors
+
+
+def _tensors(path: Path) -> tuple[str, bytes, dict[str, np.ndarray]]:
+    """
+    Return the sha256 of a file of weights, what it holds, and its numbers.
     """
     try:
         data = path.read_bytes()
-        return data, load_tensors(data)
+        return hashlib.sha256(data).hexdigest(), data, load_tensors(data)
     except (OSError, SafetensorError, ValueError) as error:
         raise UserError(f'{path}: it cannot be read: {error}') from None
 

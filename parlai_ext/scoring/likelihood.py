@@ -71,12 +71,11 @@ class AnswerScorer(JudgeScorer):
 
     Subclasses define `value`, and `question` if it is not how likely the response is.
 
-    :cvar no_value: why an answer may have no value.
     :cvar asked: what the judge is asked with each question.
     """
 
     dimensions: tuple[str, ...] = ('Overall',)
-    no_value = NO_PROBABILITY
+    no_score = NO_PROBABILITY
     asked: Mapping[str, bool] = {}
 
     def question(self, item: ScoringItem) -> Question:
@@ -105,9 +104,8 @@ class AnswerScorer(JudgeScorer):
         return [
             ItemScore(
                 {name: self.value(answer)},
-                {name: self.no_value},
-                self.evidence(answer),
-                answer.num_truncated,
+                evidence=self.evidence(answer),
+                cut=answer.num_truncated,
             )
             for answer in self.judge.answer(questions, **self.asked)
         ]
@@ -207,7 +205,7 @@ class Perplexity(AnswerScorer):
 
     name = 'perplexity'
     options_class = ResponseOptions
-    no_value = 'the judge gives the response no probability, or too large a perplexity'
+    no_score = 'the judge gives the response no probability, or too large a perplexity'
 
     def value(self, answer: Answer) -> float | None:
         """
@@ -227,7 +225,7 @@ class TokenAccuracy(AnswerScorer):
 
     name = 'token_accuracy'
     options_class = ResponseOptions
-    no_value = 'the response has no token'
+    no_score = 'the response has no token'
     asked = {'greedy': True}
     value = staticmethod(mean_logprob)  # of hits, each 0 or 1
     evidence = staticmethod(token_count)

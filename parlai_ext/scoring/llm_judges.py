@@ -27,8 +27,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from parlai_ext.core import content_id, first_object, frozen, mean, nearest, option
@@ -41,6 +42,7 @@ from parlai_ext.scoring.base import (
     ItemScore,
     Scorer,
     ScoringItem,
+    in_groups,
     lettered_turns,
     read_shipped_file,
     swapped_item,
@@ -212,12 +214,14 @@ class AnswerRating:
         probabilities) or ``parsed`` (what the reply says).
     :param probabilities: of each label, not scaled to 1: their sum is how likely it was
         that the model answered with a label at all.
+    :param cut: how many tokens of the prompt the model did not see.
     """
 
     value: float | None
     reason: str | None = None
     manner: str | None = None
     probabilities: Mapping[str, float] | None = None
+    cut: int = 0
 
     @property
     def evidence(self) -> dict[str, Any]:
@@ -382,25 +386,29 @@ def reply_ratings(
 
 # --- the judges ----------------------------------------------------------------------
 
-# of each dimension that one prompt asks for, and the tokens that the model did not see
-PromptRatings = tuple[Sequence[AnswerRating], int]
-
 NOTHING = '(nothing)'
 WHOLE = 'the conversation'
 
 
-def llm_option() -> Any:
+@frozen
+class PromptOptions:
     """
-    Return the option that names the model which is prompted.
+    The model, and what it is asked.
     """
-    return judge_option(what='a chat model, also http://HOST/v1,remote_model=NAME')
+
+    judge_model_file: str = judge_option(
+        what='a chat model, also http://HOST/v1,remote_model=NAME'
+    )
+    prompt: str = prompt_option('response')
 
 
-def rating_option() -> Any:
+@frozen
+class RatedPromptOptions(PromptOptions):
     """
-    Return the option that says how an answer becomes a number.
+    The model, what it is asked, and how its answer becomes a number.
     """
-    return option(
+
+    rating: str = option(
         'auto',
         choices=('auto', 'expected', 'parsed'),
         help='expected: the mean of the scores under the probabilities of the labels; '
@@ -463,23 +471,25 @@ class PromptedScorer(Scorer):
         if kind == 'likelihood':
             self.chat = ChatQuestions.from_judge(self.judge)
 
-    def rate(self, texts: Sequence[str]) -> list[PromptRatings]:
+    def rate(self, texts: Sequence[str]) -> list[Sequence[AnswerRating]]:
         """
-        Return the ratings of filled prompts: of a local model from how likely each
-        label is as its answer, else from a chat model's reply.
+        Return the ratings of filled prompts, in each dimension that one asks for: of a
+        local model from how likely each label is as its answer, else from a chat
+        model's reply.
         """
         prompt, rating = self.prompt, self.rating
         if self.chat is None:
             asks = rating != 'parsed' and prompt.answer == 'label'
             replies = self.judge.rating_replies(list(texts), asks)
-            return [(reply_ratings(reply, prompt, rating), 0) for reply in replies]
+            return [reply_ratings(reply, prompt, rating) for reply in replies]
         labels = list(prompt.labels)
         questions = [self.chat.reply_question(text, labels) for text in texts]
-        ratings: list[PromptRatings] = []
+        ratings: list[Sequence[AnswerRating]] = []
         for answer in self.judge.answer(questions):
             chances = [math.exp(math.fsum(row)) for row in answer.continuations]
             known = dict(zip(labels, chances, strict=True))
-            ratings.append(([expected_rating(known, prompt)], answer.num_truncated))
+            expected = expected_rating(known, prompt)
+            ratings.append([replace(expected, cut=answer.num_truncated)])
         return ratings
 
     def shown_texts(self, item: ScoringItem) -> dict[str, str]:
@@ -492,28 +502,22 @@ class PromptedScorer(Scorer):
         """
         Return the scores of each item; all prompts go to the model together.
         """
-        lacks = [self._lacks(item) for item in items]
+        lacks = list(map(self._lacks, items))
         asked = [
-            [] if lack else list(self._asked(item))
+            [] if lack else self._prompts(item)
             for item, lack in zip(items, lacks, strict=True)
         ]
-        texts = [text for some in asked for _, text in some]
-        rated = iter(self.rate(texts) if texts else ())
         scores = []
-        for some, lack in zip(asked, lacks, strict=True):
-            answers = [(dimensions, next(rated)) for dimensions, _ in some]
-            ratings = {
-                name: rating
-                for dimensions, answer in answers
-                for name, rating in zip(dimensions, answer[0], strict=True)
-            }
+        for rated, lack in zip(in_groups(self.rate, asked), lacks, strict=True):
+            # one of each dimension, or none at all
+            ratings = dict(zip(self.dimensions, chain(*rated), strict=False))
             scores.append(
                 ItemScore(
                     {name: rating.value for name, rating in ratings.items()},
                     dict.fromkeys(self.dimensions, lack)
                     | {name: rating.reason for name, rating in ratings.items()},
                     {name: rating.evidence for name, rating in ratings.items()} or None,
-                    max((cut for _, (_, cut) in answers), default=0),
+                    max((rating.cut for rating in ratings.values()), default=0),
                 )
             )
         return scores
@@ -526,10 +530,10 @@ class PromptedScorer(Scorer):
         name = item.lacking([name for name in MAY_BE_SHOWN if name in shown])
         return name and f'the prompt shows {name}, which the item does not have'
 
-    def _asked(self, item: ScoringItem) -> Iterator[tuple[tuple[str, ...], str]]:
+    def _prompts(self, item: ScoringItem) -> list[str]:
         """
-        Yield the filled prompts of an item with the dimensions that each asks for: one,
-        or one for each dimension.
+        Return the filled prompts of an item: one that asks for all dimensions, or one
+        for each.
         """
         prompt = self.prompt
         fixed = {
@@ -543,10 +547,9 @@ class PromptedScorer(Scorer):
             **self.shown_texts(item),
         }
         if prompt.answer == 'json':
-            yield self.dimensions, prompt.filled(fixed)
-            return
-        for name, question in prompt.dimensions.items():
-            yield (name,), prompt.filled({**fixed, 'question': question})
+            return [prompt.filled(fixed)]
+        asked = prompt.dimensions.values()
+        return [prompt.filled({**fixed, 'question': question}) for question in asked]
 
 
 def shown_turns(
@@ -575,14 +578,11 @@ NO_RESPONSE = '(no response)'
 
 
 @frozen
-class LlmJudgeOptions:
+class LlmJudgeOptions(RatedPromptOptions):
     """
     The model, what it is asked about a response, and how its answer becomes a number.
     """
 
-    judge_model_file: str = llm_option()
-    prompt: str = prompt_option('response')
-    rating: str = rating_option()
     context_turns: int = context_turns_option(CONTEXT_TURNS)
 
 
@@ -613,12 +613,11 @@ class LlmJudge(PromptedScorer):
 
 
 @frozen
-class LlmEvalOptions:
+class LlmEvalOptions(PromptOptions):
     """
     The model, and what it is asked about a response.
     """
 
-    judge_model_file: str = llm_option()
     prompt: str = prompt_option('llm_eval')
     context_turns: int = context_turns_option(CONTEXT_TURNS)
 
@@ -636,14 +635,12 @@ class LlmEval(LlmJudge):
 
 
 @frozen
-class LlmDialogueOptions:
+class LlmDialogueOptions(RatedPromptOptions):
     """
     The model, what it is asked about a dialogue, and how its answer becomes a number.
     """
 
-    judge_model_file: str = llm_option()
     prompt: str = prompt_option('dialogue')
-    rating: str = rating_option()
 
 
 class LlmDialogue(PromptedScorer):

@@ -43,11 +43,7 @@ from parlai_ext.scoring.label_judges import (
     pair_prompt,
     pair_template,
 )
-from parlai_ext.scoring.likelihood import (
-    NO_PROBABILITY,
-    difference,
-    first_continuation_share,
-)
+from parlai_ext.scoring.likelihood import difference, first_continuation_share
 
 Pair = tuple[JudgedResponse, JudgedResponse]
 
@@ -249,9 +245,7 @@ class PairEval(LabelScorer):
                 values += [None if p is None else p * weight for p in shares]
             means.append(mean(values))
         evidence = {'runs': means, 'flips': [sum(flips.values()), len(flips)]}
-        return ItemScore(
-            {'Overall': mean(means)}, {'Overall': NO_PROBABILITY}, evidence, cut
-        )
+        return ItemScore({'Overall': mean(means)}, evidence=evidence, cut=cut)
 
 
 def drawn_comparisons(

@@ -9,6 +9,7 @@ encoder that was not adapted.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,6 +21,7 @@ from parlai_ext.scoring.base import (
     ItemScore,
     ScoringItem,
     encoder_option,
+    in_groups,
     row_cosines,
     tied,
 )
@@ -70,14 +72,14 @@ class Relevance(EncoderScorer):
         against = self.options.against
         cosines = context_cosines(self.encoder, items, against)
         texts = [[item.text, *compared_turns(item, against)] for item in items]
-        cut = iter(self.encoder.cut_tokens([text for some in texts for text in some]))
+        cut_tokens = in_groups(self.encoder.cut_tokens, texts)
         return [
             ItemScore(
                 {'Relevance': tied(cosine)},
                 {'Relevance': ZERO if item.context else NO_CONTEXT},
-                cut=sum(next(cut) for _ in some),
+                cut=sum(cut),
             )
-            for item, cosine, some in zip(items, cosines, texts, strict=True)
+            for item, cosine, cut in zip(items, cosines, cut_tokens, strict=True)
         ]
 
 
@@ -115,17 +117,16 @@ def best_cosines(
 
     :param encode: gives one row for each text.
     """
-    texts = [
-        text
+
+    def cosines(pairs: Sequence[tuple[str, str]]) -> list[float | None]:
+        vectors = encode(list(chain(*pairs)))
+        return row_cosines(vectors[::2], vectors[1::2])
+
+    pairs = [
+        [(item.text, other) for other in others]
         for item, others in zip(items, compared, strict=True)
-        for other in others
-        for text in (item.text, other)
     ]
-    if not texts:
-        return [None] * len(items)
-    vectors = encode(texts)
-    cosines = iter(row_cosines(vectors[::2], vectors[1::2]))
     return [
-        max((c for c in [next(cosines) for _ in others] if c is not None), default=None)
-        for others in compared
+        max((cosine for cosine in some if cosine is not None), default=None)
+        for some in in_groups(cosines, pairs)
     ]

@@ -125,6 +125,7 @@ class Usr(Scorer):
     fitted_on = ('usr_topical',)  # the regression
     dimensions = (*QUALITIES, OVERALL)
     evidence_labels = TERMS
+    no_score = 'there is no token to be hidden'
     instead = (
         'a folder with its files would do: --scorer-option masked_lm=FOLDER, likewise '
         'context_classifier and knowledge_classifier'
@@ -164,7 +165,7 @@ class Usr(Scorer):
             terms = dict(zip(TERMS, numbers, strict=True))
             values = {name: terms[term] for name, (term, _) in QUALITIES.items()}
             values[OVERALL] = None if None in numbers else overall(terms)
-            reasons = dict.fromkeys(values, 'there is no token to be hidden')
+            reasons = {}
             if not item.has_knowledge:
                 values[KNOWLEDGE], reasons[KNOWLEDGE] = None, NO_KNOWLEDGE
             scores.append(ItemScore(values, reasons, numbers, n_cut))
@@ -278,6 +279,7 @@ class UniEval(JudgeScorer):
 
     name = 'unieval'
     dimensions = (*QUESTIONS, OVERALL)
+    no_score = NO_PROBABILITY
     prompted = True
     instead = (
         'a folder with its files would do: --scorer-option judge_model_file=FOLDER'
@@ -297,19 +299,36 @@ class UniEval(JudgeScorer):
         """
         Return the scores of each response, in one call of the model.
         """
-        asked = [self.sections(item) for item in items]
+        asked = list(map(self.sections, items))
+        most = self.options.most_tokens
         made = [
-            self.questions.question(sections, ('Yes', 'No'), self.options.most_tokens)
+            self.questions.question(sections, ('Yes', 'No'), most)
             for questions in asked
             for _, sections in questions
         ]
         answers = self.judge.answer([question for question, _ in made])
-        shares = map(first_continuation_share, answers)
-        each = zip(shares, [cut for _, cut in made], strict=True)
-        return [
-            _item_score(item, [(dimension, *next(each)) for dimension, _ in questions])
-            for item, questions in zip(items, asked, strict=True)
-        ]
+        each = zip(map(first_continuation_share, answers), made, strict=True)
+        scores = []
+        for item, questions in zip(items, asked, strict=True):
+            shares: dict[str, list[float | None]] = {name: [] for name in QUESTIONS}
+            cuts, reasons = [], {}
+            for dimension, _ in questions:
+                share, (_, cut) = next(each)
+                shares[dimension].append(share)
+                cuts.append(cut)
+            if not item.has_knowledge:
+                del shares[KNOWLEDGE]
+                reasons[KNOWLEDGE] = NO_KNOWLEDGE
+            values: dict[str, float | None] = {}
+            for dimension, some in shares.items():
+                known = [share for share in some if share is not None]
+                values[dimension] = (
+                    float(sum(known)) if len(known) == len(some) else None
+                )
+            values[OVERALL] = mean(list(values.values()))
+            evidence = {'sentences': shares[ENGAGING]}
+            scores.append(ItemScore(values, reasons, evidence, max(cuts)))
+        return scores
 
     def sections(self, item: ScoringItem) -> list[tuple[str, list[str]]]:
         """
@@ -331,30 +350,6 @@ class UniEval(JudgeScorer):
                 sections = [f'question: {question}', f'response: {part}', *more]
                 asked.append((dimension, sections))
         return asked
-
-
-def _item_score(
-    item: ScoringItem, answers: Sequence[tuple[str, float | None, int]]
-) -> ItemScore:
-    """
-    Return the scores of an item from dimension, share of "Yes" and cut tokens of each
-    of its questions.
-    """
-    shares: dict[str, list[float | None]] = {name: [] for name in QUESTIONS}
-    for dimension, share, _ in answers:
-        shares[dimension].append(share)
-    reasons = dict.fromkeys((*QUESTIONS, OVERALL), NO_PROBABILITY)
-    if not item.has_knowledge:
-        del shares[KNOWLEDGE]
-        reasons[KNOWLEDGE] = NO_KNOWLEDGE
-    values: dict[str, float | None] = {}
-    for dimension, some in shares.items():
-        known = [share for share in some if share is not None]
-        values[dimension] = float(sum(known)) if len(known) == len(some) else None
-    values[OVERALL] = mean(list(values.values()))
-    evidence = {'sentences': shares[ENGAGING]}
-    cut = max((cut for *_, cut in answers), default=0)
-    return ItemScore(values, reasons, evidence, cut)
 
 
 # --- CTC ------------------------------------------------------------------------------
@@ -406,6 +401,7 @@ class Ctc(Scorer):
 
     name = 'ctc'
     dimensions = (ENGAGING, KNOWLEDGE)
+    no_score = 'the response has no word'
     options_class = CtcOptions
     options: CtcOptions
 
@@ -471,16 +467,9 @@ class Ctc(Scorer):
                 for word, value in zip(labels.words, supported, strict=True)
                 if self.options.stop_words == 'counted' or word not in LEFT_OUT
             ]
-            value = math.fsum(counted) if supported else None
+            values = {dimension: math.fsum(counted)} if supported else {}
             evidence = {dimension: supported} if supported else {}
-            aligned.append(
-                ItemScore(
-                    {dimension: value},
-                    {dimension: 'the response has no word'},
-                    evidence,
-                    labels.cut,
-                )
-            )
+            aligned.append(ItemScore(values, {}, evidence, labels.cut))
         return aligned
 
 
@@ -543,6 +532,7 @@ class Density(Scorer):
 
     name = 'density'
     dimensions = ('Overall',)
+    no_score = NO_CONTEXT
     options_class = DensityOptions
     options: DensityOptions
 
@@ -607,20 +597,17 @@ class Density(Scorer):
             else:
                 pairs.append([(context, item.response)] if item.context else [])
         flat = [pair for some in pairs for pair in some]
+        model = self.models.pair_encoder(str(self.options.encoder))
+        cut = iter(model.cut_pair_tokens(flat, SEPARATOR, self.options.most_tokens))
         distances = iter(
             squared_distances(self._features(flat), self.mean, self.precision)
         )
-        model = self.models.pair_encoder(str(self.options.encoder))
-        most = self.options.most_tokens
-        cut = iter(model.cut_pair_tokens(flat, SEPARATOR, most))
         scores = []
         for some in pairs:
             squared = [next(distances) for _ in some]
             value = -((sum(squared) / len(squared)) ** 0.5) if squared else None
             tokens = max((next(cut) for _ in some), default=0)
-            scores.append(
-                ItemScore({'Overall': value}, {'Overall': NO_CONTEXT}, cut=tokens)
-            )
+            scores.append(ItemScore({'Overall': value}, cut=tokens))
         return scores
 
     def _features(self, pairs: Sequence[Pair]) -> np.ndarray:

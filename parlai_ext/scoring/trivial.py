@@ -35,8 +35,6 @@ class NgramOptions:
 class Trivial(Scorer):
     """
     One score without any model. Subclasses define `item_score`.
-
-    :cvar no_score: why an item has no score.
     """
 
     dimensions = (OVERALL,)
@@ -46,10 +44,7 @@ class Trivial(Scorer):
         """
         Return the score of each item.
         """
-        return [
-            ItemScore({OVERALL: self.item_score(item)}, {OVERALL: self.no_score})
-            for item in items
-        ]
+        return [ItemScore({OVERALL: self.item_score(item)}) for item in items]
 
     def item_score(self, item: ScoringItem) -> float | None:
         """

@@ -5,7 +5,6 @@ one system's failure stops no other.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -156,18 +155,6 @@ def fetch_system(system: System) -> None:
             raise UserError(download.reason)
 
 
-@contextmanager
-def _errors_of(option: str) -> Iterator[None]:
-    """
-    Begin the line about a user's mistake with the option, unless it names one.
-    """
-    try:
-        yield
-    except UserError as error:
-        has_option = str(error).startswith((f'{option}: ', 'hf_'))
-        raise UserError(str(error) if has_option else f'{option}: {error}') from None
-
-
 class _Downloads:
     """
     The downloads of one roster. What failed is not tried again for another system.
@@ -185,9 +172,9 @@ class _Downloads:
         reason, family = None, family_of(system.opt)
         try:
             for needed in needed_by_system(system):
-                with _errors_of(needed.option):
+                with errors_about(needed.option):
                     files += self._fetch(needed)
-            with _errors_of('model'):
+            with errors_about(family.weights_option(system.opt)):
                 files += family.fetch_weights(system)
                 inner = family.inner_system(system.opt)
                 if inner is not None:

@@ -139,7 +139,7 @@ class HubFamily(Family):
             return [repo]  # its card has its checksums
         address = f'https://huggingface.co/{repo}/resolve/{self.commit(system.opt)}'
         entries = {
-            f'{address}/{path.name}': Entry(sha256(path), path.stat().st_size)
+            f'{address}/{path.name}': Entry.from_file(path)
             for path in hub.weight_files(weights)
         }
         lock_file().record(entries)

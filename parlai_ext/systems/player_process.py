@@ -13,9 +13,8 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from parlai.core.agents import Agent
-from parlai.core.message import Message
 
-from parlai_ext.core import System, errors_of_system, printable
+from parlai_ext.core import System, errors_of_system
 from parlai_ext.engines import Machine
 from parlai_ext.isolation.policy import require_named
 from parlai_ext.systems.downloads import fetch_system
@@ -32,8 +31,8 @@ from parlai_ext.systems.players import (
     Participant,
     Player,
     Reply,
-    kept_fields,
-    read_reply,
+    reply_fields,
+    reply_from_fields,
 )
 from parlai_ext.systems.spending import Usages, spending_of
 
@@ -185,8 +184,8 @@ class DistantPlayer(Player):
         :raises SystemFailed: when the system cannot go on at all.
         """
         with errors_of_system(self.name), answers_of_a_kind():
-            told = self._ask('let_speak', do, _numbers(participants), *given)
-            replies = [_reply(fields) for fields in told]
+            told = self._ask('replies', do, _numbers(participants), *given)
+            replies = list(map(reply_from_fields, told))
             if len(replies) != len(participants):
                 raise TypeError(f'{len(replies)} replies of {len(participants)}')
         for reply in replies:
@@ -196,28 +195,6 @@ class DistantPlayer(Player):
 
 def _numbers(participants: Sequence[Participant]) -> list[int]:
     return [one.number for one in participants if isinstance(one, DistantParticipant)]
-
-
-def reply_fields(reply: Reply) -> dict[str, Any]:
-    """
-    Return a reply as plain data.
-    """
-    fields = kept_fields(reply.act) or {}
-    return fields | {
-        'text': reply.text,
-        'reason': reply.reason,
-        'safety': reply.deflected,
-    }
-
-
-def _reply(fields: Mapping[str, Any]) -> Reply:
-    """
-    Return a reply from plain data.
-    """
-    reply = read_reply(fields)
-    reason = reply.reason and printable(str(reply.reason))
-    act = None if reply.text is None else Message(kept_fields(fields) or {})
-    return Reply(reply.text, reason, reply.deflected, act)
 
 
 class _StandIn(Agent):
@@ -280,7 +257,7 @@ class PlayersHere(Server):
         """
         getattr(self.things[number], do)(*given)
 
-    def let_speak(
+    def replies(
         self, name: str, do: str, numbers: list[int], *given: list[dict[str, Any]]
     ) -> list[dict[str, Any]]:
         """
@@ -291,7 +268,7 @@ class PlayersHere(Server):
         replies = [
             [
                 replace(reply, act=self.acts.pop(n, None) or reply.act)
-                for n, reply in zip(numbers, map(_reply, some), strict=True)
+                for n, reply in zip(numbers, map(reply_from_fields, some), strict=True)
             ]
             for some in given
         ]

@@ -14,7 +14,7 @@ import pickle
 import re
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import Any
@@ -289,12 +289,27 @@ def _clone_state(agent: Agent, clone: Agent) -> str:
     return hashlib.sha256(out.getvalue()).hexdigest()
 
 
-def kept_fields(act: Any) -> dict[str, Any] | None:
+def reply_fields(reply: Reply) -> dict[str, Any]:
     """
-    Return what of an agent's reply it may want to observe, as plain data.
+    Return a reply as plain data, with what its agent may want to observe.
     """
-    if act is None:
-        return None
+    told = {'text': reply.text, 'reason': reply.reason, 'safety': reply.deflected}
+    return {**_kept_fields(reply.act or {}), **told}
+
+
+def reply_from_fields(fields: Mapping[str, Any]) -> Reply:
+    """
+    Return the reply that `reply_fields` has made plain data of.
+
+    :raises Exception: for other data.
+    """
+    reply, reason = read_reply(fields), fields['reason']
+    if reply.text is None:
+        return Reply(None, printable(str(reason or reply.reason)))
+    return replace(reply, act=Message(_kept_fields(fields)))
+
+
+def _kept_fields(act: Mapping[str, Any]) -> dict[str, Any]:
     fields = {key: act.get(key) for key in KEPT_FIELDS}
     return {k: v for k, v in fields.items() if isinstance(v, str | bool)}
 

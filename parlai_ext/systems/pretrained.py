@@ -23,7 +23,7 @@ from transformers import (
 )
 
 from parlai_ext.compat.libraries import without_bars
-from parlai_ext.core import UserError
+from parlai_ext.core import UserError, errors_about
 from parlai_ext.isolation.confinement import is_confined
 from parlai_ext.systems import hub
 from parlai_ext.systems.hub import ModelOptions
@@ -157,10 +157,8 @@ def fetch_named_weights(options: ModelOptions) -> Path:
     :raises UserError: ``hf_model: what is wrong``.
     """
     repo = hub.checked_repository(options.model)
-    try:
+    with errors_about('hf_model'):
         return hub.fetch_weights(repo, options.revision or None)
-    except UserError as error:
-        raise UserError(f'hf_model: {str(error).removeprefix("hf_model: ")}') from None
 
 
 def chosen_device(options: ModelOptions) -> torch.device:

@@ -320,26 +320,23 @@ def _is_fresh(path: Path) -> bool:
     try:
         note = parse_json(path.with_suffix('.json').read_bytes())
         sources = dict(note['sources'])
-        return (
-            bool(sources)
-            and sha256(path) == note['sha256']
-            and note['versions'] == _versions()
-            # data that is gone since cannot have changed
-            and all(sources[name] == now for name, now in _hashes(sources).items())
-        )
+        # data that is gone since cannot have changed
+        now = _note(path, sources)
+        now['sources'] = sources | now['sources']
+        return bool(sources) and note == now
     except (OSError, ValueError, KeyError, TypeError):
         return False
 
 
-def _versions() -> dict[str, str]:
-    return {name: version(name) for name in ('parlai', 'parlai_ext')}
-
-
-def _hashes(paths: Iterable[str]) -> dict[str, str]:
+def _note(path: Path, sources: Iterable[str]) -> dict[str, Any]:
     """
-    Return the hashes of those files that are there.
+    Return the hashes of a file and of those of its sources that are there.
     """
-    return {p: sha256(Path(p)) for p in paths if os.path.isfile(p)}
+    return {
+        'sha256': sha256(path),
+        'sources': {p: sha256(Path(p)) for p in sources if os.path.isfile(p)},
+        'versions': {name: version(name) for name in ('parlai', 'parlai_ext')},
+    }
 
 
 def _build(path: Path, task: str, datatype: str) -> None:
@@ -362,11 +359,7 @@ def _build(path: Path, task: str, datatype: str) -> None:
     text = ''.join(f'{line}\n' for line in replies).encode('utf-8', 'replace')
     if not path.is_file() or path.read_bytes() != text:
         write_file(path, text)
-    note = {
-        'sha256': sha256(path),
-        'sources': _hashes(_source_files(teachers)),
-        'versions': _versions(),
-    }
+    note = _note(path, _source_files(teachers))
     note_text = json.dumps(note, indent=1, sort_keys=True, ensure_ascii=False) + '\n'
     write_file(path.with_suffix('.json'), note_text.encode('utf-8', 'surrogatepass'))
 

@@ -204,7 +204,7 @@ def identities_table(table: DetectorTable) -> Table:
 
     def highest(row: IdentityRow) -> str:
         terms = [*row.by_term.items()][:MOST_TERMS]
-        return ', '.join(f'{term} {number(value)}' for term, value in terms)
+        return ', '.join(f'{term} {number(value)}' for term, value in terms if value)
 
     columns = (
         Column('detector', ''),

@@ -43,8 +43,8 @@ from parlai_ext.scoring.learned import (
     Adapter,
     BlockWeights,
     JudgeWeights,
-    input_blocks,
     read_responses,
+    stacked_inputs,
     weight_bytes,
 )
 from parlai_ext.store import write_file
@@ -442,16 +442,15 @@ class InputCache:
         models += [self.adapter.content] if self.adapter else []
         file = self.folder / f'{content_id(*models, list(NUMBERS), told)}.npz'
         if not file.exists():
-            readings, _ = read_responses(
+            readings = read_responses(
                 self.models.likelihood(self.judge),
                 self.models.embedder(self.encoder),
                 block,
                 self.adapter,
             )
-            rows = list(map(input_blocks, block, readings))
             inputs: dict[str, Any] = {
-                key: np.stack([r[key] for r in rows]).astype(KEPT.get(key, np.float32))
-                for key in rows[0]
+                key: rows.astype(KEPT.get(key, np.float32))
+                for key, rows in stacked_inputs(block, readings).items()
             }
             data = io.BytesIO()
             np.savez(data, **inputs)

@@ -7,13 +7,12 @@ import pytest
 from parlai_ext.core import System
 from parlai_ext.engines import data_in
 from parlai_ext.systems.parlai_agents import load_system
-from tests.support.chat_server import control, received
+from tests.support.chat_server import control
 from tests.support.lockstep_play import play, row
 from tests.support.remote_samples import make_remote
 from tests.support.talk import heard
 
 pytest_plugins = ['tests.support.remote_samples']
-KEY = 'sk-proj-Zq81xkT0rVbN5d'
 SAID = [(f'I saw {n} boats today.', 'Did you like them?') for n in '123']
 LANES = [*(row('a', 'b', texts) for texts in SAID), row('b', 'a', SAID[0])]
 
@@ -85,17 +84,3 @@ def test_spending_is_counted_on_after_an_agent_is_loaded_again(tmp_path, url):
         seated = player(tmp_path, url, **opt)
         seated.respond(heard(seated, ['Hi.']))
         assert seated.agent.usage['requests'] == n
-
-
-def test_the_key_is_in_no_file_and_no_option(tmp_path, url, monkeypatch):
-    monkeypatch.setenv('TRY_REMOTE_KEY', KEY)
-    seated = player(tmp_path, url, remote_key_env='TRY_REMOTE_KEY')
-    seated.respond(heard(seated, ['Hi.']))
-    seated.agent.opt.save(str(tmp_path / 'agent.opt'))
-    assert received(url)[0]['key'] == f'Bearer {KEY}'
-    files = [path for path in tmp_path.rglob('*') if path.is_file()]
-    assert {'agent.opt', 'remote_cache.sqlite'} <= {path.name for path in files}
-    assert not any(KEY.encode() in path.read_bytes() for path in files)
-    inside = seated.agent.engine
-    shown = [repr(vars(one)) for one in (seated.agent, inside, inside.meter)]
-    assert KEY not in ''.join(shown)

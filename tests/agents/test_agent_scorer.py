@@ -97,13 +97,13 @@ def test_with_the_later_turns_the_agent_gives_the_stages_scores(agent, scorer):
 
 def test_turns_of_one_game_asked_one_by_one_are_one_question(scorer, monkeypatch):
     asked = []
-    judge = ChatMatch.score_dialogues
+    judge = ChatMatch.judged
 
-    def score_dialogues(self, games, places):
+    def judged(self, games):
         asked.extend(games)
-        return judge(self, games, places)
+        return judge(self, games)
 
-    monkeypatch.setattr(ChatMatch, 'score_dialogues', score_dialogues)
+    monkeypatch.setattr(ChatMatch, 'judged', judged)
     scorer.remembered.clear()
     one = ChatmatchAgent({}, {'scorer': scorer, 'opt': {}})
     for agent in (one, ChatmatchAgent({}, one.share())):  # clones remember it too
@@ -247,20 +247,18 @@ def test_stored_scores_need_no_model():
 
 
 @pytest.mark.parametrize(
-    'text, problem',
+    'data, problem',
     [
-        ('{', 'not JSON'),
-        ('[{"scoers": {}}]', 'object 1: key scores: a mapping expected'),
-        (
-            '{"score": {}} {"score": {"Wit": "x"}}',
-            'object 2: key scores.Wit: a number',
-        ),
+        (b'{', ': not JSON'),
+        (b'\n\xe9', ':2: not UTF-8'),
+        (b'[{"scoers": {}}]', ': object 1: key scores: a mapping expected'),
+        (b'{"score": {}} {"score": {"Wit": "x"}}', ': object 2: key scores.Wit: a num'),
     ],
 )
-def test_stored_scores_of_another_shape_are_one_line(tmp_path, text, problem):
+def test_stored_scores_of_another_shape_are_one_line(tmp_path, data, problem):
     path = tmp_path / 'scores.json'
-    path.write_text(text)
-    with user_error(f'--scores-file {path}: {problem}'):
+    path.write_bytes(data)
+    with user_error(f'--scores-file: {path}{problem}'):
         StoredScoresAgent({'scores_file': str(path)})
 
 

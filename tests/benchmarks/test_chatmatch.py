@@ -161,7 +161,7 @@ def test_a_turn_of_one_character_has_the_capped_perplexity():
     turns = game_values(
         game([*QUIZ[:4], '.', *QUIZ[5:]]), chatmatch_options('released'), MATERIAL
     ).turns
-    assert turns[4]['fluency'].value == -50
+    assert turns[4].values['fluency'] == -50
 
 
 def test_the_script_gives_each_the_others_specificity_and_else_is_as_mended():
@@ -194,9 +194,9 @@ def test_a_self_chat_adds_counts_and_averages_means():
 def test_no_value_is_a_reason_and_never_nan(reading, texts):
     material = Material({}, [()] * len(texts), [None] * len(texts))
     for side in game_values(game(texts), chatmatch_options(reading), material).sides:
-        for one in side.values():
-            assert (one.value is None) == bool(one.reason)
-            assert one.value is None or math.isfinite(one.value)
+        for name, value in side.values.items():
+            assert (value is None) == bool(side.reasons.get(name))
+            assert value is None or math.isfinite(value)
 
 
 def test_all_turns_repeated_leaves_no_fluency():
@@ -204,8 +204,8 @@ def test_all_turns_repeated_leaves_no_fluency():
     even = game_values(
         game(texts), chatmatch_options('released_fixed'), Material()
     ).sides[0]
-    assert even['proactivity'].value == 0  # turn 2 is no repetition yet
-    assert even['fluency'].reason.startswith('not counted: given; no language model')
+    assert even.values['proactivity'] == 0  # turn 2 is no repetition yet
+    assert even.reasons['fluency'].startswith('not counted: given; no language model')
 
 
 @pytest.fixture(scope='module')
@@ -252,7 +252,7 @@ def test_every_turn_is_as_the_released_script_has_it(games, folder):
         assert [sum(column) for column in zip(*turns, strict=True)] == counts
         assert hashlib.sha256(json.dumps(turns).encode()).hexdigest()[:8] == digest
         # the script's per-game count has the speakers swapped
-        even, odd = (side['specificity'].value for side in found.sides)
+        even, odd = (side.values['specificity'] for side in found.sides)
         assert [odd, even] == pytest.approx(distinct, abs=1e-6)
 
 

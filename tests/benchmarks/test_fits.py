@@ -25,7 +25,7 @@ from benchmarks.learned_judge.corpora import (
 from benchmarks.learned_judge.judge_weights import Labelled, WorsePairs, learn_weights
 from benchmarks.support.perturbed_replies import perturbed_reply, shares_higher
 from parlai_ext.files import read_file
-from parlai_ext.scoring.composite import TERMS, Term, overall_score, read_weights
+from parlai_ext.scoring.composite import TERMS, Term, overall_score, read_weighed_terms
 from parlai_ext.scoring.learned import JudgeWeights
 from parlai_ext.training.fit_judge import rank_labels
 from tests.training.test_fit_judge import SIZES
@@ -100,7 +100,7 @@ def test_what_is_written_is_read(tmp_path):
     scale = {name: Term(-1.5, 2.25, 0.0) for name in TERMS}
     path = tmp_path / 'weights.yaml'
     path.write_text(weights_file(scale, (0.2, 0.6, 0.2)))
-    terms = read_weights(read_file(path))
+    terms = read_weighed_terms(read_file(path))
     assert [term.weight for term in terms.values()] == [0.2, 0.6, 0.2]
     assert terms['length'] == Term(-1.5, 2.25, 0.2)
 

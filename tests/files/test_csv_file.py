@@ -30,6 +30,7 @@ def test_files_of_other_programs_are_read(tmp_path, data, rows):
         (b'a,b\n1\n', ':2: 1 cells'),
         (b'a,b\n1,2\n\n"1,2\n', ':4: not a CSV row'),
         (b'a,b\n1,caf\xe9\n', ':2: not UTF-8'),
+        (b'', ':1: the file is empty'),
         (None, 'No such file'),
     ],
 )

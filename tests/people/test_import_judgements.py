@@ -174,6 +174,11 @@ def test_nothing_is_left_of_an_earlier_import(run, answers, capsys):
     assert names == {'judgements.csv', 'people.json'}
     note = 'no whole dialogue of a target of the run: 1 of 1'
     assert note in capsys.readouterr().out
+    shown = read_key(run)['items'].values()
+    known = next(one['dialogue_id'] for two in shown for one in two)
+    path.write_text(rows.replace('quill', 'nobody').replace('of_no_run', known))
+    ImportJudgements.main(run_dir=run, format='csv', answers=[str(path)])
+    assert note in capsys.readouterr().out
 
 
 def test_annotators_who_do_not_read_are_named():

@@ -79,23 +79,12 @@ def test_an_empty_text_or_no_finite_number_is_no_perplexity(logprobs):
     assert perplexities(known, ['hi', '', ' '], 'token') == [None] * 3
 
 
-def test_all_games_are_one_question_to_the_model_and_equal_turns_asked_once():
-    calls = []
-
-    class Counting(KnownJudge):
-        def answer(self, questions, with_context=False):
-            calls.append([q.continuations[0] for q in questions])
-            return super().answer(questions)
-
-    one = ChatMatch(models=Counting(lambda *_: (-1.0,)))
-    one.score_dialogues([game(QUIZ), game(QUIZ[:4])], [range(10), range(4)])
-    assert [sorted(call) for call in calls] == [sorted(set(QUIZ))]
-
-
-def test_a_turn_stands_by_itself_before_the_model():
+def test_equal_turns_of_all_games_are_asked_once_each_by_itself():
     known = judge()
-    perplexities(known, list(QUIZ), 'token')
-    assert {q.context for q in known.questions} == {()}
+    one = ChatMatch(models=known)
+    one.score_dialogues([game(QUIZ), game(QUIZ[:4])], [range(10), range(4)])
+    asked = sorted((q.context, *q.continuations) for q in known.questions)
+    assert asked == [((), text) for text in sorted(set(QUIZ))]
 
 
 def test_turns_add_up_to_the_counts_of_the_game():

@@ -204,8 +204,9 @@ def test_one_file_is_for_every_game(tmp_path):
     assert found.find(game(['hi', 'hi'])) == {'a': 'x'}
 
 
-def test_a_game_without_a_file_has_no_concepts(tmp_path):
-    assert load_dictionaries(write(tmp_path, x_y={})).find(game(['hi', 'hi'])) is None
+@pytest.mark.parametrize('texts', [['hi', 'hi'], []])
+def test_a_game_without_a_file_has_no_concepts(tmp_path, texts):
+    assert load_dictionaries(write(tmp_path, x_y={})).find(game(texts)) is None
 
 
 def test_the_content_of_the_files_is_in_the_signature(tmp_path):

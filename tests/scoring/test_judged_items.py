@@ -79,19 +79,8 @@ def test_the_judged_speaker_and_all_speakers_are_told():
     assert item == whole
 
 
-FULL = dialogue('abcdef')
-
-
-@pytest.mark.parametrize(
-    'one, options, judged',
-    [
-        (FULL, {'first_speaker_only': False}, [2, 3, 4, 5]),
-        (FULL, {'first_speaker_only': True, 'include_given': True}, [0, 2, 4]),
-        (dialogue('abcd', given=1), {'first_speaker_only': False}, [1, 2, 3]),
-    ],
-)
-def test_utterances_that_a_system_made_itself_are_judged(one, options, judged):
-    assert judged_indices(one, **options) == judged
+def test_given_utterances_are_judged_on_request():
+    assert judged_indices(dialogue('abcdef'), True, include_given=True) == [0, 2, 4]
 
 
 def broken(texts, who, given=2):
@@ -107,19 +96,10 @@ SELF_PLAY = tuple(Utterance('one', text, i < 2) for i, text in enumerate('abcd')
     [
         # 12 utterances, two given, then five exchanges (bipartite-play, Tables 4 and 5)
         (dialogue('abcdefghijkl'), True, [2, 4, 6, 8, 10], {}),
-        (
-            broken('abcde', FIRST),
-            True,
-            [],
-            {FIRST: BROKE},
-        ),
+        (dialogue('abcd', given=1), False, [1, 2, 3], {}),
+        (broken('abcde', FIRST), True, [], {FIRST: BROKE}),
         # its partner is judged
-        (
-            broken('abcd', FIRST),
-            False,
-            [3],
-            {FIRST: BROKE},
-        ),
+        (broken('abcd', FIRST), False, [3], {FIRST: BROKE}),
         # the target is judged on what there is
         (broken('abcde', SECOND), True, [2, 4], {}),
         (

@@ -178,14 +178,18 @@ def test_comparisons_of_a_judged_set_count_as_much_as_people_say(tmp_path):
         scorer_of(PlantedLabels(), str(tmp_path), weighted=True)
 
 
-def test_facts_are_shown_and_the_whole_history_is_read(comparisons):
+@pytest.mark.parametrize(
+    'options, turns, n_facts',
+    [({'facts': True, 'context_turns': 0}, '98765', 1), ({'context_turns': 1}, '5', 0)],
+)
+def test_facts_and_turns_that_are_shown(comparisons, options, turns, n_facts):
     judge = PlantedLabels()
-    scorer = scorer_of(judge, comparisons, facts=True, context_turns=0)
+    scorer = scorer_of(judge, comparisons, **options)
     scorer.checked_scores([ScoringItem(tuple('98765'), '2', facts='3')])
     assert len(judge.prompts) == 6
     for prompt in judge.prompts:
-        assert re.search('[PQ]: 9 [PQ]: 8', prompt)
-        assert len(re.findall('3 Dialogue', prompt)) == 1
+        assert re.findall('[PQ]: ([5-9])', prompt) == list(turns)
+        assert len(re.findall('3 Dialogue', prompt)) == n_facts
 
 
 def test_how_often_the_choice_changes_with_the_order_is_in_the_evidence(comparisons):
@@ -196,14 +200,6 @@ def test_how_often_the_choice_changes_with_the_order_is_in_the_evidence(comparis
     assert score.evidence['flips'] == [3, 3]
     [fair] = scorer_of(PlantedLabels(), comparisons).checked_scores([item('3')])
     assert fair.evidence['flips'] == [0, 3]
-
-
-def test_the_last_turns_of_a_context_are_read(comparisons):
-    judge = PlantedLabels()
-    scorer = scorer_of(judge, comparisons, context_turns=1)
-    scorer.checked_scores([ScoringItem(('9', '8', '7'), '2')])
-    for prompt in judge.prompts:
-        assert re.findall('[PQ]: ([987])', prompt) == ['7']
 
 
 @pytest.mark.parametrize(
@@ -268,13 +264,6 @@ def test_the_prompt_ends_with_the_question_of_the_paper():
 
 
 def test_the_share_of_yes():
-    scorer = DirectEval.from_section({}, PlantedLabels())
-    items = [ScoringItem(('hi',), number) for number in '13']
-    scores = [score.values['Overall'] for score in scorer.checked_scores(items)]
-    assert scores == pytest.approx([1 / 2, 3 / 4])  # odds of 1:1 and 3:1
-
-
-def test_no_probability_is_no_score():
-    scorer = DirectEval.from_section({}, PlantedLabels(nothing='3'))
-    [score] = scorer.checked_scores([ScoringItem(('hi',), '3')])
-    assert score.values['Overall'] is None
+    scorer = DirectEval.from_section({}, PlantedLabels(nothing='5'))
+    # odds of 1:1 and 3:1, and no probability at all
+    assert values(scorer, *'135') == [1 / 2, pytest.approx(3 / 4), None]

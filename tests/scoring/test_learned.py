@@ -207,7 +207,7 @@ def test_what_the_encoder_does_not_read_is_counted(monkeypatch):
     )
     turns = ('it reads the last three', 'a', 'b', 'one two three four five')
     items = [ScoringItem(turns, 'six seven eight nine'), ScoringItem(turns, 'ten')]
-    assert read_responses(judge, encoder, items)[1] == [2 + 1, 2]
+    assert [one.cut for one in read_responses(judge, encoder, items)] == [2 + 1, 2]
 
 
 def test_an_input_far_from_the_mean_is_cut():

@@ -13,7 +13,6 @@ from parlai_ext.commands.evaluate_systems import EvaluateSystems
 from parlai_ext.commands.rank_systems import RankSystems
 from parlai_ext.commands.report_run import ReportRun
 from parlai_ext.commands.score_dialogues import ScoreDialogues
-from parlai_ext.compat import prepare_parlai
 from parlai_ext.core import System, options_of
 from parlai_ext.scoring.base import ScoringItem, row_cosines
 from parlai_ext.scoring.registry import SCORERS, find_scorer, load_protocol_file
@@ -71,7 +70,11 @@ def test_the_registry_has_each_scorer_under_its_own_name_and_options_are_signed(
 
 
 def test_scores_are_the_cosines_of_the_embeddings(run, common, encoder_folder):
+    common['scorer'] = f'{outside_scorer.__file__}:Similarity'
     report = ScoreDialogues.main(**common)
+    code = run.scores(report.signature).about().code
+    assert code['file'] == 'outside_scorer.py'
+    assert f'|code:{code["sha256"][:16]}|' in report.signature
     dialogue = next(run.iter_dialogues())
     texts = [utterance.text for utterance in dialogue.utterances]
     vectors = models_on_cpu().embedder(encoder_folder).encode(texts)
@@ -83,33 +86,16 @@ def test_scores_are_the_cosines_of_the_embeddings(run, common, encoder_folder):
     assert '|embedder:(model:BertModel|' in report.signature
 
 
-def test_an_outside_scorer_ranks_and_is_on_the_page(run, common):
-    ScoreDialogues.main(**common)
+def test_an_outside_scorer_ranks_is_on_the_page_and_in_eval_model(run, common):
+    report = ScoreDialogues.main(**common)
+    mean = stage_means(run, report.signature)['Similarity']
+    common |= {'task': 'ext:dialogues', 'batchsize': 3}
+    common['scorer_option'] = common['scorer_option'][0]
+    averages = EvalModel.main(model='ext:scorer', **common)
+    assert float(averages['Similarity']) == pytest.approx(mean, rel=1e-4)
     RankSystems.main(run_dir=run.root, scores='similarity', bootstraps=20)
     text = ReportRun.main(run_dir=run.root, scores='similarity').read_text()
     assert 'Similarity' in text and 'scorer:similarity' in text
-
-
-def test_eval_model_gives_the_averages_of_an_outside_scorer(run, common):
-    report = ScoreDialogues.main(**common)
-    prepare_parlai()
-    averages = EvalModel.main(
-        model='ext:scorer',
-        task='ext:dialogues',
-        batchsize=3,
-        **{**common, 'scorer_option': common['scorer_option'][0]},
-    )
-    mean = stage_means(run, report.signature)['Similarity']
-    assert float(averages['Similarity']) == pytest.approx(mean, rel=1e-4)
-
-
-def test_the_run_records_the_file_and_its_hash(run, common):
-    report = ScoreDialogues.main(
-        **{**common, 'scorer': f'{outside_scorer.__file__}:Similarity'}
-    )
-    about = run.scores(report.signature).about()
-    assert about.code['file'] == 'outside_scorer.py'
-    assert f'|code:{about.code["sha256"][:16]}|' in report.signature
 
 
 def trap(folder):

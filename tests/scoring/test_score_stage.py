@@ -56,18 +56,6 @@ def scores(run, signature):
     ]
 
 
-def test_values_are_those_of_the_scorer_on_the_dialogue_alone(tmp_path):
-    run, report = scored_run(tmp_path)
-    context = next(run.iter_dialogues()).texts[:5]
-    labels = ('dull', 'dim', 'sad')
-    dull, dim, sad = (tell(context, label)[0] for label in labels)
-    assert ('d0', 4, FIRST, 'Wit', -dull - dim, None) in scores(run, report.signature)
-    store = run.scores(report.signature)
-    [scored, _] = store.read(run.dialogue_shards()[0])
-    assert scored.evidence[4] == (dull, dim, sad)
-    assert store.about().evidence_labels == labels
-
-
 def test_every_judged_utterance_has_every_dimension(tmp_path):
     run, report = scored_run(tmp_path, score='both')
     rows = scores(run, report.signature)
@@ -79,6 +67,9 @@ def test_every_judged_utterance_has_every_dimension(tmp_path):
         ('d3', None, FIRST),
     }
     assert {row[:4] for row in rows} == {(*e, d) for e in expected for d in DIMENSIONS}
+    labels = run.scores(report.signature).about().evidence_labels
+    dull, dim, _ = (tell(next(run.iter_dialogues()).texts[:5], x)[0] for x in labels)
+    assert ('d0', 4, FIRST, 'Wit', -dull - dim, None) in rows
     reasons = {row[5] for row in rows if row[:3] == ('d3', None, FIRST)}
     assert reasons == {'it broke the dialogue off: empty reply'}
 

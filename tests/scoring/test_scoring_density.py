@@ -98,25 +98,17 @@ def test_a_direction_in_which_people_do_not_differ_is_ignored(tmp_path):
 
 
 def test_the_score_is_minus_the_distance_from_people(folder, options):
-    [score] = scores(options, TURN)
+    whole = ScoringItem(tuple(PEOPLE[1]), None)
+    score, mean_score = (one.values['Overall'] for one in scores(options, TURN, whole))
     pairs = [(texts[:i], texts[i]) for texts in PEOPLE for i in (1, 2, 3)]
     rows = np.array([feature(folder, *pair) for pair in pairs])
     mean, precision = read_statistics(options['statistics'])
     assert mean == pytest.approx(rows.mean(0), abs=1e-5)
     row = feature(folder, TURN.context, TURN.response)
-    expected = -(squared(row, mean, precision) ** 0.5)
-    assert score.values['Overall'] == pytest.approx(expected, rel=1e-3)
-
-
-def test_a_dialogue_has_the_mean_of_squared_distances(folder, options):
-    [score] = scores(options, ScoringItem(tuple(PEOPLE[1]), None))
-    statistics = read_statistics(options['statistics'])
-    each = [
-        squared(feature(folder, PEOPLE[1][:i], PEOPLE[1][i]), *statistics)
-        for i in (1, 2, 3)
-    ]
-    expected = -(np.mean(each) ** 0.5)
-    assert score.values['Overall'] == pytest.approx(expected, rel=1e-3)
+    assert score == pytest.approx(-(squared(row, mean, precision) ** 0.5), rel=1e-3)
+    # a dialogue has the mean of squared distances, here of the second of people's
+    each = [squared(row, mean, precision) for row in rows[3:6]]
+    assert mean_score == pytest.approx(-(np.mean(each) ** 0.5), rel=1e-3)
 
 
 def test_a_persona_stands_before_the_context(folder, options):

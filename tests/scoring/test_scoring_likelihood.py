@@ -40,9 +40,8 @@ def known_score(scorer, tell, **options):
     """
     Return the score of a response by a judge with known log-probabilities.
     """
-    if not callable(tell):
-        return known_score(scorer, lambda context, text: tell, **options)
-    return scores_of(scorer, ITEMS[2:], KnownJudge(tell), **options)[0]
+    judge = KnownJudge(tell if callable(tell) else lambda *_: tell)
+    return scores_of(scorer, ITEMS[2:], judge, **options)[0]
 
 
 # --- likelihood and perplexity --------------------------------------------------------

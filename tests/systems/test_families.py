@@ -53,6 +53,7 @@ SPEAKERS = [
     # ParlAI's greedy search is the same for all; what is in the cells of a batch is not
     *((name, 'greedy') for name in ('generator', 'seq2seq_lstm', 'rag')),
     ('polyencoder', 'own'),
+    ('generator', 'blocking'),
     ('sequence', 'blocking'),
     ('turn', 'blocking'),
 ]
@@ -125,6 +126,8 @@ def test_a_system_holds_dialogues_on_either_side(stage, name, how):
         assert len(dialogue.utterances) == 12
         speakers = {u.speaker for u in dialogue.utterances if not u.given}
         assert speakers == {name, 'p'}
+        if name == 'polyencoder':  # it never repeats a line of its own dialogue
+            assert len({*said(dialogue, name)}) == len(said(dialogue, name))
     replies = [said(dialogue, name) for dialogue in held]
     assert len({first for first, *_ in replies}) > 1
     # a system that is deaf says the same five or so things in every dialogue

@@ -39,6 +39,6 @@ def test_a_planted_bug_is_counted(tmp_path, monkeypatch):
         raise AssertionError
 
     with closing(misfits.Misfits(tmp_path / 'not')) as trials:
-        monkeypatch.setattr(player_process, 'read_reply', give_up)
+        monkeypatch.setattr(player_process, 'reply_from_fields', give_up)
         line = trials.trial(number, Random(0))
     assert line.startswith('CrashesAtAct: a traceback')

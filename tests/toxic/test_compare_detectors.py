@@ -120,13 +120,16 @@ def test_two_files_of_one_name_are_not_taken_for_one_set(files):
         compare(files, sets=[str(files / name) for name in ('mine.csv', 'b/mine.csv')])
 
 
-def test_a_detector_of_a_groups_name_is_caught(files):
+def test_a_detector_of_a_groups_name_is_caught(files, capsys):
     (files / 'words.txt').write_text('gay\n')
     # 8 sentences for each of 33 names, and for each of 10 other words
     [row] = compare(files).identities
     assert row.identities.value == pytest.approx(8 / (8 * 33))
     assert row.others.value == 0
     assert next(iter(row.by_term.items())) == ('gay', 1.0)
+    # the names with 0 are not called the highest
+    printed = capsys.readouterr().out
+    assert 'gay 1.00' in printed and ' 0.00,' not in printed
 
 
 def test_toxichat_has_as_many_offensive_turns_as_its_files():

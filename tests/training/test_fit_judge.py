@@ -11,6 +11,7 @@ import pytest
 from parlai_ext.commands.fit_judge import FitJudge, report_lines
 from parlai_ext.core import Dialogue, HumanJudgement
 from parlai_ext.data.judged.judged_set import Annotation, JudgedItem, JudgedSet
+from parlai_ext.ranking.intervals import Estimate
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.learned import BLOCKS, NUMBERS, BlockWeights, JudgeWeights
 from parlai_ext.store import locked
@@ -83,6 +84,11 @@ def test_a_trivial_scorer_that_agrees_as_well_is_named():
     assert report.unbeaten == ('length',)
     assert report.trivial['overlap'].value is None
     assert 'does not beat length, which is trivial' in list(report_lines(report))[-1]
+
+
+def test_a_fit_that_agrees_less_beyond_chance_is_said_to():
+    worse = replace(fit_report(table(0.0, 1.0)), gain=Estimate(-0.06, -0.10, -0.01))
+    assert 'lower agreement: from' in '\n'.join(report_lines(worse))
 
 
 def test_growing_contexts_of_a_dialogue_are_one_group():

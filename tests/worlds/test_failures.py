@@ -77,10 +77,6 @@ ANSWERS = {
         raising(ValueError),
         'raised ValueError: bad thing in <object object at 0x…> second line',
     ),
-    'leaving': (
-        raising(SystemExit),
-        'raised SystemExit: bad thing in <object object at 0x…> second line',
-    ),
 }
 
 

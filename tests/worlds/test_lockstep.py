@@ -1,9 +1,8 @@
 """
-The lockstep world: who speaks when, what they have heard, and that a batch changes
-nothing.
+The lockstep world: who speaks when, and what they have heard. That a batch changes
+nothing is in tests/systems/test_families.py.
 """
 
-import pytest
 from parlai.scripts.self_chat import SelfChat
 
 from parlai_ext.commands import plugin
@@ -11,9 +10,9 @@ from parlai_ext.core import Opener, System
 from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.task_data import load_openers
 from parlai_ext.worlds.schedule import sample_openers
-from tests.support.lockstep_play import DECODING, play, row
+from tests.support.lockstep_play import play, row
 from tests.support.plans import says, some_openers
-from tests.support.tiny_models import in_float64, make_generator, make_ranker
+from tests.support.tiny_models import make_generator, make_ranker
 from tests.support.trial_agents import BATCHES
 
 
@@ -26,49 +25,6 @@ def loaded(opts):
 
 def rows_of(pairs, openers):
     return [row(*pair, one.utterances) for pair in pairs for one in openers]
-
-
-@pytest.fixture(scope='module')
-def cast(module_folder):
-    opts = {
-        name: {'model_file': make_generator(module_folder, name, seed), **way}
-        for seed, (name, way) in enumerate(DECODING.items(), start=1)
-    }
-    for seed in (5, 6):
-        name = f'ranker{seed}'
-        opts[name] = {'model_file': make_ranker(module_folder, name, seed)}
-    found = loaded(opts)
-    for player in found.values():
-        in_float64(player.agent)
-    return found
-
-
-@pytest.fixture(scope='module')
-def batched(cast):
-    names = [name for name in cast if name != 'ranker6']
-    rows = rows_of([(a, b) for a in names for b in names], some_openers(2))
-    return rows, play(rows, cast, 8)
-
-
-def test_a_batch_says_what_each_says_alone_in_float64(cast, batched):
-    rows, dialogues = batched
-    assert len(rows) == 32
-    assert [play([one], cast, 8)[0] for one in rows[::3]] == dialogues[::3]
-
-
-def test_the_models_are_various_enough_to_tell_dialogues_apart(batched):
-    _, dialogues = batched
-    assert all(len(d.utterances) == 8 and d.ended_by is None for d in dialogues)
-    said = {d.texts for d in dialogues}
-    assert len(said) == len(dialogues) and len(set().union(*said)) > 100
-
-
-def test_a_ranker_never_repeats_a_line_of_its_own_dialogue(batched):
-    _, dialogues = batched
-    for dialogue in dialogues:
-        for i, turn in enumerate(dialogue.utterances):
-            if turn.speaker.startswith('ranker') and not turn.given:
-                assert turn.text not in dialogue.texts[:i]
 
 
 def test_one_batch_for_each_system_and_step():
@@ -99,12 +55,12 @@ def test_openers_of_any_length_play_side_by_side():
     assert {one.speakers for one in dialogues} == {(*('echo', 'yes') * 2, 'echo')}
 
 
-def test_stock_self_chat_says_the_same(cast, module_folder):
+def test_stock_self_chat_says_the_same(tmp_path):
     plugin.register()
-    greedy = {'model_file': str(module_folder / 'greedy'), 'inference': 'greedy'}
-    partner = str(module_folder / 'ranker6')
+    greedy = {'model_file': make_generator(tmp_path), 'inference': 'greedy'}
+    partner = make_ranker(tmp_path, 'ranker')
     more = {'selfchat_max_turns': 6, 'num_self_chats': 2, 'seed': 3}
-    more |= {'outfile': str(module_folder / 'selfchat'), 'display_examples': False}
+    more |= {'outfile': str(tmp_path / 'selfchat'), 'display_examples': False}
     task = {'task': 'ext:smalltalk', 'partner_model_file': partner}
     logs = SelfChat.main(**task, **greedy, **more)
     # ParlAI's logger adds an empty episode after each

@@ -210,7 +210,7 @@ def dictionaries_from_files(path: Path) -> Finder:
     def find(dialogue: Dialogue) -> dict[str, str] | None:
         if path.is_file():
             return dictionaries[path.stem]
-        names = dialogue.speakers[:2]
+        names = dialogue.speakers[:2] or ('',)
         first, second = names[0], names[-1]
         keys = [f'{first}_{second}', f'{second}_{first}']
         if first == second:

@@ -22,7 +22,8 @@ from typing import Any
 
 import numpy as np
 
-from parlai_ext.core import Dialogue, LanguageModel, Question, frozen, option
+from parlai_ext.core import Dialogue, LanguageModel, Question, frozen, mean, option
+from parlai_ext.scoring.base import ItemScore
 from parlai_ext.scoring.chatmatch.concepts import distinct, stems, words
 from parlai_ext.scoring.likelihood import finite_sum, judge_option
 
@@ -201,6 +202,8 @@ def similarities(texts: Sequence[str]) -> np.ndarray:
     return product
 
 
+NO_MODEL = 'no language model was asked'
+NO_PERPLEXITY = 'the language model gives the turn no finite perplexity'
 QUESTION = re.compile(r'\?[?!]*')  # the end of one question
 
 
@@ -263,61 +266,56 @@ class Material:
     perplexities: Sequence[float | None] | None = None
 
 
-@frozen
-class Value:
-    """
-    A number, or `None` and why there is none.
-    """
-
-    value: float | None
-    reason: str | None = None
-
-
-def turn_values(
+def turn_scores(
     dialogue: Dialogue,
     rules: ChatMatchOptions,
     material: Material,
     echoes: Echoes,
     recalls: Sequence[int | None],
-) -> list[dict[str, Value]]:
+) -> list[ItemScore]:
     """
-    Return, for each turn, its value by dimension.
+    Return the values of each turn; the evidence is the earlier turns behind a penalty
+    or bonus, and its perplexity.
     """
-    texts = dialogue.texts
-    has_concepts = material.concepts is not None
-    unit = rules.distinct_unit
-    columns = {
+    texts, unit = dialogue.texts, rules.distinct_unit
+    columns: dict[str, Sequence[float | None]] = {
         'fluency': fluency(texts, material.perplexities, rules),
         'knowledge': knowledge(material.names, len(texts), rules),
-        'proactivity': [Value(float(questions(text, rules))) for text in texts],
-        'specificity': [Value(sum(distinct(text, unit)) / 2) for text in texts],
+        'proactivity': [questions(text, rules) for text in texts],
+        'specificity': [sum(distinct(text, unit)) / 2 for text in texts],
         'diversity': [
-            Value(0.0 - (j is not None or (rules.released and text == '')))
+            0 - (j is not None or (rules.released and text == ''))
             for j, text in zip(echoes.repeats, texts, strict=True)
         ],
-        'consistency': [Value(0.0 - (j is not None)) for j in echoes.contradicts],
+        'consistency': [0 - (j is not None) for j in echoes.contradicts],
         'relevance': [
-            Value(float(j is not None))
-            if has_concepts
-            else Value(None, 'there is no dictionary of concepts')
-            for j in recalls
+            None if material.concepts is None else j is not None for j in recalls
         ],
     }
-    rows = [
-        dict(zip(columns, r, strict=True)) for r in zip(*columns.values(), strict=True)
-    ]
-    for i, row in enumerate(rows):
-        for dimension, reason in why_not_counted(dialogue, i, echoes, rules).items():
-            if reason is not None:
-                row[dimension] = Value(None, reason)
-    return rows
+    missing = {
+        'fluency': NO_MODEL if material.perplexities is None else NO_PERPLEXITY,
+        'knowledge': 'no entity recogniser was asked',
+        'relevance': 'there is no dictionary of concepts',
+    }
+    perplexities = material.perplexities or [None] * len(texts)
+    evidence = zip(
+        echoes.repeats, echoes.contradicts, recalls, perplexities, strict=True
+    )
+    rows = zip(*columns.values(), strict=True)
+    scores = []
+    for i, (row, reasons) in enumerate(zip(rows, evidence, strict=True)):
+        uncounted = why_not_counted(dialogue, i, echoes, rules)
+        values = dict(zip(columns, row, strict=True)) | dict.fromkeys(uncounted)
+        score = ItemScore(values, missing | uncounted, reasons)
+        scores.append(score.completed(DIMENSIONS))
+    return scores
 
 
 def why_not_counted(
     dialogue: Dialogue, i: int, echoes: Echoes, rules: ChatMatchOptions
-) -> dict[str, str | None]:
+) -> dict[str, str]:
     """
-    Return, by dimension, why turn ``i`` does not count for it, or `None`.
+    Return why turn ``i`` does not count, by each dimension for which it does not.
 
     A turn may not count because of where it stands (it is given, or the last of an even
     number), or because it is repeated.
@@ -331,12 +329,13 @@ def why_not_counted(
     if echoes.repeats[i] is not None and rules.released:
         repeated = 'not counted: repeated'
     either = place or repeated
-    return {
+    reasons = {
         **dict.fromkeys(DIMENSIONS, either),
         'knowledge': None if rules.released else place,
         'specificity': repeated if rules.released else either,
         'diversity': place,
     }
+    return {name: reason for name, reason in reasons.items() if reason}
 
 
 def questions(text: str, rules: ChatMatchOptions) -> int:
@@ -350,47 +349,45 @@ def fluency(
     texts: Sequence[str],
     perplexities: Sequence[float | None] | None,
     rules: ChatMatchOptions,
-) -> list[Value]:
+) -> list[float | None]:
     """
-    Return the negated perplexities.
+    Return the negated perplexities; `None` where there is no finite one.
 
     Turns before the first that is judged count as 0, as the script has it, and a text
     of one character or none as the cap, where there is one.
     """
     if perplexities is None:
-        return [Value(None, 'no language model was asked')] * len(texts)
+        return [None] * len(texts)
     cap = rules.perplexity_cap
-    values = []
+    values: list[float | None] = []
     for i, (text, perplexity) in enumerate(zip(texts, perplexities, strict=True)):
         if cap and len(text) <= 1:
             perplexity = cap
         if i < rules.first_judged:
-            values.append(Value(0.0))
+            values.append(0)
         elif perplexity is None or not math.isfinite(perplexity):
-            values.append(
-                Value(None, 'the language model gives the turn no finite perplexity')
-            )
+            values.append(None)
         else:
-            values.append(Value(-min(perplexity, cap or math.inf)))
+            values.append(-min(perplexity, cap or math.inf))
     return values
 
 
 def knowledge(
     names: Sequence[Sequence[str]] | None, n: int, rules: ChatMatchOptions
-) -> list[Value]:
+) -> Sequence[int | None]:
     """
     Return how many entities each turn brings: all of them, or only new ones.
     """
     if names is None:
-        return [Value(None, 'no entity recogniser was asked')] * n
+        return [None] * n
     if not rules.released:
-        return [Value(float(len(turn_names))) for turn_names in names]
+        return [len(turn_names) for turn_names in names]
     counted: set[str] = set()
     values = []
     for turn_names in names:
         before = len(counted)
         counted.update(turn_names)
-        values.append(Value(float(len(counted) - before)))
+        values.append(len(counted) - before)
     return values
 
 
@@ -434,13 +431,13 @@ MEANS = ('fluency', 'specificity')
 @frozen
 class GameValues:
     """
-    The values of one game, by turn and dimension and by side (even, odd) and dimension.
+    The values of one game, of each turn and of each side (even, odd).
 
     `echoes` and `recalls` say which earlier turn a penalty or bonus is for.
     """
 
-    turns: Sequence[Mapping[str, Value]]
-    sides: tuple[Mapping[str, Value], Mapping[str, Value]]
+    turns: Sequence[ItemScore]
+    sides: Sequence[ItemScore]
     echoes: Echoes
     recalls: tuple[int | None, ...]
 
@@ -479,61 +476,61 @@ def game_values(
     texts = dialogue.texts
     echoes = find_echoes(texts, rules)
     recalls = find_recalls(texts, material.concepts or {}, rules)
-    turns = turn_values(dialogue, rules, material, echoes, recalls)
-    even, odd = (side_values(turns[start::2], rules) for start in range(SIDES))
+    turns = turn_scores(dialogue, rules, material, echoes, recalls)
+    halves = [turns[start::SIDES] for start in range(SIDES)]
+    swapped: Sequence[str] = ()
     if rules.reading == 'released':
         # the script's slips: each side gets the other's specificity, and fluency, too,
         # where only the first speaker has one unrepeated turn
         n_even, n_odd = (
-            sum(turn['proactivity'].value is not None for turn in turns[start::2])
-            for start in range(SIDES)
+            sum(turn.values['proactivity'] is not None for turn in half)
+            for half in halves
         )
-        for name in ('specificity', 'fluency')[: 1 + (n_even == 1 and n_odd > 1)]:
-            even[name], odd[name] = odd[name], even[name]
-    return GameValues(turns, (even, odd), echoes, recalls)
+        swapped = ('specificity', 'fluency')[: 1 + (n_even == 1 and n_odd > 1)]
+    sides = [
+        side_score({d: other if d in swapped else own for d in DIMENSIONS}, rules)
+        for own, other in (halves, halves[::-1])
+    ]
+    return GameValues(turns, sides, echoes, recalls)
 
 
-def values_by_speaker(
-    names: Sequence[str], game: GameValues
-) -> dict[str, dict[str, Value]]:
+def side_score(
+    turns: Mapping[str, Sequence[ItemScore]], rules: ChatMatchOptions
+) -> ItemScore:
+    """
+    Return one side's raw values.
+
+    :param turns: by dimension, those that count for the side.
+    """
+    values: dict[str, float | None] = {}
+    reasons = {}
+    for name, column in turns.items():
+        told = dict.fromkeys(turn.reasons.get(name) or '' for turn in column)
+        known = [v for turn in column if (v := turn.values[name]) is not None]
+        total, count = math.fsum(known), len(known)
+        if name == 'fluency' and rules.released and count > 1:
+            total, count = total - min(known), count - 1
+        elif name == 'knowledge' and not rules.released:
+            total = total * EXCHANGES / len(column)
+        values[name] = total / count if known and name in MEANS else total
+        if not known:
+            values[name], reasons[name] = None, '; '.join(told)
+    return ItemScore(values, reasons)
+
+
+def values_by_speaker(names: Sequence[str], game: GameValues) -> dict[str, ItemScore]:
     """
     Return the values of the two sides under the speakers' names.
 
     In a self-chat both sides are one: counts are added, means averaged.
     """
-    even, odd = game.sides
     if len(names) > 1:
-        return {names[0]: dict(even), names[1]: dict(odd)}
-    joined = {}
-    for dimension in DIMENSIONS:
-        both = [side[dimension] for side in game.sides]
-        known = [one.value for one in both if one.value is not None]
-        total = math.fsum(known) / (SIDES if dimension in MEANS else 1)
-        missing = next((one for one in both if one.value is None), None)
-        joined[dimension] = missing or Value(total)
-    return {names[0]: joined}
-
-
-def side_values(
-    turns: Sequence[Mapping[str, Value]], rules: ChatMatchOptions
-) -> dict[str, Value]:
-    """
-    Return one side's raw values from its turns.
-    """
-    by_dimension = {}
-    for dimension in DIMENSIONS:
-        column = [turn[dimension] for turn in turns]
-        values = [value.value for value in column if value.value is not None]
-        if not values:
-            reasons = dict.fromkeys(value.reason or '' for value in column)
-            by_dimension[dimension] = Value(None, '; '.join(reasons))
-        elif dimension in MEANS:
-            total, count = math.fsum(values), len(values)
-            if dimension == 'fluency' and rules.released and count > 1:
-                total, count = total - min(values), count - 1
-            by_dimension[dimension] = Value(total / count)
-        elif dimension == 'knowledge' and not rules.released:
-            by_dimension[dimension] = Value(math.fsum(values) * EXCHANGES / len(turns))
-        else:
-            by_dimension[dimension] = Value(math.fsum(values))
-    return by_dimension
+        return dict(zip(names, game.sides, strict=True))
+    values = {}
+    for name in DIMENSIONS:
+        average = mean([side.values[name] for side in game.sides])
+        if average is not None and name not in MEANS:
+            average *= SIDES
+        values[name] = average
+    even, odd = game.sides
+    return {names[0]: ItemScore(values, {**odd.reasons, **even.reasons})}

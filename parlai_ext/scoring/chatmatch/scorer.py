@@ -3,9 +3,10 @@ ChatMatch as a `Scorer`: raw values of every game, and what each turn adds to th
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import field
 from itertools import accumulate, pairwise
 
-from parlai_ext.core import Dialogue, Score, ScoredDialogue, Utterance
+from parlai_ext.core import Dialogue, Score, ScoredDialogue, Utterance, frozen
 from parlai_ext.scoring.base import (
     Items,
     ItemScore,
@@ -19,7 +20,6 @@ from parlai_ext.scoring.chatmatch.game import (
     DIMENSIONS,
     ChatMatchOptions,
     Material,
-    Value,
     game_values,
     perplexities,
     speakers,
@@ -36,6 +36,31 @@ NO_SIDES = 'it is not known who says what, so there are no two sides to compare'
 SELF_CHAT = 'a self-chat has no other side to compare with'
 ALONE = 'ChatMatch scores a game by comparing its two sides; a response has no game'
 NOTHING = 'the two sides have a raw score on no common dimension'
+
+
+@frozen
+class JudgedGame:
+    """
+    The scores of a dialogue.
+
+    :param turns: of each turn; none in a dialogue that is no game.
+    :param sides: of each speaker in the whole game.
+    :param nothing: the scores of all in a dialogue that is no game, with the reason.
+    """
+
+    turns: Sequence[ItemScore] = ()
+    sides: Mapping[str, ItemScore] = field(default_factory=dict)
+    nothing: ItemScore | None = None
+
+    def score(self, item: ScoringItem) -> ItemScore:
+        """
+        Return the score of an item's turn, or of its speaker in the whole game.
+        """
+        if self.nothing:
+            return self.nothing
+        if item.response is not None:
+            return self.turns[len(item.context)]
+        return self.sides.get(item.speaker, ItemScore({}))
 
 
 class ChatMatch(Scorer):
@@ -65,7 +90,7 @@ class ChatMatch(Scorer):
             'entities': self.recogniser.signature if self.recogniser else 'none',
             'concepts': self.dictionaries.signature,
         }
-        self.remembered: dict[Dialogue, ScoredDialogue] = {}
+        self.remembered: dict[Dialogue, JudgedGame] = {}
 
     def score_dialogues(
         self, dialogues: Sequence[Dialogue], indices: Sequence[Sequence[int]]
@@ -73,7 +98,7 @@ class ChatMatch(Scorer):
         """
         Judge, in ``dialogues[i]``, the utterances ``indices[i]`` and their speakers.
         """
-        games = zip(dialogues, self.materials(dialogues), indices, strict=True)
+        games = zip(dialogues, self.judged(dialogues), indices, strict=True)
         return [self._scored(*game) for game in games]
 
     def score(self, items: Items) -> list[ItemScore]:
@@ -83,14 +108,30 @@ class ChatMatch(Scorer):
         """
         games = [game_of(item, SIDES) for item in items]
         new = [game for game in dict.fromkeys(games) if game not in self.remembered]
-        scored = self.score_dialogues(new, [range(len(g.utterances)) for g in new])
-        self.remembered |= dict(zip(new, scored, strict=True))
+        self.remembered |= dict(zip(new, self.judged(new), strict=True))
         scores = [
-            _item_score(self.remembered[game], item)
+            self.remembered[game].score(item)
             for game, item in zip(games, items, strict=True)
         ]
         self.remembered = dict(list(self.remembered.items())[-REMEMBERED:])
         return scores
+
+    def judged(self, dialogues: Sequence[Dialogue]) -> list[JudgedGame]:
+        """
+        Return the scores of each dialogue.
+        """
+        games = []
+        for dialogue, material in zip(
+            dialogues, self.materials(dialogues), strict=True
+        ):
+            if reason := why_no_game(dialogue):
+                nothing = dict.fromkeys(DIMENSIONS), dict.fromkeys(DIMENSIONS, reason)
+                games.append(JudgedGame(nothing=ItemScore(*nothing)))
+                continue
+            game = game_values(dialogue, self.options, material)
+            sides = values_by_speaker(speakers(dialogue), game)
+            games.append(JudgedGame(game.turns, sides))
+        return games
 
     def materials(self, dialogues: Sequence[Dialogue]) -> list[Material]:
         """
@@ -119,32 +160,26 @@ class ChatMatch(Scorer):
         ]
 
     def _scored(
-        self, dialogue: Dialogue, material: Material, indices: Sequence[int]
+        self, dialogue: Dialogue, game: JudgedGame, indices: Sequence[int]
     ) -> ScoredDialogue:
         """
         Return the scores of one dialogue; of one that is no game, only the reason for
         none.
         """
         judged = judged_speakers(dialogue, indices)
-        rows: list[tuple[int | None, str, Mapping[str, Value]]] = []
-        evidence: dict[int, tuple[float | None, ...]] = {}
-        if reason := why_no_game(dialogue):
-            nothing = dict.fromkeys(DIMENSIONS, Value(None, reason))
-            rows = [(None, name, nothing) for name in judged]
-        else:
-            game = game_values(dialogue, self.options, material)
-            fluent = material.perplexities or [None] * len(game.turns)
-            columns = (game.echoes.repeats, game.echoes.contradicts, game.recalls)
-            by_turn = list(zip(*columns, fluent, strict=True))
-            evidence = {i: by_turn[i] for i in indices}
-            rows = [(i, dialogue.utterances[i].speaker, game.turns[i]) for i in indices]
-            sides = values_by_speaker(speakers(dialogue), game)
-            rows += [(None, name, sides[name]) for name in sides if name in judged]
+        counted, sides = indices, game.sides
+        if game.nothing:
+            counted, sides = (), dict.fromkeys(judged, game.nothing)
+        rows: list[tuple[int | None, str, ItemScore]] = [
+            (i, dialogue.speakers[i], game.turns[i]) for i in counted
+        ]
+        rows += [(None, name, sides[name]) for name in sides if name in judged]
         scores = tuple(
-            Score(dialogue.id, index, system, dimension, value.value, value.reason)
-            for index, system, values in rows
-            for dimension, value in values.items()
+            Score(dialogue.id, index, system, name, value, score.reasons.get(name))
+            for index, system, score in rows
+            for name, value in score.values.items()
         )
+        evidence = {i: game.turns[i].evidence for i in counted}
         return ScoredDialogue(dialogue.id, scores, evidence)
 
 
@@ -157,25 +192,6 @@ def game_of(item: ScoringItem, sides: tuple[str, str]) -> Dialogue:
     texts = (*item.utterances, *item.extras.get('later', ()))
     names = item.extras.get('speakers') or [sides[i % 2] for i in range(len(texts))]
     return Dialogue('', '', '', tuple(map(Utterance, names, texts)))
-
-
-def _item_score(scored: ScoredDialogue, item: ScoringItem) -> ItemScore:
-    """
-    Return the scores of an item's turn, or of its speaker in the whole game; where
-    there is no game, only the whole tells why.
-    """
-    is_turn = item.response is not None
-    index = len(item.context) if scored.evidence and is_turn else None
-    rows = [
-        score
-        for score in scored.scores
-        if score.utterance_index == index and (is_turn or score.system == item.speaker)
-    ]
-    return ItemScore(
-        {score.dimension: score.value for score in rows},
-        {score.dimension: score.reason for score in rows},
-        scored.evidence.get(index) if index is not None else None,
-    )
 
 
 class ChatMatchGame(Scorer):
@@ -211,14 +227,15 @@ class ChatMatchGame(Scorer):
         )
         wholes = (item for item in items if item.response is None)
         games = list(dict.fromkeys(game_of(item, NO_NAMES) for item in wholes))
-        materials = self.chatmatch.materials(games)
-        sides = dict(zip(games, map(self._sides, games, materials), strict=True))
+        sides = dict(
+            zip(games, map(_sides, games, self.chatmatch.judged(games)), strict=True)
+        )
         scores = []
         for item in items:
             if item.response is not None:
                 score = next(of_responses)
                 reasons = {OVERALL: ALONE, **score.reasons}
-                scores.append(ItemScore({OVERALL: None, **score.values}, reasons))
+                scores.append(ItemScore(score.values, reasons))
                 continue
             by_speaker, reason = sides[game_of(item, NO_NAMES)]
             reason = reason or f'{item.speaker!r} says nothing in this dialogue'
@@ -226,31 +243,28 @@ class ChatMatchGame(Scorer):
             scores.append(by_speaker.get(item.speaker, nothing))
         return scores
 
-    def _sides(
-        self, dialogue: Dialogue, material: Material
-    ) -> tuple[dict[str, ItemScore], str | None]:
-        """
-        Return the score of each speaker, or why there is none.
-        """
-        names = speakers(dialogue)
-        reason = why_no_game(dialogue) or (SELF_CHAT if len(names) < 2 else None)
-        if not all(names) or not names:
-            reason = NO_SIDES
-        if reason:
-            return {}, reason
-        values = values_by_speaker(names, game_values(dialogue, self.options, material))
-        raw = {
-            name: {dimension: one.value for dimension, one in of_side.items()}
-            for name, of_side in values.items()
-        }
-        first, second = names
-        [result] = award_points([Game(first, second, raw)]).results
-        totals = result.totals if result.has_points else {}
-        return {
-            name: ItemScore(
-                {OVERALL: totals.get(name), **raw[name]},
-                {OVERALL: NOTHING, **{d: v.reason for d, v in values[name].items()}},
-                dict(result.points[name]),
-            )
-            for name in names
-        }, None
+
+def _sides(
+    dialogue: Dialogue, game: JudgedGame
+) -> tuple[dict[str, ItemScore], str | None]:
+    """
+    Return the score of each speaker, or why there is none.
+    """
+    names = speakers(dialogue)
+    reason = why_no_game(dialogue) or (SELF_CHAT if len(names) < 2 else None)
+    if not all(names) or not names:
+        reason = NO_SIDES
+    if reason:
+        return {}, reason
+    first, second = names
+    raw = {name: side.values for name, side in game.sides.items()}
+    [result] = award_points([Game(first, second, raw)]).results
+    totals = result.totals if result.has_points else {}
+    return {
+        name: ItemScore(
+            {OVERALL: totals.get(name), **side.values},
+            {OVERALL: NOTHING, **side.reasons},
+            dict(result.points[name]),
+        )
+        for name, side in game.sides.items()
+    }, None

@@ -51,6 +51,13 @@ class Entry:
     sha256: Annotated[str, StringConstraints(pattern='^[0-9a-f]{64}$')]
     size: int
 
+    @classmethod
+    def from_file(cls, path: Path) -> 'Entry':
+        """
+        Return the entry of a file that is here.
+        """
+        return cls(sha256(path), path.stat().st_size)
+
 
 @frozen
 class _Entries:
@@ -236,9 +243,7 @@ class FileDownload:
                     raise UserError(f'{e}{rest if most else ""}') from None
                 time.sleep(self.settings.pause * 2 ** max(failures - 1, 0))
             connected = True
-        with open(self.data, 'rb') as file:
-            digest = hashlib.file_digest(file, 'sha256').hexdigest()
-        return Entry(digest, self.data.stat().st_size)
+        return Entry.from_file(self.data)
 
     def _request_missing(self) -> None:
         """

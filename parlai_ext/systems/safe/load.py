@@ -543,8 +543,6 @@ class _Bound:
     problem: str = ''
 
     def count_weight(self, module: Any, name: str, weight: Any) -> None:
-        if _current.get() is not self:
-            return
         before = module._parameters.get(name)  # which this one replaces
         self.n_weights += _size(weight) - _size(before)
         most = WEIGHTS_A_BYTE * self.n_bytes + MORE_WEIGHTS
@@ -552,8 +550,6 @@ class _Bound:
             raise self.refusal(f'more than {most:,} weights')
 
     def count_module(self, module: Any, name: str, part: Any) -> None:
-        if _current.get() is not self:
-            return
         self.n_modules += 1
         if self.n_modules > MOST_MODULES:
             raise self.refusal(f'more than {MOST_MODULES:,} layers and parts')
@@ -563,9 +559,6 @@ class _Bound:
             f'its options ask for {what}, and its files have {self.n_bytes:,} bytes'
         )
         return BadModelFile(self.path, self.problem)
-
-
-_current: ContextVar[_Bound | None] = ContextVar('parlai_ext_bound', default=None)
 
 
 def _size(weight: Any) -> int:
@@ -592,11 +585,9 @@ def bounded_cost(path: str | Path, files: Iterable[Path] = ()) -> Iterator[None]
         torch_modules.register_module_parameter_registration_hook(bound.count_weight),
         torch_modules.register_module_module_registration_hook(bound.count_module),
     )
-    token = _current.set(bound)
     try:
         yield
     finally:
-        _current.reset(token)
         for hook in hooks:
             hook.remove()
     if bound.problem:  # which a caller on the way up has hidden

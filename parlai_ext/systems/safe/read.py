@@ -20,7 +20,7 @@ import numpy as np
 import safetensors.torch
 import torch
 
-from parlai_ext.core import UserError, parse_json, parse_own_json
+from parlai_ext.core import UserError, first_line, parse_json, parse_own_json
 from parlai_ext.files import open_zip
 from parlai_ext.isolation.confinement import is_confined
 from parlai_ext.isolation.fork_server import ForkedTask, Worker, answer_requests
@@ -53,9 +53,8 @@ def unreadable(path: str, error: Exception) -> BadModelFile:
     """
     Return the error for a file over which a reader raised another.
     """
-    words = str(error).strip().split('\n')[0][:300]
-    kind = type(error).__name__
-    reason = f'{kind}: {words}' if words else kind
+    kind, words = type(error).__name__, first_line(error)[:300]
+    reason = kind if words == kind else f'{kind}: {words}'
     return BadModelFile(path, f'it cannot be read: {reason}')
 
 
