@@ -13,7 +13,7 @@ a bench file, under ``mean_ranks``, each has a label and its members:
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -164,17 +164,7 @@ def score_sets(
                 scorer = ChosenScorer(variant.section).build(machine)
                 result = ScorerResult(variant, _about(variant, scorer))
             except Exception as error:  # which foreign code may raise
-                reason, broke = _reason(error)
-                about = ScorerAbout(
-                    variant.label,
-                    variant.section['name'],
-                    is_trivial=variant.is_trivial,
-                    failure=reason,
-                )
-                none_scored = ScorerResult(
-                    variant, about, broke, dict.fromkeys(sets, reason)
-                )
-                results.append(none_scored)
+                results.append(_failed(variant, sets, error))
                 bar.expect(-n_items)
                 continue
             results.append(result)
@@ -217,6 +207,20 @@ def _about(variant: Variant, scorer: Scorer) -> ScorerAbout:
         scorer.fitted_on,
         models=tuple(scorer.models_used()),
     )
+
+
+def _failed(variant: Variant, sets: Iterable[str], error: Exception) -> ScorerResult:
+    """
+    Return the result of a scorer that cannot be built.
+    """
+    reason, broke = _reason(error)
+    about = ScorerAbout(
+        variant.label,
+        variant.section['name'],
+        is_trivial=variant.is_trivial,
+        failure=reason,
+    )
+    return ScorerResult(variant, about, broke, dict.fromkeys(sets, reason))
 
 
 def _shared_evidence(variants: Sequence[Variant]) -> dict[str, dict[str, Any]]:
