@@ -447,7 +447,9 @@ def _dialogue(
     for i, turn in enumerate(turns):
         speaker = 'AB'[i % 2]
         if isinstance(turn, Mapping) and 'content' in turn:  # a message of a chat
-            role = turn.get('role', speaker)
+            role = turn.get('role', turn.get('speaker'))
+            if role is None:
+                raise UserError(f'{where}[{i}]: `role` is missing beside `content`')
             if role in INSTRUCTIONS:
                 continue
             try:

@@ -180,6 +180,7 @@ def test_a_list_of_paths_is_one_of_texts(tmp_path):
         (['a', None], r'dialogues\[1\]: .*None'),
         (pandas.DataFrame({'txt': ['a']}), "'txt'"),
         ([{'role': 'user', 'content': None}], r"dialogues\[0\]: 'content'"),
+        ([{'rol': 'user', 'content': 'a'}], r'dialogues\[0\]: `role` is missing'),
         ([{'text': 'a', 'given': 'False'}, 'b'], r"\[0\]: given: .*'False'"),
         (pandas.DataFrame({'dialogue_id': [0, None], 'text': ['a', 'b']}), 'empty'),
     ],

@@ -31,7 +31,7 @@ from parlai_ext.ranking.standings import (
 )
 from parlai_ext.ranking.target_sets import NO_SYSTEM
 from parlai_ext.results.rank import RunScores, read_run_scores
-from parlai_ext.results.ranking import choose_scores
+from parlai_ext.results.ranking import NAME, choose_scores, read_ranking
 from parlai_ext.store import RunFolder
 from parlai_ext.view import number, rough_count
 
@@ -291,7 +291,10 @@ def read_audited(run: RunFolder, options: AuditOptions) -> Audited:
         fewer than two ranked systems.
     """
     signature, folder = choose_scores(run, options.scores)
-    scores = read_run_scores(run, signature, {})
+    rule = {}
+    if (run.root / f'{folder}{NAME}').exists():
+        rule = read_ranking(run, folder, options.scores).rule
+    scores = read_run_scores(run, signature, rule)
     tables, wanted = scores.tables, (options.dimension or 'overall').casefold()
     dimension = min(tables.scores, key=lambda name: name.casefold() != wanted)
     if options.dimension and dimension.casefold() != wanted:

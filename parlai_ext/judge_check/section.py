@@ -152,6 +152,9 @@ def terminal_lines(ranking: Ranking, doubt: Doubt | None = None) -> Iterator[str
         yield from wrap_lines(about + (f', but {doubt.words}' if doubt else ''))
         for start, shares in _shares(check).items():
             yield from wrap_lines(f'{start}: {shares}', '  ')
+        others = ranking.dimensions[1:]
+        if weak := [name for name in others if outcome_on(ranking, name) == WEAK]:
+            yield from wrap_lines(f'it is weak on {join_names(weak)}', '  ')
     yield from wrap_lines(f'agreement with people: {agreement_with_people(ranking)}')
 
 
@@ -334,6 +337,8 @@ def _share_cell(kind: KindResult) -> Cell:
 def _outcome_cell(kind: KindResult) -> Cell:
     style = {PASS: 'good', UNTESTED: ''}.get(kind.outcome, 'warn')
     below = () if kind.required else ('not required',)
+    if kind.kind in PARROTS and kind.outcome == WEAK and (kind.share or 0.0) > 0.5:
+        below = ('one parrot of many: counts at 0.50 or less',)
     return Cell('', below, ((kind.outcome, style),))
 
 

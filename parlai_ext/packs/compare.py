@@ -359,7 +359,9 @@ def worst_check(checks: Mapping[str, JudgeCheck]) -> tuple[JudgeCheck, str]:
 
     first = next(iter(checks.values()))
     dimensions, words = {}, []
-    for dimension in first.dimensions:
+    # one that a pack's check leaves out is unchecked
+    of_all = set.intersection(*(set(check.dimensions) for check in checks.values()))
+    for dimension in filter(of_all.__contains__, first.dimensions):
         own = {name: check.dimensions[dimension] for name, check in checks.items()}
         name = worst_name(own)
         dimensions[dimension] = own[name]

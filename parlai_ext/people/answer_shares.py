@@ -344,7 +344,9 @@ def share_lines(results: AnnotationResults) -> list[str]:
     Return the lines of all tables.
     """
     columns = [ANNOTATOR_COLUMNS[0], *_count_columns(results, shown=True)]
-    counts = [(one.votes, one.num_annotators) for one in results.items]
+    # one annotator agrees with nobody
+    shared = [one for one in results.items if one.num_annotators > 1]
+    counts = [(one.votes, one.num_annotators) for one in shared]
     return terminal_lines(
         'shares',
         results=results,
@@ -352,10 +354,11 @@ def share_lines(results: AnnotationResults) -> list[str]:
         shares=_share_table(results),
         votes=_vote_table(results),
         agreeing={
-            'all agree': sum(votes == n > 1 for votes, n in counts),
+            'all agree': sum(votes == n for votes, n in counts),
             'more than half': sum(2 * votes > n for votes, n in counts),
-            'two answers lead': sum(one.leading is None for one in results.items),
+            'two answers lead': sum(one.leading is None for one in shared),
         },
+        num_shared=len(shared),
         annotators=Table(ANNOTATOR_COLUMNS, results.annotators),
         labels=Table(columns, results.annotators),
     )

@@ -115,10 +115,7 @@ def dimension_details(
     :param tables: the scores that are ranked.
     """
     protocol, systems = run.plan.protocol, tables.systems
-    options = ranking_options(
-        protocol.ranking,
-        {'partners': ranking.partners, 'bootstraps': ranking.bootstraps},
-    )
+    options = ranking_options(protocol.ranking, ranking.rule)
     sampling = Sampling(
         options.bootstraps, protocol.seed, options.partners, tables.games_per_opener
     )

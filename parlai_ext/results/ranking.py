@@ -286,6 +286,13 @@ class Ranking:
         return self.judge_check.check_of(self.dimensions[0])
 
     @property
+    def rule(self) -> dict[str, Any]:
+        """
+        The options of the ranking that need not be the protocol's.
+        """
+        return {'partners': self.partners, 'bootstraps': self.bootstraps}
+
+    @property
     def is_imported(self) -> bool:
         """
         True if the dialogues were imported.

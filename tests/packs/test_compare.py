@@ -232,7 +232,10 @@ def test_targets_that_never_met_cannot_be_joined(tmp_path, pack_of):
 
 def test_each_dimension_takes_the_worst_of_its_outcomes():
     checks = {
-        'a': example_check({'Fluency': FAILS, 'Overall': PASSES, 'Wit': PASSES}),
+        # the check of one pack leaves a dimension out
+        'a': example_check(
+            {'Fluency': FAILS, 'Odd': PASSES, 'Overall': PASSES, 'Wit': PASSES}
+        ),
         'b': example_check({'Fluency': PASSES, 'Overall': WEAK, 'Wit': PASSES}),
     }
     worst, words = worst_check(checks)

@@ -395,7 +395,7 @@ def test_items_are_counted_by_how_many_agree_and_labels_by_annotator(labelled):
     # table 5: by label and number of annotators
     assert {'-1 0 0 0', '0 0 1 0', '1 0 1 1'} <= lines
     for words in ('all agree: 1', 'more than half: 3', 'two answers lead: 1'):
-        assert f'{words} of 4 items' in lines
+        assert f'{words} of 4 items with several annotators' in lines
 
 
 # Zhang et al. (2021), Table 5: pairs on whose label 3 to 7 of 7 annotators agreed
