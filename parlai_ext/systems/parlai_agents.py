@@ -248,6 +248,8 @@ def parsed_options(system: System, given: Options) -> Opt:
         missing = str(error.name).removesuffix('.py')
         if missing == module and os.path.isfile(f'{module}.py'):
             hint = f'; begin the command with PYTHONPATH=. and write {module}:{agent}'
+        if module == 'agent':
+            hint = f'; agent: is for --add-target alone: write {agent}'
         problem = f'model: no agent {name!r}: {in_words(error)}{hint}'
         raise UserError(problem) from error
     except KeyError as error:

@@ -21,6 +21,7 @@ from parlai_ext.audit.record import (
     read_audit,
 )
 from parlai_ext.commands.audit_run import AuditRun
+from parlai_ext.commands.rank_systems import RankSystems
 from parlai_ext.ranking.intervals import Estimate
 from parlai_ext.ranking.pairs import Placing
 from parlai_ext.store import manifest as manifests
@@ -85,6 +86,13 @@ def test_fixed_partners_keep_every_order(planted):
     # a bipartite run has no Table 6, and is told why
     assert outcome(result, 'table 6') == outcome(result, 'siblings') == [LEFT_OUT]
     assert 'all_play_all' in result.part('table 6')[0].sentence
+
+
+def test_an_audit_resamples_as_its_ranking_did(planted):
+    run = planted()
+    assert read_audited(run, AuditOptions()).scores.options.bootstraps == 200
+    RankSystems.main(run_dir=run.root, bootstraps=37)
+    assert read_audited(run, AuditOptions()).scores.options.bootstraps == 37
 
 
 def test_a_planted_swing_is_named_with_its_set(planted):

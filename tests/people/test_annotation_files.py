@@ -398,6 +398,12 @@ def test_items_are_counted_by_how_many_agree_and_labels_by_annotator(labelled):
         assert f'{words} of 4 items with several annotators' in lines
 
 
+def test_one_annotator_agrees_with_nobody():
+    key = key_of('label', {'a': 'x'})
+    results = annotation_results(answers({'ann': {'a': '1'}}), key, bootstraps=20)
+    assert not any('all agree' in line for line in share_lines(results))
+
+
 # Zhang et al. (2021), Table 5: pairs on whose label 3 to 7 of 7 annotators agreed
 TABLE_5 = {
     '-1': (57, 220, 164, 62, 0),

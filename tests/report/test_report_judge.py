@@ -71,6 +71,19 @@ def test_a_leaderboard_on_which_the_judge_failed_says_so_itself():
     assert 'says little' not in text[text.index('\nOverall') : text.index('\nFluency')]
 
 
+def test_the_terminal_names_other_dimensions_on_which_the_judge_is_weak():
+    assert 'it is weak on Fluency\n' in terminal_report(
+        ranking_with(PASSES, fluency=WEAK)
+    )
+    assert 'it is weak' not in terminal_report(ranking_with(WEAK, fluency=PASSES))
+
+
+@pytest.mark.parametrize('higher, said', [(105, True), (100, False)])
+def test_a_parrot_that_does_not_count_is_marked_so(higher, said):
+    ranking = ranking_with({**PASSES, 'mirror': higher})
+    assert ('counts at 0.50 or less' in shown(ranking)[1]) is said
+
+
 def test_files_carry_the_outcome():
     ranking = ranking_with(FAILS, fluency=WEAK)
     rows = rows_of_csv(leaderboard_csv(ranking))

@@ -84,6 +84,7 @@ def test_a_ranker_scores_candidates_with_its_own_vectors(module_folder, ranker):
     [
         ({}, r'model_file: not given, and no model either'),
         ({'model': 'nobody'}, r"model: no agent 'nobody': .*parlai.agents.nobody"),
+        ({'model': 'agent:own:Mine'}, r'model: no agent .* write own:Mine'),
         ({'beam_sise': 3}, r"beam_sise: unknown; did you mean 'beam_size'\?"),
         ({'beam_size': 'three'}, r"beam_size: invalid int value: 'three'"),
         ({'n_layers': 7}, r'model_file: \S+ is no transformer/generator with'),
