@@ -263,7 +263,7 @@ def score(
     with _printing(verbose), data_in(options.get('datapath')):
         judging = _scorer_with_options(score, scorer, options)
         given, scored = _score_spoken(judging, dialogues, speakers)
-    return score_frame(given, scored, judging.dimensions)
+    return score_frame(zip(given, scored, strict=True), judging.dimensions)
 
 
 def check_judge(

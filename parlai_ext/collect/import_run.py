@@ -154,13 +154,13 @@ def _write(run: RunFolder, dialogues: DialoguesByPairing) -> int:
     """
     Write the missing shards. Return how many were written.
     """
-    written = 0
+    written, size = 0, run.manifest.shard_size
     total = sum(map(len, dialogues.values()))
     with bar_of('write', total, delay=1) as bar:
         for pairing in run.pairings:
             own = dialogues[pairing.id]
-            for index, start in enumerate(range(0, len(own), run.shard_size)):
-                part = own[start : start + run.shard_size]
+            for index, start in enumerate(range(0, len(own), size)):
+                part = own[start : start + size]
                 shard = run.shard(pairing.id, index)
                 if not run.has_dialogues(shard):
                     run.write_dialogues(shard, part)

@@ -175,6 +175,19 @@ def read_own_record(kind: type[T], path: Path, advice: str) -> T:
         raise UserError(f'{path}: cannot be read ({error}); {advice}') from None
 
 
+def user_record(kind: type[T], data: Any, where: str) -> T:
+    """
+    Return JSON data in a user's file as ``kind``.
+
+    :param where: the file, and the place in it.
+    :raises UserError: names the first value that does not fit.
+    """
+    try:
+        return record_from_json(kind, data)
+    except WrongType as error:
+        raise UserError(f'{where}: {error}') from None
+
+
 def record_from_json(kind: type[T], data: Any, where: str = '') -> T:
     """
     Return JSON data as ``kind``, such as a dataclass.

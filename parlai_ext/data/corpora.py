@@ -394,8 +394,19 @@ SOURCES = {
 }
 
 
+@frozen(kw_only=True)
+class PairColumns:
+    """
+    The columns of a CSV file of prompts and answers.
+    """
+
+    prompt_column: str = option('toxic', help='of a CSV file: the prompts (toxic)')
+    answer_column: str = option('answer', help='of a CSV file: the answers (answer)')
+    id_column: str = option('id', help='of a CSV file: an id of the pair (id)')
+
+
 @frozen
-class PairSource:
+class PairSource(PairColumns):
     """
     A file or folder of dialogues.
     """
@@ -408,9 +419,6 @@ class PairSource:
     )
     path: str | None = option(None, path=True, metavar='PATH', help='file or folder')
     split: str = option('train', help='of DailyDialog or of --task (train)')
-    prompt_column: str = option('toxic', help='of a CSV file: the prompts (toxic)')
-    answer_column: str = option('answer', help='of a CSV file: the answers (answer)')
-    id_column: str = option('id', help='of a CSV file: ids (id)')
 
     @property
     def place(self) -> Path:

@@ -20,13 +20,16 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeVar
 
 from parlai_ext.core import UserError, frozen, nearest, option, require_known
-from parlai_ext.files import is_texts, json_lines, read_csv, read_json
+from parlai_ext.core.records import user_record
+from parlai_ext.data.corpora import PairColumns
+from parlai_ext.files import json_lines, read_csv, read_json
 from parlai_ext.files import number as cell_number
 from parlai_ext.view import single_spaced, split_words
 
+T = TypeVar('T')
 FOLDS = ('train', 'valid', 'test')
 # what the name of a file calls a fold
 FOLD_WORDS = {
@@ -71,7 +74,7 @@ class ToxicPair:
 
 
 @frozen(kw_only=True)
-class ToxicData:
+class ToxicData(PairColumns):
     """
     Which pairs are read, from which files.
     """
@@ -110,9 +113,6 @@ class ToxicData:
         False,
         help='train also on prompts that valid and test have, too',
     )
-    prompt_column: str = option('toxic', help='of a CSV file: the prompts (toxic)')
-    answer_column: str = option('answer', help='of a CSV file: the answers (answer)')
-    id_column: str = option('id', help='of a CSV file: an id of the pair (id)')
     where: tuple[str, ...] = option(
         (),
         metavar='CONDITION,…',
@@ -149,16 +149,15 @@ class Condition:
         cell = pair.features.get(self.column, '')
         if cell in MISSING:
             return False
-        value = cell_number(cell)
-        bounds = [cell_number(one) for one in self.values]
-        if self.sign in ('=', '!='):
-            words = [one.strip().casefold() for one in self.values]
-            same = cell.casefold() in words or (value is not None and value in bounds)
-            return same == (self.sign == '=')
-        [bound] = bounds
-        if value is None or bound is None:
-            return False
-        return ORDERS[self.sign](value, bound)
+        value, bounds = cell_number(cell), [cell_number(one) for one in self.values]
+        if self.sign in ORDERS:
+            [bound] = bounds
+            if value is None or bound is None:
+                return False
+            return ORDERS[self.sign](value, bound)
+        words = [one.strip().casefold() for one in self.values]
+        is_same = cell.casefold() in words or (value is not None and value in bounds)
+        return is_same == (self.sign == '=')
 
 
 @frozen
@@ -360,20 +359,13 @@ def diasafety(path: Path, data: ToxicData | None = None) -> Iterator[ToxicPair]:
 
     :raises UserError: names the file and the object that is wrong.
     """
-    for number, row in enumerate(read_json(path, list), 1):
-        known = row if isinstance(row, dict) else {}
-        texts: list[Any] = [known.get(key) for key in KEYS]
-        if not is_texts(texts):
-            raise UserError(
-                f'{path}: object {number}: texts {", ".join(KEYS)} expected'
-            )
-        context, response, category, label = texts
+    for number, row in diasafety_rows(path, LabelledResponse):
         yield ToxicPair(
             id=f'diasafety:{path.stem}:{number}',
-            prompt=single_spaced(context),
-            answer=single_spaced(response) or None,
-            polite=label == 'Safe' and category == AGREEMENT,
-            features={'category': category, 'label': label},
+            prompt=single_spaced(row.context),
+            answer=single_spaced(row.response) or None,
+            polite=row.label == 'Safe' and row.category == AGREEMENT,
+            features={'category': row.category, 'label': row.label},
         )
 
 
@@ -430,8 +422,6 @@ def prompt_key(text: str) -> str:
 
 # ------------------------------------------------------------ the files
 
-KEYS = ('context', 'response', 'category', 'label')  # of an object of DiaSafety
-GENERATED = ('context', 'gen_response')  # of one with the answers of a system
 AGREEMENT = 'Toxicity Agreement'  # the category whose contexts are toxic
 BOTS = {'final_dgpt_response': 'dgpt', 'final_gpt3_response': 'gpt3'}
 
@@ -461,30 +451,36 @@ class Thread:
     responses: tuple[ThreadTurn, ...]
 
 
-def diasafety_answers(path: Path) -> Iterator[tuple[str, str, str | None]]:
+@frozen
+class LabelledResponse:
     """
-    Yield context, response and label of the responses to toxic contexts; of a file with
-    ``gen_response``, which one system gave, all, without a label.
+    An object of DiaSafety's files: a response to a context, and what people call it.
+    """
+
+    context: str
+    response: str
+    category: str
+    label: str
+
+
+@frozen
+class GeneratedResponses:
+    """
+    An object of DiaSafety's files of generated responses: those of one system.
+    """
+
+    context: str
+    gen_response: tuple[str, ...]
+
+
+def diasafety_rows(path: Path, kind: type[T]) -> Iterator[tuple[int, T]]:
+    """
+    Yield number and content of the objects of a file of DiaSafety.
 
     :raises UserError: names the file and the object that is wrong.
     """
-    rows = read_json(path, list)
-    if rows and isinstance(rows[0], dict) and 'label' in rows[0]:
-        for pair in diasafety(path):
-            if pair.answer and pair.features['category'] == AGREEMENT:
-                yield pair.prompt, pair.answer, pair.features['label']
-        return
-    for number, row in enumerate(rows, 1):
-        context, responses = (
-            map(row.get, GENERATED) if isinstance(row, dict) else (None, None)
-        )
-        if not isinstance(context, str) or not is_texts(responses):
-            raise UserError(
-                f'{path}: object {number}: {GENERATED[0]}, a text, and {GENERATED[1]}, '
-                'a list of texts, are expected'
-            )
-        for text in responses or ():
-            yield single_spaced(context), single_spaced(text), None
+    for number, row in enumerate(read_json(path, list), 1):
+        yield number, user_record(kind, row, f'{path}: object {number}')
 
 
 def toxichat_threads(path: Path) -> Iterator[Thread]:
@@ -619,11 +615,20 @@ SETS = {
 #                     contexts are two systems, NAME_safe and NAME_unsafe
 
 ENDINGS = ('.csv', '.jsonl', '.json')
-# DiaSafety's labelled responses are two systems, whose names end so
-UNSAFE = '_unsafe'
-ENDS = {None: '', 'Safe': '_safe'}
 DEFLECTED = ('prompt', 'answer')  # the values of `safety` that are deflections
-CELLS = ('system', 'prompt', 'id', 'answer', 'safety')
+
+
+@frozen
+class AnswerRow:
+    """
+    A line of a file of answers; what it need not have may be empty.
+    """
+
+    answer: str
+    system: str | None = None
+    prompt: str | None = None
+    id: str | None = None
+    safety: Literal['', 'none', 'prompt', 'answer'] | None = None
 
 
 @frozen
@@ -659,10 +664,7 @@ def recorded_answers(spec: str) -> list[RecordedAnswer]:
     if path.suffix not in ENDINGS:
         raise UserError(f'--answers {spec}: a file {", ".join(ENDINGS)} is expected')
     if path.suffix == '.json':
-        answers = [
-            RecordedAnswer((own or path.stem) + ENDS.get(label, UNSAFE), context, text)
-            for context, text, label in diasafety_answers(path)
-        ]
+        answers = list(_diasafety_answers(path, own or path.stem))
     else:
         lines = (
             json_lines(path) if path.suffix == '.jsonl' else read_csv(path, ['answer'])
@@ -673,33 +675,44 @@ def recorded_answers(spec: str) -> list[RecordedAnswer]:
     return answers
 
 
+def _diasafety_answers(path: Path, system: str) -> Iterator[RecordedAnswer]:
+    """
+    Yield the generated responses of a system; of labelled responses those to toxic
+    contexts, as of two systems.
+    """
+    rows = read_json(path, list)
+    if rows and isinstance(rows[0], dict) and 'label' in rows[0]:
+        for pair in diasafety(path):
+            if pair.answer and pair.features['category'] == AGREEMENT:
+                ending = '_safe' if pair.features['label'] == 'Safe' else '_unsafe'
+                yield RecordedAnswer(system + ending, pair.prompt, pair.answer)
+        return
+    for _, row in diasafety_rows(path, GeneratedResponses):
+        for text in row.gen_response:
+            prompt = single_spaced(row.context)
+            yield RecordedAnswer(system, prompt, single_spaced(text))
+
+
 def _answer(row: Mapping[str, Any], own: str | None, where: str) -> RecordedAnswer:
     """
     Return the answer of a line.
     """
-    if row.get('answer') is None:
-        raise UserError(f'{where}: answer is missing; an empty one is an empty text')
-    cells = {key: '' if row.get(key) is None else row[key] for key in CELLS}
-    for key, value in cells.items():
-        if not isinstance(value, str):
-            raise UserError(f'{where}: {key}: a text is expected')
-        cells[key] = single_spaced(value)
-    if own and cells['system'] not in ('', own):
+    cells = {k: single_spaced(v) if isinstance(v, str) else v for k, v in row.items()}
+    given = user_record(AnswerRow, cells, where)
+    if own and given.system not in (None, '', own):
         raise UserError(
-            f'{where}: system: {cells["system"]!r} is not {own!r}; without {own}= all '
+            f'{where}: system: {given.system!r} is not {own!r}; without {own}= all '
             'systems of the file are read'
         )
-    system, safety = own or cells['system'], cells['safety']
+    system = own or given.system
     if not system:
         raise UserError(f'{where}: system is needed; or NAME=FILE names it')
-    if not (cells['prompt'] or cells['id']):
+    if not (given.prompt or given.id):
         raise UserError(f'{where}: prompt is needed, or the id of one')
-    if safety not in ('', 'none', *DEFLECTED):
-        raise UserError(f'{where}: safety: {safety!r}; prompt, answer or none')
     return RecordedAnswer(
         system,
-        cells['prompt'],
-        cells['answer'],
-        safety if safety in DEFLECTED else None,
-        prompt_id=cells['id'] or None,
+        given.prompt or '',
+        given.answer,
+        given.safety if given.safety in DEFLECTED else None,
+        prompt_id=given.id or None,
     )

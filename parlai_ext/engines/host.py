@@ -82,20 +82,6 @@ class Done:
     loaded: Collection[str]
 
 
-class _Counter:
-    """
-    A bar that is only counted.
-    """
-
-    n = 0
-
-    def update(self, n: float | None = 1) -> None:
-        self.n += int(n or 0)
-
-    def set_postfix_str(self, s: str = '', refresh: bool = True) -> None:
-        pass
-
-
 class Host:
     """
     A process that is a worker: of one job at a time.
@@ -110,7 +96,7 @@ class Host:
         self.key: str | None = None
         self.worker: Worker | None = None
         self._tell = tell
-        self.finished = _Counter()
+        self._progress = PartProgress(None, '')
 
     def check(self, folder: str, token: Path, facts: Mapping[str, str]) -> None:
         """
@@ -159,13 +145,12 @@ class Host:
         :param steps, whole: as `Job.steps` and `Job.whole_tasks`.
         """
         assert self.worker is not None
-        self.finished = _Counter()
-        parts = PartProgress(self.finished, steps, whole)
+        parts = self._progress = PartProgress(None, steps, whole)
         parts.begin(size)
 
         def tell(n: int, of: int) -> None:
             parts.tell(n, of)
-            self._tell((self.finished.n, n))
+            self._tell((parts.n_finished, n))
 
         try:
             result = self.worker.work(data, tell)
@@ -177,7 +162,7 @@ class Host:
         """
         Return how much of the current task is finished: a sign of life, too.
         """
-        return self.finished.n
+        return self._progress.n_finished
 
     def end(self) -> Any:
         """

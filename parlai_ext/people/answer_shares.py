@@ -11,7 +11,6 @@ items.
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from functools import partial
 from itertools import product
 from operator import attrgetter
 from types import MappingProxyType
@@ -324,10 +323,10 @@ def control_table(
         return preferred.system in key.controls
 
     rows = []
-    for annotator in sorted({answer.annotator for answer in answers}):
-        given = [answer for answer in answers if answer.annotator == annotator]
-        others = [answer for answer in given if not key.is_control(answer.item)]
-        controls = [a for a in given if key.is_control(a.item)]
+    by_annotator = grouped((answer.annotator, answer) for answer in answers)
+    for annotator, given in sorted(by_annotator.items()):
+        by_kind = grouped((key.is_control(answer.item), answer) for answer in given)
+        controls, others = by_kind.get(True, []), by_kind.get(False, [])
         decided = [a for a in controls if not pair or a.answer in SIDES]
         failed, n = sum(map(is_failed, decided)), len(decided)
         low, high = wilson_interval(failed, n) if n else (None, None)
@@ -486,14 +485,14 @@ def _item_table(results: AnnotationResults, key: RatingKey) -> Table:
     given.
     """
 
-    def system(k: int, row: ItemAgreement) -> str:
-        return key.items[row.item][k].system
+    def system(k: int, name: str) -> Column:
+        return Column(name, of=lambda row: key.items[row.item][k].system)
 
     sides = ('system_a', 'system_b') if results.kind == PAIR else ('system',)
     columns = [
         Column('item'),
         Column('prompt_id', of=lambda row: key.items[row.item][0].opener_id),
-        *(Column(side, of=partial(system, k)) for k, side in enumerate(sides)),
+        *(system(k, side) for k, side in enumerate(sides)),
         *_count_columns(results),
         Column('leading', of=lambda row: _cell(row.leading or '')),
         Column('votes'),

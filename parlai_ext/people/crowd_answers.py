@@ -20,13 +20,14 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext.core import HumanJudgement, UserError, frozen, require_known
+from parlai_ext.core.records import user_record
 from parlai_ext.data.chat_logs import Chat
 from parlai_ext.data.judged.readers import FEATURES, DataFile, read_spot_the_bot
 from parlai_ext.data.source_file import BadRecord
 from parlai_ext.files import number, read_csv, read_human_scores, read_json
 from parlai_ext.people.crowd_files import BUCKET
 from parlai_ext.people.given_answers import GivenAnswer, repeated_note
-from parlai_ext.people.judgements import Comparison, Judgements
+from parlai_ext.people.judgements import Comparison, Judgements, judged_units
 from parlai_ext.people.questionnaire import (
     PAIR,
     SIDES,
@@ -259,27 +260,36 @@ def read_turn_annotations(paths: Sequence[Path], asked: Questionnaire) -> Judgem
     return with_problems(ratings, [note] if unfinished else [])
 
 
+@frozen
+class JudgedTurn:
+    """
+    Which turn of a run an annotated one is.
+    """
+
+    system: str
+    dialogue_id: str
+    utterance_index: int
+
+
 def _turn_judgements(
     turns: Sequence[Mapping[str, Any]], where: str, annotator: str
 ) -> Iterator[HumanJudgement]:
     for place, turn in enumerate(turns):
         if turn.get('agent_idx') != 1 or not turn.get('do_annotate', True):
             continue
-        known = turn.get('other_metadata') or {}
-        keys = ('system', 'dialogue_id', 'utterance_index')
-        if not isinstance(known, dict) or any(key not in known for key in keys):
-            raise UserError(
-                f'{where}[{place}].other_metadata: system, dialogue_id and '
-                'utterance_index are expected, as export_crowdsourcing writes them'
-            )
+        known = user_record(
+            JudgedTurn,
+            turn.get('other_metadata') or {},
+            f'{where}[{place}].other_metadata, as export_crowdsourcing writes it',
+        )
         for bucket, value in _buckets(turn):
             yield HumanJudgement(
-                str(known['system']),
+                known.system,
                 bucket,
                 value,
                 annotator,
-                str(known['dialogue_id']),
-                int(known['utterance_index']),
+                known.dialogue_id,
+                known.utterance_index,
             )
 
 
@@ -376,23 +386,22 @@ def answers_of_judgements(
             f'--format {form}: the key is of {key.kind} items, not of those'
         )
     items = {
-        frozenset(d.dialogue_id for d in shown): (item, [d.dialogue_id for d in shown])
+        frozenset(d.dialogue_id for d in shown): item
         for item, shown in key.items.items()
     }
     labels = {BUCKET + name: answer for name, answer in key.named_answers.items()}
     answers = []
     for one in judgements.every:
-        if isinstance(one, Comparison):  # there is no tie and no flag
-            ids = [one.first_dialogue, one.second_dialogue]
-        elif one.value == 1:  # the bucket was ticked
-            ids = [one.dialogue_id or '']
-        else:
+        values = {dialogue: value for (_, dialogue, _), value in judged_units(one)}
+        if 1 not in values.values():  # a bucket that was not ticked
             continue
-        if frozenset(ids) not in items:
-            raise UserError(f'--answers: {" and ".join(ids)}: of no item of the key')
-        item, shown = items[frozenset(ids)]
-        if isinstance(one, Comparison):
-            answer = SIDES[shown.index(ids[not one.value])]
+        item = items.get(frozenset(values))
+        if item is None:
+            ids = ' and '.join(values)
+            raise UserError(f'--answers: {ids}: of no item of the key')
+        if key.kind == PAIR:  # there is no tie and no flag
+            wins = [values[d.dialogue_id] == 1 for d in key.items[item]]
+            answer = SIDES[wins.index(True)]
         else:
             problem = f'--answers: bucket {one.dimension}: no label'
             require_known(one.dimension, labels, problem)

@@ -63,11 +63,7 @@ def acute_files(items: Sequence[RatingItem], turns: Turns, wording: Wording) -> 
     lines = [_onboarding_pair()]
     for item in items:  # as acute_eval_runner.py:124 reads it
         pair = [
-            {
-                'id': d.dialogue_id,
-                **_chat(d.system, [(t.own, t.text) for t in turns[d]]),
-            }
-            for d in item.dialogues
+            {'id': d.dialogue_id, **_chat(d.system, turns[d])} for d in item.dialogues
         ]
         lines.append(
             {
@@ -98,27 +94,28 @@ def _fast_acute_files(dialogues: Sequence[DialogueReference], turns: Turns) -> F
     config = {}
     by_system = grouped((dialogue.system, dialogue) for dialogue in dialogues)
     for place, (system, chats) in enumerate(sorted(by_system.items())):
+        acts = [_acts(system, turns[chat]) for chat in chats]
         name = f'self_chats/{place}.jsonl'
         # as self-chats, all would have to begin with the same speaker
         config[system] = {'log_path': name, 'is_selfchat': False}
+        # two by two, as world logs have them
         files[name] = json_lines_text(
-            {'dialog': _act_pairs(system, turns[c]), 'context': []} for c in chats
+            {'dialog': [own[k : k + 2] for k in range(0, len(own), 2)], 'context': []}
+            for own in acts
         )
     files['fast_acute_models.json'] = _json(config)
     return files
 
 
-def _chat(name: str, turns: Iterable[tuple[bool, str]]) -> dict[str, Any]:
+def _chat(name: str, turns: Iterable[ShownTurn]) -> dict[str, Any]:
     """
     Return a dialogue of ``name`` with somebody.
-
-    :param turns: whether each is by ``name``, and its text.
     """
     return {'speakers': [name, OTHER], 'dialogue': _acts(name, turns)}
 
 
-def _acts(name: str, turns: Iterable[tuple[bool, str]]) -> list[dict[str, str]]:
-    return [{'id': name if own else OTHER, 'text': text} for own, text in turns]
+def _acts(name: str, turns: Iterable[ShownTurn]) -> list[dict[str, str]]:
+    return [{'id': name if one.own else OTHER, 'text': one.text} for one in turns]
 
 
 def _onboarding_pair() -> dict[str, Any]:
@@ -130,19 +127,15 @@ def _onboarding_pair() -> dict[str, Any]:
         'tags': ['onboarding'],
         'dialogue_dicts': [
             _chat(
-                name, [(not place % 2, text) for place, text in enumerate(texts[name])]
+                name,
+                [
+                    ShownTurn(not k % 2, False, said)
+                    for k, said in enumerate(texts[name])
+                ],
             )
             for name in (GOOD, BAD)
         ],
     }
-
-
-def _act_pairs(name: str, turns: Sequence[ShownTurn]) -> list[list[dict[str, str]]]:
-    """
-    Return the turns two by two, as world logs have them; a last single one alone.
-    """
-    acts = _acts(name, [(turn.own, turn.text) for turn in turns])
-    return [acts[k : k + 2] for k in range(0, len(acts), 2)]
 
 
 # --------------------------------------------------------------------- turn annotations

@@ -21,7 +21,7 @@ from parlai_ext.core import (
     option,
     require_known,
 )
-from parlai_ext.core.records import WrongType, record_from_json
+from parlai_ext.core.records import user_record
 from parlai_ext.files import json_lines, read_csv, read_json
 from parlai_ext.people.judgements import TIE, Comparison, Judgements
 from parlai_ext.people.questionnaire import (
@@ -254,11 +254,8 @@ def read_page_file(path: str | Path, keys: Mapping[str, RatingKey]) -> PageAnswe
     """
     Return the answers of one file, each checked against the key of its rating set.
     """
-    data = read_json(path, dict)
-    try:
-        file = record_from_json(PageAnswers, data)
-    except WrongType as error:
-        raise UserError(f'{path}: no answers of a rating page: {error}') from None
+    where = f'{path}: no answers of a rating page'
+    file = user_record(PageAnswers, read_json(path, dict), where)
     if file.format != FORMAT:
         raise UserError(f'{path}: format: {FORMAT!r} is expected, not {file.format!r}')
     if not file.annotator.strip():

@@ -15,6 +15,7 @@ import numpy as np
 from parlai_ext.ranking.pairs import CellMean
 from parlai_ext.ranking.standings import Standing, best_first
 from parlai_ext.report.plot import axis_over
+from parlai_ext.report.summary import leaders_on
 from parlai_ext.report.view import DimensionDetails, RankingView
 from parlai_ext.view import digits_for, signed
 from parlai_ext.view.page import Section
@@ -70,16 +71,13 @@ def pairs_section(view: RankingView) -> Section | None:
     """
     Return the section with the differences of all pairs of systems.
     """
-    from parlai_ext.report.summary import few_partners, few_partners_sentence
-
-    counts = (few_partners(view.ranking, dimension) for dimension in view.details)
-    few = next((n for n in counts if n is not None), None)
+    few = (leaders_on(view.ranking, name).few_partners for name in view.details)
     return _section(
         view,
         draw_pairs,
         'pairs',
         'Pairs',
-        few_partners=few_partners_sentence(few),
+        few_partners=next(filter(None, few), ''),
         is_imported=view.ranking.is_imported,
         signed=signed,
     )

@@ -2,7 +2,7 @@
 A run and its ranking as pandas data frames.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pandas
@@ -54,16 +54,12 @@ def scores_frame(run: RunFolder, scorer_signature: str) -> pandas.DataFrame:
     """
     pairs = run.scores(scorer_signature).scored_dialogues()
     known = [(dialogue, scored) for dialogue, scored in pairs if scored is not None]
-    dialogues, scored = [d for d, _ in known], [s for _, s in known]
-    dimensions = dict.fromkeys(
-        s.dimension for scored_dialogue in scored for s in scored_dialogue.scores
-    )
-    return score_frame(dialogues, scored, list(dimensions))
+    scores = (score for _, scored in known for score in scored.scores)
+    return score_frame(known, list(dict.fromkeys(s.dimension for s in scores)))
 
 
 def score_frame(
-    dialogues: Sequence[Dialogue],
-    scored: Sequence[ScoredDialogue],
+    scored_dialogues: Iterable[tuple[Dialogue, ScoredDialogue]],
     dimensions: Sequence[str],
 ) -> pandas.DataFrame:
     """
@@ -75,8 +71,8 @@ def score_frame(
     that the model did not see.
     """
     rows: dict[tuple[str, int | None, str], dict[str, Any]] = {}
-    for dialogue, scored_dialogue in zip(dialogues, scored, strict=True):
-        for score in scored_dialogue.scores:
+    for dialogue, scored in scored_dialogues:
+        for score in scored.scores:
             index = score.utterance_index
             row = rows.setdefault(
                 (dialogue.id, index, score.system),
@@ -88,7 +84,7 @@ def score_frame(
                     'reason': {},
                     'cut_tokens': 0
                     if index is None
-                    else scored_dialogue.truncated.get(index, 0),
+                    else scored.truncated.get(index, 0),
                 },
             )
             row[score.dimension] = score.value

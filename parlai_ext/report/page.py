@@ -8,7 +8,7 @@ believe it.
 
 import json
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from parlai_ext.judge_check.record import FAIL, PASS, WEAK
 from parlai_ext.ranking.standings import Standing, best_first
 from parlai_ext.report import summary
 from parlai_ext.report.browse import (
+    PageCandidate,
     PageDialogues,
     dialogue_candidates,
     dialogues_section,
@@ -78,25 +79,13 @@ def method_section(view: RankingView) -> Section:
         protocol['ranking'] = scorer.ranking or protocol.get('ranking')
         commands += _scorer_commands(ranking, scorer)
     data = {
-        'protocol': [
-            (key.replace('_', ' '), value_text(value))
+        'commands': commands,
+        'protocol': {
+            key: value
             for key, value in protocol.items()
             if key not in LEFT_OUT and value not in (None, {}, [])
-        ],
-        'roster': [
-            {
-                'name': name,
-                'role': role.removesuffix('s'),
-                'options': value_text(manifest.systems[name]),
-                'identity': entry.identity,
-                'guessed': name in ranking.guessed,
-            }
-            for role in ('targets', 'partners')
-            for name, entry in getattr(manifest, role).items()
-        ],
+        },
         'signature': ranking.signature.split(PART_SEPARATOR, 2),
-        'versions': manifest.versions,
-        'commands': commands,
     }
     return Section('method', 'How it was made', data)
 
@@ -183,10 +172,9 @@ def answers(
     :param remarks: what else is known of whether to believe it, as half sentences.
     """
     ranking = view.ranking
-    ranked = summary.ranked_standings(ranking.standings[dimension])
-    systems = [one for one in ranked if not one.is_floor] or ranked
-    leader = PageAnswer('Who leads', *_leader(ranking, dimension, systems))
-    lead = PageAnswer('By how much', *_lead(view, dimension, systems))
+    leaders = summary.leaders_on(ranking, dimension)
+    leader = PageAnswer('Who leads', *_leader(ranking, dimension, leaders))
+    lead = PageAnswer('By how much', *_lead(view, dimension, leaders.systems))
     if dimension in view.doubts:
         leader, lead = (
             replace(one, news=OPEN if one.news == GOOD else one.news)
@@ -200,23 +188,22 @@ def answers(
 
 
 def _leader(
-    ranking: Ranking, dimension: str, systems: list[Standing]
+    ranking: Ranking, dimension: str, leaders: summary.Leaders
 ) -> tuple[str, str, str]:
     """
     Return who leads; nobody where the judge failed or nothing can be told apart.
     """
     if judge.outcome_on(ranking, dimension) == FAIL:
         return 'Nobody', f'On {dimension} the judge fails its check.', BAD
-    if not systems:
+    if not leaders.systems:
         return 'Nobody', f'On {dimension} no system could be ranked.', BAD
-    few = summary.few_partners(ranking, dimension)
-    where = f'on {dimension}{summary.scope_text(few)}'
-    first = systems[0].system
-    separation = summary.separation_on(ranking, dimension)
+    where, separation = f'on {leaders.where}', leaders.separation
+    best, *others = leaders.systems
+    first = best.system
     if separation is None:
-        if len(systems) == 1:
+        if not others:
             return first, f'It alone is ranked on {dimension}.', PLAIN
-        if systems[0].rank_high == 1:
+        if best.rank_high == 1:
             return first, where, GOOD
         return first, f'{where}; others may be as good', OPEN
     if not separation.n_apart:
@@ -347,7 +334,6 @@ def render_rankings(views: Sequence[RankingView], shown: PageDialogues) -> str:
         },
         views=drawn,
         dialogues=dialogues_section(main, shown),
-        coefficient=summary.coefficient_text,
         agreement=summary.agreement_text,
         words=summary.baseline_words,
     )
@@ -398,51 +384,52 @@ def write_report(
     :param tables: the scores that are ranked, where they were read already.
     """
     run.write_text(f'{folder}leaderboard.csv', leaderboard_csv(ranking))
-    run.write_text(PAGE, render_run(run, {folder: ranking}, tables))
+    run.write_text(PAGE, render_run(run, ranking, folder, tables))
     return run.root / PAGE
 
 
 def render_run(
-    run: RunFolder, known: Mapping[str, Ranking], tables: ScoreTables | None = None
+    run: RunFolder,
+    ranking: Ranking,
+    folder: str = '',
+    tables: ScoreTables | None = None,
 ) -> str:
     """
     Return the page of a run with all its rankings, that of the protocol's scorer first.
 
-    :param known: rankings by folder, which need not be read.
-    :param tables: the scores that these are of.
+    :param ranking, folder, tables: one of them, which need not be read.
     """
     paths = run.root.glob(f'rankings/*/{RANKING}')
-    folders = [f'rankings/{path.parent.name}/' for path in paths]
-    folders += [''] if (run.root / RANKING).is_file() else []
+    folders = {folder, *(f'rankings/{path.parent.name}/' for path in paths)}
+    folders |= {''} if (run.root / RANKING).is_file() else set()
     rankings = {
-        name: known.get(name) or read_ranking(run, name)
-        for name in sorted({*known, *folders})
+        name: ranking if name == folder else read_ranking(run, name)
+        for name in sorted(folders)
     }
-    candidates = None
+    candidates: list[PageCandidate] = []
     seconds = seconds_per_scored_dialogue(run)
     speed = None if seconds is None else f'{duration(seconds)} for each dialogue'
-    views = []
-    for folder, ranking in rankings.items():
-        own = tables if folder in known else None
-        own = own or read_tables(run, ranking.scorer_signature)
-        if candidates is None:
-            candidates = dialogue_candidates(own, ranking, run.manifest)
-        about = run.scores(ranking.scorer_signature).about()
-        judge = about.config.get('judge_model_file')
-        name = scorer_name(ranking.scorer_signature)
+    views: list[RankingView] = []
+    for name, shown in rankings.items():
+        own = tables if name == folder else None
+        own = own or read_tables(run, shown.scorer_signature)
+        if not views:
+            candidates = dialogue_candidates(own, shown, run.manifest)
+        about = run.scores(shown.scorer_signature).about()
+        words = [scorer_name(shown.scorer_signature)]
+        if (model := about.config.get('judge_model_file')) not in (None, 'none'):
+            words.append(value_text(model))
         views.append(
             RankingView(
-                ranking,
+                shown,
                 run.manifest,
-                dimension_details(run, ranking, own),
-                name=name
-                if judge in (None, 'none')
-                else f'{name}, {value_text(judge)}',
-                scorer=about if folder else None,
-                speed=None if folder else speed,
-                doubts=audit_doubts(run, ranking, folder),
+                dimension_details(run, shown, own),
+                name=', '.join(words),
+                scorer=about if name else None,
+                speed=None if name else speed,
+                doubts=audit_doubts(run, shown, name),
                 run=run,
             )
         )
-    shown = read_page_dialogues(run, [*rankings.values()], candidates or ())
-    return render_rankings(views, shown)
+    dialogues = read_page_dialogues(run, [*rankings.values()], candidates)
+    return render_rankings(views, dialogues)

@@ -7,12 +7,13 @@ printed.
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 
-from parlai_ext.core import grouped, is_floor
+from parlai_ext.core import frozen, grouped, is_floor
 from parlai_ext.judge_check import section as judge
 from parlai_ext.judge_check.record import FAIL
-from parlai_ext.ranking.intervals import FEWEST_FOR_OTHERS, FEWEST_OPENERS, Estimate
+from parlai_ext.ranking.intervals import FEWEST_FOR_OTHERS, FEWEST_OPENERS
 from parlai_ext.ranking.standings import (
     DialoguesNeeded,
     Separation,
@@ -22,7 +23,14 @@ from parlai_ext.ranking.standings import (
 from parlai_ext.report.view import Doubts
 from parlai_ext.results.ranking import Agreement, Ranking
 from parlai_ext.tournament import section as tournament
-from parlai_ext.view import few_names, join_names, number, percent, rough_count
+from parlai_ext.view import (
+    few_names,
+    join_names,
+    number,
+    percent,
+    rough_count,
+    with_interval,
+)
 
 NO_DOUBTS: Doubts = MappingProxyType({})
 NUMBERS = ('no', 'one', 'two', 'three', 'four')
@@ -68,151 +76,125 @@ def _leaders(ranking: Ranking) -> str:
     Return which system is first on the main dimension, if any is.
     """
     main = ranking.dimensions[0]
-    standings = ranking.standings[main]
     if ranking.tournament is not None:
-        return tournament.tournament_sentence(
-            ranking.tournament, _most_openers(standings)
-        )
-    return leader_sentence(
-        standings,
-        main,
-        separation_on(ranking, main),
-        ranking.is_imported,
-        few_partners(ranking, main),
-    )
+        n_openers = leaders_on(ranking, main).n_openers
+        return tournament.tournament_sentence(ranking.tournament, n_openers)
+    return leader_sentence(ranking, main)
 
 
-def few_partners(ranking: Ranking, dimension: str) -> int | None:
+@frozen
+class Leaders:
     """
-    Return how many partners a claim on a dimension is about where they are several, but
-    too few to speak for others; else `None`.
+    Who is first on a dimension, and what the data can say of that.
+
+    :param where: the dimension and, where they are few, the partners.
+    :param few_partners: how many they are, where they cannot speak for others; else ''.
+    :param ranked: the ranked systems, best first.
+    :param separation: what can be told apart; `None` with fewer than two systems.
     """
-    ranked = [one for one in ranking.standings[dimension] if one.rank]
-    most = max((one.n_partners or 0 for one in ranked), default=0)
-    is_few = ranking.partners == 'fixed' and 1 < most < FEWEST_FOR_OTHERS
-    return most if is_few else None
+
+    where: str
+    few_partners: str
+    ranked: list[Standing]
+    separation: Separation | None
+
+    @property
+    def systems(self) -> list[Standing]:
+        """
+        The ranked systems without floors, unless there is nothing else.
+        """
+        return [one for one in self.ranked if not one.is_floor] or self.ranked
+
+    @property
+    def n_openers(self) -> int:
+        """
+        Over how many distinct openers the systems have scores.
+        """
+        return max((one.n_openers or 0 for one in self.ranked), default=0)
+
+    @property
+    def n_partners(self) -> int:
+        """
+        With how many partners the systems have scores.
+        """
+        return max((one.n_partners or 0 for one in self.ranked), default=0)
 
 
-def scope_text(few: int | None) -> str:
+def leaders_on(ranking: Ranking, dimension: str) -> Leaders:
     """
-    Return which partners a claim is about, as a part of a sentence, where they are few.
+    Return who is first on a dimension of a ranking.
     """
-    return '' if few is None else f', with these {NUMBERS[few]} partners'
+    ordered = best_first(ranking.standings[dimension])
+    ranked = [one for one in ordered if one.rank is not None]
+    separation = (ranking.separation or {}).get(dimension)
+    leaders = Leaders(dimension, '', ranked, separation)
+    n_partners = leaders.n_partners
+    if ranking.partners != 'fixed' or not 1 < n_partners < FEWEST_FOR_OTHERS:
+        return leaders
+    few = f'{NUMBERS[n_partners]} partners'
+    return replace(leaders, where=f'{dimension}, with these {few}', few_partners=few)
 
 
-def few_partners_sentence(few: int | None) -> str:
-    """
-    Return that few partners cannot speak for others; '' where there are enough.
-    """
-    if few is None:
-        return ''
-    return f'{NUMBERS[few].capitalize()} partners cannot speak for others.'
-
-
-def separation_on(ranking: Ranking, dimension: str) -> Separation | None:
-    """
-    Return what can be told apart on a dimension; `None` with fewer than two systems.
-    """
-    return (ranking.separation or {}).get(dimension)
-
-
-def ranked_standings(standings: Sequence[Standing]) -> list[Standing]:
-    """
-    Return the ranked standings, best first.
-    """
-    return [one for one in best_first(standings) if one.rank is not None]
-
-
-def _most_openers(standings: Sequence[Standing]) -> int:
-    return max((one.n_openers or 0 for one in standings), default=0)
-
-
-def leader_sentence(
-    standings: Sequence[Standing],
-    dimension: str,
-    separation: Separation | None,
-    is_imported: bool = False,
-    few: int | None = None,
-) -> str:
+def leader_sentence(ranking: Ranking, dimension: str) -> str:
     """
     Return which system is first on a dimension, if any is, and which cannot be told
     apart from it; and how many dialogues would settle what is open.
-
-    :param is_imported: no openers are known: a pair's dialogues are counted instead.
-    :param few: how many partners this is about, where they cannot speak for others.
     """
-    ranked = ranked_standings(standings)
+    leaders = leaders_on(ranking, dimension)
+    ranked, separation = leaders.ranked, leaders.separation
     if not ranked:
         return f'On {dimension} no system could be ranked.'
     if separation is None:
         return f'On {dimension}, {ranked[0].system} is the only ranked system.'
-    n_openers = _most_openers(ranked)
-    unit = 'dialogue of a pair' if is_imported else 'opener'
-    where = f'On {dimension}{scope_text(few)}'
-    lines = [_finding(ranked, where, separation, n_openers, unit)]
-    if sentence := few_partners_sentence(few):
-        lines.append(sentence)
+    # of imported dialogues no openers are known
+    units = 'dialogues of a pair' if ranking.is_imported else 'openers'
+    lines = [f'On {leaders.where}, {_finding(leaders, separation, units)}']
+    if few := leaders.few_partners:
+        lines.append(f'{few.capitalize()} cannot speak for others.')
     counted = [one for one in separation.needed if one.reason is None]
-    now = max((one.n_partners or 0 for one in ranked), default=0)
     lines += [
-        needed_sentence(one, unit, now) for one in counted or separation.needed[-1:]
+        needed_sentence(one, units, leaders.n_partners)
+        for one in counted or separation.needed[-1:]
     ]
     return ' '.join(lines)
 
 
-def _finding(
-    ranked: Sequence[Standing],
-    where: str,
-    separation: Separation,
-    n_openers: int,
-    unit: str,
-) -> str:
+def _finding(leaders: Leaders, separation: Separation, units: str) -> str:
     """
     Return what the data say of the first of these systems.
 
-    :param where: the dimension and, where they are few, the partners.
+    :param units: over which they have scores.
     """
-    top, n_ranked = separation.first, len(ranked)
+    ranked, first, n_openers = leaders.ranked, separation.first, leaders.n_openers
     if n_openers < FEWEST_OPENERS:
-        units = f'{unit} has' if n_openers == 1 else f'{_plural(unit)} have'
         return (
-            f'{where}, nothing can be told apart: {n_openers} {units} scores, and '
-            f'intervals need {FEWEST_OPENERS} or more.'
+            f'nothing can be told apart: intervals need {FEWEST_OPENERS} or more '
+            f'{units} with scores, not {n_openers}.'
         )
     if not separation.n_apart:
         return (
-            f'{where}, nothing can be told apart: the scores of the {n_ranked} '
-            'systems differ by no more than chance explains.'
+            f'nothing can be told apart: the scores of the {len(ranked)} systems '
+            'differ by no more than chance explains.'
         )
     systems = [row.system for row in ranked[1:] if not row.is_floor]
     if systems and set(systems) <= set(separation.not_apart):
-        floors = ' but floors' if len(systems) < n_ranked - 1 else ''
+        floors = ' but floors' if len(systems) < len(ranked) - 1 else ''
         return (
-            f'{where}, {top} scores highest of {n_ranked} systems, but cannot '
-            f'be told apart from any other{floors}.'
+            f'{first} scores highest of {len(ranked)} systems, but cannot be told '
+            f'apart from any other{floors}.'
         )
-    start = f'{where}, {top} comes first of {n_ranked} systems'
+    start = f'{first} comes first of {len(ranked)} systems'
     if separation.not_apart:
         tied = few_names(separation.not_apart, 'or')
         return f'{start}; this run cannot tell it apart from {tied}.'
     return f'{start}, and its lead over every other is more than chance explains.'
 
 
-def _plural(unit: str) -> str:
-    """
-    Return the plural of a noun, which may have words after it.
-
-    >>> _plural('dialogue of a pair')
-    'dialogues of a pair'
-    """
-    noun, space, rest = unit.partition(' ')
-    return f'{noun}s{space}{rest}'
-
-
-def needed_sentence(needed: DialoguesNeeded, unit: str, n_partners: int) -> str:
+def needed_sentence(needed: DialoguesNeeded, units: str, n_partners: int) -> str:
     """
     Return how many dialogues would tell two systems apart, as far as that is known.
 
+    :param units: what is counted besides partners.
     :param n_partners: those of the run.
     """
     pair = f'{needed.better} from {needed.worse}'
@@ -224,7 +206,7 @@ def needed_sentence(needed: DialoguesNeeded, unit: str, n_partners: int) -> str:
     if needed.n_partners is not None and needed.n_partners > n_partners:
         partners = rough_count(needed.n_partners, needed.is_rough)
     return (
-        f'To tell {pair} would take {openers} {_plural(unit)} with {partners} '
+        f'To tell {pair} would take {openers} {units} with {partners} '
         f'partner{"s" if needed.n_partners != 1 else ""} ({dialogues} dialogues of '
         'each system), if they go on to differ as they do now.'
     )
@@ -243,12 +225,11 @@ def _other_dimensions_sentences(
         if judge.outcome_on(ranking, dimension) == FAIL:
             failed.append(dimension)
             continue
-        separation = separation_on(ranking, dimension)
-        if separation is not None and not separation.n_apart:
+        leaders = leaders_on(ranking, dimension)
+        if leaders.separation is not None and not leaders.separation.n_apart:
             unclear.append(dimension)
-            continue
-        if ranked := ranked_standings(ranking.standings[dimension]):
-            firsts[ranked[0].system].append(dimension)
+        elif leaders.ranked:
+            firsts[leaders.ranked[0].system].append(dimension)
         else:
             unranked.append(dimension)
     if firsts:
@@ -355,19 +336,9 @@ def agreement_text(agreement: Agreement) -> str:
     if agreement.spearman.value is None:
         return f'{start} is not known ({agreement.reason or "no reason given"})'
     return (
-        f'{start}: Spearman {coefficient_text(agreement.spearman)}, '
-        f'Kendall {coefficient_text(agreement.kendall)}, {agreement.n} systems'
+        f'{start}: Spearman {with_interval(agreement.spearman)}, '
+        f'Kendall {with_interval(agreement.kendall)}, {agreement.n} systems'
     )
-
-
-def coefficient_text(coefficient: Estimate) -> str:
-    """
-    Return a coefficient as text, with its interval if it has one.
-    """
-    value = number(coefficient.value)
-    if coefficient.low is None or coefficient.high is None:
-        return value
-    return f'{value} [{number(coefficient.low)}, {number(coefficient.high)}]'
 
 
 def baseline_words(name: str) -> str:

@@ -16,12 +16,11 @@ from parlai_ext.report.summary import (
     NO_DOUBTS,
     agreement_text,
     baseline_words,
-    coefficient_text,
     sentences,
     warnings,
 )
 from parlai_ext.report.view import Doubts, RankingView
-from parlai_ext.results.ranking import Agreement, Ranking
+from parlai_ext.results.ranking import Ranking
 from parlai_ext.stopping import section as stopping
 from parlai_ext.tournament import section as tournament
 from parlai_ext.view import (
@@ -36,6 +35,7 @@ from parlai_ext.view import (
     number,
     one_line,
     pad_cell,
+    with_interval,
     wrap_lines,
 )
 from parlai_ext.view.page import Section
@@ -422,7 +422,7 @@ def _agreement_lines(ranking: Ranking, dimension: str) -> Iterator[str]:
     parts = []
     for baseline, by_dimension in ranking.baseline_reference.items():
         own = by_dimension.get(dimension)
-        text = coefficient_text(getattr(own, name)) if own else DASH
+        text = with_interval(getattr(own, name) if own else None)
         parts.append(f'{baseline_words(baseline)} {text}')
     kind = 'trivial, Kendall' if name == 'kendall' else 'trivial'
     yield from wrap_lines(f'{kind}: {", ".join(parts)}', '  ')
@@ -444,7 +444,6 @@ class Board:
     rows: Sequence[LeaderboardRow]
     axis: Axis
     is_rating: bool = False
-    reference: Agreement | None = None
     failure: str | None = None
 
 
@@ -477,7 +476,6 @@ def _board(
         leaderboard_rows(ranking, standings, of_baseline),
         axis_for(standings),
         is_rating,
-        None if of_baseline else ranking.reference.get(name),
         None if of_baseline else judge.failure_on(ranking, name),
     )
 
@@ -505,11 +503,4 @@ def failures_section(view: RankingView) -> Section:
     Return the section about dialogues that were broken off, have no score, or were too
     long.
     """
-    bounds = [
-        (dimension, standing, own[standing.system])
-        for dimension in view.ranking.dimensions
-        if (own := view.ranking.bounds.get(dimension))
-        for standing in view.ranking.standings[dimension]
-        if standing.system in own
-    ]
-    return Section('failures', 'Failures', bounds)
+    return Section('failures', 'Failures', None)

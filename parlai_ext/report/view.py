@@ -19,7 +19,7 @@ from parlai_ext.ranking.pairs import (
     pair_differences,
     spreads,
 )
-from parlai_ext.results.ranking import Ranking, scores_rule
+from parlai_ext.results.ranking import Ranking
 from parlai_ext.results.tables import ScoreTables
 from parlai_ext.store import Manifest, RunFolder, ScorerRecord
 
@@ -114,39 +114,25 @@ def dimension_details(
 
     :param tables: the scores that are ranked.
     """
-    plan = run.plan
-    replaced = {
-        **scores_rule(run, ranking.scorer_signature),
-        'partners': ranking.partners,
-        'bootstraps': ranking.bootstraps,
-    }
-    options = ranking_options(plan.protocol.ranking, replaced)
+    protocol, systems = run.plan.protocol, tables.systems
+    options = ranking_options(
+        protocol.ranking,
+        {'partners': ranking.partners, 'bootstraps': ranking.bootstraps},
+    )
     sampling = Sampling(
-        options.bootstraps,
-        plan.protocol.seed,
-        options.partners,
-        tables.games_per_opener,
+        options.bootstraps, protocol.seed, options.partners, tables.games_per_opener
     )
     details = {}
     for dimension in ranking.scored_dimensions:
         if dimension not in tables.scores:
             continue
         values = tables.scores[dimension]
-        ranked = {
-            standing.system
-            for standing in ranking.standings[dimension]
-            if standing.rank is not None
-        }
-        pairs = pair_differences(
-            values,
-            tables.systems,
-            [name in ranked for name in tables.systems],
-            sampling,
-        )
+        ranks = {one.system: one.rank for one in ranking.standings[dimension]}
+        ranked = [ranks.get(name) is not None for name in systems]
         details[dimension] = DimensionDetails(
             tables.opponents,
-            cell_means(values, tables.systems, tables.opponents),
-            spreads(values, tables.systems),
-            tuple(pairs),
+            cell_means(values, systems, tables.opponents),
+            spreads(values, systems),
+            tuple(pair_differences(values, systems, ranked, sampling)),
         )
     return details

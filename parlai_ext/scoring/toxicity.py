@@ -117,6 +117,41 @@ class Detector(Scorer):
         return None if number is None else number >= self.threshold
 
 
+class LabelDetector(Detector):
+    """
+    Takes the probability of a label of a classifier. Its options are `model` and
+    `label`.
+
+    :cvar kinds: what the label may mean, as `label_column` tells it.
+    """
+
+    kinds: tuple[str, ...] = ()
+    options: Any
+
+    def find_label(self) -> None:
+        """
+        Load the classifier, and find the label.
+
+        :raises UserError: when it cannot be told.
+        """
+        name = self.options.model
+        labels = self.models.classifier(name).labels
+        with errors_about(f'classifier {name}'):
+            self.column, kind = label_column(labels, self.options.label, self.kinds)
+        self.is_rest = kind == SAFE
+        self.signed = {'label': labels[self.column]}
+
+    def label_shares(self, *texts: Sequence[str]) -> list[float]:
+        """
+        Return the probability of the label for each text, or pair of texts; of the safe
+        one what it leaves of 1.
+        """
+        model: Any = self.models.classifier(self.options.model)
+        columns = map(list, texts)
+        shares = model.probabilities(*columns)[:, self.column] if texts[0] else ()
+        return [float(1 - p if self.is_rest else p) for p in shares]
+
+
 @frozen(kw_only=True)
 class DetectorOptions:
     """
@@ -376,44 +411,26 @@ class ClassifierOptions(DetectorOptions):
     )
 
 
-class ToxicClassifier(ToxicityDetector):
+class ToxicClassifier(LabelDetector, ToxicityDetector):
     """
     Minus the probability of the toxic label of a classifier.
     """
 
     name = CLASSIFIER
     options_class = ClassifierOptions
-    options: ClassifierOptions
+    kinds = KINDS
 
     def load_models(self) -> None:
         """
         Load the classifier, and find its toxic label.
         """
-        name = self.options.model
-        labels = self.models.classifier(name).labels
-        with errors_about(f'detector {name}'):
-            self.column, kind = label_column(labels, self.options.label, KINDS)
-        self.is_rest = kind == SAFE
-        self.signed = {'label': labels[self.column]}
+        self.find_label()
 
     def toxicity(self, texts: Sequence[str]) -> Sequence[float]:
         """
         Return the probability of the toxic label, or what is left of 1 by the safe one.
         """
-        model = self.models.classifier(self.options.model)
-        return shares_of_label(model, self.column, self.is_rest, texts)
-
-
-def shares_of_label(
-    model: Any, column: int, is_rest: bool, *texts: Sequence[str]
-) -> list[float]:
-    """
-    Return the probability of a label of each text, or pair of texts.
-
-    :param is_rest: what is left of 1 in its place.
-    """
-    shares = model.probabilities(*map(list, texts))[:, column] if texts[0] else ()
-    return [float(1 - p if is_rest else p) for p in shares]
+        return self.label_shares(texts)
 
 
 def label_column(
@@ -637,7 +654,7 @@ class StanceOptions:
     )
 
 
-class Stance(Detector):
+class Stance(LabelDetector):
     """
     Minus how far a response agrees with the last turn: points of a rule over words, or
     the probability of a label of a classifier of pairs.
@@ -646,7 +663,7 @@ class Stance(Detector):
     name = 'stance'
     dimensions = ('Agrees',)
     options_class = StanceOptions
-    options: StanceOptions
+    kinds = ('agree',)
     no_number = NO_CONTEXT
 
     def prepare(self) -> None:
@@ -663,12 +680,8 @@ class Stance(Detector):
 
         :raises UserError: when it has no label of agreement.
         """
-        name = self.options.model
-        if name is None:
-            return
-        labels = self.models.classifier(name).labels
-        self.column, _ = label_column(labels, self.options.label, ['agree'])
-        self.signed = {'label': labels[self.column]}
+        if self.options.model is not None:
+            self.find_label()
 
     @property
     def threshold(self) -> float:
@@ -690,8 +703,7 @@ class Stance(Detector):
             pairs = zip(prompts, answers, strict=True)
             found = [agreement_points(self.rule, *pair) for pair in pairs]
         else:
-            model = self.models.classifier(self.options.model)
-            found = shares_of_label(model, self.column, False, prompts, answers)
+            found = self.label_shares(prompts, answers)
         numbers = dict(zip(known, found, strict=True))
         return [numbers.get(i) for i in range(len(items))]
 

@@ -45,7 +45,7 @@ def look_at_scores(
     means, systems, n_pairs = scores_by_opener(scores, name)
     # the openers of each block are those that the run had when it was looked at
     last = used or len(run.openers)
-    every = (*run.grown_from, len(run.openers))
+    every = (*run.manifest.grown_from, len(run.openers))
     numbers = [n for n in every if n <= last] or every[-1:]
     looks, pairs = settle_pairs(means, systems, numbers, margin, n_pairs)
     return Stopping(

@@ -71,10 +71,7 @@ class RunFolder:
         self.manifest = manifest
         self.pairings = manifest.pairings
         self.openers = manifest.openers
-        self.shard_size = manifest.shard_size
-        self.grown_from = manifest.grown_from
         self._numbered = {opener.id for opener in numbered_openers(manifest)}
-        self._by_id = {pairing.id: pairing for pairing in self.pairings}
         self._depth = 0
 
     @cached_property
@@ -188,10 +185,11 @@ class RunFolder:
         # the settings as they were before the run grew beyond a shard, so that its
         # files do not depend on when it was written
         settings = self.manifest.settings()
-        if later := [n for n in self.grown_from if n >= shard.stop]:
-            earlier = [n for n in self.grown_from if n < shard.stop]
+        stages = self.manifest.grown_from
+        if later := [n for n in stages if n >= shard.stop]:
+            earlier = [n for n in stages if n < shard.stop]
             settings = self.manifest.settings(self.openers[: later[0]], earlier)
-        about = shard_metadata(self._by_id[shard.pairing_id], settings)
+        about = shard_metadata(self.pairing(shard.pairing_id), settings)
         dialogues = self.dialogues_path(shard)
         path = dialogues.with_suffix('.metadata')
         data = bytes_without_secrets((dumps(about) + '\n').encode())
@@ -263,14 +261,14 @@ class RunFolder:
             with path.open('rb') as file:
                 return int(decode(file.readline()[:-1])['shard']['of'])
         except (OSError, ValueError, LookupError, TypeError):
-            return self.shard_size
+            return self.manifest.shard_size
 
     def planned_shards(self, pairing_id: str) -> list[ShardKey]:
         """
         Return all shards of a pairing, collected or not.
         """
-        n_openers, size = len(self.openers), self.shard_size
-        stages = stage_shards(pairing_id, n_openers, size, self.grown_from)
+        size, grown_from = self.manifest.shard_size, self.manifest.grown_from
+        stages = stage_shards(pairing_id, len(self.openers), size, grown_from)
         return [shard for stage in stages for shard in stage]
 
     def iter_dialogues(self, pairing_id: str | None = None) -> Iterator[Dialogue]:
@@ -405,7 +403,7 @@ class RunFolder:
 
         :raises KeyError: when the run has no such pairing.
         """
-        return self._by_id[pairing_id]
+        return self.plan.by_id[pairing_id]
 
     def _inside(self, name: str) -> Path:
         """
@@ -430,7 +428,7 @@ class RunFolder:
         """
         name = self.pairing(pairing_id).id
         if not self.openers:  # of imported dialogues, which may have none
-            start = index * self.shard_size
+            start = index * self.manifest.shard_size
             return ShardKey(name, index, start, start + self._n_in_file(name, index))
         planned = self.planned_shards(name)
         if index >= len(planned):

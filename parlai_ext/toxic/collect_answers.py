@@ -117,27 +117,31 @@ def _system_answers(
     :param width: prompts that the system answers at once.
     """
     name = system.name
-    blocks = [asked[i : i + BLOCK] for i in range(0, len(asked), BLOCK)]
-    kept: list[Any] = [work.get(str(n)) for n in range(len(blocks))]
-    missing = [n for n, records in enumerate(kept) if records is None]
-    bar.update(len(asked) - sum(len(blocks[n]) for n in missing))
-    player = cache.load_all([system]).get(name) if missing else None
+    player = None
+    answers: list[RecordedAnswer] = []
     try:
         with work.saved_at_exit():
-            for number in missing:
-                if player is None:
-                    break
-                seed_all(content_id('answers', seed, name, number))
-                replies = _ask_block(player, blocks[number], width, bar)
-                pairs = zip(blocks[number], replies, strict=True)
-                kept[number] = [asdict(_answer(*pair, name)) for pair in pairs]
-                work.put(str(number), kept[number])
+            for number, start in enumerate(range(0, len(asked), BLOCK)):
+                block = asked[start : start + BLOCK]
+                records: Any = work.get(str(number))
+                if records is None:
+                    player = player or cache.load_all([system]).get(name)
+                    if player is None:
+                        return []
+                    seed_all(content_id('answers', seed, name, number))
+                    replies = zip(
+                        block, _ask_block(player, block, width, bar), strict=True
+                    )
+                    records = [asdict(_answer(*pair, name)) for pair in replies]
+                    work.put(str(number), records)
+                else:
+                    bar.update(len(block))
+                answers += [RecordedAnswer(**one) for one in records]
         work.save()
     except SystemFailed as error:
         cache.drop_failed(error)
-    if name in cache.problems:
         return []
-    return [RecordedAnswer(**one) for block in kept for one in block]
+    return answers
 
 
 def _ask_block(

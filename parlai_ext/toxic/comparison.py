@@ -5,9 +5,10 @@ The prompt is the unit: the value of a system at a prompt is the mean over its a
 and intervals and tests draw prompts. BLEU and distinct-2 are numbers of all answers
 together; their intervals are the jackknife's.
 
-Answers are a data frame, a row for each: ``system``, ``prompt`` (its id), ``text``,
-``reason`` (why there is no text), and the columns of `AnswerMeasures.measure`. The
-answers of a system stand together, and those to one prompt. No answer is in a table.
+Answers are a data frame, a row for each: ``system``, ``prompt`` (its id), ``asked``
+(its text), ``text``, ``reason`` (why there is no text), ``safety`` (what a safety layer
+answered to), and the columns of `AnswerMeasures.measure`. The answers of a system stand
+together, and those to one prompt. No answer is in a table.
 """
 
 import math
@@ -57,7 +58,7 @@ ANY = 'any '  # before a measure: the share of prompts with such an answer
 SCHEMA = 1
 PEOPLE = 'human'  # the system of people's polite answers
 # columns that are no measures
-ABOUT = ('system', 'prompt', 'text', 'reason', 'safety')
+ABOUT = ('system', 'prompt', 'asked', 'text', 'reason', 'safety')
 
 
 # ---------------------------------------------------------------- prompts and answers
@@ -174,13 +175,9 @@ def measured_answers(
         rows += chain.from_iterable(own.values())
     total = len(measures.scorers) * sum(a.text is not None for _, a in rows)
     with bar_of('measure', total, unit='answer', delay=2) as bar:
-        measured = measures.measure(
-            [p for p, _ in rows],
-            [a for _, a in rows],
-            partial(score_items, folder=folder, bar=bar),
-        )
+        measured = measures.measure(rows, partial(score_items, folder=folder, bar=bar))
     about = pd.DataFrame(
-        [(a.system, prompt.id, a.text, a.reason, a.deflected) for prompt, a in rows],
+        [(a.system, p.id, p.text, a.text, a.reason, a.deflected) for p, a in rows],
         columns=list(ABOUT),
         dtype=object,
     )
@@ -375,13 +372,11 @@ def answer_texts(comparison: SafetyComparison) -> str:
     Return all answers with their prompts as JSON lines, as `recorded_answers` reads
     them. A failure is no answer.
     """
-    texts = {prompt.id: prompt.text for prompt in comparison.prompts}
-    answers = comparison.answers[comparison.answers['text'].notna()]
-    columns = (answers[name] for name in ('system', 'prompt', 'text', 'safety'))
     return json_lines_text(
-        {'system': system, 'id': name, 'prompt': texts[name], 'answer': text}
-        | ({'safety': check} if check else {})
-        for system, name, text, check in zip(*columns, strict=True)
+        {'system': one.system, 'id': one.prompt, 'prompt': one.asked}
+        | {'answer': one.text}
+        | ({'safety': one.safety} if one.safety else {})
+        for one in comparison.answers.dropna(subset='text').itertuples()
     )
 
 
@@ -446,12 +441,11 @@ def draw_examples(
     :param shares: the measures that are 0 or 1 of an answer.
     :param most: answers of one system and measure.
     """
-    texts = {prompt.id: prompt.text for prompt in comparison.prompts}
     groups = []
     for system, own in comparison.answers.groupby('system', sort=False):
         for name in shares:
             counted = own[own[name] == 1]
-            pairs = [*zip(counted['prompt'].map(texts), counted['text'], strict=True)]
+            pairs = [*zip(counted['asked'], counted['text'], strict=True)]
             drawn = random.Random(comparison.seed).sample(pairs, min(most, len(pairs)))
             if drawn:
                 groups.append(Examples(str(system), name, len(pairs), drawn))
@@ -578,12 +572,10 @@ def render_safety_page(
         caution=CAUTION,
         measures=measure_table(comparison),
         differences={
-            row.name: (
-                safety_differences(comparison, row.name),
-                sum(one.p_holm < LEVEL for one in row.differences),
-            )
+            row.name: safety_differences(comparison, row.name)
             for row in comparison.rows
             if row.differences
         },
+        level=LEVEL,
         examples=examples,
     )

@@ -116,28 +116,28 @@ class AnswerMeasures:
 
     def measure(
         self,
-        prompts: Sequence[Prompt],
-        answers: Sequence[RecordedAnswer],
+        rows: Sequence[tuple[Prompt, RecordedAnswer]],
         score: Score = Scorer.checked_scores,
     ) -> pd.DataFrame:
         """
         Return a row for each answer: its measures, NaN where there is none, and in the
         last column what BLEU counts in it.
 
-        :param prompts: of each answer.
+        :param rows: answers, each after its prompt.
         :param score: gives items the scores of a scorer.
         """
         import pandas as pd
 
-        given = [i for i, answer in enumerate(answers) if answer.text is not None]
+        given = [i for i, (_, answer) in enumerate(rows) if answer.text is not None]
         items = [
             ScoringItem(
-                (prompts[i].text,),
-                answers[i].text,
-                references=prompts[i].references,
-                extras={DEFLECTED: True} if answers[i].deflected else {},
+                (prompt.text,),
+                answer.text,
+                references=prompt.references,
+                extras={DEFLECTED: True} if answer.deflected else {},
             )
-            for i in given
+            for prompt, answer in rows
+            if answer.text is not None
         ]
         columns = {
             name: [
@@ -149,9 +149,9 @@ class AnswerMeasures:
             ]
             for name, scorer in self.scorers.items()
         }
-        frame = pd.DataFrame(columns, given, dtype=float).reindex(range(len(answers)))
-        counts = map(self._bleu_counts, prompts, answers)
-        return frame.assign(**{BLEU: pd.Series([*counts], dtype=object)})
+        frame = pd.DataFrame(columns, given, dtype=float).reindex(range(len(rows)))
+        counts = [self._bleu_counts(prompt, answer) for prompt, answer in rows]
+        return frame.assign(**{BLEU: pd.Series(counts, dtype=object)})
 
     def _bleu_counts(
         self, prompt: Prompt, answer: RecordedAnswer

@@ -25,7 +25,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from parlai_ext.core import UserError, frozen, grouped, option
-from parlai_ext.core.records import WrongType, record_from_json
+from parlai_ext.core.records import user_record
 from parlai_ext.data.corpora import AnnotatedContext, Turns
 from parlai_ext.files import json_lines
 from parlai_ext.judge_check.perturbations import same_text
@@ -317,10 +317,7 @@ def read_response_pairs(path: str | Path) -> list[ResponsePair]:
         raise UserError(f'there is no file {place}; parlai build_pairs makes one')
     pairs: list[ResponsePair] = []
     for number, row in json_lines(place):
-        try:
-            pairs.append(record_from_json(ResponsePair, row))
-        except WrongType as error:
-            raise UserError(f'{place}:{number}: {error}') from None
+        pairs.append(user_record(ResponsePair, row, f'{place}:{number}'))
     if not pairs:
         raise UserError(f'{place}: no pairs in it')
     return pairs

@@ -14,6 +14,7 @@ from parlai_ext.view.table import (
     number_column,
     plain_table,
     shown_table,
+    with_interval,
 )
 from parlai_ext.view.text import (
     DASH,

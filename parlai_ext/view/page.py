@@ -26,7 +26,7 @@ from markupsafe import Markup
 
 from parlai_ext import __version__
 from parlai_ext.core import frozen, is_floor, printable
-from parlai_ext.view.table import interval_cell
+from parlai_ext.view.table import with_interval
 from parlai_ext.view.text import (
     count_of,
     cut_line,
@@ -39,6 +39,7 @@ from parlai_ext.view.text import (
     one_line,
     percent,
     single_spaced,
+    value_text,
     visible,
     visible_data,
     wrap_lines,
@@ -166,6 +167,7 @@ def page_environment(escapes: bool = True) -> Environment:
         join_names=join_names,
         cut_line=cut_line,
         with_interval=with_interval,
+        value_text=value_text,
         wrapped=wrapped,
     )
     environment.globals.update(
@@ -179,13 +181,6 @@ def wrapped(text: str, indent: str = '') -> str:
     Return a paragraph, however its template lays it out, as lines of a terminal.
     """
     return ''.join(f'{line}\n' for line in wrap_lines(single_spaced(text), indent))
-
-
-def with_interval(estimate: Any) -> str:
-    """
-    Return a number and its interval on one line.
-    """
-    return interval_cell(estimate).in_terminal()
 
 
 def _finalize(shown: Callable[[str], str], value: Any) -> Any:

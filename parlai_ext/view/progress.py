@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tqdm import tqdm
 
@@ -91,37 +91,22 @@ class Bar(PlainBar):
                 wait = SHOWN_SECONDS
 
 
-class Counting(Protocol):
-    """
-    The part of a bar that moves.
-    """
-
-    def update(self, n: float | None = 1) -> bool | None:
-        """
-        Move by ``n``.
-        """
-        ...
-
-    def set_postfix_str(self, s: str = '', refresh: bool = True) -> None:
-        """
-        Set what stands behind the numbers.
-        """
-        ...
-
-
 class PartProgress:
     """
-    Moves a bar of dialogues while a part of them (a shard, a block) is worked on.
+    Counts the finished dialogues of a part of them (a shard, a block) that is worked
+    on, and moves a bar.
 
     Work is counted in steps: inputs that a model has read, or replies. How many steps a
     part has is known from the parts before it; in the first part, from the calls that
     have begun.
 
+    :param bar: `None`: they are counted only.
     :param whole: the bar moves when a part is finished and not before; only the number
         of steps behind it tells what is done of the part.
+    :ivar n_finished: how many dialogues of the part are finished.
     """
 
-    def __init__(self, bar: Counting, steps: str, whole: bool = False):
+    def __init__(self, bar: Bar | None, steps: str, whole: bool = False):
         self.whole = whole
         self.bar = bar
         self.steps = steps
@@ -133,7 +118,7 @@ class PartProgress:
         """
         Begin the next part.
         """
-        self._n, self._shown = n_dialogues, 0
+        self._n, self.n_finished = n_dialogues, 0
         self._done = self._announced = self._of_call = 0
 
     def tell(self, n: int, of: int) -> None:
@@ -159,8 +144,10 @@ class PartProgress:
         self._move_to(self._n)
 
     def _move_to(self, n_dialogues: int) -> None:
-        more = max(0, n_dialogues - self._shown)
-        self._shown += more
+        more = max(0, n_dialogues - self.n_finished)
+        self.n_finished += more
+        if self.bar is None:
+            return
         if self.n_steps:
             text = f'{self.n_steps} {self.steps}'
             self.bar.set_postfix_str(text, refresh=False)

@@ -282,6 +282,13 @@ def interval_cell(one: Any, digits: int = 2) -> Cell:
     return Cell(text, (f'[{number(one.low, digits)}, {number(one.high, digits)}]',))
 
 
+def with_interval(estimate: Any) -> str:
+    """
+    Return a number and its interval on one line.
+    """
+    return interval_cell(estimate).in_terminal()
+
+
 def six_figures(value: Any) -> Any:
     """
     Return a number as it stands in files: with six figures, a whole one without a

@@ -191,7 +191,7 @@ class DefaultTeacher(ItemsTeacher):
         references = polite_answers(self.items[teacher_action['example']])
         prompt = Prompt('', teacher_action['text'], references)
         answer = RecordedAnswer('', '', text, fired_check(model_response))
-        row = self.measures.measure([prompt], [answer]).iloc[0].dropna()
+        row = self.measures.measure([(prompt, answer)]).iloc[0].dropna()
         for measure, value in row.items():
             kind = SHARE if measure in self.measures.shares else MEAN
             level, values = (CORPUS, value) if measure == BLEU else (kind, (value,))

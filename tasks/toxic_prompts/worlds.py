@@ -13,8 +13,8 @@ from parlai.tasks.interactive.worlds import InteractiveWorld
 
 __all__ = ['DefaultWorld', 'InteractiveWorld']
 
-TEXTS = ('text', 'prompt')
-LISTS = ('labels', 'eval_labels', 'text_candidates')
+# keys of texts and of lists of texts
+TEXTS = ('text', 'prompt', 'labels', 'eval_labels', 'text_candidates')
 # options under which acts go to a file and must be whole
 FILES = ('world_logs', 'save_world_logs')
 
@@ -50,21 +50,16 @@ def hidden_texts(act: Message | None) -> Message | None:
     """
     if act is None:
         return None
-    shown = Message({k: v for k, v in act.items() if k not in (*TEXTS, *LISTS)})
-    for key in TEXTS:
-        if isinstance(act.get(key), str):
-            shown[key] = hidden(act[key])
-    for key in LISTS:
-        if act.get(key):
-            shown[key] = [hidden(text) for text in act[key]]
-    return shown
+    return Message({k: hidden(v) if k in TEXTS else v for k, v in act.items()})
 
 
-def hidden(text: str) -> str:
+def hidden(value: Any) -> Any:
     """
-    Return what stands for a text that is not shown.
+    Return what stands for a text, or for each of several texts, that is not shown.
 
     >>> hidden('one two')
     '[2 words, hidden; --show-offensive true]'
     """
-    return f'[{len(text.split())} words, hidden; --show-offensive true]'
+    if isinstance(value, str):
+        return f'[{len(value.split())} words, hidden; --show-offensive true]'
+    return [hidden(text) for text in value or ()]

@@ -87,13 +87,17 @@ def test_texts_are_behind_a_click_on_the_page_and_printed_where_asked(files, cap
     assert 'a MARKED grunk' in capsys.readouterr().out
 
 
-def test_recorded_answers_need_no_prompts_of_their_own_file(files):
+def test_recorded_answers_need_no_prompts_and_leave_no_older_references(files):
+    references = files / 'out' / 'references.jsonl'
+    compare(files)
+    assert references.exists()
     rows = [
         {'prompt': f'Tea {i}?', 'answer': 'no', 'safety': check}
         for i, check in enumerate(['prompt', 'answer', 'none', 'none'])
     ]
     answers = [f'new={written(files, "new.jsonl", rows)}']
     result = compare(files, toxic_data=None, answers=answers)
+    assert not references.exists()
     [row] = [row for row in result.rows if row.name == 'deflection']
     assert row.values[0].value == pytest.approx(2 / 4)
     assert 'Tea' not in (files / 'out' / 'answers.csv').read_text()
@@ -136,17 +140,6 @@ def test_answers_that_are_read_again_give_the_same_measures(files):
     ]
     assert found[0]['deflection'][1][0].value == 1 / 4
     assert found[0] == found[1]
-
-
-def test_references_of_an_earlier_comparison_do_not_stay(files):
-    compare(files)
-    rows = [{'prompt': 'Tea?', 'answer': 'no'}]
-    compare(
-        files,
-        toxic_data=None,
-        answers=[f'new={written(files, "new.jsonl", rows)}'],
-    )
-    assert not (files / 'out' / 'references.jsonl').exists()
 
 
 def test_an_id_of_any_pair_with_a_prompt_names_it(files):

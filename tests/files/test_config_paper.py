@@ -53,20 +53,6 @@ def test_the_protocols_have_the_numbers_of_section_6(
     assert found.scorer['polarity'] == 'negative'
 
 
-def test_parameters_agree_with_the_names_where_the_name_is_right():
-    # the paper's own slips: Blender 400M has 365M, GPT-2's names say 117M and 762M, no
-    # zoo FiD has 256M
-    slips = {'Tfm-406M-Rdt-Bsm', 'GPT-117M-Wtx-Rdt', 'GPT-762M-Wtx-Rdt'}
-    slips |= {'B+F-256M-Rbt-Wow', 'GPT-345M-Wtx-Rdt'}
-    units = {'B': 1e9, 'M': 1e6}
-    for name, info in load_roster('bipartite_2022').info.items():
-        size = name.split('-')[1]
-        stated = float(size[:-1]) * units[size[-1]]
-        off = abs(info.params / stated - 1)
-        # '3B' and '1B' are rounded to one digit
-        assert name in slips or off < (0.5 if size[-1] == 'B' else 0.01), name
-
-
 def test_table_six_has_one_roster_of_the_eleven_and_their_variants():
     file = load_roster('cheating_2022')
     names = [system.name for system in file.roster.targets]

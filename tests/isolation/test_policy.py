@@ -12,7 +12,6 @@ from parlai_ext.isolation.policy import (
     Notes,
     is_own_part,
     note_parts,
-    require_named,
     unnamed_uses,
 )
 from parlai_ext.store import record_hash
@@ -128,10 +127,6 @@ def test_a_note_is_about_one_record_and_its_parts(configuration, monkeypatch):
     note_parts(manifest, ['systems.b'])
     forget(monkeypatch)
     assert all(is_own_part(digest, part) for part in parts)
-    mine = System('a', {'model': 'x.y:Z'}, Recorded(digest, 'systems.a'))
-    require_named(mine)
-    with user_error("'c'"):
-        require_named(System('c', mine.opt, Recorded(digest, 'systems.c')))
 
 
 def test_a_worker_leaves_no_note(configuration):

@@ -4,7 +4,6 @@
 The tables of annotated answers, by pencil and by the paper's own table.
 """
 
-import csv
 import json
 import random
 from collections import Counter
@@ -25,6 +24,7 @@ from parlai_ext.people.answer_shares import (
 from parlai_ext.people.given_answers import GivenAnswer
 from parlai_ext.people.questionnaire import read_questionnaire
 from parlai_ext.people.rating_set import KeyDialogue, RatingKey, read_key
+from parlai_ext.view import csv_text
 from tests.support import simulated_annotators
 from tests.support.annotated_answers import CODES, HUMAN, SYSTEMS, TOXIC, answers_file
 from tests.support.store_samples import files_under
@@ -48,12 +48,7 @@ def export(tmp_path):
 
 
 def write_rows(folder, name, rows):
-    path = folder / name
-    with path.open('w', newline='', encoding='utf-8') as out:
-        writer = csv.DictWriter(out, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
-    return path
+    return written(folder, name, csv_text([rows[0], *(row.values() for row in rows)]))
 
 
 def fill(folder, answer):
@@ -423,9 +418,6 @@ def test_limits_by_label_leave_the_papers_359_prompts():
     assert len(chosen) == 359
     with user_error('--min-agreeing 2'):
         agreed_items(items, {'2': 5}, [*TABLE_5])
-
-
-def test_limits_are_read_from_the_command_line():
     for wrong in (['five'], ['5', '1=5'], ['1=']):
         with user_error('--min-agreeing'):
             agreement_limits(wrong)

@@ -117,20 +117,6 @@ def test_acute_has_parlais_wordings():
     }
 
 
-def test_a_question_may_have_labels_and_values_of_its_own(tmp_path):
-    path = tmp_path / 'mine.yaml'
-    path.write_text(
-        'kind: likert\nlabels: [bad, fair, good]\nquestions:\n'
-        '  Good: {text: How}\n'
-        '  Human: {text: Who, labels: [bot, unsure], values: [0, 0.5]}\n'
-    )
-    asked = read_questionnaire(str(path))
-    answers = {w.dimension: asked.answers_to(w) for w in asked.questions}
-    assert answers == {'Good': ('1', '2', '3'), 'Human': ('1', '2')}
-    assert asked.question('Good').value('3') == 3
-    assert asked.question('Human').name('2') == '0.5'
-
-
 @pytest.mark.parametrize(
     'text, place',
     [

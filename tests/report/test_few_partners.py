@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from parlai_ext.report import summary
-from parlai_ext.report.details import draw_pairs
 from parlai_ext.report.page import write_report
 from parlai_ext.report.table import terminal_report
 from parlai_ext.report.view import dimension_details
@@ -74,9 +73,8 @@ def test_interval_bold_and_sentence_of_each_pair_agree(two):
     headline = summary.headline(ranking)
     assert 'echo comes first of 3 systems' in headline
     assert 'cannot tell' not in headline
-    pairs = draw_pairs(('echo', 'canned', 'third'), details)['pairs']
     for other in ('canned', 'third'):
-        there, back = pairs['echo', other], pairs[other, 'echo']
+        there, back = details.by_names['echo', other], details.by_names[other, 'echo']
         assert there.apart and back.apart
         assert there.difference == -back.difference > 0
 

@@ -27,6 +27,7 @@ from parlai_ext.report.summary import (
 )
 from parlai_ext.report.view import DimensionDetails, RankingView, dimension_details
 from parlai_ext.results.rank import rank_run
+from parlai_ext.results.ranking import IMPORT_NOTE
 from parlai_ext.results.tables import read_tables
 from parlai_ext.view import rough_count, signed
 from tests.support.check_example import FAILS, PASSES, WEAK, example_check
@@ -44,7 +45,7 @@ NEEDED = DialoguesNeeded('a', 'b', 4, 40, 160)
 UNKNOWN = DialoguesNeeded('a', 'b', reason='equal scores')
 
 
-def finding(not_apart=(), n_apart=3, names=NAMES, n_openers=20, needed=(), **about):
+def finding(not_apart=(), n_apart=3, names=NAMES, n_openers=20, needed=(), notes=()):
     """
     Return the sentence on systems of which some cannot be told from the first, which is
     the best.
@@ -55,7 +56,9 @@ def finding(not_apart=(), n_apart=3, names=NAMES, n_openers=20, needed=(), **abo
         replace(standing(name, k + 1, -1.0 * k), n_openers=n_openers)
         for k, name in enumerate(names)
     ]
-    return leader_sentence(rows, 'Overall', one, **about)
+    standings, apart = {'Overall': tuple(rows)}, {'Overall': one}
+    ranking = example_ranking(standings=standings, separation=apart, notes=notes)
+    return leader_sentence(ranking, 'Overall')
 
 
 ALL_TIED = {'not_apart': 'bcdef', 'n_apart': 0}
@@ -76,7 +79,11 @@ ALL_TIED = {'not_apart': 'bcdef', 'n_apart': 0}
             ['a scores highest', 'but floors'],
             'first',
         ),
-        ({**ALL_TIED, 'n_openers': 2}, ['2 opener', 'need 3', 'nothing can'], ''),
+        (
+            {**ALL_TIED, 'n_openers': 2},
+            ['3 or more openers', 'not 2', 'nothing can'],
+            '',
+        ),
         (
             {'not_apart': 'b', 'needed': [NEEDED]},
             ['a from b', '40 openers', '4 partners', '160 dialogues'],
@@ -84,7 +91,7 @@ ALL_TIED = {'not_apart': 'bcdef', 'n_apart': 0}
         ),
         ({'not_apart': 'b', 'needed': [UNKNOWN]}, ['equal scores'], ''),
         (
-            {'not_apart': 'b', 'needed': [NEEDED], 'is_imported': True},
+            {'not_apart': 'b', 'needed': [NEEDED], 'notes': (IMPORT_NOTE,)},
             ['40 dialogues of a pair'],
             'opener',
         ),
@@ -97,8 +104,9 @@ def test_the_sentence_says_who_is_told_from_the_first(about, parts, absent):
 
 
 def test_unranked_systems_do_not_come_first():
-    both = [standing('a', None, 9.0), standing('b', 1, 2.0)]
-    found = leader_sentence(both, 'Overall', None)
+    both = standing('a', None, 9.0), standing('b', 1, 2.0)
+    ranking = example_ranking(standings={'Overall': both}, separation=None)
+    found = leader_sentence(ranking, 'Overall')
     assert found == 'On Overall, b is the only ranked system.'
 
 
@@ -191,7 +199,7 @@ def test_a_number_is_rough_below_two_standard_errors(spread, is_rough):
 def test_the_sentence_has_no_figure_that_is_not_known():
     def said(*numbers, is_rough):
         needed = DialoguesNeeded('a', 'b', *numbers, is_rough=is_rough)
-        return needed_sentence(needed, 'opener', 4)
+        return needed_sentence(needed, 'openers', 4)
 
     words = 'about 220 openers with about 130 partners (about 28,000 dialogues'
     assert words in said(129, 217, 27_993, is_rough=False)

@@ -101,6 +101,7 @@ def safety_page(folder):
         {
             'system': name,
             'prompt': prompt.id,
+            'asked': prompt.text,
             'reason': None,
             'sacrebleu': None,
             'text': 'and what are you? ' * 5,

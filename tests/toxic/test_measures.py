@@ -45,7 +45,7 @@ def load(tmp_path, metrics=(), **options):
 
 def values(measures, text, check=None, references=()):
     prompt = Prompt('1', 'cold soup', references)
-    frame = measures.measure([prompt], [RecordedAnswer('a', '', text, check)])
+    frame = measures.measure([(prompt, RecordedAnswer('a', '', text, check))])
     return frame.iloc[0].dropna()
 
 
@@ -110,9 +110,11 @@ def test_bleu_of_all_answers_is_the_librarys(tmp_path):
         ('I like coffee very much indeed',),
         ('yes it is',),
     ]
-    prompts = [Prompt(str(i), 'x', r) for i, r in enumerate(references)]
-    answers = [RecordedAnswer('a', '', text) for text in texts]
-    counts = load(tmp_path, ['sacrebleu']).measure(prompts, answers)['sacrebleu']
+    rows = [
+        (Prompt(text, 'x', given), RecordedAnswer('a', '', text))
+        for text, given in zip(texts, references, strict=True)
+    ]
+    counts = load(tmp_path, ['sacrebleu']).measure(rows)['sacrebleu']
     columns = [[r[0] for r in references], [r[-1] for r in references]]
     wanted = pytest.approx(sacrebleu.corpus_bleu(texts, columns).score)
     assert corpus_bleu([*map(sum, zip(*counts, strict=True))]) == wanted
@@ -168,12 +170,12 @@ def comparison():
     # of each system and prompt an answer for each digit, 1 for a toxic one
     flags = {'a': ('11', '10', '00', '11'), 'b': ('00', '00', '00', '')}
     rows = [
-        (name, str(i), 'MARKED text', None, float(flag), 0.0, 2.0, None)
+        (name, str(i), f'MARKED {i}', 'MARKED text', None, float(flag), 0.0, 2.0, None)
         for name, of_system in flags.items()
         for i, of_prompt in enumerate(of_system)
         for flag in of_prompt
     ]
-    about = ('system', 'prompt', 'text', 'reason')
+    about = ('system', 'prompt', 'asked', 'text', 'reason')
     answers = pd.DataFrame(rows, columns=[*about, *SHARES, 'words', BLEU])
     return compare_answers(prompts, answers, SHARES, bootstraps=50)
 

@@ -309,13 +309,9 @@ def _show_progress(
 
 def _downloaded_bytes(scratch: Path) -> int:
     """
-    Return how much of a wheel is there. pip moves files and removes folders meanwhile,
-    which `os.walk`, unlike `Path.rglob`, takes for empty.
+    Return how much of a wheel is there; 0 while pip moves files and removes folders.
     """
-    sizes = [0]
-    for folder, _, names in os.walk(scratch):
-        for name in names:
-            if name.endswith('.whl'):
-                with contextlib.suppress(OSError):
-                    sizes.append((Path(folder) / name).stat().st_size)
-    return max(sizes)
+    with contextlib.suppress(OSError):
+        wheels = scratch.rglob('*.whl')
+        return max((wheel.stat().st_size for wheel in wheels), default=0)
+    return 0
