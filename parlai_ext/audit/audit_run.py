@@ -70,7 +70,6 @@ def audit_run(
     results += made_checks(PLAYED, player, UserError)
     signature = audited.scores.scorer_signature
     store = run.scores(signature)
-    content, n_dialogues = content_of_scores(store)
     audit = Audit(
         protocol=audited.plan.protocol.name,
         scorer=scorer_name(signature),
@@ -83,8 +82,8 @@ def audit_run(
         basis=Basis(
             signature=signature,
             scores=store.root.name,
-            content=content,
-            n_dialogues=n_dialogues,
+            content=content_of_scores(store),
+            n_dialogues=run.n_dialogues,
             parlai_ext=versions()['parlai_ext'],
             options={
                 **option_values(options),

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import compress
 
 import numpy as np
 
@@ -32,11 +33,10 @@ from parlai_ext.ranking.target_sets import NO_SYSTEM
 from parlai_ext.results.rank import RunScores, read_run_scores
 from parlai_ext.results.ranking import choose_scores
 from parlai_ext.store import RunFolder
-from parlai_ext.view import join_names, number, rough_count
+from parlai_ext.view import number, rough_count
 
 # bootstraps of an audit's own intervals at most: it has many
 MOST_BOOTSTRAPS = 1000
-LISTED = 3  # names in a list
 ZOO = 'zoo:'
 
 
@@ -193,7 +193,7 @@ class Audited:
         """
         The systems, best first.
         """
-        return sorted(range(len(self.systems)), key=lambda k: (self.ranks[k], k))
+        return sorted(range(len(self.systems)), key=lambda k: self.ranks[k])
 
     def free_name(self, name: str) -> str:
         """
@@ -250,14 +250,6 @@ def middle_of(draws: Floats) -> tuple[float | None, float | None]:
     return percentile_ends(known)
 
 
-def first_names(names: Sequence[str], word: str = 'and') -> str:
-    """
-    Return the first of these names as an English list, the others counted.
-    """
-    more = [f'{len(names) - LISTED} more'] if len(names) > LISTED else []
-    return join_names([*names[:LISTED], *more], word)
-
-
 def dialogues_first(one: DialoguesNeeded) -> float:
     """
     Return how many dialogues it takes, infinite where no number is enough.
@@ -312,10 +304,9 @@ def read_audited(run: RunFolder, options: AuditOptions) -> Audited:
             f'{run.root}: fewer than two systems have a rank on {dimension}; there is '
             'no order to audit'
         )
-    systems = tuple(np.array(tables.systems, object)[ranked].tolist())
+    systems = tuple(compress(tables.systems, ranked))
     left_out = set(tables.systems) - set(systems)
-    columns = [k for k, name in enumerate(tables.opponents) if name not in left_out]
-    opponents = tuple(tables.opponents[k] for k in columns)
+    opponents = tuple(name for name in tables.opponents if name not in left_out)
     place = {name: k for k, name in enumerate(systems)}
     return Audited(
         scores,
@@ -324,6 +315,6 @@ def read_audited(run: RunFolder, options: AuditOptions) -> Audited:
         dimension,
         systems,
         opponents,
-        values[ranked][:, columns],
+        tables.cells(values, systems, opponents),
         tuple(place.get(name, NO_SYSTEM) for name in opponents),
     )

@@ -15,7 +15,6 @@ import numpy as np
 from parlai_ext.audit.audited import (
     Audited,
     dialogues_first,
-    first_names,
     middle_of,
     ranks_of,
     settling_text,
@@ -41,7 +40,7 @@ from parlai_ext.ranking.standings import (
 )
 from parlai_ext.ranking.variance_shares import REST, VarianceShares, variance_shares
 from parlai_ext.results.rank import read_run_scores
-from parlai_ext.view import count_of, number, percent
+from parlai_ext.view import count_of, few_names, number, percent
 
 Pair = tuple[int, int]
 Cases = Mapping[str, Floats]  # the systems' scores, by what was left out
@@ -105,7 +104,7 @@ def _add_cases(
         f'{_pairs_text(audited, pairs, claimed)}.'
     )
     if unscored:
-        text += f' No score is left of {first_names(unscored, "as well as")}.'
+        text += f' No score is left of {few_names(unscored, "as well as")}.'
     result.report(
         text + note,
         outcome_of(
@@ -169,7 +168,7 @@ def _pairs_text(
             audited.sampling,
         )
 
-    names = first_names([audited.pair_name(p) for p in claimed or pairs], 'as well as')
+    names = few_names([audited.pair_name(p) for p in claimed or pairs], 'as well as')
     if claimed:
         return f'told apart by the ranking, yet turned over: {names}'
     if pairs:
@@ -245,8 +244,7 @@ def _compare(
         json_number(float(coefficient(mine[None], swapped[None])[0]))
         for coefficient in (kendall, spearman)
     )
-    places = np.flatnonzero(known)
-    flips = [(int(places[i]), int(places[j])) for i, j in flipped_pairs(mine, swapped)]
+    flips = flipped_pairs(audited.means, theirs)  # of those with both
     better = significantly_better(draw_means(values, audited.sampling))
     disputed = [(i, j) for i, j in flips if audited.better[i, j] and better[j, i]]
     result.add(name, '', {'Kendall tau-b': tau, 'Spearman rho': rho})
@@ -260,7 +258,7 @@ def _compare(
         return
     n_pairs = math.comb(len(mine), 2)
     n_alike = int((audited.better & better).sum())
-    named = first_names([audited.pair_name(pair, 'over') for pair in disputed])
+    named = few_names([audited.pair_name(pair, 'over') for pair in disputed], 'and')
     text = (
         f'{name} ranks the systems with Kendall {number(tau)} and Spearman '
         f'{number(rho)} to this ranking; {len(flips)} of {n_pairs} pairs flip, '

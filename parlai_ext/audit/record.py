@@ -156,21 +156,17 @@ class LeftOut(UserError):
     """
 
 
-def content_of_scores(store: ScoreStore) -> tuple[str, int]:
+def content_of_scores(store: ScoreStore) -> str:
     """
-    Return a hash of all collected dialogues and their scores, and how many dialogues
-    there are.
+    Return a hash of all collected dialogues and their scores.
     """
-    run = store.run
-    parts = []
-    number = 0
+    run, parts = store.run, []
     for shard in run.dialogue_shards():
         path = store.path(shard)
         scores = hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else ''
         checksum = run.dialogues_checksum(shard)
         parts.append([shard.pairing_id, shard.index, checksum, scores])
-        number += shard.n_dialogues
-    return content_id('audit', parts), number
+    return content_id('audit', parts)
 
 
 def write_audit(run: RunFolder, audit: Audit, folder: str = '') -> None:
@@ -202,4 +198,4 @@ def is_current(run: RunFolder, audit: Audit) -> bool:
     True if the run still has the dialogues and scores that were audited.
     """
     store = run.scores(audit.basis.signature)
-    return content_of_scores(store)[0] == audit.basis.content
+    return content_of_scores(store) == audit.basis.content

@@ -48,7 +48,7 @@ from parlai_ext.core import (
     read_key_values,
 )
 from parlai_ext.data.judged.cards import card_names, set_name
-from parlai_ext.data.judged.judged_set import JudgedItem, JudgedSet
+from parlai_ext.data.judged.judged_set import JudgedSet
 from parlai_ext.files import Document, read_file
 from parlai_ext.ranking.annotator_agreement import near_median
 from parlai_ext.scoring.registry import SCORERS, find_scorer
@@ -89,7 +89,7 @@ class SetChoice:
     :param name: of the set, its card or its own file.
     """
 
-    name: str
+    name: str = ''
     max_items: int | None = optional(low=1, help='items that are drawn, at most')
     turns: int | None = optional(
         low=1, help='of each judged dialogue, for scorers of turns'
@@ -254,9 +254,15 @@ def load_bench_file(name: str) -> BenchPlan:
     sources = {figure['source'] for figure in figures}
     if published and published not in sources:
         raise doc.error('published', nearest(published, sources))
+    choices = []
+    for called, raw in sets.items():
+        choice = doc.options(SetChoice, raw or {}, ('sets', called))
+        where = ('sets', called, 'scorers')
+        _check_names(doc, choice.scorers, where, known, 'scorer')
+        choices.append(replace(choice, name=called))
     return BenchPlan(
         variants,
-        tuple(_set_choice(doc, name, raw, known) for name, raw in sets.items()),
+        tuple(choices),
         _mean_ranks(doc, ranks, known),
         **plan,
     )
@@ -317,15 +323,6 @@ def _variant(doc: Document, label: str, raw: Any, set_names: Sequence[str]) -> V
     return Variant(label, {'name': section['name'], **given}, **row)
 
 
-def _set_choice(doc: Document, name: str, raw: Any, known: Sequence[str]) -> SetChoice:
-    where = ('sets', name)
-    data = doc.typed(raw or {}, where, dict)
-    given = given_options(SetChoice, data, error=doc.error_in(where))
-    labels = given.get('scorers', ())
-    _check_names(doc, labels, (*where, 'scorers'), known, 'scorer')
-    return SetChoice(name, **given)
-
-
 # -------------------------------------------------------------------- what is drawn
 
 
@@ -339,14 +336,25 @@ def drawn_set(judged_set: JudgedSet, max_items: int | None, seed: int) -> Judged
     """
     if max_items is None or len(judged_set.items) <= max_items:
         return judged_set
-    members = grouped((group, k) for k, group in enumerate(judged_set.groups()))
+    groups = grouped((group, k) for k, group in enumerate(judged_set.groups()))
+    strata = defaultdict(list)
+    for places in groups.values():
+        items = [judged_set.items[place] for place in places]
+        key = content_id('bench draw', seed, [list(item.utterances) for item in items])
+        strata[frozenset(item.system for item in items)].append((key, places))
+    # every beginning of this list has about the same share of each stratum
+    order = sorted(
+        ((k + 0.5) / len(stratum), key, places)
+        for stratum in strata.values()
+        for k, (key, places) in enumerate(sorted(stratum))
+    )
     chosen: list[int] = []
-    for places in _drawing_order(judged_set.items, list(members.values()), seed):
+    for _, _, places in order:
         if chosen and len(chosen) + len(places) > max_items:
             break
         chosen += places
-    items = tuple(judged_set.items[place] for place in sorted(chosen))
-    return replace(judged_set, items=items)
+    drawn = tuple(judged_set.items[place] for place in sorted(chosen))
+    return replace(judged_set, items=drawn)
 
 
 def without_outliers(judged_set: JudgedSet, deviations: float) -> JudgedSet:
@@ -363,22 +371,3 @@ def without_outliers(judged_set: JudgedSet, deviations: float) -> JudgedSet:
             annotations[quality] = tuple(compress(values, near))
         items.append(replace(item, annotations=annotations))
     return replace(judged_set, items=tuple(items))
-
-
-def _drawing_order(
-    items: Sequence[JudgedItem], groups: Sequence[list[int]], seed: int
-) -> list[list[int]]:
-    """
-    Return groups of items in random order, such that every beginning of the list has
-    about the same share of each stratum.
-    """
-    strata = defaultdict(list)
-    for places in groups:
-        texts = [list(items[place].utterances) for place in places]
-        systems = frozenset(items[place].system for place in places)
-        strata[systems].append((content_id('bench draw', seed, texts), places))
-    ordered = []
-    for stratum in strata.values():
-        for k, (key, places) in enumerate(sorted(stratum)):
-            ordered.append(((k + 0.5) / len(stratum), key, places))
-    return [places for _, _, places in sorted(ordered)]

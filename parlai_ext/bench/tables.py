@@ -18,7 +18,7 @@ from parlai_ext.bench.compare import (
     BestScorer,
     PairDifference,
 )
-from parlai_ext.core import frozen, grouped
+from parlai_ext.core import frozen, grouped, mean
 from parlai_ext.ranking.comparison import LEVEL
 from parlai_ext.view import (
     DASH,
@@ -115,11 +115,16 @@ def level_table(bench: Bench, level: str) -> Table:
     """
 
     def column(one: SetAbout) -> Column:
+        n = f'{one.n_items} {level}s'
+        if level == 'system':
+            n = f'{one.n_systems} systems'
+        elif one.n_drawn < one.n_items:
+            n = f'{one.n_drawn} of {n}'
         return number_column(
             one.name,
             one.name,
             show=lambda scorer: agreement_cell(bench, scorer, one, level),
-            under=f'{one.overall or MEAN}; {items_text(one, level)}',
+            under=f'{one.overall or MEAN}; {n}',
         )
 
     scorers = sorted(bench.scorers, key=lambda scorer: scorer.is_trivial)
@@ -131,56 +136,37 @@ def level_table(bench: Bench, level: str) -> Table:
     return Table([label, *map(column, sets_of_level(bench, level))], scorers)
 
 
-def items_text(one: SetAbout, level: str) -> str:
-    """
-    Return how many points a set has at a level, and of how many they were drawn.
-    """
-    if level == 'system':
-        return f'{one.n_systems} systems'
-    if one.n_drawn < one.n_items:
-        return f'{one.n_drawn} of {one.n_items} {one.level}s'
-    return f'{one.n_items} {one.level}s'
-
-
 def agreement_cell(
     bench: Bench, scorer: ScorerAbout, one: SetAbout, level: str
 ) -> Cell:
     """
-    Return Spearman, its interval, n where that is not the set's, and a mark where the
-    scorer was fitted on the set; where a set has no overall quality, the mean over its
-    qualities.
+    Return Spearman, its interval, how many items or systems stand behind it if not
+    those under the name of the set, and a mark where the scorer was fitted on the set;
+    where a set has no overall quality, the mean over its qualities.
     """
-    n = n_text(bench, scorer.label, one, level)
-    if one.overall is None:
-        value = bench.mean(scorer.label, one.name, level)
-        if value is None:
-            return Cell(DASH, note='a quality has no coefficient')
+    rows = bench.main_rows(scorer.label, one.name, level)
+    overall = next((row for row in rows if row.is_overall), None)
+    value, lacking = None, 'not scored'
+    if overall is not None:
+        value, lacking = overall.value(), overall.reason or ''
+    elif one.overall is None:
+        value = mean([row.value() for row in rows])
+        lacking = 'a quality has no coefficient'
+    if value is None:
+        return Cell(DASH, note=lacking)
+    row, n = overall or rows[0], ''
+    if level == 'system' and row.n != one.n_systems:
+        n = f'n {row.n}'
+    elif row.n_items != one.n_drawn:
+        n = f'{row.n_items} items' if level == 'system' else f'n {row.n_items}'
+    if overall is None:
         cell = Cell(number(value), (f'(mean{n and f", {n}"})',))
     else:
-        row = bench.row(scorer.label, one.name, level)
-        if row is None or row.value() is None:
-            return Cell(DASH, note=(row.reason or '') if row else 'not scored')
-        cell = interval_cell(row.correlations['spearman'])
+        cell = interval_cell(overall.correlations['spearman'])
         cell = replace(cell, below=(*cell.below, *filter(None, [n])))
     if one.name in scorer.fitted_on:
         cell = replace(cell, tags=(('fitted', 'warn'),), mark=FITTED)
     return cell
-
-
-def n_text(bench: Bench, scorer: str, one: SetAbout, level: str) -> str:
-    """
-    Return how many items, or systems, stand behind a scorer's cell, if not those that
-    stand under the name of the set; else ''.
-    """
-    rows = bench.main_rows(scorer, one.name, level)
-    if not rows:
-        return ''
-    row = next((row for row in rows if row.is_overall), rows[0])
-    if level == 'system' and row.n != one.n_systems:
-        return f'n {row.n}'
-    if row.n_items == one.n_drawn:
-        return ''
-    return f'{row.n_items} items' if level == 'system' else f'n {row.n_items}'
 
 
 CEILINGS = {

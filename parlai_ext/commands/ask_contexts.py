@@ -12,7 +12,7 @@ from parlai_ext.commands.command import ModelCommand, program
 from parlai_ext.commands.options import MACHINE
 from parlai_ext.core import UserError, frozen, option
 from parlai_ext.data.corpora import CORPORA, SPLITS, Turns, read_corpus
-from parlai_ext.data.toxic_pairs import RecordedAnswer
+from parlai_ext.data.toxic_pairs import Prompt, RecordedAnswer
 from parlai_ext.store import dumps, write_text
 from parlai_ext.view import count_of
 
@@ -57,7 +57,6 @@ class AskContexts(ModelCommand):
             raise UserError('--systems or --roster is needed: who is asked?')
         chosen = last_turns(given)
         from parlai_ext.toxic.collect_answers import collect_answers
-        from parlai_ext.toxic.measures import Prompt
 
         prompts = [Prompt(name, '\n'.join(c), (r,)) for name, (c, r) in chosen.items()]
         folder = Path(given.out)

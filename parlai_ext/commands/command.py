@@ -181,11 +181,14 @@ class Command:
     :cvar declares: classes of options, parts of such classes (`Flags`), and names of
         flags that several commands share (commands/options.py).
     :cvar of_run: what ``--run-dir`` is, for commands on a run that is there.
+    :cvar with_texts: fields of the result that hold toxic texts: ``--json`` leaves them
+        out.
     """
 
     usage = '[option …]'
     declares: ClassVar[Sequence[type | Flags | str]] = ()
     of_run: ClassVar[str] = ''
+    with_texts: ClassVar[Sequence[str]] = ()
 
     def __init__(self, opt: Mapping[str, Any]):
         self.opt = opt
@@ -362,21 +365,25 @@ class Command:
                     printed.enter_context(contextlib.redirect_stdout(sys.stderr))
                 result = cls(opt).start()
             if as_json:
-                print(json_document(result))
+                print(json_document(result, cls.with_texts))
             return result
 
 
-def json_document(result: object) -> str:
+def json_document(result: object, left_out: Sequence[str]) -> str:
     """
     Return the result of a command as JSON: records are objects with their fields;
     numbers that are not finite are null.
+
+    :param left_out: names of fields of the result.
     """
     from pydantic_core import to_json
 
     def plain(value: Any) -> Any:
         return value.tolist() if hasattr(value, 'tolist') else str(value)
 
-    return to_json(result, indent=2, fallback=plain, inf_nan_mode='null').decode()
+    return to_json(
+        result, indent=2, exclude=set(left_out), fallback=plain, inf_nan_mode='null'
+    ).decode()
 
 
 class ModelCommand(Command):

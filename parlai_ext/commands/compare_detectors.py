@@ -55,6 +55,7 @@ class CompareDetectors(Command):
 
     usage = '--toxic-path FOLDER --detectors NAME … [option …]'
     declares = (CompareDetectorsOptions, '--batchsize', '--datapath', '--no-cuda')
+    with_texts = ('texts',)
 
     def run(self) -> object:
         """

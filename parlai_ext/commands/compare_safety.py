@@ -14,6 +14,7 @@ from parlai_ext.commands.options import Resamples
 from parlai_ext.core import Flags, System, UserError, frozen, option
 from parlai_ext.data.toxic_pairs import (
     FOLDS,
+    Prompt,
     RecordedAnswer,
     ToxicData,
     choose_pairs,
@@ -26,7 +27,6 @@ from parlai_ext.systems.fetch.public_sets import with_public_sets
 from parlai_ext.toxic.measures import (
     REFERENCE_METRICS,
     MeasureOptions,
-    Prompt,
     load_measures,
 )
 
@@ -68,6 +68,7 @@ class CompareSafety(ModelCommand):
     """
 
     usage = '--toxic-data PATH --systems NAME … | --answers FILE … --out FOLDER'
+    with_texts = ('prompts', 'answers')
     declares = (
         Flags(CompareSafetyOptions, 'comparison'),
         Flags(ToxicData, 'prompts'),

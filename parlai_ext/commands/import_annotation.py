@@ -11,10 +11,14 @@ from parlai_ext.core import UserError, errors_about, frozen, option
 from parlai_ext.people import answer_shares
 from parlai_ext.people.crowd_answers import (
     answer_files,
-    answers_of_judgements,
     read_crowd_answers,
 )
-from parlai_ext.people.given_answers import FastAnswers, GivenAnswer, read_given_answers
+from parlai_ext.people.given_answers import (
+    FastAnswers,
+    GivenAnswer,
+    answers_of_judgements,
+    read_given_answers,
+)
 from parlai_ext.people.rating_set import RatingKey, read_key
 from parlai_ext.store import write_text
 

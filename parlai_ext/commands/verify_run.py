@@ -89,7 +89,7 @@ class VerifyRun(Command):
             shown=SHOWN,
         )
         print_lines(lines)
-        if not checked.is_right:
+        if checked.problems:
             n, first = len(checked.problems), checked.problems[0]
             many = '' if n == 1 else f'{n} problems, the first: '
             raise UserError(f'{checked.path}: {many}{first}'[:LONGEST])

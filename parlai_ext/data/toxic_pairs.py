@@ -73,6 +73,20 @@ class ToxicPair:
     fold: str | None = None
 
 
+@frozen
+class Prompt:
+    """
+    A prompt, and the polite answers of people to it.
+
+    :param other_ids: of further pairs with this prompt.
+    """
+
+    id: str
+    text: str
+    references: tuple[str, ...] = ()
+    other_ids: tuple[str, ...] = ()
+
+
 @frozen(kw_only=True)
 class ToxicData(PairColumns):
     """

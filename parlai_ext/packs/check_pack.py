@@ -15,7 +15,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 from typing import TypeVar
 
@@ -28,7 +28,6 @@ from parlai_ext.core import (
     UserError,
     differences,
     frozen,
-    grouped,
     scorer_name,
     signature_differences,
 )
@@ -139,12 +138,12 @@ class DialoguePlace:
     target: str
 
     @property
-    def key(self) -> ShardKey:
+    def block(self) -> Block:
         """
-        A shard that has this dialogue only.
+        A block of this dialogue only.
         """
         start = self.shard.start + self.number
-        return replace(self.shard, start=start, stop=start + 1)
+        return Block((replace(self.shard, start=start, stop=start + 1),))
 
     def dialogue(self, pack: Pack) -> Dialogue:
         """
@@ -170,7 +169,7 @@ def dialogue_places(pack: Pack, shards: Iterable[ShardKey]) -> list[DialoguePlac
 
 
 def spread_over_targets(
-    places: Sequence[DialoguePlace], seed: int
+    places: Sequence[DialoguePlace], seed: int | None
 ) -> list[DialoguePlace]:
     """
     Return places in random order, but with one of each target before a second one of
@@ -198,14 +197,12 @@ class Regeneration:
     """
     A pack, and how much of it is made again with what the checker has.
 
-    :param draw: the seed by which dialogues and utterances are drawn.
     :param again: what was made so far.
     """
 
     pack: Pack
     options: RegenerateOptions
     checker: Checker
-    draw: int
     again: Again
 
     def findings(self) -> Iterator[PackFinding]:
@@ -235,16 +232,17 @@ class Regeneration:
             raise NotMade(f'there is no protocol {name!r} here; name one: --config')
         here, missing = systems_at_hand(self.pack, self.checker)
         replay = Replay(self.pack, self.player(here))
-        playable = list(replay.playable())
-        drawn = spread_over_targets(playable, self.draw)[: options.regenerate]
+        blocks = replay.playable()
+        playable = list(chain(*blocks.values()))
+        drawn = {
+            *spread_over_targets(playable, self.options.draw)[: options.regenerate]
+        }
         if not drawn:
             raise NotMade(f'none: {_why(missing)}')
-        of_shard = grouped((place.shard, place) for place in drawn)
         problems: list[str] = []
         with bar_of('play again', len(drawn), delay=3) as bar:
-            for block in replay.player.missing_blocks(None):
-                mine = [p for shard in block.shards for p in of_shard.get(shard, ())]
-                if mine:
+            for block, places in blocks.items():
+                if mine := [place for place in places if place in drawn]:
                     problems += replay.differences(block, mine, again)
                     bar.update(len(mine))
         failures = dict(replay.player.cache.problems)
@@ -341,7 +339,7 @@ class Regeneration:
             places = [p for p in places if p.dialogue(pack).id in again.texts]
         problems = []
         read_scores = cache(pack.run.scores(signature).read)
-        for place in spread_over_targets(places, self.draw):
+        for place in spread_over_targets(places, self.options.draw):
             if again.n_scored >= options.sample:
                 break
             dialogue = place.dialogue(pack)
@@ -414,18 +412,20 @@ class Replay:
     pack: Pack
     player: BlockPlayer
 
-    def playable(self) -> Iterator[DialoguePlace]:
+    def playable(self) -> dict[Block, list[DialoguePlace]]:
         """
-        Yield the dialogues of the pack that can be played again: their systems are
-        here, and the texts of their openers; of a whole block, where a system samples.
+        Return the dialogues of the pack that can be played again, by their blocks:
+        their systems are here, and the texts of their openers; of a whole block, where
+        a system samples.
         """
-        for block in self.player.missing_blocks(None):
-            whole = self.is_sampling(block)
-            if whole and not self.has_all(block):
-                continue
-            for place in dialogue_places(self.pack, block.shards):
-                if whole or self.has_all(Block((place.key,))):
-                    yield place
+        return {
+            block: [
+                place
+                for place in dialogue_places(self.pack, block.shards)
+                if self.has_all(block if self.is_sampling(block) else place.block)
+            ]
+            for block in self.player.missing_blocks(None)
+        }
 
     def is_sampling(self, block: Block) -> bool:
         """
@@ -462,7 +462,8 @@ class Replay:
             drawn = dialogue_places(self.pack, block.shards)
             played = whole = self.play(block)
         else:
-            played = self.play(Block(tuple(place.key for place in drawn)))
+            shards = chain.from_iterable(place.block.shards for place in drawn)
+            played = self.play(Block(tuple(shards)))
         for place in drawn:
             id = place.dialogue(self.pack).id
             if id not in played:
@@ -613,8 +614,8 @@ class Verification:
     id: str
     index: PackIndex
     findings: tuple[PackFinding, ...]
-    again: Again = field(default_factory=Again)
-    draw: int = 0
+    again: Again
+    draw: int | None
 
     @property
     def problems(self) -> list[str]:
@@ -622,13 +623,6 @@ class Verification:
         All that is wrong, each with the part that it is in.
         """
         return [f'{f.about}: {line}' for f in self.findings for line in f.problems]
-
-    @property
-    def is_right(self) -> bool:
-        """
-        True if nothing is wrong.
-        """
-        return not self.problems
 
 
 def check_pack(
@@ -642,24 +636,23 @@ def check_pack(
     :param checker: `None` makes nothing again.
     :raises UserError: for a file that is no pack.
     """
-    options, file = options or RegenerateOptions(), Path(path)
-    draw = options.draw if options.draw is not None else secrets.randbelow(MOST_DRAWS)
-    again = Again()
+    file, options, again = Path(path), options or RegenerateOptions(), Again()
+    if options.draw is None:
+        options = replace(options, draw=secrets.randbelow(MOST_DRAWS))
     with unpacked(file) as folder:
         index, pack_id = read_index(folder, file)
         findings = [file_finding(folder, index)]
         try:
-            run = read_run(folder, file)
+            pack = Pack(file, pack_id, index, read_run(folder, file))
         except UserError as error:
             line = str(error).removeprefix(f'{file}: ')
             findings.append(finding_of('manifest', '', [line]))
         else:
-            findings += content_findings(folder, index, run, file)
+            findings += content_findings(pack)
             if any(finding.problems for finding in findings):
                 text = 'nothing, since what is there is wrong'
                 findings.append(PackFinding('made again', text))
             else:
-                pack = Pack(file, pack_id, index, run)
                 checker = checker or Checker(Machine())
                 if (
                     checker.protocol is None
@@ -668,5 +661,5 @@ def check_pack(
                 ):
                     shipped = load_protocol_file(index.protocol).protocol
                     checker = replace(checker, protocol=shipped)
-                findings += Regeneration(pack, options, checker, draw, again).findings()
-    return Verification(file, pack_id, index, tuple(findings), again, draw)
+                findings += Regeneration(pack, options, checker, again).findings()
+    return Verification(file, pack_id, index, tuple(findings), again, options.draw)

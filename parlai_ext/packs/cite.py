@@ -66,6 +66,8 @@ def cite_pack(pack: Pack, options: CiteOptions) -> list[list[str]]:
         outcome = outcome_on(ranking, dimension)
         if outcome != UNCHECKED:
             outcome += ' (self-reported)'
+        # without what may not stand in \\url{…}; it may be encoded already
+        url = options.url and quote(options.url, safe="%/:=&?~#+!$,;'@()*[]")
         lines = terminal_lines(
             'citation',
             pack=pack,
@@ -73,9 +75,11 @@ def cite_pack(pack: Pack, options: CiteOptions) -> list[list[str]]:
             dimension=dimension,
             rows=rows,
             outcome=outcome,
-            latex=latex_text,
+            author=options.author,
+            year=options.year,
+            url=url,
             key=re.sub('[^A-Za-z0-9]+', '-', pack.index.protocol).strip('-') or 'pack',
-            fields=_bibtex_fields(pack, outcome, options),
+            latex=latex_text,
         )
         citations.append(lines)
     return citations
@@ -90,26 +94,3 @@ def latex_text(text: str) -> str:
     """
     printable = ''.join(c if c.isprintable() else ' ' for c in text)
     return ''.join(ESCAPES.get(char, char) for char in printable)
-
-
-def _bibtex_fields(
-    pack: Pack, outcome: str, options: CiteOptions
-) -> dict[str, str | None]:
-    """
-    Return the fields of a BibTeX entry as LaTeX; nobody gave those without a value.
-    """
-    index = pack.index
-    version = index.environment.get('parlai_ext', '?')
-    note = (
-        f'parlai_ext {version}, pack {pack.id[:16]}, partners {index.partner_lock}, '
-        f'openers {index.openers.hash}, judge check: {outcome}'
-    )
-    # without what may not stand in \\url{…}; it may be encoded already
-    url = options.url and quote(options.url, safe="%/:=&?~#+!$,;'@()*[]")
-    return {
-        'author': options.author and latex_text(options.author),
-        'title': f'{{{latex_text(f"Results of {index.protocol}")}}}',
-        'year': str(options.year or ''),
-        'howpublished': url and f'\\url{{{url}}}',
-        'note': latex_text(note),
-    }

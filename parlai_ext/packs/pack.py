@@ -209,9 +209,9 @@ def make_index(
             protocol.openers or '',
             content_id([opener.id for opener in manifest.openers]),
         ),
-        scores=dict(sorted(scores.items())),
+        scores=scores,
         environment=manifest.versions,
-        members=dict(sorted(members.items())),
+        members=members,
     )
 
 

@@ -159,8 +159,7 @@ def _intervals(row: Row) -> str:
     one, other = row[2], row[4]
     if None in (one.low, other.low):
         return DASH
-    is_apart = max(one.low, other.low) > min(one.high, other.high)
-    return 'apart' if is_apart else 'overlap'
+    return 'apart' if one.is_beyond(other.low, other.high) else 'overlap'
 
 
 def chosen_dialogues(

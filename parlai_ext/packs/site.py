@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from parlai_ext.core import UserError, content_id, frozen
+from parlai_ext.core import UserError, content_id, frozen, scorer_name
 from parlai_ext.judge_check import section as judge
 from parlai_ext.packs.check_pack import Again, Verification
 from parlai_ext.packs.compare import join_packs, pack_differences
@@ -49,7 +49,8 @@ def build_site(folder: Path, out: Path, check: Check) -> Site:
     :param check: checks a pack, and makes again as much of it as is wanted.
     :raises UserError: when the folder has no packs.
     """
-    checks, left_out = {}, {}
+    again: dict[Path, Again] = {}
+    left_out = {}
     by_protocol = defaultdict(list)
     for path in packs_in(folder):
         try:
@@ -57,11 +58,11 @@ def build_site(folder: Path, out: Path, check: Check) -> Site:
         except UserError as error:
             left_out[path.name] = str(error)
             continue
-        if checked.is_right:
-            checks[path] = checked
-            by_protocol[checked.index.protocol].append(path)
-        else:
+        if checked.problems:
             left_out[path.name] = checked.problems[0]
+        else:
+            again[path] = checked.again
+            by_protocol[checked.index.protocol].append(path)
     make_folder(out / PACKS)
     rows, pages = [], {}
     for protocol, members in sorted(by_protocol.items()):
@@ -69,14 +70,14 @@ def build_site(folder: Path, out: Path, check: Check) -> Site:
         with ExitStack() as stack:
             packs = [stack.enter_context(open_pack(path)) for path in members]
             groups = [
-                _group_data(group, reasons, checks, stack)
+                _group_data(group, reasons, again)
                 for group, reasons in comparable_groups(packs)
             ]
         text = render_page('leaderboard.html.j2', protocol=protocol, groups=groups)
         write_text(out / name, text)
         pages[protocol] = out / name
         rows.append({'protocol': protocol, 'page': name, 'groups': groups})
-    for path in checks:
+    for path in again:
         copy = out / PACKS / path.name
         if not copy.exists() or not copy.samefile(path):
             write_file(copy, path.read_bytes())
@@ -120,23 +121,20 @@ def page_name(protocol: str) -> str:
 
 
 def _group_data(
-    packs: Sequence[Pack],
-    reasons: Sequence[str],
-    checks: Mapping[Path, Verification],
-    stack: ExitStack,
+    packs: Sequence[Pack], reasons: Sequence[str], again: Mapping[Path, Again]
 ) -> dict[str, Any]:
     """
     Return what a page shows of packs that may be compared.
     """
-    root = Path(stack.enter_context(TemporaryDirectory(prefix='parlai_site_')))
-    joined = join_packs(packs, root / 'joined')
-    rankings = [joined.rank(signature) for signature in joined.signatures]
-    made_again = [(pack, checks[pack.path].again) for pack in packs]
+    with TemporaryDirectory(prefix='parlai_site_') as folder:
+        joined = join_packs(packs, Path(folder) / 'joined')
+        rankings = [joined.rank(signature) for signature in joined.signatures]
+    made_again = [(pack, again[pack.path]) for pack in packs]
     # a system that is in several packs is that of the first
     systems: dict[str, tuple[str, Pack, Again]] = {}
-    for (pack, again), names in zip(made_again, joined.names, strict=True):
+    for one, names in zip(made_again, joined.names, strict=True):
         for target, name in names.items():
-            systems.setdefault(name, (target, pack, again))
+            systems.setdefault(name, (target, *one))
     return {
         'reasons': reasons,
         'boards': [_scorer_data(ranking) for ranking in rankings],
@@ -149,11 +147,10 @@ def _group_data(
 
 
 def _scorer_data(ranking: Ranking) -> dict[str, Any]:
-    main = ranking.dimensions[0] if ranking.dimensions else ''
     return {
-        'scorer': ranking.judge.scorer if ranking.judge else '',
+        'scorer': scorer_name(ranking.scorer_signature),
         'headline': summary.sentences(ranking)[0],
-        'outcome': judge.outcome_on(ranking, main) if main else judge.UNCHECKED,
+        'outcome': judge.outcome_on(ranking, ranking.dimensions[0]),
         'boards': leaderboards(ranking),
         'warnings': list(summary.warnings(ranking)),
     }

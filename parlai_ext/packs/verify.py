@@ -102,20 +102,19 @@ def file_finding(folder: Path, index: PackIndex) -> PackFinding:
     return finding_of('files', proven, problems)
 
 
-def content_findings(
-    folder: Path, index: PackIndex, run: RunFolder, path: Path
-) -> Iterator[PackFinding]:
+def content_findings(pack: Pack) -> Iterator[PackFinding]:
     """
-    Yield what follows from the content of an unpacked pack, part by part.
+    Yield what follows from the content of a pack, part by part.
     """
+    index, run = pack.index, pack.run
 
     def finding(about: str, proven: str, lines: Iterator[str]) -> PackFinding:
         problems: list[str] = []
         try:
-            with readable(path, folder):
+            with readable(pack.path, run.root):
                 problems += islice(lines, MOST_PROBLEMS)
         except UserError as error:
-            problems.append(str(error).removeprefix(f'{path}: '))
+            problems.append(str(error).removeprefix(f'{pack.path}: '))
         return finding_of(about, proven, problems)
 
     n_partners = len(index.partners)
@@ -124,19 +123,19 @@ def content_findings(
         'partners',
         f'{n_partners}, lock {index.partner_lock}, {n_openers} '
         f'{index.openers.hash}, protocol and signature follow from the manifest',
-        manifest_problems(index, run),
+        manifest_problems(pack),
     )
     yield finding(
         'scorer',
         'protocol.scorer is the one beside its scores, and its name and options are '
         'those of their signature; names of its models are the publisher’s word',
-        scorer_problems(index, run),
+        scorer_problems(pack),
     )
     n_dialogues = run.n_dialogues
     yield finding(
         'dialogues',
         f'{n_dialogues:,} are of these pairs and openers, each in its place',
-        dialogue_problems(run, index.withheld_text),
+        dialogue_problems(pack),
     )
     for signature in index.scores.values():
         name = scorer_name(signature)
@@ -149,7 +148,7 @@ def content_findings(
         yield finding(
             'ranking',
             f'{name}: follows from the scores{withheld if index.withheld_text else ""}',
-            ranking_problems(run, signature, index),
+            ranking_problems(pack, signature),
         )
         problems = judge_problems(run, signature)
         of_judge = finding('judge check', '', (f'{name}: {line}' for line in problems))
@@ -213,7 +212,7 @@ def open_right_pack(path: str | Path) -> Iterator[Pack]:
     :raises UserError: names the first thing that is wrong.
     """
     with open_pack(path) as pack:
-        for finding in content_findings(pack.run.root, pack.index, pack.run, pack.path):
+        for finding in content_findings(pack):
             for problem in finding.problems[:1]:
                 raise UserError(
                     f'{path}: {finding.about}: {problem}; `parlai verify_run {path}` '
@@ -222,11 +221,11 @@ def open_right_pack(path: str | Path) -> Iterator[Pack]:
         yield pack
 
 
-def manifest_problems(index: PackIndex, run: RunFolder) -> Iterator[str]:
+def manifest_problems(pack: Pack) -> Iterator[str]:
     """
     Yield what of the manifest does not follow from the rest of it, or from the index.
     """
-    manifest = run.manifest
+    index, run, manifest = pack.index, pack.run, pack.run.manifest
     scores = {store.root.name: store.signature for store in run.score_stores()}
     gives = make_index(manifest, scores, index.members, index.withheld_text)
     sides = (record_to_json(replace(one, members={})) for one in (index, gives))
@@ -246,26 +245,24 @@ def manifest_problems(index: PackIndex, run: RunFolder) -> Iterator[str]:
     yield from _pairing_problems(run)
 
 
-def scorer_problems(index: PackIndex, run: RunFolder) -> Iterator[str]:
+def scorer_problems(pack: Pack) -> Iterator[str]:
     """
     Yield where the scorer of the manifest, that beside scores and the signature of
     these scores differ. A pack without scores by the protocol's scorer names none.
     """
-    section = run.manifest.protocol.scorer
+    section = pack.run.manifest.protocol.scorer
     beside = {
-        signature: run.scores(signature).about() for signature in index.scores.values()
+        signature: pack.run.scores(signature).about()
+        for signature in pack.index.scores.values()
     }
     configs = [about.section(section) for about in beside.values()]
     if section and section not in configs:
         named = [c for c in configs if c.get('name') == section.get('name')]
-        for key in dict.fromkeys((*section, *configs[0])):
-            says = section.get(key, '(absent)')
-            gives = (named or configs)[0].get(key, '(absent)')
-            if says != gives:
-                yield (
-                    f'protocol.scorer.{key}: manifest.json says {says!r:.100}, the '
-                    f'scores were made with {gives!r:.100}'
-                )
+        for key, says, gives in differences(section, (named or configs)[0]):
+            yield (
+                f'protocol.scorer.{key}: manifest.json says {says!r:.100}, the scores '
+                f'were made with {gives!r:.100}'
+            )
     for (signature, about), config in zip(beside.items(), configs, strict=True):
         folder = f'scores/{content_id(signature)}'
         if config:
@@ -329,24 +326,20 @@ def _pairing_problems(run: RunFolder) -> Iterator[str]:
     """
     plan = run.plan
     identities = {name: one.identity for name, one in run.manifest.everybody.items()}
-    derived = {
-        p.speakers: p.id
-        for p in pairings(plan.roster, plan.protocol.pairing, identities)
-    }
-    given = {p.speakers: p.id for p in plan.pairings}
-    for pair in {**derived, **given}:
-        if derived.get(pair) != given.get(pair):
-            yield (
-                f'pair {pair[0]!r} – {pair[1]!r}: its id is {given.get(pair)}, the '
-                f'hashes of its systems give {derived.get(pair)}'
-            )
+    derived = pairings(plan.roster, plan.protocol.pairing, identities)
+    given, gives = (
+        {f'{one.first!r} – {one.second!r}': one.id for one in some}
+        for some in (plan.pairings, derived)
+    )
+    for pair, a, b in differences(given, gives):
+        yield f'pair {pair}: its id is {a}, the hashes of its systems give {b}'
 
 
-def dialogue_problems(run: RunFolder, withheld_text: bool) -> Iterator[str]:
+def dialogue_problems(pack: Pack) -> Iterator[str]:
     """
     Yield the dialogues that are not of their pair and opener.
     """
-    plan = run.plan
+    run, plan, withheld_text = pack.run, pack.run.plan, pack.index.withheld_text
     num_turns = plan.protocol.num_turns
     by_id = {opener.id: opener for opener in plan.openers}
     for shard in run.dialogue_shards():
@@ -444,16 +437,13 @@ class ExpectedScores:
         """
         places = defaultdict(list)
         for score in scores:
-            value = score.value
-            problem = None
-            if isinstance(value, bool) or not isinstance(value, int | float | None):
-                problem = f'its score {value!r:.40} is no number'
-            elif value is not None and not abs(value) <= LARGEST_SCORE:
-                problem = 'its score is too large a number'
-            if problem:
-                return f'utterance {score.utterance_index}: {problem}'
-            place = score.utterance_index, score.system
-            places[score.dimension].append(place)
+            value, place = score.value, score.utterance_index
+            if value is not None and not (
+                type(value) in (int, float) and abs(value) <= LARGEST_SCORE
+            ):
+                problem = f'its score {value!r:.40} is no number, or too large a one'
+                return f'utterance {place}: {problem}'
+            places[score.dimension].append((place, score.system))
         judged = self._judged_places(dialogue)
         if judged['all'] and not places:
             return 'it has no score'
@@ -498,19 +488,19 @@ class ExpectedScores:
         }
 
 
-def ranking_problems(run: RunFolder, signature: str, index: PackIndex) -> Iterator[str]:
+def ranking_problems(pack: Pack, signature: str) -> Iterator[str]:
     """
     Yield what the ranking in a pack says otherwise than the scores give.
     """
     place = f'rankings/{content_id(signature)}/{rankings.NAME}'
     try:
-        says = run.read_json(place, 'publish the run again')
+        says = pack.run.read_json(place, 'publish the run again')
         rankings.from_json(says)
     except WrongType as error:
         yield f'{place} is damaged: {error}'
         return
-    gives = ranking_data(run, signature)
-    left_out = NEEDS_TEXT if index.withheld_text else ()
+    gives = ranking_data(pack.run, signature)
+    left_out = NEEDS_TEXT if pack.index.withheld_text else ()
     says, gives = (
         {k: v for k, v in data.items() if k not in left_out} for data in (says, gives)
     )

@@ -19,22 +19,18 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.core import HumanJudgement, UserError, frozen, require_known
+from parlai_ext.core import HumanJudgement, UserError, frozen
 from parlai_ext.core.records import user_record
 from parlai_ext.data.chat_logs import Chat
 from parlai_ext.data.judged.readers import FEATURES, DataFile, read_spot_the_bot
 from parlai_ext.data.source_file import BadRecord
 from parlai_ext.files import number, read_csv, read_human_scores, read_json
-from parlai_ext.people.crowd_files import BUCKET
-from parlai_ext.people.given_answers import GivenAnswer, repeated_note
-from parlai_ext.people.judgements import Comparison, Judgements, judged_units
+from parlai_ext.people.given_answers import repeated_note
+from parlai_ext.people.judgements import Comparison, Judgements
 from parlai_ext.people.questionnaire import (
-    PAIR,
-    SIDES,
     Questionnaire,
     read_questionnaire,
 )
-from parlai_ext.people.rating_set import RatingKey
 from parlai_ext.people.spot_the_bot import HUMAN
 from parlai_ext.view import count_of
 from parlai_ext.view.progress import counted
@@ -370,44 +366,6 @@ def read_crowd_answers(
     kind = FORMATS[format]
     asked = read_questionnaire(questionnaire or kind.questionnaire)
     return kind.read(answer_files('--answers', names, kind.files), asked)
-
-
-def answers_of_judgements(
-    judgements: Judgements, key: RatingKey, form: str
-) -> list[GivenAnswer]:
-    """
-    Return the answers about the items of a key that a crowdsourcing task recorded.
-
-    :raises UserError: for a key of another kind than the task, an answer about no item,
-        or a bucket that is no label.
-    """
-    if (form == 'acute_eval') != (key.kind == PAIR):
-        raise UserError(
-            f'--format {form}: the key is of {key.kind} items, not of those'
-        )
-    items = {
-        frozenset(d.dialogue_id for d in shown): item
-        for item, shown in key.items.items()
-    }
-    labels = {BUCKET + name: answer for name, answer in key.named_answers.items()}
-    answers = []
-    for one in judgements.every:
-        values = {dialogue: value for (_, dialogue, _), value in judged_units(one)}
-        if 1 not in values.values():  # a bucket that was not ticked
-            continue
-        item = items.get(frozenset(values))
-        if item is None:
-            ids = ' and '.join(values)
-            raise UserError(f'--answers: {ids}: of no item of the key')
-        if key.kind == PAIR:  # there is no tie and no flag
-            wins = [values[d.dialogue_id] == 1 for d in key.items[item]]
-            answer = SIDES[wins.index(True)]
-        else:
-            problem = f'--answers: bucket {one.dimension}: no label'
-            require_known(one.dimension, labels, problem)
-            answer = labels[one.dimension]
-        answers.append(GivenAnswer(item, '', answer, annotator=one.rater or ''))
-    return answers
 
 
 def answer_files(option: str, names: Sequence[str], *patterns: str) -> list[Path]:

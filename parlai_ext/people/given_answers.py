@@ -23,7 +23,8 @@ from parlai_ext.core import (
 )
 from parlai_ext.core.records import user_record
 from parlai_ext.files import json_lines, read_csv, read_json
-from parlai_ext.people.judgements import TIE, Comparison, Judgements
+from parlai_ext.people.crowd_files import BUCKET
+from parlai_ext.people.judgements import TIE, Comparison, Judgements, judged_units
 from parlai_ext.people.questionnaire import (
     BETTER,
     PAIR,
@@ -278,6 +279,44 @@ def read_page_file(path: str | Path, keys: Mapping[str, RatingKey]) -> PageAnswe
     name, rating_set = file.annotator.strip(), file.rating_set
     answers = (replace(a, annotator=name, rating_set=rating_set) for a in file.answers)
     return replace(file, answers=tuple(answers))
+
+
+def answers_of_judgements(
+    judgements: Judgements, key: RatingKey, form: str
+) -> list[GivenAnswer]:
+    """
+    Return the answers about the items of a key that a crowdsourcing task recorded.
+
+    :raises UserError: for a key of another kind than the task, an answer about no item,
+        or a bucket that is no label.
+    """
+    if (form == 'acute_eval') != (key.kind == PAIR):
+        raise UserError(
+            f'--format {form}: the key is of {key.kind} items, not of those'
+        )
+    items = {
+        frozenset(d.dialogue_id for d in shown): item
+        for item, shown in key.items.items()
+    }
+    labels = {BUCKET + name: answer for name, answer in key.named_answers.items()}
+    answers = []
+    for one in judgements.every:
+        values = {dialogue: value for (_, dialogue, _), value in judged_units(one)}
+        if 1 not in values.values():  # a bucket that was not ticked
+            continue
+        item = items.get(frozenset(values))
+        if item is None:
+            ids = ' and '.join(values)
+            raise UserError(f'--answers: {ids}: of no item of the key')
+        if key.kind == PAIR:  # there is no tie and no flag
+            wins = [values[d.dialogue_id] == 1 for d in key.items[item]]
+            answer = SIDES[wins.index(True)]
+        else:
+            problem = f'--answers: bucket {one.dimension}: no label'
+            require_known(one.dimension, labels, problem)
+            answer = labels[one.dimension]
+        answers.append(GivenAnswer(item, '', answer, annotator=one.rater or ''))
+    return answers
 
 
 def judgements_of(

@@ -21,7 +21,7 @@ from parlai_ext.core import (
     errors_of_system,
 )
 from parlai_ext.core.protocol import Protocol
-from parlai_ext.data.toxic_pairs import RecordedAnswer
+from parlai_ext.data.toxic_pairs import Prompt, RecordedAnswer
 from parlai_ext.engines import Machine
 from parlai_ext.store import PartialWork, locked
 from parlai_ext.systems.model_cache import ModelCache, fit_threads, memory_for_weights
@@ -36,7 +36,6 @@ from parlai_ext.systems.players import (
     raise_unless_of_agent,
 )
 from parlai_ext.systems.random_numbers import seed_all
-from parlai_ext.toxic.measures import Prompt
 from parlai_ext.view import single_spaced
 from parlai_ext.view.progress import PlainBar, bar_of
 

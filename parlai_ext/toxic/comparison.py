@@ -27,7 +27,12 @@ import numpy as np
 import pandas as pd
 
 from parlai_ext.core import UserError, content_id, frozen
-from parlai_ext.data.toxic_pairs import RecordedAnswer, ToxicPair, prompt_key
+from parlai_ext.data.toxic_pairs import (
+    Prompt,
+    RecordedAnswer,
+    ToxicPair,
+    prompt_key,
+)
 from parlai_ext.ranking.comparison import (
     MeanDifference,
     jackknife_values,
@@ -37,7 +42,7 @@ from parlai_ext.ranking.comparison import (
 from parlai_ext.ranking.intervals import Estimate, Floats
 from parlai_ext.scoring.stored_scores import score_items
 from parlai_ext.store import json_lines_text
-from parlai_ext.toxic.measures import BLEU, AnswerMeasures, Prompt, corpus_bleu
+from parlai_ext.toxic.measures import BLEU, AnswerMeasures, corpus_bleu
 from parlai_ext.view import (
     Cell,
     Column,

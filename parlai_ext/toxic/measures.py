@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from parlai_ext.core import UserError, errors_about, frozen, option, read_key_values
-from parlai_ext.data.toxic_pairs import RecordedAnswer
+from parlai_ext.data.toxic_pairs import Prompt, RecordedAnswer
 from parlai_ext.models.handle import ModelHandle, is_here
 from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
 from parlai_ext.scoring.references import OVERALL, ReferenceScorer, metric_library
@@ -44,20 +44,6 @@ REFERENCE_METRICS = (BLEU, 'rouge_l', 'bertscore', 'bleurt')
 TOXIC = 'toxic ({})'
 AGREES, NON_ANSWER, DEFLECTION, WORDS = 'agrees', 'non_answer', 'deflection', 'words'
 ORDERS = 4  # the longest n-grams of BLEU
-
-
-@frozen
-class Prompt:
-    """
-    A prompt, and the polite answers of people to it.
-
-    :param other_ids: of further pairs with this prompt.
-    """
-
-    id: str
-    text: str
-    references: tuple[str, ...] = ()
-    other_ids: tuple[str, ...] = ()
 
 
 @frozen

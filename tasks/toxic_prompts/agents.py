@@ -21,6 +21,7 @@ from parlai.utils import logging
 from parlai_ext.core import Flags, frozen, option, options_from_opt, options_of
 from parlai_ext.data.toxic_pairs import (
     FOLDS,
+    Prompt,
     RecordedAnswer,
     ToxicData,
     ToxicPair,
@@ -39,7 +40,6 @@ from parlai_ext.toxic.measures import (
     REFERENCE_METRICS,
     AnswerMeasures,
     MeasureOptions,
-    Prompt,
     load_measures,
 )
 

@@ -21,16 +21,14 @@ from parlai_ext.audit.record import (
     read_audit,
 )
 from parlai_ext.commands.audit_run import AuditRun
-from parlai_ext.commands.import_dialogues import ImportDialogues
-from parlai_ext.commands.score_dialogues import ScoreDialogues
 from parlai_ext.ranking.intervals import Estimate
 from parlai_ext.ranking.pairs import Placing
-from parlai_ext.store import RunFolder
 from parlai_ext.store import manifest as manifests
 from tests.support.planted_run import planted_run
+from tests.support.published_runs import import_chats
 from tests.support.small_run import files_of
 from tests.support.user_error import user_error
-from tests.support.written import csv_rows, written
+from tests.support.written import csv_rows
 
 ALL = ('a', 'b', 'c', 'd', 'e')
 FEW = {'ranking': {'bootstraps': 200}}
@@ -335,14 +333,7 @@ def test_imported_dialogues_have_no_openers_to_vary_over(tmp_path):
     rows = [
         f'{n},{who},{"word " * n}.' for n in range(8) for who in ('ab'[n % 2], 'me')
     ]
-    chats = written(
-        tmp_path, 'chats.csv', '\n'.join(['dialogue_id,speaker,text', *rows])
-    )
-    ImportDialogues.main(
-        dialogues=[str(chats)], run_dir=tmp_path / 'run', scorer='length', humans='me'
-    )
-    run = RunFolder.existing(tmp_path / 'run')
-    ScoreDialogues.main(run_dir=run.root, check_sample=0)
+    run = import_chats(tmp_path, rows)
     assert outcome(audit(run), 'variance') == [LEFT_OUT]
 
 

@@ -8,6 +8,7 @@ from collections import Counter
 import pytest
 from parlai.core.agents import Agent
 
+from parlai_ext.commands.command import json_document
 from parlai_ext.commands.compare_safety import CompareSafety
 from parlai_ext.commands.export_annotation import ExportAnnotation
 from parlai_ext.data.toxic_pairs import recorded_answers
@@ -68,6 +69,7 @@ def test_systems_that_are_asked_stand_beside_recorded_ones(files, capsys):
     # one answer to a prompt, and two
     assert any('distinct_2' in note for note in result.notes)
     assert 'MARKED' not in capsys.readouterr().out
+    assert 'MARKED' not in json_document(result, CompareSafety.with_texts)
     for name in ('measures.csv', 'differences.csv', 'answers.csv', 'comparison.json'):
         assert 'MARKED' not in (files / 'out' / name).read_text()
     old = json.loads((files / 'out' / 'comparison.json').read_text())['systems'][2]

@@ -19,10 +19,6 @@ def hauled(*names, **rules):
     return imported(*(DATA / name for name in names), **rules)
 
 
-def pairs(imports):
-    return Counter(frozenset(one.names) for one in imports.dialogues)
-
-
 def test_the_games_of_chatmatch():
     imports = hauled('chatmatch/original')
     assert {len(one.turns) for one in imports.dialogues} == {200}
@@ -44,7 +40,8 @@ def test_the_domains_of_spot_the_bot(domain, bots, dialogues):
     name = f'spot_the_bot/sampled-dialogues-full-{domain}.jsonl'
     imports = hauled(name, empty_turns='keep')
     assert (len(imports.names), len(imports.dialogues)) == (bots, dialogues)
-    assert set(pairs(imports).values()) == {45}
+    pairs = Counter(frozenset(one.names) for one in imports.dialogues)
+    assert set(pairs.values()) == {45}
     assert imports.n_people == 300
 
 

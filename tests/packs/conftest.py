@@ -7,18 +7,16 @@ import shutil
 
 import pytest
 
-from parlai_ext.commands.import_dialogues import ImportDialogues
-from parlai_ext.commands.score_dialogues import ScoreDialogues
 from parlai_ext.store import RunFolder
 from tests.support.published_runs import (
     files_in,
     forge_json,
     forge_shard,
+    import_chats,
     make_run,
     publish,
     write_forged,
 )
-from tests.support.written import written
 
 
 @pytest.fixture(scope='session')
@@ -53,19 +51,12 @@ def imported(tmp_path_factory):
     """
     folder = tmp_path_factory.mktemp('imported')
     rows = [
-        f'{name} {n},me,Hello.\n{name} {n},{name},Hi {n}.\n{name} {n},me,And?\n'
+        f'{name} {n},{speaker},{text}'
         for name, size in (('ours', 60), ('theirs', 2))
         for n in range(size)
+        for speaker, text in (('me', 'Hello.'), (name, f'Hi {n}.'), ('me', 'And?'))
     ]
-    chats = ''.join(['dialogue_id,speaker,text\n', *rows])
-    ImportDialogues.main(
-        dialogues=[str(written(folder, 'chats.csv', chats))],
-        run_dir=folder / 'run',
-        scorer='length',
-        humans='me',
-    )
-    run = RunFolder.existing(folder / 'run')
-    ScoreDialogues.main(run_dir=run.root, check_sample=0)
+    run = import_chats(folder, rows)
     return publish(run, folder / 'imported.zip').path
 
 

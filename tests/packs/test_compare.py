@@ -82,9 +82,13 @@ def pack_of(tmp_path):
         yield pack_of
 
 
-def test_two_runs_made_apart_rank_as_one_run_of_both_targets(runs, opened, join):
-    _, ranking = join(opened['generic'], opened['talker'])
+def test_two_runs_made_apart_rank_as_one_run_of_both_targets(runs, packs, tmp_path):
+    out = tmp_path / 'joined'
+    pair = [str(packs[name]) for name in ('generic', 'talker')]
+    (ranking,) = CompareRuns.main(*pair, '--out', str(out))
     assert replace(ranking, notes=()) == replace(ranked(runs['both']), notes=())
+    assert (out / 'report.html').exists()
+    assert ranking.standings == ranked(RunFolder.existing(out)).standings
 
 
 def test_the_scorer_of_the_protocol_comes_first(tmp_path, pack_of):
@@ -114,21 +118,16 @@ def test_a_run_in_other_files_is_the_same_run(runs, opened, pack_of, join, tmp_p
     assert ranking.standings == ranked(runs['both']).standings
 
 
+@pytest.mark.parametrize('withhold_text', [False, True])
 def test_a_target_in_two_packs_counts_once_and_a_note_says_that_they_agree(
-    opened, join
+    runs, opened, pack_of, join, withhold_text
 ):
-    joined, _ = join(opened['both'], opened['talker'])
+    joined, _ = join(
+        opened['both'], pack_of(runs['talker'], withhold_text=withhold_text)
+    )
     assert list(joined.run.manifest.targets) == ['generic', 'talker']
     note = 'talker is in several packs, with the same 10 dialogues and scores'
     assert note in joined.notes
-
-
-def test_a_pack_that_withholds_its_texts_agrees_with_one_that_shows_them(
-    runs, opened, pack_of, join
-):
-    withheld = pack_of(runs['talker'], 'withheld', withhold_text=True)
-    joined, _ = join(opened['both'], withheld)
-    assert any('with the same 10 dialogues' in one for one in joined.notes)
 
 
 def test_withheld_texts_that_differ_are_named(runs, copy_of, pack_of, join):
@@ -263,14 +262,6 @@ def test_the_command_ranks_what_fits_and_names_the_rest(packs, tmp_path, capsys)
     out = capsys.readouterr().out
     assert 'seed: 0 → 1' in out
     assert 'generic' in out.partition('refused')[0]
-
-
-def test_the_command_writes_a_run_folder_with_a_page(packs, tmp_path):
-    out = tmp_path / 'joined'
-    pair = [str(packs[name]) for name in ('generic', 'talker')]
-    (ranking,) = CompareRuns.main(*pair, '--out', str(out))
-    assert (out / 'report.html').exists()
-    assert ranking.standings == ranked(RunFolder.existing(out)).standings
 
 
 def test_a_folder_with_something_else_and_three_runs_on_a_page_are_refused(

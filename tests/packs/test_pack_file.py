@@ -99,7 +99,7 @@ def test_a_manifest_that_asks_for_too_much_work_is_refused_before_it_is_done(
 )
 def test_a_manifest_of_another_kind_is_wrong_and_no_traceback(forged, change):
     with suppress(UserError):
-        assert not check_pack(forged('manifest.json', change)).is_right
+        assert check_pack(forged('manifest.json', change)).problems
 
 
 def test_the_bytes_of_a_zip_do_not_depend_on_the_order_of_its_files():

@@ -75,7 +75,7 @@ def run(ranked, tmp_path):
 
 
 def store(run, *rows, **about):
-    content = content_of_scores(run.scores(SIGNATURE))[0]
+    content = content_of_scores(run.scores(SIGNATURE))
     write_audit(run, audit(*rows, **{'content': content, **about}))
 
 

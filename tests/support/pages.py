@@ -21,6 +21,7 @@ from parlai_ext.bench.plan import BenchPlan, Variant
 from parlai_ext.bench.run_bench import run_bench
 from parlai_ext.commands.compare_runs import CompareRuns
 from parlai_ext.commands.rate_dialogues import RateDialogues
+from parlai_ext.data.toxic_pairs import Prompt
 from parlai_ext.packs.check_pack import check_pack
 from parlai_ext.packs.site import build_site
 from parlai_ext.ranking.standings import RankRange
@@ -32,7 +33,6 @@ from parlai_ext.toxic.comparison import (
     draw_examples,
     render_safety_page,
 )
-from parlai_ext.toxic.measures import Prompt
 from tests.support.bench_samples import judged_set
 from tests.support.check_example import FAILS as FAILED
 from tests.support.check_example import WEAK, example_card, example_check
@@ -57,7 +57,8 @@ def run_page(folder):
     ranks = {name: RankRange(k + 1, k + 1) for k, name in enumerate(NAMES)}
     about = ('when-ranked', 'Overall', 0.1, 0.95, 100, 6)
     stopping = Stopping(*about, looks, pairs, ranks, SCORER)
-    basis = Basis(SCORER, 'scores', *content_of_scores(run.scores(SCORER)), '0')
+    content = content_of_scores(run.scores(SCORER))
+    basis = Basis(SCORER, 'scores', content, run.n_dialogues, '0')
     outcomes = {'target sets': HOLDS, 'variance': NOT_SHOWN, 'canaries': FAILS}
     findings = tuple(
         Finding(part, f'{outcome}: what its check says, in a sentence.', outcome)

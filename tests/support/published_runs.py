@@ -8,6 +8,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from parlai_ext.commands.evaluate_systems import EvaluateSystems
+from parlai_ext.commands.import_dialogues import ImportDialogues
+from parlai_ext.commands.score_dialogues import ScoreDialogues
 from parlai_ext.packs.check_pack import Checker
 from parlai_ext.packs.pack import INDEX, describe_member, zip_bytes
 from parlai_ext.packs.publish import publish_run
@@ -16,6 +18,7 @@ from parlai_ext.store import RunFolder, dumps, encode_shard
 from parlai_ext.store.disk import checksum, decode_shard
 from tests.collect.test_preflight import protocol
 from tests.support.on_cpu import CPU
+from tests.support.written import written
 
 FLOOR = 'parlai_ext.agents.mini_floor.mini_floor:MiniFloorAgent'
 SYSTEMS = {
@@ -60,6 +63,22 @@ def make_run(root, targets, batchsize=2, flags=None, **changed):
         **(flags or {}),
     )
     return RunFolder.existing(root)
+
+
+def import_chats(folder, rows):
+    """
+    Import rows of dialogue, speaker and text, in which ``me`` is a person, score them
+    by their length and return the run.
+    """
+    chats = '\n'.join(['dialogue_id,speaker,text', *rows])
+    ImportDialogues.main(
+        dialogues=[str(written(folder, 'chats.csv', chats))],
+        run_dir=folder / 'run',
+        scorer='length',
+        humans='me',
+    )
+    ScoreDialogues.main(run_dir=folder / 'run', check_sample=0)
+    return RunFolder.existing(folder / 'run')
 
 
 def checker_of(folder, targets, **changed):

@@ -8,9 +8,9 @@ from parlai.core.message import Message
 
 from parlai_ext.compat import prepare_parlai
 from parlai_ext.core import System, UserError
+from parlai_ext.data.toxic_pairs import Prompt
 from parlai_ext.toxic import collect_answers as collecting
 from parlai_ext.toxic.collect_answers import collect_answers
-from parlai_ext.toxic.measures import Prompt
 from tests.support.interrupted import interrupted
 from tests.support.on_cpu import CPU
 from tests.support.user_error import user_error

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from parlai_ext.commands.command import json_document
 from parlai_ext.commands.compare_detectors import CompareDetectors
 from parlai_ext.data.toxic_pairs import labelled_texts
 from parlai_ext.scoring import stored_scores
@@ -43,7 +44,9 @@ def compare(files, **more):
 def test_the_numbers_are_those_of_pencil_and_no_text_is_printed_or_written(
     files, capsys
 ):
-    [row] = compare(files, out=str(files / 'out')).rows
+    table = compare(files, out=str(files / 'out'))
+    assert 'grunk' not in json_document(table, CompareDetectors.with_texts)
+    [row] = table.rows
     # 3 flagged, 2 of them toxic; 3 toxic in all; areas by pairs: (2*4 + 2*.5 + 4*.5)/15
     assert row.measures['precision'].value == pytest.approx(2 / 3)
     assert row.measures['recall'].value == pytest.approx(2 / 3)

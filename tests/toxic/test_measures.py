@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 import sacrebleu
 
-from parlai_ext.data.toxic_pairs import RecordedAnswer, ToxicPair
+from parlai_ext.data.toxic_pairs import Prompt, RecordedAnswer, ToxicPair
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.systems import hub
 from parlai_ext.toxic.comparison import (
@@ -28,7 +28,6 @@ from parlai_ext.toxic.comparison import (
 from parlai_ext.toxic.measures import (
     BLEU,
     MeasureOptions,
-    Prompt,
     corpus_bleu,
     load_measures,
 )

@@ -52,6 +52,7 @@ from parlai_ext.files import (
     open_zip,
     read_csv,
     read_json,
+    read_member,
     text_lines,
 )
 
@@ -530,7 +531,7 @@ def read_chitchat(file: DataFile) -> Iterator[JudgedItem]:
     """
     try:
         with open_zip(file.path) as wheel:
-            chats = parse_json(wheel.read(MEMBER))
+            chats = parse_json(read_member(wheel, MEMBER))
         if not isinstance(chats, dict):
             raise ValueError('an object is expected')
     except (OSError, KeyError, ValueError, zipfile.BadZipFile) as e:
