@@ -88,6 +88,14 @@ def test_a_test_set_is_found_under_both_names(tmp_path, ending):
     assert one.utterances == ('a', 'b', '')
 
 
+def test_columns_of_a_test_set_that_differ_in_length_are_one_line(tmp_path):
+    names = ('contexts', 'responses', 'reference', 'models', 'scores')
+    columns = {**dict.fromkeys(names, []), 'models': ['bot']}
+    path = written(tmp_path, 'jsalt_eval.json', columns)
+    with user_error('jsalt_eval.json: lists contexts, .* of one length'):
+        items('jsalt', path)
+
+
 def rating(context, overall, **answers):
     return {'context': context, 'human (overall)': overall, **answers}
 
