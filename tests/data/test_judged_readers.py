@@ -86,14 +86,9 @@ def test_a_test_set_is_found_under_both_names(tmp_path, ending):
     [one] = items('jsalt', tmp_path)
     assert one.annotations == {'appropriateness': [Annotation('0', 2.8)]}
     assert one.utterances == ('a', 'b', '')
-
-
-def test_columns_of_a_test_set_that_differ_in_length_are_one_line(tmp_path):
-    names = ('contexts', 'responses', 'reference', 'models', 'scores')
-    columns = {**dict.fromkeys(names, []), 'models': ['bot']}
-    path = written(tmp_path, 'jsalt_eval.json', columns)
-    with user_error('jsalt_eval.json: lists contexts, .* of one length'):
-        items('jsalt', path)
+    written(tmp_path, f'jsalt_eval{ending}.json', {**columns, 'models': []})
+    with user_error('of one length'):
+        items('jsalt', tmp_path)
 
 
 def rating(context, overall, **answers):
