@@ -157,10 +157,7 @@ def test_for_the_script_only_a_question_mark_of_its_own_asks():
     texts = [text.replace(' ?', '?') for text in QUIZ]
     assert repeats(texts) == [None] * 5 + [1, 2, 5, None, None]
     assert contradicts(texts) == [None] * 10
-
-
-def test_for_the_paper_any_question_mark_asks():
-    texts = [text.replace(' ?', '?') for text in QUIZ]
+    # for the paper any question mark asks
     assert repeats(texts, PAPER) == repeats(QUIZ, PAPER)
 
 

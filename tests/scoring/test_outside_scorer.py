@@ -13,6 +13,7 @@ from parlai_ext.commands.evaluate_systems import EvaluateSystems
 from parlai_ext.commands.rank_systems import RankSystems
 from parlai_ext.commands.report_run import ReportRun
 from parlai_ext.commands.score_dialogues import ScoreDialogues
+from parlai_ext.compat import prepare_parlai
 from parlai_ext.core import System, options_of
 from parlai_ext.scoring.base import ScoringItem, row_cosines
 from parlai_ext.scoring.registry import SCORERS, find_scorer, load_protocol_file
@@ -91,6 +92,7 @@ def test_an_outside_scorer_ranks_is_on_the_page_and_in_eval_model(run, common):
     mean = stage_means(run, report.signature)['Similarity']
     common |= {'task': 'ext:dialogues', 'batchsize': 3}
     common['scorer_option'] = common['scorer_option'][0]
+    prepare_parlai()
     averages = EvalModel.main(model='ext:scorer', **common)
     assert float(averages['Similarity']) == pytest.approx(mean, rel=1e-4)
     RankSystems.main(run_dir=run.root, scores='similarity', bootstraps=20)
