@@ -163,7 +163,6 @@ def test_systems_with_their_own_contexts_get_equal_shares():
     'name, change',
     [
         ('bench.json', {'rows': [{}]}),
-        ('bench.json', {'scorers': [7]}),
         ('points/small.json', {'systems': ['a']}),
         ('points/small.json', {'human': {'Overall': ['x']}}),
     ],

@@ -128,7 +128,6 @@ def log(folder, name, **opt):
     'opt, num_systems',
     [
         ({'model_file': 'a'}, 1),
-        ({'model_file': 'a', 'partner_model_file': 'b'}, 2),
         # one model with two sets of options is two systems
         ({'model_file': 'a', 'partner_model_file': 'a', 'partner_opt_file': 'o'}, 2),
     ],

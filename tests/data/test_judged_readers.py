@@ -86,6 +86,9 @@ def test_a_test_set_is_found_under_both_names(tmp_path, ending):
     [one] = items('jsalt', tmp_path)
     assert one.annotations == {'appropriateness': [Annotation('0', 2.8)]}
     assert one.utterances == ('a', 'b', '')
+    written(tmp_path, f'jsalt_eval{ending}.json', {**columns, 'models': []})
+    with user_error('of one length'):
+        items('jsalt', tmp_path)
 
 
 def rating(context, overall, **answers):

@@ -95,7 +95,6 @@ class Fitted(Counted):
     A scorer that was fitted on two sets.
     """
 
-    name = 'fitted'
     fitted_on = ('usr_persona', 'elsewhere')
 
 
