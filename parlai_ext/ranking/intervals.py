@@ -326,7 +326,8 @@ def distinct_openers(scored: Bools, games_per_opener: int) -> Ints:
     Return ``[…]``: over how many openers there is a score, of ``[…, partner, game]``.
     """
     games = np.asarray(scored.any(axis=-2))
-    by_game = games.reshape(*games.shape[:-1], games_per_opener, -1)
+    num_openers = games.shape[-1] // games_per_opener
+    by_game = games.reshape(*games.shape[:-1], games_per_opener, num_openers)
     return np.asarray(by_game.any(axis=-2).sum(axis=-1))
 
 
