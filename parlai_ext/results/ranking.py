@@ -286,7 +286,7 @@ class Ranking:
         return self.judge_check.check_of(self.dimensions[0])
 
     @property
-    def rule(self) -> dict[str, Any]:
+    def rule(self) -> dict[str, str | int | None]:
         """
         The options of the ranking that need not be the protocol's.
         """
