@@ -337,7 +337,8 @@ def _share_cell(kind: KindResult) -> Cell:
 def _outcome_cell(kind: KindResult) -> Cell:
     style = {PASS: 'good', UNTESTED: ''}.get(kind.outcome, 'warn')
     below = () if kind.required else ('not required',)
-    if kind.kind in PARROTS and kind.outcome == WEAK and (kind.share or 0.0) > 0.5:
+    single = kind.required and kind.kind in PARROTS
+    if single and kind.outcome == WEAK and (kind.share or 0.0) > 0.5:
         below = ('one parrot of many: counts at 0.50 or less',)
     return Cell('', below, ((kind.outcome, style),))
 
