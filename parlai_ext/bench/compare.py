@@ -122,6 +122,8 @@ class BestScorer:
     :param qualities: by which the scorers were compared; none: by the overall ones.
     :param trivial: every trivial scorer with a correlation, the highest first.
     :param without: trivial scorers without one on each of these sets.
+    :param too_few: contexts, where no difference over them could be told from chance:
+        all signs of n contexts are alike by chance once in 2^(n - 1) times.
     """
 
     scorer: str
@@ -135,6 +137,7 @@ class BestScorer:
     trivial: tuple[TrivialRival, ...]
     without: tuple[str, ...] = ()
     qualities: tuple[str, ...] = ()
+    too_few: int | None = None
 
 
 @frozen
@@ -451,6 +454,7 @@ def _best_scorer(
         for label, p in p_values.items()
         if p < LEVEL and means[best] > means.get(label, np.inf)
     }
+    most = max((row.n_groups for row in differences), default=0)
     low, high, n = _mean_interval(bench, compared, best)
     sets = tuple(dict.fromkeys(one.set_name for one, _ in compared))
     trivial = [label for label in means if about[label].is_trivial]
@@ -471,6 +475,7 @@ def _best_scorer(
             o.label for o in bench.scorers if o.is_trivial and o.label not in means
         ),
         qualities=_other_qualities(bench, compared),
+        too_few=most if len(differences) * 2.0 ** (1 - most) >= LEVEL else None,
     )
 
 

@@ -168,6 +168,21 @@ def test_a_trivial_scorer_that_is_not_beaten_or_is_upside_down_is_named(
     assert 'no scorer' in best_sentence(None)
 
 
+@pytest.mark.parametrize('contexts, said', [(12, False), (5, True)])
+def test_contexts_that_are_too_few_for_any_difference_are_called_so(
+    judged, contexts, said
+):
+    write_csv(judged)
+    file = judged / 'mine.csv'
+    two_each = re.sub(
+        r'(?<=question )\d+', lambda k: str(int(k[0]) // 2), file.read_text()
+    )
+    file.write_text('\n'.join(two_each.split('\n')[: 2 * contexts + 1]) + '\n')
+    best = compare_bench(bench(judged, scorers=[SAID])).best
+    # of 5 contexts all signs are alike once in 16 times, for each of several pairs
+    assert ('5 contexts are too few' in best_sentence(best)) is said
+
+
 def test_over_several_sets_the_mean_counts_and_its_interval_is_narrower(judged):
     write_csv(judged, 'one.csv')
     write_csv(judged, 'two.csv')
