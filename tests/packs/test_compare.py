@@ -111,7 +111,7 @@ def test_so_do_withheld_texts_but_for_trivial_baselines(runs, pack_of, join):
 @pytest.mark.slow
 def test_a_run_in_other_files_is_the_same_run(runs, opened, pack_of, join, tmp_path):
     wide = make_run(tmp_path / 'wide', ['talker'], batchsize=64)
-    assert wide.shard_size != runs['talker'].shard_size
+    assert wide.manifest.shard_size != runs['talker'].manifest.shard_size
     pack = pack_of(wide)
     assert pack_differences(opened['generic'], pack) == []
     _, ranking = join(opened['generic'], pack)
