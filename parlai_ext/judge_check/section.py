@@ -11,7 +11,13 @@ from statistics import median
 
 from parlai_ext.core import GIVEN_JUDGED, grouped
 from parlai_ext.files.agreement_file import measured_agreement
-from parlai_ext.judge_check.marks import ALL_PARROTS, AUTHORS, KIND_WORDS, VERBS
+from parlai_ext.judge_check.marks import (
+    ALL_PARROTS,
+    AUTHORS,
+    KIND_WORDS,
+    VERBS,
+    is_below,
+)
 from parlai_ext.judge_check.perturbations import PARROTS
 from parlai_ext.judge_check.record import (
     FAIL,
@@ -337,8 +343,7 @@ def _share_cell(kind: KindResult) -> Cell:
 def _outcome_cell(kind: KindResult) -> Cell:
     style = {PASS: 'good', UNTESTED: ''}.get(kind.outcome, 'warn')
     below = () if kind.required else ('not required',)
-    single = kind.required and kind.kind in PARROTS
-    if single and kind.outcome == WEAK and (kind.share or 0.0) > 0.5:
+    if kind.required and kind.outcome == WEAK and is_below(kind):
         below = ('one parrot of many: counts at 0.50 or less',)
     return Cell('', below, ((kind.outcome, style),))
 
