@@ -25,6 +25,7 @@ import scipy
 from parlai_ext.core import frozen
 from parlai_ext.ranking.agreement import spearman
 from parlai_ext.ranking.intervals import (
+    SAMPLING,
     Bools,
     Draws,
     Floats,
@@ -40,7 +41,6 @@ Points = Mapping[Any, Any]  # the point of each unit
 FEWEST_POINTS = 3
 DIVISIONS = 1000
 MOST_MEANS = 2**19  # of points, in some divisions at a time
-SAMPLING = Sampling(1000, 0)
 NORMAL = 1.4826  # standard deviation of a normal distribution, in such medians
 
 

@@ -25,6 +25,7 @@ import scipy
 
 from parlai_ext.core import frozen, grouped
 from parlai_ext.ranking.intervals import (
+    SAMPLING,
     Bools,
     Estimate,
     Floats,
@@ -251,7 +252,6 @@ def annotator_ceiling(
 # systems.
 
 MEASURES = ('precision', 'recall', 'f1', 'roc_auc', 'pr_auc', 'share_flagged')
-SAMPLING = Sampling(1000, 0)
 
 
 def detection_measures(

@@ -147,6 +147,10 @@ class Sampling:
     count: Callable[[int], object] = lambda size: None
 
 
+# of prompts and annotators; correlations take more (`agreement.SAMPLING`)
+SAMPLING = Sampling(1000, 0)
+
+
 @frozen
 class Draws:
     """
