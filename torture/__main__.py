@@ -12,7 +12,6 @@ import tempfile
 import time
 import traceback
 from collections.abc import Iterable, Sequence
-from contextlib import closing
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -22,15 +21,12 @@ from parlai_ext.core import first_line, nearest
 from parlai_ext.view import duration, one_line, shown_table
 from parlai_ext.view.progress import bar_of
 
-# by part: the class of its trials, and what is tried; docs/torture.md says how long
-# they take
+# by part: the class of its trials, and what is tried
 PARTS = {
-    # nothing is lost
     'flips': ('disturbed:Flips', 'bytes flipped and files cut in a run'),
     'kills': ('disturbed:Kills', 'kills of commands that write'),
     'disk_full': ('disturbed:FullDisks', 'disks that fill up'),
     'writers': ('disturbed:Writers', 'several writers in one folder'),
-    # nothing gets in
     'misbehaving': ('misfits:Misfits', 'systems, endpoints that misbehave'),
     'strings': ('strings:Strings', 'strings on pages, in a terminal'),
     'models': ('models:Models', 'malicious models, in each use'),
@@ -90,7 +86,7 @@ def try_all(part: str, parent: Path, options: argparse.Namespace) -> Figure:
     folder.mkdir()
     module, _, name = trials.partition(':')
     try:
-        with closing(getattr(import_module(f'torture.{module}'), name)(folder)) as made:
+        with getattr(import_module(f'torture.{module}'), name)(folder) as made:
             numbers = chosen_trials(made.count, options)
             with bar_of(part, len(numbers), unit='trial') as bar:
                 for number in numbers:

@@ -1,6 +1,6 @@
 """
 Commands are disturbed: by signals, a full disk, other writers, damaged files; and their
-connections are watched.
+connections are watched. What has to hold is in docs/torture.md.
 """
 
 import errno
@@ -32,15 +32,13 @@ Ended = tuple[Command, str]  # a command, and what is wrong with its end
 
 class Disturbed(Trials):
     """
-    Disturbs each command that writes files, in turns, and gives it again. A trial holds
-    if the command ended as it should, no finished file of dialogues or scores is
-    touched again, and the second command ends with the files of an undisturbed run.
+    Disturbs each command that writes files, in turns, and gives it again.
 
     :ivar ends: the files with which a case ends.
     :ivar steps: the number of its changes of files.
     """
 
-    names = list(WRITING)
+    names: Sequence[str] = tuple(WRITING)
 
     def __init__(self, folder: Path):
         super().__init__(folder)
@@ -48,8 +46,7 @@ class Disturbed(Trials):
         self.seconds: dict[str, float] = {}
         self.steps: dict[str, int] = {}
 
-    def trial(self, number: int, rng: random.Random) -> str:
-        name = self.names[number % len(self.names)]
+    def try_case(self, name: str, rng: random.Random) -> str:
         self.prepare(name)
         for attempt in range(ATTEMPTS):
             self.begin(CASES[name].after)
@@ -57,7 +54,7 @@ class Disturbed(Trials):
             if child.code != 0:
                 break
         problem = problem or self.wrong_end(name)
-        return problem and f'{name}, first ended with {child.code}: {problem}'
+        return problem and f'first ended with {child.code}: {problem}'
 
     def disturb(self, name: str, rng: random.Random, attempt: int) -> Ended:
         """
@@ -112,8 +109,7 @@ class Disturbed(Trials):
 class Kills(Disturbed):
     """
     Ends commands by a signal: half of the times just before a change of a file, else at
-    any time. (The first seconds of a new Python are those of
-    tests/commands/test_signals.py.)
+    any time.
     """
 
     count = 200
@@ -131,9 +127,7 @@ class Kills(Disturbed):
 
 class FullDisks(Disturbed):
     """
-    Fills the disk of commands; one time in five names run out, not bytes. The disk is
-    in memory and is mounted for this, which only root may do: for others there is no
-    trial.
+    Fills the disk of commands; one time in five names run out, not bytes.
     """
 
     count = 50
@@ -148,10 +142,8 @@ class FullDisks(Disturbed):
         if subprocess.run(mount, capture_output=True).returncode:
             print('disk_full is left out: root may mount a disk', file=sys.stderr)
             self.count = 0
-
-    def close(self) -> None:
-        if self.count:
-            subprocess.run(['umount', '-l', str(self.disk)], check=True)
+        else:
+            self.callback(subprocess.run, ['umount', '-l', self.disk], check=True)
 
     def disturb(self, name: str, rng: random.Random, attempt: int) -> Ended:
         self.fill(name, rng.random() / 2**attempt, with_names=rng.random() < 0.2)
@@ -166,19 +158,18 @@ class FullDisks(Disturbed):
         """
         Leave a share of the bytes, or names, that the command's files will need.
         """
-        ends, there = self.ends[name], files_of(self.work)
         ballast = self.disk / 'ballast'
         ballast.mkdir()
         disk = os.statvfs(self.disk)
+        end, now = (
+            sum(1 if with_names else -(-len(data) // BLOCK) for data in files.values())
+            for files in (self.ends[name], files_of(self.work))
+        )
+        left = int(share * max(1, end - now))
         if with_names:
-            left = int(share * max(1, len(ends) - len(there)))
             for k in range(disk.f_favail - left):
                 (ballast / str(k)).touch()
         else:
-            blocks = [
-                sum(-(-len(d) // BLOCK) for d in f.values()) for f in (ends, there)
-            ]
-            left = int(share * max(1, blocks[0] - blocks[1]))
             with (ballast / 'bytes').open('wb') as file:
                 os.posix_fallocate(file.fileno(), 0, (disk.f_bavail - left) * BLOCK)
 
@@ -192,31 +183,22 @@ class Writers(Disturbed):
     count = 60
     # on one run; the last one finishes it in any case
     stages = ('collect', 'score', 'rank', 'report', 'evaluate')
+    names = tuple(one for name in WRITING for one in ('stages', name))
 
-    def trial(self, number: int, rng: random.Random) -> str:
+    def try_case(self, name: str, rng: random.Random) -> str:
         several = rng.choice((2, 3))
-        if number % 2:
-            name = self.names[number // 2 % len(self.names)]
-            return self.write_at_once(name, name, [name] * several, rng)
-        names = rng.choices(self.stages, k=several)
-        return self.write_at_once(rng.choice(self.stages), self.stages[-1], names, rng)
-
-    def write_at_once(
-        self, start: str, end: str, names: list[str], rng: random.Random
-    ) -> str:
-        """
-        Return what did not hold when several commands wrote into a folder.
-
-        :param start: the case in whose folder they begin.
-        :param end: the case that finishes the folder.
-        """
-        for name in {*names, end}:
-            self.prepare(name)
+        # the case in whose folder they begin, and the one that finishes the folder
+        start, end, names = name, name, [name] * several
+        if name == 'stages':
+            names = rng.choices(self.stages, k=several)
+            start, end = rng.choice(self.stages), self.stages[-1]
+        for each in {*names, end}:
+            self.prepare(each)
         self.begin(CASES[start].after)
         children = []
-        longest = max(self.seconds[name] for name in names)
-        for name in names:
-            children.append(self.start(CASES[name].run))
+        longest = max(self.seconds[each] for each in names)
+        for each in names:
+            children.append(self.start(CASES[each].run))
             time.sleep(rng.uniform(0, longest / 2) * rng.randrange(2))
         problems = [child.problem(0, 1) for child in children]
         if problem := '; '.join(filter(None, [*problems, self.wrong_end(end)])):
@@ -224,15 +206,10 @@ class Writers(Disturbed):
         return ''
 
 
-# ---- damaged files
-
-
 class Flips(Trials):
     """
     Flips a byte of a file of a run, or cuts the file, every file equally often; then
-    commands read it. A trial holds if one names the file in one line, or if the files
-    are in the end what they were; white space in JSON is no content. Nothing else may
-    be written than before, and no other exception come than `UserError`.
+    commands read it, which may raise no other exception than `UserError`.
     """
 
     count = 10_000
@@ -247,19 +224,17 @@ class Flips(Trials):
         self.intact = files_of(self.run)
         self.names = sorted(name for name, data in self.intact.items() if data)
 
-    def trial(self, number: int, rng: random.Random) -> str:
-        name = self.names[number % len(self.names)]
+    def try_case(self, name: str, rng: random.Random) -> str:
         data = self.intact[name]
         at = rng.randrange(len(data))
         flipped = bytes([data[at] ^ rng.randrange(1, 256)]) + data[at + 1 :]
         is_cut = rng.random() < CUT_SHARE
         (self.run / name).write_bytes(data[:at] + (b'' if is_cut else flipped))
         try:
-            problem = self._read_damaged(name)
+            return self._read_damaged(name)
         finally:
             shutil.rmtree(self.run)
             shutil.copytree(self.intact_run, self.run)
-        return problem and f'{name}: {problem}'
 
     def _read_damaged(self, path: str) -> str:
         """
@@ -290,8 +265,6 @@ def _json_or_bytes(data: bytes) -> object:
         return data
 
 
-# ---- no network
-
 STRACE = shutil.which('strace')
 # a connection, or something that is sent without one
 ATTEMPT = re.compile(r'\b(?:connect|sendto|sendmsg|sendmmsg)\(.*sa_family=AF_INET6?\b')
@@ -300,19 +273,16 @@ FORBIDDEN = re.compile('.*(OFFLINE|PROXY).*', re.IGNORECASE)  # variables
 
 class Traced(Trials):
     """
-    Runs every command under strace. A trial holds if the command does its work, and the
-    kernel saw no attempt of it, or of a program that it started, to connect or send to
-    an address of the internet protocols. No option or variable says "offline".
+    Runs every command under strace; no option or variable says "offline".
     """
 
-    count = len(CASES)
+    names = tuple(CASES)
+    count = len(names)
 
-    def trial(self, number: int, rng: random.Random) -> str:
-        name, case = list(CASES.items())[number]
-        self.begin(case.after)
-        words = [sys.executable, '-m', 'parlai_ext', *case.run.split()]
-        problem = attempts_problem(words, self.work)
-        return problem and f'{name}: {problem}'
+    def try_case(self, name: str, rng: random.Random) -> str:
+        self.begin(CASES[name].after)
+        words = [sys.executable, '-m', 'parlai_ext', *CASES[name].run.split()]
+        return attempts_problem(words, self.work)
 
 
 def attempts_problem(words: Sequence[str], folder: Path) -> str:

@@ -35,12 +35,13 @@ class Case:
     once: bool = False
 
 
+Words = Mapping[str, Any]  # what words in capitals stand for in cases.yaml
 TABLE = yaml.safe_load(Path(__file__).with_name('cases.yaml').read_text())
 WRITING, OFFLINE = TABLE['writing'], TABLE['offline']
 CASES = {name: Case(**row) for name, row in (WRITING | OFFLINE).items()}
 
 
-def filled(content: Any, words: Mapping[str, Any]) -> Any:
+def filled(content: Any, words: Words) -> Any:
     """
     Return a part of cases.yaml with what its words in capitals stand for: texts within
     texts, anything in the place of a whole one.
@@ -57,11 +58,9 @@ def filled(content: Any, words: Mapping[str, Any]) -> Any:
     return content
 
 
-def put(place: Path, content: Any, words: Mapping[str, Any]) -> None:
+def put(place: Path, content: Any, words: Words) -> None:
     """
     Make a file what cases.yaml says.
-
-    :param words: what its words in capitals stand for.
     """
     content = filled(content, words)
     if isinstance(content, dict) and place.exists():

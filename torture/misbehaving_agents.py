@@ -45,14 +45,14 @@ class Raises(FixedResponseAgent):
         raise RuntimeError(self.fixed_response)
 
 
-class Fails(FixedResponseAgent):
+class Fails(Raises):
     """
-    Raises the words that are its option when it is made.
+    Raises them when it is made.
     """
 
     def __init__(self, opt: Any, shared: Any = None):
         super().__init__(opt, shared)
-        raise RuntimeError(self.fixed_response)
+        self.act()
 
 
 class WithoutWords(Exception):

@@ -1,8 +1,6 @@
 """
-Systems and endpoints that misbehave, one in a run of systems that do not. Held: the
-command ends in time; the others' dialogues have the bytes of a run without it; it is
-named in one line, or its words are stored exactly; nothing outside of the run folder is
-written; memory stays bounded; nobody is asked but the endpoint.
+Systems and endpoints that misbehave, one in a run of systems that do not. What has to
+hold is in docs/torture.md.
 """
 
 import contextlib
@@ -11,7 +9,6 @@ import json
 import os
 import random
 import re
-import signal
 import time
 import zlib
 from collections.abc import Mapping
@@ -31,8 +28,6 @@ DEADLINE = 60.0  # seconds for a run; one without a misfit takes about one
 MEMORY = 1_500_000_000  # bytes that a run may have, its libraries among them
 GUEST = 'misfit'  # its name in cases.yaml
 OURS = {'run', 'guest.yaml', 'manifest.json'}
-
-# ---- endpoints
 
 
 def _words() -> dict[str, Any]:
@@ -122,9 +117,6 @@ class Handler(BaseHTTPRequestHandler):
     do_GET = do_POST
 
 
-# ---- runs
-
-
 class Misfits(Trials):
     """
     Lets every misbehaving agent and endpoint take part in a run.
@@ -142,18 +134,14 @@ class Misfits(Trials):
         handler = type('Handler', (Handler,), {'log': self.asked})
         server = ThreadingHTTPServer(('127.0.0.1', 0), handler)
         self.url = f'http://127.0.0.1:{server.server_address[1]}'
-        self.server = Forked(server.serve_forever, folder / 'server.err')
+        process = Forked(server.serve_forever, folder / 'server.err')
         server.socket.close()
+        self.callback(process.wait_or_kill, 0)
         self.lay_out({'guest.yaml': TABLE['without']}, {})
         run_here(TABLE['misbehaving'], self.work)
         self.expected = self.dialogues_of_others()
 
-    def close(self) -> None:
-        self.server.send(signal.SIGKILL)
-        self.server.wait()
-
-    def trial(self, number: int, rng: random.Random) -> str:
-        name = self.names[number]
+    def try_case(self, name: str, rng: random.Random) -> str:
         self.asked.write_text('')
         opt: Any = {'model': f'{misbehaving_agents.__name__}:{name}'}
         if name in ENDPOINTS:
@@ -163,7 +151,7 @@ class Misfits(Trials):
         asked = {*self.asked.read_text().split()}
         if not problem and asked != {name} & ENDPOINTS.keys():
             problem = f'asked was {asked}'
-        return problem and f'{name}: {problem}'
+        return problem
 
     def problem(self, ended: Command, name: str) -> str:
         """

@@ -1,7 +1,6 @@
 """
-Malicious models, each as a system, as a judge, and converted. Held: the command ends by
-itself, with results or one line; no code of the model ran, no file of another folder
-was opened (inotify), nobody was asked, and time and memory stay bounded.
+Malicious models, each as a system, as a judge, and converted. What has to hold is in
+docs/torture.md.
 """
 
 import ctypes
@@ -34,17 +33,21 @@ MEMORY = 3_000_000_000  # bytes that a command may have, its libraries among the
 # what happens to a file: read, written, changed, opened, moved (twice), made, removed
 EVENTS = 0x3E7
 NONBLOCK = 0o4000
-# the harmless models, by the folder in which they are
-HARMLESS = {
-    'generator': 'generator/tiny',
-    'ranker': 'ranker/tinyranker',
-    'llama': 'llama',
+# by name, the harmless model of which each is a copy, and its other files
+MODELS = {
+    **{
+        f'{name} ({form})': ('generator', {'tiny': f'{form} {name}'})
+        for name, form in zip(GADGETS, cycle(FORMATS), strict=False)
+    },
+    **{
+        name: (base, files)
+        for base, rows in TABLE['models'].items()
+        for name, files in rows.items()
+    },
 }
-WEIGHTS = (('generator', 'tiny'), ('llama', 'model.safetensors'))
+KINDS = ('LNKTYPE', 'SYMTYPE', 'FIFOTYPE', 'CHRTYPE')
 ENDLESS = b'\x80\x04cbuiltins\nbytes\n\x8a\x06' + (10**12).to_bytes(6, 'little')
-NESTED = b'\x80\x04})' + b'\x85' * 10**6 + b'K\x01s.'
 LARGE = torch.zeros(1).expand(10**12)  # one number that says to be terabytes
-DEEP = b'{"a":' * 100_000 + b'1' + b'}' * 100_000
 
 
 def _saved(save: Callable[[BinaryIO], object]) -> bytes:
@@ -53,10 +56,9 @@ def _saved(save: Callable[[BinaryIO], object]) -> bytes:
     return file.getvalue()
 
 
-def models_of(marker: Path, secret: Path) -> dict[str, tuple[str, dict[str, Any]]]:
+def bytes_of_models(marker: Path, secret: Path) -> dict[str, Any]:
     """
-    Return the models by name: the harmless one of which each is a copy, and its other
-    files, as cases.yaml has them, or their bytes.
+    Return what words of cases.yaml stand for in models: bytes that a program makes.
 
     :param marker: the file that their code makes; they try to read the secret.
     """
@@ -67,49 +69,41 @@ def models_of(marker: Path, secret: Path) -> dict[str, tuple[str, dict[str, Any]
         ('archive/version', b'3\n'),
     ]
     zeros = [*empty, ('archive/data/0', bytes(2**28))]
-    weights = {
+    return {
         **{
-            f'{name} ({form})': f'{form} {name}'
-            for name, form in zip(GADGETS, cycle(FORMATS), strict=False)
+            f'{form} {name}': make(gadget(name, marker))
+            for form, make in FORMATS.items()
+            for name in GADGETS
         },
-        'arrays_pickled': _saved(lambda file: np.savez(file, np.array([call], object))),
-        'joblib_pickled': zip_of([('model.joblib', pickle.dumps(call))]),
-        'tar with a hard link': tar_of(tarfile.LNKTYPE, secret),
-        'tar with a symbolic link': tar_of(tarfile.SYMTYPE, secret),
-        'tar with a pipe': tar_of(tarfile.FIFOTYPE, secret),
-        'tar with a device': tar_of(tarfile.CHRTYPE, secret),
-        'torchscript': _saved(lambda file: torch.jit.save(script, file)),
-        'tensor_without_stride': _saved(
-            lambda file: torch.save({'model': {'w': LARGE}}, file)
-        ),
-        'packed_zeros': zip_of(zeros, zipfile.ZIP_DEFLATED),
-        'nested_tuples': malicious_pickles.in_zip(NESTED),
-        'endless_bytes': malicious_pickles.in_zip(ENDLESS + b'\x85R.'),
-        'zip_members_outside': zip_of([*empty, (f'../../..{secret}', b'changed')]),
-    }
-    headers = {
         **{
-            name: safetensors_of(json.dumps(header).encode(), bytes(64))
+            f'header {name}': safetensors_of(json.dumps(header).encode(), bytes(64))
             for name, header in TABLE['headers'].items()
         },
-        'deep header': safetensors_of(b'{"a":' + b'[' * 10**6, bytes(64)),
-        'huge header': safetensors_of(b'{}', bytes(64), size=2**63),
-        'long header': safetensors_of(b'{' + b' ' * 50_000_000, bytes(64)),
+        'header deep': safetensors_of(b'{"a":' + b'[' * 10**6, bytes(64)),
+        'header huge': safetensors_of(b'{}', bytes(64), size=2**63),
+        'header long': safetensors_of(b'{' + b' ' * 50_000_000, bytes(64)),
+        **{f'tar {kind}': tar_of(getattr(tarfile, kind), secret) for kind in KINDS},
+        'ARRAYS': _saved(lambda file: np.savez(file, np.array([call], object))),
+        'JOBLIB': zip_of([('model.joblib', pickle.dumps(call))]),
+        'TORCHSCRIPT': _saved(lambda file: torch.jit.save(script, file)),
+        'LARGE': _saved(lambda file: torch.save({'model': {'w': LARGE}}, file)),
+        'ZEROS': zip_of(zeros, zipfile.ZIP_DEFLATED),
+        'TUPLES': malicious_pickles.in_zip(
+            b'\x80\x04})' + b'\x85' * 10**6 + b'K\x01s.'
+        ),
+        'ENDLESS': malicious_pickles.in_zip(ENDLESS + b'\x85R.'),
+        'OUTSIDE': zip_of([*empty, (f'../../..{secret}', b'changed')]),
+        'DEEP': b'{"a":' * 100_000 + b'1' + b'}' * 100_000,
     }
-    models = {name: ('generator', {'tiny': data}) for name, data in weights.items()}
-    for (name, data), (base, file) in zip(
-        headers.items(), cycle(WEIGHTS), strict=False
-    ):
-        models[f'safetensors: {name}'] = (base, {file: data})
-    for base, rows in TABLE['models'].items():
-        models |= {name: (base, files) for name, files in rows.items()}
-    return {**models, 'options_too_deep': ('generator', {'tiny.opt': DEEP})}
 
 
 class Models(Trials):
     """
     Tries every model; the secret is a file of the user's, in a folder that is watched.
     """
+
+    names = tuple(MODELS)
+    count = len(names)
 
     def __init__(self, folder: Path):
         super().__init__(folder)
@@ -119,16 +113,11 @@ class Models(Trials):
         self.secret.write_text('mine\n' * 9)
         self.secret.chmod(0o600)
         self.watch = _watched(self.secret.parent)
-        self.listener = socket.create_server(('127.0.0.1', 0))
+        self.callback(os.close, self.watch)
+        self.listener = self.enter_context(socket.create_server(('127.0.0.1', 0)))
         self.listener.setblocking(False)
-        self.models = models_of(self.marker, self.secret)
-        self.count = len(self.models)
         self.words = {
-            f'{form} {name}': make(gadget(name, self.marker))
-            for form, make in FORMATS.items()
-            for name in GADGETS
-        }
-        self.words |= {
+            **bytes_of_models(self.marker, self.secret),
             'SECRET': str(self.secret),
             'ADDRESS': f'http://127.0.0.1:{self.listener.getsockname()[1]}',
             'MARKER': str(self.marker),
@@ -136,16 +125,7 @@ class Models(Trials):
             'FOLDER': str(self.work),
         }
 
-    def close(self) -> None:
-        os.close(self.watch)
-        self.listener.close()
-
-    def trial(self, number: int, rng: random.Random) -> str:
-        name = list(self.models)[number]
-        problem = self.try_model(name)
-        return problem and f'{name}, {problem}'
-
-    def try_model(self, name: str, more: str = '') -> str:
+    def try_case(self, name: str, rng: random.Random, more: str = '') -> str:
         """
         Return what did not hold with a model in any use; '' if all did.
 
@@ -153,10 +133,10 @@ class Models(Trials):
         """
         uses = TABLE['uses']
         if not (self.folder / 'starts').exists():
-            for base in HARMLESS:
-                self.lay_out(base, {})
+            for base in TABLE['harmless']:
+                self.lay_out_model(base, {})
                 run_here(filled(uses['as a system'], self.words), self.work)
-        path = self.lay_out(*self.models[name])
+        path = self.lay_out_model(*MODELS[name])
         with suppress(BlockingIOError):
             os.read(self.watch, 65536)  # what was done here
         for use, line in uses.items():
@@ -166,13 +146,13 @@ class Models(Trials):
                     return f'{use}: {problem}'
         return ''
 
-    def lay_out(self, base: str, files: Mapping[str, Any]) -> Path:
+    def lay_out_model(self, base: str, files: Mapping[str, Any]) -> Path:
         """
         Make ``work`` a folder with a run, and with a model as a target of a protocol;
         return the model's path.
         """
         self.begin('evaluate')
-        path = self.work / HARMLESS[base]
+        path = self.work / base / TABLE['harmless'][base]
         for file, content in files.items():
             put(self.work / base / file, content, self.words)
         opt = {'model_file': str(path)}

@@ -13,15 +13,14 @@ import shutil
 import signal
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import chdir, redirect_stderr, redirect_stdout, suppress
-from functools import cache
+from contextlib import ExitStack, chdir, redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from typing import Any
 
 from parlai_ext.commands.command import find_command
 from parlai_ext.systems import own_process
 from tests.support.forked import Forked, run_main
-from torture.inputs import CASES, filled, put, write_inputs
+from torture.inputs import CASES, Words, filled, put, write_inputs
 
 LINE = re.compile(r'(?:^|[\r\n])error: ')
 # what changes files, before it is done
@@ -91,31 +90,31 @@ class Command(Forked):
         """
         self.wait_or_kill(seconds)
         output, lines = self.output, len(LINE.findall(self.output))
-        problem = ''
-        if self.code is None:
-            problem = f'it did not end within {seconds:g} s'
-        elif self.code not in codes:
-            problem = f'exit code {self.code}'
-        elif 'Traceback' in output:
-            problem = 'a traceback'
-        elif self.code > 0 and lines != 1:
-            problem = f'{lines} error lines'
-        elif self.memory > memory:
-            problem = f'it took {self.memory / 1e9:.1f} GB'
+        wrong = {
+            f'it did not end within {seconds:g} s': self.code is None,
+            f'exit code {self.code}': self.code not in codes,
+            'a traceback': 'Traceback' in output,
+            f'{lines} error lines': (self.code or 0) > 0 and lines != 1,
+            f'it took {self.memory / 1e9:.1f} GB': self.memory > memory,
+        }
+        problem = next((words for words, is_so in wrong.items() if is_so), '')
         return problem and f'{problem}: {output[-300:]}'
 
 
-class Trials:
+class Trials(ExitStack):
     """
-    The trials of a part. Commands run in one folder, ``work``, since some write its
-    path.
+    The trials of a part, and what they have taken, which goes back at their end.
+    Commands run in one folder, ``work``, since some write its path.
 
+    :ivar names: the cases, which are tried in turns.
     :ivar count: how many trials there are.
     """
 
+    names: Sequence[str]
     count: int
 
     def __init__(self, folder: Path):
+        super().__init__()
         self.folder, self.work = folder, folder / 'work'
         self.logs = (folder / f'{number:06d}.err' for number in itertools.count())
 
@@ -123,20 +122,20 @@ class Trials:
         """
         Make the trial of a number; return what did not hold, '' if all did.
         """
+        name = self.names[number % len(self.names)]
+        problem = self.try_case(name, rng)
+        return problem and f'{name[:60]!r}: {problem}'
+
+    def try_case(self, name: str, rng: random.Random) -> str:
+        """
+        Try a case; return what did not hold, '' if all did.
+        """
         raise NotImplementedError
 
-    def close(self) -> None:
-        """
-        Give back what the trials have taken.
-        """
-
-    def start(
-        self, line: str, words: Mapping[str, Any] | None = None, **how: Any
-    ) -> Command:
+    def start(self, line: str, words: Words | None = None, **how: Any) -> Command:
         """
         Start a command, by default in ``work``.
 
-        :param words: what words of the line stand for.
         :param how: parameters of `Command`.
         """
         how = {'folder': self.work, 'log': next(self.logs), **how}
@@ -175,11 +174,9 @@ class Trials:
         self.clear()
         shutil.copytree(start, self.work, dirs_exist_ok=True)
 
-    def lay_out(self, files: Mapping[str, Any], words: Mapping[str, Any]) -> None:
+    def lay_out(self, files: Mapping[str, Any], words: Words) -> None:
         """
         Put nothing but these files of cases.yaml into ``work``.
-
-        :param words: what words in capitals stand for there.
         """
         self.clear()
         for name, content in files.items():
@@ -197,16 +194,6 @@ class Trials:
                 place.unlink()
 
 
-@cache
-def parsed(line: str) -> tuple[type[Any], dict[str, Any]]:
-    """
-    Return a command and its options.
-    """
-    word, *words = line.split()
-    command = find_command(word)
-    return command, vars(command.parser(word).parse_args(words))
-
-
 def run_here(line: str, folder: Path) -> None:
     """
     Run a command in this process, so that later forks have all that it loads, and
@@ -214,10 +201,10 @@ def run_here(line: str, folder: Path) -> None:
 
     :raises UserError: what would be its one line.
     """
-    command, options = parsed(line)
-    out = io.StringIO()
+    word, *words = line.split()
+    command, out = find_command(word), io.StringIO()
     with chdir(folder), redirect_stdout(out), redirect_stderr(out):
-        command(options).start()
+        command(vars(command.parser(word).parse_args(words))).start()
 
 
 def differences(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> list[str]:

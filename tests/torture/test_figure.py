@@ -24,7 +24,8 @@ class Planted(Trials):
     Trials that are made by a function.
     """
 
-    def __init__(self, count, trial):
+    def __init__(self, folder, count, trial):
+        super().__init__(folder)
         self.count, self.trial = count, trial
 
 
@@ -35,7 +36,7 @@ def tried(monkeypatch, tmp_path_factory):
     """
 
     def try_function(count, make, **more):
-        module = SimpleNamespace(made=lambda folder: Planted(count, make))
+        module = SimpleNamespace(made=lambda folder: Planted(folder, count, make))
         monkeypatch.setitem(sys.modules, 'torture.planted', module)
         monkeypatch.setitem(suite.PARTS, 'part', ('planted:made', 'things'))
         folder = tmp_path_factory.mktemp('part')
@@ -104,7 +105,7 @@ def planted_parts(monkeypatch):
         def prepared(folder):
             if before:
                 raise before
-            return Planted(1200, trial)
+            return Planted(folder, 1200, trial)
 
         module = SimpleNamespace(prepared=prepared)
         monkeypatch.setitem(sys.modules, f'torture.{name}', module)

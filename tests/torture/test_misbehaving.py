@@ -2,7 +2,6 @@
 A misfit that is not held is counted.
 """
 
-from contextlib import closing
 from random import Random
 
 import pytest
@@ -32,13 +31,13 @@ def test_a_planted_bug_is_counted(tmp_path, monkeypatch):
     number = misfits.Misfits.names.index('CrashesAtAct')
     for name in ('held', 'not'):
         (tmp_path / name).mkdir()
-    with closing(misfits.Misfits(tmp_path / 'held')) as trials:
+    with misfits.Misfits(tmp_path / 'held') as trials:
         assert trials.trial(number, Random(0)) == ''
 
     def give_up(fields):
         raise AssertionError
 
-    with closing(misfits.Misfits(tmp_path / 'not')) as trials:
+    with misfits.Misfits(tmp_path / 'not') as trials:
         monkeypatch.setattr(player_process, 'reply_from_fields', give_up)
         line = trials.trial(number, Random(0))
-    assert line.startswith('CrashesAtAct: a traceback')
+    assert line.startswith("'CrashesAtAct': a traceback")

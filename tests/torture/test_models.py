@@ -4,7 +4,7 @@ A model whose code runs, or that reaches another's files, is noticed.
 
 import os
 import socket
-from contextlib import closing
+from random import Random
 
 import pytest
 
@@ -15,12 +15,12 @@ from torture.models import Models
 @pytest.fixture
 def models(tmp_path):
     (tmp_path / 'models').mkdir()
-    with closing(Models(tmp_path / 'models')) as trials:
+    with Models(tmp_path / 'models') as trials:
         yield trials
 
 
-def test_there_are_79_models(models):
-    assert models.count == 79
+def test_there_are_79_models():
+    assert Models.count == 79
 
 
 def test_a_command_that_ends_well_is_held(models):
@@ -72,6 +72,6 @@ def test_code_that_runs_and_a_server_that_is_asked_are_noticed(models):
 def test_the_same_file_runs_code_when_it_is_trusted(tmp_path, models, monkeypatch):
     monkeypatch.setenv('XDG_CONFIG_HOME', str(tmp_path / 'configuration'))
     name = 'system (zip)'
-    assert models.try_model(name) == ''
-    problem = models.try_model(name, '--trust-model-code MODEL')
+    assert models.try_case(name, Random()) == ''
+    problem = models.try_case(name, Random(), '--trust-model-code MODEL')
     assert problem == 'as a system: its code ran'
