@@ -117,38 +117,31 @@ def _refuse_calls(connects: bool) -> bool:
     if machine is None:
         return False
     name, socket, calls = machine
-    steps: list[tuple[int, str, str, int]] = [
-        (LOAD, '', '', MACHINE),
-        (EQUAL, '', 'refuse', name),
-        (LOAD, '', '', NUMBER),
-        (AT_LEAST, 'refuse', '', OTHER_NUMBERS),
-        *((EQUAL, 'refuse', '', number) for number in (*calls, *IO_URING)),
+    refuse, allow = (RETURN, 0, 0, REFUSE), (RETURN, 0, 0, ALLOW)
+    # of each step: how many of the next ones are left out, if it holds and if not
+    steps = [
+        (LOAD, 0, 0, MACHINE),
+        (EQUAL, 1, 0, name),
+        refuse,
+        (LOAD, 0, 0, NUMBER),
+        (AT_LEAST, 0, 1, OTHER_NUMBERS),
+        refuse,
     ]
+    for number in (*calls, *IO_URING):
+        steps += [(EQUAL, 0, 1, number), refuse]
+    steps += [(EQUAL, 1, 0, socket), allow]
     if connects:
         steps += [
-            (EQUAL, '', 'allow', socket),
-            (LOAD, '', '', FIRST),
-            (EQUAL, 'stream', '', INTERNET[0]),
-            (EQUAL, 'stream', 'refuse', INTERNET[1]),
-            (LOAD, 'stream', '', SECOND),
-            (MASK, '', '', KINDS),
-            (EQUAL, 'allow', 'refuse', STREAM),
+            (LOAD, 0, 0, FIRST),
+            (EQUAL, 1, 0, INTERNET[0]),
+            (EQUAL, 0, 4, INTERNET[1]),
+            (LOAD, 0, 0, SECOND),
+            (MASK, 0, 0, KINDS),
+            (EQUAL, 0, 1, STREAM),
+            allow,
         ]
-    else:
-        steps.append((EQUAL, 'refuse', 'allow', socket))
-    places = {'refuse': len(steps), 'allow': len(steps) + 1}
-    places['stream'] = len(steps) - 3
-    program = b''.join(
-        struct.pack(
-            '=HBBI',
-            code,
-            *(places[to] - here - 1 if to and code != LOAD else 0 for to in (yes, no)),
-            value,
-        )
-        for here, (code, yes, no, value) in enumerate(
-            [*steps, (RETURN, '', '', REFUSE), (RETURN, '', '', ALLOW)]
-        )
-    )
+    steps.append(refuse)
+    program = b''.join(struct.pack('=HBBI', *step) for step in steps)
     buffer = ctypes.create_string_buffer(program)
     pointer = struct.pack('@HP', len(program) // 8, ctypes.addressof(buffer))
     return bool(C_LIBRARY.prctl(SECCOMP, FILTER, pointer) == 0)

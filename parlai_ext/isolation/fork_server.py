@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from importlib import import_module
@@ -56,7 +56,9 @@ class ForkedTask:
     """
     What a worker does, and its limits.
 
-    :param run: a function, as ``module:name``; it takes the channel and what is given.
+    :param run: a function, as ``module:name``. It takes what the kernel does not
+        enforce, a function that asks the other side back in the midst of an answer, and
+        what is given, and returns what answers a request.
     :param given: plain JSON data.
     :param memory: bytes besides those of the libraries.
     :param folder: the only one in which it may write.
@@ -250,21 +252,17 @@ def _work(task: ForkedTask, channel: socket.socket) -> NoReturn:
             limits[resource.RLIMIT_CPU] = task.seconds
         for what, most in limits.items():
             lower_limit(what, most)
-        module, _, name = task.run.partition(':')
-        code = vars(import_module(module))[name](channel, missing, **task.given)
+        _answer_requests(task, channel, missing)
+        code = 0
     finally:
         os._exit(code)
 
 
-def answer_requests(
-    channel: socket.socket,
-    answering: Callable[[Callable[[Any], Any]], Callable[[Any], Any]],
-) -> int:
+def _answer_requests(
+    task: ForkedTask, channel: socket.socket, missing: Sequence[str]
+) -> None:
     """
     Answer the requests of `Worker.ask` until nobody is left to ask.
-
-    :param answering: returns what answers a request; it is given what asks the other
-        side back, in the midst of an answer.
     """
     lines = channel.makefile('rb')
 
@@ -275,10 +273,10 @@ def answer_requests(
         say(question)
         return parse_own_json(next(lines))
 
-    answer = answering(ask_back)
+    module, _, name = task.run.partition(':')
+    answer = vars(import_module(module))[name](missing, ask_back, **task.given)
     for line in lines:
         say(answer(parse_own_json(line)))
-    return 0
 
 
 def lower_limit(what: int, most: int) -> None:

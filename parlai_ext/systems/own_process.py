@@ -15,7 +15,6 @@ import os
 import socket
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from importlib import import_module
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -25,7 +24,7 @@ from parlai.utils import logging as parlai_logging
 from parlai_ext.compat import prepare_parlai
 from parlai_ext.core import UserError, logger, printable
 from parlai_ext.engines import data_folder, use_data_folder
-from parlai_ext.isolation.fork_server import ForkedTask, Worker, answer_requests
+from parlai_ext.isolation.fork_server import ForkedTask, Worker
 from parlai_ext.isolation.policy import Options
 from parlai_ext.systems.model_cache import free_memory
 from parlai_ext.systems.players import AgentRaised, in_words, raise_unless_of_agent
@@ -35,7 +34,6 @@ from parlai_ext.systems.spending import Usages
 from parlai_ext.systems.torch_memory import is_out_of_memory
 from parlai_ext.view import VisibleOutput
 
-WORKER = f'{__name__}:serve_requests'
 # what most agents of ParlAI, and the models of Hugging Face's library, are made of
 PARLAI_IMPORT = 'parlai.agents.transformer.transformer'
 HUB_IMPORT = 'transformers.modeling_utils'
@@ -90,7 +88,6 @@ class OwnProcess:
         self._random: dict[str, Any] | None = None
         servers = named_servers(opt)
         given = {
-            'server': server,
             'place': os.getcwd(),
             'modules': sys.path,
             'datapath': data_folder(),
@@ -100,10 +97,9 @@ class OwnProcess:
         memory = int(free_memory() * SHARE_OF_MEMORY)
         ports = tuple({port for _, port in servers if port})
         slow_import = HUB_IMPORT if opt.get('hf_model') else PARLAI_IMPORT
-        modules = slow_import, server.partition(':')[0], *modules
-        folder = self._folder.name
+        folder, modules = self._folder.name, (slow_import, *modules)
         self.worker = Worker(
-            ForkedTask(WORKER, given, memory, folder, None, ports, modules)
+            ForkedTask(server, given, memory, folder, None, ports, modules)
         )
 
     def load(self, given: Sequence[Any], patience: float | None) -> Mapping[str, Any]:
@@ -213,16 +209,27 @@ class Server:
 
     :param missing: what the kernel does not enforce here.
     :param ask_back: asks the process of the user something in the midst of an answer.
+    :param like: what this process has alike with that of the user.
     :ivar things: what requests name by number.
     """
 
-    def __init__(self, missing: Sequence[str], ask_back: Callable[[Any], Any]) -> None:
+    def __init__(
+        self, missing: Sequence[str], ask_back: Callable[[Any], Any], **like: Any
+    ) -> None:
         self.missing = missing
         self.ask_back = ask_back
         self.things: dict[int, Any] = {}
+        os.chdir(like['place'])
+        sys.path[:] = like['modules']
+        use_data_folder(like['datapath'])
+        torch.set_num_threads(like['n_threads'])
+        prepare_parlai()
+        socket.getaddrinfo = functools.partial(
+            _known_address, like['addresses'], socket.getaddrinfo
+        )
         self.random = random_state()
 
-    def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
+    def __call__(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """
         Return the answer to a request, with the random numbers as they are then.
         """
@@ -258,27 +265,6 @@ class Server:
         Return what was counted of what it used, by name.
         """
         return {}
-
-
-def serve_requests(
-    channel: socket.socket, missing: Sequence[str], server: str, **like: Any
-) -> int:
-    """
-    Answer requests until nobody is left to ask.
-
-    :param like: what this process has alike with that of the user.
-    """
-    os.chdir(like['place'])
-    sys.path[:] = like['modules']
-    use_data_folder(like['datapath'])
-    torch.set_num_threads(like['n_threads'])
-    prepare_parlai()
-    socket.getaddrinfo = functools.partial(
-        _known_address, like['addresses'], socket.getaddrinfo
-    )
-    module, _, name = server.partition(':')
-    make = vars(import_module(module))[name]
-    return answer_requests(channel, lambda ask_back: make(missing, ask_back).answer)
 
 
 def _known_address(

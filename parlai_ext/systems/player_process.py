@@ -222,8 +222,8 @@ class PlayersHere(Server):
     The systems of this process, by name, and their participants, by number.
     """
 
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
+    def __init__(self, *args: Any, **like: Any) -> None:
+        super().__init__(*args, **like)
         self.players: dict[str, Player] = {}
         self.acts: dict[int, Any] = {}
 

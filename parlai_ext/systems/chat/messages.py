@@ -13,16 +13,15 @@ import contextlib
 import functools
 import os
 import re
-import socket
 import threading
 from argparse import ArgumentTypeError
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from typing import Any
 
 from parlai_ext.core import UserError, frozen, option, options_from_opt, parse_json
 from parlai_ext.isolation.confinement import is_confined
-from parlai_ext.isolation.fork_server import ForkedTask, Worker, answer_requests
+from parlai_ext.isolation.fork_server import ForkedTask, Worker
 
 FIRST_TURNS = ('ask', 'system', 'drop', 'keep')
 ASK = 'Hello! Please start a conversation.'
@@ -201,7 +200,7 @@ SECONDS = 60  # for one text, also of processor time
 MEMORY = 2 * 2**30  # bytes of address space of the process that renders
 LONGEST_TEXT = 10_000_000  # characters
 COSTLY = 'TooCostly'  # the kind of a problem
-WORKER = f'{__name__}:render_requests'
+WORKER = f'{__name__}:renderer'
 
 
 class TemplateProblem(Exception):
@@ -273,11 +272,11 @@ def _renderer(owner: int) -> Worker:
     return Worker(ForkedTask(WORKER, {}, MEMORY))
 
 
-def render_requests(channel: socket.socket, missing: Sequence[str]) -> int:
+def renderer(*_: Any) -> Callable[[Mapping[str, Any]], tuple[str, str]]:
     """
-    Answer requests until nobody is left to ask; run in the other process.
+    Return what answers requests in the other process.
     """
-    return answer_requests(channel, lambda _: _render)
+    return _render
 
 
 def _render(request: Mapping[str, Any]) -> tuple[str, str]:

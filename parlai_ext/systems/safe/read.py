@@ -7,7 +7,6 @@ import json
 import os
 import pickle
 import re
-import socket
 import tarfile
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,7 +22,7 @@ import torch
 from parlai_ext.core import UserError, first_line, parse_json, parse_own_json
 from parlai_ext.files import open_zip
 from parlai_ext.isolation.confinement import is_confined
-from parlai_ext.isolation.fork_server import ForkedTask, Worker, answer_requests
+from parlai_ext.isolation.fork_server import ForkedTask, Worker
 from parlai_ext.systems.safe.unpickle import (
     BadModelFile,
     Refused,
@@ -120,13 +119,11 @@ def _refuse_tar(file: IO[bytes], path: str) -> None:
     torch unpacks such a file without a look at its members, which may be links to any
     file, pipes and devices.
     """
-    start = file.tell()
-    try:
-        tarfile.open(fileobj=file, mode='r:').close()
-    except tarfile.TarError:
-        return
-    finally:
-        file.seek(start)
+    with opened(file):
+        try:
+            tarfile.open(fileobj=file, mode='r:').close()
+        except tarfile.TarError:
+            return
     what = 'it is a tar (torch 0.1), whose links and devices torch would unpack'
     raise Refused(path, what)
 
@@ -138,18 +135,16 @@ def _check_zip(file: IO[bytes], path: str, most: int) -> None:
     :param most: how many times as large as the file its content may be. torch
         compresses nothing.
     """
-    start = file.tell()
-    try:
-        if file.read(4) == b'PK\x03\x04':  # by which torch, too, knows a zip
-            size = file.seek(0, os.SEEK_END) - start
-            file.seek(start)
-            with open_zip(file) as zipped:
-                unpacked = sum(info.file_size for info in zipped.infolist())
-            if unpacked > most * size:
-                what = f'its {size:,} bytes unpack to {unpacked:,}'
-                raise Refused(path, what)
-    finally:
+    with opened(file):
+        start = file.tell()
+        if file.read(4) != b'PK\x03\x04':  # by which torch, too, knows a zip
+            return
+        size = file.seek(0, os.SEEK_END) - start
         file.seek(start)
+        with open_zip(file) as zipped:
+            unpacked = sum(info.file_size for info in zipped.infolist())
+    if unpacked > most * size:
+        raise Refused(path, f'its {size:,} bytes unpack to {unpacked:,}')
 
 
 def read_pickle(file: IO[bytes]) -> Any:
@@ -252,7 +247,7 @@ SECONDS = 60  # of processor time, twice as many by the clock, and one more for 
 BYTES_A_SECOND = 2_000_000
 MEMORY = 4 * 2**30  # bytes besides those of the libraries, and so many times the file:
 COPIES = 8
-CHILD = 'parlai_ext.systems.safe.read:read_as_worker'
+CHILD = 'parlai_ext.systems.safe.read:reader'
 PROBLEMS = {kind.__name__: kind for kind in (Refused, BadModelFile, UserError, OSError)}
 
 
@@ -293,18 +288,18 @@ def read_in_child(
     return value
 
 
-def read_as_worker(
-    channel: socket.socket,
+def reader(
     missing: Sequence[str],
+    ask_back: object,
     module: str,
     name: str,
     place: str,
     files: list[str],
-) -> int:
+) -> Callable[[Any], tuple[str, Any]]:
     """
-    Read a file, and say what it holds or what is wrong with it.
+    Return what reads a file in the other process, and says what it holds or what is
+    wrong with it.
     """
-
     path, *output = files
 
     def answer(_: Any) -> tuple[str, Any]:
@@ -317,7 +312,7 @@ def read_as_worker(
             kind = 'OSError' if isinstance(error, OSError) else type(error).__name__
             return kind, error.__reduce__()[1]
 
-    return answer_requests(channel, lambda _: answer)
+    return answer
 
 
 # --- models as safetensors ------------------------------------------------------------
