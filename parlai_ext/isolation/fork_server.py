@@ -252,13 +252,13 @@ def _work(task: ForkedTask, channel: socket.socket) -> NoReturn:
             limits[resource.RLIMIT_CPU] = task.seconds
         for what, most in limits.items():
             lower_limit(what, most)
-        _answer_requests(task, channel, missing)
+        answer_requests(task, channel, missing)
         code = 0
     finally:
         os._exit(code)
 
 
-def _answer_requests(
+def answer_requests(
     task: ForkedTask, channel: socket.socket, missing: Sequence[str]
 ) -> None:
     """
