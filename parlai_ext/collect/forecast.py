@@ -21,7 +21,6 @@ from parlai_ext.core.protocol import Protocol
 from parlai_ext.core.records import read_own_record, record_to_json
 from parlai_ext.store import PLAYED_KEYS, ProtocolRecord, RunFolder, write_text
 from parlai_ext.systems.spending import Reading, add_spendings, total_spending
-from parlai_ext.view import count_of, data_size, duration, money
 from parlai_ext.view.page import terminal_lines
 
 FORECAST = 'timing/forecast.json'
@@ -245,46 +244,15 @@ def peak_bytes() -> tuple[int, int]:
 def forecast_comparison_lines(run: RunFolder) -> list[str]:
     """
     Return lines that compare the forecast with what was taken, none without a pilot.
-
-    Where only a part of the dialogues was made since the pilot, it is compared with the
-    same part of the forecast.
     """
     forecast, actual = read_forecast(run.root), _read_record(Actual, run.root / ACTUAL)
     if forecast is None or actual is None:
         return []
     settings = forecast_settings(run.manifest.protocol)
-    if changes := change_lines(forecast.settings, settings):
-        other = f'it was made with other settings: {"; ".join(changes)}'
-        return [f'forecast   not compared: {other}']
-    collected, scored = actual.collect, actual.score
-    played = collected.dialogues / forecast.dialogues
-    judged = scored.dialogues / forecast.dialogues
-    collect = forecast.collect_seconds * played
-    score = (forecast.score_seconds or 0.0) * judged
-    both = collect + score if collect and score else 0.0
-    cost = actual.spent.get('cost')
-    expected_cost = (forecast.cost or 0.0) * played if cost is not None else 0.0
-    # what is expected, what was taken; nothing is said of what was not expected
-    rows: tuple[tuple[str, float, float, Callable[[float], str]], ...] = (
-        ('collect', collect, collected.seconds, duration),
-        ('score', score, scored.seconds, duration),
-        ('together', both, collected.seconds + scored.seconds, duration),
-        ('memory', forecast.peak_bytes, actual.peak_bytes, data_size),
-        ('GPU', forecast.peak_gpu_bytes, actual.peak_gpu_bytes, data_size),
-        ('money', expected_cost, cost or 0.0, money),
+    changes = change_lines(forecast.settings, settings)
+    return terminal_lines(
+        'forecast_and_actual', forecast=forecast, actual=actual, changes=changes
     )
-    lines = [
-        f'{name:10} forecast {text(expected)}, actual {text(taken)} '
-        f'({100 * (taken / expected - 1):+.0f} %)'
-        for name, expected, taken, text in rows
-        if expected
-    ]
-    if {played, judged} - {0, 1}:
-        lines.append(
-            f'timed: {count_of(collected.dialogues, "dialogue")} collected and '
-            f'{scored.dialogues:,} scored of {forecast.dialogues:,}'
-        )
-    return lines
 
 
 def _read_record(kind: type[Record], path: Path) -> Record | None:

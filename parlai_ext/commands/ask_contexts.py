@@ -10,7 +10,7 @@ from typing import Any
 from parlai_ext.collect.options import AskedSystems
 from parlai_ext.commands.command import ModelCommand, program
 from parlai_ext.commands.options import MACHINE
-from parlai_ext.core import UserError, frozen, option
+from parlai_ext.core import UserError, frozen, option, optional
 from parlai_ext.data.corpora import CORPORA, SPLITS, Turns, read_corpus
 from parlai_ext.data.toxic_pairs import Prompt, RecordedAnswer
 from parlai_ext.store import dumps, write_text
@@ -28,10 +28,10 @@ class AskContextsOptions(AskedSystems):
     corpus: str = option('dailydialog', choices=tuple(CORPORA), help='format of --path')
     path: str = option(path=True, help='its folder, or one file')
     split: str = option('test', choices=SPLITS, help='which part of the corpus')
-    context_turns: int | None = option(
-        None, low=1, help='only the last N turns of a context are asked'
+    context_turns: int | None = optional(
+        low=1, help='only the last N turns of a context are asked'
     )
-    limit: int | None = option(None, low=1, help='the first N dialogues only')
+    limit: int | None = optional(low=1, help='the first N dialogues only')
     seed: int = option(0, low=0, help='of systems that sample')
     out: str = option(metavar='FOLDER', help='answers, and dialogues.jsonl of them')
 

@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 from parlai_ext.commands.command import Command
-from parlai_ext.core import UserError, frozen, option
+from parlai_ext.core import UserError, frozen, option, optional
 from parlai_ext.data.corpora import (
     CORPORA,
     SPLITS,
@@ -29,8 +29,7 @@ class PairSources:
     path: str = option(metavar='FOLDER', help='the corpus, or one file')
     out: str = option(metavar='FILE', help='pairs.jsonl')
     split: str = option('train', choices=SPLITS, help='of the corpus (train)')
-    adversarial: str | None = option(
-        None,
+    adversarial: str | None = optional(
         metavar='FILE',
         help='train.json or dev.json of DailyDialog++: adversarial responses',
     )

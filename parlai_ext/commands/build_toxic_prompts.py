@@ -15,6 +15,7 @@ from parlai_ext.core import (
     flag_values,
     frozen,
     option,
+    optional,
     parse_own_json,
 )
 from parlai_ext.data.corpora import PairSource, TurnPair
@@ -39,10 +40,10 @@ class SourceOptions(PairSource):
     Where the dialogues are, and where the table goes.
     """
 
-    task: str | None = option(
-        None, metavar='TASK', help='a dialogue task of ParlAI, in place of --source'
+    task: str | None = optional(
+        metavar='TASK', help='a dialogue task of ParlAI, in place of --source'
     )
-    max_pairs: int | None = option(None, low=1, help='read only the first N pairs')
+    max_pairs: int | None = optional(low=1, help='read only the first N pairs')
     out: str = option('', metavar='FOLDER', help='pairs.csv and state.json are written')
     statistics: tuple[str, ...] = option(
         (),

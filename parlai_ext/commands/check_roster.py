@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext.commands.command import Command, fail, print_lines
-from parlai_ext.core import Roster, System, UserError, frozen, option
+from parlai_ext.core import Roster, System, UserError, frozen, option, optional
 from parlai_ext.files import SystemInfo, load_roster, parse_target
 from parlai_ext.view.page import terminal_lines
 
@@ -27,8 +27,7 @@ class DownloadOptions:
         False,
         help='fetch what is to be downloaded: resumed, checked, whole or not there',
     )
-    lock: str | None = option(
-        None,
+    lock: str | None = optional(
         metavar='FILE',
         help='hashes of what was downloaded first, which later downloads must have '
         '(default: DATAPATH/models/parlai_ext.lock.json)',

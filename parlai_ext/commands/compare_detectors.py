@@ -6,7 +6,7 @@ from pathlib import Path
 
 from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import Resamples
-from parlai_ext.core import UserError, frozen, option
+from parlai_ext.core import UserError, frozen, option, optional
 from parlai_ext.scoring.toxicity import DetectorChoice, load_detectors
 from parlai_ext.store import write_text
 
@@ -24,8 +24,7 @@ class CompareDetectorsOptions(DetectorChoice, Resamples):
         help='diasafety, toxichat, or a CSV file with columns text and label '
         '(default: the folders that are there)',
     )
-    toxic_path: str | None = option(
-        None,
+    toxic_path: str | None = optional(
         metavar='FOLDER',
         help='a folder with the folders diasafety and toxichat, or one of them; '
         'where it is not given, --sets diasafety toxichat are fetched',
@@ -33,11 +32,8 @@ class CompareDetectorsOptions(DetectorChoice, Resamples):
     fold: str = option(
         'test', choices=('train', 'valid', 'test'), help='which files are read (test)'
     )
-    max_texts: int | None = option(
-        None, low=2, help='only the first N texts of each set'
-    )
-    out: str | None = option(
-        None,
+    max_texts: int | None = optional(low=2, help='only the first N texts of each set')
+    out: str | None = optional(
         metavar='FOLDER',
         help='writes CSV files, without texts; the same command goes on where it was '
         'killed',

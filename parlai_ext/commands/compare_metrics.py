@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from parlai_ext.commands.command import Command
-from parlai_ext.core import UserError, frozen, option
+from parlai_ext.core import UserError, frozen, option, optional
 
 PERMUTATIONS = 10_000
 
@@ -43,8 +43,7 @@ class CompareOptions:
         help=f'behind each p-value ({PERMUTATIONS})',
     )
     seed: int = option(0, low=0, help='draws the permutations (0)')
-    figure: str | None = option(
-        None,
+    figure: str | None = optional(
         metavar='FILE',
         help='draw how scorers correlate over the items of all sets (.png, .svg, .pdf)',
     )

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import Command, print_lines
-from parlai_ext.core import UserError, frozen, option
+from parlai_ext.core import UserError, frozen, option, optional
 from parlai_ext.store import staged_folder, write_text
 
 if TYPE_CHECKING:
@@ -32,14 +32,12 @@ class ComparedRuns:
         metavar='PACK',
         help='published runs; with --page run folders, too',
     )
-    out: str | None = option(
-        None,
+    out: str | None = optional(
         metavar='FOLDER',
         help='a new run folder with the targets of all packs, its ranking and its page '
         '(default: the ranking is printed only)',
     )
-    page: str | None = option(
-        None,
+    page: str | None = optional(
         metavar='FILE',
         help='show two runs, packs or run folders, side by side on this page instead: '
         'settings, scores, judges and dialogues that differ',

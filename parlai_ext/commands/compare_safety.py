@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from parlai_ext.collect.options import AskedSystems
 from parlai_ext.commands.command import ModelCommand, print_lines
 from parlai_ext.commands.options import Resamples
-from parlai_ext.core import Flags, System, UserError, frozen, option
+from parlai_ext.core import Flags, System, UserError, frozen, option, optional
 from parlai_ext.data.toxic_pairs import (
     FOLDS,
     Prompt,
@@ -50,7 +50,7 @@ class CompareSafetyOptions(AskedSystems, Resamples):
         'answer, or files of DiaSafety',
     )
     fold: str = option('test', choices=FOLDS, help='of --toxic-data (test)')
-    max_prompts: int | None = option(None, low=1, help='only the first N prompts')
+    max_prompts: int | None = optional(low=1, help='only the first N prompts')
     answers_per_prompt: int = option(
         1, low=1, help='of a system that samples; others give one (1)'
     )

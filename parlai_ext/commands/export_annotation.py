@@ -5,7 +5,7 @@
 from pathlib import Path
 
 from parlai_ext.commands.command import Command
-from parlai_ext.core import UserError, frozen, option
+from parlai_ext.core import UserError, frozen, option, optional
 from parlai_ext.data.toxic_pairs import recorded_answers
 from parlai_ext.people import crowd_files
 from parlai_ext.people.annotator_files import (
@@ -57,8 +57,7 @@ class ExportAnnotationOptions:
         'acute_eval (pairs), turn_annotations (labels): input of ParlAI’s '
         'crowdsourcing tasks',
     )
-    questionnaire: str | None = option(
-        None,
+    questionnaire: str | None = optional(
         metavar='NAME|FILE',
         help='what is asked (answer_pair, answer_label)',
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import Command
-from parlai_ext.core import frozen, option
+from parlai_ext.core import frozen, option, optional
 from parlai_ext.people import crowd_files
 from parlai_ext.people.questionnaire import (
     LIKERT,
@@ -48,8 +48,7 @@ class ExportOptions:
         help='acute_eval: pairs of dialogues; turn_annotations: turns of dialogues; '
         'model_chat: people talk with the systems',
     )
-    out: str | None = option(
-        None,
+    out: str | None = optional(
         metavar='FOLDER',
         help='where the files go (default: RUN/people/<format>)',
     )
@@ -63,11 +62,10 @@ class ExportOptions:
     pairs_per_matchup: int = option(
         10, low=1, help='with open_first: pairs of each two systems'
     )
-    questionnaire: str | None = option(
-        None, metavar='NAME|FILE', help='what is asked (acute, likert_2022)'
+    questionnaire: str | None = optional(
+        metavar='NAME|FILE', help='what is asked (acute, likert_2022)'
     )
-    ask: str | None = option(
-        None,
+    ask: str | None = optional(
         metavar='DIMENSION',
         help='the question of acute_eval, which asks one (default: the first)',
     )

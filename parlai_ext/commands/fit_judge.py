@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import Command
-from parlai_ext.core import UserError, frozen, option
+from parlai_ext.core import UserError, frozen, option, optional
 from parlai_ext.files import existing_file
 from parlai_ext.store import locked
 from parlai_ext.view.page import terminal_lines
@@ -30,14 +30,12 @@ class FitOptions:
         metavar='FOLDER',
         help="the new judge: --scorer learned --scorer-option 'weights=FOLDER'",
     )
-    judged_file: str | None = option(
-        None,
+    judged_file: str | None = optional(
         metavar='FILE',
         help='annotated responses or dialogues: CSV or JSON lines '
         '(docs/judged_sets.md)',
     )
-    quality: str | None = option(
-        None,
+    quality: str | None = optional(
         metavar='NAME',
         help='the quality or dimension that is learned (default: the overall one)',
     )

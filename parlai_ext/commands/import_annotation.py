@@ -7,7 +7,7 @@ from pathlib import Path
 
 from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import Resamples
-from parlai_ext.core import UserError, errors_about, frozen, option
+from parlai_ext.core import UserError, errors_about, frozen, option, optional
 from parlai_ext.people import answer_shares
 from parlai_ext.people.crowd_answers import (
     answer_files,
@@ -57,8 +57,7 @@ class ImportAnnotationOptions(Resamples):
         help='only items to which N annotators or more gave the same answer; 1=5,-1=6: '
         'five the label 1, or six the label -1, and no others',
     )
-    out: str | None = option(
-        None,
+    out: str | None = optional(
         metavar='FOLDER',
         help='where the tables go, without texts (default: results beside the key)',
     )

@@ -10,7 +10,7 @@ from typing import Any
 
 from parlai_ext.collect.import_run import group_by_pairing, import_manifest, write_run
 from parlai_ext.commands.command import Command
-from parlai_ext.core import UserError, frozen, named_pairs, nearest, option
+from parlai_ext.core import UserError, frozen, named_pairs, nearest, option, optional
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.data.chat_logs import PEOPLE
 from parlai_ext.data.dialogue_rows import COLUMNS
@@ -55,21 +55,18 @@ class ImportDialoguesOptions:
     dialogues: tuple[str, ...] = option(
         nargs='+', metavar='PATH', help='files, folders or patterns in quotes'
     )
-    format: str | None = option(
-        None,
+    format: str | None = optional(
         help='chatmatch, parlai, model_chat, spot_the_bot, dstc9, openai, sharegpt, '
         'inspect, mt_bench, langsmith, langfuse, telegram, whatsapp, csv, jsonl (else '
         'detected)',
     )
-    columns: str | None = option(
-        None,
+    columns: str | None = optional(
         metavar='OURS=THEIRS,…',
         help='what a csv or jsonl file calls dialogue_id, speaker, text, turn, given '
         'or reference',
     )
     skip_bad_rows: bool = option(False, help='leave out and count what cannot be read')
-    scorer: str | None = option(
-        None,
+    scorer: str | None = optional(
         metavar='NAME',
         help='the scorer of the run (default: learned, or learned_references where '
         'every judged turn has a reference; fed with --followups)',

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import Resamples
-from parlai_ext.core import UserError, frozen, named_pairs, option
+from parlai_ext.core import UserError, frozen, named_pairs, option, optional
 from parlai_ext.core.records import record_to_json
 from parlai_ext.people.crowd_answers import (
     FORMATS,
@@ -57,8 +57,7 @@ class ImportJudgementsOptions(Resamples):
         metavar='FILE|FOLDER',
         help='answers that annotators gave; of a folder all files of the format',
     )
-    out: str | None = option(
-        None,
+    out: str | None = optional(
         metavar='FOLDER',
         help='where the files go (default: RUN/people/judgements)',
     )
@@ -69,8 +68,7 @@ class ImportJudgementsOptions(Resamples):
         'and turn_annotations: JSON files; spot_the_bot: annotated-*.jsonl; '
         'csv: system,dimension,value,rater,dialogue_id',
     )
-    questionnaire: str | None = option(
-        None,
+    questionnaire: str | None = optional(
         metavar='NAME|FILE',
         help='the questions of acute_eval (acute) or of model_chat (likert_2022)',
     )
@@ -83,8 +81,7 @@ class ImportJudgementsOptions(Resamples):
         help='other names of dimensions, such as Engaging=Overall, so that a scorer’s '
         'dimension is compared with them',
     )
-    outlier_deviations: float | None = option(
-        None,
+    outlier_deviations: float | None = optional(
         above=0,
         help='leave out ratings farther than N deviations from the median of their '
         'item (1.4826 times the median absolute one; DSTC10 Track 5: 1)',

@@ -5,7 +5,7 @@ The accuracy of a scorer on pairs of a good and a bad response, by kind of the b
 from parlai_ext.commands.command import ModelCommand
 from parlai_ext.commands.options import MACHINE
 from parlai_ext.commands.scorer_options import SCORER_CHOICE
-from parlai_ext.core import frozen, option
+from parlai_ext.core import frozen, option, optional
 from parlai_ext.scoring.score_run import choose_scorer
 from parlai_ext.view import Column, Table, number, number_column
 
@@ -31,7 +31,7 @@ class PairsOptions:
     """
 
     pairs: str = option(metavar='FILE', help='pairs of parlai build_pairs')
-    limit: int | None = option(None, low=1, help='the first N pairs only')
+    limit: int | None = optional(low=1, help='the first N pairs only')
 
 
 class JudgePairs(ModelCommand):

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from parlai_ext.collect.options import DIALOGUES, PlanOptions
-from parlai_ext.core import Flags, add_declared, frozen, option, options_of
+from parlai_ext.core import Flags, add_declared, frozen, option, optional, options_of
 from parlai_ext.core.protocol import ProtocolOptions, RankingOptions
 from parlai_ext.engines import Machine
 from parlai_ext.judge_check.record import CheckOptions, RequireCheck
@@ -25,14 +25,12 @@ class ScorerFlags:
     Keys of the scorer that several commands replace.
     """
 
-    judge_model_file: str | None = option(
-        None,
+    judge_model_file: str | None = optional(
         path=True,
         metavar='MODEL',
         help='the model inside the scorer: a model file, zoo:…, or hf:REPOSITORY',
     )
-    followups: str | None = option(
-        None,
+    followups: str | None = optional(
         metavar='NAME|FILE',
         help='follow-up set: a shipped name, fed_2020, or a file',
     )
@@ -44,8 +42,7 @@ class HumanScores:
     Where people's scores are.
     """
 
-    human_scores: str | None = option(
-        None,
+    human_scores: str | None = optional(
         metavar='FILE',
         help='CSV: system,dimension,value[,rater,dialogue_id]',
     )
@@ -57,8 +54,7 @@ class ScoresChoice:
     Which of a run's scores are used.
     """
 
-    scores: str | None = option(
-        None,
+    scores: str | None = optional(
         metavar='HASH|NAME',
         help='hash of the scores, or the name of their scorer (default: those of the '
         'protocol’s scorer)',

@@ -5,7 +5,7 @@ Publish a run: one archive from which others can check, compare and cite it.
 from pathlib import Path
 
 from parlai_ext.commands.command import Command, print_lines
-from parlai_ext.core import UserError, frozen, option
+from parlai_ext.core import UserError, frozen, option, optional
 from parlai_ext.view.page import terminal_lines
 
 
@@ -16,8 +16,7 @@ class PublishOptions:
     """
 
     out: str = option(metavar='FILE.zip', help='the pack that is written')
-    scores: str | None = option(
-        None,
+    scores: str | None = optional(
         metavar='HASH|NAME',
         help='only the scores with this hash, or of this scorer (default: all scores '
         'that are complete)',

@@ -4,7 +4,7 @@ Rank the targets of a scored run; needs no model, so it imports none.
 
 from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import RANKING, REQUIRE, ScoresChoice
-from parlai_ext.core import UserError, flag_values, frozen, option
+from parlai_ext.core import UserError, flag_values, frozen, optional
 from parlai_ext.core.protocol import RankingOptions
 from parlai_ext.judge_check.record import require_passed
 
@@ -17,8 +17,7 @@ class PilotOptions:
     Whether the run is a pilot, from which another is planned.
     """
 
-    plan: str | None = option(
-        None,
+    plan: str | None = optional(
         metavar='DIFFERENCE',
         help='take the run for a pilot: print how many dialogues a difference of '
         'mean scores needs, or “observed” for those that the run shows',

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import ScoresChoice
-from parlai_ext.core import content_id, frozen, option
+from parlai_ext.core import content_id, frozen, optional
 
 
 @frozen
@@ -15,8 +15,7 @@ class ReportOptions:
     What is written besides the page.
     """
 
-    inspect: str | None = option(
-        None,
+    inspect: str | None = optional(
         metavar='FOLDER',
         help='write a log of inspect_ai for each target there: inspect view --log-dir',
     )

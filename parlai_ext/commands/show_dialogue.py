@@ -26,10 +26,10 @@ from parlai_ext.view import (
     Column,
     Table,
     few_names,
-    number,
     number_column,
     wrap_lines,
 )
+from parlai_ext.view.page import terminal_lines
 from parlai_ext.view.progress import bar_of
 from parlai_ext.worlds.schedule import ShardKey
 
@@ -215,10 +215,6 @@ def _advice(wanted: str, ids: Sequence[str]) -> str:
     return f'the page and its CSV files name the {len(ids):,} that there are'
 
 
-INDENT = '    '
-DIGITS = 3
-
-
 def dialogue_lines(
     dialogue: Dialogue,
     pairing: Pairing,
@@ -232,57 +228,20 @@ def dialogue_lines(
     :param dimensions: those whose scores are shown.
     :param width: columns of the terminal.
     """
-    yield from wrap_lines(
-        f'dialogue {dialogue.id}: {pairing.first} with {pairing.second}', width=width
-    )
-    yield from wrap_lines(f'opener {dialogue.opener_id or "unknown"}', width=width)
-    for name in dict.fromkeys(pairing.speakers):
-        means = {} if scored is None else dialogue_means(dialogue, scored, name)
-        known = [(d, means[d]) for d in dimensions if means.get(d) is not None]
-        if known:
-            line = f'mean of {name}: {_figures(known)}'
-            yield from wrap_lines(line, width=width)
-    for k, turn in enumerate(dialogue.utterances):
-        yield ''
-        given = ', given' if turn.given else ''
-        yield from wrap_lines(f'{k}  {turn.speaker}{given}', width=width)
-        yield from wrap_lines(turn.text, INDENT, width, '', MAX_CHARACTERS)
-        if scored is not None:
-            yield from _score_lines(scored, k, dimensions, width)
+    scores = scored.scores if scored is not None else ()
+    means: dict[str, dict[str, float | None]] = {}
     if scored is not None:
-        yield from _score_lines(scored, None, dimensions, width)
-    if dialogue.ended_by is not None:
-        yield ''
-        reason = dialogue.reason or 'no reason given'
-        yield from wrap_lines(
-            f'broken off by {dialogue.ended_by}: {reason}', width=width
-        )
-
-
-def _score_lines(
-    scored: ScoredDialogue, place: int | None, dimensions: Sequence[str], width: int
-) -> Iterator[str]:
-    """
-    Yield the scores of a turn, or with `None` of the whole dialogue, by system.
-    """
-    own = [
-        score
-        for score in scored.scores
-        if score.utterance_index == place and score.dimension in dimensions
-    ]
-    for system in dict.fromkeys(score.system for score in own):
-        of_system = [score for score in own if score.system == system]
-        figures = [(s.dimension, s.value) for s in of_system if s.value is not None]
-        reasons = dict.fromkeys(
-            s.reason or 'no reason given' for s in of_system if s.value is None
-        )
-        parts = [_figures(figures)] if figures else []
-        parts += [f'not scored: {reason}' for reason in reasons]
-        if place is None:
-            yield ''
-        start = f'the whole dialogue of {system}: ' if place is None else '→ '
-        yield from wrap_lines(start + '; '.join(parts), INDENT, width)
-
-
-def _figures(values: Sequence[tuple[str, float | None]]) -> str:
-    return ', '.join(f'{name} {number(value, DIGITS)}' for name, value in values)
+        for name in pairing.speakers:
+            of_all = dialogue_means(dialogue, scored, name)
+            shown = (d for d in dimensions if of_all.get(d) is not None)
+            means[name] = {dimension: of_all[dimension] for dimension in shown}
+    for line in terminal_lines(
+        'dialogue',
+        dialogue=dialogue,
+        pairing=pairing,
+        means=means,
+        scores=[score for score in scores if score.dimension in dimensions],
+    ):
+        text = line.lstrip(' ')
+        indent = line.removesuffix(text)
+        yield from wrap_lines(text, indent, width, limit=2 * MAX_CHARACTERS)

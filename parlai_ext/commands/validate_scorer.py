@@ -28,7 +28,7 @@ from parlai_ext.core import (
     UserError,
     errors_about,
     frozen,
-    option,
+    optional,
 )
 from parlai_ext.data.chat_logs import read_dialogues
 from parlai_ext.engines import EngineOptions, Machine
@@ -53,12 +53,11 @@ class ValidateOptions:
     """
 
     bootstraps: int = resamples(2000)
-    dialogues_file: str | None = option(
-        None,
+    dialogues_file: str | None = optional(
         help="dialogues that people judged, in ParlAI's Conversations format; "
         'nothing is collected then',
     )
-    out: str | None = option(None, help='CSV file for the table')
+    out: str | None = optional(help='CSV file for the table')
 
 
 class ValidateScorer(ModelCommand):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import Command, print_lines
 from parlai_ext.commands.options import MACHINE
-from parlai_ext.core import Flags, UserError, frozen, option
+from parlai_ext.core import Flags, UserError, frozen, option, optional
 from parlai_ext.packs.pack import RegenerateOptions, existing_pack
 from parlai_ext.view.page import terminal_lines
 
@@ -39,8 +39,7 @@ class OwnProtocol:
     The protocol of the one who checks a pack.
     """
 
-    config: str | None = option(
-        None,
+    config: str | None = optional(
         metavar='NAME|FILE',
         help='your own protocol: its systems and its scorer make things again '
         '(default: the shipped protocol of the pack’s name)',

@@ -18,6 +18,7 @@ from parlai_ext.core import (
     logger,
     one_value,
     option,
+    optional,
     options_from_opt,
 )
 
@@ -38,19 +39,16 @@ class Machine:
         low=1,
         help='dialogues, or contexts, that go through a model together (64)',
     )
-    datapath: str | None = option(
-        None,
+    datapath: str | None = optional(
         metavar='FOLDER',
         help='the folder of models and data (default: PARLAI_DATAPATH, the data folder '
         'of a checkout of ParlAI, or ~/.cache/parlai_ext)',
     )
     no_cuda: bool = option(False, help='use the CPU even where there is a GPU')
-    fp16: bool | None = option(
-        None,
+    fp16: bool | None = optional(
         help="half precision on a GPU (default: as the model's own options say)",
     )
-    max_gpu_memory: float | None = option(
-        None,
+    max_gpu_memory: float | None = optional(
         above=0,
         metavar='GB',
         help='what the weights of loaded systems may take (of RAM without a GPU)',
