@@ -305,7 +305,7 @@ MOST = 4.0  # spreads from the mean, to which an input is cut
 AT_ONCE = 128  # responses whose hidden states are in memory together
 
 
-class JudgeCard(FittedNumbers):
+class LearnedCard(FittedNumbers):
     """
     The keys of a judge's card.
 
@@ -504,7 +504,7 @@ def read_weights(name: str) -> JudgeWeights:
             'folder that `parlai fit_judge --out FOLDER` wrote'
         )
     doc = read_file(folder / CARD)
-    card = doc.record(JudgeCard, doc.data)
+    card = doc.record(LearnedCard, doc.data)
     if card.inputs != NUMBERS:
         raise doc.error(
             'inputs', 'this judge was learned from other inputs; fit it again'

@@ -69,7 +69,7 @@ MAY_BE_SHOWN = ('facts', 'persona', 'references')
 MOST_LABELS = 101  # of a scale, each of which is a question to a local model
 
 
-class Scale(Record):
+class RatingScale(Record):
     """
     The lowest and the highest number of a scale.
     """
@@ -102,7 +102,7 @@ class RatingPrompt(Record):
     description: str = ''
     source: str = ''
     answer: Literal['label', 'json'] = 'label'
-    scale: Scale | None = None
+    scale: RatingScale | None = None
     labels: dict[str, RealNumber] = {}
 
     @field_validator('labels')
