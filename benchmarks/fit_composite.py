@@ -39,7 +39,7 @@ from parlai_ext.scoring.composite import (
     Composite,
     Term,
 )
-from parlai_ext.scoring.stored_scores import score_items
+from parlai_ext.scoring.stored_scores import BATCH, ItemWork, item_id, stored_scores
 from parlai_ext.view.progress import bar_of
 
 FIT = (
@@ -120,16 +120,17 @@ def read_examples(opt: argparse.Namespace) -> dict[str, Example]:
     folder = Path(opt.data)
 
     def terms(items: Sequence[ScoringItem], name: str) -> tuple[np.ndarray, np.ndarray]:
-        with bar_of(name, len(items)) as bar:
-            scores = score_items(
-                scorer,
-                items,
-                opt.cache,
-                bar,
-                signature=signature,
-                with_evidence=True,
-            )
-        rows = np.array([[v or 0.0 for v in one.evidence] for one in scores])
+        # equal contexts are read together
+        by_context = sorted(items, key=lambda item: item.context)
+        by_id = {item_id(item): item for item in by_context}
+        with (
+            bar_of(name, len(by_id)) as bar,
+            stored_scores(opt.cache, signature) as kept,
+        ):
+            work = ItemWork(scorer, bar, with_evidence=True)
+            work.score_missing(kept, by_id, BATCH)
+        evidence = (kept.scores[item_id(item)].evidence for item in items)
+        rows = np.array([[v or 0.0 for v in one] for one in evidence])
         return rows[:, :-1], rows[:, -1]
 
     return {
@@ -171,7 +172,9 @@ def scales(examples: Sequence[Example]) -> dict[str, Term]:
     variances = [((one.terms - centres) ** 2).mean(0) for one in judged]
     spreads = np.sqrt(np.mean(variances, axis=0))
     return {
-        name: Term(round(float(centre), 2), round(float(spread), 2), 0.0)
+        name: Term(
+            centre=round(float(centre), 2), spread=round(float(spread), 2), weight=0.0
+        )
         for name, centre, spread in zip(TERMS, centres, spreads, strict=True)
     }
 

@@ -102,7 +102,7 @@ def make(opt: argparse.Namespace, plan: BenchPlan) -> None:
     Run everything, print the page, and write it where that is asked for.
     """
     folder, out = Path(opt.data), Path(opt.out)
-    sets, missing = _sets(folder, [choice.name for choice in plan.sets])
+    sets, missing = _sets(folder, list(plan.sets))
     spoilt = spoilt_replies(folder, opt.replies)
     plan = plan.with_trivial_scorers()
     # a slow scorer is checked on as many replies as the others

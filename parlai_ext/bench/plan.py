@@ -47,9 +47,11 @@ from parlai_ext.core import (
     options_of,
     read_key_values,
 )
+from parlai_ext.core.records import Record
 from parlai_ext.data.judged.cards import card_names, set_name
 from parlai_ext.data.judged.judged_set import JudgedSet
 from parlai_ext.files import Document, read_file
+from parlai_ext.files.model_cards import Positive
 from parlai_ext.ranking.annotator_agreement import near_median
 from parlai_ext.scoring.registry import SCORERS, find_scorer
 
@@ -81,20 +83,32 @@ class Variant:
         return self.section['name'] in TRIVIAL
 
 
-@frozen
-class SetChoice:
+class SetChoice(Record):
     """
-    A judged set, and how much of it is scored.
+    How much of a judged set is scored.
 
-    :param name: of the set, its card or its own file.
+    :param max_items: items that are drawn, at most.
+    :param turns: of each judged dialogue, for scorers of turns.
+    :param scorers: those that score it; none: all.
     """
 
-    name: str = ''
-    max_items: int | None = optional(low=1, help='items that are drawn, at most')
-    turns: int | None = optional(
-        low=1, help='of each judged dialogue, for scorers of turns'
-    )
-    scorers: tuple[str, ...] = option((), help='that score it; none: all')
+    max_items: Positive | None = None
+    turns: Positive | None = None
+    scorers: tuple[str, ...] = ()
+
+
+class BenchKeys(Record):
+    """
+    The keys of a bench file, but for those of a scorer.
+    """
+
+    scorers: dict[str, dict[str, Any]] = {}
+    sets: dict[str, SetChoice] = {}
+    mean_ranks: dict[str, tuple[str, ...]] = {}
+    max_items: Positive | None = None
+    turns: Positive | None = None
+    description: str = ''
+    published: str = ''
 
 
 @frozen
@@ -121,16 +135,21 @@ class BenchPlan:
     """
     The scorers and the sets of a bench. Without sets, all that are found are meant.
 
+    :param sets: by the name of the set, its card or its own file.
     :param mean_ranks: means of the ranks of several scorers, their labels by its own.
+    :param max_items: items of each set, at most.
+    :param turns: of each judged dialogue.
+    :param description: what the table is for.
+    :param published: the source of figures beside the table.
     """
 
     variants: tuple[Variant, ...]
-    sets: tuple[SetChoice, ...] = ()
+    sets: Mapping[str, SetChoice] = field(default_factory=dict)
     mean_ranks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    max_items: int | None = optional(low=1, help='items of each set, at most')
-    turns: int | None = optional(low=1, help='of each judged dialogue')
-    description: str = option('', help='what the table is for')
-    published: str = option('', help='the source of figures beside the table')
+    max_items: int | None = None
+    turns: int | None = None
+    description: str = ''
+    published: str = ''
 
     def choice(self, name: str) -> SetChoice:
         """
@@ -138,13 +157,10 @@ class BenchPlan:
 
         :param name: the set's own, whatever the plan calls it by.
         """
-        own = {set_name(choice.name): choice for choice in self.sets}.get(
-            name, SetChoice(name)
-        )
-        return replace(
-            own,
-            max_items=own.max_items or self.max_items,
-            turns=own.turns or self.turns,
+        usual = SetChoice(max_items=self.max_items, turns=self.turns)
+        own = {set_name(called): choice for called, choice in self.sets.items()}
+        return usual.model_copy(
+            update=own.get(name, usual).model_dump(exclude_none=True)
         )
 
     def in_folder(self, judged_path: str) -> BenchPlan:
@@ -194,24 +210,17 @@ def bench_plan(
     variants = [
         labelled.get(spec) or parse_variant(spec) for spec in dict.fromkeys(scorers)
     ]
-    choices = {choice.name: choice for choice in file.sets}
-    chosen = [choices.get(name, SetChoice(name)) for name in sets] or file.sets
+    chosen = {name: file.sets.get(name, SetChoice()) for name in sets} or file.sets
     if not variants and not file.variants:
         raise UserError(f'--scorers is needed: {", ".join(SCORERS)}, or --config')
+    limits = {'max_items': max_items, 'turns': turns}
+    given: dict[str, Any] = {name: value for name, value in limits.items() if value}
     return replace(
         file,
         variants=tuple(variants) or file.variants,
         # what the command line says holds for every set
-        sets=tuple(
-            replace(
-                choice,
-                max_items=max_items or choice.max_items,
-                turns=turns or choice.turns,
-            )
-            for choice in chosen
-        ),
-        max_items=max_items or file.max_items,
-        turns=turns or file.turns,
+        sets={name: one.model_copy(update=given) for name, one in chosen.items()},
+        **given,
     )
 
 
@@ -240,53 +249,40 @@ def load_bench_file(name: str) -> BenchPlan:
         hint = nearest(name, zoo_configs.names('bench'))
         raise UserError(f'--config {name}: no such bench file; {hint}') from None
     doc = read_file(path)
-    data = doc.typed(doc.data or {}, (), dict)
-    lists = ('scorers', 'sets', 'mean_ranks')
-    plan = given_options(BenchPlan, data, error=doc.error_in(()), also=lists)
-    scorers, sets, ranks = (doc.typed(data.get(k, {}), (k,), dict) for k in lists)
-    set_names = [*sets, *card_names()]
+    keys = doc.record(BenchKeys, doc.data)
+    set_names = [*keys.sets, *card_names()]
     variants = tuple(
-        _variant(doc, label, section, set_names) for label, section in scorers.items()
+        _variant(doc, label, section, set_names)
+        for label, section in keys.scorers.items()
     )
     known = [*(variant.label for variant in variants), *TRIVIAL]
-    published = plan.get('published')
     figures = read_file(zoo_configs.path('published', 'figures')).data['figures']
     sources = {figure['source'] for figure in figures}
-    if published and published not in sources:
-        raise doc.error('published', nearest(published, sources))
-    choices = []
-    for called, raw in sets.items():
-        choice = doc.options(SetChoice, raw or {}, ('sets', called))
+    if keys.published and keys.published not in sources:
+        raise doc.error('published', nearest(keys.published, sources))
+    for called, choice in keys.sets.items():
         where = ('sets', called, 'scorers')
         _check_names(doc, choice.scorers, where, known, 'scorer')
-        choices.append(replace(choice, name=called))
-    return BenchPlan(
-        variants,
-        tuple(choices),
-        _mean_ranks(doc, ranks, known),
-        **plan,
-    )
+    _check_mean_ranks(doc, keys.mean_ranks, known)
+    about = {name: value for name, value in vars(keys).items() if name != 'scorers'}
+    return BenchPlan(variants, **about)
 
 
-def _mean_ranks(
-    doc: Document, raw: Mapping[str, Any], known: Sequence[str]
-) -> dict[str, tuple[str, ...]]:
+def _check_mean_ranks(
+    doc: Document, mean_ranks: Mapping[str, Sequence[str]], known: Sequence[str]
+) -> None:
     """
-    Return the means of ranks of a file: labels of scorers by its own label.
+    Refuse means of ranks that have no label of their own, or not two scorers.
 
     :param known: the labels of all scorers.
     """
-    mean_ranks = {}
-    for label, raw_members in raw.items():
+    for label, members in mean_ranks.items():
         where = ('mean_ranks', label)
         if label in known:
             raise doc.error(where, 'a scorer has this label')
-        members = doc.typed(raw_members, where, list)
         _check_names(doc, members, where, known, 'scorer')
-        if len(set(members)) < 2:
-            raise doc.error(where, 'two scorers at least are expected')
-        mean_ranks[label] = tuple(dict.fromkeys(members))
-    return mean_ranks
+        if len(set(members)) < len(members) or len(members) < 2:
+            raise doc.error(where, 'two different scorers at least are expected')
 
 
 def _check_names(
@@ -305,9 +301,10 @@ def _check_names(
             raise doc.error((*where, i), problem)
 
 
-def _variant(doc: Document, label: str, raw: Any, set_names: Sequence[str]) -> Variant:
+def _variant(
+    doc: Document, label: str, section: Mapping[str, Any], set_names: Sequence[str]
+) -> Variant:
     where = ('scorers', label)
-    section = doc.typed(raw, where, dict)
     if 'name' not in section:
         raise doc.error((*where, 'name'), f'is missing; known: {", ".join(SCORERS)}')
     try:

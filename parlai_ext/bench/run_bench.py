@@ -15,7 +15,7 @@ a bench file, under ``mean_ranks``, each has a label and its members:
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -57,14 +57,13 @@ from parlai_ext.scoring.judged_items import judged_scoring_items, mean_score
 from parlai_ext.scoring.registry import find_scorer
 from parlai_ext.scoring.score_run import ChosenScorer
 from parlai_ext.scoring.stored_scores import (
+    ItemWork,
     StoredScores,
     item_id,
-    item_job,
-    score_batches,
     stored_part,
     stored_scores,
 )
-from parlai_ext.view.progress import Bar, bar_of
+from parlai_ext.view.progress import bar_of
 
 BATCH = 32  # items, at most, that a killed bench has to score again
 SCORES = 'scores'
@@ -170,13 +169,18 @@ def score_sets(
             results.append(result)
             work = _ScorerWork(
                 result,
-                scorer,
+                ItemWork(
+                    scorer,
+                    bar,
+                    variant.section,
+                    machine,
+                    engine,
+                    name=variant.label,
+                    with_evidence=scorer.shows_flips,
+                ),
                 evidence_section=shared.get(variant.label),
                 folder=folder / SCORES,
                 seed=seed,
-                machine=machine,
-                bar=bar,
-                engine=engine,
             )
             try:
                 work.score_all(plan, sets)
@@ -255,13 +259,10 @@ class _ScorerWork:
     """
 
     result: ScorerResult
-    scorer: Scorer
+    work: ItemWork
     evidence_section: Mapping[str, Any] | None
     folder: Path
     seed: int
-    machine: Machine | None
-    bar: Bar
-    engine: Engine
 
     def score_all(self, plan: BenchPlan, sets: Mapping[str, JudgedSet]) -> None:
         """
@@ -270,19 +271,20 @@ class _ScorerWork:
         :raises UserError: when another process works with this scorer.
         """
         result, variant = self.result, self.result.variant
+        scorer, bar = self.work.scorer, self.work.bar
         own_sets = [set_name(name) for name in variant.sets]
-        with stored_scores(self.folder, self.scorer.signature) as store:
+        with stored_scores(self.folder, scorer.signature) as store:
             for name, judged_set in sets.items():
-                self.bar.set_description(f'{variant.label}, {name}', refresh=False)
+                bar.set_description(f'{variant.label}, {name}', refresh=False)
                 choice = plan.choice(name)
-                reason = unfit_reason(self.scorer, judged_set)
+                reason = unfit_reason(scorer, judged_set)
                 if choice.scorers and variant.label not in choice.scorers:
                     reason = OTHERS_ONLY
-                elif own_sets and set_name(choice.name) not in own_sets:
+                elif own_sets and name not in own_sets:
                     reason = OTHER_SETS_ONLY
                 if reason:
                     result.sets[name] = reason
-                    self.bar.expect(-len(judged_set.items))
+                    bar.expect(-len(judged_set.items))
                     continue
                 try:
                     scores = self._set_scores(store, judged_set, choice.turns)
@@ -300,7 +302,7 @@ class _ScorerWork:
         Return the scores of one set, of so many of its items as this scorer is to
         score.
         """
-        scorer = self.scorer
+        scorer = self.work.scorer
         drawn = drawn_set(judged_set, self.result.variant.max_items, self.seed)
         chosen = set(map(id, drawn.items))
         parts = [
@@ -316,50 +318,43 @@ class _ScorerWork:
         items = {
             item_id(one, company): one for one in every if not one.lacking(scorer.needs)
         }
-        missing = store.missing(list(items))
-        self.bar.expect(len(missing) - len(parts))  # some are parts of one item
-        if missing:
-            self._score_missing(store, {one: items[one] for one in missing})
+        self.work.bar.expect(len(items) - len(parts))  # some are parts of one item
+        size = len(items) if scorer.compares_items else BATCH
+        if self.evidence_section is None:
+            self.work.score_missing(store, items, size)
+        else:
+            self._score_by_evidence(store, items, size, self.evidence_section)
         return _combined(parts, company, scorer, self.result.about.dimensions, store)
 
-    def _score_missing(
-        self, store: StoredScores, items: Mapping[str, ScoringItem]
+    def _score_by_evidence(
+        self,
+        store: StoredScores,
+        items: Mapping[str, ScoringItem],
+        size: int,
+        section: Mapping[str, Any],
     ) -> None:
         """
-        Score items, by id, in batches and keep each batch at once.
+        Score the items that a store lacks from the evidence of the scorer of a section,
+        which is scored where it is not stored either.
         """
-        scorer = source = self.scorer
-        section, derives = self.evidence_section, self.evidence_section is not None
-        if section is not None:
-            source = ChosenScorer(section).build(self.machine)
+        work = self.work
+        missing = {one: items[one] for one in store.missing(items)}
+        work.bar.expect(len(missing) - len(items))
+        if not missing:
+            return
+        source = ChosenScorer(section).build(work.machine)
         sources: AbstractContextManager[StoredScores] = nullcontext(store)
-        if source.signature != scorer.signature:
+        if source.signature != work.scorer.signature:
             sources = stored_scores(self.folder, source.signature)
-        job = item_job(
-            source,
-            section or self.result.variant.section,
-            self.machine,
-            with_evidence=derives or source.shows_flips,
-        )
-        size = len(items) if scorer.compares_items else BATCH
+        of_source = replace(work, scorer=source, section=section, with_evidence=True)
         with sources as source_store:
-            missing = source_store.missing(items, derives)
-            self.bar.expect(len(missing) - len(items))
-            score_batches(
-                job,
-                source_store,
-                {one: items[one] for one in missing},
-                size,
-                self.result.variant.label,
-                self.bar,
-                self.engine,
-            )
-            if source_store is not store:
-                derived = {
-                    name: scorer.score_of_evidence(source_store.scores[name])
-                    for name in items
-                }
-                store.add({n: stored_part(one, False) for n, one in derived.items()})
+            of_source.score_missing(source_store, missing, size)
+        if source_store is not store:
+            derived = {
+                one: work.scorer.score_of_evidence(source_store.scores[one])
+                for one in missing
+            }
+            store.add({n: stored_part(one, False) for n, one in derived.items()})
 
 
 def unfit_reason(scorer: Scorer, judged_set: JudgedSet) -> str | None:

@@ -101,7 +101,7 @@ class RunBench(ModelCommand):
         ).in_folder(given.judged_path)
         from parlai_ext.bench.run_bench import run_bench
 
-        names = [choice.name for choice in plan.sets]
+        names = list(plan.sets)
         sets, missing = read_judged_sets(Path(given.judged_path), names)
         out = Path(given.out)
         with open_engine(self.options(EngineOptions), out, machine) as engine:

@@ -28,17 +28,31 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.json_text import parse_own_json
 
+Where = tuple[str | int, ...]  # the keys that lead to a value
+MISSING = 'is missing'
+
 
 class WrongType(ValueError):
     """
-    A value in JSON data has another type than its field; the message says where.
+    A value in JSON data has another type than its field, or is wrong otherwise; the
+    message says where.
 
-    :ivar place: the keys that lead to the value.
+    :ivar problem: what is wrong.
     """
 
-    def __init__(self, message: str, place: tuple[str | int, ...] = ()):
-        super().__init__(message)
-        self.place = place
+    def __init__(self, problem: str, place: Where = ()):
+        self.problem, self.place = problem, place
+        parted = ' ' if problem == MISSING else ': '
+        super().__init__(parted.join(filter(None, [key_path(place), problem])))
+
+
+def key_path(place: Where) -> str:
+    """
+    Return the keys that lead to a value as a text, such as ``targets[1].name``.
+    """
+    return ''.join(f'[{k}]' if isinstance(k, int) else f'.{k}' for k in place).lstrip(
+        '.'
+    )
 
 
 class Record(BaseModel):
@@ -64,6 +78,7 @@ EXPECTED = {
     'too_short': '{min_length} or more',
     'too_long': '{max_length} or fewer',
     'string_too_short': 'a text that is not empty',
+    'greater_than': 'a number above {gt:g}',
     'greater_than_equal': 'a larger number',
     'less_than_equal': 'a smaller number',
     'literal_error': '{expected}',
@@ -78,6 +93,7 @@ def _number(value: Any) -> Any:
 
 
 WholeNumber = Annotated[int, Strict()]
+RealNumber = Annotated[float, Strict()]
 # stays what it is, so that a file is written as it was read
 Number = Annotated[Any, BeforeValidator(_number)]
 
@@ -86,40 +102,47 @@ def read_record(kind: type[R], data: Any) -> R:
     """
     Return JSON data as a record.
 
-    :raises WrongType: names the first key that is missing, that there is not (with the
-        nearest that there is), or whose value does not fit.
+    :raises WrongType: names a key that there is not (with the nearest that there is),
+        else the first that is missing, or whose value does not fit.
     """
     try:
         return kind.model_validate(data)
     except ValidationError as refused:
-        first = refused.errors(include_url=False)[0]
-        raise WrongType(_refusal(first, kind), first['loc']) from None
+        errors = refused.errors(include_url=False)
+        # where a key is mistyped, the right one is missing, too
+        first = min(errors, key=lambda one: one['type'] != 'extra_forbidden')
+        raise _refusal(first, kind) from None
 
 
-def _refusal(
-    error: ErrorDetails, kind: type[Record] | None = None, where: str = ''
-) -> str:
+def _refusal(error: ErrorDetails, kind: type[Record] | None = None) -> WrongType:
     """
-    Return what pydantic says of a wrong value in one line that begins with its key.
+    Return what pydantic says of a wrong value.
 
     :param kind: of the record, whose keys are the only ones.
-    :param where: the place of the data in its file.
     """
-    place = (*([where] if where else []), *error['loc'])
-    where = ''.join(f'[{k}]' if isinstance(k, int) else f'.{k}' for k in place)[1:]
+    # pydantic has the key of a mapping once more where it is the key that is wrong
+    place = tuple(key for key in error['loc'] if key != '[key]')
+    if (own := error.get('ctx', {}).get('error')) is not None:  # of our own checks
+        inside = getattr(own, 'place', ())
+        return WrongType(getattr(own, 'problem', str(own)), place + inside)
     if error['type'] == 'missing':
-        return f'{where} is missing'
+        return WrongType(MISSING, place)
     if error['type'] == 'extra_forbidden' and kind is not None:
-        owner = (
-            kind if len(place) == 1 else _record_in(kind.model_fields[str(place[0])])
-        )
-        known = owner.model_fields if owner else ()
-        return f'{where}: unknown key; {nearest(str(place[-1]), known)}'
-    if error['type'] == 'value_error':  # of our own checks, which name the key
-        return str(error['ctx']['error'])
+        known = _record_at(kind, place[:-1]).model_fields
+        return WrongType(f'unknown key; {nearest(str(place[-1]), known)}', place)
     words = EXPECTED.get(error['type'])
     words = words.format_map(error.get('ctx', {})) if words else error['msg']
-    return f'{where or "the file"}: {words} expected, not {error["input"]!r:.60}'
+    return WrongType(f'{words} expected, not {error["input"]!r:.60}', place)
+
+
+def _record_at(kind: type[Record], place: Where) -> type[Record]:
+    """
+    Return the kind of the record to which keys lead from one of this kind.
+    """
+    for key in place:  # those of mappings lead to no other kind
+        if key in kind.model_fields:
+            kind = _record_in(kind.model_fields[str(key)]) or kind
+    return kind
 
 
 def _record_in(annotated: Any) -> type[Record] | None:
@@ -198,6 +221,7 @@ def record_from_json(kind: type[T], data: Any, where: str = '') -> T:
     try:
         record = _adapter(kind).validate_json(json.dumps(data), strict=True)
     except ValidationError as refused:
-        first = refused.errors(include_url=False)[0]
-        raise WrongType(_refusal(first, where=where)) from None
+        problem = _refusal(refused.errors(include_url=False)[0])
+        place = ((where,) if where else ()) + problem.place
+        raise WrongType(problem.problem, place) from None
     return record

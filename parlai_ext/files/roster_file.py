@@ -12,10 +12,12 @@ folder when it exists there, and else from the working directory. Of a retriever
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import field
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from pydantic import StrictBool
 
 from parlai_ext import zoo_configs
 from parlai_ext.core import (
@@ -24,10 +26,8 @@ from parlai_ext.core import (
     UserError,
     frozen,
     nearest,
-    option,
-    optional,
-    options_of,
 )
+from parlai_ext.core.records import Record, WholeNumber
 from parlai_ext.files.model_cards import (
     check_kind,
     is_model_name,
@@ -58,41 +58,42 @@ SYSTEM_FILES = ('.yaml', '.yml', '.json')
 PREFIXED = re.compile(r'^[A-Za-z_]{2,}:')  # zoo:, models:, task:, internal:
 
 
-@frozen(kw_only=True)
-class SystemInfo:
+class SystemInfo(Record):
     """
     What a roster says of a system, for readers, besides its name and options.
+
+    :param params: its number of parameters.
+    :param confidence: how sure it is that this is the system.
+    :param guess: the options are a guess.
+    :param family: what it is akin to: systems with one family count as siblings.
+    :param alternatives: what else it may be.
     """
 
-    params: int | None = optional(help='number of parameters')
-    notes: str | None = optional(help='what a reader should know')
-    confidence: str | None = optional(help='how sure it is that this is the system')
-    guess: bool | None = optional(help='the options are a guess')
-    family: str | None = optional(
-        help='what it is akin to: systems with one family count as siblings'
-    )
-    alternatives: tuple[str, ...] = option((), help='what else it may be')
+    params: WholeNumber | None = None
+    notes: str | None = None
+    confidence: str | None = None
+    guess: StrictBool | None = None
+    family: str | None = None
+    alternatives: tuple[str, ...] = ()
 
 
-@frozen(kw_only=True)
 class SystemEntry(SystemInfo):
     """
-    One system as a roster file describes it.
+    One system as a roster file describes it: what tables call it, its ParlAI options.
     """
 
-    name: str = option(help='what tables call the system')
-    opt: Mapping[str, Any] = option(help='its ParlAI options')
+    name: str
+    opt: dict[str, Any]
 
 
-@frozen
-class RosterEntries:
+class RosterEntries(Record):
     """
     The keys of a roster file.
     """
 
-    description: str | None = optional(help='for readers')
-    targets: tuple[Any, ...] = option((), help='systems that are evaluated')
-    partners: tuple[Any, ...] = option((), help='systems that they talk with')
+    description: str | None = None
+    targets: tuple[Any, ...] = ()
+    partners: tuple[Any, ...] = ()
 
 
 @frozen
@@ -134,7 +135,7 @@ def read_roster(doc: Document, where: Where) -> RosterFile:
     data: Any = doc.data
     for key in where:
         data = data[key]
-    entries = doc.options(RosterEntries, data, where)
+    entries = doc.record(RosterEntries, data, where)
     systems: dict[str, list[System]] = {'targets': [], 'partners': []}
     info: dict[str, SystemInfo] = {}
     for side, members in systems.items():
@@ -169,16 +170,16 @@ def read_system(doc: Document, entry: Any, where: Where) -> tuple[System, System
             doc.typed(entry[key], (*where, key), str) for key in ('name', 'family')
         )
         system, info = read_system(doc, name, where)
-        return system, replace(info, family=family)
+        return system, info.model_copy(update={'family': family})
     for key in ('model', 'model_file'):
         if isinstance(entry, dict) and key in entry:
             raise doc.error((*where, key), f'belongs under opt: (opt: {{{key}: …}})')
-    options = doc.options(SystemEntry, entry, where)
+    options = doc.record(SystemEntry, entry, where)
     name = checked_name(doc, options.name, (*where, 'name'))
     here = (*where, 'opt')
     if not options.opt.get('model_file') and not options.opt.get('model'):
         raise doc.error(here, "needs 'model_file' or 'model' (an agent)")
-    about = {key: getattr(options, key) for key in options_of(SystemInfo)}
+    about = {key: getattr(options, key) for key in SystemInfo.model_fields}
     return System(name, _model_options(doc, options.opt, here)), SystemInfo(**about)
 
 

@@ -6,7 +6,7 @@ No duplicate keys, no tags, no merge keys; aliases are fine until they multiply.
 
 import math
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,19 +17,20 @@ from parlai_ext.core import (
     UserError,
     frozen,
     half_character,
-    nearest,
-    read_options,
     type_problem,
 )
-from parlai_ext.core.records import Record, WrongType, read_record
+from parlai_ext.core.records import (
+    Record,
+    Where,
+    WrongType,
+    key_path,
+    read_record,
+)
 from parlai_ext.files.text_file import read_utf8
 
 MAX_NODES = 100_000
 MAX_DEPTH = 40
 COLLECTIONS = ('tag:yaml.org,2002:map', 'tag:yaml.org,2002:seq')
-Key = str | int
-Where = tuple[Key, ...]  # the path of keys to a value in a document
-T = TypeVar('T')
 R = TypeVar('R', bound=Record)
 
 
@@ -79,8 +80,7 @@ class Document:
         Return the error about the value at the key path ``where``, or of this key.
         """
         path: Where = (where,) if isinstance(where, str) else where
-        key = ''.join(f'[{k}]' if isinstance(k, int) else f'.{k}' for k in path)
-        parts = self._place(path), key.lstrip('.'), problem
+        parts = self._place(path), key_path(path), problem
         return UserError(': '.join(filter(None, parts)))
 
     def _place(self, path: Where) -> str:
@@ -98,23 +98,15 @@ class Document:
         """
         return lambda key, problem: self.error((*where, key), problem)
 
-    def options(self, cls: type[T], value: Any, where: Where) -> T:
-        """
-        Return the mapping at ``where`` as the options of a dataclass.
-        """
-        mapping = self.typed(value, where, dict)
-        return read_options(cls, mapping, error=self.error_in(where))
-
     def record(self, kind: type[R], value: Any, where: Where = ()) -> R:
         """
-        Return the value at ``where`` as a record.
+        Return the value at ``where`` as a record; nothing is a mapping without keys.
         """
         try:
-            return read_record(kind, value)
+            return read_record(kind, {} if value is None else value)
         except WrongType as error:
-            inside = ''.join(f'{key}.' for key in where)
-            place = self._place((*where, *error.place))
-            raise UserError(f'{place}: {inside}{error}') from None
+            place = (*where, *error.place)
+            raise self.error(place, error.problem) from None
 
     def typed(self, value: Any, where: str | Where, kind: type) -> Any:
         """
@@ -128,19 +120,6 @@ class Document:
         if not math.isfinite(value):
             raise self.error(where, f'a finite number is expected, not {value}')
         return float(value)
-
-    def mapping(
-        self, value: Any, where: Where, keys: Collection[str], what: str
-    ) -> dict[str, Any]:
-        """
-        Return the value at ``where`` if it is a mapping with no keys but ``keys``.
-        """
-        mapping: dict[str, Any] = self.typed(value, where, dict)
-        for key in mapping:
-            if key not in keys:
-                problem = f'unknown key of {what}; {nearest(key, keys)}'
-                raise self.error((*where, key), problem)
-        return mapping
 
 
 def read_file(path: str | Path) -> Document:

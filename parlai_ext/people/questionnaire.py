@@ -39,11 +39,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, Strict, StrictBool
+from pydantic import Field, StrictBool
 
 from parlai_ext import zoo_configs
 from parlai_ext.core import UserError, frozen, require_known
-from parlai_ext.core.records import Record, WholeNumber
+from parlai_ext.core.records import RealNumber, Record, WholeNumber
 from parlai_ext.files import Document, read_file
 
 FOLDER = 'questionnaires'
@@ -72,7 +72,7 @@ class LabelKeys(Record):
     """
 
     labels: Labels | None = None
-    values: tuple[Annotated[float, Strict()], ...] | None = None
+    values: tuple[RealNumber, ...] | None = None
 
 
 class QuestionKeys(LabelKeys):

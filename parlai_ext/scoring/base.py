@@ -286,7 +286,6 @@ def lettered_turns(turns: Sequence[str]) -> list[str]:
 
 # --- the scorer -----------------------------------------------------------------------
 
-LEVELS = ('turn', 'dialogue', 'pair')
 FROM = 'a folder, or hf:REPOSITORY[@REVISION]'
 NO_MODEL = (None, 'none')
 DIGITS = 6  # of a similarity; of float32 models, rounding changes the seventh

@@ -14,12 +14,15 @@ each quality.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from itertools import pairwise
 from statistics import fmean
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, field_validator
 
 from parlai_ext.core import content_id, frozen, option
-from parlai_ext.files import Document
+from parlai_ext.core.records import RealNumber, Record
 from parlai_ext.ranking.baselines import LAST_HEARD, words_of
 from parlai_ext.scoring.base import (
     Items,
@@ -44,32 +47,55 @@ LOWEST, HIGHEST = -2.0, 2.0  # of a scaled term, and so of the score
 LONGEST = 20  # words; more are no better
 MOST_COPIED = 0.4  # share of a response's words that are no stop words
 TERMS = ('likelihood', 'relevance', 'length')
-KEYS = ('description', 'fitted_on', 'terms')  # of a file of weights
 
 
-@frozen
-class Scale:
+class FittedNumbers(Record):
     """
-    How a term is scaled.
+    A file of numbers that were fitted.
+
+    :param fitted_on: the judged sets on which they were.
     """
 
-    centre: float = option(help='the value that counts 0')
-    spread: float = option(above=0, help='what is added to a value for 1 more')
+    description: str = ''
+    fitted_on: tuple[str, ...] = ()
 
 
-@frozen
+class Scale(Record):
+    """
+    How a term is scaled: the value that counts 0, and what is added to it for 1 more.
+    """
+
+    centre: RealNumber
+    spread: Annotated[RealNumber, Field(gt=0)]
+
+
 class Term(Scale):
     """
     How a term is scaled, and how much it counts.
     """
 
-    weight: float = option(low=0, help='how much it counts')
+    weight: Annotated[RealNumber, Field(ge=0)]
 
     def scaled(self, value: float) -> float:
         """
         Return the distance from the centre in spreads, cut to -2 … 2.
         """
         return min(HIGHEST, max(LOWEST, (value - self.centre) / self.spread))
+
+
+class CompositeWeights(FittedNumbers):
+    """
+    A file of weights: its terms, whose weights sum to 1.
+    """
+
+    terms: dict[Literal['likelihood', 'relevance', 'length'], Term]
+
+    @field_validator('terms')
+    @classmethod
+    def _check_weights(cls, terms: dict[str, Term]) -> dict[str, Term]:
+        if abs(sum(term.weight for term in terms.values()) - 1) > 1e-6:
+            raise ValueError('the weights must sum to 1')
+        return terms
 
 
 @frozen
@@ -121,10 +147,11 @@ class Composite(JudgeScorer):
         Read the weights.
         """
         doc = read_shipped_file('composite', self.options.weights, 'weights')
-        self.terms = read_weighed_terms(doc)
+        weights = doc.record(CompositeWeights, doc.data)
+        self.terms = weights.terms
         numbers = [[name, *vars(term).values()] for name, term in self.terms.items()]
         self.signed = {'weights': content_id('composite weights', numbers)}
-        self.fitted_on = fitted_sets(doc)
+        self.fitted_on = weights.fitted_on
 
     def score(self, items: Items) -> list[ItemScore]:
         """
@@ -239,49 +266,68 @@ def repeated_words_share(
     return max(inside, 2 * copied - 1)
 
 
-def fitted_sets(doc: Document) -> tuple[str, ...]:
-    """
-    Return the judged sets on which a file of numbers was fitted, as it says.
-    """
-    names = doc.typed((doc.data or {}).get('fitted_on', []), 'fitted_on', list)
-    return tuple(doc.typed(name, ('fitted_on', i), str) for i, name in enumerate(names))
-
-
-def read_weighed_terms(doc: Document) -> dict[str, Term]:
-    """
-    Return the terms of a file of weights.
-
-    :raises UserError: with file, line and key.
-    """
-    data = doc.mapping(doc.data or {}, (), KEYS, 'weights')
-    given = doc.mapping(data.get('terms') or {}, ('terms',), TERMS, 'terms')
-    terms = {
-        name: doc.options(Term, numbers, ('terms', name))
-        for name, numbers in given.items()
-    }
-    if abs(sum(term.weight for term in terms.values()) - 1) > 1e-6:
-        raise doc.error('terms', 'the weights must sum to 1')
-    return terms
-
-
 # --- Correlation Re-Scaling ----------------------------------------------------------
 
 LEAST = 1 / 3  # the largest weight of a set is this or more
 
 
-@frozen
-class Correlations:
+class Correlations(Record):
     """
-    How far each sub-metric agrees with people on one set.
+    How far each sub-metric agrees with people on one set: how likely responses are, how
+    near to the last turn, how many and how different their words are.
     """
 
-    likelihood: float = option(help='of how likely responses are')
-    relevance: float = option(help='of how near they are to the last turn')
-    length: float = option(help='of their words')
-    distinct: float = option(help='of how different their words are')
+    likelihood: RealNumber
+    relevance: RealNumber
+    length: RealNumber
+    distinct: RealNumber
 
 
-METRICS = tuple(field.name for field in fields(Correlations))
+METRICS = tuple(Correlations.model_fields)
+
+
+class Metrics(Record):
+    """
+    How each sub-metric is scaled.
+    """
+
+    likelihood: Scale
+    relevance: Scale
+    length: Scale
+    distinct: Scale
+
+
+class CrsCorrelations(FittedNumbers):
+    """
+    A file of correlations: of each quality, those on one judged set or more.
+    """
+
+    metrics: Metrics
+    correlations: Annotated[
+        dict[str, Annotated[dict[str, Correlations], Field(min_length=1)]],
+        Field(min_length=1),
+    ]
+
+    @field_validator('correlations')
+    @classmethod
+    def _check_qualities(cls, correlations: dict[str, Any]) -> dict[str, Any]:
+        if OVERALL in correlations:
+            raise ValueError(f'qualities are expected, not {OVERALL}')
+        return correlations
+
+    def terms(self) -> dict[str, dict[str, Term]]:
+        """
+        Return how each sub-metric is scaled and weighed, for each quality: by the mean
+        of its weights on the sets of this quality.
+        """
+        terms = {}
+        for quality, sets in self.correlations.items():
+            on_sets = [rescaled_weights(vars(values)) for values in sets.values()]
+            terms[quality] = {
+                name: Term(**vars(scale), weight=fmean(one[name] for one in on_sets))
+                for name, scale in vars(self.metrics).items()
+            }
+        return terms
 
 
 @frozen
@@ -321,9 +367,9 @@ class Crs(JudgeScorer):
         Read the correlations, and weigh the sub-metrics by them.
         """
         doc = read_shipped_file('composite', self.options.correlations, 'correlations')
-        self.terms = read_terms(doc)
+        given = doc.record(CrsCorrelations, doc.data)
+        self.terms, self.fitted_on = given.terms(), given.fitted_on
         self.dimensions = (OVERALL, *self.terms)
-        self.fitted_on = fitted_sets(doc)
         numbers = [
             [quality, metric, *vars(term).values()]
             for quality, terms in self.terms.items()
@@ -367,32 +413,3 @@ def rescaled_weights(correlations: Mapping[str, float]) -> dict[str, float]:
         powered = {name: value**power for name, value in weights.items()}
     total = sum(powered.values())
     return {name: value / total if total else 0.0 for name, value in powered.items()}
-
-
-def read_terms(doc: Document) -> dict[str, dict[str, Term]]:
-    """
-    Return how each sub-metric is scaled and weighed, for each quality: by the mean of
-    its weights on the sets of this quality.
-    """
-    data = doc.typed(doc.data, (), dict)
-    given = doc.typed(data.get('metrics'), 'metrics', dict)
-    scales = {
-        name: doc.options(Scale, given.get(name), ('metrics', name)) for name in METRICS
-    }
-    terms = {}
-    qualities = doc.typed(data.get('correlations'), 'correlations', dict)
-    for quality, sets in qualities.items():
-        where = ('correlations', quality)
-        on_sets = [
-            rescaled_weights(vars(doc.options(Correlations, values, (*where, name))))
-            for name, values in doc.typed(sets, where, dict).items()
-        ]
-        if not on_sets:
-            raise doc.error(where, 'one set or more is expected')
-        terms[quality] = {
-            name: Term(**vars(scale), weight=fmean(one[name] for one in on_sets))
-            for name, scale in scales.items()
-        }
-    if not terms or OVERALL in terms:
-        raise doc.error('correlations', f'qualities are expected, not {OVERALL}')
-    return terms

@@ -11,12 +11,13 @@ asks complaints, too.
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
+
+from pydantic import field_validator, model_validator
 
 from parlai_ext.core import (
     Answer,
@@ -31,6 +32,7 @@ from parlai_ext.core import (
     option,
     require_known,
 )
+from parlai_ext.core.records import Record, WrongType
 from parlai_ext.engines import data_folder
 from parlai_ext.files import Document
 from parlai_ext.models.questions import (
@@ -73,7 +75,6 @@ from parlai_ext.systems.fetch.pinned_file import assigned_literals, read_pinned
 # are read as literals and nothing in it is run.
 
 SIDES = ('positive', 'negative')
-LEVELS = ('turn', 'dialogue')
 FED_2020 = 'fed_2020'
 URL = (
     'https://raw.githubusercontent.com/Shikib/fed/'
@@ -83,14 +84,67 @@ SHA256 = '1f47bae5e49395fe83f72d2e404f52ba45bec209526c37ba90bea658b0d25b9e'
 VARIABLES = {'turn_level_utts': 'turn', 'dialog_level_utts': 'dialogue'}
 
 
-@frozen
-class Sides:
+class Sides(Record):
     """
-    The follow-ups of one dimension.
+    The follow-ups of one dimension: praise and complaints.
     """
 
-    positive: tuple[str, ...] = option((), help='praise')
-    negative: tuple[str, ...] = option((), help='complaints')
+    positive: tuple[str, ...] = ()
+    negative: tuple[str, ...] = ()
+
+    @field_validator('positive', 'negative')
+    @classmethod
+    def _check_texts(cls, texts: tuple[str, ...]) -> tuple[str, ...]:
+        for i, text in enumerate(texts):
+            if not text.strip():
+                raise WrongType('an empty follow-up', (i,))
+            if text in texts[:i]:
+                raise WrongType(f'{text!r} is there already', (i,))
+        return texts
+
+    @model_validator(mode='after')
+    def _check(self) -> Self:
+        if not (self.positive or self.negative):
+            raise ValueError('needs positive or negative follow-ups')
+        return self
+
+
+class FollowUpKeys(Record):
+    """
+    The keys of a file of follow-ups: dimensions, or the authors' keys, by level.
+    """
+
+    description: str = ''
+    dimensions: dict[str, Sides] = {}
+    turn: dict[str, Sides] = {}
+    dialogue: dict[str, Sides] = {}
+
+    @model_validator(mode='after')
+    def _check(self) -> Self:
+        if not (self.dimensions or self.turn or self.dialogue):
+            raise ValueError('a follow-up set needs at least one dimension')
+        if self.dimensions and (self.turn or self.dialogue):
+            raise ValueError('dimensions, or turn and dialogue, are expected')
+        return self
+
+
+class SidesChoice(Record):
+    """
+    For each side, the places of the texts of a quality, from 1, or the word ``all``.
+    """
+
+    positive: dict[str, Any] = {}
+    negative: dict[str, Any] = {}
+
+
+class FollowUpChoice(Record):
+    """
+    The keys of a file that chooses follow-ups from another set, `of`.
+    """
+
+    of: str
+    dimensions: dict[str, SidesChoice]
+    description: str = ''
 
 
 @frozen
@@ -151,28 +205,23 @@ def chosen_followups(doc: Document) -> FollowUps:
 
     :raises UserError: with file, line and key.
     """
-    keys = ('of', 'description', 'dimensions')
-    data = doc.mapping(doc.data, (), keys, 'a choice of follow-ups')
-    source = doc.typed(data['of'], 'of', str)
-    qualities = load_followups(source).dimensions
-    chosen: dict[str, dict[str, list[str]]] = {}
-    dimensions = doc.typed(data.get('dimensions') or {}, 'dimensions', dict)
-    for name, sides in dimensions.items():
-        here = ('dimensions', name)
-        chosen[name] = {}
-        for side, choice in doc.mapping(sides, here, SIDES, 'a dimension').items():
-            texts = chosen[name][side] = []
-            for quality, which in doc.typed(choice or {}, (*here, side), dict).items():
-                place = (*here, side, quality)
-                if quality not in qualities:
-                    hint = nearest(quality, qualities)
-                    raise doc.error(place, f'{source} has no such quality; {hint}')
-                known = dict(enumerate(getattr(qualities[quality], side), 1))
-                wanted = known if which == 'all' else doc.typed(which, place, list)
-                if wrong := [one for one in wanted if one not in known]:
-                    problem = f'all, or places from 1 to {len(known)}, not {wrong[0]!r}'
-                    raise doc.error(place, problem)
-                texts += [known[one] for one in wanted]
+    given = doc.record(FollowUpChoice, doc.data)
+    qualities = load_followups(given.of).dimensions
+
+    def texts(name: str, side: str) -> Iterator[str]:
+        for quality, which in getattr(given.dimensions[name], side).items():
+            place = ('dimensions', name, side, quality)
+            if quality not in qualities:
+                hint = nearest(quality, qualities)
+                raise doc.error(place, f'{given.of} has no such quality; {hint}')
+            known = dict(enumerate(getattr(qualities[quality], side), 1))
+            wanted = known if which == 'all' else doc.typed(which, place, list)
+            if wrong := [one for one in wanted if one not in known]:
+                problem = f'all, or places from 1 to {len(known)}, not {wrong[0]!r}'
+                raise doc.error(place, problem)
+            yield from (known[one] for one in wanted)
+
+    chosen = {n: {s: [*texts(n, s)] for s in SIDES} for n in given.dimensions}
     return read_followups(replace(doc, data={'dimensions': chosen}))
 
 
@@ -183,49 +232,16 @@ def read_followups(doc: Document) -> FollowUps:
 
     :raises UserError: with file, line and key.
     """
-    data = doc.typed(doc.data or {}, (), dict)
-    keys: tuple[str, ...] = LEVELS
-    if not any(level in data for level in LEVELS):
-        keys = ('dimensions', 'description', *LEVELS)
-    doc.mapping(data, (), keys, 'a follow-up set')
-    by_level = {
-        level: _dimensions(doc, given, level)
-        for level, given in data.items()
-        if level != 'description'
-    }
-    count = Counter(name for sides in by_level.values() for name in sides)
-    # a quality that is judged on both levels has a name for each
-    levelled = {
-        name if count[name] == 1 else f'{level} {name}': (level, sides)
-        for level, by_name in by_level.items()
-        for name, sides in by_name.items()
-    }
-    if not levelled:
-        raise doc.error((), 'a follow-up set needs at least one dimension')
-    return FollowUps(
-        {name: sides for name, (_, sides) in levelled.items()},
-        frozenset(n for n, (level, _) in levelled.items() if level == 'dialogue'),
-    )
+    given = doc.record(FollowUpKeys, doc.data)
+    on_both = given.turn.keys() & given.dialogue.keys()
 
+    def named(level: str, sides: Mapping[str, Sides]) -> dict[str, Sides]:
+        # a quality that is judged on both levels has a name for each
+        return {f'{level} {n}' if n in on_both else n: own for n, own in sides.items()}
 
-def _dimensions(doc: Document, given: Any, level: str) -> dict[str, Sides]:
-    """
-    Return the follow-ups of each dimension of a mapping.
-    """
-    dimensions = {}
-    for name, texts_of in doc.typed(given or {}, (level,), dict).items():
-        here = (level, name)
-        sides = dimensions[name] = doc.options(Sides, texts_of, here)
-        if sides == Sides():
-            raise doc.error(here, 'needs positive or negative follow-ups')
-        for side, texts in vars(sides).items():
-            for i, text in enumerate(texts):
-                place = (*here, side, i)
-                if not doc.typed(text, place, str).strip():
-                    raise doc.error(place, 'an empty follow-up')
-                if text in texts[:i]:
-                    raise doc.error(place, f'{text!r} is there already')
-    return dimensions
+    whole = named('dialogue', given.dialogue)
+    turns = given.dimensions or named('turn', given.turn)
+    return FollowUps({**turns, **whole}, frozenset(whole))
 
 
 def fetch_fed_2020() -> Document:

@@ -37,7 +37,7 @@ from parlai_ext.scoring.base import (
     encoder_option,
     unit_rows,
 )
-from parlai_ext.scoring.composite import fitted_sets, repeated_words_share
+from parlai_ext.scoring.composite import FittedNumbers, repeated_words_share
 from parlai_ext.scoring.english import LEFT_OUT
 from parlai_ext.scoring.judged_corpora import (
     CORPORA,
@@ -301,18 +301,26 @@ CARD, WEIGHTS, ADAPTER = 'judge.yaml', 'weights.safetensors', 'adapter.safetenso
 BLOCKS = ('numbers', 'states', 'products')  # of each judge
 ADAPTED = 'adapted'  # of one with an adapter
 PARTS = ('mean', 'scale', 'weight')
-CARD_KEYS = (
-    'description',
-    'models',
-    'inputs',
-    'sha256',
-    'adapter_sha256',
-    'fitted_on',
-    'learned_from',
-    'command',
-)
 MOST = 4.0  # spreads from the mean, to which an input is cut
 AT_ONCE = 128  # responses whose hidden states are in memory together
+
+
+class LearnedCard(FittedNumbers):
+    """
+    The keys of a judge's card.
+
+    :param models: kind of model -> the name of the model that the inputs are from.
+    :param inputs: the names of the `NUMBERS`.
+    :param sha256, adapter_sha256: of the files beside it.
+    :param learned_from, command: where it was learned, and how.
+    """
+
+    inputs: tuple[str, ...] = ()
+    sha256: str | None = None
+    adapter_sha256: str | None = None
+    models: dict[str, str] = {}
+    learned_from: str = ''
+    command: str = ''
 
 
 @frozen
@@ -496,17 +504,16 @@ def read_weights(name: str) -> JudgeWeights:
             'folder that `parlai fit_judge --out FOLDER` wrote'
         )
     doc = read_file(folder / CARD)
-    card = doc.mapping(doc.data or {}, (), CARD_KEYS, 'a judge')
-    if list(card.get('inputs') or ()) != list(NUMBERS):
+    card = doc.record(LearnedCard, doc.data)
+    if card.inputs != NUMBERS:
         raise doc.error(
             'inputs', 'this judge was learned from other inputs; fit it again'
         )
     content, _, tensors = _listed_tensors(doc, 'sha256', folder / WEIGHTS)
-    models = doc.typed(card.get('models', {}), 'models', dict)
     try:
         blocks = {
             block: BlockWeights(*(tensors[f'{block}.{part}'] for part in PARTS))
-            for block in (*BLOCKS, *([ADAPTED] if 'adapter_sha256' in card else []))
+            for block in (*BLOCKS, *([ADAPTED] if card.adapter_sha256 else []))
         }
         bias = float(tensors['bias'][0])
     except (KeyError, IndexError):
@@ -522,11 +529,12 @@ def read_weights(name: str) -> JudgeWeights:
             problem = f'{folder / CORPORA}: these are no corpora of a learned judge'
             raise UserError(problem) from None
     adapter = None
-    if 'adapter_sha256' in card:
+    if card.adapter_sha256:
         _, data, _ = _listed_tensors(doc, 'adapter_sha256', folder / ADAPTER)
         adapter = Adapter(data)
-    sets = fitted_sets(doc)
-    return JudgeWeights(blocks, bias, content, models, sets, corpora, adapter)
+    return JudgeWeights(
+        blocks, bias, content, card.models, card.fitted_on, corpora, adapter
+    )
 
 
 def weight_bytes(weights: JudgeWeights) -> bytes:

@@ -29,14 +29,16 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+
+from pydantic import Field, field_validator, model_validator
 
 from parlai_ext.core import content_id, first_object, frozen, mean, nearest, option
-from parlai_ext.files import Document
+from parlai_ext.core.records import RealNumber, Record, WholeNumber, WrongType
 from parlai_ext.models.questions import ChatQuestions
 from parlai_ext.scoring.base import (
-    LEVELS,
     OTHER,
     Items,
     ItemScore,
@@ -67,42 +69,107 @@ MAY_BE_SHOWN = ('facts', 'persona', 'references')
 MOST_LABELS = 101  # of a scale, each of which is a question to a local model
 
 
-@frozen
-class RatingPrompt:
+class RatingScale(Record):
     """
-    A prompt: its text, its dimensions with the question about each, and its labels.
-
-    Of a scale, the labels are its whole numbers, and an answer in between, such as 3.5,
-    is one as well; of an answer in JSON they are the ends of the scale.
+    The lowest and the highest number of a scale.
     """
 
-    level: str = option(choices=LEVELS, help='what is judged')
-    prompt: str = option(help='what is asked, with {names} of what is shown')
-    dimensions: dict[str, str] = option(help='each dimension and the question about it')
-    description: str = option('', help='what the prompt is for')
-    source: str = option('', help='the paper behind it')
-    answer: str = option(
-        'label',
-        choices=('label', 'json'),
-        help='label: one of the labels, asked for each dimension; json: an object with '
-        'a number for each dimension',
-    )
-    scale: dict[str, float] | None = option(None, help='lowest and highest number')
-    labels: dict[str, float] = option(None, help='each answer and its score')
+    lowest: WholeNumber
+    highest: WholeNumber
+
+    @model_validator(mode='after')
+    def _check(self) -> Self:
+        if not 0 < self.highest - self.lowest < MOST_LABELS:
+            raise ValueError(f'2 to {MOST_LABELS} numbers are expected')
+        return self
+
+
+class RatingPrompt(Record):
+    """
+    A prompt: its text, its dimensions with the question about each, and its scale or
+    labels.
+
+    :param prompt: with ``{names}`` of what is shown.
+    :param description, source: what it is for, and the paper behind it.
+    :param answer: one of the labels, asked for each dimension, or an object with a
+        number for each dimension.
+    :param labels: each answer and its score.
+    """
+
+    level: Literal['turn', 'dialogue', 'pair']
+    prompt: str
+    dimensions: Annotated[dict[str, str], Field(min_length=1)]
+    description: str = ''
+    source: str = ''
+    answer: Literal['label', 'json'] = 'label'
+    scale: RatingScale | None = None
+    labels: dict[str, RealNumber] = {}
+
+    @field_validator('labels')
+    @classmethod
+    def _check_labels(cls, labels: dict[str, float]) -> dict[str, float]:
+        if not all(map(str.strip, labels)):
+            raise ValueError('a word and its score are expected')
+        if len(set(labels.values())) < 2:
+            raise ValueError('two labels with different scores are expected')
+        return labels
+
+    @model_validator(mode='after')
+    def _check(self) -> Self:
+        if (self.scale is None) == (not self.labels):
+            raise ValueError('either scale or labels is expected')
+        problem = ''
+        if self.labels and self.answer == 'json':
+            problem = 'an answer in JSON has a scale, no labels'
+        elif self.level == 'pair' and (self.lowest, self.highest) != (0, 1):
+            problem = 'of a pair the first is better at 1, the second at 0'
+        if problem:
+            raise WrongType(problem, ('labels',))
+        self._check_names()
+        return self
+
+    def _check_names(self) -> None:
+        """
+        Refuse a prompt that shows what an item of its level does not have, or does not
+        show what it must.
+        """
+        asked = ('question',) if self.answer == 'label' else ()
+        needed = (*SHOWN[self.level], *asked)
+        known = (*needed, *MAY_BE_SHOWN, 'lowest', 'highest', 'questions', 'judged')
+        names = set(PLACEHOLDER.findall(self.prompt))
+        for name in sorted(names - set(known)):
+            problem = f'{{{name}}}: a {self.level} has none; {nearest(name, known)}'
+            raise WrongType(problem, ('prompt',))
+        several = len(self.dimensions) > 1
+        for name in needed:
+            if name not in names and (name != 'question' or several):
+                raise WrongType(f'{{{name}}} is missing', ('prompt',))
+
+    @cached_property
+    def scores(self) -> Mapping[str, float]:
+        """
+        The score of each answer: of a scale, of its whole numbers, and an answer in
+        between, such as 3.5, is one as well; of an answer in JSON, of its ends.
+        """
+        if self.scale is None:
+            return self.labels
+        ends = self.scale.lowest, self.scale.highest
+        numbers = ends if self.answer == 'json' else range(ends[0], ends[1] + 1)
+        return {str(number): float(number) for number in numbers}
 
     @property
     def lowest(self) -> float:
         """
         The lowest score.
         """
-        return min(self.labels.values())
+        return min(self.scores.values())
 
     @property
     def highest(self) -> float:
         """
         The highest score.
         """
-        return max(self.labels.values())
+        return max(self.scores.values())
 
     @property
     def hash(self) -> str:
@@ -115,7 +182,7 @@ class RatingPrompt:
             self.prompt,
             list(self.dimensions.items()),
             self.answer,
-            list(self.labels.items()),
+            list(self.scores.items()),
             self.lowest,
             self.highest,
             self.scale is not None,
@@ -138,65 +205,6 @@ def prompt_option(default: str) -> Any:
         help='what is asked, and what answers mean: a shipped prompt, or a file',
         metavar='NAME|FILE',
     )
-
-
-def read_prompt(doc: Document) -> RatingPrompt:
-    """
-    Return the prompt in a document.
-
-    :raises UserError: with file, line and key.
-    """
-    keys = doc.options(RatingPrompt, doc.data or {}, ())
-    for name, question in keys.dimensions.items():
-        doc.typed(question, ('dimensions', name), str)
-    if not keys.dimensions:
-        raise doc.error('dimensions', 'one dimension at least is expected')
-    prompt = replace(keys, labels=_labels(doc, keys))
-    if prompt.level == 'pair' and (prompt.lowest, prompt.highest) != (0, 1):
-        problem = 'of a pair the first is better at 1, the second at 0'
-        raise doc.error('labels', problem)
-    asked = ('question',) if prompt.answer == 'label' else ()
-    needed = (*SHOWN[prompt.level], *asked)
-    known = (*needed, *MAY_BE_SHOWN, 'lowest', 'highest', 'questions', 'judged')
-    names = set(PLACEHOLDER.findall(prompt.prompt))
-    for name in sorted(names - set(known)):
-        problem = f'{{{name}}}: a {prompt.level} has none; {nearest(name, known)}'
-        raise doc.error('prompt', problem)
-    several = len(prompt.dimensions) > 1
-    for name in needed:
-        if name not in names and (name != 'question' or several):
-            raise doc.error('prompt', f'{{{name}}} is missing')
-    return prompt
-
-
-def _labels(doc: Document, keys: RatingPrompt) -> dict[str, float]:
-    """
-    Return each label with its score.
-    """
-    if (keys.scale is None) == (keys.labels is None):
-        raise doc.error((), 'either scale or labels is expected')
-    if keys.labels is not None:
-        if keys.answer == 'json':
-            raise doc.error('labels', 'an answer in JSON has a scale, no labels')
-        values = {}
-        for name, value in keys.labels.items():
-            where = ('labels', name)
-            values[name] = doc.typed(value, where, float)
-            if not name.strip():
-                raise doc.error(where, 'a word and its score are expected')
-        if len(set(values.values())) < 2:
-            problem = 'two labels with different scores are expected'
-            raise doc.error('labels', problem)
-        return values
-    scale = doc.mapping(keys.scale, ('scale',), ('lowest', 'highest'), 'scale')
-    lowest, highest = (
-        doc.typed(scale.get(key), ('scale', key), int) for key in ('lowest', 'highest')
-    )
-    if not 0 < highest - lowest < MOST_LABELS:
-        raise doc.error('scale', f'2 to {MOST_LABELS} numbers are expected')
-    if keys.answer == 'json':
-        return {str(end): float(end) for end in (lowest, highest)}
-    return {str(n): float(n) for n in range(lowest, highest + 1)}
 
 
 NUMBER = r'-?\d+(?:\.\d+)?'
@@ -258,16 +266,16 @@ def _numbers(reply: str, prompt: RatingPrompt) -> set[float]:
 
 def _named_values(reply: str, prompt: RatingPrompt) -> set[float]:
     exact = _plain(reply)
-    for label, value in prompt.labels.items():
+    for label, value in prompt.scores.items():
         if exact == _plain(label):
             return {value}
     # the longest first, so that "not good" is no "good"
-    longest = sorted(prompt.labels, key=lambda label: -len(label))
+    longest = sorted(prompt.scores, key=lambda label: -len(label))
     pattern = '|'.join(rf'(?<!\w){re.escape(label)}(?!\w)' for label in longest)
     # one letter may be a word: A in "A good answer" is none of the labels A and B
     single = any(len(label) == 1 for label in longest)
     matches = re.findall(pattern, reply, 0 if single else re.IGNORECASE)
-    by_label = {label.casefold(): value for label, value in prompt.labels.items()}
+    by_label = {label.casefold(): value for label, value in prompt.scores.items()}
     return {by_label[match.casefold()] for match in matches}
 
 
@@ -320,7 +328,7 @@ def expected_rating(
     total = math.fsum(probabilities.values())
     if not total > 0:
         return AnswerRating(None, 'the judge gives no label a probability')
-    products = (p * prompt.labels[label] for label, p in probabilities.items())
+    products = (p * prompt.scores[label] for label, p in probabilities.items())
     value = math.fsum(products) / total
     return AnswerRating(value, None, 'expected', dict(probabilities))
 
@@ -338,13 +346,13 @@ def label_probabilities(
 
     :param alternatives: as `systems.chat.messages.ChatReply` has them.
     """
-    plain = {_plain(label): label for label in prompt.labels}
+    plain = {_plain(label): label for label in prompt.scores}
     if any(a != b and b.startswith(a) for a in plain for b in plain):
         return None
     for place in alternatives:
         if _plain(place[0][0]) not in plain:
             continue
-        probabilities = dict.fromkeys(prompt.labels, 0.0)
+        probabilities = dict.fromkeys(prompt.scores, 0.0)
         for token, logprob in place:
             label = plain.get(_plain(token))
             if label is not None:
@@ -435,7 +443,7 @@ class PromptedScorer(Scorer):
         :raises UserError: with file, line and key.
         """
         doc = read_shipped_file('prompts', self.options.prompt, 'prompt')
-        self.prompt = read_prompt(doc)
+        self.prompt = doc.record(RatingPrompt, doc.data)
         if self.prompt.level != self.level:
             problem = f'{self.prompt.level}; this scorer judges a {self.level}'
             raise doc.error('level', problem)
@@ -482,7 +490,7 @@ class PromptedScorer(Scorer):
             asks = rating != 'parsed' and prompt.answer == 'label'
             replies = self.judge.rating_replies(list(texts), asks)
             return [reply_ratings(reply, prompt, rating) for reply in replies]
-        labels = list(prompt.labels)
+        labels = list(prompt.scores)
         questions = [self.chat.reply_question(text, labels) for text in texts]
         ratings: list[Sequence[AnswerRating]] = []
         for answer in self.judge.answer(questions):

@@ -8,11 +8,12 @@ one batch at most. No text of an item is in the file.
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from dataclasses import field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.core import content_id
+from parlai_ext.core import content_id, frozen
 from parlai_ext.engines import Machine
 from parlai_ext.engines.engine import Engine, Job, Task, Tell, Worker, refuse_difference
 from parlai_ext.engines.host import LOCAL
@@ -142,55 +143,63 @@ def item_scorer(
     return ItemScorer(scorer, with_evidence)
 
 
-def item_job(
-    scorer: Scorer,
-    section: Mapping[str, Any],
-    machine: Machine | None = None,
-    *,
-    with_evidence: bool,
-) -> Job:
+@frozen
+class ItemWork:
     """
-    Return the job of scoring batches of items.
+    A scorer at work on items.
 
+    :param bar: told of each item that is scored.
     :param section: of which a worker of another process builds the scorer; empty for an
         engine that starts none.
+    :param engine: where items are scored.
+    :param name: what error lines call the scorer, if not by its name.
     :param with_evidence: the evidence behind the scores is kept, too.
     """
-    signature = scorer.signature
-    return Job(
-        here=lambda: ItemScorer(scorer, with_evidence),
-        elsewhere=partial(item_scorer, section, machine, signature, with_evidence),
-        steps='inputs read',
-        key=content_id('bench', signature, with_evidence),
-        in_order=True,
-        lookahead=AHEAD,
-    )
 
+    scorer: Scorer
+    bar: Bar
+    section: Mapping[str, Any] = field(default_factory=dict)
+    machine: Machine | None = None
+    engine: Engine = LOCAL
+    name: str = ''
+    with_evidence: bool = False
 
-def score_batches(
-    job: Job,
-    store: StoredScores,
-    items: Mapping[str, ScoringItem],
-    size: int,
-    name: str,
-    bar: Bar,
-    engine: Engine = LOCAL,
-) -> None:
-    """
-    Score items, by id, and store each batch at once.
+    def score_missing(
+        self, store: StoredScores, items: Mapping[str, ScoringItem], size: int
+    ) -> None:
+        """
+        Score the items, by id, that a store lacks, and store each batch at once. The
+        bar expects no others any more.
 
-    :param size: of a batch.
-    :param name: what error lines call the scorer.
-    """
-    every = list(items.items())
-    batches = [dict(every[k : k + size]) for k in range(0, len(every), size)]
-    tasks = [
-        Task(f'batch {n} of {len(batches)} by {name}', batch, len(batch))
-        for n, batch in enumerate(batches)
-    ]
-    with closing(engine.run(job, tasks, bar)) as finished:
-        for _, scores in finished:
-            store.add(scores)
+        :param size: of a batch.
+        """
+        scorer, signature = self.scorer, self.scorer.signature
+        missing = store.missing(items, self.with_evidence)
+        self.bar.expect(len(missing) - len(items))
+        if not missing:
+            return
+        job = Job(
+            here=lambda: ItemScorer(scorer, self.with_evidence),
+            elsewhere=partial(
+                item_scorer, self.section, self.machine, signature, self.with_evidence
+            ),
+            steps='inputs read',
+            key=content_id('bench', signature, self.with_evidence),
+            in_order=True,
+            lookahead=AHEAD,
+        )
+        batches = [missing[k : k + size] for k in range(0, len(missing), size)]
+        tasks = [
+            Task(
+                f'batch {n} of {len(batches)} by {self.name or scorer.name}',
+                {one: items[one] for one in batch},
+                len(batch),
+            )
+            for n, batch in enumerate(batches)
+        ]
+        with closing(self.engine.run(job, tasks, self.bar)) as finished:
+            for _, scores in finished:
+                store.add(scores)
 
 
 def score_items(
@@ -198,9 +207,6 @@ def score_items(
     items: Items,
     folder: Path | None,
     bar: Bar,
-    *,
-    signature: str | None = None,
-    with_evidence: bool = False,
 ) -> list[ItemScore]:
     """
     Return the scores of items, in order; equal items are scored once.
@@ -208,20 +214,16 @@ def score_items(
     :param folder: where scores are kept, so that a killed call goes on; `None`:
         nowhere.
     :param bar: told of each item that is scored; the others are not expected.
-    :param signature: of what is kept; `None`: the scorer's.
     :raises UserError: when another process adds scores of this signature.
     """
     ids = [item_id(item) for item in items]
-    by_id = dict(zip(ids, items, strict=True))
+    # equal contexts are read together
+    by_context = sorted(zip(ids, items, strict=True), key=lambda one: one[1].context)
+    different = dict(by_context)
+    bar.expect(len(different) - len(items))
     store: AbstractContextManager[StoredScores] = nullcontext(StoredScores())
     if folder is not None:
-        store = stored_scores(folder, signature or scorer.signature)
+        store = stored_scores(folder, scorer.signature)
     with store as kept:
-        missing = kept.missing(ids)
-        bar.expect(len(missing) - len(items))
-        # equal contexts are read together
-        missing.sort(key=lambda one: by_id[one].context)
-        job = item_job(scorer, {}, with_evidence=with_evidence)
-        todo = {one: by_id[one] for one in missing}
-        score_batches(job, kept, todo, BATCH, scorer.name, bar)
+        ItemWork(scorer, bar).score_missing(kept, different, BATCH)
     return [kept.scores[one] for one in ids]

@@ -190,7 +190,7 @@ def test_a_run_names_no_scorer_from_outside_for_eval_model(tmp_path):
 
 
 def test_contexts_that_the_judge_cut_are_counted_and_padding_is_not_scored():
-    followups = FollowUps({'Wit': Sides((), ('dull',))})
+    followups = FollowUps({'Wit': Sides(negative=('dull',))})
     scorer = known_fed(CuttingJudge(lambda *_: (-1.0,), 7, 1), followups)
     agent = FedAgent({}, {'scorer': scorer, 'opt': {}})
     seen = [

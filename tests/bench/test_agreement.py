@@ -21,7 +21,12 @@ from tests.support.scoring_samples import CuttingJudge, KnownJudge, known_fed
 from tests.support.user_error import user_error
 from tests.support.written import rows_of_csv
 
-SETS = FollowUps({'Wit': Sides(('nice',), ('dull',)), 'Sense': Sides((), ('what?',))})
+SETS = FollowUps(
+    {
+        'Wit': Sides(positive=('nice',), negative=('dull',)),
+        'Sense': Sides(negative=('what?',)),
+    }
+)
 # how likely 'nice', 'dull' and 'what?' are after a bot's word
 LIKELY = {
     'a': (-1.0, -9.0, -2.0),

@@ -431,8 +431,8 @@ def test_a_bench_file_says_what_each_scorer_scores(tmp_path):
 def test_a_set_may_be_for_some_scorers_only_and_a_scorer_for_some_sets(tmp_path):
     sets = {'small': judged_set(), 'other': judged_set('other')}
     of_other = replace(variant(factor=2.0), label='of_other', sets=('other',))
-    choice = SetChoice('small', scorers=('Counted', 'of_other'))
-    plan = BenchPlan((variant(), of_other), (choice,))
+    choice = SetChoice(scorers=('Counted', 'of_other'))
+    plan = BenchPlan((variant(), of_other), {'small': choice})
     bench = bench_of(tmp_path, plan=plan, sets=sets)
     assert 'other sets only' in row_of(bench, 'of_other').reason
     assert 'other scorers only' in row_of(bench, 'distinct').reason

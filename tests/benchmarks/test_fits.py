@@ -24,8 +24,9 @@ from benchmarks.learned_judge.corpora import (
 )
 from benchmarks.learned_judge.judge_weights import Labelled, WorsePairs, learn_weights
 from benchmarks.support.perturbed_replies import perturbed_reply, shares_higher
+from parlai_ext.core.records import read_record
 from parlai_ext.files import read_file
-from parlai_ext.scoring.composite import TERMS, Term, overall_score, read_weighed_terms
+from parlai_ext.scoring.composite import TERMS, CompositeWeights, Term, overall_score
 from parlai_ext.scoring.learned import JudgeWeights
 from parlai_ext.training.fit_judge import rank_labels
 from tests.training.test_fit_judge import SIZES
@@ -45,10 +46,13 @@ def made_up(human=None, seed=0):
 
 def test_overall_is_the_scorers():
     example = made_up()
-    scale = {name: Term(0.1 * k, 1 + k, 0.0) for k, name in enumerate(TERMS)}
+    scale = {
+        name: Term(centre=0.1 * k, spread=1 + k, weight=0.0)
+        for k, name in enumerate(TERMS)
+    }
     weights = (0.2, 0.5, 0.3)
     terms = {
-        name: Term(one.centre, one.spread, weight)
+        name: Term(centre=one.centre, spread=one.spread, weight=weight)
         for (name, one), weight in zip(scale.items(), weights, strict=True)
     }
     expected = [
@@ -97,12 +101,12 @@ def test_no_reported_set_is_fitted():
 
 
 def test_what_is_written_is_read(tmp_path):
-    scale = {name: Term(-1.5, 2.25, 0.0) for name in TERMS}
+    scale = {name: Term(centre=-1.5, spread=2.25, weight=0.0) for name in TERMS}
     path = tmp_path / 'weights.yaml'
     path.write_text(weights_file(scale, (0.2, 0.6, 0.2)))
-    terms = read_weighed_terms(read_file(path))
+    terms = read_record(CompositeWeights, read_file(path).data).terms
     assert [term.weight for term in terms.values()] == [0.2, 0.6, 0.2]
-    assert terms['length'] == Term(-1.5, 2.25, 0.2)
+    assert terms['length'] == Term(centre=-1.5, spread=2.25, weight=0.2)
 
 
 def test_judges_are_learned_from_people_and_from_pairs():

@@ -4,10 +4,18 @@ Records as JSON data and back.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 import pytest
 
-from parlai_ext.core.records import WrongType, keys, record_from_json, record_to_json
+from parlai_ext.core.records import (
+    Record,
+    WrongType,
+    keys,
+    read_record,
+    record_from_json,
+    record_to_json,
+)
 
 
 @dataclass(frozen=True)
@@ -49,7 +57,7 @@ def test_unknown_keys_are_ignored_and_defaults_hold():
 @pytest.mark.parametrize(
     'data, place',
     [
-        ([], 'the file'),
+        ([], 'a mapping expected'),
         ({}, 'leaves is missing'),
         ({'leaves': {}}, 'leaves: a list'),
         ({'leaves': [{'value': 'x'}]}, r'leaves\[0\]\.value: a number'),
@@ -62,3 +70,27 @@ def test_unknown_keys_are_ignored_and_defaults_hold():
 def test_a_wrong_value_is_named_by_its_place(data, place):
     with pytest.raises(WrongType, match=place):
         record_from_json(Tree, data)
+
+
+class Twig(Record):
+    length: float
+
+
+class Bush(Record):
+    twigs: dict[str, Twig]
+    sizes: dict[Literal['low', 'high'], int] = {}
+
+
+@pytest.mark.parametrize(
+    'data, problem',
+    [
+        # the right key is missing since it is mistyped
+        ({'twig': {}}, "^twig: unknown key; did you mean 'twigs'"),
+        ({'twigs': {'a': {'lenght': 1}}}, r"twigs\.a\.lenght: .*'length'"),
+        ({'twigs': {}, 'sizes': {'lo': 1}}, r"sizes\.lo: 'low' or 'high' expected"),
+        ({'twigs': {'a': {}}}, r'twigs\.a\.length is missing'),
+    ],
+)
+def test_an_unknown_key_is_named_before_one_that_is_missing(data, problem):
+    with pytest.raises(WrongType, match=problem):
+        read_record(Bush, data)

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parlai_ext import zoo_configs
-from parlai_ext.files import Document, read_file
+from parlai_ext.core.records import WrongType, read_record
+from parlai_ext.files import read_file
 from parlai_ext.judge_check.perturbations import PARROTS, parrot_text
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.composite import (
@@ -20,11 +21,11 @@ from parlai_ext.scoring.composite import (
     METRICS,
     TERMS,
     Composite,
+    CompositeWeights,
+    CrsCorrelations,
     Term,
     new_words,
     overall_score,
-    read_terms,
-    read_weighed_terms,
     repeated_words_share,
     rescaled_weights,
     words_of,
@@ -138,7 +139,10 @@ def test_what_says_something_is_above_every_parrot(kind):
 
 
 def test_overall_by_pencil():
-    terms = {'likelihood': Term(-3, 2, 0.75), 'length': Term(8, 4, 0.25)}
+    terms = {
+        'likelihood': Term(centre=-3, spread=2, weight=0.75),
+        'length': Term(centre=8, spread=4, weight=0.25),
+    }
     # (-2 - -3) / 2 = 0.5 and (12 - 8) / 4 = 1
     values = {'likelihood': -2.0, 'length': 12.0}
     assert overall_score(terms, values, 0) == pytest.approx(0.75 * 0.5 + 0.25 * 1)
@@ -147,7 +151,10 @@ def test_overall_by_pencil():
 
 
 def test_a_term_without_a_value_counts_as_its_centre():
-    terms = {'likelihood': Term(-3, 2, 0.5), 'relevance': Term(0.3, 0.1, 0.5)}
+    terms = {
+        'likelihood': Term(centre=-3, spread=2, weight=0.5),
+        'relevance': Term(centre=0.3, spread=0.1, weight=0.5),
+    }
     values = {'likelihood': -1.0, 'relevance': None}
     assert overall_score(terms, values, 0) == pytest.approx(0.5)
 
@@ -204,8 +211,9 @@ def test_the_name_of_the_weights_is_not_signed_but_their_numbers_are(tmp_path):
 )
 def test_mistakes_in_a_file_of_weights_are_named(tmp_path, term, key):
     path = written(tmp_path, 'mine.yaml', f'terms:\n  {term}\n')
+    doc = read_file(path)
     with user_error(f'mine.yaml:[12].*{key}'):
-        read_weighed_terms(read_file(path))
+        doc.record(CompositeWeights, doc.data)
 
 
 def test_the_protocols_of_papers_and_demos_keep_theirs():
@@ -250,10 +258,10 @@ def test_weights_of_a_quality_are_the_mean_over_its_sets():
     one = dict(zip(METRICS, (0.2, 0.2, 0.0, 0.0), strict=True))  # 1/2, 1/2
     other = dict(zip(METRICS, (0.0, 0.5, 0.0, -1.0), strict=True))  # 0, 1
     data = {'metrics': SCALE, 'correlations': {'Wit': {'x': one, 'y': other}}}
-    terms = read_terms(Document(data, 'mine.yaml'))
+    terms = read_record(CrsCorrelations, data).terms()
     weights = {name: term.weight for name, term in terms['Wit'].items()}
     assert weights == pytest.approx(dict(zip(METRICS, (0.25, 0.75, 0, 0), strict=True)))
-    assert terms['Wit']['length'] == Term(0.0, 1.0, 0.0)
+    assert terms['Wit']['length'] == Term(centre=0.0, spread=1.0, weight=0.0)
 
 
 @pytest.mark.parametrize(
@@ -266,5 +274,5 @@ def test_weights_of_a_quality_are_the_mean_over_its_sets():
     ],
 )
 def test_a_mistake_in_the_file_is_named(data, place):
-    with user_error(place):
-        read_terms(Document(data, 'mine.yaml'))
+    with pytest.raises(WrongType, match=place):
+        read_record(CrsCorrelations, data)

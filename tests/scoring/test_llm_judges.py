@@ -10,7 +10,6 @@ import math
 import pytest
 
 from parlai_ext import zoo_configs
-from parlai_ext.files import read_file
 from parlai_ext.files.yaml_file import read_text
 from parlai_ext.judge_check.check import perturbations_for
 from parlai_ext.scoring import label_judges
@@ -19,11 +18,11 @@ from parlai_ext.scoring.fed import Fed
 from parlai_ext.scoring.label_judges import Prompted
 from parlai_ext.scoring.llm_judges import (
     LlmJudge,
+    RatingPrompt,
     expected_rating,
     json_ratings,
     label_probabilities,
     label_rating,
-    read_prompt,
 )
 from parlai_ext.scoring.score_run import ChosenScorer, spending_lines
 from parlai_ext.systems.chat.messages import ChatReply
@@ -268,11 +267,16 @@ FIVE = 'scale: {lowest: 1, highest: 5}'
 PAIR = "labels: {X: 1, Y: 0, Tie: 0.5, 'Not at all': 0.1}"
 
 
+def prompt(text):
+    doc = read_text(text, 'mine.yaml')
+    return doc.record(RatingPrompt, doc.data)
+
+
 def asked(labels=FIVE, answer='label', dimensions='{Overall: good}'):
     text = f'level: turn\nanswer: {answer}\n{labels}\ndimensions: {dimensions}\n'
     question = '{question}' if answer == 'label' else '{questions}'
     text += f"prompt: '{{context}} {{response}} {question}'"
-    return read_prompt(read_text(text, 'p.yaml'))
+    return prompt(text)
 
 
 @pytest.mark.parametrize(
@@ -370,10 +374,6 @@ prompt: 'A {context} B {response} {"json": 1}'
 """
 
 
-def prompt(text):
-    return read_prompt(read_text(text, 'mine.yaml'))
-
-
 def test_what_is_filled_in_is_not_filled_again():
     filled = prompt(GOOD).filled({'context': '{response}', 'response': 'yes'})
     assert filled == 'A {response} B yes {"json": 1}'
@@ -420,7 +420,7 @@ def test_a_prompt_of_another_level_is_refused():
 
 @pytest.mark.parametrize('path', sorted((zoo_configs.HOME / 'prompts').glob('*.yaml')))
 def test_shipped_prompts_can_be_read(path):
-    assert read_prompt(read_file(path)).dimensions
+    assert prompt(path.read_text()).dimensions
 
 
 ASK = WORDS[9]

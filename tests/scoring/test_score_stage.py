@@ -28,7 +28,9 @@ from tests.support.scoring_samples import (
 from tests.support.small_run import files_of, small_config
 
 DIMENSIONS = ('Wit', 'Joy')
-SETS = FollowUps({'Wit': Sides((), ('dull', 'dim')), 'Joy': Sides((), ('sad',))})
+SETS = FollowUps(
+    {'Wit': Sides(negative=('dull', 'dim')), 'Joy': Sides(negative=('sad',))}
+)
 
 
 def tell(context, continuation):

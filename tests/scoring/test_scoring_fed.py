@@ -48,9 +48,9 @@ TOKENS = {
 }
 SETS = FollowUps(
     {
-        'Both': Sides(('good', 'great'), ('bad', 'awful')),
-        'Negative': Sides((), ('bad',)),
-        'Positive': Sides(('good',), ()),
+        'Both': Sides(positive=('good', 'great'), negative=('bad', 'awful')),
+        'Negative': Sides(negative=('bad',)),
+        'Positive': Sides(positive=('good',)),
     }
 )
 
@@ -99,7 +99,12 @@ def test_no_finite_probability_is_no_score(bad):
 
 def test_each_followup_is_asked_once_a_context():
     # what does not count, w, is not asked
-    shared = FollowUps({'A': Sides(('w',), ('x', 'y')), 'B': Sides((), ('y', 'z'))})
+    shared = FollowUps(
+        {
+            'A': Sides(positive=('w',), negative=('x', 'y')),
+            'B': Sides(negative=('y', 'z')),
+        }
+    )
     judge = KnownJudge(lambda *_: (-1.0,))
     fed = known_fed(judge, shared)
     judge_contexts(fed, [('hi',), ('hi', 'there')])
@@ -142,8 +147,10 @@ def test_less_the_same_follow_up_without_the_response():
 LISTS = 'fed/followups_fed_2020.json'
 OWN = FollowUps(
     {
-        'Wit': Sides(('Ha, that was good!', 'I like it.'), ("You're no fun.",)),
-        'Sense': Sides((), ('What do you mean?', "That's  nonsense", '¿Qué?')),
+        'Wit': Sides(
+            positive=('Ha, that was good!', 'I like it.'), negative=("You're no fun.",)
+        ),
+        'Sense': Sides(negative=('What do you mean?', "That's  nonsense", '¿Qué?')),
     }
 )
 SAID = ['Hi!', "Hey, what's up?", 'Not much …  you?']
@@ -248,7 +255,8 @@ def test_the_whole_string_needs_a_judge_of_contexts():
 
 
 LEVELS = FollowUps(
-    {'turny': Sides((), ('bad',)), 'deep': Sides((), ('flat',))}, frozenset({'deep'})
+    {'turny': Sides(negative=('bad',)), 'deep': Sides(negative=('flat',))},
+    frozenset({'deep'}),
 )
 
 
@@ -270,7 +278,7 @@ HOW, SO, BAD = (' '.join(WORDS[k : k + 3]) for k in (0, 3, 6))
 def test_a_complaint_is_the_users_next_message(chat_folder, less, context, before):
     fed = known_fed(
         models_on_cpu().likelihood(chat_folder),
-        FollowUps({'X': Sides((), (BAD,))}),
+        FollowUps({'X': Sides(negative=(BAD,))}),
         judge_format='chat',
         less=less,
     )
@@ -297,7 +305,7 @@ def test_shipped_set_has_the_papers_dimensions():
     assert found['Sensibleness'].positive == ()
 
 
-KIND, DEEP = Sides(('Nice.',), ()), Sides((), ('Flat.',))
+KIND, DEEP = Sides(positive=('Nice.',)), Sides(negative=('Flat.',))
 
 
 @pytest.mark.parametrize(
@@ -306,7 +314,7 @@ KIND, DEEP = Sides(('Nice.',), ()), Sides((), ('Flat.',))
         (
             'dimensions: {Wit: {positive: [Ha!], negative: [Oh.]}}',
             'own.yaml',
-            {'Wit': Sides(('Ha!',), ('Oh.',))},
+            {'Wit': Sides(positive=('Ha!',), negative=('Oh.',))},
         ),
         (
             '{\t"turn": {"kind": {"positive": ["Nice."], "negative": []}},\n'
@@ -364,7 +372,7 @@ def test_a_reading_of_the_papers_four_dimensions_has_its_counts(monkeypatch):
             "own.yaml:3: .*'x' is there already",
         ),
         ('dimensions: {A: {negative: [" "]}}', 'an empty follow-up'),
-        ('dimensions: {A: {negative: [3]}}', 'text is expected, not 3'),
+        ('dimensions: {A: {negative: [3]}}', 'text expected, not 3'),
         ('dimensions: {A: {negative: []}}', 'needs positive or negative'),
         ('dimensions: {}', 'at least one dimension'),
         ('', 'at least one dimension'),

@@ -266,7 +266,7 @@ RELATED = ('targets', 'partners', 'protocol')
         ('protocol', {'name': 'x', 'num_turns': 'x'}, 'protocol.num_turns: '),
         ('protocol', {'name': 'x', 'turns': 5}, r'protocol.turns: .* \'num_turns\'\?'),
         ('opener', [], r'opener: unknown key; did you mean \'openers\'\?'),
-        ('targets', {'a': {'identiti': 'x'}}, r'targets.a.identity is missing'),
+        ('targets', {'a': {'identiti': 'x'}}, r'targets.a.identiti: .* \'identity\''),
         ('systems', {}, 'systems.a is missing'),
         ('asked', None, 'asked: '),
         ('imported', {'format': 'csv'}, 'imported.dialogues is missing'),

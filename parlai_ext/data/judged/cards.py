@@ -9,62 +9,93 @@ folder, `find_own_files` the user's own ones.
 
 import os
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, field_validator, model_validator
 
 from parlai_ext import zoo_configs
-from parlai_ext.core import UserError, errors_about, frozen, nearest, option, optional
-from parlai_ext.data.judged.judged_set import LEVELS, UNITS, JudgedItem, JudgedSet
-from parlai_ext.data.judged.readers import READERS, DataFile, is_number, is_own_file
-from parlai_ext.files import Document, Wheel, read_file
+from parlai_ext.core import UserError, errors_about, nearest
+from parlai_ext.core.records import RealNumber, Record, WholeNumber
+from parlai_ext.data.judged.judged_set import JudgedItem, JudgedSet
+from parlai_ext.data.judged.readers import READERS, DataFile, is_own_file
+from parlai_ext.files import Wheel, read_file
 
-COUNTS = ('items', 'systems', 'annotations', 'texts')
 CARD_ENDINGS, OWN_ENDINGS = ('.yaml', '.yml'), ('.csv', '.jsonl')
 
 
-@frozen
-class Quality:
+def _known_format(name: str) -> str:
+    if name not in READERS:
+        raise ValueError(f'{name!r}; {nearest(name, READERS)}')
+    return name
+
+
+Format = Annotated[str, AfterValidator(_known_format)]
+
+
+class Quality(Record):
     """
-    One judged quality: its scale, its name in the file if that differs, and the
-    dimensions of scorers that stand for it under another name.
+    One judged quality: its scale, from the lowest to the highest value, its name in the
+    file if that differs, and the dimensions of scorers that stand for it under another
+    name. A list is its scale.
     """
 
-    scale: tuple[float, ...] | None = optional(help='the lowest and the highest')
-    column: str | None = optional(help='its name in the file')
-    dimensions: tuple[str, ...] = option((), help='dimensions of scorers')
+    scale: tuple[RealNumber, ...] | None = None
+    column: str | None = None
+    dimensions: tuple[str, ...] = ()
+
+    @model_validator(mode='before')
+    @classmethod
+    def _from_scale(cls, data: Any) -> Any:
+        return {'scale': data} if isinstance(data, list) else data or {}
+
+    @field_validator('scale')
+    @classmethod
+    def _check_scale(cls, scale: tuple[float, ...]) -> tuple[float, ...]:
+        if len(scale) != 2 or scale[0] >= scale[1]:
+            raise ValueError('a scale is [lowest, highest]')
+        return scale
 
 
-@frozen
-class JudgedCard:
+class CardKeys(Record):
     """
-    What is known of a judged set without its file.
+    The keys of a card: what is known of a judged set without its file.
 
+    :param format: how the file is read.
     :param file: the official name of the file; of a set of several files, that of the
         judgements, or of the first.
-    :param other_files: names of files with the same judgements -> their formats.
-    :param part: the part of a file that is the set, where it holds several.
-    :param wheel: the wheel of PyPI that is the file.
+    :param unit: what is drawn anew for intervals.
+    :param overall: the quality of an item as a whole.
     :param counts: documented numbers of items, systems, annotations and texts.
     :param dropped: what is known to be left out, in words.
+    :param part: the part of a file that is the set, where it holds several.
+    :param other_files: names of files with the same judgements -> their formats.
+    :param wheel: the wheel of PyPI that is the file.
     """
 
-    title: str = option(help='what the set is called')
-    source: str = option(help='where it comes from')
-    licence: str = option(help='under which it is')
-    level: str = option(choices=LEVELS, help='what is judged')
-    format: str = option(choices=READERS, help='how the file is read')
-    file: str = option(help='the official name of the file')
-    unit: str = option('item', choices=UNITS, help='what is drawn anew for intervals')
-    overall: str | None = optional(help='the quality of an item as a whole')
-    qualities: dict[str, Any] = optional(help='what is judged, on which scales')
-    counts: dict[str, int] = optional(help='documented numbers')
-    dropped: str = option('', help='what is known to be left out')
-    part: str = option('', help='the part of a file that is the set')
-    other_files: dict[str, str] = optional(help='with the same judgements')
+    title: str
+    source: str
+    licence: str
+    level: Literal['turn', 'dialogue']
+    format: Format
+    file: str
+    unit: Literal['item', 'context', 'dialogue'] = 'item'
+    overall: str | None = None
+    qualities: dict[str, Quality] = {}
+    counts: dict[Literal['items', 'systems', 'annotations', 'texts'], WholeNumber] = {}
+    dropped: str = ''
+    part: str = ''
+    other_files: dict[str, Format] = {}
     wheel: Wheel | None = None
-    name: str = ''
+
+
+class JudgedCard(CardKeys):
+    """
+    A card and the name of its set.
+    """
+
+    name: str
 
     @property
     def formats(self) -> dict[str, str]:
@@ -226,7 +257,8 @@ def own_card(path: Path) -> JudgedCard:
     Return the card of a user's own file, which is named like it.
     """
     name = set_name(str(path))
-    return replace(read_card('own'), name=name, title=path.name, file=path.name)
+    about = {'name': name, 'title': path.name, 'file': path.name}
+    return read_card('own').model_copy(update=about)
 
 
 def set_name(called: str) -> str:
@@ -251,38 +283,4 @@ def read_card(name: str) -> JudgedCard:
         raise UserError(f'judged set {name!r}: {nearest(name, card_names())}')
     path = Path(name) if is_file else zoo_configs.HOME / 'judged' / f'{name}.yaml'
     doc = read_file(path)
-    data = dict(doc.typed(doc.data, (), dict))
-    wheel = data.pop('wheel', None)
-    card = doc.options(JudgedCard, data, ())
-    counts = doc.mapping(card.counts or {}, ('counts',), COUNTS, 'counts')
-    for key, count in counts.items():
-        doc.typed(count, ('counts', key), int)
-    other_files = card.other_files or {}
-    for file, form in other_files.items():
-        if form not in READERS:
-            raise doc.error(('other_files', file), nearest(str(form), READERS))
-    return replace(
-        card,
-        name=path.stem,
-        qualities={
-            n: _quality(doc, n, raw) for n, raw in (card.qualities or {}).items()
-        },
-        counts=counts,
-        other_files=other_files,
-        wheel=doc.record(Wheel, wheel, ('wheel',)) if wheel is not None else None,
-    )
-
-
-def _quality(doc: Document, name: str, raw: Any) -> Quality:
-    """
-    Return a quality: ``[low, high]``, or a mapping with that as its ``scale``.
-    """
-    where = ('qualities', name)
-    values = {'scale': raw} if isinstance(raw, list) else raw or {}
-    quality = doc.options(Quality, values, where)
-    scale = quality.scale
-    if scale and (
-        len(scale) != 2 or not all(map(is_number, scale)) or scale[0] >= scale[1]
-    ):
-        raise doc.error((*where, 'scale'), 'a scale is [lowest, highest]')
-    return quality
+    return JudgedCard(**vars(doc.record(CardKeys, doc.data)), name=path.stem)

@@ -12,9 +12,6 @@ from typing import Any, NamedTuple
 
 from parlai_ext.core import frozen, mean
 
-LEVELS = ('turn', 'dialogue')
-UNITS = ('item', 'context', 'dialogue')
-
 
 @frozen(slots=True)
 class Annotation:
