@@ -34,15 +34,6 @@ CHECK, COST = 'check.csv', 'cost.json'
 ABOUT_CHECK = ('scorer', 'signature', 'outcome', 'reason')
 # what scorer_speed gives to all scorers, and what says how much is scored
 NOT_TIMED = ('judge_model_file', 'encoder', 'comparisons')
-TABLES = {
-    'agreement.csv': 'every coefficient with its interval and n',
-    'scorers.csv': 'means, verdict and signature of each scorer',
-    'check.csv': 'how often people’s replies score above spoilt copies, by kind',
-    'published.csv': 'published figures of other models on these sets',
-    'ceilings.csv': 'one annotator against the others, and a perfect scorer',
-    'clusters.csv': 'which scorers can be told apart',
-    'dstc10.txt': 'beside the teams of DSTC10',
-}
 
 
 def document(
@@ -71,7 +62,6 @@ def document(
         has_cost=has_cost,
         left_out=left_out,
         rules=[' '.join(rule.split()) for rule in rules],
-        tables=TABLES,
         verdicts=[
             (one.measured.label, numbers_text(one), trust_sentence(one))
             for one in by_agreement(facts)
