@@ -25,8 +25,9 @@ from benchmarks.support.judged_turns import PER_SYSTEM, agreement, read_set
 from benchmarks.support.measures import print_head, print_row, start
 from benchmarks.support.perturbed_replies import (
     CORPORA,
+    ORIGINAL,
     perturbed_replies,
-    shares_higher,
+    share_higher,
 )
 from parlai_ext import zoo_configs
 from parlai_ext.judge_check.perturbations import TRAIN
@@ -68,7 +69,7 @@ class Example:
     :param terms: one row for each response, one column for each term; unscaled.
     :param repeated: of each response.
     :param human, systems: of each response of a judged set.
-    :param kinds: of each response of a corpus: ``original`` or a perturbation; a reply
+    :param kinds: of each response of a corpus: `ORIGINAL` or a perturbation; a reply
         comes right before its copies.
     """
 
@@ -93,19 +94,20 @@ class Example:
         Return how good scores of the responses are, at most 1.
         """
         if self.human is None:
-            return 2 * fmean(share for share, _ in self.shares(values).values()) - 1
+            return 2 * fmean(self.shares(values).values()) - 1
         return fmean(agreement(values, self.human, self.systems))
 
-    def shares(self, values: np.ndarray) -> dict[str, tuple[float, int]]:
+    def shares(self, values: np.ndarray) -> dict[str, float]:
         """
         Return by kind how often a reply scores above its copy.
         """
-        rows: list[dict[str, float | None]] = []
+        pairs: dict[str, list[tuple[float, float]]] = {}
         for kind, value in zip(self.kinds, values, strict=True):
-            if kind == 'original':
-                rows.append({})
-            rows[-1][kind] = float(value)
-        return shares_higher(rows)
+            if kind == ORIGINAL:
+                own = value
+            else:
+                pairs.setdefault(kind, []).append((own, value))
+        return {kind: share_higher(*np.array(some).T) for kind, some in pairs.items()}
 
 
 def read_examples(opt: argparse.Namespace) -> dict[str, Example]:
@@ -157,8 +159,8 @@ def corpus_example(folder: Path, name: str, terms: Terms) -> Example:
     Return replies of a corpus and their perturbed copies.
     """
     replies = perturbed_replies(CORPORA[name](folder), REPLIES, seed=0, wordings=TRAIN)
-    items = [item for reply in replies for item in reply.items]
-    kinds = [kind for reply in replies for kind in ('original', *reply.copies)]
+    items = [item for reply in replies for item in reply.values()]
+    kinds = [kind for reply in replies for kind in reply]
     return Example(*terms(items, name), kinds=tuple(kinds))
 
 
@@ -241,7 +243,7 @@ def cell(example: Example, values: np.ndarray) -> str:
             f'{value:.2f}'
             for value in agreement(values, example.human, example.systems)
         )
-    shares = {kind: share for kind, (share, _) in example.shares(values).items()}
+    shares = example.shares(values)
     worst = min(shares, key=shares.__getitem__)
     return f'{fmean(shares.values()):.2f}, {worst} {shares[worst]:.2f}'
 

@@ -6,14 +6,15 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, product
+from pathlib import Path
 
-from benchmarks.chatmatch import published as paper
 from benchmarks.chatmatch.games import (
     RawValues,
     games_from_dialogues,
     scored_tournament,
 )
 from parlai_ext.core import Dialogue, UserError
+from parlai_ext.files import read_file
 from parlai_ext.ranking.agreement import (
     AnnotatorRanks,
     Correlation,
@@ -33,7 +34,10 @@ Row = tuple[Cell, ...]
 # builds the scorer of a reading and an entity recogniser, or raises `UserError`
 BuildScorer = Callable[[str, str], ChatMatch]
 RATINGS = ('openskill', 'trueskill', 'bradley_terry', '3-1-0', '2-1-0')
-PUBLISHED = {**paper.TAU, 'openskill': paper.TAU['trueskill']}
+# the numbers of the paper
+PAPER = read_file(Path(__file__).with_name('published.yaml')).data
+TAUS = {**PAPER['tau'], 'openskill': PAPER['tau']['trueskill']}
+GROUPS = {tuple(name.split()): taus for name, taus in PAPER['groups'].items()}
 
 
 @dataclass(frozen=True)
@@ -116,11 +120,11 @@ def judges_table(judgements: Mapping[str, AnnotatorRanks]) -> Table:
     Return Table 4: mean tau-b over pairs of judges, by dimension.
     """
     rows: list[Row] = []
-    for dimension in dict.fromkeys([*paper.AMONG_JUDGES, *sorted(judgements)]):
+    for dimension in dict.fromkeys([*PAPER['among_judges'], *sorted(judgements)]):
         found: Row = ('undefined: nobody judged it', None)
         if dimension in judgements:
             found = agreement_among(judgements[dimension])
-        rows.append((dimension, paper.AMONG_JUDGES.get(dimension), *found))
+        rows.append((dimension, PAPER['among_judges'].get(dimension), *found))
     title = 'Table 4: agreement among judges (mean pairwise tau-b)'
     columns = ('dimension', 'paper', 'measured', 'pairs of judges')
     return Table(title, columns, tuple(rows))
@@ -143,7 +147,7 @@ def groups_table(results: Tournament, rated: Rated, size: int = 4) -> Table:
             if {one.game.first, one.game.second} <= {*group}
         )
         own = Tournament(group, results.dimensions, games)
-        published = paper.GROUPS.get(group, (None, None))
+        published = GROUPS.get(group, (None, None))
         among = agreement_among(rated.judges, group)[0]
         cells = published[0], rated.tau(own), published[1], among
         rows.append((' '.join(group), *cells))
@@ -151,8 +155,8 @@ def groups_table(results: Tournament, rated: Rated, size: int = 4) -> Table:
         [row[k] for row in rows if isinstance(row[k], float | int)] for k in (2, 4)
     )
     above = sum(tau > 0.6 for tau in taus)
-    in_paper = size == 4 and set(paper.GROUPS) == set(combinations(results.systems, 4))
-    means: Row = (paper.GROUPS_MEAN, paper.GROUPS_AMONG, paper.GROUPS_ABOVE_060)
+    in_paper = size == 4 and set(GROUPS) == set(combinations(results.systems, 4))
+    means = [PAPER[f'groups_{what}'] for what in ('mean', 'among', 'above_060')]
     mean, among, published_above = means if in_paper else (None,) * 3
     n_groups = len(rows)
     rows.append(('mean', mean, _mean(taus), among, _mean(among_judges)))
@@ -183,10 +187,10 @@ def setups_table(
     }
     rows: list[Row] = []
     for setup, tau in taus.items():
-        row: list[Cell] = [setup, paper.SETUPS[setup]['tau'], tau]
+        row: list[Cell] = [setup, PAPER['setups'][setup]['tau'], tau]
         for name in ('inconsistency', 'relevance'):
             value = counts.get(setup, {}).get(name)
-            published = paper.SETUPS[setup][name]
+            published = PAPER['setups'][setup][name]
             row += [published, 'undefined: no count' if value is None else value]
         rows.append(tuple(row))
     rows.append(('bot-bot, by sums of ranks', None, rated.tau_of(sums), *[None] * 4))
@@ -218,9 +222,9 @@ def ablation_table(results: Tournament, rated: Rated) -> Table:
     rows: list[Row] = []
     for dimension in results.dimensions:
         rest = [one for one in results.dimensions if one != dimension]
-        cells = paper.WITHOUT.get(dimension), tau(rest), tau([dimension])
+        cells = PAPER['without'].get(dimension), tau(rest), tau([dimension])
         rows.append((dimension, *cells))
-    rows.append(('(none)', paper.WITHOUT['(none)'], tau(results.dimensions), None))
+    rows.append(('(none)', PAPER['without']['(none)'], tau(results.dimensions), None))
     columns = ('without', 'paper', 'measured', 'with it alone')
     return Table(
         'Table 8: dimensions left out', columns, tuple(rows), tuple(results.notes())
@@ -231,7 +235,7 @@ def lengths_table(
     dialogues: Sequence[Dialogue],
     raw_values: RawValues,
     rated: Rated,
-    exchanges: Sequence[int] = paper.EXCHANGES,
+    exchanges: Sequence[int] = PAPER['exchanges'],
 ) -> Table:
     """
     Return Figure 4, a drawing without numbers: tau of the same games, cut after so many
@@ -270,7 +274,7 @@ def readings_table(
             continue
         for rating in ratings:
             tau = replace(rated, method=rating).tau(results)
-            rows.append((', '.join(name), rating, tau, PUBLISHED.get(rating)))
+            rows.append((', '.join(name), rating, tau, TAUS.get(rating)))
     ranks = mean_ranks(rated.judges)
     for trivial, values in baselines(dialogues).items():
         rows.append((trivial, '', tau_cell(correlate_with_ranks(values, ranks)), None))
@@ -328,7 +332,7 @@ def variety_table(dialogues: Sequence[Dialogue]) -> Table:
     lengths are words between blanks.
     """
     texts = [turn.text for one in dialogues for turn in one.utterances[1:]]
-    rows: list[Row] = [('paper', *paper.VARIETY)]
+    rows: list[Row] = [('paper', *PAPER['variety'])]
     words = _mean([len(text.split()) for text in texts])
     for unit in ('character', 'token'):
         one, two = (

@@ -12,7 +12,13 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.learned_judge.judge_weights import WorsePairs
-from benchmarks.support.corpora import dailydialog, empathetic_dialogues
+from benchmarks.support.corpora import LAST_TURNS, dailydialog, empathetic_dialogues
+from benchmarks.support.perturbed_replies import (
+    ORIGINAL,
+    drawn_replies,
+    share_higher,
+    with_copies,
+)
 from parlai_ext.core import content_id
 from parlai_ext.data.judged.cards import read_card
 from parlai_ext.judge_check.perturbations import (
@@ -20,15 +26,13 @@ from parlai_ext.judge_check.perturbations import (
     PARROTS,
     SPOILT,
     TRAIN,
+    Perturbation,
     ResponseInDialogue,
     parrot_text,
-    same_text,
 )
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.training.fit_judge import Inputs
 
-LAST_TURNS = 6  # of a context, which are kept
-ORIGINAL = 'original'
 BETTER_OF_A_CONTEXT = 2  # good replies to a context that a bad one is compared with
 # kinds that a judge is slow to learn count more; chosen on the training copies
 WEIGHTS = {
@@ -77,39 +81,30 @@ def spoilt_copies(
     """
     Return replies of people with their spoilt copies.
     """
-    rng = random.Random(seed)
-    long = [texts for texts in dialogues if len(texts) > 2]
-    chosen = rng.sample(long, 2 * number)
     copies: list[Copy] = []
-    pairs = zip(chosen[:number], chosen[number:], strict=True)
-    for k, (texts, other) in enumerate(pairs):
-        place = rng.randrange(2, len(texts))
+    for k, reply in enumerate(drawn_replies(dialogues, number, seed)):
         draw = random.Random(content_id('parrots', name, k)).randrange(1000)
-        replies = _replies(texts, place, rng.choice(other), draw, wordings)
-        context = tuple(texts[:place][-LAST_TURNS:])
+        parrots = {
+            f'{kind}/{which}': _parrot(kind, draw, which)
+            for kind in PARROTS
+            for which in wordings
+        }
         copies += [
-            Copy(f'{name}-{k}', kind, ScoringItem(context, reply))
-            for kind, reply in replies.items()
-            if kind == ORIGINAL or not same_text(reply, texts[place])
+            Copy(f'{name}-{k}', kind, item)
+            for kind, item in with_copies(*reply, {**SPOILT, **parrots}).items()
         ]
     return copies
 
 
-def _replies(
-    texts: Sequence[str], place: int, other: str, draw: int, wordings: Sequence[str]
-) -> dict[str, str]:
+def _parrot(kind: str, number: int, wordings: str) -> Perturbation:
     """
-    Return by kind the reply at a place of a dialogue and its copies.
+    Return the perturbation that says what a parrot says in the wording of a number.
+    """
 
-    :param draw: chooses the wording of the parrots.
-    """
-    response = ResponseInDialogue.alternating(texts[place], texts[:place], other)
-    found = {ORIGINAL: texts[place]}
-    found |= {kind: perturb(response) for kind, perturb in SPOILT.items()}
-    for kind in PARROTS:
-        for which in wordings:
-            found[f'{kind}/{which}'] = parrot_text(kind, response.heard, draw, which)
-    return {kind: text for kind, text in found.items() if text is not None}
+    def parrot_reply(response: ResponseInDialogue) -> str | None:
+        return parrot_text(kind, response.heard, number, wordings)
+
+    return parrot_reply
 
 
 def unfit_replies(folder: Path, split: str, name: str, number: int) -> list[Copy]:
@@ -242,8 +237,6 @@ def shares_higher(copies: Sequence[Copy], scores: np.ndarray) -> dict[str, float
     as half.
     """
     return {
-        kind: float(
-            np.mean((np.sign(scores[places[:, 0]] - scores[places[:, 1]]) + 1) / 2)
-        )
+        kind: share_higher(*scores[places.T])
         for kind, places in pair_places(copies).items()
     }

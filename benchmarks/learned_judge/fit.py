@@ -132,7 +132,7 @@ class Agreement:
     has fewer than three of them.
     """
 
-    turns: float
+    turns: float | None
     systems: float | None
     dialogues: float | None
 
@@ -141,20 +141,16 @@ def agreement(responses: ResponseSet, scores: np.ndarray) -> Agreement:
     """
     Return the agreement of scores with people.
     """
-    human = responses.target()
-    return Agreement(
-        spearman(scores, human),
-        spearman(*group_means(responses.responses, lambda r: r.system, scores, human)),
-        spearman(
-            *group_means(
-                [r for r in responses.responses if r.dialogue],
-                lambda r: (r.dialogue, r.system),
-                scores,
-                human,
-            )
+    everything, dialogues = np.arange(len(scores)), None
+    if all(one.dialogue for one in responses.responses):
+        columns = scores, responses.target()
+        dialogues = group_means(
+            responses.responses, lambda r: (r.dialogue, r.system), *columns
         )
-        if all(r.dialogue for r in responses.responses)
-        else None,
+    return Agreement(
+        turns_agreement(responses, scores, everything),
+        systems_agreement(responses, scores, everything),
+        dialogues and spearman(*dialogues),
     )
 
 

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.support.judged_turns import scoring_item
 from benchmarks.validity.sets import GAMES, chatmatch_games
 from parlai_ext.data.judged.cards import read_card
 from parlai_ext.data.judged.judged_set import JudgedItem, JudgedSet
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.training.fit_judge import rank_labels
 
-LAST_TURNS = 6  # of a context, which are kept
 MIN_JUDGED = 10  # responses with a number; a quality with fewer is no label
 
 
@@ -134,10 +134,7 @@ def read_set(folder: Path, name: str) -> ResponseSet:
     judged = chatmatch_games(folder) if name == GAMES else read_card(name).read(folder)
     responses = [
         JudgedResponse(
-            ScoringItem(
-                tuple(t.strip() for t in item.context if t.strip())[-LAST_TURNS:],
-                (item.response or '').strip(),
-            ),
+            scoring_item(item),
             item.system,
             {quality: item.human(quality) for quality in item.annotations},
             item.dialogue,

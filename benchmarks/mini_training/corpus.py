@@ -18,6 +18,7 @@ EASY = {
     for kind in ('stutter', 'loop', 'drop_words', 'random_words', 'no_detail')
 }
 
+HELD_OUT = 1024  # examples of the valid fold
 POOL = 16  # batches sorted by length together, so that little is padded
 
 
@@ -80,13 +81,13 @@ def batches(
         n_made += POOL
 
 
-def held_out_loss(agent: Any, source: str, seed: int, count: int = 1024) -> float:
+def held_out_loss(agent: Any, source: str, seed: int) -> float:
     """
     Return the mean loss per token (generators) or example (rankers) on the valid fold.
     """
     agent.reset_metrics()
     total, weight = 0.0, 0.0
-    for start in range(0, count, 32):
+    for start in range(0, HELD_OUT, 32):
         acts = agent.batch_act(
             [
                 vectorize(agent, SOURCES[source]('valid', seed, i), 'eval_labels')

@@ -1,7 +1,7 @@
 """
 Train the mini zoo from a seed.
 
-    python -m benchmarks.mini_training.train --out FOLDER
+    python -m benchmarks.mini_training.train --out FOLDER [--only MODEL …]
 
 Two processes of one thread each share the jobs of `recipe.py`. Every update goes
 through the ParlAI agent's own training step.
@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.mini_training.recipe import JOBS, Job
+from benchmarks.support.measures import start
 from parlai_ext.core import parse_json
 
 VOCABULARY = 1400
@@ -127,16 +128,10 @@ def _loss(acts: Sequence[Any]) -> float:
     return float(sum(x._numer for x in losses) / sum(x._denom for x in losses))
 
 
-def main(argv: Sequence[str] | None = None) -> None:
+def main(args: argparse.Namespace) -> None:
     """
     Train every job, or those named.
     """
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument('--out', type=Path, required=True)
-    parser.add_argument('--seed', type=int, default=0)
-    parser.add_argument('--processes', type=int, default=2)
-    parser.add_argument('--only', nargs='*', help='names of models to train')
-    args = parser.parse_args(argv)
     os.environ['OMP_NUM_THREADS'] = '1'
     jobs = [job for job in JOBS if not args.only or set(args.only) & set(job.keep)]
     with tempfile.TemporaryDirectory() as tokenizer:
@@ -161,4 +156,4 @@ def record(facts: Mapping[str, Mapping[str, float]], path: Path) -> None:
 
 
 if __name__ == '__main__':
-    main()
+    start(main, __doc__, required=['out'], out=Path, seed=0, processes=2, only=[])

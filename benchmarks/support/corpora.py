@@ -7,6 +7,8 @@ from pathlib import Path
 
 from parlai_ext.data.corpora import archived_texts, marked_utterances
 
+LAST_TURNS = 6  # of the context of a response, which are kept
+
 
 def empathetic_dialogues(folder: Path, split: str) -> list[list[str]]:
     """

@@ -12,12 +12,11 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import spearmanr
 
+from benchmarks.support.corpora import LAST_TURNS
 from parlai_ext.core import content_id
 from parlai_ext.data.judged.cards import read_card
 from parlai_ext.data.judged.judged_set import JudgedItem
 from parlai_ext.scoring.base import ScoringItem
-
-LAST_TURNS = 6  # of a context, which are kept
 
 # set -> how many turns of each system are taken
 PER_SYSTEM: Mapping[str, int] = {
@@ -62,12 +61,12 @@ def all_turns(folder: Path, name: str) -> list[JudgedTurn]:
     ]
 
 
-def scoring_item(turn: JudgedItem, system: str) -> ScoringItem:
+def scoring_item(turn: JudgedItem, speaker: str = '') -> ScoringItem:
     """
     Return a judged turn with the end of its context.
     """
     turns = tuple(text.strip() for text in turn.context if text.strip())
-    return ScoringItem(turns[-LAST_TURNS:], (turn.response or '').strip(), system)
+    return ScoringItem(turns[-LAST_TURNS:], (turn.response or '').strip(), speaker)
 
 
 def agreement(

@@ -4,8 +4,10 @@ The page docs/validity.md, and the tables and figures beside it.
 
 import csv
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+from jinja2 import Template
 
 from benchmarks.validity import trust
 from benchmarks.validity.figures import cost_figure, means_figure, write_figure
@@ -27,19 +29,11 @@ from parlai_ext.files import read_file
 from parlai_ext.view import csv_text
 
 FOLDER = 'validity'  # of tables and figures, beside the page
+TEMPLATE = Path(__file__).with_name('page.md.j2')
 CHECK, COST = 'check.csv', 'cost.json'
 ABOUT_CHECK = ('scorer', 'signature', 'outcome', 'reason')
 # what scorer_speed gives to all scorers, and what says how much is scored
 NOT_TIMED = ('judge_model_file', 'encoder', 'comparisons')
-TABLES = {
-    'agreement.csv': 'every coefficient with its interval and n',
-    'scorers.csv': 'means, verdict and signature of each scorer',
-    'check.csv': 'how often people’s replies score above spoilt copies, by kind',
-    'published.csv': 'published figures of other models on these sets',
-    'ceilings.csv': 'one annotator against the others, and a perfect scorer',
-    'clusters.csv': 'which scorers can be told apart',
-    'dstc10.txt': 'beside the teams of DSTC10',
-}
 
 
 def document(
@@ -57,93 +51,22 @@ def document(
     :param about: how many items and resamples the numbers are of.
     :param added: labels of scorers that are not in the bench file.
     """
-    lines = [
-        '# What each scorer may be trusted for',
-        '',
-        'A metric is worth its agreement with people: Spearman with the overall',
-        'quality of judged sets, measured with small models that anyone can fetch',
-        f'([models.md](models.md)). {about}',
-        '',
-        '## Single responses',
-        '',
-        f'![mean agreement over single responses]({FOLDER}/turn.png)',
-        '',
-        '## The order of systems',
-        '',
-        f'![mean agreement over systems]({FOLDER}/system.png)',
-        '',
-        'Scorers differ in the sets that they can judge (some need references, some',
-        'were fitted on a set): means over few sets, or over others, say less. Rows of',
-        '`learned` are those of judges that were learned without each set and all that',
-        'shares a corpus or a study with it, since the shipped judge was learned from',
-        'these sets ([learned_worth.md](learned_worth.md), with a figure by corpus).',
-        *(_cost_lines() if has_cost else ()),
-        '',
-        '## For what each may be trusted',
-        '',
-        'Means over the number of sets in brackets.',
-        '',
-        *(
-            f'* **{one.measured.label}** ({numbers_text(one) or "no means"}): '
-            f'{trust_sentence(one)}'
+    text = TEMPLATE.read_text(encoding='utf-8')
+    rules = (trust.__doc__ or '').strip().split('\n\n')[1:]
+    return Template(text, trim_blocks=True, keep_trailing_newline=True).render(
+        about=about,
+        added=added,
+        command=command,
+        cost=COST,
+        folder=FOLDER,
+        has_cost=has_cost,
+        left_out=left_out,
+        rules=[' '.join(rule.split()) for rule in rules],
+        verdicts=[
+            (one.measured.label, numbers_text(one), trust_sentence(one))
             for one in by_agreement(facts)
-        ),
-        '',
-        '## The rules, and the tables',
-        '',
-        *_rules(left_out),
-        *_added(added),
-        '',
-        *(f'* [{name}]({FOLDER}/{name}): {what}' for name, what in TABLES.items()),
-        '',
-        'All of it is written by',
-        '',
-        f'    {command} --write',
-        '',
-        'from a bench ([bench.md](bench.md)): do not edit. Scorers that --scorers',
-        'leaves out keep the rows of their signature from the run before, marked here',
-        'with their number of items.',
-    ]
-    return '\n'.join(lines).rstrip() + '\n'
-
-
-def _cost_lines() -> list[str]:
-    return [
-        '',
-        '## Cost against agreement',
-        '',
-        f'![cost against agreement]({FOLDER}/cost.png)',
-        '',
-        'CPU seconds for an utterance, of all threads, from',
-        f'`python -m benchmarks.scorer_speed --clock cpu --json docs/{FOLDER}/{COST}`.',
-    ]
-
-
-def _rules(left_out: Sequence[str]) -> Iterator[str]:
-    """
-    Yield the rules of the list.
-    """
-    for rule in (trust.__doc__ or '').strip().split('\n\n')[1:]:
-        yield f'* {" ".join(rule.split())}'
-    if left_out:
-        yield (
-            f'* Sets on which something was fitted ({", ".join(left_out)}) count for '
-            'no rule at turn level, and at system level not for that scorer. fed_turn, '
-            'grade_convai2 and topical_dstc10 were looked at while the weights of '
-            'composite were chosen, though not fitted ([composite.md](composite.md)).'
-        )
-
-
-def _added(labels: Sequence[str]) -> Iterator[str]:
-    """
-    Yield where the judges that were trained for this table come from.
-    """
-    if labels:
-        yield (
-            f'* The judges of {" and ".join(labels)} were trained as '
-            '[paireval.md](paireval.md) says; `--also LABEL=SCORER:KEY=VALUE` adds '
-            'such a row.'
-        )
+        ],
+    )
 
 
 def by_agreement(facts: Sequence[TrustFacts]) -> list[TrustFacts]:

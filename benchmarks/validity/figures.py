@@ -10,6 +10,7 @@ benchmarks.validity --write draws those of docs/validity.md.
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from benchmarks.validity.trust import TrustFacts, mean_interval
@@ -36,22 +37,40 @@ def means_figure(facts: Sequence[TrustFacts], level: str) -> Figure:
     figure = Figure(figsize=(7, 0.9 + 0.24 * len(found)), layout='constrained')
     axes = figure.add_subplot()
     labels = []
-    for y, (one, (mean, low, high), num_sets) in enumerate(found):
-        if low is not None:
-            axes.plot([max(-1, low), min(1, high)], [y, y], color='C0', linewidth=1.2)
-        face = 'white' if one.measured.is_trivial else 'C0'
-        axes.plot([mean], [y], 'o', color='C0', markerfacecolor=face, markersize=5)
-        trivial = 'trivial, ' if one.measured.is_trivial else ''
+    for y, (one, estimate, num_sets) in enumerate(found):
+        is_trivial = one.measured.is_trivial
+        _draw_interval(axes, y, *estimate, face='white' if is_trivial else 'C0')
+        trivial = 'trivial, ' if is_trivial else ''
         labels.append(f'{one.measured.label} ({trivial}{num_sets})')
-    axes.set_yticks(range(len(found)), labels, fontsize=8)
-    axes.set_ylim(len(found) - 0.5, -0.5)
-    axes.axvline(0, color='grey', linewidth=0.8)
-    axes.set_xlabel(
-        f'mean Spearman over {TITLES[level]}, 95 % over sets (number of sets)',
-        fontsize=8,
+    _name_rows(axes, labels)
+    _finish_axis(
+        axes, f'mean Spearman over {TITLES[level]}, 95 % over sets (number of sets)'
     )
-    axes.grid(axis='x', alpha=0.3)
     return figure
+
+
+def _draw_interval(
+    axes: Axes,
+    y: int,
+    value: float,
+    low: float | None,
+    high: float | None,
+    face: str = 'C0',
+) -> None:
+    if low is not None and high is not None:
+        axes.plot([max(-1, low), min(1, high)], [y, y], color='C0', linewidth=1.2)
+    axes.plot([value], [y], 'o', color='C0', markerfacecolor=face, markersize=5)
+
+
+def _name_rows(axes: Axes, labels: Sequence[str]) -> None:
+    axes.set_yticks(range(len(labels)), labels, fontsize=8)
+    axes.set_ylim(len(labels) - 0.5, -0.5)
+
+
+def _finish_axis(axes: Axes, label: str) -> None:
+    axes.axvline(0, color='grey', linewidth=0.8)
+    axes.set_xlabel(label, fontsize=8)
+    axes.grid(axis='x', alpha=0.3)
 
 
 def cost_figure(facts: Sequence[TrustFacts], seconds: Mapping[str, float]) -> Figure:
@@ -94,18 +113,13 @@ def corpora_figure(rows: Sequence[MeasuredAgreement]) -> Figure:
         for row in rows:
             if row.level == level:
                 y = names.index(row.set)
-                if row.low is not None and row.high is not None:
-                    axes.plot([row.low, row.high], [y, y], color='C0', linewidth=1.2)
-                axes.plot([row.spearman], [y], 'o', color='C0', markersize=5)
+                _draw_interval(axes, y, row.spearman, row.low, row.high)
                 if level == 'system':
                     axes.annotate(f'{row.n} systems', (-0.18, y), fontsize=7)
         axes.set_title(title, fontsize=9)
         axes.set_xlim(-0.2, 1.05)
-        axes.axvline(0, color='grey', linewidth=0.8)
-        axes.set_xlabel('Spearman with people, 95 % interval', fontsize=8)
-        axes.grid(axis='x', alpha=0.3)
-    panels[0].set_yticks(range(len(names)), names, fontsize=8)
-    panels[0].set_ylim(len(names) - 0.5, -0.5)
+        _finish_axis(axes, 'Spearman with people, 95 % interval')
+    _name_rows(panels[0], names)
     return figure
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from benchmarks.chatmatch.games import read_games
 from benchmarks.chatmatch.judgements import OVERALL, read_judgements
-from benchmarks.support.corpora import dailydialog, empathetic_dialogues
+from benchmarks.support.corpora import LAST_TURNS, dailydialog, empathetic_dialogues
 from benchmarks.support.perturbed_replies import perturbed_replies
 from parlai_ext.core import Dialogue
 from parlai_ext.data.judged.judged_set import Annotation, JudgedItem, JudgedSet
@@ -18,7 +18,6 @@ REPLIES = 20  # of each corpus
 SEED = 1
 GAMES, WHOLE_GAMES = 'chatmatch_games', 'chatmatch_whole_games'
 TURNS_A_SIDE = 3
-LAST_TURNS = 6  # of a context, which are kept
 SPOILT = 'spoilt_replies'
 SOURCE = 'Yang et al. 2022, ChatMatch'
 
@@ -32,7 +31,7 @@ def spoilt_replies(folder: Path, number: int = REPLIES) -> JudgedSet:
     for name, read in (('ED', empathetic_dialogues), ('DD', dailydialog)):
         replies = perturbed_replies(read(folder, 'test'), number, seed=SEED)
         for k, reply in enumerate(replies):
-            for kind, item in {'original': reply.original, **reply.copies}.items():
+            for kind, item in reply.items():
                 about = (f'{name},{k},{kind}', item.context, item.response)
                 items.append(JudgedItem(*about, 'person', {}))
     about = (SPOILT, 'spoilt replies', 'EmpatheticDialogues, DailyDialog', '', 'turn')

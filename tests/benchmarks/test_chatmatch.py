@@ -10,11 +10,12 @@ import sys
 
 import pytest
 
-from benchmarks.chatmatch import published as paper
 from benchmarks.chatmatch.__main__ import OPTIONS, TABLES, ReleasedGames
 from benchmarks.chatmatch.games import cut_material, games_from_dialogues, raw_scores
 from benchmarks.chatmatch.judgements import judgements_from_rows, read_judgements
 from benchmarks.chatmatch.tables import (
+    GROUPS,
+    PAPER,
     Rated,
     ablation_table,
     agreement_among,
@@ -406,10 +407,10 @@ def longest(one):
 
 
 def test_the_transcription_of_table_6_has_the_papers_own_mean_and_count():
-    taus = [tau for tau, _ in paper.GROUPS.values()]
+    taus = [tau for tau, _ in GROUPS.values()]
     assert len(taus) == 35
-    assert round(sum(taus) / 35, 2) == paper.GROUPS_MEAN
-    assert sum(tau > 0.6 for tau in taus) == paper.GROUPS_ABOVE_060
+    assert round(sum(taus) / 35, 2) == PAPER['groups_mean']
+    assert sum(tau > 0.6 for tau in taus) == PAPER['groups_above_060']
 
 
 def test_a_game_of_other_than_two_speakers_is_refused_by_id():

@@ -23,9 +23,10 @@ from benchmarks.learned_judge.corpora import (
     other_texts,
 )
 from benchmarks.learned_judge.judge_weights import Labelled, WorsePairs, learn_weights
-from benchmarks.support.perturbed_replies import perturbed_reply, shares_higher
+from benchmarks.support.perturbed_replies import share_higher, with_copies
 from parlai_ext.core.records import read_record
 from parlai_ext.files import read_file
+from parlai_ext.judge_check.perturbations import SPOILT
 from parlai_ext.scoring.composite import TERMS, CompositeWeights, Term, overall_score
 from parlai_ext.scoring.learned import JudgeWeights
 from parlai_ext.training.fit_judge import rank_labels
@@ -82,18 +83,18 @@ def test_a_corpus_scores_by_how_often_the_reply_is_above_its_copy():
     assert example.score(np.array([1.0, 0.0, 0.0, 1.0])) == pytest.approx(0)
 
 
-def test_a_tie_counts_half_and_a_missing_score_nothing():
-    rows = [{'original': 1.0, 'a': 1.0, 'b': None}, {'original': 1.0, 'a': 0.0}]
-    assert shares_higher(rows) == {'a': (0.75, 2)}
+def test_a_tie_counts_half():
+    assert share_higher(np.ones(2), np.array([1.0, 0.0])) == 0.75
 
 
 def test_the_copies_of_a_reply_share_its_context():
-    reply = perturbed_reply(['one two', 'three', 'four five six', 'x'], 2, 'other')
-    all_contexts = {one.context for one in (reply.original, *reply.copies.values())}
-    assert all_contexts == {('one two', 'three')}
-    assert reply.copies['repeat_partner'].response == 'three'
-    assert reply.copies['repeat_self'].response == 'one two'
-    assert reply.copies['other_dialogue'].response == 'other'
+    texts = ['one two', 'three', 'four five six', 'x']
+    reply = with_copies(texts, 2, 'other', SPOILT)
+    assert {one.context for one in reply.values()} == {('one two', 'three')}
+    assert next(iter(reply.values())).response == 'four five six'
+    assert reply['repeat_partner'].response == 'three'
+    assert reply['repeat_self'].response == 'one two'
+    assert reply['other_dialogue'].response == 'other'
 
 
 def test_no_reported_set_is_fitted():
