@@ -103,7 +103,7 @@ class KeptReplies:
             if self._random is not None:
                 try:
                     set_random_state(self._random)
-                except (KeyError, TypeError, ValueError, RuntimeError) as error:
+                except Exception as error:  # whatever it is that stands there
                     raise UserError(
                         f'{self.kept.path} is damaged: {first_line(error)}; delete it'
                     ) from None
@@ -213,6 +213,8 @@ class Lockstep:
     def __post_init__(self) -> None:
         self.failed: dict[str, SystemFailed] = {}
         self.dialogues = [OpenDialogue(row, self.num_turns) for row in self.rows]
+        given = sum(len(dialogue.utterances) for dialogue in self.dialogues)
+        self.n_planned = len(self.rows) * self.num_turns - given
         for dialogue in self.dialogues:
             with self._noting_failures():
                 dialogue.begin(self.players)
@@ -233,13 +235,11 @@ class Lockstep:
         """
         Add one utterance to every open dialogue.
         """
-        given = (min(len(r.opener.utterances), self.num_turns) for r in self.rows)
-        n_planned = len(self.rows) * self.num_turns - sum(given)
         for player, batch in self._batches():
             with self._noting_failures():
                 speaking = [dialogue.next_participant for dialogue in batch]
                 replies = self.respond(player, speaking)
-                self.on_replies(len(batch), n_planned)
+                self.on_replies(len(batch), self.n_planned)
                 for dialogue, reply in zip(batch, replies, strict=True):
                     with self._noting_failures():  # of the system that hears the reply
                         dialogue.add_reply(reply)
@@ -332,7 +332,7 @@ class OpenDialogue:
         Add the reply of the next speaker; one without a text ends the dialogue.
         """
         if reply.text is None:
-            self._end(self.next_speaker, reply.reason or 'no reply')
+            self.ended_by, self.reason = self.next_speaker, reply.reason or 'no reply'
             return
         self.utterances.append(Utterance(self.next_speaker, reply.text))
         if not self.done:
@@ -374,10 +374,7 @@ class OpenDialogue:
                 step()
         except BaseException as error:
             raise_unless_of_agent(error)
-            self._end(self.speakers[side], in_words(error))
-
-    def _end(self, system: str, reason: str) -> None:
-        self.ended_by, self.reason = system, reason
+            self.ended_by, self.reason = self.speakers[side], in_words(error)
 
 
 # --- the blocks of a schedule ---------------------------------------------------------
@@ -521,13 +518,9 @@ class BlockPlayer:
         num_turns = self.plan.protocol.num_turns
         with self._keeping(rows, seed, batchsize) as player:
             played = player.play_rows(rows, players, num_turns, seed, batchsize)
-        dialogues = iter(played)
-        shards = {shard: list(islice(dialogues, shard.n_dialogues)) for shard in ready}
-        return {
-            shard: [dialogue for dialogue in of_shard if dialogue]
-            for shard, of_shard in shards.items()
-            if None not in of_shard
-        }
+        rest: Iterator[Any] = iter(played)
+        shards = {shard: list(islice(rest, shard.n_dialogues)) for shard in ready}
+        return {shard: some for shard, some in shards.items() if None not in some}
 
     @contextmanager
     def _keeping(

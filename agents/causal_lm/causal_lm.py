@@ -12,6 +12,7 @@ so that neither ``--hf-model`` nor the base model is needed any more.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -92,12 +93,9 @@ class PromptHistory(History):
         """
         if not self.turns:
             return None
-        last = self.turns[-1]
-        turns = (
-            *self.turns[:-1],
-            ChatTurn(last.mine, last.text + (self.temp_history or '')),
-        )
-        return list(fit_prompt(self.dict.form, turns, self.max_len).ids)
+        *before, last = self.turns
+        last = replace(last, text=last.text + (self.temp_history or ''))
+        return list(fit_prompt(self.dict.form, (*before, last), self.max_len).ids)
 
     def _add(self, mine: bool, texts: Sequence[str]) -> None:
         self.turns += [ChatTurn(mine, text) for text in texts]

@@ -79,19 +79,14 @@ class HubFamily(Family):
     # the most tokens of a context that its agent reads, whatever the model could
     text_truncate: int | None = None
 
-    def repository(self, opt: Options) -> str:
+    def source(self, opt: Options) -> tuple[str, str | None]:
         """
-        Return the repository, or the folder, of a system's weights.
+        Return the repository, or the folder, of a system's weights, and the branch, tag
+        or commit that the options ask for.
 
         :raises UserError: when the options name none.
         """
         raise NotImplementedError
-
-    def revision(self, opt: Options) -> str | None:
-        """
-        Return the branch, tag or commit that the options ask for.
-        """
-        return None
 
     def commit(self, opt: Options) -> str | None:
         """
@@ -109,16 +104,16 @@ class HubFamily(Family):
         catalogue's models; `None` without them.
         """
         with data_in(opt.get('datapath')):
-            return hub.cached_weights(self.repository(opt), self.revision(opt))
+            return hub.cached_weights(*self.source(opt))
 
     def fetched_weights(self, opt: Options) -> Path:
         """
         Return the weights, which are fetched where they are not here.
         """
-        return hub.fetch_weights(self.repository(opt), self.revision(opt))
+        return hub.fetch_weights(*self.source(opt))
 
     def locate_weights(self, system: System) -> tuple[str, str]:
-        repo, revision = self.repository(system.opt), self.revision(system.opt)
+        repo, revision = self.source(system.opt)
         cached = self.cached_weights(system.opt)
         if cached:
             return PRESENT, str(cached)
@@ -134,7 +129,7 @@ class HubFamily(Family):
     def fetch_weights(self, system: System) -> list[str]:
         if self.cached_weights(system.opt) is not None:
             return []
-        repo, weights = self.repository(system.opt), self.fetched_weights(system.opt)
+        weights, (repo, _) = self.fetched_weights(system.opt), self.source(system.opt)
         if is_model_name(repo):
             return [repo]  # its card has its checksums
         address = f'https://huggingface.co/{repo}/resolve/{self.commit(system.opt)}'
@@ -172,14 +167,12 @@ class HuggingFace(HubFamily):
     agents = (hub.AGENT,)
     place_options = ('hf_model', 'hf_revision', 'hf_device', 'hf_device_map')
 
-    def repository(self, opt: Options) -> str:
+    def source(self, opt: Options) -> tuple[str, str | None]:
         if 'hf_model' not in opt:
             for near in get_close_matches('hf_model', opt, 1, cutoff=0.85):
                 raise UserError(f"{near}: unknown; did you mean 'hf_model'?")
-        return hub.checked_repository(opt.get('hf_model'))
-
-    def revision(self, opt: Options) -> str | None:
-        return opt.get('hf_revision') or None
+        repository = hub.checked_repository(opt.get('hf_model'))
+        return repository, opt.get('hf_revision') or None
 
     def weights_key(self, opt: Options) -> Hashable:
         """
@@ -231,14 +224,14 @@ class Gpt2(HubFamily):
     def covers(self, opt: Options) -> bool:
         return super().covers(opt) and not opt.get('model_file')
 
-    def repository(self, opt: Options) -> str:
+    def source(self, opt: Options) -> tuple[str, str | None]:
         if opt.get('model_name'):
-            return str(opt['model_name'])
+            return str(opt['model_name']), None
         size = str(opt.get('gpt2_size') or self.default_size)
         sizes = HUB_REPOSITORIES[self.agents[0]]
         if size not in sizes:
             raise UserError(f'gpt2_size {size!r} is none of {", ".join(sizes)}')
-        return sizes[size]
+        return sizes[size], None
 
 
 class DialoGpt(Gpt2):
@@ -605,20 +598,12 @@ class SafetyLayer(Family):
     def inner_system(self, opt: Options) -> System:
         return system_inside(opt)
 
-    def weight_bytes(self, system: System) -> int:
-        inner, family = _inner(system.opt)
-        return family.weight_bytes(inner)
-
-    def weights_key(self, opt: Options) -> Hashable:
-        inner, family = _inner(opt)
-        return family.weights_key(inner.opt)
-
     def contents(self, system: System, opt: Options) -> dict[str, str]:
         """
         Return the hashes of the sentences, and of the files that the detector reads.
         """
-        default = options_of(SafetyOptions)['detector'].default
-        name, *settings = str(opt.get('safety_detector') or default).split(',')
+        named = opt.get('safety_detector') or SafetyOptions.detector
+        name, *settings = str(named).split(',')
         kind, _, file = name.rpartition('=')
         path = Path(file).expanduser()
         detector = [kind, sha256(path) if path.is_file() else file, *settings]
@@ -627,21 +612,9 @@ class SafetyLayer(Family):
             'detector': content_id(*detector),
         }
 
-    def samples(self, opt: Options) -> bool:
-        inner, family = _inner(opt)
-        return family.samples(inner.opt)
-
     def pin(self, opt: Options) -> dict[str, Any]:
-        inner, family = _inner(opt)
-        return {**opt, SAFETY_SYSTEM: family.pin(inner.opt)}
-
-
-def _inner(opt: Options) -> tuple[System, Family]:
-    """
-    Return the system inside a safety layer, and its family.
-    """
-    inner = system_inside(opt)
-    return inner, family_of(inner.opt)
+        inner = system_inside(opt).opt
+        return {**opt, SAFETY_SYSTEM: family_of(inner).pin(inner)}
 
 
 # the first that covers a system's options is its family
@@ -667,6 +640,24 @@ def family_of(opt: Options) -> Family:
     Return the family of a system with these options.
     """
     return next((f for f in FAMILIES.values() if f.covers(opt)), GENERATOR)
+
+
+def innermost(system: System) -> System:
+    """
+    Return the system that draws the replies and has the weights: the one within all
+    safety layers, or the system itself.
+    """
+    inner = family_of(system.opt).inner_system(system.opt)
+    return system if inner is None else innermost(inner)
+
+
+def has_trusted_folder(opt: Options) -> bool:
+    """
+    True if the folder of weights that options name, where they name one, is of the
+    catalogue, or may even run code.
+    """
+    folder = str(opt.get('hf_model') or opt.get('model_name') or '')
+    return not folder or is_model_name(folder) or hub.truthy(opt.get('hf_trust_code'))
 
 
 MISREADERS = (

@@ -12,7 +12,7 @@ import torch
 from parlai_ext.core import System, SystemFailed, UserError, logger
 from parlai_ext.engines import SHARE_FOR_WEIGHTS, Machine
 from parlai_ext.isolation.policy import is_our_agent
-from parlai_ext.systems.families import family_of
+from parlai_ext.systems.families import family_of, innermost
 from parlai_ext.systems.family import model_path
 from parlai_ext.systems.players import Player
 from parlai_ext.systems.safe.load import named_servers
@@ -140,14 +140,16 @@ def weights_key(system: System) -> Hashable:
     Return what the system has in common with those that share its weights; its name
     where nobody does.
     """
-    return family_of(system.opt).weights_key(system.opt) or system.name
+    inner = innermost(system)
+    return family_of(inner.opt).weights_key(inner.opt) or system.name
 
 
 def size_on_disk(system: System) -> int:
     """
     Return the size of the system's weights on disk, 1 when it has none (yet).
     """
-    return max(1, family_of(system.opt).weight_bytes(system))
+    inner = innermost(system)
+    return max(1, family_of(inner.opt).weight_bytes(inner))
 
 
 def memory_for_weights(no_cuda: bool = False, max_memory: float | None = None) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 
 from parlai_ext.core import System, UserError, frozen
 from parlai_ext.systems import hub
-from parlai_ext.systems.families import HubFamily, family_of
+from parlai_ext.systems.families import HubFamily, family_of, innermost
 
 # words before the name of a family that name its makers, not the family
 MAKERS = ('meta', 'google', 'microsoft', 'nvidia', 'the')
@@ -43,18 +43,15 @@ def model_origin(system: System) -> ModelOrigin:
     """
     Return where a system's model comes from. Nothing is loaded or downloaded.
     """
-    opt = system.opt
+    opt = innermost(system).opt
     if opt.get('model') == 'ext:remote':
         return ModelOrigin(
             family_name(opt.get('remote_dated_model') or opt.get('remote_model'))
         )
     family = family_of(opt)
-    inner = family.inner_system(opt)
-    if inner is not None:
-        return model_origin(inner)
     if isinstance(family, HubFamily) and not opt.get('model_file'):
         try:
-            repository = family.repository(opt)
+            repository, _ = family.source(opt)
             weights = family.cached_weights(opt)
         except UserError:
             return ModelOrigin()

@@ -28,7 +28,6 @@ from parlai_ext.core import (
     nearest,
 )
 from parlai_ext.engines import Machine, is_zoo_path
-from parlai_ext.files import is_model_name
 from parlai_ext.isolation.policy import (
     Options,
     agent_module,
@@ -38,17 +37,23 @@ from parlai_ext.isolation.policy import (
     require_named,
     source_file,
 )
-from parlai_ext.systems import hub
 from parlai_ext.systems.downloads import fetched_file, needed_tokenizer
 from parlai_ext.systems.families import (
     CANDIDATES,
     check_reader,
     family_of,
     fresh_candidates,
+    has_trusted_folder,
+    innermost,
 )
 from parlai_ext.systems.family import effective_options, roster_options
 from parlai_ext.systems.fetch.checked_downloads import ensure_checked_downloads
-from parlai_ext.systems.players import Player, in_words, raise_unless_of_agent
+from parlai_ext.systems.players import (
+    Player,
+    in_words,
+    raise_out_of_memory,
+    raise_unless_of_agent,
+)
 from parlai_ext.systems.safe.load import (
     bounded_cost,
     check_model_files,
@@ -56,7 +61,6 @@ from parlai_ext.systems.safe.load import (
     is_shipped,
 )
 from parlai_ext.systems.safe.unpickle import BadModelFile
-from parlai_ext.systems.torch_memory import is_out_of_memory
 
 # files that are fetched here and may be read: candidates are text, and a model file is
 # checked
@@ -113,12 +117,10 @@ def _build(system: System, machine: Machine) -> Player:
             agent = create_agent(opt, requireModelExists='model_file' in given)
     except BaseException as error:
         raise_unless_of_agent(error)
-        problem = why_unfit(error, opt) or f'it cannot be built: {in_words(error)}'
-        if is_out_of_memory(error):
-            problem = (
-                f'{family.weights_option(given)}: out of memory while it was loaded; '
-                f'it needs a larger machine ({in_words(error)})'
-            )
+        words = in_words(error)
+        when = f'while it was loaded ({words})'
+        raise_out_of_memory(error, family.weights_option(given), when)
+        problem = why_unfit(error, opt) or f'it cannot be built: {words}'
         raise UserError(problem) from error
     return Player(system.name, agent, family)
 
@@ -173,8 +175,7 @@ def is_trusted(system: System) -> bool:
         # a name that is too long for the disk is no file, too
         parts = filter(os.path.isfile, (file, Path(f'{file}.opt')))
         return all(is_trusted_file(file) or is_shipped(part) for part in parts)
-    folder = str(opt.get('hf_model') or opt.get('model_name') or '')
-    return not folder or is_model_name(folder) or hub.truthy(opt.get('hf_trust_code'))
+    return has_trusted_folder(opt)
 
 
 def check_options(system: System, given: Options | None = None) -> None:
@@ -195,7 +196,7 @@ def samples(system: System) -> bool:
 
     Reads the model's own `.opt` where it is on disk; downloads nothing.
     """
-    opt = effective_options(system)
+    opt = effective_options(innermost(system))
     return family_of(opt).samples(opt)
 
 

@@ -18,7 +18,7 @@ from parlai_ext.core import System, errors_of_system
 from parlai_ext.engines import Machine
 from parlai_ext.isolation.policy import require_named
 from parlai_ext.systems.downloads import fetch_system
-from parlai_ext.systems.families import family_of
+from parlai_ext.systems.families import family_of, innermost
 from parlai_ext.systems.family import Family
 from parlai_ext.systems.own_process import OwnProcess, Server, answers_of_a_kind
 from parlai_ext.systems.parlai_agents import (
@@ -52,7 +52,8 @@ def load_on(machine: Machine, system: System) -> Player:
             return load_system(system, machine)
         fetch_system(system)
         family, patience = family_of(system.opt), machine.reply_timeout
-        key = os.getpid(), family.weights_key(system.opt)
+        inner = innermost(system).opt
+        key = os.getpid(), family_of(inner).weights_key(inner)
         process = _living.get(key)
         if process is None or process.worker.ended:
             process = _process_for(system)

@@ -249,13 +249,9 @@ class Player:
             )
         except BaseException as error:
             raise_unless_of_agent(error)
-            if not is_out_of_memory(error):
-                return Reply(None, in_words(error))
             key = self.family.weights_option(getattr(self.agent, 'opt', {}))
-            raise UserError(
-                f'{key}: out of memory with one dialogue at a time; it needs a larger '
-                'machine'
-            ) from error
+            raise_out_of_memory(error, key, 'with one dialogue at a time')
+            return Reply(None, in_words(error))
         return read_reply(act)
 
     def _observed(self, participant: Participant, reply: Reply) -> Reply:
@@ -387,6 +383,18 @@ def agents_code() -> Iterator[None]:
     shown = VisibleOutput(sys.stderr, progress=True)
     with contextlib.redirect_stdout(shown), contextlib.redirect_stderr(shown):
         yield
+
+
+def raise_out_of_memory(error: BaseException, option: str, when: str) -> None:
+    """
+    Raise the line about a system for which this machine's memory is too small, if that
+    is what an exception means.
+
+    :param option: what names its weights.
+    """
+    if is_out_of_memory(error):
+        problem = f'{option}: out of memory {when}; it needs a larger machine'
+        raise UserError(problem) from error
 
 
 def raise_unless_of_agent(error: BaseException) -> None:

@@ -61,7 +61,6 @@ def read(
         missing. Without it, the model is one that generates text.
     :raises UserError: ``option: what is wrong; what would be right``.
     """
-    arguments = {'local_files_only': True, 'trust_remote_code': trust}
     config, tokenizer = read_description(folder, trust=trust, allowed=allowed)
     with quiet(), guarded(), _bounded(folder, trust), _without_pickles(folder) as home:
         if getattr(config, 'quantization_config', None) and 'quantization_config' in (
@@ -71,11 +70,11 @@ def read(
         seq2seq = bool(config.is_encoder_decoder)
         unused = () if kind is None else ('pooler.',)
         kind = kind or (AutoModelForSeq2SeqLM if seq2seq else AutoModelForCausalLM)
-        arguments |= {**extra, 'config': config, 'output_loading_info': True}
+        arguments = {**extra, 'config': config, 'output_loading_info': True}
         # weights of a pooling layer that are missing are drawn alike in every process
         with torch.random.fork_rng(devices=[]):
             torch.random.default_generator.manual_seed(POOLER_SEED)
-            model, info = _read_part('model', home, kind, allowed, **arguments)
+            model, info = _read_part('model', home, kind, trust, allowed, **arguments)
     missing = sorted(k for k in info['missing_keys'] if not k.startswith(unused))
     if missing:  # it would talk at random
         raise UserError(
@@ -97,9 +96,8 @@ def read_description(
     :param allowed: as of `read`.
     :raises UserError: as `read` does.
     """
-    arguments = {'local_files_only': True, 'trust_remote_code': trust}
     with quiet(), guarded(), _bounded(folder, trust):
-        config = _read_part('config', folder, AutoConfig, allowed, **arguments)
+        config = _read_part('config', folder, AutoConfig, trust, allowed)
         # which transformers would fetch and run without asking for the trust that it
         # asks for elsewhere
         parts = [config, *(getattr(config, name, None) for name in config.sub_configs)]
@@ -110,7 +108,7 @@ def read_description(
                 f'hf_model: its config.json asks for the kernel {kernel!r}, code from '
                 f'the hub{allowed}'
             )
-        tokenizer = _read_part('tokenizer', folder, AutoTokenizer, allowed, **arguments)
+        tokenizer = _read_part('tokenizer', folder, AutoTokenizer, trust, allowed)
     special = set(tokenizer.all_special_ids)
     if not any(i not in special for i in tokenizer.get_vocab().values()):
         raise UserError(f'hf_model: there is no tokenizer in {folder}')
@@ -210,18 +208,26 @@ def loading_arguments(options: ModelOptions, device: torch.device) -> dict[str, 
 
 
 def _read_part(
-    part: str, folder: Path, auto_class: Any, code_hint: str, **arguments: Any
+    part: str,
+    folder: Path,
+    auto_class: Any,
+    trust: bool,
+    code_hint: str,
+    **arguments: Any,
 ) -> Any:
     """
     Return what transformers reads from a folder.
 
     :param part: what is read, for the error message: ``model``, ``tokenizer``, …
     :param auto_class: the class of transformers that reads it.
+    :param trust: as of `read`.
     :param code_hint: how the user can allow the folder's own code, for the message.
     :raises UserError: one line that says why it cannot be read.
     """
     try:
-        return auto_class.from_pretrained(folder, **arguments)
+        return auto_class.from_pretrained(
+            folder, local_files_only=True, trust_remote_code=trust, **arguments
+        )
     except BadModelFile as error:
         raise UserError(f'hf_model: {error.path}: {error.why}') from error
     except Exception as error:

@@ -31,11 +31,8 @@ def random_state() -> dict[str, Any]:
     version, internal, gauss = random.getstate()
     return {
         'python': [version, list(internal), gauss],
-        'numpy': [name, np.asarray(keys).tobytes().hex(), *rest],
-        'torch': [
-            state.cpu().numpy().tobytes().hex()
-            for state in (torch.get_rng_state(), *devices)
-        ],
+        'numpy': [name, np.asarray(keys).tolist(), *rest],
+        'torch': [state.tolist() for state in (torch.get_rng_state(), *devices)],
     }
 
 
@@ -48,11 +45,9 @@ def set_random_state(state: dict[str, Any]) -> None:
     version, internal, gauss = state['python']
     random.setstate((version, tuple(internal), gauss))
     name, keys, *rest = state['numpy']
-    numbers = np.frombuffer(bytes.fromhex(keys), np.uint32)
-    np.random.set_state((name, numbers, *rest))
+    np.random.set_state((name, np.array(keys, np.uint32), *rest))
     host, *devices = (
-        torch.frombuffer(bytearray.fromhex(text), dtype=torch.uint8)
-        for text in state['torch']
+        torch.tensor(values, dtype=torch.uint8) for values in state['torch']
     )
     torch.set_rng_state(host)
     if devices:

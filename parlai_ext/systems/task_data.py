@@ -21,7 +21,7 @@ import pkgutil
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -174,11 +174,10 @@ def teachers_of(task: str, split: str) -> list[Any]:
     try:
         with unknown_task_named(task):
             opt = ParlaiParser(True, False).parse_kwargs(**given)
-            teachers: list[Any] = create_task_agent_from_taskname(opt)
+            return create_task_agent_from_taskname(opt)
     except (RuntimeError, AssertionError) as e:
         problem = f'the data of task {task!r} cannot be had: {first_line(e)}'
         raise UserError(problem) from None
-    return teachers
 
 
 @contextmanager
@@ -278,12 +277,6 @@ def to_download(spec: str) -> list[str]:
     return [url for module in modules for url in _data_urls(module)]
 
 
-class _WouldDownload(Exception):
-    """
-    A task's `build` has come to the point of downloading.
-    """
-
-
 def _data_urls(module: str) -> list[str]:
     """
     Return what a task's own `build` would download now; [] where that is not known.
@@ -297,19 +290,22 @@ def _data_urls(module: str) -> list[str]:
     resources = getattr(build, 'RESOURCES', None)
     if not isinstance(resources, list) or not hasattr(build, 'build'):
         return []
+    wanted = []
 
     def stop(url: str) -> None:
-        raise _WouldDownload
+        wanted.append(url)
+        raise InterruptedError
 
     opt = {'datapath': data_folder(), 'datatype': 'train:evalmode'}
-    try:
-        with replaced(noting(stop)), quiet_parlai(), zoo.printing_nothing():
-            build.build(opt)
-    except _WouldDownload:
-        return [str(resource.url) for resource in resources]
-    except Exception:  # a build of another kind raises when it really runs
-        pass
-    return []
+    # a build of another kind raises when it really runs
+    with (
+        suppress(Exception),
+        replaced(noting(stop)),
+        quiet_parlai(),
+        zoo.printing_nothing(),
+    ):
+        build.build(opt)
+    return [str(resource.url) for resource in resources] if wanted else []
 
 
 def _is_fresh(path: Path) -> bool:

@@ -3,17 +3,15 @@ Openers from EmpatheticDialogues as a ParlAI teacher: one example a dialogue.
 """
 
 import os
-from collections.abc import Iterator
 from typing import Any
 
 from parlai.core.build_data import built
 from parlai.core.opt import Opt
-from parlai.core.teachers import DialogTeacher
 from parlai.tasks.empathetic_dialogues import build as source
 
 from parlai_ext.core import DeclaresOptions, Flags, UserError, frozen, option
-from parlai_ext.files import read_openers_file, report_too_short
 from parlai_ext.systems.fetch.checked_downloads import checked_downloads
+from parlai_ext.tasks.openers_teacher import OpenersTeacher
 
 VERSION = '1.0'
 SPLITS = ('train', 'valid', 'test')
@@ -37,9 +35,9 @@ class OpenersOptions:
     )
 
 
-class DefaultTeacher(DeclaresOptions, DialogTeacher):
+class DefaultTeacher(DeclaresOptions, OpenersTeacher):
     """
-    The first utterance is the text, the second the label.
+    The file that the user names, or the official one of a split.
     """
 
     declares = (Flags(OpenersOptions, 'Empathetic openers'),)
@@ -51,21 +49,6 @@ class DefaultTeacher(DeclaresOptions, DialogTeacher):
             given = opt.get('openers_file')
             opt['datafile'] = given or build(opt['datapath'], split)
         super().__init__(opt, shared)
-
-    def setup_data(self, datafile: str) -> Iterator[tuple[dict[str, Any], bool]]:
-        openers = read_openers_file(datafile)
-        report_too_short(datafile, openers)
-        for conv_id, (first, second) in openers.openers.items():
-            reply = openers.replies.get(conv_id)
-            yield (
-                {
-                    'text': first,
-                    'labels': [second],
-                    'conv_id': conv_id,
-                    **({'reply': reply} if reply else {}),
-                },
-                True,
-            )
 
 
 def build(datapath: str, split: str) -> str:

@@ -124,12 +124,11 @@ class DefaultTeacher(ItemsTeacher):
         # several tasks at once: each has rows of its own in the table, by its fold and
         # by the options in its own name, such as ext:toxic_prompts:toxic_data=FOLDER
         user = opt.get('override') or opt
+        usual = {one.dest(): one.default for one in options_of(ToxicData).values()}
         own = [
             f'{key}={opt[key]}'
-            for key, usual in (
-                (one.dest(), one.default) for one in options_of(ToxicData).values()
-            )
-            if opt.get(key) not in (None, usual, user.get(key))
+            for key, default in usual.items()
+            if opt.get(key) not in (None, default, user.get(key))
         ]
         self.id = ':'.join(filter(None, ('ext:toxic_prompts', self.fold, *own)))
 

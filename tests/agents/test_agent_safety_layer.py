@@ -9,11 +9,11 @@ from parlai.scripts.eval_model import EvalModel
 
 from parlai_ext.core import System
 from parlai_ext.systems.identity import identity, resolve
-from parlai_ext.systems.parlai_agents import load_system, samples
+from parlai_ext.systems.parlai_agents import samples
 from parlai_ext.systems.safe.load import read_opt
 from tests.support.chat_server import received, running_server
 from tests.support.remote_samples import make_remote
-from tests.support.talk import heard, replies_together_and_alone
+from tests.support.talk import heard, loaded, replies_together_and_alone
 from tests.support.user_error import user_error
 
 BAD = 'zorgle'  # the only entry of the word list
@@ -76,10 +76,6 @@ def layer(tmp_path):
     return options
 
 
-def loaded(opt):
-    return load_system(System('one', opt))
-
-
 def reply(player, participant, text):
     """
     Return the text and the field ``safety`` of the reply to a text.
@@ -100,7 +96,7 @@ def reply(player, participant, text):
 def test_what_is_toxic_is_replaced_and_the_system_is_told_what_was_said(
     layer, agent, first, check, second, answer
 ):
-    player = loaded(layer(agent))
+    player = loaded(**layer(agent))
     participant = player.join()
     text, fired = reply(player, participant, first)
     assert (text in SAID, fired) == (True, check)
@@ -122,21 +118,21 @@ def test_what_is_toxic_is_replaced_and_the_system_is_told_what_was_said(
     ],
 )
 def test_only_the_checks_that_are_asked_for_are_made(checks, expected, layer):
-    player = loaded(layer('Rude', safety_checks=checks))
+    player = loaded(**layer('Rude', safety_checks=checks))
     found = [reply(player, player.join(), text)[1] for text in (f'my {BAD}', 'tea')]
     assert found == expected
 
 
 def test_a_batch_is_answered_as_each_dialogue_alone(layer):
     texts = ['tea', f'{BAD}', 'please', f'{BAD} please', 'rain']
-    player = loaded(layer('Rude'))
+    player = loaded(**layer('Rude'))
     together, alone = replies_together_and_alone(player, texts)
     assert together == alone
     assert [i for i, one in enumerate(together) if one.text == 'fine'] == [2]
 
 
 def test_a_new_episode_forgets_the_last(layer):
-    agent = loaded(layer('Notes')).agent.clone()
+    agent = loaded(**layer('Notes')).agent.clone()
     agent.observe(Message(text='tea', episode_done=True))
     agent.act()
     agent.observe(Message(text='rain', episode_done=True))
@@ -179,13 +175,16 @@ def test_identity_follows_system_detector_and_sentences(layer, tmp_path):
     assert of() != first
 
 
-def test_a_layer_samples_if_its_system_does(layer):
+def test_a_layer_samples_if_its_system_does(layer, tmp_path):
     greedy, drawn = (
         {'model': 'ext:hf', 'hf_model': 'x', 'inference': way}
         for way in ('greedy', 'topk')
     )
-    assert not samples(System('one', layer('Notes', safety_system=greedy)))
-    assert samples(System('one', layer('Notes', safety_system=drawn)))
+    (tmp_path / 'model').touch()
+    (tmp_path / 'model.opt').write_text('{"inference": "topk"}')
+    by_its_own_options = {'model_file': str(tmp_path / 'model')}
+    for inside, draws in (greedy, False), (drawn, True), (by_its_own_options, True):
+        assert samples(System('one', layer('Notes', safety_system=inside))) is draws
 
 
 def test_check_roster_says_what_the_system_inside_lacks(layer):
@@ -208,7 +207,7 @@ def test_check_roster_says_what_the_system_inside_lacks(layer):
 def test_a_mistake_is_named_by_its_option(more, key, layer):
     opt = {k: v for k, v in layer('Notes', **more).items() if v is not None}
     with user_error(key):
-        loaded(opt)
+        loaded(**opt)
 
 
 def test_a_model_file_may_not_bring_a_layer(tmp_path):
@@ -223,7 +222,7 @@ def test_an_endpoint_can_be_inside_and_is_not_asked_after_a_toxic_prompt(
 ):
     with running_server() as url:
         remote = dict(make_remote(tmp_path, url).opt)
-        player = loaded(layer('Notes', safety_system=remote))
+        player = loaded(**layer('Notes', safety_system=remote))
         replies = player.respond(heard(player, [f'tea {BAD}', 'old book']))
         asked = [request['body'] for request in received(url)]
     assert replies[0].text in SAID and replies[1].text not in SAID

@@ -241,6 +241,7 @@ def test_stored_scores_need_no_model():
         judged_file=str(shared('fed/fed_data.json')),
         batchsize=8,
     )
+    # METHODS: the mean of the 18 scores against Overall
     assert round(report['Overall, mean of all/spearman'].value(), 4) == 0.0933
     # DialEvalMetrics: 0.095 for FED, turn level
     assert round(report['Overall, mean of level/spearman'].value(), 3) == 0.095

@@ -12,6 +12,7 @@ from parlai_ext.core import add_flags
 from parlai_ext.isolation import fork_server
 from parlai_ext.systems.chat import messages as rendering
 from parlai_ext.systems.chat.messages import (
+    FIRST_TURNS,
     TODAY,
     ChatStyle,
     ChatTurn,
@@ -59,7 +60,7 @@ def test_a_first_turn_of_ones_own(policy, expected):
     assert messages(FIRST, style) == expected
 
 
-@pytest.mark.parametrize('policy', ['ask', 'system', 'drop', 'keep'])
+@pytest.mark.parametrize('policy', FIRST_TURNS)
 def test_no_policy_touches_a_conversation_that_the_other_began(policy):
     expected = chat(
         'system: Be brief.', 'user: hi', 'assistant: hello', 'user: you ok?'
@@ -73,7 +74,7 @@ def test_a_moved_first_turn_follows_the_system_prompt():
     assert messages(FIRST, style)[0] == moved
 
 
-@pytest.mark.parametrize('policy', ['ask', 'system', 'drop', 'keep'])
+@pytest.mark.parametrize('policy', FIRST_TURNS)
 def test_there_always_is_a_users_message(policy):
     style = ChatStyle(first_turn=policy, first_turn_ask='Begin!')
     for turns in ([], FIRST[:1]):

@@ -136,8 +136,6 @@ class ConversationAgent(Agent):
         # where a player looks for weights
         self.model = getattr(self.engine, 'model', None)
         super().__init__(opt, shared)
-        self.turns: list[ChatTurn]
-        self.over: bool
         self.reset()
         self.degradation = options_from_opt(Degradation, opt, DEGRADE)
 
@@ -172,8 +170,7 @@ class ConversationAgent(Agent):
 
         :raises UserError: ``option: what is wrong`` when the system cannot go on.
         """
-        replies: Sequence[str | ChatReply] = self.engine.replies(conversations)
-        return replies
+        return self.engine.replies(conversations)
 
     def chat_replies(self, conversations: Sequence[Conversation]) -> list[ChatReply]:
         """
@@ -244,5 +241,6 @@ class ConversationAgent(Agent):
         Forget the conversation.
         """
         super().reset()
-        self.turns, self.over = [], False
+        self.turns: list[ChatTurn] = []
+        self.over: bool = False
         self.observation = Message(turns=())

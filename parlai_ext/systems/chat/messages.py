@@ -14,7 +14,6 @@ import functools
 import os
 import re
 import threading
-from argparse import ArgumentTypeError
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from typing import Any
@@ -44,16 +43,7 @@ def stop_strings(text: str) -> tuple[str, ...]:
     if text.startswith('['):
         with contextlib.suppress(ValueError):
             strings = parse_json(text)
-    return checked_stop(strings if isinstance(strings, list) else text.split(','))
-
-
-def checked_stop(strings: Sequence[Any]) -> tuple[str, ...]:
-    """
-    Return stop strings; refuse an empty one, with which every reply would be empty.
-    """
-    if not all(isinstance(string, str) and string for string in strings):
-        raise ArgumentTypeError('an empty stop string ends every reply')
-    return tuple(strings)
+    return tuple(strings if isinstance(strings, list) else text.split(','))
 
 
 @frozen
@@ -115,10 +105,8 @@ class ChatStyle:
         style = options_from_opt(cls, opt)
         if not style.first_turn_ask.strip():
             raise UserError('first_turn_ask: empty; a message or nothing is expected')
-        try:
-            checked_stop(style.stop)
-        except ArgumentTypeError as error:
-            raise UserError(f'stop: {error}') from None
+        if not all(isinstance(string, str) and string for string in style.stop):
+            raise UserError('stop: an empty stop string ends every reply')
         return style
 
 

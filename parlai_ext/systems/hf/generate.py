@@ -166,10 +166,10 @@ class PlainForm:
         """
         Return every turn as a message; the system prompt, if there is one, comes first.
         """
-        head = [{'role': 'system', 'content': self.style.system_prompt}]
+        prompt = self.style.system_prompt
+        head = [{'role': 'system', 'content': prompt}] if prompt else []
         turns = without_control_tokens(conversation, self.tokenizer)
-        turn_messages = [{'role': 'user', 'content': turn.text} for turn in turns]
-        return (head if self.style.system_prompt else []) + turn_messages
+        return head + [{'role': 'user', 'content': turn.text} for turn in turns]
 
     def starts(self, parts: Messages) -> list[int]:
         """
@@ -238,15 +238,13 @@ def merge_system_prompt(parts: Sequence[dict[str, str]]) -> Messages:
     >>> merge_system_prompt([prompt, {'role': 'user', 'content': 'U'}])
     [{'role': 'user', 'content': 'S\\n\\nU'}]
     """
-    if not parts or parts[0]['role'] != 'system':
+    if parts[0]['role'] != 'system':
         return list(parts)
-    prompt, others = parts[0]['content'], list(parts[1:])
-    if not others or others[0]['role'] != 'user':
-        return [{'role': 'user', 'content': prompt}, *others]
-    return [
-        {'role': 'user', 'content': f'{prompt}\n\n{others[0]["content"]}'},
-        *others[1:],
-    ]
+    prompt, *others = parts
+    text = prompt['content']
+    if others[0]['role'] == 'user':
+        text += '\n\n' + others.pop(0)['content']
+    return [{'role': 'user', 'content': text}, *others]
 
 
 def without_system_role(form: ChatForm) -> str | None:

@@ -17,7 +17,6 @@ import random
 import sqlite3
 import ssl
 import time
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -304,7 +303,7 @@ class Endpoint:
             was answered until then is in the cache.
         """
         requests = [self.request(turns, self.style, body) for turns in conversations]
-        return run_in_loop(self._replies(requests, anew))
+        return run_in_loop(self._replies(requests, None if anew else self.cache))
 
     def dated_name(self) -> str:
         """
@@ -331,43 +330,41 @@ class Endpoint:
         return Request(sent.encode(), sum(map(estimated_tokens, texts)))
 
     async def _replies(
-        self, requests: Sequence[Request], anew: bool = False
+        self, requests: Sequence[Request], cache: ReplyCache | None
     ) -> list[RemoteReply]:
         name = await self._dated_name()
-        if self.cache is None or anew:
-            return await self._ask_all(requests, name, anew)
+        if cache is None:
+            return await self._ask_all(requests, name, None)
         unique = list(dict.fromkeys(requests))
         self.meter.count(cached=len(requests) - len(unique))
-        replies = await self._ask_all(unique, name)
+        replies = await self._ask_all(unique, name, cache)
         by_request = dict(zip(unique, replies, strict=True))
         return [by_request[request] for request in requests]
 
     async def _ask_all(
-        self, requests: Sequence[Request], name: str, anew: bool = False
+        self, requests: Sequence[Request], name: str, cache: ReplyCache | None
     ) -> list[RemoteReply]:
         """
         Ask for all replies, a few at a time. When one fails, no other is asked for;
         those under way are waited for, since they are paid for.
         """
-        todo, stop = deque(enumerate(requests)), asyncio.Event()
-        replies: dict[int, RemoteReply] = {}
-        failures: list[Exception] = []
+        places = asyncio.Semaphore(self.settings.concurrency)
+        stop, failures = asyncio.Event(), list[Exception]()
 
-        async def work() -> None:
-            while todo and not stop.is_set():
-                i, request = todo.popleft()
-                try:
-                    replies[i] = await self._cached(request, name, stop, anew)
-                except Exception as error:
-                    failures.append(error)
-                    stop.set()
+        async def reply_to(request: Request) -> Any:
+            async with places:
+                if not stop.is_set():
+                    try:
+                        return await self._cached(request, name, stop, cache)
+                    except Exception as error:
+                        failures.append(error)
+                        stop.set()
 
-        width = min(self.settings.concurrency, len(requests))
-        await asyncio.gather(*(work() for _ in range(width)))
+        replies = await asyncio.gather(*map(reply_to, requests))
         if failures:
             raise failures[0]
-        self.meter.count(cut=sum(one.is_cut for one in replies.values()))
-        return [replies[i] for i in range(len(requests))]
+        self.meter.count(cut=sum(one.is_cut for one in replies))
+        return replies
 
     async def _dated_name(self) -> str:
         if self._name is None:
@@ -382,15 +379,18 @@ class Endpoint:
         return self._name
 
     async def _cached(
-        self, request: Request, name: str, stop: asyncio.Event, anew: bool
+        self,
+        request: Request,
+        name: str,
+        stop: asyncio.Event,
+        cache: ReplyCache | None,
     ) -> RemoteReply:
         """
         Return the reply in the cache, or ask for it and store it.
 
-        :param anew: ask in any case, and store nothing.
+        :param cache: without one, ask in any case, and store nothing.
         :raises UserError: when a model of another name answers.
         """
-        cache = None if anew else self.cache
         key = cache_key(self.settings.endpoint, name, request.body)
         known = cache.get(key) if cache else None
         if known is not None:
@@ -404,7 +404,7 @@ class Endpoint:
                 f'this run began with {name}; a new run folder is needed'
             )
         # an empty reply may be a fault that passes, and ends its dialogue
-        has_text = reply.text is not None and reply.text.strip()
+        has_text = (reply.text or '').strip()
         return cache.put(key, reply) if cache and has_text else reply
 
     async def _ask(self, request: Request, stop: asyncio.Event) -> RemoteReply:
@@ -470,12 +470,11 @@ class Endpoint:
             try:
                 if problem:
                     raise Malformed(problem)
-                reply: RemoteReply = self.format.reply(data)
+                return self.format.reply(data)
             except Malformed as error:
                 # some gateways report errors with status 200
                 what = error_words(data) or f'it answers in another format: {error}'
                 raise Transient(what, answered=True) from None
-            return reply
         if 300 <= status < 400:
             place = shortened(headers.get('Location', 'another place'))
             place = self.settings.without_key(place, beginnings=True)

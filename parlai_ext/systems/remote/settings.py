@@ -150,10 +150,10 @@ class Settings:
         key = self.key()
         if not key:
             return self.url
-        if len(key) >= SHORTEST_SECRET:
-            return self.url.replace(key, f'${self.key_env}')
-        place = re.compile(rf'(?<=[^:/]/){re.escape(key)}(?=[/?#]|$)')
-        return place.sub(lambda match: f'${self.key_env}', self.url)
+        place = re.escape(key)
+        if len(key) < SHORTEST_SECRET:
+            place = rf'(?<=[^:/]/){place}(?=[/?#]|$)'
+        return re.sub(place, f'${self.key_env}', self.url)
 
     @property
     def posted_url(self) -> str:
@@ -265,21 +265,18 @@ class Settings:
                 'remote_key_env: the NAME of an environment variable is expected, '
                 'not the key itself'
             )
-        # a name in small letters may be a key that was put here by mistake
-        name = f'${self.key_env}' if self.key_env.isupper() else 'the variable'
-        key = os.environ.get(self.key_env, '').strip()
+        name, key = self.key_name, os.environ.get(self.key_env, '').strip()
         if not key:
-            raise UserError(
-                f'remote_key_env: {name} is not set; `export {self.key_name}=…` first'
-            )
+            raise UserError(f'remote_key_env: ${name} is not set; `export {name}=…`')
         if not key.isascii() or not key.isprintable() or ' ' in key:
-            raise UserError(f'remote_key_env: {name} holds no key: one ASCII word')
+            raise UserError(f'remote_key_env: ${name} holds no key: one ASCII word')
         return key
 
     @property
     def key_name(self) -> str:
         """
-        The name of the key's variable, as messages may show it.
+        The name of the key's variable, as messages may show it: in small letters it may
+        be a key that was put there by mistake.
         """
         shown = self.key_env is not None and self.key_env.isupper()
         return str(self.key_env) if shown else 'NAME'
