@@ -44,8 +44,8 @@ from parlai_ext.files import existing_file, read_openers_file, report_too_short,
 from parlai_ext.store import write_file
 from parlai_ext.systems import zoo
 from parlai_ext.systems.fetch.checked_downloads import (
+    DownloadNoter,
     ensure_checked_downloads,
-    noting,
     replaced,
 )
 
@@ -303,7 +303,7 @@ def _data_urls(module: str) -> list[str]:
 
     opt = {'datapath': data_folder(), 'datatype': 'train:evalmode'}
     try:
-        with replaced(noting(stop)), quiet_parlai(), zoo.printing_nothing():
+        with replaced(DownloadNoter(stop)), quiet_parlai(), zoo.printing_nothing():
             build.build(opt)
     except _WouldDownload:
         return [str(resource.url) for resource in resources]
