@@ -46,10 +46,10 @@ def load_apart(
     :raises UserError: as its loader does.
     """
     fetch_system(system)
-    process = OwnProcess(f'{kind} {name!r}', SERVER, system.opt, loader[0])
-    given = [loader, kind, name, [system.name, system.opt], asdict(machine)]
-    process.load(given, machine.reply_timeout)
-    return DistantModel(process, machine.reply_timeout)
+    who, patience = f'{kind} {name!r}', machine.reply_timeout
+    process = OwnProcess(who, SERVER, system.opt, patience, loader[0])
+    process.load(loader, kind, name, [system.name, system.opt], asdict(machine))
+    return DistantModel(process)
 
 
 class DistantPart:
@@ -85,10 +85,10 @@ class DistantModel(DistantPart):
     :ivar watch: is told of finished work, and keeps it.
     """
 
-    def __init__(self, process: OwnProcess, patience: float | None):
+    def __init__(self, process: OwnProcess):
         super().__init__(self, ())
-        self.process, self.patience = process, patience
-        self.watch = NO_WATCH
+        self.process, self.watch = process, NO_WATCH
+        process.reply = self._told
 
     def ask(self, do: str, *given: Any) -> Any:
         """
@@ -96,9 +96,8 @@ class DistantModel(DistantPart):
 
         :raises UserError: when the model cannot go on.
         """
-        message = to_plain(list(given))
         try:
-            told = self.process.ask(do, message, self.patience, self._told)
+            told = self.process.ask(do, *to_plain(list(given)))
         except AgentRaised as error:
             raise UserError(f'{self.process.who} {error}') from None
         with answers_of_a_kind():
@@ -109,14 +108,11 @@ class DistantModel(DistantPart):
         Hear what the model tells of a call, or give what was kept of it.
         """
         do, *given = from_plain(asked)
-        kept = self.watch.kept
         if do == 'tell':
-            self.watch.tell(*map(int, given))
-        elif kept is not None and do == 'get':
-            return to_plain(kept.get(*given))
-        elif kept is not None:
-            kept.put(*given)
-        return None
+            return self.watch.tell(*map(int, given))
+        if do not in ('get', 'put'):
+            raise ValueError(f'it asks to {do!r:.40}')
+        return to_plain(getattr(self.watch.kept, do)(*given))
 
 
 # --- what crosses: JSON, and marks for what JSON has not ------------------------------

@@ -75,12 +75,23 @@ class OwnProcess:
     :param who: names what is loaded there, in messages.
     :param server: the subclass of `Server` that answers, as ``module:name``.
     :param opt: the options of what is loaded; servers in them may be asked.
+    :param patience: seconds that it may take to answer, until it is killed; `None`:
+        any.
     :param modules: that load it; they are imported once for all processes.
+    :ivar reply: answers what the process asks meanwhile, in plain JSON data.
     :ivar gone: numbers of things there that nobody needs any more.
     """
 
-    def __init__(self, who: str, server: str, opt: Options, *modules: str):
-        self.who = who
+    def __init__(
+        self,
+        who: str,
+        server: str,
+        opt: Options,
+        patience: float | None,
+        *modules: str,
+    ):
+        self.who, self.patience = who, patience
+        self.reply: Callable[[Any], Any] = repr
         self.gone: list[int] = []
         self.usage: Usages = {}
         self._warned = False
@@ -102,11 +113,11 @@ class OwnProcess:
             ForkedTask(server, given, memory, folder, None, ports, modules)
         )
 
-    def load(self, given: Sequence[Any], patience: float | None) -> Mapping[str, Any]:
+    def load(self, *given: Any) -> Mapping[str, Any]:
         """
         Have something loaded there; return what is to be known of it.
         """
-        facts = self.ask('load', given, patience and max(patience, SECONDS_TO_LOAD))
+        facts = self.ask('load', *given)
         with answers_of_a_kind():
             if facts['missing']:
                 _warn_of_missing(', '.join(map(str, facts['missing'])))
@@ -114,18 +125,10 @@ class OwnProcess:
                 torch.cuda.init()  # so that its random numbers are seeded here
             return {**facts}
 
-    def ask(
-        self,
-        do: str,
-        given: Sequence[Any],
-        patience: float | None,
-        reply: Callable[[Any], Any] = repr,
-    ) -> Any:
+    def ask(self, do: str, *given: Any) -> Any:
         """
         Return what a method of the `Server` returns.
 
-        :param patience: seconds until the process is killed; `None`: any.
-        :param reply: answers what the process asks meanwhile, in plain JSON data.
         :raises UserError: when what is asked cannot go on.
         :raises AgentRaised: when its code raises.
         """
@@ -134,7 +137,7 @@ class OwnProcess:
         request = {'do': do, 'given': given, 'gone': gone, 'random': state}
         if state == self._random:
             del request['random']
-        answer = self._answer(request, patience, reply)
+        answer = self._answer(request)
         with answers_of_a_kind():
             self._random = answer['random'] or state
             if answer['random']:
@@ -152,17 +155,18 @@ class OwnProcess:
             raise UserError(str(words)) from MemoryError() if kind == 'memory' else None
         return value
 
-    def _answer(
-        self, request: Any, patience: float | None, reply: Callable[[Any], Any]
-    ) -> Any:
+    def _answer(self, request: Mapping[str, Any]) -> Any:
         """
         Return the answer to a request, after what the process asks meanwhile.
         """
+        patience = self.patience
+        if patience and request['do'] == 'load':
+            patience = max(patience, SECONDS_TO_LOAD)
         try:
             answer = self.worker.ask(request, patience)
             while isinstance(answer, dict) and 'asks' in answer:
                 with answers_of_a_kind():
-                    told = reply(answer['asks'])
+                    told = self.reply(answer['asks'])
                 answer = self.worker.ask(told, patience)
             return answer
         except BaseException as error:

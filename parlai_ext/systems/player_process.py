@@ -51,17 +51,16 @@ def load_on(machine: Machine, system: System) -> Player:
         if is_trusted(system):
             return load_system(system, machine)
         fetch_system(system)
-        family, patience = family_of(system.opt), machine.reply_timeout
-        inner = innermost(system).opt
+        family, inner = family_of(system.opt), innermost(system).opt
         key = os.getpid(), family_of(inner).weights_key(inner)
         process = _living.get(key)
         if process is None or process.worker.ended:
-            process = _process_for(system)
+            process = _process_for(system, machine.reply_timeout)
         if key[1] is not None:
             _living[key] = process
-        facts = process.load([system.name, dict(system.opt), asdict(machine)], patience)
+        facts = process.load(system.name, dict(system.opt), asdict(machine))
         with answers_of_a_kind():
-            return DistantPlayer(system.name, process, family, facts, patience)
+            return DistantPlayer(system.name, process, family, facts)
 
 
 def check_options_apart(system: System, given: Mapping[str, Any] | None = None) -> None:
@@ -73,13 +72,13 @@ def check_options_apart(system: System, given: Mapping[str, Any] | None = None) 
     """
     if has_strange_code(system):
         given = given and dict(given)
-        _process_for(system).ask('check', [system.name, dict(system.opt), given], None)
+        _process_for(system, None).ask('check', system.name, dict(system.opt), given)
     else:
         check_options(system, given)
 
 
-def _process_for(system: System) -> OwnProcess:
-    return OwnProcess(f'system {system.name!r}', SERVER, system.opt)
+def _process_for(system: System, patience: float | None) -> OwnProcess:
+    return OwnProcess(f'system {system.name!r}', SERVER, system.opt, patience)
 
 
 # processes that more systems may be loaded in, by this process and their weights
@@ -120,15 +119,10 @@ class DistantPlayer(Player):
     numbers = itertools.count()
 
     def __init__(
-        self,
-        name: str,
-        process: OwnProcess,
-        family: Family,
-        facts: Mapping[str, Any],
-        patience: float | None,
+        self, name: str, process: OwnProcess, family: Family, facts: Mapping[str, Any]
     ):
         super().__init__(name, _StandIn(process, name), family)
-        self.process, self.patience = process, patience
+        self.process = process
         self.batches, self.n_bytes = bool(facts['batches']), int(facts['n_bytes'])
         most = facts['longest_reply']
         self.longest_reply = None if most is None else int(most)
@@ -174,7 +168,7 @@ class DistantPlayer(Player):
             return list(map(str, self._ask('states', _numbers(participants))))
 
     def _ask(self, do: str, *given: Any) -> Any:
-        return self.process.ask(do, [self.name, *given], self.patience)
+        return self.process.ask(do, self.name, *given)
 
     def _replies(
         self, do: str, participants: Sequence[Participant], *given: Any

@@ -44,8 +44,8 @@ from parlai_ext.files import existing_file, read_openers_file, report_too_short,
 from parlai_ext.store import write_file
 from parlai_ext.systems import zoo
 from parlai_ext.systems.fetch.checked_downloads import (
+    DownloadNoter,
     ensure_checked_downloads,
-    noting,
     replaced,
 )
 
@@ -300,7 +300,7 @@ def _data_urls(module: str) -> list[str]:
     # a build of another kind raises when it really runs
     with (
         suppress(Exception),
-        replaced(noting(stop)),
+        replaced(DownloadNoter(stop)),
         quiet_parlai(),
         zoo.printing_nothing(),
     ):

@@ -32,9 +32,9 @@ from parlai_ext.engines import (
 from parlai_ext.files import INDEX_OPTIONS, files_at
 from parlai_ext.systems.fetch.archives import move_into
 from parlai_ext.systems.fetch.checked_downloads import (
+    DownloadNoter,
     Unreachable,
     checked_downloads,
-    noting,
     replaced,
 )
 
@@ -92,7 +92,7 @@ def _noted_urls(path: str, datapath: str) -> list[str]:
     prepare_parlai()
     urls: list[str] = []
     try:
-        with replaced(noting(urls.append)), quiet_parlai(), printing_nothing():
+        with replaced(DownloadNoter(urls.append)), quiet_parlai(), printing_nothing():
             build_data.modelzoo_path(datapath, path)
     except ImportError as e:
         is_foreign = not (e.name or '').startswith('parlai')

@@ -9,7 +9,6 @@ import re
 import sys
 import tarfile
 import threading
-from dataclasses import replace
 
 import parlai.zoo
 import pytest
@@ -193,14 +192,9 @@ def data(tmp_path, monkeypatch):
 @pytest.fixture
 def fetch_model(data):
     """
-    Give a function that fetches ``zoo:fake/NAME/model`` in a hurry.
+    Give a function that fetches ``zoo:fake/NAME/model``.
     """
-
-    def fetched(name, **options):
-        with downloading(replace(QUICK, **options)):
-            return zoo.fetch_path(f'zoo:fake/{name}/model')
-
-    return fetched
+    return lambda name: zoo.fetch_path(f'zoo:fake/{name}/model')
 
 
 def seen(folder):

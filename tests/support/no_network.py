@@ -2,12 +2,11 @@
 A machine without a network.
 """
 
-import hashlib
 import socket
 
 import httpx2
 
-from parlai_ext.systems.fetch.checked_downloads import Entry, FileDownload
+from parlai_ext.systems.fetch.checked_downloads import FileDownload
 
 
 def refuse_sockets(monkeypatch):
@@ -45,9 +44,7 @@ def downloads_give(monkeypatch, content):
     Let every download give the bytes ``content(url)``.
     """
 
-    def run(download):
-        data = content(download.url)
-        download.data.write_bytes(data)
-        return Entry(hashlib.sha256(data).hexdigest(), len(data))
+    def request(download):
+        download.data.write_bytes(content(download.url))
 
-    monkeypatch.setattr(FileDownload, 'run', run)
+    monkeypatch.setattr(FileDownload, '_request_missing', request)

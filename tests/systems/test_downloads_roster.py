@@ -156,7 +156,7 @@ def test_task_data_comes_with_parlais_own_checksum(server, data, tmp_path, half)
 
 
 def test_task_data_with_another_checksum_is_refused(server, data, tmp_path):
-    with user_error(f'[0-9a-f]{{64}}, but ParlAI expects {"0" * 64}'):
+    with user_error(f'is another file: .* [0-9a-f]{{64}}, not {"0" * 64}'):
         fetch_task_data(server, data, tmp_path / 'd', hashcode='0' * 64)
     assert not (tmp_path / 'd').exists()
     assert seen(data) == ([], [])

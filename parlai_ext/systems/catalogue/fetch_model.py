@@ -12,7 +12,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -251,31 +250,16 @@ def fetch_wheel(wheel: Wheel, folder: Path) -> Path:
     shutil.rmtree(scratch, ignore_errors=True)  # of a process that was killed
     scratch.mkdir(parents=True, exist_ok=True)
     try:
-        requirements, errors = scratch / 'requirements.txt', scratch / 'errors.txt'
+        requirements = scratch / 'requirements.txt'
         # which allows this wheel and no other
         requirements.write_text(
             f'{wheel.project}=={wheel.version} --hash=sha256:{wheel.sha256}\n'
         )
-        arguments = ['--dest', str(scratch), '--requirement', str(requirements)]
-        with open(errors, 'wb') as file:
-            process = subprocess.Popen(
-                [sys.executable, '-P', '-m', 'pip', *PIP, *arguments],
-                # pip writes what has come so far to the folder for temporary files
-                env={**os.environ, 'TMPDIR': str(scratch), **PIP_ENVIRONMENT},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=file,
-            )
-        with process:
-            try:
-                _show_progress(process, wheel, scratch)
-            finally:
-                process.kill()
-        if process.returncode:
-            output = errors.read_text('utf-8', 'replace')
-            lines = [one for one in output.splitlines() if one.startswith('ERROR: ')]
+        errors = _errors_of_pip(requirements, wheel)
+        if errors is not None:
+            lines = [one for one in errors.splitlines() if one.startswith('ERROR: ')]
             reason = lines[0].removeprefix('ERROR: ')[:300] if lines else 'it failed'
-            if any(words in output for words in NO_NETWORK):
+            if any(words in errors for words in NO_NETWORK):
                 reason = 'its index cannot be reached (no network?)'
             raise UserError(f'pip: {reason}')
         files = list(scratch.glob('*.whl'))
@@ -287,24 +271,36 @@ def fetch_wheel(wheel: Wheel, folder: Path) -> Path:
     return kept
 
 
-def _show_progress(
-    process: subprocess.Popen[bytes],
-    wheel: Wheel,
-    scratch: Path,
-) -> None:
+def _errors_of_pip(requirements: Path, wheel: Wheel) -> str | None:
     """
-    Wait for pip and show how much of the wheel is in its folder.
+    Let pip download a wheel to the folder of its requirements, and show how much of it
+    is there. Return what pip prints if it fails.
     """
-    while process.poll() is None and not _downloaded_bytes(scratch):
-        time.sleep(POLL)
-    if process.returncode:
-        return  # no bar stands before the error
-    with byte_bar(wheel.project, wheel.size, shown=SETTINGS.get().progress) as bar:
-        while process.poll() is None:
-            time.sleep(POLL)
-            bar.update(max(0, min(_downloaded_bytes(scratch), wheel.size) - bar.n))
-        if process.returncode == 0:
-            bar.update(wheel.size - bar.n)
+    scratch, output = requirements.parent, None
+    arguments = ['--dest', str(scratch), '--requirement', str(requirements)]
+    with (
+        subprocess.Popen(
+            [sys.executable, '-P', '-m', 'pip', *PIP, *arguments],
+            # pip writes what has come so far to the folder for temporary files
+            env={**os.environ, 'TMPDIR': str(scratch), **PIP_ENVIRONMENT},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors='replace',
+        ) as process,
+        byte_bar(wheel.project, wheel.size, shown=SETTINGS.get().progress) as bar,
+    ):
+        try:
+            while output is None:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    _, output = process.communicate(timeout=POLL)
+                here = min(_downloaded_bytes(scratch), wheel.size)
+                bar.update(max(0, here - bar.n))
+        finally:
+            process.kill()
+        bar.leave = process.returncode == 0  # no bar stands before an error
+    return output if process.returncode else None
 
 
 def _downloaded_bytes(scratch: Path) -> int:

@@ -220,10 +220,11 @@ class FileDownload:
             shutil.copyfile(self.data, new)
         os.replace(new, place)
 
-    def run(self) -> Entry:
+    def run(self, expected: str | None = None) -> Entry:
         """
         Download what is missing and return the checksum and size of the whole file.
 
+        :param expected: the SHA-256 that the file must have.
         :raises Unreachable: when no connection comes about.
         :raises UserError: when the file cannot be had. Its part stays for the next run,
             unless it is something else than the file.
@@ -243,7 +244,14 @@ class FileDownload:
                     raise UserError(f'{e}{rest if most else ""}') from None
                 time.sleep(self.settings.pause * 2 ** max(failures - 1, 0))
             connected = True
-        return Entry.from_file(self.data)
+        entry = Entry.from_file(self.data)
+        if expected not in (None, entry.sha256):
+            self.remove()
+            raise UserError(
+                f'{self.url} is another file: its sha256 is {entry.sha256}, not '
+                f'{expected}'
+            )
+        return entry
 
     def _request_missing(self) -> None:
         """
@@ -424,49 +432,37 @@ def fetch_pinned(url: str, checksum: str, place: Path, most: int) -> None:
     """
     download = FileDownload(url, most=most)
     with exclusive(download.folder):
-        entry = download.run()
-        if entry.sha256 == checksum:
-            download.copy_to(place)
+        download.run(checksum)
+        download.copy_to(place)
         download.remove()
-    if entry.sha256 != checksum:
-        raise UserError(
-            f'{url} is another file: its sha256 is {entry.sha256}, not {checksum}'
-        )
 
 
 # --- the downloads of ParlAI ----------------------------------------------------------
 
-Function = Callable[..., Any]
-WITH_ADDRESS = ('download', 'download_from_google_drive')
-UNKNOWN_WAYS = ('download_multiprocess', 'get_http_session')
-NAMES = (
-    *WITH_ADDRESS,
-    *UNKNOWN_WAYS,
-    'untar',
-    'ungzip',
-    'make_dir',
-    'remove_dir',
-    'mark_done',
+FUNCTIONS = (
+    *('download', 'download_from_google_drive', 'download_multiprocess'),
+    *('get_http_session', 'untar', 'ungzip', 'make_dir', 'remove_dir', 'mark_done'),
 )
-METHOD = 'DownloadableFile.download_file'
+METHOD = 'download_file'  # of `DownloadableFile`
 PACKAGES = ('parlai', 'parlai_ext', 'parlai_internal', 'projects')
 
-replacements: list[Mapping[str, Function]] = []  # the innermost last
+stand_ins: list[object] = []  # the innermost last
 
 
 @contextmanager
-def replaced(functions: Mapping[str, Function]) -> Iterator[None]:
+def replaced(stand_in: object) -> Iterator[None]:
     """
-    Call other functions in the place of `build_data`'s, for the whole process.
+    Call the methods of an object in the place of those functions of `build_data` that
+    have their names, for the whole process.
 
-    :param functions: some of `NAMES`, or `METHOD`, with what is called instead.
+    :param stand_in: has some of `FUNCTIONS`, and `METHOD`, which gets the file.
     """
     _install()
-    replacements.append(functions)
+    stand_ins.append(stand_in)
     try:
         yield
     finally:
-        replacements.remove(functions)
+        stand_ins.remove(stand_in)
 
 
 @functools.cache
@@ -478,7 +474,7 @@ def _install() -> None:
     """
     from parlai.core import build_data
 
-    switches = {vars(build_data)[name]: name for name in NAMES}
+    switches = {vars(build_data)[name]: name for name in FUNCTIONS}
     for module_name, module in list(sys.modules.items()):
         if module_name.partition('.')[0] not in PACKAGES or module is None:
             continue
@@ -489,32 +485,45 @@ def _install() -> None:
     resource.download_file = _switch(METHOD, resource.download_file)
 
 
-def _switch(name: str, original: Function) -> Function:
+def _switch(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def replaced_or_original(*args: Any, **kwargs: Any) -> Any:
-        for functions in reversed(replacements):
-            if name in functions:
-                return functions[name](*args, **kwargs)
+        for stand_in in reversed(stand_ins):
+            if hasattr(stand_in, name):
+                return getattr(stand_in, name)(*args, **kwargs)
         return original(*args, **kwargs)
 
     return replaced_or_original
 
 
-def noting(note: Callable[[str], object]) -> dict[str, Function]:
+def refuse_unknown_way(*_: Any, **__: Any) -> None:
+    raise UserError('it downloads in a way of its own, which cannot be checked')
+
+
+@frozen(eq=False)
+class DownloadNoter:
     """
-    Return functions that touch neither network nor disk, and tell each address that
-    would be downloaded.
+    Stands in for the functions of `build_data`: touches neither network nor disk.
+
+    :param note: is told each address that would be downloaded.
     """
 
-    def nothing(*_: Any, **__: Any) -> None:
-        pass
+    note: Callable[[str], object]
 
-    return {
-        **dict.fromkeys(NAMES, nothing),
-        **dict.fromkeys(WITH_ADDRESS, lambda url, *_, **__: note(url)),
-        METHOD: lambda resource, folder: note(resource.url),
-        **dict.fromkeys(UNKNOWN_WAYS, refuse_unknown_way),
-    }
+    def download(self, url: str, *_: Any, **__: Any) -> None:
+        self.note(url)
+
+    def download_file(self, resource: Any, folder: str) -> None:
+        self.note(resource.url)
+
+    def untar(self, *_: Any, **__: Any) -> None:
+        """
+        Do nothing.
+        """
+
+    ungzip = make_dir = remove_dir = mark_done = untar
+    download_from_google_drive = download
+    download_multiprocess = get_http_session = staticmethod(refuse_unknown_way)
 
 
 GZIPPED = ('.gz', '.gzip', '.tgz', '.tar')  # build_data.py:292
@@ -539,7 +548,7 @@ def checked_downloads() -> Iterator['Downloader']:
     the end, if all went well.
     """
     downloader = Downloader(lock_file())
-    with replaced(downloader.functions()):
+    with replaced(downloader):
         try:
             yield downloader
             downloader.record()
@@ -556,7 +565,7 @@ def ensure_checked_downloads() -> Iterator[None]:
 
     Where ParlAI's functions are replaced already, nothing changes.
     """
-    if replacements:
+    if stand_ins:
         yield
     else:
         with checked_downloads():
@@ -574,62 +583,88 @@ class Downloader:
     lock: LockFile
     entries: dict[str, Entry] = field(default_factory=dict)
 
-    def functions(self) -> dict[str, Callable[..., Any]]:
-        """
-        Return what is called in the place of ParlAI's functions.
-        """
-        return {
-            'download': lambda url, path, fname, redownload=False, *_, **__: (
-                self.download(url, Path(path, fname), redownload)
-            ),
-            METHOD: self.download_resource,
-            'untar': untar,
-            'ungzip': ungzip,
-            'download_from_google_drive': refuse_google_drive,
-            **dict.fromkeys(UNKNOWN_WAYS, refuse_unknown_way),
-        }
-
-    def download_resource(self, resource: Any, folder: str) -> None:
+    def download_file(self, resource: Any, folder: str) -> None:
         """
         Download and unpack a task's file; its own checksum counts too.
         """
         if resource.from_google:
-            refuse_google_drive(resource.url)
+            self.download_from_google_drive(resource.url)
         place = Path(folder, resource.file_name)
         is_damaged = place.is_file() and sha256(place) != resource.hashcode
-        self.download(resource.url, place, is_damaged, resource.hashcode)
+        self.download(
+            resource.url,
+            folder,
+            resource.file_name,
+            is_damaged,
+            expected=resource.hashcode,
+        )
         if resource.zipped:
-            untar(folder, resource.file_name)
+            self.untar(folder, resource.file_name)
 
     def download(
-        self, url: str, place: Path, again: bool, expected: str | None = None
+        self,
+        url: str,
+        path: str,
+        fname: str,
+        redownload: bool = False,
+        *_: Any,
+        expected: str | None = None,
+        **__: Any,
     ) -> None:
         """
         Download an address to a place, unless there is a file.
 
-        :param expected: the SHA-256 that the file must have.
+        :param expected: the SHA-256 that the file must have, as ParlAI says.
         :raises UserError: when it cannot be had, or is not what it was at first.
         """
-        part = FileDownload(url)
-        if place.exists() and not again:
+        part, place = FileDownload(url), Path(path, fname)
+        if place.exists() and not redownload:
             return
         with exclusive(part.folder):
-            if place.exists() and not again:
+            if place.exists() and not redownload:
                 return  # of the process that this one has waited for
             recorded = self.lock.entries().get(url)
-            entry = part.run()
+            entry = part.run(expected)
             try:
                 self.lock.check(url, entry, recorded)
-                if expected not in (None, entry.sha256):
-                    raise UserError(
-                        f'{url}: its sha256 is {entry.sha256}, but ParlAI expects '
-                        f'{expected}; the file is not trusted'
-                    )
             except UserError:
                 part.remove()
                 raise
             self.entries[url] = entry
             part.copy_to(place)
+
+    @staticmethod
+    def untar(
+        path: str, fname: str, delete: bool = True, flatten_tar: bool = False
+    ) -> None:
+        """
+        Unpack an archive in its folder, as `build_data.untar`.
+        """
+        with _removed(Path(path, fname), delete) as archive:
+            archives.unpack(archive, Path(path), flatten=flatten_tar)
+
+    @staticmethod
+    def ungzip(path: str, fname: str, deleteGZip: bool = True) -> None:
+        """
+        Expand a compressed file beside it, as `build_data.ungzip`.
+        """
+        ends = [end for end in GZIPPED if fname.endswith(end)]
+        name = fname[: -len(ends[0])] if ends else f'{fname}_unzip'
+        with _removed(Path(path, fname), deleteGZip) as archive:
+            archives.unpack_gzip(archive, Path(path, name))
+
+    @staticmethod
+    def download_from_google_drive(url: str, *_: Any, **__: Any) -> None:
+        """
+        Refuse such a file.
+        """
+        raise UserError(
+            f'Google Drive file {url}: it may give a page instead of the file, so it '
+            'is not downloaded; get it with a browser and put it where ParlAI expects '
+            'it'
+        )
+
+    download_multiprocess = get_http_session = staticmethod(refuse_unknown_way)
 
     def record(self) -> None:
         """
@@ -648,26 +683,6 @@ class Downloader:
                 part.remove()
 
 
-def untar(
-    path: str, fname: str, delete: bool = True, flatten_tar: bool = False
-) -> None:
-    """
-    Unpack an archive in its folder, as `build_data.untar`.
-    """
-    with _removed(Path(path, fname), delete) as archive:
-        archives.unpack(archive, Path(path), flatten=flatten_tar)
-
-
-def ungzip(path: str, fname: str, deleteGZip: bool = True) -> None:
-    """
-    Expand a compressed file beside it, as `build_data.ungzip`.
-    """
-    ends = [end for end in GZIPPED if fname.endswith(end)]
-    name = fname[: -len(ends[0])] if ends else f'{fname}_unzip'
-    with _removed(Path(path, fname), deleteGZip) as archive:
-        archives.unpack_gzip(archive, Path(path, name))
-
-
 @contextmanager
 def _removed(archive: Path, delete: bool) -> Iterator[Path]:
     """
@@ -681,14 +696,3 @@ def _removed(archive: Path, delete: bool) -> Iterator[Path]:
     finally:
         if delete:
             archive.unlink(missing_ok=True)
-
-
-def refuse_google_drive(url: str, *_: Any, **__: Any) -> None:
-    raise UserError(
-        f'Google Drive file {url}: it may give a page instead of the file, so it is '
-        'not downloaded; get it with a browser and put it where ParlAI expects it'
-    )
-
-
-def refuse_unknown_way(*_: Any, **__: Any) -> None:
-    raise UserError('it downloads in a way of its own, which cannot be checked')
