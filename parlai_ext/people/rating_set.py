@@ -30,6 +30,7 @@ from parlai_ext.core import (
     frozen,
     grouped,
     option,
+    optional,
     require_known,
 )
 from parlai_ext.core.records import record_from_json, record_to_json
@@ -281,6 +282,7 @@ def _draw(*parts: object) -> str:
 
 FOLDER = 'people'
 KEY = 'key.json'
+SHARED_ITEMS = 10
 FORMAT = 'parlai_ext ratings'  # of the files that pages save
 ANSWER_COLUMN = {PAIR: 'choice', LIKERT: 'label'}  # of a sheet, which is filled in
 LETTERS = {TIED: 'T', UNRELATED: 'U'}
@@ -306,10 +308,9 @@ class RatingOptions:
     )
     num_items: int = option(40, low=1, help='dialogues, or pairs of them, on each page')
     num_pages: int = option(1, low=1, help='pages, for groups of annotators')
-    shared_items: int = option(
-        10,
+    shared_items: int | None = optional(
         low=0,
-        help='items that are on every page, so that groups can be compared',
+        help='items that are on every page, so that groups can be compared (10 or all)',
     )
     systems: tuple[str, ...] = option(
         (), metavar='NAME,…', help='only these targets (default: all, floors too)'
@@ -381,7 +382,14 @@ def make_rating_set(run: RunFolder, options: RatingOptions) -> RatingSet:
     if options.ask:
         asked = asked.only(options.ask)
     dialogues, num_broken = judged_dialogues(run, options.systems)
-    shared = min(options.shared_items, options.num_items)
+    shared = options.shared_items
+    if shared is None:
+        shared = min(SHARED_ITEMS, options.num_items)
+    elif shared > options.num_items:
+        raise UserError(
+            f'--shared-items {shared}: of the {options.num_items} items of a page '
+            '(--num-items) at most all are shared'
+        )
     wanted = shared + (options.num_items - shared) * options.num_pages
     if asked.segments:
         dialogues, wanted = beginning_speakers(dialogues), options.num_items

@@ -107,7 +107,7 @@ def test_dry_run_counts_and_writes_nothing(tmp_path):
 @pytest.mark.parametrize('num', [998, 10**12])
 def test_dry_run_refuses_more_dialogues_than_there_are_openers(num):
     # ext:smalltalk has 1,000, of which 3 repeat others
-    with user_error('num[-_]dialogues'):
+    with user_error(f'--num-dialogues.* {num}'):
         EvaluateSystems.main(config='demo', num_dialogues=num, dry_run=True)
 
 
