@@ -318,6 +318,22 @@ class RatingOptions:
     name: str = option('rating', metavar='NAME', help='folder in RUN/people')
     seed: int = option(0, low=0, help='draws the items and their sides')
 
+    @property
+    def num_shared(self) -> int:
+        """
+        How many items are on every page.
+        """
+        if self.shared_items is None:
+            return min(SHARED_ITEMS, self.num_items)
+        return self.shared_items
+
+    def __post_init__(self) -> None:
+        if self.num_shared > self.num_items:
+            raise UserError(
+                f'--shared-items {self.num_shared}: a page has {self.num_items} items '
+                '(--num-items)'
+            )
+
 
 @frozen
 class KeyDialogue:
@@ -382,14 +398,7 @@ def make_rating_set(run: RunFolder, options: RatingOptions) -> RatingSet:
     if options.ask:
         asked = asked.only(options.ask)
     dialogues, num_broken = judged_dialogues(run, options.systems)
-    shared = options.shared_items
-    if shared is None:
-        shared = min(SHARED_ITEMS, options.num_items)
-    elif shared > options.num_items:
-        raise UserError(
-            f'--shared-items {shared}: of the {options.num_items} items of a page '
-            '(--num-items) at most all are shared'
-        )
+    shared = options.num_shared
     wanted = shared + (options.num_items - shared) * options.num_pages
     if asked.segments:
         dialogues, wanted = beginning_speakers(dialogues), options.num_items

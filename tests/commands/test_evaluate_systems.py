@@ -112,7 +112,7 @@ def test_dry_run_refuses_more_dialogues_than_there_are_openers(num):
 
 
 def test_a_run_that_is_not_there_does_not_go_on(tmp_path):
-    run = str(tmp_path / 'mistyped')
+    run = tmp_path / 'mistyped'
     with user_error(f'--config .*there is no run in {run}'):
         EvaluateSystems.main(run_dir=run)
 
