@@ -204,10 +204,10 @@ def sample_openers(openers: Sequence[Opener], n: int, seed: int) -> list[Opener]
     if dropped:
         logger.info('%d openers repeat others and were dropped', dropped)
     if n < 1:
-        raise UserError(f'num-dialogues is {n}; it must be at least 1')
+        raise UserError(f'--num-dialogues is {n}; it must be at least 1')
     if n > len(distinct):
         raise UserError(
-            f'num-dialogues asks for {n} openers, but there are only {len(distinct)} '
+            f'--num-dialogues asks for {n} openers, but there are only {len(distinct)} '
             f'({dropped} repeated ones not counted); use --num-dialogues '
             f'{len(distinct)} or another opener set'
         )

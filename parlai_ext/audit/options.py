@@ -26,8 +26,8 @@ class AuditOptions:
     dimension: str | None = optional(
         metavar='NAME', help='the dimension to audit (default: the first one)'
     )
-    set_size: int = option(
-        4, low=2, help='systems of a small target set (4, as in the paper)'
+    set_size: int | None = optional(
+        low=2, help='systems of a small target set (4, as in the paper, or all but one)'
     )
     unfavored: str | None = optional(
         metavar='NAME', group=SIX, help='the system that is to be made worse'

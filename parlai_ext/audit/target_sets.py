@@ -53,6 +53,7 @@ CELLS = (  # of Table 6, row by row
 )
 MOST_RANKED_SETS = 200  # sets that are ranked as a run is
 FEW_BOOTSTRAPS = 100
+SET_SIZE = 4  # as in the paper
 
 
 def published(name: str) -> str:
@@ -78,8 +79,11 @@ def check_target_sets(part: PartResult, audited: Audited) -> None:
     """
     Add how ranks change with the set of targets, and by how much at worst.
     """
-    n_systems = len(audited.systems)
-    size = min(audited.asked.set_size, n_systems - 1)
+    n_systems, size = len(audited.systems), audited.asked.set_size
+    if size is None:
+        size = min(SET_SIZE, n_systems - 1)
+    elif size >= n_systems:
+        raise UserError(f'--set-size {size}: less than the {n_systems} systems is due')
     if size < 2:
         raise LeftOut(f'{n_systems} systems have no smaller set with an order in it')
     n_sets = math.comb(n_systems, size)

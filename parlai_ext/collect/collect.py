@@ -9,7 +9,7 @@ import sys
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 
 from parlai_ext.collect.forecast import timed
 from parlai_ext.collect.not_run import write_problems
@@ -172,9 +172,8 @@ class BlockWorker(Worker):
 
     def __init__(self, run: RunFolder, player: BlockPlayer):
         self.run = run
-        self.player = replace(player, on_replies=lambda n, of: self._tell(n, of))
+        self.player = player
         self.budget = player.cache.budget
-        self._tell: Tell = lambda n, of: None
 
     def work(self, data: tuple[Block, Collection[ShardKey]], tell: Tell) -> PlayedBlock:
         """
@@ -183,9 +182,9 @@ class BlockWorker(Worker):
         :param data: the block, and its shards that are missing.
         """
         block, missing = data
-        self._tell = tell
         written = []
-        for shard, dialogues in self.player.play_block(block).items():
+        played = replace(self.player, on_replies=tell).play_block(block)
+        for shard, dialogues in played.items():
             if shard in missing:
                 self.run.write_dialogues(shard, dialogues)
                 written.append(shard)
@@ -213,17 +212,12 @@ def block_tasks(plan: Plan, blocks: Mapping[Block, frozenset[ShardKey]]) -> list
 
     :param blocks: with the shards that they lack.
     """
-    at_work = {
-        name
-        for block in blocks
-        for shard in block.shards
-        for name in plan.by_id[shard.pairing_id].speakers
-    }
-    weights = {
-        system.name: (str(weights_key(system)), size_on_disk(system))
-        for system in plan.roster.systems
-        if system.name in at_work
-    }
+
+    @cache
+    def weights(name: str) -> tuple[str, int]:
+        system = plan.roster.system(name)
+        return str(weights_key(system)), size_on_disk(system)
+
     tasks = []
     for block, missing in blocks.items():
         ids = dict.fromkeys(shard.pairing_id for shard in block.shards)
@@ -237,7 +231,7 @@ def block_tasks(plan: Plan, blocks: Mapping[Block, frozenset[ShardKey]]) -> list
                 f'block {first.first} – {first.second}{more}, shard {shard.index}',
                 (block, missing),
                 sum(shard.n_dialogues for shard in missing),
-                dict(weights[name] for name in names),
+                dict(map(weights, names)),
             )
         )
     return tasks

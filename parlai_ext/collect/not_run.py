@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 
 from parlai_ext.core import SystemFailed, UserError
 from parlai_ext.store import Plan, RunFolder
-from parlai_ext.worlds.schedule import ShardKey
 
 NAME = 'not_run.json'
 SCHEMA = 2
@@ -38,16 +37,12 @@ def missing_by_pair(run: RunFolder) -> dict[tuple[str, str], int]:
     """
     Return, for each pair that lacks dialogues, how many.
     """
-    missing: dict[tuple[str, str], int] = {}
+    missing: Counter[tuple[str, str]] = Counter()
     for pairing in run.pairings:
-        sizes = [
-            shard.n_dialogues
-            for shard in run.planned_shards(pairing.id)
-            if not run.has_dialogues(shard)
-        ]
-        if sizes:
-            missing[pairing.speakers] = sum(sizes)
-    return missing
+        for shard in run.planned_shards(pairing.id):
+            if not run.has_dialogues(shard):
+                missing[pairing.speakers] += shard.n_dialogues
+    return dict(missing)
 
 
 def missing_by_target(run: RunFolder, plan: Plan) -> dict[str, int]:
@@ -105,8 +100,7 @@ def stop_if_incomplete(run: RunFolder, problems: Sequence[str]) -> None:
     """
     if problems:
         raise UserError(f'not all could be collected: {problems[0]}')
-    failed = failed_everywhere(run)
-    if failed:
+    if failed := failed_everywhere(run):
         name, *others = failed
         n_dialogues, reason = failed[name]
         more = f'; so did {", ".join(others)}' if others else ''
@@ -122,25 +116,16 @@ def failed_everywhere(run: RunFolder) -> dict[str, tuple[int, str]]:
     Return the systems that broke off every dialogue that the other speaker did not,
     each with how many these are and why the first one ended.
     """
-    shards: dict[str, list[ShardKey]] = {}
+    reasons: dict[str, list[str]] = {}
+    talking: set[str] = set()
     for shard in run.dialogue_shards():
-        pairing = run.pairing(shard.pairing_id)
-        for name in dict.fromkeys(pairing.speakers):
-            shards.setdefault(name, []).append(shard)
-    failed = {}
-    for name, own in shards.items():
-        reasons: list[str] = []
-        # of a system that talks, the first shard is read and no more
-        for shard in own:
-            ended = [
-                (dialogue.ended_by, dialogue.reason)
-                for dialogue in run.read_dialogues(shard)
-                if dialogue.ended_by in (None, name)
-            ]
-            if (None, None) in ended:
-                break
-            reasons += [reason or '' for _, reason in ended]
-        else:
-            if reasons:
-                failed[name] = len(reasons), reasons[0]
-    return failed
+        # systems that came to the end of one dialogue are not looked at again
+        names = {*run.pairing(shard.pairing_id).speakers} - talking
+        for dialogue in run.read_dialogues(shard) if names else ():
+            if dialogue.ended_by is None:
+                talking |= names
+            else:
+                reasons.setdefault(dialogue.ended_by, []).append(dialogue.reason or '')
+    return {
+        name: (len(own), own[0]) for name, own in reasons.items() if name not in talking
+    }

@@ -10,8 +10,7 @@ from typing import Any
 from parlai_ext.collect.options import PlanOptions
 from parlai_ext.collect.resolved import (
     ResolvedProtocol,
-    missing_error,
-    missing_systems,
+    refuse_missing,
     resolve_protocol,
 )
 from parlai_ext.core import Opener, Pairing, System, UserError, frozen
@@ -83,10 +82,9 @@ class RequestedProtocol:
 
     def refuse_missing(self) -> None:
         """
-        Refuse systems that cannot be had, as far as `missing_systems` can tell.
+        Refuse needed systems that cannot be had, as far as that is told at once.
         """
-        if missing := missing_systems(self.needed_systems):
-            raise missing_error(missing)
+        refuse_missing(self.needed_systems)
 
 
 def make_plan(options: PlanOptions, machine: Machine) -> Plan:
@@ -113,9 +111,8 @@ def make_plan(options: PlanOptions, machine: Machine) -> Plan:
     if old:
         _refuse_other_pairs(old, pairs, protocol)
         batchsize, size = old.batchsize, old.shard_size
-        grown_from = tuple(n for n in old.grown_from if n < len(openers))
-        if len(openers) > len(old.openers):
-            grown_from = (*grown_from, len(old.openers))
+        before = (*old.grown_from, len(old.openers))
+        grown_from = tuple(n for n in before if n < len(openers))
     left_out = tuple(f'{name}: {why}' for name, why in resolved.missing.items())
     names = {system.name for system in protocol.roster.systems}
     manifest = build_manifest(
@@ -130,10 +127,7 @@ def make_plan(options: PlanOptions, machine: Machine) -> Plan:
         asked=_asked(options, old),
         left_out=left_out or (old.left_out if old else ()),
         families={n: f for n, f in requested.families.items() if n in names},
-        trusted={
-            **(old.trusted if old else {}),
-            **trusted_hashes(machine.trust_model_code),
-        },
+        trusted=(old.trusted if old else {}) | trusted_hashes(machine.trust_model_code),
         stop=old.stop if old else None,
     )
     # with the systems that the user named, which a manifest does not tell
@@ -193,27 +187,22 @@ def requested_protocol(options: PlanOptions) -> RequestedProtocol:
     """
     Return the protocol that the options ask for, of a new run or of the old one.
     """
-    run, old = RunFolder.existing_or_none(options.run_dir), None
-    if run:
-        if options.config or options.add_target:
-            refuse_collecting(run)
-        old = run.manifest
-    added = [parse_target(spec) for spec in options.add_target]
-    more = [system for system, _ in added]
+    run = RunFolder.existing_or_none(options.run_dir)
+    if run and (options.config or options.add_target):
+        refuse_collecting(run)
+    old = run.manifest if run else None
     known = protocol_of(old) if old else None
-    before = known.roster.targets if known else ()
+    added = [parse_target(spec) for spec in options.add_target]
+    infos = {system.name: about for system, about in added}
     now: tuple[System, ...] = ()
     openers_file = None
-    families = dict(old.families) if old else {}
-    infos = {system.name: about for system, about in added}
     if options.config:
         file, protocol = options.protocol_file, options.protocol_file.protocol
         openers_file = options.openers_file or file.openers_file
-        guessed = [name for name, about in file.info.items() if about.guess]
         infos = {**file.info, **infos}
         now = protocol.roster.targets
-    elif old and known:
-        protocol, guessed = known, [*old.guessed]
+    elif known:
+        protocol = known
         for name in options.options_needing_config:
             flag = '--' + name.replace('_', '-')
             raise UserError(f'{flag} needs --config; without it a run goes on as it is')
@@ -223,14 +212,17 @@ def requested_protocol(options: PlanOptions) -> RequestedProtocol:
             '--config is needed: a protocol name (demo, …) or a YAML file; '
             f'or --run-dir: a run to go on with{none}'
         )
+    before = known.roster.targets if known else ()
+    more = [system for system, _ in added]
     roster = replace(protocol.roster, targets=_merge_targets(before, now, more))
+    protocol = replace(protocol, roster=roster)
     asked = {s.name for s in [*now, *more]}
-    guessed += [system.name for system, about in added if about.guess]
+    guessed = [name for name, about in infos.items() if about.guess]
+    families = {name: about.family for name, about in infos.items() if about.family}
     # a target of the run that is not asked for now is as much a guess as before
     if old:
         guessed += [name for name in old.guessed if name not in asked]
-    protocol = replace(protocol, roster=roster)
-    families |= {name: about.family for name, about in infos.items() if about.family}
+        families = old.families | families
     scorer_is_named = bool(options.config or (old and is_own_scorer(old)))
     return RequestedProtocol(
         protocol, run, asked, guessed, families, openers_file, scorer_is_named
@@ -360,36 +352,43 @@ def build_manifest(
     """
     from parlai_ext.systems.identity import identity_options
 
-    protocol, roster = resolved.protocol, resolved.protocol.roster
-    growth = {'grown_from': grown_from} if grown_from else {}
-    about: dict[str, dict[str, Any]] = {}
-    for system in roster.systems:
-        own: dict[str, Any] = {'identity': resolved.identities[system.name]}
-        about[system.name] = own
+    def record(system: System) -> dict[str, object]:
+        own: dict[str, object] = {
+            'identity': resolved.identities[system.name],
+            'candidates': resolved.candidates.get(system.name),
+        }
         if system.name in resolved.sampling:
-            own |= {'shard_size': shard_size, **growth}
-        if system.name in resolved.candidates:
-            own['candidates'] = resolved.candidates[system.name]
-    for system in roster.partners:
-        dated = system.opt.get('remote_dated_model')
-        more = {'dated_model': dated} if dated else {}
-        if options := {**identity_options(system), **more}:
-            about[system.name]['options'] = options
+            own |= {'shard_size': shard_size, 'grown_from': grown_from}
+        return _filled(own)
+
+    def partner_record(system: System) -> dict[str, object]:
+        dated = _filled({'dated_model': system.opt.get('remote_dated_model')})
+        options = {**identity_options(system), **dated}
+        return {**record(system), **_filled({'options': options})}
+
+    protocol, roster = resolved.protocol, resolved.protocol.roster
+    precision = {} if fp16 is None else {'fp16': fp16}
     return signed_manifest(
         {
             'protocol': protocol_record(protocol),
-            'targets': {s.name: about[s.name] for s in roster.targets},
-            'partners': {s.name: about[s.name] for s in roster.partners},
+            'targets': {s.name: record(s) for s in roster.targets},
+            'partners': {s.name: partner_record(s) for s in roster.partners},
             'systems': {s.name: dict(s.opt) for s in roster.systems},
             'pairings': pairs,
             'openers': openers,
             'shard_size': shard_size,
-            **growth,
             'batchsize': batchsize,
-            **({} if fp16 is None else {'fp16': fp16}),
-            **{key: note for key, note in notes.items() if note},
+            **precision,
+            **_filled({'grown_from': grown_from, **notes}),
         }
     )
+
+
+def _filled(values: Mapping[str, Any]) -> dict[str, Any]:
+    """
+    Return the values that are there and not empty.
+    """
+    return {key: value for key, value in values.items() if value}
 
 
 def signed_manifest(data: Mapping[str, object]) -> Manifest:

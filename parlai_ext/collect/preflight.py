@@ -97,12 +97,25 @@ class Script(Agent):
 
 class HeardReply(NamedTuple):
     """
-    One reply, the utterance right before it, and the dialogue's first utterance.
+    One reply: its text and words, the words of the utterance right before it, and those
+    of the dialogue's first utterance.
     """
 
     text: str
-    heard: str
-    first: str
+    words: tuple[str, ...]
+    heard: tuple[str, ...]
+    first: tuple[str, ...]
+
+    @property
+    def is_repeat(self) -> bool:
+        """
+        True if it is the utterance before it, or begins with that or with the first one
+        (as a model does whose prompt was not cut off).
+        """
+        if self.words and self.words == self.heard:
+            return True
+        quotes = [q for q in (self.heard, self.first) if len(q) >= QUOTED_WORDS]
+        return any(self.words[: len(quote)] == quote for quote in quotes)
 
 
 @frozen
@@ -209,7 +222,7 @@ def check_system(
     said = [reply for dialogue in replies for reply in dialogue]
     broken = [str(d.reason) for d in dialogues if d.ended_by == system]
     stop = f'{broken[0]} (dialogue ended)' if broken else None
-    if said and not stop and not any(split_words(reply.text) for reply in said):
+    if said and not stop and not any(reply.words for reply in said):
         stop = f'empty replies: nothing but {_quoted(said[0].text)}'
     copied = copied_replies_problem(replies)
     if copied and not stop and not bad_on_purpose:
@@ -224,8 +237,9 @@ def replies_in(dialogue: Dialogue, system: str) -> list[HeardReply]:
     Return the replies that a system generated in a dialogue.
     """
     turns = dialogue.utterances
+    words = [tuple(split_words(turn.text)) for turn in turns]
     return [
-        HeardReply(turn.text, turns[i - 1].text, turns[0].text)
+        HeardReply(turn.text, words[i], words[i - 1], words[0])
         for i, turn in enumerate(turns)
         if i and turn.speaker == system and not turn.given
     ]
@@ -239,33 +253,21 @@ def copied_replies_problem(dialogues: Sequence[Sequence[HeardReply]]) -> str | N
     :param dialogues: the replies of one system, dialogue by dialogue.
     """
     replies = [reply for dialogue in dialogues for reply in dialogue]
-    repeated = [reply for reply in replies if is_repeat(reply)]
+    repeated = [reply for reply in replies if reply.is_repeat]
     if len(repeated) >= max(FEWEST_COPIES, COPIED_SHARE * len(replies)):
         return (
             f'copied replies: {len(repeated)} of {len(replies)} repeat what was heard '
             f'({_quoted(repeated[0].text)})'
         )
     several = [dialogue for dialogue in dialogues if len(dialogue) > 1]
-    texts = {tuple(plain_words(r.text) for r in dialogue) for dialogue in several}
-    heard = {tuple(plain_words(r.heard) for r in dialogue) for dialogue in several}
-    if len(texts) == 1 and len(heard) > 1:
+    said = {tuple(reply.words for reply in dialogue) for dialogue in several}
+    heard = {tuple(reply.heard for reply in dialogue) for dialogue in several}
+    if len(said) == 1 and len(heard) > 1:
         return (
             'copied replies: the same in all dialogues, whatever the other said '
             f'({_quoted(several[0][0].text)}, …)'
         )
     return None
-
-
-def is_repeat(reply: HeardReply) -> bool:
-    """
-    True if a reply is the utterance before it, or begins with that or with the
-    dialogue's first utterance (as a model does whose prompt was not cut off).
-    """
-    words, heard = split_words(reply.text), split_words(reply.heard)
-    if words and words == heard:
-        return True
-    quotes = [heard, split_words(reply.first)]
-    return any(len(q) >= QUOTED_WORDS and words[: len(q)] == q for q in quotes)
 
 
 def constant_replies_warning(dialogues: Sequence[Sequence[HeardReply]]) -> str | None:
@@ -274,19 +276,9 @@ def constant_replies_warning(dialogues: Sequence[Sequence[HeardReply]]) -> str |
     `None`.
     """
     several = [dialogue for dialogue in dialogues if len(dialogue) > 1]
-    if several and all(len({plain_words(r.text) for r in d}) == 1 for d in several):
+    if several and all(len({reply.words for reply in d}) == 1 for d in several):
         return f'says one thing throughout a dialogue ({_quoted(several[0][0].text)})'
     return None
-
-
-def plain_words(text: str) -> str:
-    """
-    Return a text without case, punctuation and odd spaces.
-
-    >>> plain_words("Well,  I'm FINE .")
-    'well i m fine'
-    """
-    return ' '.join(split_words(text))
 
 
 def _quoted(text: str) -> str:

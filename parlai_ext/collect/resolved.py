@@ -7,7 +7,6 @@ from dataclasses import field, replace
 
 from parlai_ext.collect.options import AskedSystems
 from parlai_ext.core import (
-    Roster,
     System,
     SystemFailed,
     UserError,
@@ -125,6 +124,14 @@ def missing_systems(systems: Iterable[System]) -> dict[str, str]:
     return missing
 
 
+def refuse_missing(systems: Iterable[System]) -> None:
+    """
+    Refuse systems that cannot be had, as far as `missing_systems` can tell.
+    """
+    if missing := missing_systems(systems):
+        raise missing_error(missing)
+
+
 def read_systems(asked: AskedSystems) -> list[System]:
     """
     Return the systems that are named, and the targets of the roster.
@@ -134,9 +141,8 @@ def read_systems(asked: AskedSystems) -> list[System]:
     systems = [parse_target(spec)[0] for spec in asked.systems]
     if asked.roster:
         systems += load_roster(asked.roster).roster.targets
-    missing = missing_systems(systems)
-    if missing and not asked.skip_missing:
-        raise missing_error(missing)
+    if not asked.skip_missing:
+        refuse_missing(systems)
     return systems
 
 
@@ -165,9 +171,8 @@ def without_systems(protocol: Protocol, missing: Mapping[str, str]) -> Protocol:
     :raises UserError: when no target, or no partner, is left.
     """
     roster = protocol.roster
-    present = Roster(
-        tuple(s for s in roster.targets if s.name not in missing),
-        tuple(s for s in roster.partners if s.name not in missing),
+    present = roster.replaced(
+        {s.name: s for s in roster.systems if s.name not in missing}
     )
     for side in ('targets', 'partners'):
         before = getattr(roster, side)
@@ -194,5 +199,5 @@ def _pinned(protocol: Protocol, before: Collection[str]) -> Protocol:
             return replace(system, opt=family_of(system.opt).pin(system.opt))
 
     roster = protocol.roster
-    pinned = Roster(tuple(map(pin, roster.targets)), tuple(map(pin, roster.partners)))
-    return replace(protocol, roster=pinned)
+    pinned = {system.name: pin(system) for system in roster.systems}
+    return replace(protocol, roster=roster.replaced(pinned))

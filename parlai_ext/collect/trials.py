@@ -54,12 +54,6 @@ class DryRun:
     missing_models: Mapping[str, str]
     pilot: Forecast | None = None
 
-    def lines(self) -> list[str]:
-        """
-        Return lines to print.
-        """
-        return terminal_lines('dry_run', dry=self)
-
     def refuse_missing(self, asked: RequestedProtocol, skip_missing: bool) -> None:
         """
         Refuse what the run would refuse for want of a system or of a scorer's model.
@@ -111,7 +105,7 @@ def try_before_run(
     result: DryRun | Forecast | None = None
     if trials.dry_run:
         result = dry_run(asked, options.run_dir, scorer)
-        print('\n'.join(result.lines()))
+        print(*terminal_lines('dry_run', dry=result), sep='\n')
         result.refuse_missing(asked, options.skip_missing)
     if trials.pilot:
         from parlai_ext.collect.preflight import pilot

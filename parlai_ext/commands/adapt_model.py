@@ -10,11 +10,12 @@ from pathlib import Path
 from parlai_ext.commands.command import Command
 from parlai_ext.core import Flags, UserError, frozen, one_value, option
 from parlai_ext.models.handle import ModelHandle, model_system
-from parlai_ext.scoring.amfm import coherences, measured_scale
+from parlai_ext.scoring.amfm import CutoffScale, coherences, measured_scale
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.relevance import context_cosines
 from parlai_ext.systems.hub import ModelOptions, checked_repository, fetch_weights
 from parlai_ext.training.options import TrainingOptions
+from parlai_ext.view.page import terminal_lines
 
 # the kind of model in a scorer, what the loss is of, the option that takes the model
 USES = {
@@ -101,18 +102,20 @@ class AdaptModel(Command):
             device=chosen_device(ModelOptions(no_cuda=self.machine.no_cuda)),
             save_every=given.save_every,
         )
-        losses = f'before {adapted.before:.3f}, after {adapted.after:.3f}'
-        if adapted.head is not None:
-            losses += f' ({adapted.head:.3f} when the new head alone was trained)'
-        print(f'held-out loss of {what}, {training.held_out} dialogues: {losses}')
-        print(f'{adapted.steps} updates; written: {folder}')
-        print(f'use it: --scorer amfm --scorer-option {key}={folder}')
         held_out, _ = split_held_out(dialogues, training)
-        print(
-            scale_line(
-                kind, folder, training.turns, ModelHandle(self.machine), held_out
-            )
+        models, turns = ModelHandle(self.machine), training.turns
+        lines = terminal_lines(
+            'adapted_model',
+            adapted=adapted,
+            kind=kind,
+            tokens=what,
+            key=key,
+            folder=folder,
+            n_held_out=training.held_out,
+            turns=turns,
+            scale=scale_of(kind, folder, turns, models, held_out),
         )
+        print(*lines, sep='\n')
         return adapted
 
 
@@ -129,16 +132,16 @@ def base_folder(kind: str, base: str) -> Path:
     return fetch_weights(repository, opt.get('hf_revision')).parent
 
 
-def scale_line(
+def scale_of(
     kind: str,
     folder: Path,
     turns: str,
     models: ModelHandle,
     held_out: Sequence[tuple[str, ...]],
-) -> str:
+) -> CutoffScale:
     """
-    Return the options of the scorer ``amfm`` that fit its scale to the adapted model,
-    measured on neighbouring turns of held-out dialogues.
+    Return the scale of the adapted model in the scorer ``amfm``, measured on
+    neighbouring turns of held-out dialogues.
     """
     items = [
         ScoringItem((first,), second)
@@ -146,14 +149,8 @@ def scale_line(
         for first, second in pairwise(dialogue)
     ][:PAIRS]
     if kind == 'mlm':
-        name, more = 'am', ''
         values = context_cosines(models.embedder(str(folder)), items, 'last_turn')
     else:
-        name, more = 'fm', f' --scorer-option fm_format={turns}'
         likelihood = models.likelihood(str(folder))
         values = [value for value, _ in coherences(likelihood, items, turns)]
-    scale = measured_scale([value for value in values if value is not None])
-    return (
-        f'its scale: --scorer-option {name}_cutoff={scale.cutoff:.3f} '
-        f'--scorer-option {name}_width={scale.width:.3f}{more}'
-    )
+    return measured_scale([value for value in values if value is not None])

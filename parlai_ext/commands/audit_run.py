@@ -18,7 +18,7 @@ class AuditRun(ModelCommand):
     """
 
     usage = '--run-dir FOLDER [option …]'
-    declares = ('--run-dir', AuditOptions, '--config', '--add-target', Machine)
+    declares = (AuditOptions, '--config', '--add-target', Machine)
     of_run = 'the folder of a scored run'
 
     def run(self) -> object:
@@ -57,10 +57,7 @@ class AuditRun(ModelCommand):
         Return the systems and the scorer that the user names, by a protocol or one by
         one.
         """
-        from parlai_ext.scoring.registry import load_protocol_file
-
-        added, config = self.added_systems, self.opt['config']
-        if not config:
+        added, protocol = self.added_systems, self.own_protocol
+        if protocol is None:
             return NamedByUser(added)
-        protocol = load_protocol_file(config).protocol
         return NamedByUser((*protocol.roster.systems, *added), protocol.scorer)

@@ -4,8 +4,7 @@ Build the site of a folder of packs: one page for each protocol, no server.
 
 from pathlib import Path
 
-from parlai_ext.commands.command import Command
-from parlai_ext.commands.verify_run import AT_HAND, checker_of, own_protocol
+from parlai_ext.commands.verify_run import AT_HAND, PackChecker
 from parlai_ext.core import Flags, frozen, option, printable
 from parlai_ext.packs.pack import RegenerateOptions, packs_in
 
@@ -20,7 +19,7 @@ class SiteOptions:
     out: str = option(metavar='FOLDER', help='the site; pages there are replaced')
 
 
-class BuildLeaderboard(Command):
+class BuildLeaderboard(PackChecker):
     """
     Check every pack of a folder, and write the pages that rank what may be compared.
     """
@@ -34,7 +33,6 @@ class BuildLeaderboard(Command):
         """
         super().check_early()
         packs_in(self.options(SiteOptions).packs)
-        own_protocol(self.opt['config'])
 
     def run(self) -> object:
         """
@@ -44,11 +42,11 @@ class BuildLeaderboard(Command):
         from parlai_ext.packs.site import build_site
 
         given = self.options(SiteOptions)
-        options, checker = self.options(RegenerateOptions), checker_of(self)
+        options = self.options(RegenerateOptions)
         site = build_site(
             Path(given.packs),
             Path(given.out),
-            lambda path: check_pack(path, options, checker),
+            lambda path: check_pack(path, options, self.checker),
         )
         for name, reason in site.left_out.items():
             print(printable(f'left out: {name}: {reason}')[:300])

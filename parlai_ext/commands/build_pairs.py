@@ -17,6 +17,7 @@ from parlai_ext.data.corpora import (
 )
 from parlai_ext.store import write_text
 from parlai_ext.training.pairs import PairOptions, build_pairs, pair_line, planned_pairs
+from parlai_ext.view.page import terminal_lines
 
 
 @frozen
@@ -68,20 +69,19 @@ class BuildPairs(Command):
             for turns in held_out_dialogues(name, left_out)
         ]
         usable = without_overlap(dialogues, held)
-        if held:
-            print(f'left out: {len(dialogues) - len(usable)} of {len(dialogues)}')
         fitting = {*without_overlap([one.context for one in annotated], held)}
         annotated = [one for one in annotated if one.context in fitting]
         pairs = build_pairs(usable, annotated, options)
         out = Path(given.out)
         write_text(out, ''.join(map(pair_line, pairs)))
-        kinds = Counter(pair.kind for pair in pairs)
-        shown = ', '.join(f'{n} {kind}' for kind, n in sorted(kinds.items()))
-        print(f'{out}: {len(pairs)} pairs ({shown})')
-        asked = planned_pairs(annotated, options)
-        for kind, n in kinds.items():
-            if n < asked[kind]:
-                print(
-                    f'{kind}: {file} has {n} pairs for these options, not {asked[kind]}'
-                )
+        lines = terminal_lines(
+            'built_pairs',
+            n_dialogues=len(dialogues),
+            n_left_out=len(dialogues) - len(usable) if held else None,
+            kinds=Counter(pair.kind for pair in pairs),
+            asked=planned_pairs(annotated, options),
+            adversarial=file,
+            out=out,
+        )
+        print(*lines, sep='\n')
         return out

@@ -136,22 +136,12 @@ def task_pairs(task: str, split: str) -> Iterator[TurnPair]:
 
     :param split: train, valid or test.
     """
-    from parlai.core.params import ParlaiParser
-    from parlai.core.teachers import create_task_agent_from_taskname
+    from parlai_ext.systems.task_data import teachers_of
 
-    from parlai_ext.commands import plugin
-
-    plugin.register()
     fold = {'validation': 'valid'}.get(split, split)
-    datatype = 'train:evalmode' if fold == 'train' else fold
-    opt = {'task': task, 'datatype': datatype}
-    parsed = ParlaiParser(True, False).parse_kwargs(**opt)
-    [teacher] = create_task_agent_from_taskname(parsed)
+    [teacher] = teachers_of(task, fold)
     number = 0
-    while not teacher.epoch_done():
-        act = teacher.act()
-        if act.is_padding():
-            break
+    while not teacher.epoch_done() and not (act := teacher.act()).is_padding():
         number += 1
         labels = act.get('labels') or act.get('eval_labels') or ['']
         prompt = str(act.get('text', '')).split('\n')[-1]

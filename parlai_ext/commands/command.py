@@ -49,6 +49,7 @@ from parlai_ext.engines import Machine, data_in
 from parlai_ext.view import VisibleOutput
 
 if TYPE_CHECKING:
+    from parlai_ext.core.protocol import Protocol
     from parlai_ext.store import RunFolder
 
 T = TypeVar('T')
@@ -180,7 +181,8 @@ class Command:
 
     :cvar declares: classes of options, parts of such classes (`Flags`), and names of
         flags that several commands share (commands/options.py).
-    :cvar of_run: what ``--run-dir`` is, for commands on a run that is there.
+    :cvar of_run: what ``--run-dir`` is, for commands on a run that is there; they
+        declare it by that.
     :cvar with_texts: fields of the result that hold toxic texts: ``--json`` leaves them
         out.
     """
@@ -262,6 +264,17 @@ class Command:
         return RunFolder.existing(self.opt['run_dir'])
 
     @cached_property
+    def own_protocol(self) -> Protocol | None:
+        """
+        The protocol of ``--config``; `None` where it is not given.
+        """
+        if not (config := self.opt['config']):
+            return None
+        from parlai_ext.scoring.registry import load_protocol_file
+
+        return load_protocol_file(config).protocol
+
+    @cached_property
     def human_judgements(self) -> Sequence[HumanJudgement]:
         """
         What people judged, in the file of ``--human-scores``; nothing without it.
@@ -305,12 +318,11 @@ class Command:
             description=COMMANDS[name] if name else None,
             allow_abbrev=False,
         )
-        if (
-            cls.declares
-        ):  # the doctor, which has none, starts where half of us is missing
+        declares = (*(['--run-dir'] if cls.of_run else []), *cls.declares)
+        if declares:  # the doctor, which has none, starts where half of us is missing
             from parlai_ext.commands.options import add_options
 
-            add_options(parser, cls.declares)
+            add_options(parser, declares)
         group = parser.add_argument_group('what is printed')
         group.add_argument(
             '--json',

@@ -84,7 +84,7 @@ class ExportCrowdsourcing(Command):
     """
 
     usage = '--run-dir FOLDER --format NAME [option …]'
-    declares = ('--run-dir', ExportOptions)
+    declares = (ExportOptions,)
     of_run = 'the folder of a run'
 
     def run(self) -> object:

@@ -14,7 +14,7 @@ from parlai_ext.store import locked
 from parlai_ext.view.page import terminal_lines
 
 if TYPE_CHECKING:
-    from parlai_ext.training.fit_judge import Annotated, FitReport
+    from parlai_ext.training.fit_judge import Annotated
 
 
 FEWEST = 20  # annotated items
@@ -111,8 +111,7 @@ class FitJudge(Command):
             fitted = fit_judge.fitted_weights(judge, rest, Path(self.source).stem)
             fit_judge.write_judge(fitted, out, about)
         Learned(LearnedOptions(weights=str(out)))  # it can be read again
-        for line in report_lines(report):
-            print(line)
+        print(*terminal_lines('fitted_judge', report=report), sep='\n')
         print(f"the judge: --scorer learned --scorer-option 'weights={out}'")
         return report
 
@@ -142,10 +141,3 @@ class FitJudge(Command):
             self.human_judgements,
             given.quality or 'Overall',
         )
-
-
-def report_lines(report: FitReport) -> list[str]:
-    """
-    Return what a fit is worth: a table, and a sentence.
-    """
-    return terminal_lines('fitted_judge', report=report)

@@ -33,7 +33,7 @@ class PublishRun(Command):
     """
 
     usage = '--run-dir FOLDER --out FILE.zip [--withhold-text]'
-    declares = ('--run-dir', PublishOptions)
+    declares = (PublishOptions,)
     of_run = 'the folder of a scored run'
 
     def run(self) -> object:

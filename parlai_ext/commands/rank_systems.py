@@ -30,7 +30,7 @@ class RankSystems(Command):
     """
 
     usage = '--run-dir FOLDER [option …]'
-    declares = ('--run-dir', *RANKING, REQUIRE, ScoresChoice, PilotOptions)
+    declares = (*RANKING, REQUIRE, ScoresChoice, PilotOptions)
     of_run = 'the folder of a scored run'
 
     def run(self) -> object:

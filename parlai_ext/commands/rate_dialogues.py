@@ -22,7 +22,7 @@ class RateDialogues(Command):
     """
 
     usage = '--run-dir FOLDER [option …]'
-    declares = ('--run-dir', RatingOptions)
+    declares = (RatingOptions,)
     of_run = 'the folder of a run with dialogues'
 
     def run(self) -> object:

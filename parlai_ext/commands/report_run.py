@@ -27,7 +27,7 @@ class ReportRun(Command):
     """
 
     usage = '--run-dir FOLDER [option …]'
-    declares = ('--run-dir', ScoresChoice, ReportOptions)
+    declares = (ScoresChoice, ReportOptions)
     of_run = 'the folder of a ranked run'
 
     def run(self) -> object:

@@ -35,7 +35,6 @@ class ScoreDialogues(ModelCommand):
 
     usage = '--run-dir FOLDER [option …]'
     declares = (
-        '--run-dir',
         *SCORER_CHOICE,
         ScoreOptions,
         *JUDGE_MACHINE,

@@ -79,7 +79,7 @@ class ShowDialogue(Command):
     """
 
     usage = '--run-dir FOLDER [ID] [option …]'
-    declares = ('--run-dir', ShowOptions, ScoresChoice)
+    declares = (ShowOptions, ScoresChoice)
     of_run = 'the folder of a run'
 
     def run(self) -> object:

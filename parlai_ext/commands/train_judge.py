@@ -8,7 +8,7 @@ from parlai_ext.commands.command import Command
 from parlai_ext.core import frozen, option
 from parlai_ext.files import existing_file
 from parlai_ext.training.options import JudgeTrainingOptions
-from parlai_ext.view import count_of, duration
+from parlai_ext.view.page import terminal_lines
 
 
 @frozen
@@ -55,14 +55,7 @@ class TrainJudge(Command):
             options,
             no_cuda=self.machine.no_cuda,
         )
-        if result.num_left_out:
-            left_out = count_of(result.num_left_out, 'prompt')
-            print(f'left out, longer than --max-tokens: {left_out}')
-        print(
-            f'{result.num_examples} examples in {len(result.losses)} steps, '
-            f'{duration(result.seconds)}; loss of the first step '
-            f'{result.losses[0]:.3f}, of the last tenth '
-            f'{tenth_means(result.losses)[-1]:.3f}'
-        )
-        print(f'the judge: {result.folder}')
+        last_loss = tenth_means(result.losses)[-1]
+        lines = terminal_lines('trained_judge', result=result, last_loss=last_loss)
+        print(*lines, sep='\n')
         return result

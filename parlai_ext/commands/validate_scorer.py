@@ -36,7 +36,7 @@ from parlai_ext.judge_check.record import JudgeCheck, to_json
 from parlai_ext.judge_check.sample import JudgedDialogues
 from parlai_ext.judge_check.section import check_lines
 from parlai_ext.scoring.base import Scorer
-from parlai_ext.scoring.registry import load_protocol_file, scorer_class
+from parlai_ext.scoring.registry import scorer_class
 from parlai_ext.scoring.score_run import ChosenScorer, choose_scorer, score_run
 from parlai_ext.store import write_text
 from parlai_ext.view.progress import bar_of
@@ -150,10 +150,8 @@ class ValidateScorer(ModelCommand):
         """
         from parlai_ext.judge_check.check import check_judge
 
-        config = self.opt['config']
-        chosen = self.choose(
-            load_protocol_file(config).protocol.scorer if config else {}, True
-        )
+        protocol = self.own_protocol
+        chosen = self.choose(protocol.scorer if protocol else {}, True)
         with errors_about('--dialogues-file'):
             dialogues = read_dialogues(self.opt['dialogues_file'])
         judged = {judgement.system for judgement in self.human_judgements}

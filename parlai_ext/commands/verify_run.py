@@ -13,7 +13,6 @@ from parlai_ext.packs.pack import RegenerateOptions, existing_pack
 from parlai_ext.view.page import terminal_lines
 
 if TYPE_CHECKING:
-    from parlai_ext.core.protocol import Protocol
     from parlai_ext.packs.check_pack import Checker
 
 
@@ -54,7 +53,31 @@ AT_HAND = (
 )
 
 
-class VerifyRun(Command):
+class PackChecker(Command):
+    """
+    A command that checks packs with what the one who runs it has.
+    """
+
+    def check_early(self) -> None:
+        super().check_early()
+        self.own_protocol  # noqa: B018 - read for its errors
+
+    @property
+    def checker(self) -> Checker:
+        """
+        What the one who checks has, as the options say.
+        """
+        from parlai_ext.packs.check_pack import Checker
+
+        return Checker(
+            self.machine,
+            self.own_protocol,
+            self.added_systems,
+            self.opt['openers_file'],
+        )
+
+
+class VerifyRun(PackChecker):
     """
     Check a pack and print, part by part, what was and what was not proven.
     """
@@ -68,7 +91,6 @@ class VerifyRun(Command):
         """
         super().check_early()
         existing_pack(self.opt['pack'])
-        own_protocol(self.opt['config'])
 
     def run(self) -> object:
         """
@@ -79,7 +101,7 @@ class VerifyRun(Command):
         from parlai_ext.packs.check_pack import check_pack
 
         options = self.options(RegenerateOptions)
-        checked = check_pack(self.opt['pack'], options, checker_of(self))
+        checked = check_pack(self.opt['pack'], options, self.checker)
         lines = terminal_lines(
             'verified',
             checked=checked,
@@ -93,27 +115,3 @@ class VerifyRun(Command):
             many = '' if n == 1 else f'{n} problems, the first: '
             raise UserError(f'{checked.path}: {many}{first}'[:LONGEST])
         return checked
-
-
-def checker_of(command: Command) -> Checker:
-    """
-    Return what the one who checks a pack has, as the options of a command say.
-    """
-    from parlai_ext.packs.check_pack import Checker
-
-    opt = command.opt
-    return Checker(
-        command.machine,
-        own_protocol(opt['config']),
-        command.added_systems,
-        opt['openers_file'],
-    )
-
-
-def own_protocol(config: str | None) -> Protocol | None:
-    """
-    Return the protocol of ``--config``; `None` where it is not given.
-    """
-    from parlai_ext.scoring.registry import load_protocol_file
-
-    return load_protocol_file(config).protocol if config else None

@@ -341,10 +341,9 @@ def _check(imports: ImportedDialogues, rules: ImportRules) -> None:
     if not imports.dialogues:
         lost = [f'{imports.n_left_out} cannot be read'] if imports.n_left_out else []
         lost += [f'{imports.n_people} are of people only'] if imports.n_people else []
+        lost = lost or [f'none is in {", ".join(imports.files)}']
         first = ''.join(f'; the first bad row: {p}' for p in [*imports.problems][:1])
-        raise UserError(
-            f'no dialogues to import: {", ".join(lost) or "none is there"}{first}'
-        )
+        raise UserError(f'no dialogues to import: {", ".join(lost)}{first}')
     folded: dict[str, str] = {}
     for name in imports.names:
         other = folded.setdefault(' '.join(name.casefold().split()), name)

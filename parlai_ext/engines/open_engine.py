@@ -82,14 +82,13 @@ def open_engine(
 
         yield LocalEngine(options.workers)
         return
-    from parlai_ext.engines.ray_cluster import RayEngine
+    from parlai_ext.engines.ray_cluster import ray_engine
 
-    engine = RayEngine(
-        Path(folder),
+    with ray_engine(
         options.ray_address or 'auto',
+        Path(folder),
         options.ray_cpus or 1,
         options.ray_patience or 60.0,
         machine,
-    )
-    with engine:
+    ) as engine:
         yield engine

@@ -12,7 +12,7 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -143,16 +143,14 @@ class _Hand:
 @dataclass
 class RayEngine:
     """
-    Runs tasks on a cluster; a context manager, which connects and leaves.
+    Runs tasks on the cluster that `ray_engine` is connected to.
 
     :param folder: is written to by the workers, which must all see it.
-    :param address: ``HOST:PORT`` of the cluster, or ``auto``.
     :param cpus: cores, and threads, of each worker.
     :param patience: seconds without a sign of life after which a worker is lost.
     """
 
     folder: Path
-    address: str
     cpus: int
     patience: float
     machine: Machine
@@ -161,15 +159,6 @@ class RayEngine:
         self.hands: list[_Hand] = []  # all workers, from job to job
         self.failed_starts: Counter[tuple[str, int]] = Counter()
         self._looked_at = float('-inf')
-        self._end = ExitStack()
-
-    def __enter__(self) -> 'RayEngine':
-        self._end.enter_context(_connected(self.address))
-        self._end.callback(self._dismiss)
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._end.close()
 
     def run(self, job: Job, tasks: Iterable[Task], bar: Bar) -> Results:
         """
@@ -180,7 +169,7 @@ class RayEngine:
             try:
                 yield from run.results()
             except BaseException:
-                self._dismiss()  # workers at work are not waited for
+                self.dismiss()  # workers at work are not waited for
                 raise
             self._finish(job)
 
@@ -224,7 +213,7 @@ class RayEngine:
         with suppress(Exception):
             ray.kill(hand.actor, no_restart=True)
 
-    def _dismiss(self) -> None:
+    def dismiss(self) -> None:
         """
         End all workers at once.
         """
@@ -482,10 +471,15 @@ def _reason(error: Exception) -> str:
 
 
 @contextmanager
-def _connected(address: str) -> Iterator[None]:
+def ray_engine(
+    address: str, folder: Path, cpus: int, patience: float, machine: Machine
+) -> Iterator[RayEngine]:
     """
-    Be a driver of a cluster, without Ray's usage reports, and leave it at the end.
+    Be a driver of a cluster, without Ray's usage reports; at the end, end the workers
+    and leave it.
 
+    :param address: ``HOST:PORT`` of the cluster, or ``auto``.
+    :param folder, cpus, patience, machine: as of `RayEngine`.
     :raises UserError: when Ray is not installed, or no cluster is there.
     """
     if find_spec('ray') is None:
@@ -510,9 +504,11 @@ def _connected(address: str) -> Iterator[None]:
         ) from None
     finally:
         _restore(handlers)
+    engine = RayEngine(folder, cpus, patience, machine)
     try:
-        yield
+        yield engine
     finally:
+        engine.dismiss()
         ray.shutdown()
         _restore(handlers)
 

@@ -30,6 +30,7 @@ from parlai_ext.core import (
     frozen,
     grouped,
     option,
+    optional,
     require_known,
 )
 from parlai_ext.core.records import record_from_json, record_to_json
@@ -281,6 +282,7 @@ def _draw(*parts: object) -> str:
 
 FOLDER = 'people'
 KEY = 'key.json'
+SHARED_ITEMS = 10
 FORMAT = 'parlai_ext ratings'  # of the files that pages save
 ANSWER_COLUMN = {PAIR: 'choice', LIKERT: 'label'}  # of a sheet, which is filled in
 LETTERS = {TIED: 'T', UNRELATED: 'U'}
@@ -306,16 +308,31 @@ class RatingOptions:
     )
     num_items: int = option(40, low=1, help='dialogues, or pairs of them, on each page')
     num_pages: int = option(1, low=1, help='pages, for groups of annotators')
-    shared_items: int = option(
-        10,
+    shared_items: int | None = optional(
         low=0,
-        help='items that are on every page, so that groups can be compared',
+        help='items that are on every page, so that groups can be compared (10 or all)',
     )
     systems: tuple[str, ...] = option(
         (), metavar='NAME,…', help='only these targets (default: all, floors too)'
     )
     name: str = option('rating', metavar='NAME', help='folder in RUN/people')
     seed: int = option(0, low=0, help='draws the items and their sides')
+
+    @property
+    def num_shared(self) -> int:
+        """
+        How many items are on every page.
+        """
+        if self.shared_items is None:
+            return min(SHARED_ITEMS, self.num_items)
+        return self.shared_items
+
+    def __post_init__(self) -> None:
+        if self.num_shared > self.num_items:
+            raise UserError(
+                f'--shared-items {self.num_shared}: a page has {self.num_items} items '
+                '(--num-items)'
+            )
 
 
 @frozen
@@ -381,7 +398,7 @@ def make_rating_set(run: RunFolder, options: RatingOptions) -> RatingSet:
     if options.ask:
         asked = asked.only(options.ask)
     dialogues, num_broken = judged_dialogues(run, options.systems)
-    shared = min(options.shared_items, options.num_items)
+    shared = options.num_shared
     wanted = shared + (options.num_items - shared) * options.num_pages
     if asked.segments:
         dialogues, wanted = beginning_speakers(dialogues), options.num_items

@@ -422,6 +422,7 @@ def test_audited_twice_is_the_same_and_read_back(planted, tmp_path):
         ({'clone': ('f',)}, '--clone f'),
         ({'scores': 'fed'}, '--scores: fed'),
         ({'set_size': 1}, '--set.size'),
+        ({'set_size': 99}, '--set-size 99'),
         ({'audit_openers': 2}, '--audit.openers'),
     ],
 )

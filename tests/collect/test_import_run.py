@@ -155,7 +155,7 @@ def test_what_is_not_known_is_said(games):
     assert any('decoding and seeds, is not known' in n for n in lengths(run).notes)
 
 
-def test_an_empty_turn_that_is_kept_is_told_and_not_judged(games, tmp_path):
+def test_an_empty_turn_that_is_kept_is_told_and_not_judged(games):
     (games / 'A_B.txt').write_text('A: hi there\nB: \nA: how are you ?\nB: fine\n')
     ranking = lengths(run_of(games, empty_turns='keep'))
     rows = {one.system: one for one in ranking.standings['Overall']}
@@ -164,7 +164,7 @@ def test_an_empty_turn_that_is_kept_is_told_and_not_judged(games, tmp_path):
     assert 'empty turns, which are not judged: B 1' in ranking.notes
 
 
-def test_left_out_rows_are_said_in_the_ranking(games, tmp_path):
+def test_left_out_rows_are_said_in_the_ranking(games):
     (games / 'D_A.txt').write_text('D: hi\n')
     notes = lengths(run_of(games, skip_bad_rows=True)).notes
     assert any('left out at the import: 1 dialogue,' in note for note in notes)

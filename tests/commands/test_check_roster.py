@@ -106,7 +106,6 @@ def test_dialogpt_is_looked_up_in_the_hubs_cache(tmp_path, monkeypatch):
         ('A={folder}/modle', "did you mean '{folder}/model'?"),
         ('A={folder}', "is a folder, not a file; did you mean '{folder}/model'?"),
         ('A={folder}/none/at/all', 'no folder {folder}/none'),
-        ('A=agent:repat_query', "did you mean 'repeat_query'?"),
         ('A=agent:transformer/generatr', "did you mean 'transformer/generator'?"),
         ('A=agent:no_package.bots:Bot', "No module named 'no_package'"),
         ('A=agent:parlai.agents.repeat_query.repeat_query:Bot', "no attribute 'Bot'"),

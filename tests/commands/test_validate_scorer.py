@@ -10,7 +10,6 @@ from parlai_ext.commands.import_dialogues import ImportDialogues
 from parlai_ext.commands.validate_scorer import ValidateScorer
 from parlai_ext.core import UserError, Utterance
 from parlai_ext.data.chat_logs import read_dialogues
-from parlai_ext.scoring.registry import load_protocol_file
 from parlai_ext.scoring.score_run import ChosenScorer
 from parlai_ext.store import RunFolder
 from tests.support.small_run import files_of, small_config
@@ -163,11 +162,6 @@ def test_given_utterances_and_peoples_own_are_not_judged(monkeypatch, tmp_path):
     with user_error('enough'):
         ValidateScorer.main(dialogues_file=chats, human_scores=str(people))
     assert asked == [[3]]
-
-
-def test_the_protocol_of_the_paper_asks_both_kinds_of_followups():
-    scorer = load_protocol_file('fed_table1_2022').protocol.scorer
-    assert scorer['polarity'] == 'both'
 
 
 def test_command_collects_scores_and_goes_on(tmp_path):

@@ -70,7 +70,7 @@ CSVS = [
     ),
     (HEAD + '1,A,"hi\n1,B,yes\n', 'x.csv:2: not a CSV row'),
     (HEAD.encode() + b'1,A,a\n1,B,\xe9\n', 'x.csv:3: not UTF-8 text'),
-    (HEAD, 'no dialogues to import: none is there'),
+    (HEAD, 'no dialogues to import: none is in x.csv'),
 ]
 
 

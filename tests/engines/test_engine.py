@@ -13,7 +13,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from parlai_ext.core import UserError
+from parlai_ext.core import UserError, name_secret
 from parlai_ext.engines import EngineOptions, Machine, open_engine
 from parlai_ext.engines.engine import (
     Job,
@@ -90,8 +90,6 @@ def test_an_exception_of_a_worker_ends_the_job_here(data, kind, words):
 
 
 def test_a_secret_does_not_leave_a_worker(monkeypatch):
-    from parlai_ext.core import name_secret
-
     monkeypatch.setenv('EVALKEY', 'sesame-sesame-sesame')
     name_secret('EVALKEY')
     try:

@@ -26,7 +26,7 @@ def test_a_worker_that_began_the_job_before_is_no_worker_of_this_one(tmp_path):
     hand = _Hand(place, None, stage='begin', has_begun=True, key='first')
     job = Job(Worker, lambda share: Worker(), 'steps', 'second')
     with bar_of('test', 1, False) as bar:
-        engine = RayEngine(tmp_path, 'auto', 1, 60.0, Machine())
+        engine = RayEngine(tmp_path, 1, 60.0, Machine())
         run = _JobRun(engine, job, (), tmp_path, bar)
         run._take(hand, None)
     assert hand.key == 'first'

@@ -65,6 +65,8 @@ def test_pages_share_some_items_and_have_others_of_their_own(run):
     assert [len(page) for page in pages] == [6, 6, 6]
     assert len(set.intersection(*pages)) == 2
     assert len(set.union(*pages)) == 2 + 3 * 4
+    with user_error('--shared-items 7: .* 6 items'):
+        RateDialogues.main(run_dir=run, num_items=6, shared_items=7)
 
 
 def test_every_page_has_all_systems(run):

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from parlai_ext.commands.fit_judge import FitJudge, report_lines
+from parlai_ext.commands.fit_judge import FitJudge
 from parlai_ext.core import Dialogue, HumanJudgement
 from parlai_ext.data.judged.judged_set import Annotation, JudgedItem, JudgedSet
 from parlai_ext.ranking.intervals import Estimate
@@ -27,6 +27,7 @@ from parlai_ext.training.fit_judge import (
     grouped_folds,
     rank_labels,
 )
+from parlai_ext.view.page import terminal_lines
 from tests.support.user_error import user_error
 
 SIZES = dict(zip(BLOCKS, (len(NUMBERS), 5, 6), strict=True))
@@ -83,12 +84,14 @@ def test_a_trivial_scorer_that_agrees_as_well_is_named():
     report = fit_report(replace(one, trivial=trivial))
     assert report.unbeaten == ('length',)
     assert report.trivial['overlap'].value is None
-    assert 'does not beat length, which is trivial' in list(report_lines(report))[-1]
+    last = terminal_lines('fitted_judge', report=report)[-1]
+    assert 'does not beat length, which is trivial' in last
 
 
 def test_a_fit_that_agrees_less_beyond_chance_is_said_to():
     worse = replace(fit_report(table(0.0, 1.0)), gain=Estimate(-0.06, -0.10, -0.01))
-    assert 'lower agreement: from' in '\n'.join(report_lines(worse))
+    lines = terminal_lines('fitted_judge', report=worse)
+    assert 'lower agreement: from' in '\n'.join(lines)
 
 
 def test_growing_contexts_of_a_dialogue_are_one_group():
