@@ -46,13 +46,15 @@ TERMINAL, PAGE = 'terminal', 'page'
 @frozen
 class LeaderboardRow:
     """
-    One row of a leaderboard: a standing and the ranking that it belongs to.
+    One row of a leaderboard: a standing, and the ranking and the dimension, or trivial
+    baseline, that it belongs to.
 
     `digits` are the decimals of its scores. In the leaderboard of a trivial baseline no
     system is marked as not comparable.
     """
 
     ranking: Ranking
+    dimension: str
     standing: Standing
     digits: int = 2
     of_baseline: bool = False
@@ -145,16 +147,16 @@ def _points(row: LeaderboardRow) -> int | None:
     result, standing = row.ranking.tournament, row.standing
     if result is None or standing.system not in result.dimension_points:
         return None
-    if standing.dimension == result.name:
+    if row.dimension == result.name:
         return result.total_points(standing.system)
-    return result.dimension_points[standing.system].get(standing.dimension)
+    return result.dimension_points[standing.system].get(row.dimension)
 
 
 def _rating_sd(row: LeaderboardRow) -> float | None:
-    result, standing = row.ranking.tournament, row.standing
-    if result is None or standing.dimension != result.name:
+    result = row.ranking.tournament
+    if result is None or row.dimension != result.name:
         return None
-    return result.chosen_rating.spreads.get(standing.system)
+    return result.chosen_rating.spreads.get(row.standing.system)
 
 
 def _column(name: str, meaning: str, dtype: str, **more: Any) -> LeaderboardColumn:
@@ -170,7 +172,12 @@ TEXT, COUNT, NUMBER, FLAG = 'object', 'Int64', 'Float64', 'bool'
 NAMES = ('dimension', 'system')  # the first columns of files: they name a row
 WIDE = 'num wideonly'
 COLUMNS = (
-    _column('dimension', 'what was scored, or the rating of a tournament', TEXT),
+    _column(
+        'dimension',
+        'what was scored, or the rating of a tournament',
+        TEXT,
+        of=attrgetter('dimension'),
+    ),
     _column(
         'rank',
         'one more than the number of ranked systems with a better score or rating',
@@ -290,7 +297,7 @@ COLUMNS = (
         'how the judge did on perturbed responses: `pass`, `weak`, `fail`, or '
         '`unchecked`',
         TEXT,
-        of=lambda row: outcome_on(row.ranking, row.standing.dimension),
+        of=lambda row: outcome_on(row.ranking, row.dimension),
     ),
     _column(
         'points',
@@ -319,7 +326,7 @@ def file_table(ranking: Ranking) -> Table:
     """
     columns = [c for c in FILE_COLUMNS if ranking.tournament or not c.tournaments_only]
     rows = [
-        LeaderboardRow(ranking, standing)
+        LeaderboardRow(ranking, dimension, standing)
         for dimension in ranking.dimensions
         for standing in best_first(ranking.standings[dimension])
     ]
@@ -327,15 +334,16 @@ def file_table(ranking: Ranking) -> Table:
 
 
 def leaderboard_rows(
-    ranking: Ranking, standings: Sequence[Standing], of_baseline: bool = False
+    ranking: Ranking, name: str, of_baseline: bool = False
 ) -> list[LeaderboardRow]:
     """
-    Return the rows of one leaderboard, best first, with as many digits as tell them
-    apart.
+    Return the rows of the leaderboard of a dimension or a trivial baseline, best first,
+    with as many digits as tell them apart.
     """
+    standings = (ranking.baselines if of_baseline else ranking.standings)[name]
     digits = digits_for([standing.score for standing in standings])
     return [
-        LeaderboardRow(ranking, standing, digits, of_baseline)
+        LeaderboardRow(ranking, name, standing, digits, of_baseline)
         for standing in best_first(standings)
     ]
 
@@ -391,7 +399,7 @@ def _dimension_lines(ranking: Ranking, dimension: str) -> Iterator[str]:
     yield pad_cell(one_line(dimension), WIDTH).rstrip()
     if failure := judge.failure_on(ranking, dimension):
         yield from wrap_lines(failure, '  ')
-    rows = leaderboard_rows(ranking, ranking.standings[dimension])
+    rows = leaderboard_rows(ranking, dimension)
     ranked = [row for row in rows if row.standing.rank is not None]
     columns = [
         column
@@ -451,17 +459,10 @@ def leaderboards(ranking: Ranking) -> list[Board]:
     """
     Return the leaderboard of each dimension.
     """
-    return [
-        _board(ranking, name, ranking.standings[name]) for name in ranking.dimensions
-    ]
+    return [_board(ranking, name) for name in ranking.dimensions]
 
 
-def _board(
-    ranking: Ranking,
-    name: str,
-    standings: Sequence[Standing],
-    of_baseline: bool = False,
-) -> Board:
+def _board(ranking: Ranking, name: str, of_baseline: bool = False) -> Board:
     is_rating = not of_baseline and name == ranking.rated_dimension
     columns = [
         column
@@ -470,11 +471,12 @@ def _board(
         and column.heading is not None
         and not (is_rating and column.rating_heading == '')
     ]
+    rows = leaderboard_rows(ranking, name, of_baseline)
     return Board(
         name,
         columns,
-        leaderboard_rows(ranking, standings, of_baseline),
-        axis_for(standings),
+        rows,
+        axis_for([row.standing for row in rows]),
         is_rating,
         None if of_baseline else judge.failure_on(ranking, name),
     )
@@ -492,8 +494,7 @@ def agreement_section(view: RankingView) -> Section:
     Return the section that compares the scorer with trivial measures.
     """
     baselines = [
-        _board(view.ranking, name, standings, of_baseline=True)
-        for name, standings in view.ranking.baselines.items()
+        _board(view.ranking, name, of_baseline=True) for name in view.ranking.baselines
     ]
     return Section('agreement', 'Checks', baselines)
 
