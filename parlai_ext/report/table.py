@@ -3,7 +3,7 @@ The leaderboard as CSV, as a table for the terminal, and on the page: with wheth
 something trivial would have done as well, and what failed.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -25,7 +25,6 @@ from parlai_ext.stopping import section as stopping
 from parlai_ext.tournament import section as tournament
 from parlai_ext.view import (
     DASH,
-    WIDTH,
     Cell,
     Column,
     Table,
@@ -33,12 +32,9 @@ from parlai_ext.view import (
     digits_for,
     interval,
     number,
-    one_line,
-    pad_cell,
-    with_interval,
     wrap_lines,
 )
-from parlai_ext.view.page import Section
+from parlai_ext.view.page import Section, terminal_lines
 
 TERMINAL, PAGE = 'terminal', 'page'
 
@@ -361,24 +357,21 @@ def terminal_table(ranking: Ranking, doubts: Doubts = NO_DOUBTS) -> str:
 
     :param doubts: what the audit says against the ranking.
     """
-    doubt = doubts.get(next(iter(ranking.dimensions), ''))
-    lines = [*judge.terminal_lines(ranking, doubt), '']
-    for dimension in ranking.dimensions:
-        lines += [*_dimension_lines(ranking, dimension), '']
-    if ranking.tournament is not None:
-        lines += tournament.terminal_lines(ranking.tournament)
-    if ranking.stopping is not None:
-        lines += [*stopping.terminal_lines(ranking.stopping), '']
-    if any(one.is_floor for rows in ranking.standings.values() for one in rows):
-        lines.append('* a floor: bad on purpose, no part of any claim about systems')
-    if ranking.incomparable_systems:
-        lines.append('† not comparable: the judge read its contexts in part only')
-    for note in ranking.notes:
-        lines += wrap_lines(f'note: {note}')
-    for warning in warnings(ranking):
-        if 'is not ranked' not in warning:  # listed above already
-            lines += wrap_lines(f'caution: {warning}')
-    return '\n'.join(lines).rstrip('\n')
+    result, stopped = ranking.tournament, ranking.stopping
+    lines = terminal_lines(
+        'ranking',
+        ranking=ranking,
+        judge=judge.terminal_card(
+            ranking, doubts.get(next(iter(ranking.dimensions), ''))
+        ),
+        boards=leaderboards(ranking),
+        games=tournament.tournament_lines(result) if result else [],
+        looks=stopping.stopping_lines(stopped) if stopped else [],
+        cautions=warnings(ranking),
+        agreement_text=agreement_text,
+        words=baseline_words,
+    )
+    return '\n'.join(lines)
 
 
 def terminal_report(ranking: Ranking, doubts: Doubts = NO_DOUBTS) -> str:
@@ -392,57 +385,13 @@ def terminal_report(ranking: Ranking, doubts: Doubts = NO_DOUBTS) -> str:
     return '\n'.join([terminal_table(ranking, doubts), '', *lines])
 
 
-def _dimension_lines(ranking: Ranking, dimension: str) -> Iterator[str]:
-    """
-    Yield the lines of one dimension: ranked systems, reference, unranked ones.
-    """
-    yield pad_cell(one_line(dimension), WIDTH).rstrip()
-    if failure := judge.failure_on(ranking, dimension):
-        yield from wrap_lines(failure, '  ')
-    rows = leaderboard_rows(ranking, dimension)
-    ranked = [row for row in rows if row.standing.rank is not None]
-    columns = [
-        column
-        for column in COLUMNS
-        if TERMINAL in column.places
-        and column.heading
-        and (not rows or any(column.cell(row).text != DASH for row in rows))
-    ]
-    yield from Table(columns, ranked).lines('  ')
-    yield from _agreement_lines(ranking, dimension)
-    for row in rows:
-        if row.standing.rank is None:
-            line = f'not ranked: {row.standing.system} ({row.why_unranked})'
-            yield from wrap_lines(line, '  ')
-
-
-def _agreement_lines(ranking: Ranking, dimension: str) -> Iterator[str]:
-    """
-    Yield how well the scorer, and each trivial baseline, agrees with the reference.
-    """
-    agreement = ranking.reference.get(dimension)
-    if agreement is None:
-        return
-    yield from wrap_lines(agreement_text(agreement), '  ')
-    if not ranking.baseline_reference:
-        return
-    name = ranking.leading_coefficient(dimension)
-    parts = []
-    for baseline, by_dimension in ranking.baseline_reference.items():
-        own = by_dimension.get(dimension)
-        text = with_interval(getattr(own, name) if own else None)
-        parts.append(f'{baseline_words(baseline)} {text}')
-    kind = 'trivial, Kendall' if name == 'kendall' else 'trivial'
-    yield from wrap_lines(f'{kind}: {", ".join(parts)}', '  ')
-
-
 # -------------------------------------------------------------------------- on the page
 
 
 @frozen
 class Board:
     """
-    The leaderboard of one dimension or baseline as a page draws it.
+    The leaderboard of one dimension or baseline as it is shown.
 
     :param failure: that the judge failed its check on this dimension.
     """
@@ -453,6 +402,21 @@ class Board:
     axis: Axis
     is_rating: bool = False
     failure: str | None = None
+
+    @property
+    def ranked_table(self) -> Table:
+        """
+        The ranked systems as a terminal shows them, without the columns that have
+        nothing to show.
+        """
+        columns = [
+            column
+            for column in COLUMNS
+            if TERMINAL in column.places
+            and column.heading
+            and (not self.rows or any(column.cell(r).text != DASH for r in self.rows))
+        ]
+        return Table(columns, [r for r in self.rows if r.standing.rank is not None])
 
 
 def leaderboards(ranking: Ranking) -> list[Board]:
