@@ -154,7 +154,6 @@ def _ranked(audited: Audited, members: Sequence[int]) -> Sequence[Standing]:
     return rank_dimension(
         audited.values[places],
         audited.names(places),
-        audited.dimension,
         replace(sampling, bootstraps=min(FEW_BOOTSTRAPS, sampling.bootstraps)),
         ranked=[True] * len(places),
         counts=[(0, 0)] * len(places),

@@ -34,7 +34,6 @@ from parlai_ext.judge_check.perturbations import (
     PARROTS,
     PERTURBATIONS,
     Perturbations,
-    ResponseInDialogue,
     perturbed_dialogue,
 )
 from parlai_ext.judge_check.record import (
@@ -72,7 +71,7 @@ from parlai_ext.scoring.base import (
     turn_items,
 )
 from parlai_ext.scoring.score_run import score_signature
-from parlai_ext.store import PartialWork, RunFolder, ScoreStore
+from parlai_ext.store import Manifest, PartialWork, RunFolder, ScoreStore
 from parlai_ext.systems.model_origin import model_origin
 from parlai_ext.view.progress import PartProgress, bar_of
 
@@ -85,8 +84,8 @@ BLOCK = 32  # scorings that are kept or lost together when a check is killed
 N_REPEATED = 20
 PARROTS_EACH = 3  # kinds of parrots tried with one response of a system, in turn
 
+GAMES = 'dimensions won'  # all dimensions together: a game with a match in each
 ScoreParts = Callable[[Sequence[JudgedPart]], list[Values]]
-Originals = Mapping[str, Sequence[JudgedPart]]  # by source
 # of a copy: kind and source, and by dimension the sign of original against copy
 Compared = tuple[tuple[str, str], Mapping[str, int]]
 One = TypeVar('One')
@@ -95,9 +94,9 @@ One = TypeVar('One')
 @frozen
 class Copy:
     """
-    One thing to score for the check: a perturbed copy, or an original once more.
+    One thing to score for the check: a perturbed copy, or a person's reply itself.
 
-    :param kind: of perturbation; `None` for the original.
+    :param kind: of perturbation; `None` for the reply.
     :param part: what is scored.
     """
 
@@ -105,13 +104,6 @@ class Copy:
     kind: str | None
     original: JudgedPart
     part: JudgedPart
-
-    @property
-    def is_repeat(self) -> bool:
-        """
-        True for an original that has scores already.
-        """
-        return self.kind is None and bool(self.original.values)
 
 
 def check_judge(
@@ -131,41 +123,41 @@ def check_judge(
     if not judged.n_scorings:
         return None
     kinds = perturbations_for(scorer)
-    originals = _drawn_originals(judged, kinds)
-    scored = score_copies(scorer, originals, kinds, Watch(kept=kept), score)
-    replies: dict[str, Values] = {}  # of people, by opener
-    compared: list[Compared] = []
-    for copy, own in scored:
-        original = copy.original
-        if copy.kind is not None:
-            values = original.values or replies[original.dialogue.opener_id]
-            signs = {d: sign(values[d], own[d]) for d in values if d in own}
-            compared.append(((copy.kind, copy.source), signs))
-        elif not copy.is_repeat:
-            replies[original.dialogue.opener_id] = own
-    scored_twice = [(copy.part.values, own) for copy, own in scored if copy.is_repeat]
-    own_scores = [part.values for part in originals['systems']]
-    dimensions = {}
+    systems, people = _drawn_originals(judged, kinds)
+    copies = [
+        *all_copies(systems, 'systems', kinds),
+        *all_copies(people, 'people', kinds),
+    ]
+    again = systems[:N_REPEATED] if is_prompted(scorer) else []
+    parts = [copy.part for copy in copies]
+    ask = score or partial(part_scores, scorer)
+    ask = partial(kept_scores, Watch(kept=kept), ask)
+    values, second = score_blocks(scorer, parts, again, ask, unit='response')
+    compared, replies = compared_scores(copies, values)
+    twice = list(zip((part.values for part in again), second, strict=True))
+    probes = repeats(twice, [part.values for part in systems])
+    n_scored = len(values) + len(second)
+    checks = {}
     for name in scorer.dimensions:
         about = human_anchor(name, replies, judged.replies), biases(judged.rows, name)
-        dimensions[name] = kinds_check(name, compared, kinds, *about)
+        checks[name] = kinds_check(name, compared, kinds, *about)
     return JudgeCheck(
         signature=scorer.signature,
-        n_responses=len(originals['systems']),
-        n_people=len(originals['people']),
-        people_source=people_source if originals['people'] else None,
-        n_scored=len(scored),
-        cost=len(scored) / judged.n_scorings,
-        dimensions=dimensions,
-        tournament=_games_check(scorer, compared, kinds),
-        probes=repeats(scored_twice, own_scores) if is_prompted(scorer) else None,
-        notes=tuple(_notes(judged, originals, people_source)),
+        n_responses=len(systems),
+        n_people=len(people),
+        people_source=people_source if people else None,
+        n_scored=n_scored,
+        cost=n_scored / judged.n_scorings,
+        dimensions=checks,
+        tournament=kinds_check(GAMES, compared, kinds) if len(checks) > 1 else None,
+        probes=probes if is_prompted(scorer) else None,
+        notes=tuple(_notes(judged, systems, people, people_source)),
     )
 
 
 def _drawn_originals(
     judged: JudgedDialogues, kinds: Perturbations
-) -> dict[str, list[JudgedPart]]:
+) -> tuple[list[JudgedPart], list[JudgedPart]]:
     """
     Return the responses of systems and of people of which copies are made.
 
@@ -178,32 +170,31 @@ def _drawn_originals(
     affordable = int(SHARE_OF_SCORING * judged.n_scorings / cost)
     least = MIN_WHOLE if judged.is_whole else MIN_SAMPLE
     n = min(judged.sample.most, max(least, affordable))
-    n_people = max(MIN_PEOPLE, n // 2)
-    return {'systems': judged.sample.draw(n), 'people': people[:n_people]}
+    return judged.sample.draw(n), people[: max(MIN_PEOPLE, n // 2)]
 
 
-def score_copies(
-    scorer: Scorer,
-    originals: Originals,
-    kinds: Perturbations,
-    kept: Watch,
-    score: ScoreParts | None,
-) -> list[tuple[Copy, Values]]:
+def compared_scores(
+    copies: Iterable[Copy], values: Iterable[Values]
+) -> tuple[list[Compared], dict[str, Values]]:
     """
-    Return everything that must be scored, with its scores; what has scores already and
-    is scored once more is last.
+    Return the signs of originals against their copies, and the scores of people's
+    replies by opener.
+
+    :param values: the scores of each copy.
     """
-    score = score or partial(part_scores, scorer)
-    copies = list(all_copies(originals, kinds, is_prompted(scorer)))
-    first, again = ([c for c in copies if c.is_repeat == two] for two in (False, True))
-
-    def kept_scores(block: Sequence[Copy]) -> list[Values]:
-        key = content_id([copy.part.dialogue.id for copy in block])
-        parts = [copy.part for copy in block]
-        return kept.results(key, partial(_copy_scores, scorer, score, parts))
-
-    values = score_blocks(scorer, first, again, kept_scores, unit='response')
-    return list(zip([*first, *again], values, strict=True))
+    compared: list[Compared] = []
+    replies: dict[str, Values] = {}
+    for copy, own in zip(copies, values, strict=True):
+        opener = copy.original.dialogue.opener_id
+        if copy.kind is None:
+            replies[opener] = own
+            continue
+        known = copy.original.values or replies[opener]
+        signs = {name: sign(known[name], own[name]) for name in known if name in own}
+        if signs:
+            signs[GAMES] = sign(sum(signs.values()))
+        compared.append(((copy.kind, copy.source), signs))
+    return compared, replies
 
 
 def kinds_check(
@@ -249,35 +240,30 @@ def kinds_of_original(kinds: Iterable[str], source: str, i: int) -> list[str]:
 
     :param i: the place of the original in the list of its source.
     """
-    parrots = [kind for kind in kinds if kind in PARROTS]
-    tried = set(parrots)
-    if source == 'systems' and parrots:
+    tried = list(PARROTS)
+    if source == 'systems':
         places = range(PARROTS_EACH * i, PARROTS_EACH * (i + 1))
-        tried = {parrots[place % len(parrots)] for place in places}
+        tried = [tried[place % len(tried)] for place in places]
     return [kind for kind in kinds if kind not in PARROTS or kind in tried]
 
 
 def all_copies(
-    originals: Originals,
-    kinds: Perturbations,
-    repeats: bool,
+    parts: Sequence[JudgedPart], source: str, kinds: Perturbations
 ) -> Iterator[Copy]:
     """
-    Yield everything that must be scored, the copies of one original together: they have
-    one context, which a model need read only once.
+    Yield everything that must be scored of the originals of one source, the copies of
+    one original together: they have one context, which a model need read only once.
     """
-    for source in SOURCES:
-        parts = originals[source]
-        for i, part in enumerate(parts):
-            if not part.values or (repeats and i < N_REPEATED):
-                yield Copy(source, None, part, part)
-            others = other_replies(parts, i)
-            for kind in kinds_of_original(kinds, source, i):
-                dialogue = perturbed_dialogue(
-                    part.dialogue, part.places, kinds[kind], others
-                )
-                if dialogue is not None:
-                    yield Copy(source, kind, part, replace(part, dialogue=dialogue))
+    for i, part in enumerate(parts):
+        if source == 'people':
+            yield Copy(source, None, part, part)
+        others = other_replies(parts, i)
+        for kind in kinds_of_original(kinds, source, i):
+            dialogue = perturbed_dialogue(
+                part.dialogue, part.places, kinds[kind], others
+            )
+            if dialogue is not None:
+                yield Copy(source, kind, part, replace(part, dialogue=dialogue))
 
 
 def other_replies(parts: Sequence[JudgedPart], i: int) -> list[str]:
@@ -303,15 +289,17 @@ def score_blocks(
     again: Sequence[One],
     score: Callable[[Sequence[One]], list[Values]],
     unit: str,
-) -> list[Values]:
+) -> tuple[list[Values], list[Values]]:
     """
     Return the scores of everything by dimension, without missing ones. It is scored in
     blocks that depend on the check alone, so that one which goes on after it was killed
     gives the same numbers.
 
     :param again: what has scores, and is scored as if nothing of them were kept.
+    :raises UserError: when the scorer breaks down over a copy, which it may never have
+        met in a dialogue; the run's own scores are stored by then.
     """
-    values = []
+    values: tuple[list[Values], list[Values]] = [], []
     with bar_of('judge check', len(first) + len(again), unit=unit) as bar:
         parts = PartProgress(bar, 'inputs read')
         for items, anew in ((first, False), (again, True)):
@@ -320,9 +308,28 @@ def score_blocks(
                 parts.begin(len(block))
                 watch = Watch(parts.tell)
                 with scorer.models.changed(watch=watch, asks_anew=anew):
-                    values += score(block)
+                    try:
+                        values[anew].extend(score(block))
+                    except (UserError, OSError):
+                        raise
+                    except Exception as error:  # which foreign code may raise
+                        raise UserError(
+                            f'judge check: scorer {scorer.name} fails on a perturbed '
+                            f'copy ({type(error).__name__}: {first_line(error)}); '
+                            '--check-sample 0 leaves the check out'
+                        ) from error
                 parts.end()
     return values
+
+
+def kept_scores(
+    kept: Watch, score: ScoreParts, parts: Sequence[JudgedPart]
+) -> list[Values]:
+    """
+    Return the scores of a block of parts: those that are kept, or made now and kept.
+    """
+    key = content_id([part.dialogue.id for part in parts])
+    return kept.results(key, partial(score, parts))
 
 
 def part_scores(scorer: Scorer, parts: Sequence[JudgedPart]) -> list[Values]:
@@ -344,49 +351,17 @@ def part_scores(scorer: Scorer, parts: Sequence[JudgedPart]) -> list[Values]:
     ]
 
 
-def _copy_scores(
-    scorer: Scorer, score: ScoreParts, parts: Sequence[JudgedPart]
-) -> list[Values]:
-    """
-    Return the scores of one block of copies.
-
-    :raises UserError: when the scorer breaks down over a copy, which it may never have
-        met in a dialogue; the run's own scores are stored by then.
-    """
-    try:
-        return score(parts)
-    except (UserError, OSError):
-        raise
-    except Exception as error:  # which foreign code may raise
-        raise UserError(
-            f'judge check: scorer {scorer.name} fails on a perturbed copy '
-            f'({type(error).__name__}: {first_line(error)}); --check-sample 0 leaves '
-            'the check out'
-        ) from error
-
-
-def _games_check(
-    scorer: Scorer, compared: Iterable[Compared], kinds: Iterable[str]
-) -> DimensionCheck | None:
-    """
-    Return the check behind a rating by games, in which each dimension is a match that
-    original and copy play; `None` where there is one dimension.
-    """
-    if len(scorer.dimensions) < 2:
-        return None
-    name = 'dimensions won'
-    games = [(about, {name: sign(sum(own.values()))}) for about, own in compared if own]
-    return kinds_check(name, games, kinds)
-
-
 def _notes(
-    judged: JudgedDialogues, originals: Originals, people_source: str | None
+    judged: JudgedDialogues,
+    systems: Sequence[JudgedPart],
+    people: Sequence[JudgedPart],
+    people_source: str | None,
 ) -> Iterator[str]:
-    if not originals['systems']:
+    if not systems:
         yield 'no response of a system could be perturbed: there are floors only'
-    if not originals['people'] and judged.is_whole:
+    if not people and judged.is_whole:
         yield 'no replies of people: whole dialogues are judged'
-    elif not originals['people']:
+    elif not people:
         yield 'no replies of people: the source of the openers has none'
     elif people_source and people_source.startswith('ext:smalltalk'):
         yield 'the generator of ext:smalltalk stands for people'
@@ -415,73 +390,58 @@ def check_run(
     :returns: the check; `None` where there is nothing to check.
     """
     store = run.scores(score_signature(scorer, include_given))
-    basis = basis_of(run, store, sample)
+    basis = basis_of(store, sample)
     kept = PartialWork(store.root / PARTS, basis)
     if check_basis(store) == basis:
         kept.remove()  # a kill may have come between the check and this
         return read_check(store)
     check = None
     if sample:
-        ranked = {name: run.manifest.systems[name] for name in run.manifest.targets}
-        families = own_family(scorer, ranked) if is_prompted(scorer) else {}
         with kept.saved_at_exit():
-            check = make_check(run, scorer, store, sample, families, kept)
+            check = make_check(scorer, store, sample, kept)
+    if check is not None and check.probes is not None:
+        probes = with_kin(check.probes, scorer, run.manifest)
+        check = replace(check, probes=probes)
     write_check(store, check, basis)
     kept.remove()
     return check
 
 
 def make_check(
-    run: RunFolder,
-    scorer: Scorer,
-    store: ScoreStore,
-    sample: int,
-    families: Mapping[str, str],
-    kept: Kept | None = None,
+    scorer: Scorer, store: ScoreStore, sample: int, kept: Kept | None = None
 ) -> JudgeCheck | None:
     """
     Return the check of the judge behind these scores of a run; nothing is written but
-    what ``kept`` keeps.
+    what ``kept`` keeps, and nothing that the run names is looked up.
 
-    :param families: the ranked systems of the judge's family of models (`own_family`).
     :returns: `None` where there is nothing to check.
     """
-    check = check_judge(
-        scorer,
-        JudgedDialogues(store.scored_dialogues(), run.openers, sample),
-        people_source=run.manifest.protocol.openers,
-        kept=kept,
-    )
-    if check is None or check.probes is None:
-        return check and replace(check, signature=store.signature)
-    identities = {n: own.identity for n, own in run.manifest.targets.items()}
-    probes = with_kin(check.probes, scorer.signature, identities, families)
-    return replace(check, signature=store.signature, probes=probes)
+    run = store.run
+    judged = JudgedDialogues(store.scored_dialogues(), run.openers, sample)
+    source = run.manifest.protocol.openers
+    check = check_judge(scorer, judged, people_source=source, kept=kept)
+    return check and replace(check, signature=store.signature)
 
 
-def with_kin(
-    probes: PromptProbes,
-    signature: str,
-    identities: Mapping[str, str],
-    families: Mapping[str, str],
-) -> PromptProbes:
+def with_kin(probes: PromptProbes, scorer: Scorer, manifest: Manifest) -> PromptProbes:
     """
-    Return the probes of a judge with the systems that are its own model, and others of
-    its family.
-
-    :param identities: of the ranked systems' models.
-    :param families: the ranked systems of the judge's family (`own_family`).
+    Return the probes of a judge with the ranked systems that are its own model, and
+    others of its family.
     """
-    same = tuple(name for name, one in sorted(identities.items()) if one in signature)
-    others = {name: why for name, why in families.items() if name not in same}
-    return replace(probes, same_model=same, same_family=others)
+    same = {
+        n for n, one in manifest.targets.items() if one.identity in scorer.signature
+    }
+    others = {n: manifest.systems[n] for n in manifest.targets if n not in same}
+    family = own_family(scorer, others)
+    return replace(probes, same_model=tuple(sorted(same)), same_family=family)
 
 
-def basis_of(run: RunFolder, store: ScoreStore, sample: int) -> str:
+def basis_of(store: ScoreStore, sample: int) -> str:
     """
     Return the hash of what a check with a sample of this size rests on: the scored
     shards and people's replies.
     """
+    run = store.run
     shards = [
         [shard.pairing_id, shard.index, run.dialogues_checksum(shard)]
         for shard in run.dialogue_shards()
@@ -546,14 +506,14 @@ def check_items(
         return None
     if scorer.level == 'pair':
         return check_pairs(scorer, items, sample=sample)
-    level, scored = scorer.level, []
-    for number, (item, score) in enumerate(zip(items, scores, strict=True)):
-        dialogue = item_dialogue(item, number)
-        places = judged_by_level(dialogue, level)
-        scored.append((dialogue, scorer.scored_dialogue(dialogue, places, [score])))
+    parts = [item_part(item, n, scorer.level) for n, item in enumerate(items)]
+    scored = [
+        (part.dialogue, scorer.scored_dialogue(part.dialogue, part.indices, [score]))
+        for part, score in zip(parts, scores, strict=True)
+    ]
 
-    def score_copies(parts: Sequence[JudgedPart]) -> list[Values]:
-        asked = [copied_item(items, part.dialogue, level) for part in parts]
+    def score_copies(copies: Sequence[JudgedPart]) -> list[Values]:
+        asked = [copied_item(items, copy) for copy in copies]
         return [known_values(one.values) for one in scorer.checked_scores(asked)]
 
     openers = () if scorer.needs else replied_openers(items)
@@ -561,9 +521,10 @@ def check_items(
     return check_judge(scorer, judged, people_source=REFERENCES, score=score_copies)
 
 
-def item_dialogue(item: ScoringItem, number: int) -> Dialogue:
+def item_part(item: ScoringItem, number: int, level: str) -> JudgedPart:
     """
-    Return an item as a dialogue that ends with the judged speaker's utterance.
+    Return what is judged of an item in a dialogue that ends with the judged speaker's
+    utterance: this response or, at the level ``dialogue``, all that he says.
 
     Where the item does not say who spoke, two speakers took turns.
 
@@ -576,34 +537,27 @@ def item_dialogue(item: ScoringItem, number: int) -> Dialogue:
     ]
     turns = zip(names, texts, strict=False)  # `speakers` may know later utterances
     context = texts[:-1] if item.response is not None else texts
-    return Dialogue(
+    dialogue = Dialogue(
         f'item {number}',
         str(number),
         Opener.from_utterances(context, '').id,
         tuple(Utterance(name, text) for name, text in turns),
     )
+    speaker, is_whole = names[last], level == 'dialogue'
+    own = tuple(i for i, name in enumerate(dialogue.speakers) if name == speaker)
+    places = own if is_whole else (last,)
+    return JudgedPart(dialogue, places, places, speaker, {}, is_whole)
 
 
-def judged_by_level(dialogue: Dialogue, level: str) -> tuple[int, ...]:
-    """
-    Return the place of the response, or all places of the judged speaker.
-    """
-    last = len(dialogue.utterances) - 1
-    if level != 'dialogue':
-        return (last,)
-    speaker = dialogue.utterances[last].speaker
-    return tuple(i for i, u in enumerate(dialogue.utterances) if u.speaker == speaker)
-
-
-def copied_item(items: Items, copy: Dialogue, level: str) -> ScoringItem:
+def copied_item(items: Items, copy: JudgedPart) -> ScoringItem:
     """
     Return the item that asks to judge a copy, with all that its original knows.
     """
-    make = dialogue_items if level == 'dialogue' else turn_items
-    [item] = make(copy, judged_by_level(copy, level))
-    if not copy.pairing_id:  # a person's reply
+    make = dialogue_items if copy.is_whole else turn_items
+    [item] = make(copy.dialogue, copy.places)
+    if not copy.dialogue.pairing_id:  # a person's reply
         return item
-    original = items[int(copy.pairing_id)]
+    original = items[int(copy.dialogue.pairing_id)]
     return replace(
         item,
         references=original.references,
@@ -626,9 +580,6 @@ def replied_openers(items: Items) -> tuple[Opener, ...]:
     return tuple(openers.values())
 
 
-SYSTEMS = 'systems'
-
-
 def check_pairs(
     scorer: Scorer,
     items: Items,
@@ -644,25 +595,27 @@ def check_pairs(
     """
     originals = drawn_items(items, sample)
     kinds = perturbations_for(scorer)
-    pairs = list(copy_pairs(originals, kinds))
-    if not pairs:
+    parts = [item_part(item, n, 'turn') for n, item in enumerate(originals)]
+    copies = list(all_copies(parts, 'systems', kinds))
+    if not copies:
         return None
+    pairs = [copied_pair(originals, copy.part) for copy in copies]
+    both = [item for pair in pairs for item in (pair, swapped_item(pair))]
     asked = scorer.in_given_order()
-    both = [item for _, one in pairs for item in (one, swapped_item(one))]
     again = both[: 2 * N_REPEATED] if scorer.prompted else []
-    scores = preferences(asked, both, again)
-    first, second = scores[: len(both) : 2], scores[1 : len(both) : 2]
+    scores, scored_again = preferences(asked, both, again)
+    first, second = scores[::2], scores[1::2]
     choices = first
     if asked is not scorer:  # the scorer itself asks in both orders
         choices = [
             {d: (one[d] - two[d]) / 2 for d in one if d in two}
             for one, two in zip(first, second, strict=True)
         ]
-    probes = repeats(list(zip(scores, scores[len(both) :], strict=False)), scores)
-    compared = [
-        ((kind, SYSTEMS), {d: sign(value, noise=SAME) for d, value in own.items()})
-        for (kind, _), own in zip(pairs, choices, strict=True)
-    ]
+    probes = repeats(list(zip(scores, scored_again, strict=False)), scores)
+    compared: list[Compared] = []
+    for copy, own in zip(copies, choices, strict=True):
+        signs = {d: sign(value, noise=SAME) for d, value in own.items()}
+        compared.append(((copy.kind or '', copy.source), signs))
     n_scored = len(both) + len(again)
     return JudgeCheck(
         signature=scorer.signature,
@@ -688,37 +641,19 @@ def drawn_items(items: Items, sample: int) -> list[ScoringItem]:
     return known[:sample]
 
 
-def copy_pairs(items: Items, kinds: Perturbations) -> Iterator[tuple[str, ScoringItem]]:
+def copied_pair(items: Items, copy: JudgedPart) -> ScoringItem:
     """
-    Yield each original with each of its copies as the other response, by kind.
-
-    A reply of another dialogue is the next response of the same speaker to another
-    context.
+    Return the pair of an item's response and its copy.
     """
-    for place, item in enumerate(items):
-        others = (*items[place + 1 :], *items[:place])
-        reply = next(
-            (
-                other.response
-                for other in others
-                if other.speaker == item.speaker and other.context != item.context
-            ),
-            None,
-        )
-        response = ResponseInDialogue.alternating(
-            item.response or '', item.context, reply
-        )
-        for kind in kinds_of_original(kinds, SYSTEMS, place):
-            copy = response.spoilt(kinds[kind])
-            if copy is not None:
-                yield kind, replace(item, extras={**item.extras, OTHER: copy})
+    item = items[int(copy.dialogue.pairing_id)]
+    return replace(item, extras={**item.extras, OTHER: copy.texts[0]})
 
 
 def preferences(
     scorer: Scorer,
     items: Items,
     again: Items,
-) -> list[Values]:
+) -> tuple[list[Values], list[Values]]:
     """
     Return the score of each pair less the score of a tie, by dimension, without missing
     ones; then of those that are asked for again, anew.

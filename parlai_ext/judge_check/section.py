@@ -5,7 +5,7 @@ in a terminal.
 A judge that fails its check takes the headline away: no system comes first.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from itertools import product
 from statistics import median
 
@@ -27,7 +27,6 @@ from parlai_ext.judge_check.record import (
     DimensionCheck,
     JudgeCheck,
     KindResult,
-    PromptProbes,
 )
 from parlai_ext.report.view import Doubt, RankingView
 from parlai_ext.results.ranking import CardModel, JudgeCard, Ranking
@@ -38,11 +37,9 @@ from parlai_ext.view import (
     join_names,
     number,
     number_column,
-    percent,
     without_folders,
-    wrap_lines,
 )
-from parlai_ext.view.page import Section
+from parlai_ext.view.page import Section, terminal_lines
 
 # settings of a signature whose names need words
 READS = {
@@ -94,74 +91,25 @@ def doubt_sentence(check: DimensionCheck | None) -> str | None:
     return f'The judge is weak: {check.reasons[0]}.' if check.outcome == WEAK else None
 
 
-def cautions(ranking: Ranking) -> list[str]:
+def terminal_card(ranking: Ranking, doubt: Doubt | None = None) -> list[str]:
     """
-    Return more reasons to doubt the judge.
-    """
-    lines = []
-    near = ranking.judge.nearness if ranking.judge else None
-    if near is not None and near.mean < near.threshold:
-        lines.append(
-            'These dialogues look unlike those on which this judge was tried (nearness '
-            f'{number(near.mean)}, under {number(near.threshold)}; the nearest are '
-            f'those of {near.corpus}): how well it agrees with people here is not '
-            'known.'
-        )
-    check = ranking.leading_check
-    if check is not None and check.human_anchor and check.human_anchor.warning:
-        lines.append(check.human_anchor.warning)
-    probes = ranking.judge_check.probes if ranking.judge_check else None
-    if probes is None:
-        return lines
-    lines += asked_again(probes)
-    if probes.same_model:
-        systems = join_names(probes.same_model)
-        lines.append(f'The judge scores its own model: {systems}.')
-    if family := [f'{name} ({why})' for name, why in probes.same_family.items()]:
-        lines.append(
-            f'The judge scores models of its own family: {join_names(family)}.'
-        )
-    return lines
-
-
-def asked_again(probes: PromptProbes) -> list[str]:
-    """
-    Return that a prompted judge changes its scores when it is asked again, if it does.
-    """
-    if not probes.n_changed:
-        return []
-    by = ''
-    if probes.mean_change is not None:
-        by = f', by {number(probes.mean_change)} standard deviations on average'
-    return [
-        f'Asked again, the judge gave another score to {probes.n_changed} of '
-        f'{probes.n_repeated} responses{by}.'
-    ]
-
-
-def terminal_lines(ranking: Ranking, doubt: Doubt | None = None) -> Iterator[str]:
-    """
-    Yield the card for a terminal, some lines.
+    Return the card for a terminal, some lines.
 
     :param doubt: what the audit says against the ranking.
     """
-    if ranking.judge is not None:
-        yield from wrap_lines(f'judge: {judge_text(ranking.judge)}')
-        for model in ranking.judge.models:
-            if model.reads:
-                yield from wrap_lines(f'it reads: {reads_text(model)}', '  ')
     check = ranking.leading_check
-    if check is None:
-        yield 'judge check: none was made'
-    else:
-        about = f'judge check on {check.dimension}: {check.outcome}'
-        yield from wrap_lines(about + (f', but {doubt.words}' if doubt else ''))
-        for start, shares in _shares(check).items():
-            yield from wrap_lines(f'{start}: {shares}', '  ')
-        others = ranking.dimensions[1:]
-        if weak := [name for name in others if outcome_on(ranking, name) == WEAK]:
-            yield from wrap_lines(f'it is weak on {join_names(weak)}', '  ')
-    yield from wrap_lines(f'agreement with people: {agreement_with_people(ranking)}')
+    others = ranking.dimensions[1:]
+    return terminal_lines(
+        'judge',
+        card=ranking.judge,
+        check=check,
+        doubt=doubt,
+        shares=_shares(check) if check else {},
+        weak=[name for name in others if outcome_on(ranking, name) == WEAK],
+        agreement=agreement_with_people(ranking),
+        judge_text=judge_text,
+        reads_text=reads_text,
+    )
 
 
 def judge_text(card: JudgeCard) -> str:
@@ -362,35 +310,7 @@ KIND_COLUMNS = (
 
 def check_lines(check: JudgeCheck) -> list[str]:
     """
-    Return the outcomes as lines of text, one for each dimension that does not pass.
+    Return the outcomes as lines of text, one for each dimension that does not pass, and
+    what a prompted judge does when it is asked again, or the other way round.
     """
-    cost = f'{check.n_scored} scorings, {percent(check.cost)} of those of the run'
-    counts = [f'{check.n_responses} responses']
-    counts += [f'{check.n_people} replies of people'] if check.n_people else []
-    passed = [d for d, own in check.dimensions.items() if own.outcome == PASS]
-    return [
-        f'judge check: {" and ".join(counts)} ({cost})',
-        *([f'judge check: pass on {", ".join(passed)}'] if passed else []),
-        *(
-            f'judge check: {own.outcome} on {name}: {own.reasons[0]}'
-            for name, own in check.dimensions.items()
-            if own.reasons
-        ),
-        *(probe_lines(check.probes) if check.probes else ()),
-    ]
-
-
-def probe_lines(probes: PromptProbes) -> list[str]:
-    """
-    Return what a prompted judge does when it is asked again, or the other way round.
-    """
-    lines = [f'judge check: {line}' for line in asked_again(probes)]
-    order = probes.order
-    if order is not None and order.n:
-        first = '' if order.first_share is None else percent(order.first_share)
-        lines.append(
-            f'judge check: {percent(order.n_changed / order.n)} of {order.n} choices '
-            'change with the order of the two responses'
-            + (f'; it prefers the first one in {first} of all' if first else '')
-        )
-    return lines
+    return terminal_lines('judge_check', check=check, probes=check.probes)

@@ -384,9 +384,9 @@ class Regeneration:
         if says is None:
             raise NotMade('none: the pack has no check to compare')
         # the size that was asked for is not recorded; a smaller one is what was drawn
-        default = check_basis(store) == basis_of(pack.run, store, SAMPLE)
+        default = check_basis(store) == basis_of(store, SAMPLE)
         sample = SAMPLE if default else says.n_responses
-        gives = make_check(pack.run, scorer, store, sample, families={})
+        gives = make_check(scorer, store, sample)
         if gives is None:
             raise NotMade('none: there is nothing to check')
         others = [

@@ -152,5 +152,5 @@ def _scorer_data(ranking: Ranking) -> dict[str, Any]:
         'headline': summary.sentences(ranking)[0],
         'outcome': judge.outcome_on(ranking, ranking.dimensions[0]),
         'boards': leaderboards(ranking),
-        'warnings': list(summary.warnings(ranking)),
+        'warnings': summary.warnings(ranking),
     }

@@ -126,7 +126,6 @@ def _ranking(
     standings, _ = rank_draws(
         draws,
         systems,
-        dimension,
         [(num_dialogues[name], 0) for name in systems],
         higher_is_better=not is_problem,
     )

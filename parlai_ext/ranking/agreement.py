@@ -190,7 +190,7 @@ WEIGHTED = {
 FEWEST = 3  # different units in a resample, and points of a correlation
 FEWEST_KNOWN = 10  # items behind a coefficient that is shown without an interval
 BOOTSTRAPS = 2000
-SAMPLING = Sampling(BOOTSTRAPS, 0)
+CORRELATION_SAMPLING = Sampling(BOOTSTRAPS, 0)
 
 # the name of a coefficient -> its value in each of some draws
 Resample = Callable[[str], Floats]
@@ -232,7 +232,7 @@ class Points:
 ITEMS = Points('items', 'score', 'human value')
 MEANS = Points('systems', 'score', 'reference value')
 SYSTEM_MEANS = Points('systems', 'mean score', 'mean human value')
-RATINGS = Points('systems', 'rating', 'human rank', 2)
+RATING_POINTS = Points('systems', 'rating', 'human rank', 2)
 
 
 def pearson(left: Floats, right: Floats) -> Floats:
@@ -367,7 +367,7 @@ def agreement_data(
 def correlate_items(
     scores: Sequence[float],
     human: Sequence[float],
-    sampling: Sampling = SAMPLING,
+    sampling: Sampling = CORRELATION_SAMPLING,
     *,
     groups: Sequence[int] | None = None,
     systems: Sequence[str] | None = None,
@@ -572,7 +572,9 @@ def correlate_with_ranks(
     )
     there = ~(unranked | unrated)
     sides = round_off_noise(left[there]), round_off_noise(-right[there])
-    return replace(correlate(*sides, RATINGS, [coefficient])[coefficient], notes=notes)
+    return replace(
+        correlate(*sides, RATING_POINTS, [coefficient])[coefficient], notes=notes
+    )
 
 
 def mean_ranks(annotators: AnnotatorRanks) -> dict[str, float | None]:

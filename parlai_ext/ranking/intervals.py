@@ -147,7 +147,7 @@ class Sampling:
     count: Callable[[int], object] = lambda size: None
 
 
-# of prompts and annotators; correlations take more (`agreement.SAMPLING`)
+# of prompts and annotators; correlations take more (`CORRELATION_SAMPLING`)
 SAMPLING = Sampling(1000, 0)
 
 

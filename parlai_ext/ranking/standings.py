@@ -434,7 +434,6 @@ class Standing:
     __pydantic_config__ = keys(why_unranked='why')
 
     system: str
-    dimension: str
     rank: int | None
     rank_low: int | None
     rank_high: int | None
@@ -509,7 +508,6 @@ class DimensionResult:
 def rank_dimension(
     values: Floats,
     systems: Sequence[str],
-    dimension: str,
     sampling: Sampling,
     *,
     ranked: Sequence[bool],
@@ -530,7 +528,6 @@ def rank_dimension(
     rows, better = rank_draws(
         draw_means(table, sampling),
         names,
-        dimension,
         [counts[i] for i in order],
         ranked=np.array(ranked, bool)[order],
         higher_is_better=higher_is_better,
@@ -546,7 +543,6 @@ def rank_dimension(
 def rank_draws(
     draws: Draws,
     systems: Sequence[str],
-    dimension: str,
     counts: Sequence[tuple[int, int]],
     *,
     ranked: Bools | bool = True,
@@ -582,7 +578,6 @@ def rank_draws(
         rows.append(
             Standing(
                 name,
-                dimension,
                 rank,
                 left_open.low if left_open else None,
                 left_open.high if left_open else None,

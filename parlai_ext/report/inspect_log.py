@@ -54,7 +54,7 @@ def log_of_target(
     """
     scores = [
         {
-            'name': standing.dimension,
+            'name': dimension,
             'scorer': scorer_name(ranking.scorer_signature),
             'scored_samples': standing.n_dialogues - standing.n_unscored,
             'unscored_samples': standing.n_unscored,
@@ -64,7 +64,7 @@ def log_of_target(
                 if (value := getattr(standing, key)) is not None
             },
         }
-        for standings in ranking.standings.values()
+        for dimension, standings in ranking.standings.items()
         for standing in standings
         if standing.system == name
     ]

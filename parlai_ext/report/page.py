@@ -266,7 +266,7 @@ def _trust(view: RankingView, dimension: str, remarks: Sequence[str]) -> PageAns
         reference = 'the planted order' if agreement.kind == 'planted' else 'people'
         parts.append(f'{name.capitalize()} {number(value)} with {reference}')
     parts += remarks
-    if n_cautions := len(list(summary.warnings(ranking))):
+    if n_cautions := len(summary.warnings(ranking)):
         parts.append(f'{count_of(n_cautions, "caution")} below')
     return PageAnswer('Believe it?', text, '; '.join(parts), news)
 
@@ -319,7 +319,7 @@ def render_rankings(views: Sequence[RankingView], shown: PageDialogues) -> str:
                 'view': view,
                 'answers': [answers(view, n, own) for n, own in remarks.items()],
                 'sentences': summary.sentences(view.ranking, view.doubts),
-                'warnings': list(summary.warnings(view.ranking)),
+                'warnings': summary.warnings(view.ranking),
                 'sections': sections,
                 'below': [method_section(view)],
             }

@@ -27,10 +27,10 @@ from parlai_ext.view import (
     few_names,
     join_names,
     number,
-    percent,
     rough_count,
     with_interval,
 )
+from parlai_ext.view.page import terminal_lines
 
 NO_DOUBTS: Doubts = MappingProxyType({})
 NUMBERS = ('no', 'one', 'two', 'three', 'four')
@@ -244,45 +244,28 @@ def _other_dimensions_sentences(
         yield f'The judge fails its check on {join_names(failed)}.'
 
 
-def warnings(ranking: Ranking) -> Iterator[str]:
+def warnings(ranking: Ranking) -> list[str]:
     """
-    Yield the reasons to doubt the ranking, as sentences.
+    Return the reasons to doubt the ranking, as sentences.
     """
-    if ranking.outdated:
-        yield (
-            'This ranking is older than dialogues of '
-            f'{few_names(ranking.outdated, "and")}: rank the run again.'
-        )
-    dimensions_by_pair = grouped(
-        (pair, dimension)
-        for dimension in ranking.dimensions
-        for pair in _floors_above(ranking.standings[dimension])
-    )
-    for (floor, systems), where in dimensions_by_pair.items():
-        yield f'On {join_names(where)} the floor {floor} scores above {systems}.'
-    as_good = [
-        _baselines_as_good(ranking, dimension) for dimension in ranking.dimensions
-    ]
-    if any(as_good):
-        yield (
-            'Something trivial agrees with the reference as well as the scorer does: '
-            f'{"; ".join(filter(None, as_good))}.'
-        )
-    yield from judge.cautions(ranking)
     missing = ranking.missing_scores
-    not_scored = missing.not_ranked if missing else ()
-    yield from (f'{name} is not ranked: scores are missing.' for name in not_scored)
-    for name, failures in ranking.failures.items():
-        if failures.ranked is False and name not in not_scored:
-            share = percent(failures.share)
-            yield f'{name} is not ranked: {share} of its dialogues failed.'
-    for name, cut in sorted((ranking.truncated or {}).items()):
-        if not cut.comparable:
-            yield (
-                f'The scores of {name} are not comparable: {percent(cut.share)} of its '
-                'utterances were, with their contexts, too long for the judge, which '
-                'read them in part.'
-            )
+    lines = terminal_lines(
+        'cautions',
+        ranking=ranking,
+        floors=grouped(
+            (pair, dimension)
+            for dimension in ranking.dimensions
+            for pair in _floors_above(ranking.standings[dimension])
+        ),
+        as_good=[
+            text
+            for dimension in ranking.dimensions
+            if (text := _baselines_as_good(ranking, dimension))
+        ],
+        unscored=missing.not_ranked if missing else (),
+        few_names=few_names,
+    )
+    return list(filter(None, lines))
 
 
 def _floors_above(standings: Sequence[Standing]) -> list[tuple[str, str]]:

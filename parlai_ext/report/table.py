@@ -3,7 +3,7 @@ The leaderboard as CSV, as a table for the terminal, and on the page: with wheth
 something trivial would have done as well, and what failed.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -25,7 +25,6 @@ from parlai_ext.stopping import section as stopping
 from parlai_ext.tournament import section as tournament
 from parlai_ext.view import (
     DASH,
-    WIDTH,
     Cell,
     Column,
     Table,
@@ -33,12 +32,9 @@ from parlai_ext.view import (
     digits_for,
     interval,
     number,
-    one_line,
-    pad_cell,
-    with_interval,
     wrap_lines,
 )
-from parlai_ext.view.page import Section
+from parlai_ext.view.page import Section, terminal_lines
 
 TERMINAL, PAGE = 'terminal', 'page'
 
@@ -46,13 +42,15 @@ TERMINAL, PAGE = 'terminal', 'page'
 @frozen
 class LeaderboardRow:
     """
-    One row of a leaderboard: a standing and the ranking that it belongs to.
+    One row of a leaderboard: a standing, and the ranking and the dimension, or trivial
+    baseline, that it belongs to.
 
     `digits` are the decimals of its scores. In the leaderboard of a trivial baseline no
     system is marked as not comparable.
     """
 
     ranking: Ranking
+    dimension: str
     standing: Standing
     digits: int = 2
     of_baseline: bool = False
@@ -145,16 +143,16 @@ def _points(row: LeaderboardRow) -> int | None:
     result, standing = row.ranking.tournament, row.standing
     if result is None or standing.system not in result.dimension_points:
         return None
-    if standing.dimension == result.name:
+    if row.dimension == result.name:
         return result.total_points(standing.system)
-    return result.dimension_points[standing.system].get(standing.dimension)
+    return result.dimension_points[standing.system].get(row.dimension)
 
 
 def _rating_sd(row: LeaderboardRow) -> float | None:
-    result, standing = row.ranking.tournament, row.standing
-    if result is None or standing.dimension != result.name:
+    result = row.ranking.tournament
+    if result is None or row.dimension != result.name:
         return None
-    return result.chosen_rating.spreads.get(standing.system)
+    return result.chosen_rating.spreads.get(row.standing.system)
 
 
 def _column(name: str, meaning: str, dtype: str, **more: Any) -> LeaderboardColumn:
@@ -170,7 +168,12 @@ TEXT, COUNT, NUMBER, FLAG = 'object', 'Int64', 'Float64', 'bool'
 NAMES = ('dimension', 'system')  # the first columns of files: they name a row
 WIDE = 'num wideonly'
 COLUMNS = (
-    _column('dimension', 'what was scored, or the rating of a tournament', TEXT),
+    _column(
+        'dimension',
+        'what was scored, or the rating of a tournament',
+        TEXT,
+        of=attrgetter('dimension'),
+    ),
     _column(
         'rank',
         'one more than the number of ranked systems with a better score or rating',
@@ -290,7 +293,7 @@ COLUMNS = (
         'how the judge did on perturbed responses: `pass`, `weak`, `fail`, or '
         '`unchecked`',
         TEXT,
-        of=lambda row: outcome_on(row.ranking, row.standing.dimension),
+        of=lambda row: outcome_on(row.ranking, row.dimension),
     ),
     _column(
         'points',
@@ -319,7 +322,7 @@ def file_table(ranking: Ranking) -> Table:
     """
     columns = [c for c in FILE_COLUMNS if ranking.tournament or not c.tournaments_only]
     rows = [
-        LeaderboardRow(ranking, standing)
+        LeaderboardRow(ranking, dimension, standing)
         for dimension in ranking.dimensions
         for standing in best_first(ranking.standings[dimension])
     ]
@@ -327,15 +330,16 @@ def file_table(ranking: Ranking) -> Table:
 
 
 def leaderboard_rows(
-    ranking: Ranking, standings: Sequence[Standing], of_baseline: bool = False
+    ranking: Ranking, name: str, of_baseline: bool = False
 ) -> list[LeaderboardRow]:
     """
-    Return the rows of one leaderboard, best first, with as many digits as tell them
-    apart.
+    Return the rows of the leaderboard of a dimension or a trivial baseline, best first,
+    with as many digits as tell them apart.
     """
+    standings = (ranking.baselines if of_baseline else ranking.standings)[name]
     digits = digits_for([standing.score for standing in standings])
     return [
-        LeaderboardRow(ranking, standing, digits, of_baseline)
+        LeaderboardRow(ranking, name, standing, digits, of_baseline)
         for standing in best_first(standings)
     ]
 
@@ -353,24 +357,21 @@ def terminal_table(ranking: Ranking, doubts: Doubts = NO_DOUBTS) -> str:
 
     :param doubts: what the audit says against the ranking.
     """
-    doubt = doubts.get(next(iter(ranking.dimensions), ''))
-    lines = [*judge.terminal_lines(ranking, doubt), '']
-    for dimension in ranking.dimensions:
-        lines += [*_dimension_lines(ranking, dimension), '']
-    if ranking.tournament is not None:
-        lines += tournament.terminal_lines(ranking.tournament)
-    if ranking.stopping is not None:
-        lines += [*stopping.terminal_lines(ranking.stopping), '']
-    if any(one.is_floor for rows in ranking.standings.values() for one in rows):
-        lines.append('* a floor: bad on purpose, no part of any claim about systems')
-    if ranking.incomparable_systems:
-        lines.append('† not comparable: the judge read its contexts in part only')
-    for note in ranking.notes:
-        lines += wrap_lines(f'note: {note}')
-    for warning in warnings(ranking):
-        if 'is not ranked' not in warning:  # listed above already
-            lines += wrap_lines(f'caution: {warning}')
-    return '\n'.join(lines).rstrip('\n')
+    result, stopped = ranking.tournament, ranking.stopping
+    lines = terminal_lines(
+        'ranking',
+        ranking=ranking,
+        judge=judge.terminal_card(
+            ranking, doubts.get(next(iter(ranking.dimensions), ''))
+        ),
+        boards=leaderboards(ranking),
+        games=tournament.tournament_lines(result) if result else [],
+        looks=stopping.stopping_lines(stopped) if stopped else [],
+        cautions=warnings(ranking),
+        agreement_text=agreement_text,
+        words=baseline_words,
+    )
+    return '\n'.join(lines)
 
 
 def terminal_report(ranking: Ranking, doubts: Doubts = NO_DOUBTS) -> str:
@@ -384,57 +385,13 @@ def terminal_report(ranking: Ranking, doubts: Doubts = NO_DOUBTS) -> str:
     return '\n'.join([terminal_table(ranking, doubts), '', *lines])
 
 
-def _dimension_lines(ranking: Ranking, dimension: str) -> Iterator[str]:
-    """
-    Yield the lines of one dimension: ranked systems, reference, unranked ones.
-    """
-    yield pad_cell(one_line(dimension), WIDTH).rstrip()
-    if failure := judge.failure_on(ranking, dimension):
-        yield from wrap_lines(failure, '  ')
-    rows = leaderboard_rows(ranking, ranking.standings[dimension])
-    ranked = [row for row in rows if row.standing.rank is not None]
-    columns = [
-        column
-        for column in COLUMNS
-        if TERMINAL in column.places
-        and column.heading
-        and (not rows or any(column.cell(row).text != DASH for row in rows))
-    ]
-    yield from Table(columns, ranked).lines('  ')
-    yield from _agreement_lines(ranking, dimension)
-    for row in rows:
-        if row.standing.rank is None:
-            line = f'not ranked: {row.standing.system} ({row.why_unranked})'
-            yield from wrap_lines(line, '  ')
-
-
-def _agreement_lines(ranking: Ranking, dimension: str) -> Iterator[str]:
-    """
-    Yield how well the scorer, and each trivial baseline, agrees with the reference.
-    """
-    agreement = ranking.reference.get(dimension)
-    if agreement is None:
-        return
-    yield from wrap_lines(agreement_text(agreement), '  ')
-    if not ranking.baseline_reference:
-        return
-    name = ranking.leading_coefficient(dimension)
-    parts = []
-    for baseline, by_dimension in ranking.baseline_reference.items():
-        own = by_dimension.get(dimension)
-        text = with_interval(getattr(own, name) if own else None)
-        parts.append(f'{baseline_words(baseline)} {text}')
-    kind = 'trivial, Kendall' if name == 'kendall' else 'trivial'
-    yield from wrap_lines(f'{kind}: {", ".join(parts)}', '  ')
-
-
 # -------------------------------------------------------------------------- on the page
 
 
 @frozen
 class Board:
     """
-    The leaderboard of one dimension or baseline as a page draws it.
+    The leaderboard of one dimension or baseline as it is shown.
 
     :param failure: that the judge failed its check on this dimension.
     """
@@ -446,22 +403,30 @@ class Board:
     is_rating: bool = False
     failure: str | None = None
 
+    @property
+    def ranked_table(self) -> Table:
+        """
+        The ranked systems as a terminal shows them, without the columns that have
+        nothing to show.
+        """
+        columns = [
+            column
+            for column in COLUMNS
+            if TERMINAL in column.places
+            and column.heading
+            and (not self.rows or any(column.cell(r).text != DASH for r in self.rows))
+        ]
+        return Table(columns, [r for r in self.rows if r.standing.rank is not None])
+
 
 def leaderboards(ranking: Ranking) -> list[Board]:
     """
     Return the leaderboard of each dimension.
     """
-    return [
-        _board(ranking, name, ranking.standings[name]) for name in ranking.dimensions
-    ]
+    return [_board(ranking, name) for name in ranking.dimensions]
 
 
-def _board(
-    ranking: Ranking,
-    name: str,
-    standings: Sequence[Standing],
-    of_baseline: bool = False,
-) -> Board:
+def _board(ranking: Ranking, name: str, of_baseline: bool = False) -> Board:
     is_rating = not of_baseline and name == ranking.rated_dimension
     columns = [
         column
@@ -470,11 +435,12 @@ def _board(
         and column.heading is not None
         and not (is_rating and column.rating_heading == '')
     ]
+    rows = leaderboard_rows(ranking, name, of_baseline)
     return Board(
         name,
         columns,
-        leaderboard_rows(ranking, standings, of_baseline),
-        axis_for(standings),
+        rows,
+        axis_for([row.standing for row in rows]),
         is_rating,
         None if of_baseline else judge.failure_on(ranking, name),
     )
@@ -492,8 +458,7 @@ def agreement_section(view: RankingView) -> Section:
     Return the section that compares the scorer with trivial measures.
     """
     baselines = [
-        _board(view.ranking, name, standings, of_baseline=True)
-        for name, standings in view.ranking.baselines.items()
+        _board(view.ranking, name, of_baseline=True) for name in view.ranking.baselines
     ]
     return Section('agreement', 'Checks', baselines)
 

@@ -438,7 +438,6 @@ def all_results(
         name: rank_dimension(
             values,
             tables.systems,
-            name,
             scores.sampling,
             ranked=scores.ranked.tolist(),
             counts=list(zip(n_dialogues, tables.unscored(values), strict=True)),

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import field, replace
 from typing import Any
 
@@ -121,8 +120,6 @@ IMPORT_NOTE = (
     'imported dialogues: which versions of the systems made them, from what openers, '
     'with what decoding and seeds, is not known'
 )
-# the keys under which standings lie by dimension, which their rows do not repeat
-BY_DIMENSION = ('dimensions', 'baselines')
 
 
 @frozen
@@ -352,12 +349,7 @@ def to_json(ranking: Ranking) -> dict[str, Any]:
     """
     Return what `ranking.json` holds.
     """
-    data = {'schema': SCHEMA, **record_to_json(ranking)}
-    for key in BY_DIMENSION:
-        for rows in data[key].values():
-            for row in rows:
-                del row['dimension']
-    return data
+    return {'schema': SCHEMA, **record_to_json(ranking)}
 
 
 def from_json(data: Any) -> Ranking:
@@ -366,15 +358,6 @@ def from_json(data: Any) -> Ranking:
 
     :raises WrongType: for data that is no ranking; it names the place.
     """
-    with suppress(AttributeError, KeyError, TypeError):  # damage, which is named below
-        by_dimension = {
-            key: {
-                dimension: [{**row, 'dimension': dimension} for row in rows]
-                for dimension, rows in data[key].items()
-            }
-            for key in BY_DIMENSION
-        }
-        data = {**data, **by_dimension}
     return record_from_json(Ranking, data)
 
 

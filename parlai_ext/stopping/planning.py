@@ -16,7 +16,7 @@ the partners that it has (`stopping`). With that variance,
 The variance is the pilot's own: `variance_range` says how far off it may be.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import combinations
 from typing import Any
 
@@ -42,16 +42,14 @@ from parlai_ext.stopping.rule import (
     critical_values,
     pair_intervals,
 )
-from parlai_ext.store import RunFolder
 from parlai_ext.view import (
     Column,
     Table,
     digits_for,
     number_column,
-    one_line,
     rough_count,
-    wrap_lines,
 )
+from parlai_ext.view.page import terminal_lines
 
 # standard errors beyond the confidence sequence with which an order is settled in four
 # of five runs, or in half of them, and a tie in four of five
@@ -60,6 +58,12 @@ SETTLED, SETTLED_IN_HALF, TIED = map(
 )
 SHARES = {'sequential': SETTLED, 'sequential_half': SETTLED_IN_HALF, 'tie': TIED}
 TOO_MANY = f'>{MOST_OPENERS:,}'
+# what needs so many openers for all pairs, by the field of a `PairPlan`
+RUNS = {
+    'fixed': 'a fixed run',
+    'sequential': 'a run with --stop, by then in 4 of 5 runs for each pair',
+    'sequential_half': '… in half of the runs',
+}
 
 
 @frozen
@@ -176,9 +180,9 @@ def variance_range(n_openers: int) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def plan_lines(scores: RunScores, difference: float | None) -> Iterator[str]:
+def plan_lines(scores: RunScores, difference: float | None) -> list[str]:
     """
-    Yield the table of how many openers each pair of the ranked targets of a run needs,
+    Return the table of how many openers each pair of the ranked targets of a run needs,
     and what it means for a whole run.
 
     :param difference: the one to find; `None`: each pair's own.
@@ -194,14 +198,6 @@ def plan_lines(scores: RunScores, difference: float | None) -> Iterator[str]:
             f'--plan needs two targets with scores over {FEWEST_OPENERS} openers; this '
             'run has fewer'
         )
-    wanted = 'the observed differences'
-    if difference is not None:
-        wanted = f'a difference of {difference:g}'
-    yield from wrap_lines(
-        f'Openers for {wanted} on {one_line(dimension)}, from the spread over '
-        f'{len(scores.run.openers)} openers (all pairs together at 5 %, found in 4 of '
-        '5 runs; with these partners):'
-    )
     digits = digits_for([0.0, *(pair.spread for pair in pairs)])
     columns = (
         Column('first', 'pair'),
@@ -212,37 +208,21 @@ def plan_lines(scores: RunScores, difference: float | None) -> Iterator[str]:
         number_column('sequential', 'stop', show=lambda pair: _count(pair.sequential)),
         number_column('tie', 'tie', show=lambda pair: _count(pair.tie)),
     )
-    yield from Table(columns, pairs).lines('  ')
-    yield from _whole_run_lines(scores.run, pairs)
-
-
-def _whole_run_lines(run: RunFolder, pairs: Sequence[PairPlan]) -> Iterator[str]:
-    """
-    Yield how many openers and dialogues all pairs need, and how rough that is.
-    """
-    for name, field in (
-        ('a fixed run', 'fixed'),
-        ('a run with --stop, by then in 4 of 5 runs for each pair', 'sequential'),
-        ('… in half of the runs', 'sequential_half'),
-    ):
-        counts = [getattr(pair, field) for pair in pairs]
-        if None in counts:
-            text = f'{counts.count(None)} pairs need more than {MOST_OPENERS:,}'
-        else:
-            n_dialogues = rough_count(max(counts) * len(run.pairings))
-            text = f'{rough_count(max(counts))} openers, {n_dialogues} dialogues'
-        yield from wrap_lines(f'{name}: {text}', '  ')
-    yield from wrap_lines(
-        'tie: with --stop --margin of the same size, by when equal systems are '
-        'declared tied',
-        '  ',
-    )
-    n_openers = len(run.openers)
-    low, high = variance_range(n_openers)
-    yield from wrap_lines(
-        f'These numbers follow the spread in {n_openers} openers; as that may be '
-        f'off, {low:.2g} to {high:.2g} times as many may be needed (80 %).',
-        '  ',
+    n_openers = len(scores.run.openers)
+    return terminal_lines(
+        'plan',
+        difference=difference,
+        dimension=dimension,
+        n_openers=n_openers,
+        n_pairings=len(scores.run.pairings),
+        table=Table(columns, pairs),
+        runs={
+            words: [getattr(pair, field) for pair in pairs]
+            for field, words in RUNS.items()
+        },
+        most=MOST_OPENERS,
+        rough_count=rough_count,
+        spread_range=variance_range(n_openers),
     )
 
 

@@ -2,7 +2,6 @@
 How a run came to its number of openers: the looks, the pairs, and which intervals hold.
 """
 
-from collections.abc import Iterator
 from itertools import pairwise
 
 from parlai_ext.report.view import RankingView
@@ -25,9 +24,8 @@ from parlai_ext.view import (
     number_column,
     one_line,
     shown_table,
-    wrap_lines,
 )
-from parlai_ext.view.page import Section
+from parlai_ext.view.page import Section, terminal_lines
 
 LISTED = 8  # pairs that the terminal shows
 VALID = (
@@ -149,21 +147,21 @@ def open_ranks(stopping: Stopping) -> list[tuple[str, str]]:
     ]
 
 
-def terminal_lines(stopping: Stopping) -> Iterator[str]:
+def stopping_lines(stopping: Stopping) -> list[str]:
     """
-    Yield the section for the terminal.
+    Return the section for the terminal.
     """
-    yield from wrap_lines(summary(stopping))
-    looks = changed_looks(stopping)
-    texts = [f'{look.n_openers}: {_counts_text(look)}' for look in looks]
-    yield from wrap_lines(f'looks after openers: {"; ".join(texts)}', '  ')
     pairs = pairs_table(stopping)
-    yield from Table(pairs.columns, pairs.rows[:LISTED]).lines('  ')
-    if (rest := len(pairs.rows) - LISTED) > 0:
-        yield f'  in stopping.json: {count_of(rest, "more pair")}, further apart'
-    ranks = ', '.join(f'{name} {text}' for name, text in open_ranks(stopping))
-    yield from wrap_lines(f'ranks: {ranks}', '  ')
-    yield from wrap_lines(VALID, '  ')
+    return terminal_lines(
+        'stopping',
+        summary=summary(stopping),
+        looks=changed_looks(stopping),
+        counts_text=_counts_text,
+        pairs=Table(pairs.columns, pairs.rows[:LISTED]),
+        n_more=len(pairs.rows) - LISTED,
+        open_ranks=open_ranks(stopping),
+        valid=VALID,
+    )
 
 
 def stopping_section(view: RankingView) -> Section | None:

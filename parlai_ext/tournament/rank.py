@@ -130,7 +130,6 @@ def rating_standings(
         standings.append(
             Standing(
                 system=name,
-                dimension=result.name,
                 rank=ranks.get(name),
                 rank_low=open_ranks.low if open_ranks else None,
                 rank_high=open_ranks.high if open_ranks else None,

@@ -17,9 +17,8 @@ from parlai_ext.view import (
     join_names,
     number,
     number_column,
-    wrap_lines,
 )
-from parlai_ext.view.page import Section
+from parlai_ext.view.page import Section, terminal_lines
 
 # what fits into a terminal
 MOST_SYSTEMS, MOST_DIMENSIONS = 9, 7
@@ -198,22 +197,24 @@ def ratings_table(result: TournamentResult) -> Table:
     return _systems_table(result, list(map(rating, others)))
 
 
-def terminal_lines(result: TournamentResult) -> Iterator[str]:
+def tournament_lines(result: TournamentResult) -> list[str]:
     """
-    Yield the cross-table and the points by dimension, unless they are too large for a
+    Return the cross-table and the points by dimension, unless they are too large for a
     terminal, and the notes.
     """
-    yield from wrap_lines(size_and_rule(result))
-    if len(result.systems) > MOST_SYSTEMS or len(result.dimensions) > MOST_DIMENSIONS:
-        yield '  its tables are too wide for a terminal: see report.html'
-    else:
-        yield '  points of each match'
-        yield from cross_table(result).lines('  ')
-        yield '  points of each dimension'
-        yield from points_table(result).lines('  ')
-    yield ''
-    for note in notes(result):
-        yield from wrap_lines(f'note: {note}')
+    tables = {}
+    if (
+        len(result.systems) <= MOST_SYSTEMS
+        and len(result.dimensions) <= MOST_DIMENSIONS
+    ):
+        tables['points of each match'] = cross_table(result)
+        tables['points of each dimension'] = points_table(result)
+    return terminal_lines(
+        'tournament',
+        size_and_rule=size_and_rule(result),
+        tables=tables,
+        notes=notes(result),
+    )
 
 
 def tournament_section(view: RankingView) -> Section | None:

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from parlai_ext.core import Dialogue, Utterance
-from parlai_ext.judge_check.check import check_judge, with_kin
+from parlai_ext.judge_check.check import check_judge
 from parlai_ext.judge_check.marks import MARKS, dimension_check, kind_result, repeats
 from parlai_ext.judge_check.perturbations import (
     ALL,
@@ -177,16 +177,10 @@ def test_a_prompted_judge_that_obeys_a_response_fails():
     assert check.dimensions['Quality'].outcome == 'fail'
 
 
-def test_a_prompted_judge_is_asked_twice_and_its_own_model_is_named():
+def test_a_prompted_judge_is_asked_twice():
     scorer = planted.Prompted(models=planted.ObedientModels())
-    identities = {'twin': 'chatty-identity', 'other': 'else'}
-    judged = judged_dialogues(scorer)
-    probes = check_judge(scorer, judged).probes
+    probes = check_judge(scorer, judged_dialogues(scorer)).probes
     assert (probes.n_repeated, probes.n_changed) == (20, 0)
-    families = {'twin': 'a name', 'cousin': 'a name'}
-    probes = with_kin(probes, scorer.signature, identities, families)
-    assert probes.same_model == ('twin',)
-    assert probes.same_family == {'cousin': 'a name'}
 
 
 def test_a_scorer_that_breaks_down_over_a_copy_is_named_with_the_way_out():

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import pytest
 
 from parlai_ext.core import System
-from parlai_ext.judge_check.check import BLOCK, PARTS, check_run, own_family
-from parlai_ext.judge_check.record import NAME, read_check, write_check
+from parlai_ext.judge_check.check import BLOCK, PARTS, check_run, own_family, with_kin
+from parlai_ext.judge_check.record import NAME, PromptProbes, read_check, write_check
 from parlai_ext.scoring.score_run import score_run
 from parlai_ext.store import partial
 from parlai_ext.systems.model_origin import family_name, model_origin
@@ -140,7 +140,7 @@ def remote(model, **opt):
 
 def judge_of(name, kind='likelihood'):
     models = SimpleNamespace(loaded={(kind, name): None})
-    return SimpleNamespace(models=models, datapath=None)
+    return SimpleNamespace(models=models, signature=f'judge:({name})')
 
 
 def test_systems_of_the_judges_family_are_named():
@@ -151,6 +151,17 @@ def test_systems_of_the_judges_family_are_named():
         'zoo': {'model_file': 'zoo:blender/blender_90M/model'},
     }
     assert set(own_family(judge_of('smollm2-135m-q4'), systems)) == {'large', 'served'}
+
+
+def test_the_judges_own_model_is_named_as_such_and_not_as_of_its_family():
+    identities = {'twin': 'smollm2-135m-q4', 'cousin': 'another'}
+    run = SimpleNamespace(
+        targets={n: SimpleNamespace(identity=one) for n, one in identities.items()},
+        systems=dict.fromkeys(identities, remote('smollm2')),
+    )
+    found = with_kin(PromptProbes(0, 0), judge_of('smollm2-135m-q4'), run)
+    assert found.same_model == ('twin',)
+    assert list(found.same_family) == ['cousin']
 
 
 def test_an_endpoint_is_of_the_family_that_it_calls_itself():

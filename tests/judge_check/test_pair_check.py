@@ -5,7 +5,7 @@ The check of scorers of pairs whose choices are known beforehand.
 import pytest
 
 from parlai_ext.api import check_judge
-from parlai_ext.judge_check.check import check_items, check_pairs, item_dialogue
+from parlai_ext.judge_check.check import check_items, check_pairs, item_part
 from parlai_ext.judge_check.record import from_json, to_json
 from parlai_ext.judge_check.section import check_lines
 from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
@@ -175,5 +175,5 @@ def test_a_whole_dialogue_is_spoilt_on_the_judged_speakers_side():
 
 
 def test_the_judged_speaker_said_the_last_utterance():
-    dialogue = item_dialogue(ScoringItem(('a', 'b'), 'c', 'bot'), 7)
-    assert [u.speaker for u in dialogue.utterances] == ['bot', 'partner', 'bot']
+    part = item_part(ScoringItem(('a', 'b'), 'c', 'bot'), 7, 'turn')
+    assert part.dialogue.speakers == ('bot', 'partner', 'bot')

@@ -126,9 +126,7 @@ def ranked(values, names=None, **options):
     names = names or [f's{i}' for i in range(len(values))]
     n = len(names)
     about = {'ranked': [True] * n, 'counts': [(values[0].size, 0)] * n}
-    return rank_dimension(
-        values, names, 'Overall', Sampling(200, 0, **options), **about
-    )
+    return rank_dimension(values, names, Sampling(200, 0, **options), **about)
 
 
 def test_separation_names_the_first_and_those_it_is_not_told_from():

@@ -194,7 +194,7 @@ def test_a_ranking_tells_whose_dialogues_changed_after_it(tmp_path):
     next(tmp_path.glob('dialogues/c--*/*.jsonl')).unlink()
     ranking = read_ranking(run)
     assert ranking.outdated == ('c',)
-    assert 'older than dialogues of c:' in next(warnings(ranking))
+    assert 'older than dialogues of c:' in warnings(ranking)[0]
 
 
 def test_human_scores_replace_the_reference(tmp_path):

@@ -36,12 +36,6 @@ def test_a_ranking_with_a_tournament_comes_back_as_it_was(tmp_path):
     assert read_ranking(run) == ranking
 
 
-def test_rows_do_not_repeat_their_dimension():
-    rows = to_json(example_ranking())['dimensions']['Overall']
-    assert {row['system'] for row in rows} == {'alpha', 'beta'}
-    assert not any('dimension' in row for row in rows)
-
-
 def test_a_damaged_place_is_named_with_the_command_that_mends_it(tmp_path):
     run = played(tmp_path)
     data = to_json(example_ranking())

@@ -85,7 +85,7 @@ def example_run(
     return run
 
 
-def standing(name, rank, score, dimension='Overall'):
+def standing(name, rank, score):
     """
     Return a standing whose intervals are 0.2 and 0.5 to each side.
     """
@@ -95,7 +95,7 @@ def standing(name, rank, score, dimension='Overall'):
     ranks = (rank, rank, rank and rank + 1)
     scores = (score, low, high, low_fixed, high_fixed)
     counts = {'n_dialogues': 4, 'n_unscored': 1, 'n_openers': 20}
-    return Standing(name, dimension, *ranks, *scores, **counts)
+    return Standing(name, *ranks, *scores, **counts)
 
 
 def agreement(value=0.9, **changed):
@@ -123,18 +123,15 @@ def example_ranking(
     n_pairs = len(best_first) * (len(best_first) - 1) // 2
     apart = dimensions if n_pairs else ()
 
-    def standings(dimension):
-        ranked = [
-            standing(n, k + 1, -1.0 - 0.4 * k, dimension)
-            for k, n in enumerate(best_first)
-        ]
-        return (*ranked, *(standing(n, None, None, dimension) for n in unranked))
-
+    standings = (
+        *(standing(n, k + 1, -1.0 - 0.4 * k) for k, n in enumerate(best_first)),
+        *(standing(n, None, None) for n in unranked),
+    )
     ranking = Ranking(
         signature=f'example || {SCORER}',
         protocol='example',
-        standings={d: standings(d) for d in dimensions},
-        baselines={name: standings(name) for name in ('mean_length', 'distinct_2')},
+        standings=dict.fromkeys(dimensions, standings),
+        baselines=dict.fromkeys(('mean_length', 'distinct_2'), standings),
         reference={d: agreement() for d in dimensions},
         baseline_reference={
             'mean_length': {d: agreement() for d in dimensions},
