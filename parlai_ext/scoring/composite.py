@@ -147,7 +147,7 @@ class Composite(JudgeScorer):
         Read the weights.
         """
         doc = read_shipped_file('composite', self.options.weights, 'weights')
-        weights = doc.record(CompositeWeights, doc.data)
+        weights = doc.record(CompositeWeights)
         self.terms: Mapping[str, Term] = {**weights.terms}
         numbers = [[name, *vars(term).values()] for name, term in self.terms.items()]
         self.signed = {'weights': content_id('composite weights', numbers)}
@@ -367,7 +367,7 @@ class Crs(JudgeScorer):
         Read the correlations, and weigh the sub-metrics by them.
         """
         doc = read_shipped_file('composite', self.options.correlations, 'correlations')
-        given = doc.record(CrsCorrelations, doc.data)
+        given = doc.record(CrsCorrelations)
         self.terms, self.fitted_on = given.terms(), given.fitted_on
         self.dimensions = (OVERALL, *self.terms)
         numbers = [

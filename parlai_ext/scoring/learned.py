@@ -504,7 +504,7 @@ def read_weights(name: str) -> JudgeWeights:
             'folder that `parlai fit_judge --out FOLDER` wrote'
         )
     doc = read_file(folder / CARD)
-    card = doc.record(LearnedCard, doc.data)
+    card = doc.record(LearnedCard)
     if card.inputs != NUMBERS:
         raise doc.error(
             'inputs', 'this judge was learned from other inputs; fit it again'
