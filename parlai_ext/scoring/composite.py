@@ -148,7 +148,7 @@ class Composite(JudgeScorer):
         """
         doc = read_shipped_file('composite', self.options.weights, 'weights')
         weights = doc.record(CompositeWeights)
-        self.terms: Mapping[str, Term] = {**weights.terms}
+        self.terms: dict[str, Term] = dict(weights.terms.items())
         numbers = [[name, *vars(term).values()] for name, term in self.terms.items()]
         self.signed = {'weights': content_id('composite weights', numbers)}
         self.fitted_on = weights.fitted_on
