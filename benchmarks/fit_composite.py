@@ -38,9 +38,9 @@ from parlai_ext.scoring.composite import (
     LOWEST,
     TERMS,
     Composite,
-    Term,
+    Scale,
 )
-from parlai_ext.scoring.stored_scores import BATCH, ItemWork, item_id, stored_scores
+from parlai_ext.scoring.stored_scores import ItemWork, stored_scores
 from parlai_ext.view.progress import bar_of
 
 FIT = (
@@ -79,7 +79,7 @@ class Example:
     systems: tuple[str, ...] = ()
     kinds: tuple[str, ...] = ()
 
-    def overall(self, scale: Mapping[str, Term], weights: Weights) -> np.ndarray:
+    def overall(self, scale: Mapping[str, Scale], weights: Weights) -> np.ndarray:
         """
         Return the score of each response, as `composite.overall_score` computes it.
         """
@@ -122,17 +122,12 @@ def read_examples(opt: argparse.Namespace) -> dict[str, Example]:
     folder = Path(opt.data)
 
     def terms(items: Sequence[ScoringItem], name: str) -> tuple[np.ndarray, np.ndarray]:
-        # equal contexts are read together
-        by_context = sorted(items, key=lambda item: item.context)
-        by_id = {item_id(item): item for item in by_context}
         with (
-            bar_of(name, len(by_id)) as bar,
+            bar_of(name, len(items)) as bar,
             stored_scores(opt.cache, signature) as kept,
         ):
-            work = ItemWork(scorer, bar, with_evidence=True)
-            work.score_missing(kept, by_id, BATCH)
-        evidence = (kept.scores[item_id(item)].evidence for item in items)
-        rows = np.array([[v or 0.0 for v in one] for one in evidence])
+            scores = ItemWork(scorer, bar, with_evidence=True).scores_of(items, kept)
+        rows = np.array([[v or 0.0 for v in one.evidence] for one in scores])
         return rows[:, :-1], rows[:, -1]
 
     return {
@@ -164,19 +159,17 @@ def corpus_example(folder: Path, name: str, terms: Terms) -> Example:
     return Example(*terms(items, name), kinds=tuple(kinds))
 
 
-def scales(examples: Sequence[Example]) -> dict[str, Term]:
+def scales(examples: Sequence[Example]) -> dict[str, Scale]:
     """
     Return the centre and spread of each term over judged sets that count alike, with
-    two decimals; no weights yet.
+    two decimals.
     """
     judged = [example for example in examples if example.human is not None]
     centres = np.mean([one.terms.mean(0) for one in judged], axis=0)
     variances = [((one.terms - centres) ** 2).mean(0) for one in judged]
     spreads = np.sqrt(np.mean(variances, axis=0))
     return {
-        name: Term(
-            centre=round(float(centre), 2), spread=round(float(spread), 2), weight=0.0
-        )
+        name: Scale(centre=round(float(centre), 2), spread=round(float(spread), 2))
         for name, centre, spread in zip(TERMS, centres, spreads, strict=True)
     }
 
@@ -197,7 +190,7 @@ def all_weights(n: int, steps: int = STEPS) -> Iterator[Weights]:
         yield tuple(part / steps for part in whole)
 
 
-def fitted_weights(examples: Sequence[Example], scale: Mapping[str, Term]) -> Weights:
+def fitted_weights(examples: Sequence[Example], scale: Mapping[str, Scale]) -> Weights:
     """
     Return the weights with the highest mean score over the examples.
     """
@@ -215,9 +208,7 @@ def report(examples: Mapping[str, Example]) -> str:
     scale = scales(fit)
     weights = fitted_weights(fit, scale)
     even = (1 / len(TERMS),) * len(TERMS)
-    single = [
-        tuple(float(i == k) for i in range(len(TERMS))) for k in range(len(TERMS))
-    ]
+    single = [tuple(row) for row in np.eye(len(TERMS)).tolist()]
     print_head('set', 'composite', 'fitted without it', 'even weights', *TERMS)
     for name, example in examples.items():
         without = weights
@@ -248,7 +239,7 @@ def cell(example: Example, values: np.ndarray) -> str:
     return f'{fmean(shares.values()):.2f}, {worst} {shares[worst]:.2f}'
 
 
-def weights_file(scale: Mapping[str, Term], weights: Weights) -> str:
+def weights_file(scale: Mapping[str, Scale], weights: Weights) -> str:
     """
     Return the text of the file of weights.
     """

@@ -249,7 +249,7 @@ def load_bench_file(name: str) -> BenchPlan:
         hint = nearest(name, zoo_configs.names('bench'))
         raise UserError(f'--config {name}: no such bench file; {hint}') from None
     doc = read_file(path)
-    keys = doc.record(BenchKeys, doc.data)
+    keys = doc.record(BenchKeys)
     set_names = [*keys.sets, *card_names()]
     variants = tuple(
         _variant(doc, label, section, set_names)

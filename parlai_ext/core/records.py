@@ -8,7 +8,6 @@ the data. `keys` gives fields other names in the data.
 """
 
 import json
-import typing
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
@@ -22,8 +21,9 @@ from pydantic import (
     Strict,
     TypeAdapter,
     ValidationError,
+    model_validator,
 )
-from pydantic_core import ErrorDetails, PydanticCustomError
+from pydantic_core import PydanticCustomError
 
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.json_text import parse_own_json
@@ -61,6 +61,18 @@ class Record(BaseModel):
     """
 
     model_config = ConfigDict(frozen=True, extra='forbid')
+
+    @model_validator(mode='before')
+    @classmethod
+    def _refuse_unknown_keys(cls, data: Any) -> Any:
+        """
+        Name an unknown key before one that is missing: it may be that one, mistyped.
+        """
+        for key in data if isinstance(data, Mapping) else ():
+            if key not in cls.model_fields:
+                problem = f'unknown key; {nearest(str(key), cls.model_fields)}'
+                raise WrongType(problem, (key,))
+        return data
 
 
 T = TypeVar('T')
@@ -108,18 +120,14 @@ def read_record(kind: type[R], data: Any) -> R:
     try:
         return kind.model_validate(data)
     except ValidationError as refused:
-        errors = refused.errors(include_url=False)
-        # where a key is mistyped, the right one is missing, too
-        first = min(errors, key=lambda one: one['type'] != 'extra_forbidden')
-        raise _refusal(first, kind) from None
+        raise _first_refusal(refused) from None
 
 
-def _refusal(error: ErrorDetails, kind: type[Record] | None = None) -> WrongType:
+def _first_refusal(refused: ValidationError) -> WrongType:
     """
-    Return what pydantic says of a wrong value.
-
-    :param kind: of the record, whose keys are the only ones.
+    Return what pydantic says of the first wrong value.
     """
+    error = refused.errors(include_url=False)[0]
     # pydantic has the key of a mapping once more where it is the key that is wrong
     place = tuple(key for key in error['loc'] if key != '[key]')
     if (own := error.get('ctx', {}).get('error')) is not None:  # of our own checks
@@ -127,32 +135,9 @@ def _refusal(error: ErrorDetails, kind: type[Record] | None = None) -> WrongType
         return WrongType(getattr(own, 'problem', str(own)), place + inside)
     if error['type'] == 'missing':
         return WrongType(MISSING, place)
-    if error['type'] == 'extra_forbidden' and kind is not None:
-        known = _record_at(kind, place[:-1]).model_fields
-        return WrongType(f'unknown key; {nearest(str(place[-1]), known)}', place)
     words = EXPECTED.get(error['type'])
     words = words.format_map(error.get('ctx', {})) if words else error['msg']
     return WrongType(f'{words} expected, not {error["input"]!r:.60}', place)
-
-
-def _record_at(kind: type[Record], place: Where) -> type[Record]:
-    """
-    Return the kind of the record to which keys lead from one of this kind.
-    """
-    for key in place:  # those of mappings lead to no other kind
-        if key in kind.model_fields:
-            kind = _record_in(kind.model_fields[str(key)]) or kind
-    return kind
-
-
-def _record_in(annotated: Any) -> type[Record] | None:
-    """
-    Return the kind of record that a field holds, alone or in a mapping.
-    """
-    kind = getattr(annotated, 'annotation', annotated)
-    if isinstance(kind, type) and issubclass(kind, Record):
-        return kind
-    return next(filter(None, map(_record_in, typing.get_args(kind))), None)
 
 
 def keys(**names: str) -> ConfigDict:
@@ -221,7 +206,7 @@ def record_from_json(kind: type[T], data: Any, where: str = '') -> T:
     try:
         record = _adapter(kind).validate_json(json.dumps(data), strict=True)
     except ValidationError as refused:
-        problem = _refusal(refused.errors(include_url=False)[0])
-        place = ((where,) if where else ()) + problem.place
-        raise WrongType(problem.problem, place) from None
+        first = _first_refusal(refused)
+        place = ((where,) if where else ()) + first.place
+        raise WrongType(first.problem, place) from None
     return record

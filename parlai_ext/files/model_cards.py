@@ -194,4 +194,4 @@ def model_card(name: str) -> ModelCard:
     """
     path = zoo_configs.HOME / 'models' / f'{checked_model_name(name)}.yaml'
     doc = read_file(path)
-    return doc.record(ModelCard, doc.data)
+    return doc.record(ModelCard)

@@ -132,10 +132,7 @@ def read_roster(doc: Document, where: Where) -> RosterFile:
     """
     Return the roster at the key path ``where`` of a document.
     """
-    data: Any = doc.data
-    for key in where:
-        data = data[key]
-    entries = doc.record(RosterEntries, data, where)
+    entries = doc.record(RosterEntries, where)
     systems: dict[str, list[System]] = {'targets': [], 'partners': []}
     info: dict[str, SystemInfo] = {}
     for side, members in systems.items():
@@ -174,7 +171,7 @@ def read_system(doc: Document, entry: Any, where: Where) -> tuple[System, System
     for key in ('model', 'model_file'):
         if isinstance(entry, dict) and key in entry:
             raise doc.error((*where, key), f'belongs under opt: (opt: {{{key}: …}})')
-    options = doc.record(SystemEntry, entry, where)
+    options = doc.record(SystemEntry, where)
     name = checked_name(doc, options.name, (*where, 'name'))
     here = (*where, 'opt')
     if not options.opt.get('model_file') and not options.opt.get('model'):

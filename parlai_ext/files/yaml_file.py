@@ -98,10 +98,13 @@ class Document:
         """
         return lambda key, problem: self.error((*where, key), problem)
 
-    def record(self, kind: type[R], value: Any, where: Where = ()) -> R:
+    def record(self, kind: type[R], where: Where = ()) -> R:
         """
         Return the value at ``where`` as a record; nothing is a mapping without keys.
         """
+        value = self.data
+        for key in where:
+            value = value[key]
         try:
             return read_record(kind, {} if value is None else value)
         except WrongType as error:

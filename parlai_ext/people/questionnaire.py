@@ -215,7 +215,7 @@ def read_questionnaire(name: str) -> Questionnaire:
     except FileNotFoundError as error:
         raise UserError(f'--questionnaire: {error}') from None
     doc = read_file(path)
-    keys = doc.record(QuestionnaireKeys, doc.data)
+    keys = doc.record(QuestionnaireKeys)
     if keys.tie and not keys.ties:
         raise doc.error('tie', 'ties: true is needed')
     _check_keys(doc, keys, keys.kind, ())

@@ -147,8 +147,8 @@ class Composite(JudgeScorer):
         Read the weights.
         """
         doc = read_shipped_file('composite', self.options.weights, 'weights')
-        weights = doc.record(CompositeWeights, doc.data)
-        self.terms = weights.terms
+        weights = doc.record(CompositeWeights)
+        self.terms: dict[str, Term] = dict(weights.terms.items())
         numbers = [[name, *vars(term).values()] for name, term in self.terms.items()]
         self.signed = {'weights': content_id('composite weights', numbers)}
         self.fitted_on = weights.fitted_on
@@ -367,7 +367,7 @@ class Crs(JudgeScorer):
         Read the correlations, and weigh the sub-metrics by them.
         """
         doc = read_shipped_file('composite', self.options.correlations, 'correlations')
-        given = doc.record(CrsCorrelations, doc.data)
+        given = doc.record(CrsCorrelations)
         self.terms, self.fitted_on = given.terms(), given.fitted_on
         self.dimensions = (OVERALL, *self.terms)
         numbers = [

@@ -205,7 +205,7 @@ def chosen_followups(doc: Document) -> FollowUps:
 
     :raises UserError: with file, line and key.
     """
-    given = doc.record(FollowUpChoice, doc.data)
+    given = doc.record(FollowUpChoice)
     qualities = load_followups(given.of).dimensions
 
     def texts(name: str, side: str) -> Iterator[str]:
@@ -232,7 +232,7 @@ def read_followups(doc: Document) -> FollowUps:
 
     :raises UserError: with file, line and key.
     """
-    given = doc.record(FollowUpKeys, doc.data)
+    given = doc.record(FollowUpKeys)
     on_both = given.turn.keys() & given.dialogue.keys()
 
     def named(level: str, sides: Mapping[str, Sides]) -> dict[str, Sides]:

@@ -504,12 +504,12 @@ def read_weights(name: str) -> JudgeWeights:
             'folder that `parlai fit_judge --out FOLDER` wrote'
         )
     doc = read_file(folder / CARD)
-    card = doc.record(LearnedCard, doc.data)
+    card = doc.record(LearnedCard)
     if card.inputs != NUMBERS:
         raise doc.error(
             'inputs', 'this judge was learned from other inputs; fit it again'
         )
-    content, _, tensors = _listed_tensors(doc, 'sha256', folder / WEIGHTS)
+    _, tensors = _tensors(folder / WEIGHTS, doc, 'sha256')
     try:
         blocks = {
             block: BlockWeights(*(tensors[f'{block}.{part}'] for part in PARTS))
@@ -523,15 +523,16 @@ def read_weights(name: str) -> JudgeWeights:
     corpora = None
     if (folder / CORPORA).is_file():
         try:
-            _, _, points = _tensors(folder / CORPORA)
+            _, points = _tensors(folder / CORPORA)
             corpora = JudgedCorpora.from_tensors(points)
         except (TypeError, ValueError):
             problem = f'{folder / CORPORA}: these are no corpora of a learned judge'
             raise UserError(problem) from None
     adapter = None
     if card.adapter_sha256:
-        _, data, _ = _listed_tensors(doc, 'adapter_sha256', folder / ADAPTER)
+        data, _ = _tensors(folder / ADAPTER, doc, 'adapter_sha256')
         adapter = Adapter(data)
+    content = str(card.sha256)
     return JudgeWeights(
         blocks, bias, content, card.models, card.fitted_on, corpora, adapter
     )
@@ -548,27 +549,23 @@ def weight_bytes(weights: JudgeWeights) -> bytes:
     return tensor_bytes(tensors)
 
 
-def _listed_tensors(
-    doc: Document, key: str, path: Path
-) -> tuple[str, bytes, dict[str, np.ndarray]]:
+def _tensors(
+    path: Path, card: Document | None = None, key: str = ''
+) -> tuple[bytes, dict[str, np.ndarray]]:
     """
-    Return the same as `_tensors` of a file whose sha256 a card has.
-    """
-    content, data, tensors = _tensors(path)
-    if doc.data.get(key) != content:
-        raise doc.error(key, f'{path.name} beside it has another: {content}')
-    return content, data, tensors
+    Return what a file of weights holds, and its numbers.
 
-
-def _tensors(path: Path) -> tuple[str, bytes, dict[str, np.ndarray]]:
-    """
-    Return the sha256 of a file of weights, what it holds, and its numbers.
+    :param card: has the sha256 of the file, under a key.
     """
     try:
         data = path.read_bytes()
-        return hashlib.sha256(data).hexdigest(), data, load_tensors(data)
+        tensors = load_tensors(data)
     except (OSError, SafetensorError, ValueError) as error:
         raise UserError(f'{path}: it cannot be read: {error}') from None
+    content = hashlib.sha256(data).hexdigest()
+    if card is not None and card.data.get(key) != content:
+        raise card.error(key, f'{path.name} beside it has another: {content}')
+    return data, tensors
 
 
 # --- with references ------------------------------------------------------------

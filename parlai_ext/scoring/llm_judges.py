@@ -443,7 +443,7 @@ class PromptedScorer(Scorer):
         :raises UserError: with file, line and key.
         """
         doc = read_shipped_file('prompts', self.options.prompt, 'prompt')
-        self.prompt = doc.record(RatingPrompt, doc.data)
+        self.prompt = doc.record(RatingPrompt)
         if self.prompt.level != self.level:
             problem = f'{self.prompt.level}; this scorer judges a {self.level}'
             raise doc.error('level', problem)

@@ -201,6 +201,19 @@ class ItemWork:
             for _, scores in finished:
                 store.add(scores)
 
+    def scores_of(self, items: Items, store: StoredScores) -> list[ItemScore]:
+        """
+        Return the scores of items, in order; equal items are scored once, and the bar
+        does not expect the others.
+        """
+        ids = [item_id(item) for item in items]
+        # equal contexts are read together
+        pairs = sorted(zip(ids, items, strict=True), key=lambda one: one[1].context)
+        different = dict(pairs)
+        self.bar.expect(len(different) - len(items))
+        self.score_missing(store, different, BATCH)
+        return [store.scores[one] for one in ids]
+
 
 def score_items(
     scorer: Scorer,
@@ -209,21 +222,14 @@ def score_items(
     bar: Bar,
 ) -> list[ItemScore]:
     """
-    Return the scores of items, in order; equal items are scored once.
+    Return the scores of items, as `ItemWork.scores_of`.
 
     :param folder: where scores are kept, so that a killed call goes on; `None`:
         nowhere.
-    :param bar: told of each item that is scored; the others are not expected.
     :raises UserError: when another process adds scores of this signature.
     """
-    ids = [item_id(item) for item in items]
-    # equal contexts are read together
-    by_context = sorted(zip(ids, items, strict=True), key=lambda one: one[1].context)
-    different = dict(by_context)
-    bar.expect(len(different) - len(items))
     store: AbstractContextManager[StoredScores] = nullcontext(StoredScores())
     if folder is not None:
         store = stored_scores(folder, scorer.signature)
     with store as kept:
-        ItemWork(scorer, bar).score_missing(kept, different, BATCH)
-    return [kept.scores[one] for one in ids]
+        return ItemWork(scorer, bar).scores_of(items, kept)

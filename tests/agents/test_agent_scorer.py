@@ -14,13 +14,13 @@ from parlai_ext.agents.stored_scores.stored_scores import StoredScoresAgent
 from parlai_ext.commands import plugin
 from parlai_ext.scoring.base import ItemScore, Scorer
 from parlai_ext.scoring.chatmatch.scorer import ChatMatch
-from parlai_ext.scoring.fed import FollowUps, Sides
 from parlai_ext.scoring.score_run import choose_scorer, score_run
 from parlai_ext.tasks.dialogues.agents import DefaultTeacher
 from tests.support.chatmatch_samples import QUIZ, game
 from tests.support.scoring_samples import (
     CuttingJudge,
     KnownJudge,
+    followups_of,
     known_fed,
     small_run,
     stage_means,
@@ -190,7 +190,7 @@ def test_a_run_names_no_scorer_from_outside_for_eval_model(tmp_path):
 
 
 def test_contexts_that_the_judge_cut_are_counted_and_padding_is_not_scored():
-    followups = FollowUps({'Wit': Sides(negative=('dull',))})
+    followups = followups_of('dimensions: {Wit: {negative: [dull]}}')
     scorer = known_fed(CuttingJudge(lambda *_: (-1.0,), 7, 1), followups)
     agent = FedAgent({}, {'scorer': scorer, 'opt': {}})
     seen = [

@@ -15,18 +15,20 @@ from parlai_ext.bench.agreement import (
     rescored,
 )
 from parlai_ext.core import Dialogue, HumanJudgement, Utterance
-from parlai_ext.scoring.fed import FollowUps, Sides
 from parlai_ext.scoring.score_run import ChosenScorer, score_dialogues
-from tests.support.scoring_samples import CuttingJudge, KnownJudge, known_fed
+from tests.support.scoring_samples import (
+    CuttingJudge,
+    KnownJudge,
+    followups_of,
+    known_fed,
+)
 from tests.support.user_error import user_error
 from tests.support.written import rows_of_csv
 
-SETS = FollowUps(
-    {
-        'Wit': Sides(positive=('nice',), negative=('dull',)),
-        'Sense': Sides(negative=('what?',)),
-    }
-)
+SETS = followups_of("""dimensions:
+  Wit: {positive: [nice], negative: [dull]}
+  Sense: {negative: ['what?']}
+""")
 # how likely 'nice', 'dull' and 'what?' are after a bot's word
 LIKELY = {
     'a': (-1.0, -9.0, -2.0),

@@ -27,7 +27,13 @@ from benchmarks.support.perturbed_replies import share_higher, with_copies
 from parlai_ext.core.records import read_record
 from parlai_ext.files import read_file
 from parlai_ext.judge_check.perturbations import SPOILT
-from parlai_ext.scoring.composite import TERMS, CompositeWeights, Term, overall_score
+from parlai_ext.scoring.composite import (
+    TERMS,
+    CompositeWeights,
+    Scale,
+    Term,
+    overall_score,
+)
 from parlai_ext.scoring.learned import JudgeWeights
 from parlai_ext.training.fit_judge import rank_labels
 from tests.training.test_fit_judge import SIZES
@@ -47,10 +53,7 @@ def made_up(human=None, seed=0):
 
 def test_overall_is_the_scorers():
     example = made_up()
-    scale = {
-        name: Term(centre=0.1 * k, spread=1 + k, weight=0.0)
-        for k, name in enumerate(TERMS)
-    }
+    scale = {name: Scale(centre=0.1 * k, spread=1 + k) for k, name in enumerate(TERMS)}
     weights = (0.2, 0.5, 0.3)
     terms = {
         name: Term(centre=one.centre, spread=one.spread, weight=weight)
@@ -102,7 +105,7 @@ def test_no_reported_set_is_fitted():
 
 
 def test_what_is_written_is_read(tmp_path):
-    scale = {name: Term(centre=-1.5, spread=2.25, weight=0.0) for name in TERMS}
+    scale = {name: Scale(centre=-1.5, spread=2.25) for name in TERMS}
     path = tmp_path / 'weights.yaml'
     path.write_text(weights_file(scale, (0.2, 0.6, 0.2)))
     terms = read_record(CompositeWeights, read_file(path).data).terms

@@ -5,8 +5,10 @@ Each format's way to say who said what, read from hand-made files.
 import json
 import math
 import zipfile
+from pathlib import Path
 
 import pytest
+import yaml
 
 from parlai_ext.core import Dialogue, Utterance
 from parlai_ext.data.formats import FORMATS, detect_format, find_files
@@ -368,26 +370,10 @@ def test_another_or_a_damaged_encoding_is_named(data, words, tmp_path):
 
 # ---- exports of other programs
 
-SAID = [('user', 'hi'), ('m', 'hello'), ('user', 'bye'), ('m', 'see you')]
+EXPORTS = yaml.safe_load((Path(__file__).parent / 'exports.yaml').read_text('utf-8'))
 HEADER = {'version': 2, 'eval': {'model': 'm'}}
-ROLES = ('system', 'user', 'assistant', 'user', 'assistant')
-TEXTS = ('be kind', 'hi', 'hello', 'bye', 'see you')
-CHAT = [{'role': r, 'content': t} for r, t in zip(ROLES, TEXTS, strict=True)]
-*ASKED, ANSWER = CHAT
-PEOPLE_SAID = [('Ann', 'hi'), ('Bo', 'hello\nyou'), ('Ann', 'bye')]
-
-
-def langchain(kind, text, **more):
-    """
-    Return a message as `langchain_core.load.dumpd` writes it.
-    """
-    path = ['langchain', 'schema', 'messages', f'{kind}Message']
-    kwargs = {'content': text, 'additional_kwargs': {}, **more}
-    return {'lc': 1, 'type': 'constructor', 'id': path, 'kwargs': kwargs}
-
-
-KINDS = ('System', 'Human', 'AI', 'Human', 'AI')
-*RUN, REPLY = map(langchain, KINDS, TEXTS)
+CHAT = EXPORTS[0]['data']['samples'][0]['messages']
+SAID = [tuple(turn) for turn in EXPORTS[0]['said'][0]]
 
 
 def whatsapp(stamp):
@@ -396,127 +382,28 @@ def whatsapp(stamp):
     return ''.join(f'{stamp}{line}\n' for line in [*lines, 'Ann: bye'])
 
 
-# what programs write, by the format as which it is recognised
-EXPORTS = [
-    (
-        'inspect',
-        {
-            **HEADER,
-            'results': {'scores': [{'metrics': {'stderr': {'value': math.nan}}}]},
-            'samples': [{'id': 1, 'epoch': 1, 'messages': CHAT}],
-        },
-        [SAID],
-    ),
-    (
-        'langsmith',
-        {
-            'id': 'r',
-            'inputs': {'messages': [ASKED]},
-            'outputs': {'choices': [{'message': ANSWER}]},
-            'extra': {'metadata': {'ls_model_name': 'm'}},
-        },
-        [SAID],
-    ),
-    # a run of a chat model, as `LangChainTracer` writes it
-    (
-        'langsmith',
-        {
-            'id': 'r',
-            'inputs': {'messages': [RUN]},
-            'outputs': {
-                'generations': [
-                    [{'text': 'see you', 'type': 'ChatGeneration', 'message': REPLY}]
-                ],
-                'llm_output': None,
-                'type': 'LLMResult',
-            },
-            'extra': {'metadata': {'ls_model_name': 'm'}},
-        },
-        [SAID],
-    ),
-    # a graph, whose state has what was asked, too; an id may be empty, by the tracer
-    (
-        'langsmith',
-        {
-            'inputs': {'messages': CHAT[1:2]},
-            'outputs': {
-                'messages': [
-                    {'type': 'human', 'content': 'hi', 'id': 'e9'},
-                    {'lc': 1, 'id': [], 'kwargs': {'type': 'ai', 'content': 'hello'}},
-                ]
-            },
-        },
-        [[('user', 'hi'), ('assistant', 'hello')]],
-    ),
-    (
-        'langsmith',
-        {
-            'inputs': {'prompts': ['hi']},
-            'outputs': {'generations': [[{'text': 'hello', 'type': 'Generation'}]]},
-        },
-        [[('user', 'hi'), ('assistant', 'hello')]],
-    ),
-    (
-        'langsmith',
-        {'inputs': {'question': 'hi'}, 'outputs': {'answer': 'hello'}},
-        [[('user', 'hi'), ('assistant', 'hello')]],
-    ),
-    (
-        'langfuse',
-        {'id': 't', 'input': ASKED, 'output': 'see you', 'model': 'm'},
-        [SAID],
-    ),
-    (
-        'telegram',
-        {
-            'name': 'Bo',
-            'type': 'personal_chat',
-            'id': 7,
-            'messages': [
-                {'type': 'service', 'action': 'phone_call', 'text': ''},
-                *(
-                    {'type': 'message', 'from': name, 'text': text}
-                    for name, text in (
-                        ('Ann', 'hi'),
-                        ('Bo', ['hello\n', {'type': 'bold', 'text': 'you'}]),
-                        ('Ann', 'bye'),
-                    )
-                ),
-            ],
-        },
-        [PEOPLE_SAID],
-    ),
-    (
-        'mt_bench',
-        {
-            'question_id': 81,
-            'model_a': 'm',
-            'model_b': 'n',
-            'judge': 'author_2',
-            'conversation_a': CHAT[1:],
-            'conversation_b': CHAT[1:3],
-        },
-        [SAID, [SAID[0], ('n', 'hello')]],
-    ),
-    *(
-        ('whatsapp', whatsapp(stamp), [PEOPLE_SAID])
-        for stamp in (
-            '12/31/23, 9:15 PM - ',
-            '[31.12.23, 21:15:02] ',
-            '31/12/2023, 21:15 - ',
-            '31/12/23, 9:15 p.\xa0m. - ',
-            '31.12.2023 klo 21.15 - ',
-            '[2023/12/31 下午9:15:02] ',
-        )
-    ),
-]
+@pytest.mark.parametrize('export', EXPORTS)
+def test_chats_that_other_programs_export_are_recognised(tmp_path, export):
+    path = written(tmp_path, 'export.txt', export['data'])
+    assert imported(path).format == export['format']
+    assert told(path) == [[tuple(turn) for turn in one] for one in export['said']]
 
 
-@pytest.mark.parametrize('name, data, said', EXPORTS)
-def test_chats_that_other_programs_export_are_recognised(tmp_path, name, data, said):
-    path = written(tmp_path, 'export.txt', data)
-    assert imported(path).format == name
-    assert told(path) == said
+@pytest.mark.parametrize(
+    'stamp',
+    [
+        '12/31/23, 9:15 PM - ',
+        '[31.12.23, 21:15:02] ',
+        '31/12/2023, 21:15 - ',
+        '31/12/23, 9:15 p.\xa0m. - ',
+        '31.12.2023 klo 21.15 - ',
+        '[2023/12/31 下午9:15:02] ',
+    ],
+)
+def test_a_log_of_whatsapp_in_any_language(tmp_path, stamp):
+    path = written(tmp_path, 'export.txt', whatsapp(stamp))
+    assert imported(path).format == 'whatsapp'
+    assert told(path) == [[('Ann', 'hi'), ('Bo', 'hello\nyou'), ('Ann', 'bye')]]
 
 
 @pytest.mark.parametrize('name', FORMATS)

@@ -213,7 +213,7 @@ def test_mistakes_in_a_file_of_weights_are_named(tmp_path, term, key):
     path = written(tmp_path, 'mine.yaml', f'terms:\n  {term}\n')
     doc = read_file(path)
     with user_error(f'mine.yaml:[12].*{key}'):
-        doc.record(CompositeWeights, doc.data)
+        doc.record(CompositeWeights)
 
 
 def test_the_protocols_of_papers_and_demos_keep_theirs():

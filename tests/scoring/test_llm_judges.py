@@ -269,7 +269,7 @@ PAIR = "labels: {X: 1, Y: 0, Tie: 0.5, 'Not at all': 0.1}"
 
 def prompt(text):
     doc = read_text(text, 'mine.yaml')
-    return doc.record(RatingPrompt, doc.data)
+    return doc.record(RatingPrompt)
 
 
 def asked(labels=FIVE, answer='label', dimensions='{Overall: good}'):

@@ -13,7 +13,6 @@ from parlai_ext.commands.collect_dialogues import CollectDialogues
 from parlai_ext.commands.score_dialogues import ScoreDialogues
 from parlai_ext.core import content_id
 from parlai_ext.models.likelihood.encoder_decoder import EncoderDecoder
-from parlai_ext.scoring.fed import FollowUps, Sides
 from parlai_ext.scoring.registry import scorer_section
 from parlai_ext.scoring.score_run import score_run
 from parlai_ext.store import partial
@@ -22,14 +21,15 @@ from tests.support.scoring_samples import (
     FIRST,
     SECOND,
     KnownJudge,
+    followups_of,
     known_fed,
     small_run,
 )
 from tests.support.small_run import files_of, small_config
 
 DIMENSIONS = ('Wit', 'Joy')
-SETS = FollowUps(
-    {'Wit': Sides(negative=('dull', 'dim')), 'Joy': Sides(negative=('sad',))}
+SETS = followups_of(
+    'dimensions: {Wit: {negative: [dull, dim]}, Joy: {negative: [sad]}}'
 )
 
 

@@ -31,6 +31,7 @@ from tests.support.on_cpu import models_on_cpu
 from tests.support.scoring_samples import (
     KnownJudge,
     dialogue,
+    followups_of,
     judge_contexts,
     known_fed,
 )
@@ -46,12 +47,9 @@ TOKENS = {
     'bad': (-0.5, -1.0, -1.5),
     'awful': (-4.0, -6.0),
 }
-SETS = FollowUps(
-    {
-        'Both': Sides(positive=('good', 'great'), negative=('bad', 'awful')),
-        'Negative': Sides(negative=('bad',)),
-        'Positive': Sides(positive=('good',)),
-    }
+SETS = followups_of(
+    'dimensions: {Both: {positive: [good, great], negative: [bad, awful]}, '
+    'Negative: {negative: [bad]}, Positive: {positive: [good]}}'
 )
 
 
@@ -99,11 +97,8 @@ def test_no_finite_probability_is_no_score(bad):
 
 def test_each_followup_is_asked_once_a_context():
     # what does not count, w, is not asked
-    shared = FollowUps(
-        {
-            'A': Sides(positive=('w',), negative=('x', 'y')),
-            'B': Sides(negative=('y', 'z')),
-        }
+    shared = followups_of(
+        'dimensions: {A: {positive: [w], negative: [x, y]}, B: {negative: [y, z]}}'
     )
     judge = KnownJudge(lambda *_: (-1.0,))
     fed = known_fed(judge, shared)
@@ -145,14 +140,11 @@ def test_less_the_same_follow_up_without_the_response():
 
 
 LISTS = 'fed/followups_fed_2020.json'
-OWN = FollowUps(
-    {
-        'Wit': Sides(
-            positive=('Ha, that was good!', 'I like it.'), negative=("You're no fun.",)
-        ),
-        'Sense': Sides(negative=('What do you mean?', "That's  nonsense", '¿Qué?')),
-    }
-)
+OWN = followups_of("""
+dimensions:
+  Wit: {positive: ['Ha, that was good!', I like it.], negative: [You're no fun.]}
+  Sense: {negative: [What do you mean?, That's  nonsense, ¿Qué?]}
+""")
 SAID = ['Hi!', "Hey, what's up?", 'Not much …  you?']
 
 
@@ -254,9 +246,8 @@ def test_the_whole_string_needs_a_judge_of_contexts():
         judge_contexts(fed, [('hi',)])
 
 
-LEVELS = FollowUps(
-    {'turny': Sides(negative=('bad',)), 'deep': Sides(negative=('flat',))},
-    frozenset({'deep'}),
+LEVELS = followups_of(
+    'turn: {turny: {negative: [bad]}}\ndialogue: {deep: {negative: [flat]}}'
 )
 
 
@@ -278,7 +269,7 @@ HOW, SO, BAD = (' '.join(WORDS[k : k + 3]) for k in (0, 3, 6))
 def test_a_complaint_is_the_users_next_message(chat_folder, less, context, before):
     fed = known_fed(
         models_on_cpu().likelihood(chat_folder),
-        FollowUps({'X': Sides(negative=(BAD,))}),
+        followups_of(f'dimensions: {{X: {{negative: [{BAD}]}}}}'),
         judge_format='chat',
         less=less,
     )

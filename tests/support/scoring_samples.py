@@ -10,6 +10,7 @@ from unittest.mock import patch
 import numpy as np
 
 from parlai_ext.core import Answer, Dialogue, Opener, Roster, System
+from parlai_ext.files.yaml_file import read_text
 from parlai_ext.scoring import fed as fed_module
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.registry import find_scorer
@@ -133,6 +134,13 @@ def overall(scorer, response, *references, context=(), models=None, **options):
     [score] = scores_of(scorer, [item], models, **options)
     [value] = score.values.values()
     return value
+
+
+def followups_of(text):
+    """
+    Return the follow-ups of a file with this text.
+    """
+    return fed_module.read_followups(read_text(text, 'followups.yaml'))
 
 
 def known_fed(judge, followups, **options):

@@ -283,4 +283,4 @@ def read_card(name: str) -> JudgedCard:
         raise UserError(f'judged set {name!r}: {nearest(name, card_names())}')
     path = Path(name) if is_file else zoo_configs.HOME / 'judged' / f'{name}.yaml'
     doc = read_file(path)
-    return JudgedCard(**vars(doc.record(CardKeys, doc.data)), name=path.stem)
+    return JudgedCard(**vars(doc.record(CardKeys)), name=path.stem)
