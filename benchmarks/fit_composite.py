@@ -16,6 +16,7 @@ fitted.yaml.
 import argparse
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from statistics import fmean
 
@@ -178,20 +179,13 @@ def scales(examples: Sequence[Example]) -> dict[str, Term]:
     }
 
 
-def all_weights(n: int, steps: int = STEPS) -> Iterator[Weights]:
+def all_weights(n: int) -> Iterator[Weights]:
     """
-    Yield all weights that are multiples of 1 / steps and sum to 1.
+    Yield all weights that are multiples of 1 / STEPS and sum to 1.
     """
-
-    def parts(left: int, n: int) -> Iterator[tuple[int, ...]]:
-        if n == 1:
-            yield (left,)
-            return
-        for first in range(left + 1):
-            yield from ((first, *rest) for rest in parts(left - first, n - 1))
-
-    for whole in parts(steps, n):
-        yield tuple(part / steps for part in whole)
+    for parts in product(range(STEPS + 1), repeat=n):
+        if sum(parts) == STEPS:
+            yield tuple(part / STEPS for part in parts)
 
 
 def fitted_weights(examples: Sequence[Example], scale: Mapping[str, Term]) -> Weights:
