@@ -22,10 +22,10 @@ from statistics import fmean
 
 import numpy as np
 
+from benchmarks.support.corpora import CORPORA
 from benchmarks.support.judged_turns import PER_SYSTEM, agreement, read_set
 from benchmarks.support.measures import print_head, print_row, start
 from benchmarks.support.perturbed_replies import (
-    CORPORA,
     ORIGINAL,
     perturbed_replies,
     share_higher,
@@ -52,7 +52,6 @@ FIT = (
     'dstc9_interactive',
     'chanel_jsalt',
 )
-FIT_CORPORA = ('EmpatheticDialogues', 'DailyDialog')
 REPORT = tuple(name for name in PER_SYSTEM if name not in FIT)
 STEPS = 10  # weights are multiples of 1 / STEPS
 REPLIES = 30  # of each corpus
@@ -137,7 +136,7 @@ def read_examples(opt: argparse.Namespace) -> dict[str, Example]:
 
     return {
         **{name: judged_example(folder, name, terms) for name in FIT},
-        **{name: corpus_example(folder, name, terms) for name in FIT_CORPORA},
+        **{name: corpus_example(folder, name, terms) for name in CORPORA},
         **{name: judged_example(folder, name, terms) for name in REPORT},
     }
 
@@ -158,7 +157,8 @@ def corpus_example(folder: Path, name: str, terms: Terms) -> Example:
     """
     Return replies of a corpus and their perturbed copies.
     """
-    replies = perturbed_replies(CORPORA[name](folder), REPLIES, seed=0, wordings=TRAIN)
+    dialogues = CORPORA[name](folder, 'valid')
+    replies = perturbed_replies(dialogues, REPLIES, seed=0, wordings=TRAIN)
     items = [item for reply in replies for item in reply.values()]
     kinds = [kind for reply in replies for kind in reply]
     return Example(*terms(items, name), kinds=tuple(kinds))
@@ -202,7 +202,7 @@ def report(examples: Mapping[str, Example]) -> str:
     """
     Print the tables of docs/composite.md and return the file of weights.
     """
-    fit = [examples[name] for name in (*FIT, *FIT_CORPORA)]
+    fit = [examples[name] for name in (*FIT, *CORPORA)]
     scale = scales(fit)
     weights = fitted_weights(fit, scale)
     even = (1 / len(TERMS),) * len(TERMS)
@@ -213,7 +213,7 @@ def report(examples: Mapping[str, Example]) -> str:
     for name, example in examples.items():
         without = weights
         if name not in REPORT:
-            rest = [examples[n] for n in (*FIT, *FIT_CORPORA) if n != name]
+            rest = [examples[n] for n in (*FIT, *CORPORA) if n != name]
             without = fitted_weights(rest, scales(rest))
         cells = [
             cell(example, example.overall(scale, w))
