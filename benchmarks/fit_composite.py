@@ -16,15 +16,16 @@ fitted.yaml.
 import argparse
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from statistics import fmean
 
 import numpy as np
 
+from benchmarks.support.corpora import CORPORA
 from benchmarks.support.judged_turns import PER_SYSTEM, agreement, read_set
 from benchmarks.support.measures import print_head, print_row, start
 from benchmarks.support.perturbed_replies import (
-    CORPORA,
     ORIGINAL,
     perturbed_replies,
     share_higher,
@@ -51,7 +52,6 @@ FIT = (
     'dstc9_interactive',
     'chanel_jsalt',
 )
-FIT_CORPORA = ('EmpatheticDialogues', 'DailyDialog')
 REPORT = tuple(name for name in PER_SYSTEM if name not in FIT)
 STEPS = 10  # weights are multiples of 1 / STEPS
 REPLIES = 30  # of each corpus
@@ -132,7 +132,7 @@ def read_examples(opt: argparse.Namespace) -> dict[str, Example]:
 
     return {
         **{name: judged_example(folder, name, terms) for name in FIT},
-        **{name: corpus_example(folder, name, terms) for name in FIT_CORPORA},
+        **{name: corpus_example(folder, name, terms) for name in CORPORA},
         **{name: judged_example(folder, name, terms) for name in REPORT},
     }
 
@@ -153,7 +153,8 @@ def corpus_example(folder: Path, name: str, terms: Terms) -> Example:
     """
     Return replies of a corpus and their perturbed copies.
     """
-    replies = perturbed_replies(CORPORA[name](folder), REPLIES, seed=0, wordings=TRAIN)
+    dialogues = CORPORA[name](folder, 'valid')
+    replies = perturbed_replies(dialogues, REPLIES, seed=0, wordings=TRAIN)
     items = [item for reply in replies for item in reply.values()]
     kinds = [kind for reply in replies for kind in reply]
     return Example(*terms(items, name), kinds=tuple(kinds))
@@ -174,20 +175,13 @@ def scales(examples: Sequence[Example]) -> dict[str, Scale]:
     }
 
 
-def all_weights(n: int, steps: int = STEPS) -> Iterator[Weights]:
+def all_weights(n: int) -> Iterator[Weights]:
     """
-    Yield all weights that are multiples of 1 / steps and sum to 1.
+    Yield all weights that are multiples of 1 / STEPS and sum to 1.
     """
-
-    def parts(left: int, n: int) -> Iterator[tuple[int, ...]]:
-        if n == 1:
-            yield (left,)
-            return
-        for first in range(left + 1):
-            yield from ((first, *rest) for rest in parts(left - first, n - 1))
-
-    for whole in parts(steps, n):
-        yield tuple(part / steps for part in whole)
+    for parts in product(range(STEPS + 1), repeat=n):
+        if sum(parts) == STEPS:
+            yield tuple(part / STEPS for part in parts)
 
 
 def fitted_weights(examples: Sequence[Example], scale: Mapping[str, Scale]) -> Weights:
@@ -204,7 +198,7 @@ def report(examples: Mapping[str, Example]) -> str:
     """
     Print the tables of docs/composite.md and return the file of weights.
     """
-    fit = [examples[name] for name in (*FIT, *FIT_CORPORA)]
+    fit = [examples[name] for name in (*FIT, *CORPORA)]
     scale = scales(fit)
     weights = fitted_weights(fit, scale)
     even = (1 / len(TERMS),) * len(TERMS)
@@ -213,7 +207,7 @@ def report(examples: Mapping[str, Example]) -> str:
     for name, example in examples.items():
         without = weights
         if name not in REPORT:
-            rest = [examples[n] for n in (*FIT, *FIT_CORPORA) if n != name]
+            rest = [examples[n] for n in (*FIT, *CORPORA) if n != name]
             without = fitted_weights(rest, scales(rest))
         cells = [
             cell(example, example.overall(scale, w))

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
-BESIDE = ('agents', 'tasks', 'worlds', 'zoo_configs')  # they install inside parlai_ext
+from tests.house.measures import BESIDE, ROOT
+from tests.support.linked_package import linked_package
 
 # ranking a run that is there, or showing it, must not pay for models
 LIGHT = 'ranking store collect.plan results.rank report.page'
@@ -76,19 +76,10 @@ def broken_contracts(tmp_path_factory):
     What `lint-imports` prints of each contract over a copy of the tree with `PLANTED`.
     """
     root = tmp_path_factory.mktemp('planted')
-    package = root / 'parlai_ext'
-    package.mkdir()
-    planted = {k: v for files in PLANTED.values() for k, v in files.items()}
-    folders = {place.split('/')[0] for place in planted}
-    for path in (ROOT / 'parlai_ext').iterdir():
-        if path.name in folders:
-            (package / path.name).mkdir()
-            for inner in path.iterdir():
-                (package / path.name / inner.name).symlink_to(inner)
-        elif path.name != '__pycache__':
-            (package / path.name).symlink_to(path)
-    for place, (line, _) in planted.items():
-        (package / place).write_text(line + '\n')
+    package = linked_package(root)
+    for files in PLANTED.values():
+        for place, (line, _) in files.items():
+            (package / place).write_text(line + '\n')
     command = [LINT_IMPORTS, '--no-logo', '--no-cache']
     done = subprocess.run(
         [*command, '--config', ROOT / 'pyproject.toml'],

@@ -59,90 +59,6 @@ class Copy:
     item: ScoringItem
 
 
-@dataclass(frozen=True)
-class CopySource:
-    """
-    :param tag: the corpus of the dialogues.
-    :param wordings: of parrots. Those that are held out are for checks only.
-    """
-
-    read: Callable[[Path], list[Copy]]
-    tag: str
-    for_training: bool
-
-
-def spoilt_copies(
-    dialogues: Sequence[Sequence[str]],
-    name: str,
-    number: int,
-    seed: int,
-    wordings: Sequence[str],
-) -> list[Copy]:
-    """
-    Return replies of people with their spoilt copies.
-    """
-    copies: list[Copy] = []
-    for k, reply in enumerate(drawn_replies(dialogues, number, seed)):
-        draw = random.Random(content_id('parrots', name, k)).randrange(1000)
-        parrots = {
-            f'{kind}/{which}': _parrot(kind, draw, which)
-            for kind in PARROTS
-            for which in wordings
-        }
-        copies += [
-            Copy(f'{name}-{k}', kind, item)
-            for kind, item in with_copies(*reply, {**SPOILT, **parrots}).items()
-        ]
-    return copies
-
-
-def _parrot(kind: str, number: int, wordings: str) -> Perturbation:
-    """
-    Return the perturbation that says what a parrot says in the wording of a number.
-    """
-
-    def parrot_reply(response: ResponseInDialogue) -> str | None:
-        return parrot_text(kind, response.heard, number, wordings)
-
-    return parrot_reply
-
-
-def unfit_replies(folder: Path, split: str, name: str, number: int) -> list[Copy]:
-    """
-    Return contexts of DailyDialog++ with good, adversarial and random replies.
-    """
-    path = folder / 'dailydialog_pp' / f'{split}.json'
-    lines = path.read_text(encoding='utf-8').split('\n')
-    data = [json.loads(line) for line in lines if line.strip()]
-    rng = random.Random(split)
-    copies = []
-    for k, one in enumerate(rng.sample(data, number)):
-        context = tuple(one['context'][-LAST_TURNS:])
-        for key, kind, n in (
-            ('positive_responses', ORIGINAL, 2),
-            ('adversarial_negative_responses', 'adversarial', 2),
-            ('random_negative_responses', 'random', 1),
-        ):
-            copies += [
-                Copy(f'{name}-{k}', kind, ScoringItem(context, reply))
-                for reply in rng.sample(one[key], n)
-            ]
-    return copies
-
-
-def _spoilt(
-    read: Callable[[Path, str], list[list[str]]],
-    split: str,
-    name: str,
-    number: int,
-    seed: int,
-    *wordings: str,
-) -> Callable[[Path], list[Copy]]:
-    return lambda folder: spoilt_copies(
-        read(folder, split), name, number, seed, wordings
-    )
-
-
 def usr_dialogues(name: str) -> Callable[[Path, str], list[list[str]]]:
     """
     Return a reader of the dialogues between people from which a set of USR took its
@@ -167,36 +83,104 @@ READERS = {
     'topical': ('TopicalChat', usr_dialogues('usr_topical')),
     'persona': ('ConvAI2', usr_dialogues('usr_persona')),
 }
-# name, part of the corpus and number of replies; those of checks have both wordings
-TRAINING = (('copies_dd', 'train', 200), ('copies_ed', 'train', 200))
-CHECKS = (
-    ('check_dd', 'test', 50),
-    ('check_ed', 'test', 50),
-    ('check_topical', 'all', 25),
-    ('check_persona', 'all', 25),
-)
-COPIES: Mapping[str, CopySource] = {
-    **{
-        name: CopySource(
-            _spoilt(read, split, name, number, seed, *wordings), tag, learn
-        )
-        for plans, seed, wordings, learn in (
-            (TRAINING, 0, (TRAIN,), True),
-            (CHECKS, 1, (TRAIN, HELD_OUT), False),
-        )
-        for name, split, number in plans
-        for tag, read in [READERS[name.partition('_')[2]]]
-    },
-    'adversarial_dd': CopySource(
-        lambda folder: unfit_replies(folder, 'dev', 'adversarial_dd', 200),
-        'DailyDialog',
-        True,
-    ),
-    'check_adversarial_dd': CopySource(
-        lambda folder: unfit_replies(folder, 'test', 'check_adversarial_dd', 60),
-        'DailyDialog',
-        False,
-    ),
+
+
+@dataclass(frozen=True)
+class SpoiltCopies:
+    """
+    Replies of people with their spoilt copies.
+
+    :param corpus: of the dialogues, one of `READERS`.
+    :param split: part of the corpus.
+    :param number: of replies.
+    :param for_training: with parrots in the wordings for training; checks have both.
+    """
+
+    name: str
+    corpus: str
+    split: str
+    number: int
+    for_training: bool = False
+
+    @property
+    def tag(self) -> str:
+        """
+        The name of the corpus.
+        """
+        return READERS[self.corpus][0]
+
+    def read(self, folder: Path) -> list[Copy]:
+        """
+        Return the replies, each with its copies after it.
+        """
+        dialogues = READERS[self.corpus][1](folder, self.split)
+        seed, wordings = (0, [TRAIN]) if self.for_training else (1, [TRAIN, HELD_OUT])
+        copies: list[Copy] = []
+        for k, reply in enumerate(drawn_replies(dialogues, self.number, seed)):
+            draw = random.Random(content_id('parrots', self.name, k)).randrange(1000)
+            parrots = {
+                f'{kind}/{which}': _parrot(kind, draw, which)
+                for kind in PARROTS
+                for which in wordings
+            }
+            copies += [
+                Copy(f'{self.name}-{k}', kind, item)
+                for kind, item in with_copies(*reply, {**SPOILT, **parrots}).items()
+            ]
+        return copies
+
+
+def _parrot(kind: str, number: int, wordings: str) -> Perturbation:
+    """
+    Return the perturbation that says what a parrot says in the wording of a number.
+    """
+
+    def parrot_reply(response: ResponseInDialogue) -> str | None:
+        return parrot_text(kind, response.heard, number, wordings)
+
+    return parrot_reply
+
+
+class UnfitReplies(SpoiltCopies):
+    """
+    Contexts of DailyDialog++ with good, adversarial and random replies.
+    """
+
+    def read(self, folder: Path) -> list[Copy]:
+        """
+        Return the replies, context by context.
+        """
+        path = folder / 'dailydialog_pp' / f'{self.split}.json'
+        lines = path.read_text(encoding='utf-8').split('\n')
+        data = [json.loads(line) for line in lines if line.strip()]
+        rng = random.Random(self.split)
+        copies = []
+        for k, one in enumerate(rng.sample(data, self.number)):
+            context = tuple(one['context'][-LAST_TURNS:])
+            for key, kind, n in (
+                ('positive_responses', ORIGINAL, 2),
+                ('adversarial_negative_responses', 'adversarial', 2),
+                ('random_negative_responses', 'random', 1),
+            ):
+                copies += [
+                    Copy(f'{self.name}-{k}', kind, ScoringItem(context, reply))
+                    for reply in rng.sample(one[key], n)
+                ]
+        return copies
+
+
+COPIES: Mapping[str, SpoiltCopies] = {
+    one.name: one
+    for one in (
+        SpoiltCopies('copies_dd', 'dd', 'train', 200, for_training=True),
+        SpoiltCopies('copies_ed', 'ed', 'train', 200, for_training=True),
+        SpoiltCopies('check_dd', 'dd', 'test', 50),
+        SpoiltCopies('check_ed', 'ed', 'test', 50),
+        SpoiltCopies('check_topical', 'topical', 'all', 25),
+        SpoiltCopies('check_persona', 'persona', 'all', 25),
+        UnfitReplies('adversarial_dd', 'dd', 'dev', 200, for_training=True),
+        UnfitReplies('check_adversarial_dd', 'dd', 'test', 60),
+    )
 }
 
 

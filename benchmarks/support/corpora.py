@@ -21,8 +21,12 @@ def empathetic_dialogues(folder: Path, split: str) -> list[list[str]]:
 
 def dailydialog(folder: Path, split: str) -> list[list[str]]:
     """
-    Return the dialogues of a part of DailyDialog: train, validation or test.
+    Return the dialogues of a part of DailyDialog: train, valid or test.
     """
-    path = folder / 'dailydialog' / f'{split}.zip'
-    [text] = archived_texts(path, f'dialogues_{split}.txt')
+    name = 'validation' if split == 'valid' else split
+    path = folder / 'dailydialog' / f'{name}.zip'
+    [text] = archived_texts(path, f'dialogues_{name}.txt')
     return [list(marked_utterances(line)) for line in text.split('\n') if line.strip()]
+
+
+CORPORA = {'EmpatheticDialogues': empathetic_dialogues, 'DailyDialog': dailydialog}

@@ -5,13 +5,12 @@ The kinds are those of the judge check, `parlai_ext/judge_check/perturbations.py
 """
 
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 
-from benchmarks.support.corpora import LAST_TURNS, dailydialog, empathetic_dialogues
+from benchmarks.support.corpora import LAST_TURNS
 from parlai_ext.judge_check.perturbations import (
     HELD_OUT,
     PARROTS,
@@ -24,11 +23,6 @@ from parlai_ext.scoring.base import ScoringItem
 
 EARLIER = 2  # turns before a reply: its partner's and one of its own speaker
 ORIGINAL = 'original'  # the kind of a reply as it was said
-
-CORPORA: Mapping[str, Callable[[Path], list[list[str]]]] = {
-    'EmpatheticDialogues': lambda folder: empathetic_dialogues(folder, 'valid'),
-    'DailyDialog': lambda folder: dailydialog(folder, 'validation'),
-}
 
 
 def drawn_replies(

@@ -132,7 +132,9 @@ def make(opt: argparse.Namespace, plan: BenchPlan) -> None:
     ]
     comparison = compare_bench(out, sets=counted)
     facts = [trust_facts(scorers, one, comparison, [*fitted, GAMES]) for one in scorers]
-    sections = {v.label: v.section for v in (*plan.variants, *_file_variants(opt))}
+    sections = {
+        v.label: v.section for v in (*plan.variants, *_file_variants(opt.config))
+    }
     seconds = cpu_seconds(DOCUMENT.parent / FOLDER / COST, sections)
     added = [text.partition('=')[0] for text in opt.also]
     text = document(facts, fitted, _about(bench), COMMAND, bool(seconds), added)
@@ -160,8 +162,8 @@ def is_learned(section: Mapping[str, Any]) -> bool:
     return section['name'] == 'learned'
 
 
-def _file_variants(opt: argparse.Namespace) -> Sequence[Variant]:
-    return bench_plan([], [], opt.config).with_trivial_scorers().variants
+def _file_variants(config: str) -> Sequence[Variant]:
+    return bench_plan([], [], config).with_trivial_scorers().variants
 
 
 def _about(bench: Bench) -> str:
@@ -287,7 +289,7 @@ def kept_scorers(
     measured = {one.label for one in scorers}
     signatures = {one.signature for one in scorers}
     kept: dict[str, tuple[str, tuple[MeasuredAgreement, ...], bool]] = {}
-    for variant in bench_plan([], [], config).with_trivial_scorers().variants:
+    for variant in _file_variants(config):
         if variant.label in measured:
             continue
         try:

@@ -127,9 +127,7 @@ def mean_spearman(rows: Rows) -> float | None:
     return fsum(row.spearman for row in rows) / len(rows) if rows else None
 
 
-def mean_interval(
-    rows: Rows, level: float = LEVEL
-) -> tuple[float, float | None, float | None]:
+def mean_interval(rows: Rows) -> tuple[float, float | None, float | None]:
     """
     Return the mean over sets with its interval (Student, over sets); of one set its own
     interval, over contexts.
@@ -137,7 +135,7 @@ def mean_interval(
     values = [row.spearman for row in rows]
     if len(values) == 1:
         return values[0], rows[0].low, rows[0].high
-    return student_interval(values, level)
+    return student_interval(values)
 
 
 def student_interval(

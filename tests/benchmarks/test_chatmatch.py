@@ -7,8 +7,11 @@ import itertools
 import json
 import math
 import sys
+from fractions import Fraction
+from pathlib import Path
 
 import pytest
+import yaml
 
 from benchmarks.chatmatch.__main__ import OPTIONS, TABLES, ReleasedGames
 from benchmarks.chatmatch.games import cut_material, games_from_dialogues, raw_scores
@@ -71,91 +74,19 @@ def raw(dialogue, reading='released_fixed', material=MATERIAL, **thresholds):
     return raw_scores(dialogue, chatmatch_options(reading, thresholds), material)
 
 
-# what is on paper: turns, raw values by reading and side, material and thresholds
-ON_PAPER = [
-    (
-        QUIZ,
-        {
-            # bob repeats at 5 and 7; ann contradicts herself at 8; of bob's three
-            # questions two are in repeated turns. bob: turn 1 is before turn 3 and
-            # counts 0, turn 3 is 6, the worst: 0 is left; ann: turn 2 counts 0, then 2,
-            # 6, 3; without the 6: 5 / 3. Rome at 0 is ann's, Oslo at 3 bob's, Bonn at 8
-            # ann's, X at 9 bob's: a name counts once a game
-            'released_fixed': {
-                'ann': {'diversity': 0, 'consistency': -1, 'proactivity': 0}
-                | {'fluency': -5 / 3, 'knowledge': 2},
-                'bob': {'diversity': -2, 'consistency': 0, 'proactivity': 1}
-                | {'fluency': 0, 'knowledge': 2},
-            },
-            # every turn but the given one: bob 8 6 1 1 5, ann 4 2 6 3; names per
-            # hundred exchanges: ann Rome at 2, Oslo at 6, Bonn at 8 in five turns; bob
-            # Oslo twice at 3, X at 9
-            'paper': {
-                'ann': {'proactivity': 0, 'fluency': -15 / 4, 'knowledge': 60},
-                'bob': {'diversity': -2, 'consistency': 0, 'proactivity': 3}
-                | {'fluency': -21 / 5, 'knowledge': 60},
-            },
-        },
-        {},
-    ),
-    # a contradiction in a repeated turn: turn 6 is ann's answer to the repeated turn 5,
-    # other than turn 2, and her own question of turn 4 again
-    (
-        [*QUIZ[:4], 'why ask me ?', QUIZ[5], 'why ask me ?', 'bye then', 'so long'],
-        {
-            'released': {'ann': {'consistency': 0}},
-            'paper': {'ann': {'consistency': -1}},
-        },
-        {'material': Material()},
-    ),
-    # a bonus of a repeated turn: bob's turn 3 recalls the cats of turn 1 by saying turn
-    # 1 again
-    (
-        ['hm', 'blue cats', 'so', 'blue cats', 'well', 'bye'],
-        {'released': {'bob': {'relevance': 0}}, 'paper': {'bob': {'relevance': 1}}},
-        {'material': Material({'cats': 'cat'}), 'concept_share': 1},
-    ),
-    # a cap; ann: 0, 2, min(6, 2.5), min(3, 2.5); one 2.5 is dropped: (0 + 2 + 2.5) / 3
-    (QUIZ, {'released_fixed': {'ann': {'fluency': -1.5}}}, {'perplexity_cap': 2.5}),
-    # bob's "b b": 1 of 2 words, 1 of 1 pairs, so 3/4; "e f": 1; turn 5 repeats turn 1,
-    # which the script leaves out
-    (
-        ['x', 'b b', 'c', 'e f', 'd', 'b b', 'g'],
-        {
-            'released_fixed': {'bob': {'specificity': (3 / 4 + 1) / 2}},
-            'paper': {'bob': {'specificity': 5 / 6}},
-        },
-        {'material': Material(), 'distinct_unit': 'token'},
-    ),
-    # an empty turn is a repetition for the script alone
-    (
-        ['hi', 'one', 'two', '', 'three'],
-        {
-            'released_fixed': {'bob': {'diversity': -1}},
-            'paper': {'bob': {'diversity': 0}},
-        },
-        {'material': Material()},
-    ),
-    # ann's turns 4 and 6 repeat turn 2, so only turn 2 is left, counted as 0; bob's are
-    # 1, 3 and 5: 0, 6 and 1 without the 6; the script swaps the two
-    (
-        ['hi', 'blue', 'red', 'green', 'red', 'black', 'red'],
-        {
-            'released_fixed': {'ann': {'fluency': 0}},
-            'released': {'ann': {'fluency': -0.5}, 'bob': {'fluency': 0}},
-        },
-        {'material': Material({}, None, PERPLEXITIES[:7])},
-    ),
-]
+ON_PAPER = Path(__file__).with_name('chatmatch_on_paper.yaml')
 
 
-@pytest.mark.parametrize('texts, expected, about', ON_PAPER)
-def test_raw_values_are_those_on_paper(texts, expected, about):
-    for reading, sides in expected.items():
-        values = raw(game(texts), reading, **about)
+@pytest.mark.parametrize('case', yaml.safe_load(ON_PAPER.read_text('utf-8')))
+def test_raw_values_are_those_on_paper(case):
+    dialogue = game(case.get('turns', QUIZ))
+    material = Material(**case['material']) if 'material' in case else MATERIAL
+    for reading, sides in case['expected'].items():
+        values = raw(dialogue, reading, material, **case.get('thresholds', {}))
         for side, by_dimension in sides.items():
-            found = {dimension: values[side][dimension] for dimension in by_dimension}
-            assert found == pytest.approx(by_dimension), reading
+            expected = {name: Fraction(value) for name, value in by_dimension.items()}
+            found = {dimension: values[side][dimension] for dimension in expected}
+            assert found == pytest.approx(expected), reading
 
 
 def test_a_turn_of_one_character_has_the_capped_perplexity():

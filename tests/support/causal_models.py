@@ -25,15 +25,8 @@ SIZES = {
     'max_position_embeddings': 256,
     **{f'{name}_token_id': i for i, name in enumerate(('pad', 'bos', 'eos'))},
 }
-GPT2 = {
-    'vocab_size': VOCABULARY,
-    'n_embd': 32,
-    'n_layer': 2,
-    'n_head': 4,
-    'n_positions': 256,
-    'bos_token_id': 1,
-    'eos_token_id': 2,
-}
+# one that shares no keys and values between heads, as GPT-2 does not
+GPT2 = {**SIZES, 'num_key_value_heads': 4}
 WINDOW = {'sliding_window': 5}
 # what Hugging Face calls them, and what makes them small
 KINDS = {
@@ -52,7 +45,7 @@ KINDS = {
     'Starcoder2': {**SIZES, **WINDOW},
     'StableLm': SIZES,
     'Olmo2': SIZES,
-    'GPTBigCode': GPT2,
+    'GPTBigCode': {**SIZES, 'num_key_value_heads': 1},
     'BioGpt': SIZES,
     'Granite': {**SIZES, 'logits_scaling': 3.0},
 }
@@ -66,15 +59,11 @@ SINGLE = {
 # what a tree cannot be shown to
 REFUSED = {
     'Falcon': {**SIZES, 'alibi': True},
-    'Bloom': {'n_layer': 2, 'n_head': 4, 'vocab_size': VOCABULARY, 'hidden_size': 32},
+    'Bloom': SIZES,
     'GPTNeo': {
-        'vocab_size': VOCABULARY,
-        'hidden_size': 32,
-        'num_layers': 2,
-        'num_heads': 4,
+        **SIZES,
         'attention_types': [[['global', 'local'], 1]],
         'window_size': 256,
-        'max_position_embeddings': 512,
     },
     'Mamba': {'vocab_size': VOCABULARY, 'hidden_size': 32, 'num_hidden_layers': 2},
     'Llama4Text': {**SIZES, 'head_dim': 8},

@@ -50,27 +50,22 @@ TINY = {
     'tie_word_embeddings': False,
 }
 WINDOW = {'sliding_window': 12}
-# BART and T5 have their own names for these
+# what `TINY` does not say of a model with an encoder and a decoder
 BART = {
-    'd_model': 32,
-    'max_position_embeddings': 256,
+    **TINY,
+    'encoder_ffn_dim': 32,
+    'decoder_ffn_dim': 32,
+    'decoder_layers': 2,
+    'decoder_attention_heads': 2,
     'decoder_start_token_id': 1,
-    'tie_word_embeddings': False,
     'forced_eos_token_id': None,
-    **{
-        f'{side}_{key}': value
-        for side in ('encoder', 'decoder')
-        for key, value in (('layers', 2), ('attention_heads', 2), ('ffn_dim', 32))
-    },
 }
 T5 = {
-    'd_model': 32,
+    **TINY,
     'd_kv': 16,
     'd_ff': 32,
-    'num_layers': 2,
-    'num_heads': 2,
+    'num_decoder_layers': 2,
     'decoder_start_token_id': 0,
-    'tie_word_embeddings': False,
 }
 CONFIGS = {
     'llama': (LlamaConfig, TINY),
@@ -79,16 +74,7 @@ CONFIGS = {
         Qwen2Config,
         {**TINY, **WINDOW, 'use_sliding_window': True, 'max_window_layers': 1},
     ),
-    'gpt2': (
-        GPT2Config,
-        {
-            'n_embd': 32,
-            'n_layer': 2,
-            'n_head': 2,
-            'n_positions': 256,
-            'tie_word_embeddings': False,
-        },
-    ),
+    'gpt2': (GPT2Config, TINY),
     'bart': (BartConfig, BART),
     't5': (T5Config, T5),
 }
