@@ -173,17 +173,13 @@ class _Talk:
         detail.
         """
         one = about or self.last
-        do, doing = one.topic.do, one.topic.doing
-        yours = as_listener_says(one.detail)
+        slots = {'x': one.item, 'y': one.detail, 'yours': as_listener_says(one.detail)}
+        capital = {name.capitalize(): capitalized(slots[name]) for name in slots}
         return self.pick(frames).format(
-            x=one.item,
-            X=capitalized(one.item),
-            y=one.detail,
-            Y=capitalized(one.detail),
-            yours=yours,
-            Yours=capitalized(yours),
-            do=do.format(x=one.item),
-            doing=doing.format(x=one.item),
+            **slots,
+            **capital,
+            do=one.topic.do.format(x=one.item),
+            doing=one.topic.doing.format(x=one.item),
         )
 
     def fact(self, topic: Topic, kind: str = '') -> str:

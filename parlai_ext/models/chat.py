@@ -105,7 +105,7 @@ class AgentChat:
         for start in range(0, len(conversations), self.batchsize):
             some = conversations[start : start + self.batchsize]
             texts = [[[turn.mine, turn.text] for turn in turns] for turns in some]
-            key = content_id(self.signature, start, texts, *filter(None, [manner]))
+            key = content_id(self.signature, start, texts, manner)
             replies += self.watch.results(
                 key,
                 partial(ask, some),

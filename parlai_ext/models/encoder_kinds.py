@@ -1,38 +1,18 @@
 """
-The kinds of encoders that a scorer may ask for, and how the checkpoints of each are
-read: as transformers writes them, or as some authors published theirs. Two kinds of
-classifiers are none of its: a network of words, and ParlAI's.
-
-Checkpoints of BLEURT in the format of bleurt-pytorch have the architecture of BERT or,
-where word embeddings are narrower than the layers (BLEURT-20 and its distilled forms),
-of RemBERT; only the weights have other names.
+The kinds of encoders that a scorer may ask for, and two kinds of classifiers that are
+none of Hugging Face's: a network of words, and ParlAI's.
 """
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import torch
-import transformers
 from parlai.core.agents import create_agent
 from parlai.core.params import ParlaiParser
 from safetensors import SafetensorError
 from safetensors.torch import load_file
-from transformers import (
-    AutoConfig,
-    AutoModelForSequenceClassification,
-    AutoTokenizer,
-    BertConfig,
-    BertForSequenceClassification,
-    DebertaV2Tokenizer,
-    PreTrainedConfig,
-    RemBertConfig,
-    RemBertForSequenceClassification,
-)
-from transformers.utils import is_protobuf_available, is_sentencepiece_available
 
 from parlai_ext.compat import prepare_parlai
 from parlai_ext.core import (
@@ -57,99 +37,6 @@ from parlai_ext.systems.parlai_agents import cost_of_model
 from parlai_ext.systems.pretrained import chosen_device, fetch_named_weights
 from parlai_ext.systems.safe.load import bounded_cost, guarded
 from parlai_ext.systems.zoo import fetch_path
-
-
-def _renamed(kind: Any, names: Mapping[str, str]) -> Any:
-    """
-    Return a class of transformers that also reads weights with other names.
-
-    :param names: patterns of names in a checkpoint, and what they become.
-    """
-    read = partial(kind.from_pretrained, key_mapping=names)
-    return SimpleNamespace(from_pretrained=read)
-
-
-BLEURT = 'bleurt'
-PACKAGES = {
-    'sentencepiece': is_sentencepiece_available,
-    'google.protobuf': is_protobuf_available,
-}
-INSTALL = "pip install 'parlai_ext[metrics]'"
-OWN = ('architectures', 'model_type', 'embedding_size', 'position_embedding_type')
-PROJECTION = {
-    r'^bleurt\.encoder\.embedding_projection\.': (
-        'rembert.encoder.embedding_hidden_mapping_in.'
-    ),
-    r'^bleurt\.': 'rembert.',
-}
-
-
-class BleurtConfig(PreTrainedConfig):
-    """
-    The config of a checkpoint whose ``model_type`` is ``bleurt``.
-    """
-
-    model_type = BLEURT
-
-
-class BleurtSPTokenizer(DebertaV2Tokenizer):
-    """
-    The name that checkpoints of BLEURT-20 give to their SentencePiece tokenizer.
-    """
-
-    @classmethod
-    def from_pretrained(  # type: ignore[override]
-        cls, folder: Any, *args: Any, **arguments: Any
-    ) -> Any:
-        """
-        Read the tokenizer as DeBERTa's, which it is.
-
-        transformers reads the file of SentencePiece with the class of DeBERTa itself
-        only; that of a subclass it reads otherwise.
-
-        :raises ValueError: when a package that reads it is missing.
-        """
-        whole = (Path(folder) / 'tokenizer.json').is_file()
-        for package, is_there in PACKAGES.items():
-            if not whole and not is_there():
-                raise ValueError(f'{package} is not installed; {INSTALL}')
-        return DebertaV2Tokenizer.from_pretrained(folder, *args, **arguments)
-
-
-AutoConfig.register(BLEURT, BleurtConfig, exist_ok=True)
-AutoTokenizer.register(
-    BleurtConfig, fast_tokenizer_class=BleurtSPTokenizer, exist_ok=True
-)
-
-
-class SequenceRegression:
-    """
-    Reads a sequence classifier: any that transformers knows, or a BLEURT.
-    """
-
-    @staticmethod
-    def from_pretrained(folder: Path, config: Any, **arguments: Any) -> Any:
-        """
-        Read a model as ``AutoModelForSequenceClassification.from_pretrained`` does.
-        """
-        if config.model_type != BLEURT:
-            kind: Any = AutoModelForSequenceClassification
-            return kind.from_pretrained(folder, config=config, **arguments)
-        values = {k: v for k, v in config.to_dict().items() if k not in OWN}
-        values['num_labels'] = 1
-        narrow = getattr(config, 'embedding_size', None)
-        known: Any
-        if narrow is None:
-            arguments |= {'key_mapping': {r'^bleurt\.': 'bert.'}}
-            kind, known = BertForSequenceClassification, BertConfig(**values)
-        else:
-            arguments |= {'key_mapping': PROJECTION}
-            known = RemBertConfig(**values, input_embedding_size=narrow)
-            kind = RemBertForSequenceClassification
-        return kind.from_pretrained(folder, config=known, **arguments)
-
-
-# --- classifiers that are none of Hugging Face's -------------------------------------
 
 BATCH = 256  # texts in one forward pass: all are padded to one length
 
@@ -303,27 +190,13 @@ class ParlaiClassifier:
         return np.array(rows, np.float32).reshape(-1, len(self.labels))
 
 
-# --- encoders by kind -----------------------------------------------------------------
-
-ENCODERS: Mapping[str, tuple[Any, Any]] = {
-    'embedder': (encoders.MeanPooling, transformers.AutoModel),
-    'classifier': (
-        encoders.SequenceClassifier,
-        AutoModelForSequenceClassification,
-    ),
-    'masked_lm': (encoders.MaskedLanguageModel, transformers.AutoModelForMaskedLM),
-    'token_classifier': (  # weights named as in the checkpoints of CTC
-        encoders.WordClassifier,
-        _renamed(
-            transformers.AutoModelForTokenClassification,
-            {r'^_roberta\.': 'roberta.', r'^_classifier\.': 'classifier.'},
-        ),
-    ),
-    'regressor': (encoders.SequenceRegressor, SequenceRegression),
-    'pair_encoder': (  # of DEnsity
-        encoders.FirstTokenEncoder,
-        _renamed(transformers.AutoModel, {r'^model\.': ''}),
-    ),
+ENCODERS: Mapping[str, type[encoders.TextModel]] = {
+    'embedder': encoders.MeanPooling,
+    'classifier': encoders.SequenceClassifier,
+    'masked_lm': encoders.MaskedLanguageModel,
+    'token_classifier': encoders.WordClassifier,
+    'regressor': encoders.SequenceRegressor,
+    'pair_encoder': encoders.FirstTokenEncoder,
 }
 
 
@@ -341,5 +214,4 @@ def load_encoder(kind: str, name: str, system: System, machine: Machine) -> Any:
         found = hub.read_config(folder).get('model_type')
         if (kind, found) == ('classifier', MODEL_TYPE):
             return WordBiLSTM(folder, device)
-        make, loader = ENCODERS[kind]
-        return make(folder, loader, device, machine.tokens)
+        return ENCODERS[kind](folder, device, machine.tokens)

@@ -4,6 +4,8 @@ Hugging Face encoders that read texts in batches of similar length: sentence emb
 and a response, masked language models, and labels of words.
 """
 
+import re
+from bisect import bisect_left
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -11,8 +13,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 import torch
+import transformers
 
 from parlai_ext.core import UserError, content_id, frozen, signature_line
+from parlai_ext.models.bleurt import SequenceRegression
 from parlai_ext.models.watch import NO_WATCH, Watch
 from parlai_ext.systems import hub
 from parlai_ext.systems.pretrained import (
@@ -52,19 +56,22 @@ class TextModel:
     """
     Tokenizer and weights in float32; `signature` fixes the numbers they give.
 
+    :cvar loader: the class that reads the weights, as transformers' do.
+    :cvar renamed: patterns of other names that published checkpoints have for weights,
+        and what these become.
     :cvar signed: what the signature says besides the content of the files.
     """
 
+    loader: Any = transformers.AutoModel
+    renamed: Mapping[str, str] | None = None
     signed: Mapping[str, str] = {}
     watch: Watch = NO_WATCH
 
-    def __init__(
-        self, folder: Path, kind: Any, device: torch.device, tokens: int = TOKENS
-    ):
+    def __init__(self, folder: Path, device: torch.device, tokens: int = TOKENS):
         allowed = ', which no model of a scorer may run'
-        extra = {'dtype': torch.float32}
+        extra = {'dtype': torch.float32, 'key_mapping': self.renamed}
         config, self.tokenizer, self.model = read(
-            folder, device, extra, allowed=allowed, kind=kind
+            folder, device, extra, allowed=allowed, kind=self.loader
         )
         self.num_parameters = sum(w.numel() for w in self.model.parameters())
         self.device = device
@@ -172,13 +179,16 @@ class TextModel:
         """
         Return how many tokens of each text are beyond the model's limit, and not read.
         """
-        if self.limit is None:
-            return [0] * len(texts)
-        cut = {
-            text: max(0, len(self.ids((text,))['input_ids']) - self.limit)
-            for text in dict.fromkeys(texts)
-        }
+        cut = {text: self.num_beyond((text,)) for text in dict.fromkeys(texts)}
         return [cut[text] for text in texts]
+
+    def num_beyond(self, text: Texts) -> int:
+        """
+        Return how many tokens of a text (or pair) are beyond the model's limit.
+        """
+        if self.limit is None:
+            return 0
+        return max(0, len(self.ids(text)['input_ids']) - self.limit)
 
     def cut_ids(self, text: Texts, most_tokens: int | None = None) -> Encoded:
         """
@@ -275,6 +285,8 @@ class SequenceClassifier(TextModel):
     not exclude each other, each is a probability of its own.
     """
 
+    loader = transformers.AutoModelForSequenceClassification
+
     @property
     def labels(self) -> tuple[str, ...]:
         """
@@ -316,6 +328,7 @@ class SequenceRegressor(TextModel):
     :raises UserError: when the model has other than one output.
     """
 
+    loader = SequenceRegression
     signed = {'output': 'logit'}
 
     def __init__(self, *args: Any):
@@ -344,6 +357,7 @@ class FirstTokenEncoder(TextModel):
     response selectors that are trained so.
     """
 
+    renamed = {r'^model\.': ''}  # of DEnsity
     signed = {'pooling': 'first token'}
 
     def features(
@@ -442,6 +456,7 @@ class MaskedLanguageModel(TextModel):
     :raises UserError: when the tokenizer has no mask.
     """
 
+    loader = transformers.AutoModelForMaskedLM
     signed = {'masked': 'one token at a time'}
 
     def __init__(self, *args: Any):
@@ -552,6 +567,9 @@ class WordClassifier(TextModel):
     :raises UserError: when the classifier is no linear layer.
     """
 
+    loader = transformers.AutoModelForTokenClassification
+    # of CTC
+    renamed = {r'^_roberta\.': 'roberta.', r'^_classifier\.': 'classifier.'}
     signed = {'words': 'sum of token states'}
 
     def __init__(self, *args: Any):
@@ -592,9 +610,7 @@ class WordClassifier(TextModel):
             sums = self.bias.repeat(len(words), 1)
             for token, word in word_of_token:
                 sums[word] += torch.from_numpy(logits[token]) - self.bias
-            whole = len(self.ids(pair)['input_ids'])
-            over = max(0, whole - self.limit) if self.limit else 0
-            cut = over + cut_texts[text][1]
+            cut = self.num_beyond(pair) + cut_texts[text][1]
             labels.append(WordLabels(words, sums.softmax(-1).numpy(), cut))
         return labels
 
@@ -613,22 +629,16 @@ class WordClassifier(TextModel):
         Return the words of a text, and for each of its tokens its place among those of
         the model's input and the word that it belongs to.
         """
-        words_until = [0]  # how many words have begun before or at each character
-        for before, character in zip(f' {text}', text, strict=False):
-            begins = before.isspace() and not character.isspace()
-            words_until.append(words_until[-1] + begins)
-        encoded = self.tokenizer(
-            text,
-            return_offsets_mapping=True,
-            return_special_tokens_mask=True,
-            split_special_tokens=True,
-            verbose=False,
+        words = list(re.finditer(r'\S+', text))
+        starts = [word.start() for word in words]
+        encoded: Any = self.ids(
+            (text,), return_offsets_mapping=True, return_special_tokens_mask=True
         )
         places = []
         for token, (start, stop) in enumerate(encoded['offset_mapping']):
             # a token of the blank before a word alone covers no character
-            until = stop if stop > start else min(start + 1, len(text))
-            word = words_until[until] - 1
+            until = stop if stop > start else start + 1
+            word = bisect_left(starts, until) - 1
             if word >= 0 and not encoded['special_tokens_mask'][token]:
                 places.append((token, word))
-        return tuple(text.split()), places
+        return tuple(word.group() for word in words), places

@@ -39,22 +39,17 @@ def judge_system(name: str) -> System:
     :raises UserError: if its options or its file are wrong.
     """
     head, comma, options = name.partition(',')
-    spec = ''
-    if head.startswith(HF):
+    if head.startswith(HF) or is_model_name(head):
         repo, at, revision = head.removeprefix(HF).partition('@')
         pinned = f',hf_revision={revision}' if at else ''
         spec = f'judge={AGENT}{hub.AGENT},hf_model={repo}{pinned}{comma}{options}'
-    elif is_model_name(head):
-        spec = f'judge={AGENT}{hub.AGENT},hf_model={head}{comma}{options}'
-    elif head.startswith(ENDPOINTS):
-        spec = f'judge={AGENT}ext:remote,remote_url={name}'
-    elif head.startswith(AGENT):
+    elif head.startswith((AGENT, *ENDPOINTS)):
         spec = f'judge={name}'
     elif name.endswith(('.yaml', '.yml', '.json')) and os.path.isfile(name):
         spec = name
     elif os.path.isfile(os.path.join(name, 'config.json')):
         return System('judge', {'model': hub.AGENT, 'hf_model': name})
-    if not spec:
+    else:
         return System('judge', {'model_file': name})
     try:
         return System('judge', parse_target(spec)[0].opt)
@@ -136,25 +131,6 @@ class Models:
         raise NotImplementedError
 
 
-def _load(kind: str, name: str, machine: Machine) -> Any:
-    """
-    Load a model: in a process of its own unless it is trusted.
-    """
-    from parlai_ext.systems.parlai_agents import is_trusted
-
-    module, function = loader = vars(Models)[kind].loader
-    system = model_system(kind, name)
-    try:
-        trusted = is_trusted(system)
-    except UserError:  # its loader says why
-        trusted = True
-    if trusted:
-        return vars(import_module(module))[function](kind, name, system, machine)
-    from parlai_ext.models.judge_process import load_apart
-
-    return load_apart(loader, kind, name, system, machine)
-
-
 class AskedModels(Models):
     """
     The models of one scorer: what it asked for, by kind and name.
@@ -224,12 +200,28 @@ class ModelHandle(Models):
 
     def model(self, kind: str, name: str) -> Any:
         """
-        Return a model of a kind, loaded on first use.
+        Return a model of a kind, loaded on first use: in a process of its own unless it
+        is trusted.
         """
         key = (kind, name, self.machine)
-        if key not in _LOADED:
-            with data_in(self.machine.datapath):
-                _LOADED[key] = _load(kind, name, self.machine)
+        if key in _LOADED:
+            return _LOADED[key]
+        from parlai_ext.systems.parlai_agents import is_trusted
+
+        with data_in(self.machine.datapath):
+            module, function = loader = vars(Models)[kind].loader
+            system = model_system(kind, name)
+            try:
+                trusted = is_trusted(system)
+            except UserError:  # its loader says why
+                trusted = True
+            if trusted:
+                load = vars(import_module(module))[function]
+            else:
+                from parlai_ext.models.judge_process import load_apart
+
+                load = partial(load_apart, loader)
+            _LOADED[key] = load(kind, name, system, self.machine)
         return _LOADED[key]
 
     def commit(self, name: str) -> str | None:

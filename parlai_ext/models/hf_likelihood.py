@@ -20,6 +20,7 @@ from parlai_ext.core import (
     errors_about,
     nearest,
     options_from_opt,
+    options_of,
     signature_line,
 )
 from parlai_ext.engines import Machine
@@ -33,7 +34,7 @@ from parlai_ext.models.likelihood.encoder_decoder import EncodedContexts, Encode
 from parlai_ext.models.likelihood.engine import TreeBatch, Vectorizer
 from parlai_ext.systems import hub
 from parlai_ext.systems.families import HubFamily, family_of
-from parlai_ext.systems.hf.generate import padded_rows
+from parlai_ext.systems.hf.generate import FormOptions, padded_rows
 from parlai_ext.systems.hub import PREFIX, ModelOptions
 from parlai_ext.systems.pretrained import (
     chosen_device,
@@ -45,21 +46,12 @@ from parlai_ext.systems.pretrained import (
 )
 
 FORMATS = ('auto', 'plain')
-# options of ext:hf that a judge has, too: its model and its input
-OPTIONS = (
-    'hf_dtype',
-    'hf_quantisation',
-    'hf_format',
-    'hf_model',
-    'hf_revision',
-    'hf_device',
-    'hf_device_map',
-    'hf_trust_code',
-    'hf_turn_separator',
-    'hf_context_tokens',
-)
-# options that change only how it would chat, which a judge does not do
-CHAT_OPTIONS = ('hf_system_role', 'hf_template_args', 'hf_date')
+# options of ext:hf that a judge has, too; some change only how it would chat
+OPTIONS = [
+    one.dest(PREFIX)
+    for one in (*options_of(ModelOptions).values(), *options_of(FormOptions).values())
+    if one.name != 'prompt_start'
+]
 
 
 def load_hf_judge(system: System, machine: Machine) -> Causal | EncoderDecoder:
@@ -132,7 +124,7 @@ def check_options(system: System) -> HubFamily:
     if written not in FORMATS:
         raise UserError(f'hf_format: {written!r} is none of {", ".join(FORMATS)}')
     for key in system.opt:
-        if key.startswith('hf_') and key not in (*OPTIONS, *CHAT_OPTIONS):
+        if key.startswith('hf_') and key not in OPTIONS:
             raise UserError(f'{key}: there is no such option; {nearest(key, OPTIONS)}')
     if hub.truthy(system.opt.get('hf_trust_code')):
         raise UserError('hf_trust_code: a judge that brings code of its own is not run')
@@ -268,7 +260,8 @@ def turn_reader(
     :param truncate: where ParlAI's agent of its family cuts by default; such agents cut
         within a turn.
     """
-    separator, limit = opt.get('hf_turn_separator'), opt.get('hf_context_tokens')
+    form = options_from_opt(FormOptions, opt, PREFIX)
+    separator, limit = form.turn_separator, form.context_tokens
     most = max_positions(network.config, tokenizer)
     if network.config.is_encoder_decoder:
         return JoinedTurns(tokenizer, separator or '\n', smallest_limit(limit, most))

@@ -162,23 +162,15 @@ class SectionQuestions:
     Sections and answers as the token ids of one tokenizer.
 
     A section is tokenized by itself, so that no text in it can end it.
+
+    :raises UserError: when the judge is no encoder-decoder of Hugging Face's.
     """
 
-    def __init__(self, tokenizer: Any):
-        self.tokenizer = tokenizer
-        self.end = tokenizer.eos_token_id
-
-    @classmethod
-    def from_judge(cls, judge: LanguageModel) -> 'SectionQuestions':
-        """
-        Return the questions of a judge.
-
-        :raises UserError: when it is no encoder-decoder of Hugging Face's.
-        """
-        tokenizer = judge_tokenizer(judge)
-        if gives_context(judge) or getattr(tokenizer, 'eos_token_id', None) is None:
+    def __init__(self, judge: LanguageModel):
+        self.tokenizer = judge_tokenizer(judge)
+        self.end = getattr(self.tokenizer, 'eos_token_id', None)
+        if gives_context(judge) or self.end is None:
             raise UserError(NO_END)
-        return cls(tokenizer)
 
     def question(
         self, sections: Sequence[str], answers: Sequence[str], most_tokens: int

@@ -333,14 +333,21 @@ class BlockWeights:
     scale: np.ndarray
     weight: np.ndarray
 
+    def scaled(self, inputs: np.ndarray) -> np.ndarray:
+        """
+        Return these inputs as distances from the mean, in spreads, and cut.
+
+        :param inputs: ``[responses, inputs]``.
+        """
+        return np.clip((inputs - self.mean) / self.scale, -MOST, MOST)
+
     def part(self, inputs: np.ndarray) -> np.ndarray:
         """
         Return what these inputs add to the score of each response.
 
         :param inputs: ``[responses, inputs]``.
         """
-        scaled = np.clip((inputs - self.mean) / self.scale, -MOST, MOST)
-        return np.asarray(scaled @ self.weight)
+        return np.asarray(self.scaled(inputs) @ self.weight)
 
 
 @frozen

@@ -293,7 +293,7 @@ class UniEval(JudgeScorer):
         """
         super().load_models()
         with errors_about(f'scorer {self.name}: judge {self.options.judge_model_file}'):
-            self.questions = SectionQuestions.from_judge(self.judge)
+            self.questions = SectionQuestions(self.judge)
 
     def score(self, items: Items) -> list[ItemScore]:
         """

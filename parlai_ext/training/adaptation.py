@@ -8,7 +8,6 @@ import math
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -77,23 +76,15 @@ def adapt(
     }
     with locked(folder / '.lock'):
         if (folder / RECORD).is_file():
-            return finished_training(folder, identity)
+            remedy = 'name another folder (--out)'
+            adapted = read_own_record(Adapted, folder / RECORD, remedy)
+            check_same(adapted.training, identity, folder)
+            return adapted
         refuse_model(folder)
         trainer = Trainer(kind, base, dialogues, options, device, folder, identity)
         trainer.resume()
         trainer.train(save_every)
         return trainer.write()
-
-
-def finished_training(folder: Path, identity: Mapping[str, Any]) -> Adapted:
-    """
-    Return what a finished training left in its folder.
-
-    :raises UserError: when it was another one.
-    """
-    adapted = read_own_record(Adapted, folder / RECORD, 'name another folder (--out)')
-    check_same(adapted.training, identity, folder)
-    return adapted
 
 
 def split_held_out(
@@ -140,10 +131,15 @@ class Trainer(Training):
             [piece for dialogue in some for piece in self._pieces(dialogue)]
             for some in (training, held_out)
         )
-        self.order = lru_cache(1)(self._order)
         batches = len(self.examples) / options.batchsize
         self.main_steps = options.steps or math.ceil(options.epochs * batches)
         self.head_steps = options.head_steps if self.new_head else 0
+        self.order: list[int] = []  # of the examples, over all steps
+        n_epochs = math.ceil((self.head_steps + self.main_steps) / batches)
+        for epoch in range(n_epochs):
+            places = list(range(len(self.examples)))
+            random.Random(f'epoch {epoch} {options.seed}').shuffle(places)
+            self.order += places
         rate = options.learning_rate
         super().__init__(self.model, folder, identity, lr=rate, weight_decay=0.0)
 
@@ -205,22 +201,12 @@ class Trainer(Training):
         self.model.train()
         torch.manual_seed(step_seed(self.options.seed, step))
         size = self.options.batchsize
-        chosen = []
-        for place in range(step * size, (step + 1) * size):
-            epoch, i = divmod(place, len(self.examples))
-            chosen.append(self.examples[self.order(epoch)[i]])
+        places = self.order[step * size : (step + 1) * size]
+        chosen = [self.examples[place] for place in places]
         loss = self.model(**self._batch(chosen, step)).loss
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
         return float(loss.detach())
-
-    def _order(self, epoch: int) -> list[int]:
-        """
-        Return the order of the examples in an epoch.
-        """
-        order = list(range(len(self.examples)))
-        random.Random(f'epoch {epoch} {self.options.seed}').shuffle(order)
-        return order
 
     def _batch(self, examples: Sequence[Sequence[int]], step: int) -> Batch:
         """

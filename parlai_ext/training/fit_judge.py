@@ -37,7 +37,6 @@ from parlai_ext.scoring.base import ScoringItem, turn_items
 from parlai_ext.scoring.learned import (
     ADAPTER,
     CARD,
-    MOST,
     NUMBERS,
     WEIGHTS,
     Adapter,
@@ -175,8 +174,7 @@ def annotated_table(
     :param inputs: of all responses, in the order of ``annotated``.
     """
     scaled = [
-        np.clip((inputs[name] - block.mean) / block.scale, -MOST, MOST)
-        / np.sqrt(len(block.mean))
+        block.scaled(inputs[name]) / np.sqrt(len(block.mean))
         for name, block in judge.blocks.items()
     ]
     scores = judge.parts(inputs).sum(1)

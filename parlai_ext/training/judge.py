@@ -11,7 +11,7 @@ import math
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from itertools import pairwise
+from itertools import groupby, pairwise
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -128,22 +128,23 @@ def make_groups(
     left out since they are too long.
     """
     template = pair_template(options.prompt)
-    groups: list[list[LabelExample]] = []
-    left_out, before = 0, None
-    for place, pair in enumerate(pairs):
-        if before is None or pair.good.response != before:
-            groups.append([])
-        before = pair.good.response
-        for prompt, right in label_prompts(pair, place, options, template):
-            ids = tokens.prompt_ids(prompt)
-            if len(ids) < options.max_tokens:
-                label = tokens.label_ids(prompt.labels)[right]
-                groups[-1].append(LabelExample(ids, label))
-            else:
-                left_out += 1
-    if not any(groups):
+    groups: list[Group] = []
+    left_out = 0
+    for _, some in groupby(enumerate(pairs), lambda one: one[1].good.response):
+        group = []
+        for place, pair in some:
+            for prompt, right in label_prompts(pair, place, options, template):
+                ids = tokens.prompt_ids(prompt)
+                if len(ids) < options.max_tokens:
+                    label = tokens.label_ids(prompt.labels)[right]
+                    group.append(LabelExample(ids, label))
+                else:
+                    left_out += 1
+        if group:
+            groups.append(tuple(group))
+    if not groups:
         raise UserError(f'--max-tokens: no prompt is shorter than {options.max_tokens}')
-    return [tuple(group) for group in groups if group], left_out
+    return groups, left_out
 
 
 def label_prompts(

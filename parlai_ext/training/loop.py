@@ -69,7 +69,6 @@ class Training:
         self.losses: list[float] = []
         self.seconds = 0.0
         self.held_out: dict[str, float] = {}
-        self.in_update = False
 
     def update(self, step: int) -> float:
         """
@@ -89,25 +88,26 @@ class Training:
             )
         bar = bar_of('train', last_step, unit='step')
         bar.initial = bar.n = len(self.losses)  # so that the rate is that of this run
+        in_update = False
         try:
             with bar:
                 while len(self.losses) < last_step:
                     began = time.monotonic()
                     loss = self.update(len(self.losses))
                     # what is there in between is no state to go on from
-                    self.in_update = True
+                    in_update = True
                     self.optimizer.step()
                     self.optimizer.zero_grad()
                     self.seconds += time.monotonic() - began
                     self.losses.append(loss)
-                    self.in_update = False
+                    in_update = False
                     recent = fmean(self.losses[-RECENT:])
                     bar.set_postfix_str(f'loss {recent:.3f}', refresh=False)
                     bar.update()
                     if len(self.losses) % save_every == 0:
                         self.save()
         except KeyboardInterrupt:
-            if not self.in_update:
+            if not in_update:
                 self.save()
             raise
         self.save()
@@ -165,8 +165,8 @@ class Training:
 
         :raises ValueError: for one that is missing, or of another shape.
         """
-        sizes = {'weight': weight.shape, 'step': ()}
-        sizes |= {'exp_avg': weight.shape, 'exp_avg_sq': weight.shape}
+        sizes = dict.fromkeys(('weight', 'exp_avg', 'exp_avg_sq'), weight.shape)
+        sizes['step'] = torch.Size()
         saved = {
             key: tensors[f'{key}.{name}'] for key in sizes if f'{key}.{name}' in tensors
         }

@@ -161,11 +161,6 @@ def test_an_empty_context_is_the_start_token(model, judge):
     assert answer.continuations[0] == pytest.approx(one_by_one(model, (1,), (5, 6)))
 
 
-def test_an_empty_context_without_a_start_token_is_one_line(model):
-    with user_error('no start token'):
-        judge_of(model).answer([Question((), ((5,),))])
-
-
 @pytest.mark.parametrize(
     'continuation, kept',
     [
@@ -185,10 +180,16 @@ def test_a_long_context_loses_its_oldest_tokens_and_says_how_many(
     assert answer.continuations[0] == pytest.approx(expected)
 
 
-def test_a_continuation_longer_than_the_model_is_one_line(model):
-    judge = judge_of(model, positions=10)
-    with user_error('10 tokens does not fit into'):
-        judge.answer([Question((3,), (tuple(range(3, 13)),))])
+@pytest.mark.parametrize(
+    'asked, line',
+    [
+        (Question((), ((5,),)), 'no start token'),
+        (Question((3,), (tuple(range(3, 13)),)), '10 tokens does not fit into'),
+    ],
+)
+def test_what_the_model_has_no_room_or_no_start_for_is_one_line(model, asked, line):
+    with user_error(line):
+        judge_of(model, positions=10).answer([asked])
 
 
 def test_what_was_kept_of_a_call_is_not_computed_again(model):

@@ -10,7 +10,6 @@ import pytest
 import torch
 from safetensors.numpy import save
 from torch import nn
-from transformers import AutoModel
 
 from parlai_ext.models.encoders import MeanPooling
 from parlai_ext.models.response_reader import (
@@ -26,7 +25,7 @@ LAYER = 'encoder.layer.0.attention.self.query'
 
 @pytest.fixture(scope='module')
 def encoder(encoder_folder):
-    encoder = MeanPooling(Path(encoder_folder), AutoModel, torch.device('cpu'))
+    encoder = MeanPooling(Path(encoder_folder), torch.device('cpu'))
     tokenizer = encoder.tokenizer
     tokenizer.cls_token = tokenizer.sep_token = tokenizer.eos_token
     return encoder

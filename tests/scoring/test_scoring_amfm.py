@@ -114,7 +114,7 @@ def test_a_pooling_layer_that_is_missing_is_drawn_alike(tmp_path):
     for seed in (1, 2):
         torch.manual_seed(seed)
         before = torch.get_rng_state()
-        encoder = MeanPooling(folder, AutoModel, torch.device('cpu'))
+        encoder = MeanPooling(folder, torch.device('cpu'))
         assert torch.equal(torch.get_rng_state(), before)
         states.append(encoder.pooler_states(TEXTS[:2]))
     assert np.array_equal(*states) and not np.array_equal(*states[0])

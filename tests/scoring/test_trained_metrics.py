@@ -438,7 +438,7 @@ def test_a_checkpoint_of_bleurt_pytorch_is_read(tmp_path, scored, kind, inner, n
 def test_the_tokenizer_of_bleurt_20_is_that_of_sentencepiece(tmp_path):
     sentencepiece = pytest.importorskip('sentencepiece')
     pytest.importorskip('google.protobuf')
-    from parlai_ext.models.encoder_kinds import BleurtSPTokenizer
+    from parlai_ext.models.bleurt import BleurtSPTokenizer
     from tests.support.tiny_trained import TEXTS
 
     with (tmp_path / 'spm.model').open('wb') as file:

@@ -112,21 +112,19 @@ def test_a_killed_training_goes_on_to_the_same_weights(
     assert adapted.before == whole.before
 
 
-def test_another_training_in_the_same_folder_is_refused(bases, tmp_path):
-    train('lm', bases, tmp_path)
-    with user_error('seed'):
-        train('lm', bases, tmp_path, replace(OPTIONS, seed=1))
-
-
 def test_a_model_is_not_written_over(bases):
     with user_error('--out'):
         train('lm', bases, bases['lm'])
 
 
-def test_a_finished_training_is_not_done_again(bases, tmp_path, monkeypatch):
+def test_a_finished_training_is_not_done_again_and_not_taken_for_another(
+    bases, tmp_path, monkeypatch
+):
     first = train('lm', bases, tmp_path)
     monkeypatch.setattr(adaptation, 'Trainer', None)
     assert train('lm', bases, tmp_path) == first
+    with user_error('differs in seed'):
+        train('lm', bases, tmp_path, replace(OPTIONS, seed=1))
 
 
 def test_only_the_head_is_trained_at_first(bases, tmp_path):
@@ -191,7 +189,7 @@ def test_a_model_of_another_kind_is_refused(kind, build, tmp_path):
 
 
 @pytest.mark.parametrize('text', ['', '[]', '{"steps": NaN}', '[' * 100_000])
-def test_a_damaged_record_of_a_training_is_one_line(tmp_path, text):
+def test_a_damaged_record_of_a_training_is_one_line(bases, tmp_path, text):
     (tmp_path / adaptation.RECORD).write_text(text)
     with user_error(rf'{adaptation.RECORD}: cannot be read .* \(--out\)'):
-        adaptation.finished_training(tmp_path, {})
+        train('lm', bases, tmp_path)

@@ -23,7 +23,6 @@ from transformers import DynamicCache
 
 from parlai_ext.core import Answer, Question, UserError, content_id, frozen
 from parlai_ext.models.likelihood.engine import (
-    CONTEXT,
     LikelihoodEngine,
     Rows,
     TokenQuestion,
@@ -89,37 +88,16 @@ class Causal(LikelihoodEngine):
         self.device = model.get_input_embeddings().weight.device
         self.width = int(model.config.get_text_config().hidden_size)
 
-    def answer(
-        self,
-        questions: Sequence[Question],
-        with_context: bool = False,
-        greedy: bool = False,
-    ) -> list[Answer]:
+    def rows(self, asked: Sequence[TokenQuestion], with_context: bool) -> Rows:
         """
-        Return one `Answer` for each question, in their order.
-
-        :param with_context: also return the log-probabilities of each context's own
-            tokens.
-        :param greedy: instead of log-probabilities, 1 for each token than which no
-            other is likelier there, else 0.
+        Return the log-probabilities of continuations and contexts.
         """
         self.model.eval()
-        self.greedy = greedy
-        asked = [self._to_tokens(question) for question in questions]
         packs = pack_questions(asked, self.costs(self.budget.tokens), with_context)
         inputs = [[q.context, q.continuations] for q in asked]
-        self._call = content_id(self.signature, inputs, with_context, greedy)
+        self._call = content_id(self.signature, inputs, with_context, self.greedy)
         self._n_packs = len(packs)
-        rows = self._run(packs)
-        # () for an empty continuation, and for a context of one token: nothing to score
-        return [
-            Answer(
-                tuple(rows.get((q, k), ()) for k in range(len(question.continuations))),
-                rows.get((q, CONTEXT), ()) if with_context else None,
-                question.cut,
-            )
-            for q, question in enumerate(asked)
-        ]
+        return self._run(packs)
 
     def answer_with_states(
         self, questions: Sequence[Question], layer: int
@@ -154,17 +132,15 @@ class Causal(LikelihoodEngine):
             answers.update(rows)
         return answers
 
-    def _to_tokens(self, question: Question) -> TokenQuestion:
+    def to_tokens(self, question: Question) -> TokenQuestion:
         """
         Return a question as token ids. The context loses its oldest tokens if it does
         not fit into the model's positions together with the longest continuation.
         """
-        context: Any = question.context
-        cut, replies = 0, self.reply_ids(question)
-        if context and isinstance(context[0], str):
-            context, cut = self.vectorizer.context(context)
+        asked = super().to_tokens(question)
+        context, cut = asked.context, asked.cut
         if self.positions is not None:
-            longest = max(map(len, replies), default=0)
+            longest = max(map(len, asked.continuations), default=0)
             if longest >= self.positions:
                 raise UserError(
                     f'a continuation of {longest} tokens does not fit into the '
@@ -179,7 +155,7 @@ class Causal(LikelihoodEngine):
             if self.start is None:
                 raise UserError('an empty context, and the model has no start token')
             context = (self.start,)
-        return TokenQuestion(tuple(context), replies, cut)
+        return TokenQuestion(context, asked.continuations, cut)
 
     def costs(self, tokens: int) -> TreeCosts:
         """
@@ -240,10 +216,9 @@ class Causal(LikelihoodEngine):
         """
         batch = TreeBatch.from_packs(packs, self.device)
         rows, places, ids = batch.wanted
-        passes = packs[0].order.passes(n_passes) if n_passes > 1 else [batch.whole]
         cache = PathCache() if n_passes > 1 else None
         logprobs = torch.full(rows.shape, math.nan, dtype=torch.float64)
-        for part in passes:
+        for part in batch.passes(n_passes):
             inputs = self.masks.inputs(batch, part)
             if cache is not None:
                 inputs['cache'] = cache.before(part)
@@ -299,13 +274,18 @@ class LayerStates:
     """
 
     def __init__(self, model: Any, number: int):
-        layers = decoder_layers(model)
-        if number > len(layers):
+        n_layers = int(model.config.get_text_config().num_hidden_layers)
+        if number > n_layers:
             raise UserError(
                 f'layer {number} is wanted, and {type(model).__name__} has '
-                f'{len(layers)} layers'
+                f'{n_layers} layers'
             )
-        self.layer = layers[number - 1]
+        for module in model.modules():
+            if isinstance(module, torch.nn.ModuleList) and len(module) == n_layers:
+                self.layer = module[number - 1]
+                break
+        else:
+            raise UserError(f'{type(model).__name__}: its layers were not found')
         self.means: dict[int, np.ndarray] = {}
         self._output = torch.empty(0)  # of the last pass
         self._rows: dict[int, torch.Tensor] = {}  # by wanted token
@@ -337,19 +317,6 @@ class LayerStates:
                     mean = torch.stack(own[1:] or own).mean(0)
                     self.means[question] = mean.numpy()
         self._rows.clear()
-
-
-def decoder_layers(model: Any) -> Sequence[torch.nn.Module]:
-    """
-    Return the layers of a Hugging Face causal model, in order.
-
-    :raises UserError: when they are not found.
-    """
-    n_layers = int(model.config.get_text_config().num_hidden_layers)
-    for module in model.modules():
-        if isinstance(module, torch.nn.ModuleList) and len(module) == n_layers:
-            return list(module)
-    raise UserError(f'{type(model).__name__}: its layers were not found')
 
 
 class PathCache:
@@ -582,27 +549,12 @@ def tree_difference(
     asked = TokenQuestion(some(6), branches)
     [pack] = pack_questions([asked], TreeCosts(10**9, 10**9), with_context=False)
     [answers] = judge.compute([pack], n_passes)
-    differences = [
-        abs(ours - plain)
-        for k in (0, 1, n_branches - 1)
-        for ours, plain in zip(
-            answers[0, k],
-            plain_logprobs(judge, asked.context, branches[k]),
-            strict=True,
-        )
-    ]
-    return math.fsum(differences) / len(differences)
-
-
-def plain_logprobs(
-    judge: Causal, context: tuple[int, ...], continuation: tuple[int, ...]
-) -> list[float]:
-    """
-    Return the log-probabilities of a continuation from a plain forward pass.
-    """
-    ids = torch.tensor([context + continuation], device=judge.device)
+    some_branches = (0, 1, n_branches - 1)
+    from_tree = [answers[0, k] for k in some_branches]
+    ours = torch.tensor(from_tree, dtype=torch.float64)
+    rows = [asked.context + branches[k] for k in some_branches]
+    ids = torch.tensor(rows, device=judge.device)
     with torch.inference_mode():
-        logits = judge.model(input_ids=ids).logits[0].double()
-    rows = torch.log_softmax(logits[len(context) - 1 : -1], dim=1)
-    logprobs: list[float] = rows[range(len(rows)), continuation].tolist()
-    return logprobs
+        logits = judge.model(input_ids=ids).logits[:, -DEPTH - 1 : -1]
+    plain = logits.double().log_softmax(-1).gather(-1, ids[:, -DEPTH:, None])
+    return float((ours - plain.squeeze(-1).cpu()).abs().mean())

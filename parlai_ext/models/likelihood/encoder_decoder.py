@@ -7,19 +7,21 @@ decoder as one tree, and only nodes whose prediction is wanted go through
 the output layer. A model has to offer the protocol `TreeReader`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Protocol
 
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
-from parlai_ext.core import Answer, Question, content_id, frozen
+from parlai_ext.core import Question, content_id, frozen
 from parlai_ext.models.likelihood.engine import (
     TOKENS,
     LikelihoodEngine,
     QuestionPart,
     Rows,
+    TokenQuestion,
     Tokens,
     TreeBatch,
     TreePack,
@@ -133,47 +135,29 @@ class EncoderDecoder(LikelihoodEngine):
             lambda replies: build_trees(replies, model.start, LARGEST_TREE)
         )
 
-    def answer(
-        self,
-        questions: Sequence[Question],
-        with_context: bool = False,
-        greedy: bool = False,
-    ) -> list[Answer]:
+    def to_tokens(self, question: Question) -> TokenQuestion:
         """
-        Return one `Answer` for each question, in their order.
-
-        ``with_context`` changes nothing: an encoder gives its input no probability.
-
-        :param greedy: instead of log-probabilities, 1 for each token than which no
-            other is likelier there, else 0.
+        Return a question as token ids. An empty context has tokens where the agent
+        would read some, such as an end token.
         """
-        self.greedy = greedy
-        asked: list[tuple[Tokens, tuple[Tokens, ...], int]] = []
+        asked = super().to_tokens(question)
+        if question.context:
+            return asked
+        return replace(asked, context=tuple(self.vectorizer.context(())[0]))
+
+    def rows(self, asked: Sequence[TokenQuestion], with_context: bool) -> Rows:
+        """
+        Return the log-probabilities of continuations.
+        """
         places: dict[Tokens, dict[Tokens, int]] = {}  # by context and continuation
-        for question in questions:
-            context: Any = question.context
-            cut, replies = 0, self.reply_ids(question)
-            if not context or isinstance(context[0], str):
-                context, cut = self.vectorizer.context(context)
-            asked.append((tuple(context), replies, cut))
-            for reply in replies:
-                known = places.setdefault(tuple(context), {})
+        for question in asked:
+            for reply in question.continuations:
+                known = places.setdefault(question.context, {})
                 known.setdefault(reply, len(known))
-        rows = self._score_contexts({ids: tuple(own) for ids, own in places.items()})
-        return [
-            Answer(tuple(rows[ids][0, places[ids][reply]] for reply in own), None, cut)
-            for ids, own, cut in asked
-        ]
-
-    def _score_contexts(
-        self, wanted: Mapping[Tokens, tuple[Tokens, ...]]
-    ) -> dict[Tokens, Rows]:
-        """
-        Return, by context, the log-probabilities of its continuations.
-        """
-        contexts = [(ids, self._trees(replies)) for ids, replies in wanted.items()]
+        wanted = [(ids, tuple(replies)) for ids, replies in places.items()]
+        contexts = [(ids, self._trees(replies)) for ids, replies in wanted]
         widths = [len(ids) + max(len(one.tree) for one in own) for ids, own in contexts]
-        call = content_id(self.signature, list(wanted.items()), self.greedy)
+        call = content_id(self.signature, wanted, self.greedy)
 
         @torch.inference_mode()
         def score_group(group: list[int]) -> list[Rows]:
@@ -184,7 +168,12 @@ class EncoderDecoder(LikelihoodEngine):
             self.watch.tell(len(group), len(contexts))
             return rows
 
-        return dict(zip(wanted, self.budget.run(widths, score_group), strict=True))
+        scored = dict(zip(places, self.budget.run(widths, score_group), strict=True))
+        return {
+            (q, k): scored[question.context][0, places[question.context][reply]]
+            for q, question in enumerate(asked)
+            for k, reply in enumerate(question.continuations)
+        }
 
     def _encode_and_decode(self, contexts: Sequence[TreesOfContext]) -> list[Rows]:
         """

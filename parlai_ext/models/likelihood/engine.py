@@ -9,6 +9,7 @@ there at once.
 
 import gc
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
@@ -17,7 +18,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from parlai_ext.core import Question, UserError, frozen
+from parlai_ext.core import Answer, Question, UserError, frozen
 from parlai_ext.models.watch import NO_WATCH
 from parlai_ext.systems.torch_memory import give_back, is_out_of_memory
 
@@ -115,16 +116,14 @@ class PrefixTree:
         """
         Return the nodes in preorder, siblings by token.
         """
-        below: dict[int, list[int]] = {}
-        for node, parent in enumerate(self.parents):
-            below.setdefault(parent, []).append(node)
-        for some in below.values():
-            some.sort(key=lambda node: -self.tokens[node])
+        below: dict[int, list[int]] = defaultdict(list)
+        for (parent, _), node in sorted(self._children.items(), reverse=True):
+            below[parent].append(node)
         order: list[int] = []
-        waiting = list(below.get(ROOT, ()))
+        waiting = below[ROOT]
         while waiting:
             order.append(waiting.pop())
-            waiting += below.get(order[-1], ())
+            waiting += below[order[-1]]
         sizes = [1] * len(order)
         for node in reversed(range(len(order))):
             if self.parents[node] != ROOT:
@@ -152,17 +151,6 @@ class Preorder:
     depths: list[int]
     ends: list[int]
     places: list[int]
-
-    def passes(self, n_passes: int) -> list['TreePass']:
-        """
-        Return the tree in passes of about equal size.
-        """
-        n = len(self.tokens)
-        bounds = [n * i // n_passes for i in range(n_passes + 1)]
-        return [
-            TreePass(first, last, [i for i in range(first) if self.ends[i] > first])
-            for first, last in pairwise(bounds)
-        ]
 
 
 @frozen
@@ -436,12 +424,9 @@ def divide_part(part: QuestionPart, costs: TreeCosts) -> Iterator[QuestionPart]:
     pieces = max(1, round(size / best_size), -(-size // most))
     longest = max(map(len, inner), default=0)
     limit = min(most, size if pieces == 1 else size // pieces + longest)
-    with_context = part.with_context
     for first, last in run_bounds(inner, limit):
-        yield replace(
-            part, replies=tuple(replies[first:last]), with_context=with_context
-        )
-        with_context = False
+        yield replace(part, replies=tuple(replies[first:last]))
+        part = replace(part, with_context=False)  # the first piece has them
 
 
 @frozen
@@ -477,12 +462,24 @@ class TreeBatch:
         nodes = (torch.tensor(one, device=device) for one in (tokens, depths, ends))
         return cls(packs, tuple(nodes), (rows, places, ids))
 
+    def passes(self, n_passes: int) -> list[TreePass]:
+        """
+        Return passes of about equal size, of a single tree where there are several.
+        """
+        width = self.nodes[0].shape[1]
+        ends = self.packs[0].order.ends
+        bounds = [width * i // n_passes for i in range(n_passes + 1)]
+        return [
+            TreePass(first, last, [i for i in range(first) if ends[i] > first])
+            for first, last in pairwise(bounds)
+        ]
+
     @property
     def whole(self) -> TreePass:
         """
         The pass that reads everything.
         """
-        return TreePass(0, self.nodes[0].shape[1], [])
+        return self.passes(1)[0]
 
     def rows(self, numbers: Sequence[T]) -> list[dict[tuple[int, int], tuple[T, ...]]]:
         """
@@ -596,9 +593,12 @@ class LikelihoodEngine:
     :param network: what has the weights.
     :param vectorizer: of texts; it is not asked where all questions are token ids.
     :param tokens: the most tokens of a forward pass, padding counted.
+    :cvar tells_context: the model gives contexts a probability.
     :ivar watch: is told of finished work, and keeps it.
     :ivar greedy: the call under way asks for greedy tokens.
     """
+
+    tells_context = True
 
     def __init__(
         self, network: Any, vectorizer: Vectorizer, signature: str, tokens: int
@@ -616,16 +616,55 @@ class LikelihoodEngine:
         """
         return sum(weight.numel() for weight in self.network.parameters())
 
-    def reply_ids(self, question: Question) -> tuple[Tokens, ...]:
+    def answer(
+        self,
+        questions: Sequence[Question],
+        with_context: bool = False,
+        greedy: bool = False,
+    ) -> list[Answer]:
         """
-        Return the token ids of each continuation; those that are ids stay as they are.
+        Return one `Answer` for each question, in their order.
+
+        :param with_context: also return the log-probabilities of each context's own
+            tokens, where the model gives them a probability.
+        :param greedy: instead of log-probabilities, 1 for each token than which no
+            other is likelier there, else 0.
         """
-        ids = []
+        self.greedy = greedy
+        with_context = with_context and self.tells_context
+        asked = [self.to_tokens(question) for question in questions]
+        rows = self.rows(asked, with_context)
+        # () for an empty continuation, and for a context of one token: nothing to score
+        return [
+            Answer(
+                tuple(rows.get((q, k), ()) for k in range(len(question.continuations))),
+                rows.get((q, CONTEXT), ()) if with_context else None,
+                question.cut,
+            )
+            for q, question in enumerate(asked)
+        ]
+
+    def to_tokens(self, question: Question) -> TokenQuestion:
+        """
+        Return a question as token ids; what is ids already stays as it is.
+        """
+        context: Any = question.context
+        cut = 0
+        if isinstance(next(iter(context), None), str):
+            context, cut = self.vectorizer.context(context)
+        replies: list[Tokens] = []
         for reply in question.continuations:
             if isinstance(reply, str):
                 reply = self.vectorizer.continuation(reply)
-            ids.append(tuple(reply))
-        return tuple(ids)
+            replies.append(tuple(reply))
+        return TokenQuestion(tuple(context), tuple(replies), cut)
+
+    def rows(self, asked: Sequence[TokenQuestion], with_context: bool) -> Rows:
+        """
+        Return the log-probabilities of continuations and contexts. What has no tokens
+        to be scored may be missing.
+        """
+        raise NotImplementedError
 
     def logprobs(
         self,
