@@ -11,7 +11,7 @@ from parlai_ext.core import Dialogue, Utterance, read_options
 from parlai_ext.scoring.chatmatch.game import ChatMatchOptions
 from parlai_ext.tournament.games import Game, award_points
 from tests.support import shared_data
-from tests.support.dialogues import turns_of
+from tests.support.dialogues import dialogue
 
 DATA = shared_data.DATA / 'chatmatch'
 needs_games = pytest.mark.skipif(
@@ -38,7 +38,7 @@ def game(texts, names=('ann', 'bob'), **fields):
     """
     Return a dialogue whose speakers, called ``names``, take turns.
     """
-    return Dialogue('d', 'p', 'o', turns_of(names, texts, given=0), **fields)
+    return dialogue(texts, given=0, speakers=names, **fields)
 
 
 def pecking_order(dims='xy'):
@@ -63,8 +63,8 @@ def read_games(folder):
     for path in sorted((DATA / folder).glob('*.txt')):
         lines = path.read_text(encoding='utf-8').split('\n')
         said = [Utterance(*line.split(': ', 1)) for line in lines if line]
-        dialogue = Dialogue(path.stem, 'p', 'o', tuple(said))
-        found['_'.join(u.speaker for u in said[:2])] = dialogue
+        name = '_'.join(u.speaker for u in said[:2])
+        found[name] = Dialogue(path.stem, 'p', 'o', tuple(said))
     return found
 
 

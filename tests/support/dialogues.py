@@ -16,6 +16,15 @@ def turns_of(speakers, texts, given=2):
     )
 
 
+def dialogue(texts, given=2, name='d', speakers=('target', 'partner'), **fields):
+    """
+    Return a dialogue of speakers who take turns.
+    """
+    turns = turns_of(speakers, texts, given)
+    fields = {'pairing_id': 'p', 'opener_id': 'o', **fields}
+    return Dialogue(name, utterances=turns, **fields)
+
+
 def spoken(pairing, opener, texts, **fields):
     """
     Return the dialogue of a pair over an opener.

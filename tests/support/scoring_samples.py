@@ -9,12 +9,12 @@ from unittest.mock import patch
 
 import numpy as np
 
-from parlai_ext.core import Answer, Dialogue, Opener, Roster, System
+from parlai_ext.core import Answer, Opener, Roster, System
 from parlai_ext.files.yaml_file import read_text
 from parlai_ext.scoring import fed as fed_module
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.registry import find_scorer
-from tests.support.dialogues import turns_of
+from tests.support.dialogues import dialogue
 from tests.support.on_cpu import models_on_cpu
 from tests.support.plans import open_run
 from tests.support.tiny_models import sentences
@@ -160,15 +160,6 @@ def judge_contexts(scorer, contexts):
     Return the scores of the last utterance of each context.
     """
     return scorer.score([ScoringItem(tuple(one[:-1]), one[-1]) for one in contexts])
-
-
-def dialogue(texts, given=2, name='d', **fields):
-    """
-    Return a dialogue in which the target speaks first.
-    """
-    turns = turns_of((FIRST, SECOND), texts, given)
-    fields = {'pairing_id': 'p', 'opener_id': 'o', **fields}
-    return Dialogue(name, utterances=turns, **fields)
 
 
 def small_run(root, n_dialogues=4, n_turns=6, score='target', scorer='fed', **options):
