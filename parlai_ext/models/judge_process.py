@@ -48,7 +48,10 @@ def load_apart(
     fetch_system(system)
     who, patience = f'{kind} {name!r}', machine.reply_timeout
     process = OwnProcess(who, SERVER, system.opt, patience, loader[0])
-    process.load(loader, kind, name, [system.name, system.opt], asdict(machine))
+    try:
+        process.load(loader, kind, name, [system.name, system.opt], asdict(machine))
+    except AgentRaised as error:
+        raise UserError(f'{who} {error}') from None
     return DistantModel(process)
 
 

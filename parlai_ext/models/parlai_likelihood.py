@@ -26,6 +26,7 @@ from parlai_ext.models.likelihood.causal import Causal
 from parlai_ext.models.likelihood.encoder_decoder import EncodedContexts, EncoderDecoder
 from parlai_ext.models.likelihood.engine import TreeBatch, Vectorizer, tree_mask
 from parlai_ext.systems.families import HubFamily, family_of
+from parlai_ext.systems.family import effective_options
 from parlai_ext.systems.model_cache import fit_threads
 from parlai_ext.systems.parlai_agents import load_system
 
@@ -88,6 +89,9 @@ def load_judge(
             f'{", ".join(DTYPES)}; fewer bits are for causal judges (hf_quantisation)'
         )
     system = System(system.name, opt)
+    if not effective_options(system).get('model'):
+        file = opt.get('model_file')
+        raise UserError(f'judge {name}: it is no model: {file}.opt names none')
     keep_double_attention()
     fit_threads([system])
     player = load_system(system, machine)

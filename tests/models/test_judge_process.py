@@ -14,10 +14,15 @@ import transformers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parlai_ext.core import Question
+from parlai_ext.core import Question, System
 from parlai_ext.models.encoders import TokenVectors
 from parlai_ext.models.handle import ModelHandle
-from parlai_ext.models.judge_process import DistantModel, from_plain, to_plain
+from parlai_ext.models.judge_process import (
+    DistantModel,
+    from_plain,
+    load_apart,
+    to_plain,
+)
 from parlai_ext.models.watch import NO_WATCH, Watch
 from tests.support.causal_models import Kept
 from tests.support.family_hf import make_model
@@ -188,6 +193,18 @@ def test_an_answer_of_another_form_is_one_line(asked, judge, monkeypatch):
     monkeypatch.setattr(judge.process.worker, 'end', lambda _: None)
     with user_error('its process gives no answer'):
         judge.answer(ASKED)
+
+
+def test_a_loader_that_raises_is_one_line():
+    with user_error("likelihood 'x' raised TypeError"):
+        load_apart(('math', 'sqrt'), 'likelihood', 'x', System('x', {}), CPU)
+
+
+def test_a_file_that_is_no_model_is_one_line(tmp_path):
+    file = tmp_path / 'plain.txt'
+    file.write_text('hello')
+    with user_error(f'judge {file}: it is no model: {file}.opt names none'):
+        ModelHandle(CPU).likelihood(str(file))
 
 
 def test_what_raises_there_is_one_line(judge):
