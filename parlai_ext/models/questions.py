@@ -168,9 +168,10 @@ class SectionQuestions:
 
     def __init__(self, judge: LanguageModel):
         self.tokenizer = judge_tokenizer(judge)
-        self.end = getattr(self.tokenizer, 'eos_token_id', None)
-        if gives_context(judge) or self.end is None:
+        end = getattr(self.tokenizer, 'eos_token_id', None)
+        if gives_context(judge) or end is None:
             raise UserError(NO_END)
+        self.end = int(end)
 
     def question(
         self, sections: Sequence[str], answers: Sequence[str], most_tokens: int

@@ -117,8 +117,10 @@ class PrefixTree:
         Return the nodes in preorder, siblings by token.
         """
         below: dict[int, list[int]] = defaultdict(list)
-        for (parent, _), node in sorted(self._children.items(), reverse=True):
+        for node, parent in enumerate(self.parents):
             below[parent].append(node)
+        for some in below.values():
+            some.sort(key=self.tokens.__getitem__, reverse=True)
         order: list[int] = []
         waiting = below[ROOT]
         while waiting:
