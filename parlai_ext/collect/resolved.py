@@ -4,6 +4,7 @@ The systems of a protocol, resolved: which can be had, and what they are.
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import field, replace
+from typing import TYPE_CHECKING
 
 from parlai_ext.collect.options import AskedSystems
 from parlai_ext.core import (
@@ -20,6 +21,9 @@ from parlai_ext.files import existing_file, load_roster, parse_target
 from parlai_ext.isolation.policy import agent_names_like
 from parlai_ext.store import SystemRecord
 from parlai_ext.systems.zoo import require_in_zoo
+
+if TYPE_CHECKING:
+    from parlai_ext.systems.identity import Resolution
 
 
 @frozen
@@ -76,11 +80,10 @@ def _identities(
     """
     Return the content hash of each system, and why others cannot be had.
     """
-    from parlai_ext.systems.identity import MISSING, identity, resolve
+    from parlai_ext.systems.identity import identity, resolve
     from parlai_ext.systems.player_process import check_options_apart
 
-    resolved = [resolve(system) for system in systems]
-    missing = {r.name: r.reason or '' for r in resolved if r.status == MISSING}
+    missing = missing_reasons(map(resolve, systems))
     identities = {}
     for system in systems:
         # all that is missing is known before the first download begins
@@ -96,6 +99,15 @@ def _identities(
     if missing and not skip_missing:
         raise missing_error(missing)
     return identities, missing
+
+
+def missing_reasons(resolutions: Iterable['Resolution']) -> dict[str, str]:
+    """
+    Return, by the names of systems that are missing, why.
+    """
+    from parlai_ext.systems.identity import MISSING
+
+    return {one.name: one.reason or '' for one in resolutions if one.status == MISSING}
 
 
 def missing_systems(systems: Iterable[System]) -> dict[str, str]:

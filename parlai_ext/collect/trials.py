@@ -22,7 +22,7 @@ from parlai_ext.collect.plan import (
     refuse_missing_openers,
     requested_protocol,
 )
-from parlai_ext.collect.resolved import missing_error, without_systems
+from parlai_ext.collect.resolved import missing_error, missing_reasons, without_systems
 from parlai_ext.core import UserError, frozen
 from parlai_ext.engines import Machine
 from parlai_ext.scoring.score_run import ChosenScorer
@@ -128,15 +128,14 @@ def dry_run(
     :param scorer: whose models have to be here, too; `None` for a run without scores.
     :raises UserError: when the run folder holds a run with other settings.
     """
-    from parlai_ext.systems.identity import DOWNLOAD, MISSING, resolve
+    from parlai_ext.systems.identity import DOWNLOAD, resolve
 
     protocol = asked.protocol
     refuse_other_settings(protocol, asked.run)
     refuse_missing_openers(asked)
     models = scorer.model_systems() if scorer else []
-    status, of_models = (
-        [resolve(system) for system in some] for some in (asked.needed_systems, models)
-    )
+    systems = [resolve(system) for system in asked.needed_systems]
+    of_models = [resolve(model) for model in models]
     names = {system.name: system.name for system in protocol.roster.systems}
     pairs = pairings(protocol.roster, protocol.pairing, names)
     dialogues = len(pairs) * protocol.num_dialogues
@@ -153,11 +152,9 @@ def dry_run(
         disk_bytes=bytes_on_disk(dialogues * protocol.num_turns, judged),
         dialogues_done=asked.run.n_dialogues if asked.run else 0,
         to_download=tuple(
-            one.name for one in (*status, *of_models) if one.status == DOWNLOAD
+            one.name for one in (*systems, *of_models) if one.status == DOWNLOAD
         ),
-        missing={r.name: r.reason or '' for r in status if r.status == MISSING},
-        missing_models={
-            r.name: r.reason or '' for r in of_models if r.status == MISSING
-        },
+        missing=missing_reasons(systems),
+        missing_models=missing_reasons(of_models),
         pilot=read_forecast(run_dir) if run_dir else None,
     )

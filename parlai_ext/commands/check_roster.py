@@ -101,27 +101,25 @@ class CheckRoster(Command):
         from parlai_ext.scoring.registry import load_protocol_file
 
         opt = self.opt
-        more = [parse_target(spec) for spec in opt['add_target'] or ()]
-        added = [system for system, _ in more]
-        added_info = {system.name: about for system, about in more}
+        added = [parse_target(spec) for spec in opt['add_target'] or ()]
+        info = {system.name: about for system, about in added}
         roster, judge = Roster(()), list[System]()
-        info: Mapping[str, SystemInfo] = {}
         if opt['config']:
             from parlai_ext.scoring.score_run import ChosenScorer
 
             keys = ('roster', 'pairing', 'judge_model_file')
             file = load_protocol_file(opt['config'], {key: opt[key] for key in keys})
-            roster, info = file.protocol.roster, file.info
+            roster, info = file.protocol.roster, {**info, **file.info}
             judge = ChosenScorer(file.protocol.scorer).model_systems()
         elif opt['roster']:
             listed = load_roster(opt['roster'])
-            roster, info = listed.roster, listed.info
+            roster, info = listed.roster, {**info, **listed.info}
         elif not added:
             raise UserError('--config, --roster or --add-target is needed')
         roles = {
-            'target': (*roster.targets, *added),
+            'target': (*roster.targets, *(system for system, _ in added)),
             'partner': roster.partners,
             'judge': judge,
         }
         rows = [(role, system) for role, some in roles.items() for system in some]
-        return rows, {**added_info, **info}
+        return rows, info

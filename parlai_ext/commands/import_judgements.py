@@ -210,8 +210,7 @@ def write_judgements(
     for name, _, table in spot_the_bot_tables(judgements.ratings):
         texts[f'{name}.csv'] = table.csv()
     if judgements.comparisons:
-        table = Table(COMPARISON_COLUMNS, judgements.comparisons)
-        texts[COMPARISONS] = table.csv()
+        texts[COMPARISONS] = Table(COMPARISON_COLUMNS, judgements.comparisons).csv()
     if run is not None:
         judged = {(j.system, j.dialogue_id) for j in rows}
         shown = [d for d in dialogues if (d.system, d.dialogue_id) in judged]
@@ -220,8 +219,8 @@ def write_judgements(
             for dialogue, turns in stream_turns(run, shown)
         }
         if lines := judged_lines(rows, turns):
-            texts[FILE] = lines
-            texts[CARD] = judged_card(sorted({j.dimension for j in rows}))
+            card = judged_card(sorted({row.dimension for row in rows}))
+            texts |= {FILE: lines, CARD: card}
     # what an earlier import wrote besides is of other answers
     for name in (COMPARISONS, FILE, CARD, *(f'{table}.csv' for table in TABLES)):
         if name not in texts:
