@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import inspect
 import io
+import numbers
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
@@ -26,7 +27,7 @@ from parlai_ext.core import (
     half_character,
     nearest,
     options_of,
-    plain_path,
+    plain_value,
     read_options,
     reference_texts,
     require_known,
@@ -291,6 +292,8 @@ def check_judge(
     from parlai_ext.judge_check.sample import JudgedDialogues
     from parlai_ext.scoring.base import turn_items
 
+    if not isinstance(sample, numbers.Integral) or sample < 1:
+        raise UserError(f'sample: a whole number from 1 is expected, not {sample!r}')
     with _printing(verbose), data_in(options.get('datapath')):
         judging = _scorer_with_options(check_judge, scorer, options)
         if judging.level == 'pair':
@@ -326,8 +329,10 @@ def _spoken(
     """
     from parlai_ext.scoring.base import judged_indices
 
-    if isinstance(speakers, str):
+    if isinstance(speakers, str) or not isinstance(speakers, Iterable | None):
         speakers = [speakers]
+    if speakers is not None:
+        speakers = [str(name) for name in speakers]
     dialogues = _read_dialogues(given, speakers or ())
     known = {turn.speaker for one in dialogues for turn in one.utterances}
     for name in speakers if speakers and known else ():
@@ -354,8 +359,11 @@ def plot(ranking: Ranking | Run, dimension: str | None = None) -> Figure:
     :raises UserError: for an unknown dimension, with the nearest one.
     """
     from parlai_ext.report.plot import plot_ranking
+    from parlai_ext.results.ranking import Ranking
 
     chosen = ranking.ranking if isinstance(ranking, Run) else ranking
+    if not isinstance(chosen, Ranking):
+        raise UserError(f'plot: a ranking or a run is expected, not {chosen!r:.80}')
     return plot_ranking(chosen, dimension)
 
 
@@ -396,7 +404,7 @@ def _scorer_with_options(
             ours = {*inspect.signature(function).parameters, *MACHINE} - {'options'}
             raise TypeError(_no_argument(function.__name__, name, {*known, *ours}))
     if isinstance(cls, type):
-        own = {name: plain_path(value) for name, value in options.items()}
+        own = {name: plain_value(value) for name, value in options.items()}
         machine = {name: own.pop(name) for name in MACHINE if name in own}
         return cls.from_section(own, ModelHandle(read_options(Machine, machine)))
     return cls
@@ -476,9 +484,14 @@ def _utterance(turn: Any, speaker: str, where: str) -> Utterance:
         )
     if half_character(turn['text']):
         raise UserError(f'{where}: half a character in {ascii(turn["text"][:40])}')
-    named = turn.get('speaker', speaker)
+    named = speaker if turn.get('speaker') is None else turn['speaker']
+    reference = turn.get('reference')
+    if reference is not None and hasattr(
+        reference, 'tolist'
+    ):  # an array, as Parquet files hold lists
+        reference = reference.tolist()
     try:
-        references = reference_texts(turn.get('reference'))
+        references = reference_texts(reference)
     except ValueError as error:
         raise UserError(f'{where}: reference: {error}') from None
     given = turn.get('given') or False
@@ -496,6 +509,10 @@ def _dialogues_from_frame(frame: pandas.DataFrame) -> list[Dialogue]:
         raise UserError(f'dialogues: a column `text` is needed; {hint}')
     import pandas
 
+    for name in {'dialogue_id', *TURN_KEYS}.intersection(frame.index.names):
+        if name not in frame.columns:
+            problem = 'is the index, which is not read; reset_index() makes it a column'
+            raise UserError(f'dialogues: `{name}` {problem}')
     columns = [c for c in ('dialogue_id', *TURN_KEYS) if c in frame.columns]
     turns: dict[str, list[dict[str, Any]]] = {}
     if 'dialogue_id' in columns and frame['dialogue_id'].isna().any():
@@ -504,7 +521,7 @@ def _dialogues_from_frame(frame: pandas.DataFrame) -> list[Dialogue]:
         turn = {
             str(name): value
             for name, value in row.items()
-            if isinstance(value, list) or pandas.notna(value)
+            if not pandas.api.types.is_scalar(value) or pandas.notna(value)
         }
         turns.setdefault(str(turn.get('dialogue_id', '0')), []).append(turn)
     return [_dialogue(id, rows, f'dialogue {id}') for id, rows in turns.items()]

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from dataclasses import replace
 
+import numpy
 import pandas
 import pytest
 
@@ -100,6 +101,27 @@ def test_references_of_turns_reach_the_scorer():
         parlai_ext.score(turns, 'rouge_l')
 
 
+def test_references_may_be_the_arrays_that_parquet_files_hold():
+    rows = {'text': ['hi', 'I am fine .'], 'reference': [None, numpy.array(['I am .'])]}
+    frame = parlai_ext.score(
+        pandas.DataFrame(rows).assign(given=[True, False]), 'rouge_l'
+    )
+    turns = [
+        {'text': 'hi', 'given': True},
+        {'text': 'I am fine .', 'reference': 'I am .'},
+    ]
+    assert list(frame.Overall) == list(parlai_ext.score(turns, 'rouge_l').Overall)
+
+
+def test_a_speaker_may_be_a_number_or_unnamed():
+    turns = [(1, 'hi'), (2, 'hello'), {'speaker': None, 'text': 'well'}]
+    for speakers in (2, [2], '2', numpy.array([2])):
+        assert list(parlai_ext.score(turns, WordCount, speakers=speakers).text) == [
+            'hello'
+        ]
+    assert list(parlai_ext.score(turns, WordCount).speaker) == ['1', '2', 'A']
+
+
 def test_given_turns_and_other_speakers_are_context_only():
     turns = [{'text': 'a b', 'given': True}, {'text': 'c'}, {'text': 'd e'}, 'f']
     frame, same = (parlai_ext.score(turns, WordCount, speakers=b) for b in (['B'], 'B'))
@@ -183,6 +205,7 @@ def test_a_list_of_paths_is_one_of_texts(tmp_path):
         ([{'rol': 'user', 'content': 'a'}], r'dialogues\[0\]: `role` is missing'),
         ([{'text': 'a', 'given': 'False'}, 'b'], r"\[0\]: given: .*'False'"),
         (pandas.DataFrame({'dialogue_id': [0, None], 'text': ['a', 'b']}), 'empty'),
+        (pandas.DataFrame({'text': ['a']}, pandas.Index([0], name='speaker')), 'index'),
     ],
 )
 def test_a_turn_that_cannot_be_read_is_named(dialogues, place):
@@ -230,6 +253,11 @@ def test_rank_returns_what_the_run_then_holds(run):
     assert ranking == run.ranking == parlai_ext.load_run(run.path).ranking
 
 
+def test_a_number_of_numpy_is_a_number(run):
+    ranking = parlai_ext.rank(run, bootstraps=numpy.int64(60))
+    assert ranking == parlai_ext.rank(run, bootstraps=60)
+
+
 def test_an_unknown_table_gets_the_nearest_name(run):
     with user_error("'scores'"):
         run.to_pandas('score')
@@ -240,6 +268,11 @@ def test_a_plot_is_that_of_the_runs_ranking(run):
     names = [label.get_text() for label in axes.get_yticklabels()]
     leaders = run.to_pandas().query('dimension == "Overall"')
     assert names == list(leaders.system)
+
+
+def test_a_plot_of_a_folder_is_refused(run):
+    with user_error('plot: a ranking or a run'):
+        parlai_ext.plot(run.path)
 
 
 def test_a_plot_takes_any_name_as_plain_text(run):
@@ -262,3 +295,9 @@ def test_a_scorer_is_checked_on_dialogues_without_a_run():
     kinds = {kind.kind: kind.share for kind in check.dimensions['Words'].kinds}
     assert check.n_responses == 16
     assert (kinds['shuffled_words'], kinds['truncated']) == (0.5, 1.0)
+
+
+@pytest.mark.parametrize('sample', [0, '12'])
+def test_a_check_of_no_responses_is_refused(sample):
+    with user_error('sample: a whole number from 1'):
+        parlai_ext.check_judge(CHAT, WordCount, sample=sample)

@@ -39,7 +39,7 @@ from parlai_ext.core import (
     hide_printed,
     nearest,
     options_of,
-    plain_path,
+    plain_value,
     printable,
     read_options,
     require_known,
@@ -356,7 +356,7 @@ class Command:
         defaults = vars(parser.parse_args([]))
         for name in kwargs:
             require_known(name, defaults, f'unknown option {name!r} of {cls.__name__}')
-        given = {name: plain_path(value) for name, value in kwargs.items()}
+        given = {name: plain_value(value) for name, value in kwargs.items()}
         return cls({**defaults, **given}).start()
 
     @classmethod

@@ -79,7 +79,7 @@ from parlai_ext.core.options import (
     optional,
     options_from_opt,
     options_of,
-    plain_path,
+    plain_value,
     read_key_values,
     read_options,
     read_truth,

@@ -19,6 +19,7 @@ import ast
 import dataclasses
 import json
 import math
+import numbers
 import operator
 import os
 import re
@@ -360,13 +361,15 @@ def flag_values(cls: type, opt: Mapping[str, Any], prefix: str = '') -> dict[str
     return {name: value for name, value in values.items() if value is not None}
 
 
-def plain_path(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
     """
-    Return a value given in Python as a command line would: a path, or each path of a
-    list, as text.
+    Return a value given in Python as a command line would: a path as text, a number of
+    numpy as Python's own, and a list of values so.
     """
     if isinstance(value, list | tuple):
-        return [plain_path(part) for part in value]
+        return [plain_value(part) for part in value]
+    if isinstance(value, numbers.Number) and hasattr(value, 'item'):
+        return value.item()
     return os.fspath(value) if isinstance(value, os.PathLike) else value
 
 

@@ -27,7 +27,7 @@ def outside_module(name: str, *, named_by_user: bool) -> ModuleType:
             f'scorer {name!r} is code from outside the package, which is not imported '
             f'because a run folder names it; --scorer {name} runs it, if you trust it'
         )
-    source = name.rpartition(':')[0]
+    source, _, attribute = name.rpartition(':')
     try:
         if source.endswith('.py') or '/' in source:
             return _module_of_file(source)
@@ -36,6 +36,8 @@ def outside_module(name: str, *, named_by_user: bool) -> ModuleType:
         raise
     except Exception as error:  # which foreign code may raise
         what = f'{type(error).__name__}: {error}'
+        if Path(f'{source}.py').is_file():
+            what = f'{what}; {source}.py:{attribute} names the file here'
         raise UserError(f'scorer {name}: it cannot be imported: {what}') from error
 
 

@@ -424,6 +424,9 @@ def choose_scores(run: RunFolder, wanted: str | None) -> tuple[str, str]:
         for key, about in records.items()
         if about.is_of(section) and not about.given
     ]
+    # scores that were interrupted have no record yet, and may be another scorer's
+    written = [key for key in protocols_own if records[key].signature]
+    protocols_own = written or protocols_own
     names = {key: scorer_name(store.signature) for key, store in stores.items()}
     matching = [
         key

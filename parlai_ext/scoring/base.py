@@ -146,8 +146,11 @@ class ItemScore:
         dimension.
 
         :param no_score: the reason where there is no other.
-        :raises UserError: for a score in another dimension.
+        :raises UserError: for a score in another dimension, or one that is no number.
         """
+        if not isinstance(self.values, Mapping):
+            problem = 'a mapping of dimensions to numbers is expected'
+            raise UserError(f'values: {problem}, not {self.values!r:.40}')
         values: dict[str, float | None] = {}
         reasons: dict[str, str | None] = {}
         for name in self.values:
@@ -155,7 +158,12 @@ class ItemScore:
             require_known(name, dimensions, problem)
         for name in dimensions:
             value = self.values.get(name)
-            if value is not None and math.isfinite(value):
+            try:
+                is_score = value is not None and math.isfinite(value)
+            except TypeError:
+                problem = f'a number or None is expected, not {value!r:.40}'
+                raise UserError(f'{name}: {problem}') from None
+            if value is not None and is_score:
                 values[name] = float(value)
             else:
                 values[name] = None
@@ -391,7 +399,7 @@ class ScorerInterface:
         """
         Return the scores of each item, in order.
         """
-        raise NotImplementedError
+        raise UserError(f'scorer {self.name}: its class has no method `score`')
 
     def prepare(self) -> None:
         """
@@ -430,6 +438,11 @@ class Scorer(ScorerInterface):
         self.options = read_options(self.options_class, given, 'scorer: ')
         self.models = AskedModels(self.name, models)
         self.prepare()
+        if isinstance(self.dimensions, str):  # ('Overall') is no tuple
+            problem = f"a tuple is expected, such as ('{self.dimensions}',)"
+            raise UserError(f'scorer {self.name}: dimensions: {problem}')
+        level = f'scorer {self.name}: level: {self.level!r}'
+        require_known(self.level, ('turn', 'dialogue', 'pair'), level)
 
     @classmethod
     def from_section(
@@ -555,6 +568,13 @@ class Scorer(ScorerInterface):
                 raise
             what = f'{file}:{lines[-1]}: {type(error).__name__}: {error}'
             raise OwnScorerFailed(f'scorer {self.name}: {what}') from error
+        if not isinstance(scores, Sequence) or not all(
+            isinstance(one, ItemScore) for one in scores
+        ):
+            raise UserError(
+                f'scorer {self.name}: `score` is to return a list of ItemScore, '
+                f'not {scores!r:.60}'
+            )
         if len(scores) != len(items):
             raise UserError(
                 f'scorer {self.name}: {len(items)} items got {len(scores)} scores'

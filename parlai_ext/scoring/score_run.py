@@ -321,7 +321,7 @@ def scorer_record(
     return ScorerRecord.model_validate(
         {
             'signature': signature,
-            'dimensions': scorer.dimensions,
+            'dimensions': tuple(scorer.dimensions),
             'evidence_labels': scorer.evidence_labels,
             'unit': scorer.unit,
             **scorer.evidence_record,

@@ -239,6 +239,17 @@ def test_the_protocols_own_scorer_owns_ranking_json(tmp_path, order):
         choose_scores(run, 'nonsense')
 
 
+def test_scores_that_were_interrupted_do_not_hide_the_protocols_own(tmp_path):
+    run = scored_run(tmp_path)
+    run.manifest.protocol.scorer.update(OWN)
+    add_scores(run, SCORER, OWN)
+    another = run.scores('scorer:another')  # killed before its record was written
+    another.write(
+        run.dialogue_shards()[0], run.scores(SCORER).read(run.dialogue_shards()[0])
+    )
+    assert choose_scores(run, None) == (SCORER, '')
+
+
 def test_scores_are_also_named_by_their_scorer_where_one_has_it(tmp_path):
     run = scored_run(tmp_path)
     for name in ('scorer:chatmatch|reading:paper', 'scorer:fed|v:1', 'scorer:fed|v:2'):

@@ -15,7 +15,13 @@ from parlai_ext.commands.report_run import ReportRun
 from parlai_ext.commands.score_dialogues import ScoreDialogues
 from parlai_ext.compat import prepare_parlai
 from parlai_ext.core import System, options_of
-from parlai_ext.scoring.base import ScoringItem, row_cosines
+from parlai_ext.scoring.base import (
+    ItemScore,
+    Scorer,
+    ScorerInterface,
+    ScoringItem,
+    row_cosines,
+)
 from parlai_ext.scoring.registry import SCORERS, find_scorer, load_protocol_file
 from parlai_ext.scoring.score_run import ChosenScorer
 from parlai_ext.systems import parlai_agents
@@ -224,3 +230,34 @@ def test_an_outside_scorer_that_raises_is_one_line(run, tmp_path, capsys):
     )
     with user_error("scorer mine: mine.py:5: AttributeError: .*'nothing'"):
         ScoreDialogues.main(run_dir=run.root, scorer=f'{file}:Mine')
+
+
+@pytest.mark.parametrize(
+    'declared, returned, problem',
+    [
+        ({}, None, 'list of ItemScore, not None'),
+        ({}, [{'Wit': 1}], 'list of ItemScore'),
+        ({}, [ItemScore({'Wit': 'high'})], "Wit: a number or None .*'high'"),
+        ({}, [ItemScore(1.0)], 'values: a mapping .*1.0'),
+        ({'dimensions': 'Wit'}, [], r"dimensions: a tuple .*\('Wit',\)"),
+        ({'level': 'dialog'}, [], "level: 'dialog'; did you mean 'dialogue'"),
+        ({'score': ScorerInterface.score}, [], 'no method `score`'),
+    ],
+)
+def test_a_scorer_of_the_wrong_form_is_one_line(declared, returned, problem):
+    members = {
+        'name': 'mine',
+        'dimensions': ('Wit',),
+        'score': lambda self, items: returned,
+        **declared,
+    }
+    mine = type('Mine', (Scorer,), members)
+    with user_error(f'scorer mine: .*{problem}'):
+        mine().checked_scores([ScoringItem(('a',), 'b')])
+
+
+def test_a_module_that_is_a_file_here_is_named_as_one(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / 'mine.py').touch()
+    with user_error(r'cannot be imported: .*; mine\.py:Mine names the file'):
+        find_scorer('mine:Mine', named_by_user=True)
