@@ -19,8 +19,6 @@ class OpenersSelfChatWorld(SelfChatWorld):
     same order: the first self-chat has the run's first opener.
     """
 
-    opener_task = ''
-
     def init_openers(self) -> None:
         """
         Draw the openers, one for each self-chat, without replacement.
@@ -28,7 +26,7 @@ class OpenersSelfChatWorld(SelfChatWorld):
         # the split of --datatype if it was given; ParlAI's own default is train
         given: dict[str, Any] = self.opt.get('override') or {}
         openers = load_openers(
-            self.opener_task,
+            self.opt['task'],
             self.opt.get('openers_file'),
             split=str(given.get('datatype', 'test')).split(':')[0],
         )

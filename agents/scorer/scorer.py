@@ -28,7 +28,6 @@ from parlai_ext.scoring.base import (
     in_groups,
 )
 from parlai_ext.scoring.judged_items import (
-    ALL,
     judged_scoring_items,
     level_of_turns,
     mean_score,
@@ -216,7 +215,7 @@ def scoring_items(seen: Mapping[str, Any], scorer: Scorer) -> list[ScoringItem]:
     if not seen.get('dialogue'):
         judged = seen.get('num_items')  # a turn of a judged set
         return [scoring_item(seen, level_of_turns(scorer) if judged else scorer.level)]
-    name, turns, seed = seen['dialogue']
+    name, *turns = seen['dialogue']
     whole = scoring_item(seen, 'dialogue')
     dialogue = JudgedItem(
         name,
@@ -229,9 +228,7 @@ def scoring_items(seen: Mapping[str, Any], scorer: Scorer) -> list[ScoringItem]:
         whole.persona,
         whole.extras.get('speakers', ()),
     )
-    if isinstance(turns, int):
-        return judged_scoring_items(dialogue, scorer, ALL, turns, seed)
-    return judged_scoring_items(dialogue, scorer, turns, seed=seed)
+    return judged_scoring_items(dialogue, scorer, *turns)
 
 
 def check_metrics(check: JudgeCheck) -> dict[str, Metric]:

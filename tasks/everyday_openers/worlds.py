@@ -4,10 +4,4 @@ The world of `parlai self_chat -t ext:everyday_openers`.
 
 from parlai_ext.worlds.self_chat import OpenersSelfChatWorld
 
-
-class SelfChatWorld(OpenersSelfChatWorld):
-    """
-    The shipped openers.
-    """
-
-    opener_task = 'ext:everyday_openers'
+SelfChatWorld = OpenersSelfChatWorld

@@ -19,13 +19,12 @@ from parlai_ext.core import Flags, UserError, frozen, option, require_known
 from parlai_ext.data.judged.cards import (
     JudgedCard,
     card_names,
-    files_by_name,
     read_card,
 )
 from parlai_ext.data.judged.judged_set import quality_pairs
 from parlai_ext.scoring.judged_items import ALL, AUTO, WHOLE
 from parlai_ext.tasks.items_teacher import ItemsTeacher
-from parlai_ext.tasks.judged.fetch import fetch_judged_set
+from parlai_ext.tasks.judged.fetch import judged_place
 from parlai_ext.tasks.judged.metrics import Point, metrics
 
 FEWEST_SYSTEMS = 3
@@ -80,12 +79,17 @@ class JudgedTeacher(ItemsTeacher):
             self.levels.append('dialogue')
         if self.judged_set.counts()['systems'] >= FEWEST_SYSTEMS:
             self.levels.append('system')
-        self.judged_turns: str | int = str(opt.get('judged_turns') or AUTO)
-        if self.judged_turns.isdecimal() and int(self.judged_turns) > 0:
-            self.judged_turns = int(self.judged_turns)
-        elif self.judged_turns not in TURNS:
+        turns = str(opt.get('judged_turns') or AUTO)
+        most = int(turns) if turns.isdecimal() else 0
+        if not most and turns not in TURNS:
             known = f'{", ".join(TURNS)} or a number'
-            raise UserError(f'--judged-turns {self.judged_turns}: {known}')
+            raise UserError(f'--judged-turns {turns}: {known}')
+        # how a dialogue is judged: as `judged_scoring_items` takes it
+        self.judged_turns = (
+            ALL if most else turns,
+            most or None,
+            opt.get('judged_seed') or 0,
+        )
 
     def read(self, opt: Opt) -> None:
         """
@@ -122,8 +126,7 @@ class JudgedTeacher(ItemsTeacher):
             episode_done=True,
         )
         if item.response is None:
-            seed = self.opt.get('judged_seed') or 0
-            message['dialogue'] = (item.id, self.judged_turns, seed)
+            message['dialogue'] = (item.id, *self.judged_turns)
         return message
 
     def observe(self, observation: Message) -> Message:
@@ -169,7 +172,7 @@ class DefaultTeacher(JudgedTeacher):
     """
 
 
-def judged_file(card: JudgedCard, opt: Mapping[str, Any]) -> str | Path | None:
+def judged_file(card: JudgedCard, opt: Mapping[str, Any]) -> Path | None:
     """
     Return the file of a set: the one that the user names, the one in the user's folder,
     or else the one that is fetched; `None` where there is none of these.
@@ -182,11 +185,9 @@ def judged_file(card: JudgedCard, opt: Mapping[str, Any]) -> str | Path | None:
                 '--judged-file is the file of one set; --judged-path names a folder '
                 'with the files of several'
             )
-        return str(opt['judged_file'])
+        return Path(opt['judged_file'])
     path = opt.get('judged_path')
-    if card.wheel and not (path and card.file_among(files_by_name(path))):
-        return fetch_judged_set(card)
-    return path and str(path)
+    return judged_place(card, Path(path) if path else None)
 
 
 def __getattr__(name: str) -> Any:

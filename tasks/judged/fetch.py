@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from parlai_ext.core import UserError, first_line
-from parlai_ext.data.judged.cards import JudgedCard
+from parlai_ext.data.judged.cards import JudgedCard, files_by_name
 from parlai_ext.engines import (
     data_folder,
     downloads_folder,
@@ -14,6 +14,18 @@ from parlai_ext.engines import (
 )
 from parlai_ext.store import make_folder
 from parlai_ext.systems.catalogue.fetch_model import fetch_wheel
+
+
+def judged_place(card: JudgedCard, folder: Path | None) -> Path | None:
+    """
+    Return where a set is: the user's folder; or, where its card names a wheel and the
+    folder has no file of it, the fetched file.
+
+    :raises UserError: as `fetch_judged_set` does.
+    """
+    if not card.wheel or (folder and card.file_among(files_by_name(folder))):
+        return folder
+    return fetch_judged_set(card)
 
 
 def fetch_judged_set(card: JudgedCard) -> Path:

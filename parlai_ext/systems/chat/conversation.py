@@ -136,6 +136,7 @@ class ConversationAgent(Agent):
         # where a player looks for weights
         self.model = getattr(self.engine, 'model', None)
         super().__init__(opt, shared)
+        self.over: bool
         self.reset()
         self.degradation = options_from_opt(Degradation, opt, DEGRADE)
 
@@ -242,5 +243,5 @@ class ConversationAgent(Agent):
         """
         super().reset()
         self.turns: list[ChatTurn] = []
-        self.over: bool = False
+        self.over = False
         self.observation = Message(turns=())
