@@ -295,19 +295,12 @@ def _errors_of_pip(requirements: Path, wheel: Wheel) -> str | None:
             while output is None:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     _, output = process.communicate(timeout=POLL)
-                here = min(_downloaded_bytes(scratch), wheel.size)
-                bar.update(max(0, here - bar.n))
+                # meanwhile pip moves files and removes folders
+                with contextlib.suppress(OSError):
+                    sizes = [file.stat().st_size for file in scratch.rglob('*.whl')]
+                    here = min(max(sizes, default=0), wheel.size)
+                    bar.update(max(0, here - bar.n))
         finally:
             process.kill()
         bar.leave = process.returncode == 0  # no bar stands before an error
     return output if process.returncode else None
-
-
-def _downloaded_bytes(scratch: Path) -> int:
-    """
-    Return how much of a wheel is there; 0 while pip moves files and removes folders.
-    """
-    with contextlib.suppress(OSError):
-        wheels = scratch.rglob('*.whl')
-        return max((wheel.stat().st_size for wheel in wheels), default=0)
-    return 0
