@@ -25,7 +25,7 @@ from parlai_ext.engines import (
 )
 from parlai_ext.files import ModelCard, Wheel, model_card, sha256
 from parlai_ext.store import make_folder, write_file
-from parlai_ext.systems.fetch.archives import SPARE_DISK, unpack
+from parlai_ext.systems.fetch.archives import SPARE_DISK, fresh_folder, unpack
 from parlai_ext.systems.fetch.checked_downloads import SETTINGS, fetch_pinned
 from parlai_ext.view.progress import byte_bar
 
@@ -246,10 +246,7 @@ def fetch_wheel(wheel: Wheel, folder: Path) -> Path:
         return kept
     if find_spec('pip') is None:
         raise UserError('pip is not installed; python -m ensurepip installs it')
-    scratch = folder / 'pip'
-    shutil.rmtree(scratch, ignore_errors=True)  # of a process that was killed
-    scratch.mkdir(parents=True, exist_ok=True)
-    try:
+    with fresh_folder(folder / 'pip') as scratch:
         requirements = scratch / 'requirements.txt'
         # which allows this wheel and no other
         requirements.write_text(
@@ -266,8 +263,6 @@ def fetch_wheel(wheel: Wheel, folder: Path) -> Path:
         if [sha256(file) for file in files] != [wheel.sha256]:
             raise UserError(f'pip: what it gave for {wheel.project} is another file')
         os.replace(files[0], kept)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
     return kept
 
 
