@@ -30,7 +30,7 @@ from parlai_ext.engines import (
     local_path,
 )
 from parlai_ext.files import INDEX_OPTIONS, files_at
-from parlai_ext.systems.fetch.archives import move_into
+from parlai_ext.systems.fetch.archives import fresh_folder, move_into
 from parlai_ext.systems.fetch.checked_downloads import (
     DownloadNoter,
     Unreachable,
@@ -195,22 +195,18 @@ def _build(path: str) -> None:
 
     zoo_folder = path.partition(':')[2].partition('/')[0]
     folder = downloads_folder() / re.sub(r'\W', '_', f'scratch-{zoo_folder}')
-    home, scratch = Path(data_folder()), folder / 'data'
-    with exclusive(folder), checked_downloads() as downloader:
-        _empty(folder)  # of a process that was killed
-        try:
-            _copy_marks(home, scratch)
-            with quiet_parlai(), printing_nothing():
-                modelzoo_path(str(scratch), path)
-            downloader.record()
-            _publish(scratch, home)
-        finally:
-            _empty(folder)
-
-
-def _empty(folder: Path) -> None:
-    for entry in folder.iterdir():
-        shutil.rmtree(entry)
+    home = Path(data_folder())
+    with (
+        exclusive(folder),
+        checked_downloads() as downloader,
+        fresh_folder(folder / 'building') as building,
+    ):
+        scratch = building / 'data'
+        _copy_marks(home, scratch)
+        with quiet_parlai(), printing_nothing():
+            modelzoo_path(str(scratch), path)
+        downloader.record()
+        _publish(scratch, home)
 
 
 def _copy_marks(home: Path, scratch: Path) -> None:

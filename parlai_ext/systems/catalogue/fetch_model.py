@@ -25,7 +25,7 @@ from parlai_ext.engines import (
 )
 from parlai_ext.files import ModelCard, Wheel, model_card, sha256
 from parlai_ext.store import make_folder, write_file
-from parlai_ext.systems.fetch.archives import SPARE_DISK, unpack
+from parlai_ext.systems.fetch.archives import SPARE_DISK, fresh_folder, unpack
 from parlai_ext.systems.fetch.checked_downloads import SETTINGS, fetch_pinned
 from parlai_ext.view.progress import byte_bar
 
@@ -246,10 +246,7 @@ def fetch_wheel(wheel: Wheel, folder: Path) -> Path:
         return kept
     if find_spec('pip') is None:
         raise UserError('pip is not installed; python -m ensurepip installs it')
-    scratch = folder / 'pip'
-    shutil.rmtree(scratch, ignore_errors=True)  # of a process that was killed
-    scratch.mkdir(parents=True, exist_ok=True)
-    try:
+    with fresh_folder(folder / 'pip') as scratch:
         requirements = scratch / 'requirements.txt'
         # which allows this wheel and no other
         requirements.write_text(
@@ -266,8 +263,6 @@ def fetch_wheel(wheel: Wheel, folder: Path) -> Path:
         if [sha256(file) for file in files] != [wheel.sha256]:
             raise UserError(f'pip: what it gave for {wheel.project} is another file')
         os.replace(files[0], kept)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
     return kept
 
 
@@ -295,19 +290,12 @@ def _errors_of_pip(requirements: Path, wheel: Wheel) -> str | None:
             while output is None:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     _, output = process.communicate(timeout=POLL)
-                here = min(_downloaded_bytes(scratch), wheel.size)
-                bar.update(max(0, here - bar.n))
+                # meanwhile pip moves files and removes folders
+                with contextlib.suppress(OSError):
+                    sizes = [file.stat().st_size for file in scratch.rglob('*.whl')]
+                    here = min(max(sizes, default=0), wheel.size)
+                    bar.update(max(0, here - bar.n))
         finally:
             process.kill()
         bar.leave = process.returncode == 0  # no bar stands before an error
     return output if process.returncode else None
-
-
-def _downloaded_bytes(scratch: Path) -> int:
-    """
-    Return how much of a wheel is there; 0 while pip moves files and removes folders.
-    """
-    with contextlib.suppress(OSError):
-        wheels = scratch.rglob('*.whl')
-        return max((wheel.stat().st_size for wheel in wheels), default=0)
-    return 0

@@ -102,10 +102,7 @@ def unpack_gzip(archive: Path, target: Path) -> None:
 def _unpack_members(
     archive: Path, target: Path, read_members: ReadMembers, is_durable: bool = True
 ) -> None:
-    unpacked = target / f'.{archive.name}.unpacked'
-    shutil.rmtree(unpacked, ignore_errors=True)  # of a process that was killed
-    try:
-        unpacked.mkdir(parents=True)
+    with fresh_folder(target / f'.{archive.name}.unpacked') as unpacked:
         with _archive_errors(archive):
             for name, content in read_members(archive, ByteLimit(archive, target)):
                 place = unpacked / name
@@ -118,8 +115,20 @@ def _unpack_members(
                     if is_durable:
                         os.fsync(file.fileno())
         move_into(unpacked, target)
+
+
+@contextmanager
+def fresh_folder(folder: Path) -> Iterator[Path]:
+    """
+    Make a folder, empty also where a process that was killed has left it, and remove it
+    at the end with all that is in it.
+    """
+    shutil.rmtree(folder, ignore_errors=True)
+    try:
+        folder.mkdir(parents=True)
+        yield folder
     finally:
-        shutil.rmtree(unpacked, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def move_into(source: Path, target: Path) -> None:
