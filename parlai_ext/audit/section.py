@@ -12,7 +12,6 @@ from parlai_ext.audit.record import (
     CANARIES,
     FAILS,
     HOLDS,
-    LEFT_OUT,
     NAME,
     NOT_SHOWN,
     OUTCOMES,
@@ -158,7 +157,6 @@ def audit_section(view: RankingView) -> Section | None:
             (text, Table(COLUMNS, findings))
             for text, findings in answered_questions(audit)
         ],
-        'closing': closing_line(audit),
         'is_current': current,
     }
     n_fails, n_open = audit.outcomes[FAILS], audit.outcomes[NOT_SHOWN]
@@ -190,20 +188,5 @@ def terminal_text(audit: Audit) -> str:
         audit=audit,
         questions=answered_questions(audit),
         wrapped=lambda text: wrap_lines(text, '', width, '', MAX_CHARACTERS),
-        closing=closing_line(audit),
     )
     return '\n'.join(lines)
-
-
-def closing_line(audit: Audit) -> str:
-    """
-    Return how many findings hold, are not shown, do not hold, and were left out.
-    """
-    words = {
-        HOLDS: ('holds', 'hold'),
-        NOT_SHOWN: ('is not shown', 'are not shown'),
-        FAILS: ('does not hold', 'do not hold'),
-        LEFT_OUT: ('left out', 'left out'),
-    }
-    counts = [(audit.outcomes[outcome], both) for outcome, both in words.items()]
-    return ', '.join(f'{n} {one if n == 1 else many}' for n, (one, many) in counts)

@@ -5,7 +5,7 @@ Publish a run: one archive from which others can check, compare and cite it.
 from pathlib import Path
 
 from parlai_ext.commands.command import Command, print_lines
-from parlai_ext.core import UserError, frozen, option, optional
+from parlai_ext.core import UserError, content_id, frozen, option, optional
 from parlai_ext.view.page import terminal_lines
 
 
@@ -53,7 +53,8 @@ class PublishRun(Command):
         lines = terminal_lines(
             'published',
             pack=pack,
-            index=pack.index,
+            is_withheld=given.withhold_text,
+            content_id=content_id,
             path=path,
             size=path.stat().st_size,
             n_dialogues=run.n_dialogues,

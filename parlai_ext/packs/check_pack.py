@@ -44,10 +44,9 @@ from parlai_ext.judge_check.record import (
 )
 from parlai_ext.packs.pack import (
     Pack,
-    PackIndex,
     RegenerateOptions,
     read_index,
-    read_run,
+    read_pack,
     unpacked,
 )
 from parlai_ext.packs.publish import dialogue_digest
@@ -61,6 +60,7 @@ from parlai_ext.packs.verify import (
 from parlai_ext.scoring.base import Scorer
 from parlai_ext.scoring.registry import load_protocol_file
 from parlai_ext.scoring.score_run import ChosenScorer, score_dialogues
+from parlai_ext.store import Manifest
 from parlai_ext.systems.identity import PRESENT, candidates_hash, identity, resolve
 from parlai_ext.systems.task_data import load_openers
 from parlai_ext.view.progress import bar_of
@@ -157,7 +157,7 @@ def dialogue_places(pack: Pack, shards: Iterable[ShardKey]) -> list[DialoguePlac
     Return the places of the dialogues that a pack has of some shards.
     """
     targets = {
-        pair.id: pair.first if pair.first in pack.index.targets else pair.second
+        pair.id: pair.first if pair.first in pack.manifest.targets else pair.second
         for pair in pack.run.pairings
     }
     return [
@@ -228,7 +228,7 @@ class Regeneration:
         if not options.regenerate:
             raise NotMade('no dialogue (--regenerate M)')
         if self.checker.protocol is None and not self.checker.systems:
-            name = self.pack.index.protocol
+            name = self.pack.manifest.protocol.name
             raise NotMade(f'there is no protocol {name!r} here; name one: --config')
         here, missing = systems_at_hand(self.pack, self.checker)
         replay = Replay(self.pack, self.player(here))
@@ -249,7 +249,7 @@ class Regeneration:
         replay.player.cache.clear()
         if not again.played:
             raise NotMade(f'none: {"; ".join(failures.values())}')
-        targets = [name for name in self.pack.index.targets if again.played[name]]
+        targets = [name for name in self.pack.manifest.targets if again.played[name]]
         looked_at = self.targets_text(again.played, playable, '--regenerate')
         counts = ', '.join(f'{name} {again.same([name])}' for name in targets)
         text = (
@@ -271,7 +271,7 @@ class Regeneration:
         Return a player of the pack's plan, with the systems at hand only, and with
         texts of openers; it makes the batches that the run had.
         """
-        plan, manifest = self.pack.run.plan, self.pack.run.manifest
+        plan, manifest = self.pack.run.plan, self.pack.manifest
         protocol = replace(plan.protocol, roster=plan.roster.replaced(here))
         openers, own = plan.openers, self.checker.protocol
         if own is not None and self.pack.index.withheld_text:  # texts and all
@@ -297,7 +297,7 @@ class Regeneration:
         how to look at them.
         """
         at_hand = {place.target for place in places}
-        text = f'{len(looked_at)} of {len(self.pack.index.targets)} targets'
+        text = f'{len(looked_at)} of {len(self.pack.manifest.targets)} targets'
         if len(looked_at) < len(at_hand):
             text += f' ({len(at_hand)} are at hand: a larger {flag} takes more)'
         return text
@@ -316,7 +316,7 @@ class Regeneration:
             scorer = chosen.build(self.checker.machine)
         except UserError as error:
             raise NotMade(str(error)) from None
-        signatures = list(self.pack.index.scores.values())
+        signatures = self.pack.signatures
         for signature in signatures:
             if signature.removesuffix(GIVEN_JUDGED) == scorer.signature:
                 return scorer, signature
@@ -333,7 +333,7 @@ class Regeneration:
         scorer, signature = self.scorer_at_hand
         pack, options, again = self.pack, self.options, self.again
         given_judged = signature != scorer.signature
-        first_only, people = pack.run.manifest.first_only, pack.run.manifest.people
+        first_only, people = pack.manifest.first_only, pack.manifest.people
         places = dialogue_places(pack, pack.run.dialogue_shards())
         if pack.index.withheld_text:
             places = [p for p in places if p.dialogue(pack).id in again.texts]
@@ -391,7 +391,7 @@ class Regeneration:
             raise NotMade('none: there is nothing to check')
         others = [
             scorer_name(other)
-            for other in pack.index.scores.values()
+            for other in pack.signatures
             if other != signature and read_check(pack.run.scores(other)) is not None
         ]
         text = (
@@ -529,14 +529,14 @@ def systems_at_hand(
             reasons[system.name] = f'yours is another one, {digest}'
         else:
             reasons[system.name] = resolution.reason or 'its model is not fetched'
-    everybody = pack.run.manifest.everybody
-    for name, digest in {**pack.index.targets, **pack.index.partners}.items():
-        if digest not in by_hash:
+    everybody = pack.manifest.everybody
+    for name, entry in everybody.items():
+        if entry.identity not in by_hash:
             reasons.setdefault(name, 'your protocol does not have it')
             continue
-        system = System(name, by_hash[digest].opt)
+        system = System(name, by_hash[entry.identity].opt)
         # that of the replies that a retriever of the pack chooses among
-        if candidates_hash(system) == everybody[name].candidates:
+        if candidates_hash(system) == entry.candidates:
             here[name] = system
         else:
             reasons[name] = 'yours chooses among other replies'
@@ -607,12 +607,13 @@ class Verification:
     """
     What is known of a pack after its check.
 
+    :param manifest: of its run; `None` where it cannot be read.
     :param draw: the seed by which dialogues and utterances were drawn.
     """
 
     path: Path
     id: str
-    index: PackIndex
+    manifest: Manifest | None
     findings: tuple[PackFinding, ...]
     again: Again
     draw: int | None
@@ -640,14 +641,16 @@ def check_pack(
     if options.draw is None:
         options = replace(options, draw=secrets.randbelow(MOST_DRAWS))
     with unpacked(file) as folder:
-        index, pack_id = read_index(folder, file)
+        index, id = read_index(folder, file)
+        manifest = None
         findings = [file_finding(folder, index)]
         try:
-            pack = Pack(file, pack_id, index, read_run(folder, file))
+            pack = read_pack(folder, file, index, id)
         except UserError as error:
             line = str(error).removeprefix(f'{file}: ')
             findings.append(finding_of('manifest', '', [line]))
         else:
+            manifest, name = pack.manifest, pack.manifest.protocol.name
             findings += content_findings(pack)
             if any(finding.problems for finding in findings):
                 text = 'nothing, since what is there is wrong'
@@ -657,9 +660,9 @@ def check_pack(
                 if (
                     checker.protocol is None
                     # a path in a pack is no shipped protocol
-                    and index.protocol in zoo_configs.names('protocols')
+                    and name in zoo_configs.names('protocols')
                 ):
-                    shipped = load_protocol_file(index.protocol).protocol
+                    shipped = load_protocol_file(name).protocol
                     checker = replace(checker, protocol=shipped)
                 findings += Regeneration(pack, options, checker, again).findings()
-    return Verification(file, pack_id, index, tuple(findings), again, options.draw)
+    return Verification(file, id, manifest, tuple(findings), again, options.draw)

@@ -51,7 +51,7 @@ def cite_pack(pack: Pack, options: CiteOptions) -> list[list[str]]:
     :raises UserError: for a system or a dimension that it does not have.
     """
     citations = []
-    for signature in pack.index.scores.values():
+    for signature in pack.signatures:
         ranking = rank_by_own_rule(pack.run, signature)
         dimension = options.dimension or ranking.dimensions[0]
         problem = f'--dimension {dimension!r}: no scores'
@@ -78,7 +78,8 @@ def cite_pack(pack: Pack, options: CiteOptions) -> list[list[str]]:
             author=options.author,
             year=options.year,
             url=url,
-            key=re.sub('[^A-Za-z0-9]+', '-', pack.index.protocol).strip('-') or 'pack',
+            key=re.sub('[^A-Za-z0-9]+', '-', pack.manifest.protocol.name).strip('-')
+            or 'pack',
             latex=latex_text,
         )
         citations.append(lines)

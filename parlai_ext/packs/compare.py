@@ -72,18 +72,20 @@ def pack_differences(first: Pack, other: Pack) -> list[str]:
     """
     Return ``key: first → other`` for each reason why two packs may not be compared.
     """
-    lines = list(_setting_differences(first.run.manifest, other.run.manifest))
+    lines = list(_setting_differences(first.manifest, other.manifest))
     if not lines:
-        lines += signature_differences(first.index.signature, other.index.signature)
+        lines += signature_differences(
+            first.manifest.signature, other.manifest.signature
+        )
     if not common_signatures([first, other]):
-        ours, theirs = (next(iter(p.index.scores.values())) for p in (first, other))
+        ours, theirs = (next(iter(p.signatures)) for p in (first, other))
         lines += [f'scorer: {line}' for line in signature_differences(ours, theirs)]
     if lines:
         return lines
     # targets of one run may have to talk with each other
-    pairs, partners = first.run.manifest.scheme.pairs, list(first.index.partners)
-    both = list(dict.fromkeys((*first.index.targets, *other.index.targets)))
-    played = [{*pairs(list(one.index.targets), partners)} for one in (first, other)]
+    pairs, partners = first.manifest.scheme.pairs, list(first.manifest.partners)
+    both = list(dict.fromkeys((*first.manifest.targets, *other.manifest.targets)))
+    played = [{*pairs(list(one.manifest.targets), partners)} for one in (first, other)]
     if apart := {*pairs(both, partners)} - played[0] - played[1]:
         one, two = sorted(apart)[0]
         return [f'pairing: {one!r} and {two!r} never talked with each other']
@@ -130,8 +132,8 @@ def common_signatures(packs: Sequence[Pack]) -> list[str]:
     """
     Return the signatures of the scorers that scored all packs.
     """
-    shared = set.intersection(*({*pack.index.scores.values()} for pack in packs))
-    return [s for s in packs[0].index.scores.values() if s in shared]
+    shared = set.intersection(*({*pack.signatures} for pack in packs))
+    return [s for s in packs[0].signatures if s in shared]
 
 
 def join_packs(packs: Sequence[Pack], root: Path) -> JoinedRun:
@@ -149,7 +151,7 @@ def join_packs(packs: Sequence[Pack], root: Path) -> JoinedRun:
         f'{pack.name} was played until its own order was settled: intervals assume '
         'that the number of openers was fixed beforehand'
         for pack in packs
-        if pack.run.manifest.stop
+        if pack.manifest.stop
     ]
     if len(packs) > 1:
         run = RunFolder.new(root, _joined_manifest(packs, names))
@@ -174,7 +176,7 @@ def _joined_manifest(
     systems = dict(manifest.systems)
     pairings: dict[str, Pairing] = {}
     for pack, mine in zip(packs, names, strict=True):
-        theirs = pack.run.manifest
+        theirs = pack.manifest
         for target, name in mine.items():
             targets.setdefault(name, theirs.targets[target])
             systems.setdefault(name, theirs.systems[target])
@@ -200,9 +202,8 @@ def _names(packs: Sequence[Pack]) -> tuple[list[dict[str, str]], list[str]]:
     names, notes = [], []
     for k, pack in enumerate(packs):
         mine = {}
-        for target in pack.index.targets:
+        for target, entry in pack.manifest.targets.items():
             # what a target is: its hash, and that of the replies that it chooses among
-            entry = pack.run.manifest.targets[target]
             system = entry.identity, entry.candidates
             choice = [
                 f'{target}{more}' for more in ('', f' ({pack.name})', f' ({k + 1})')

@@ -2,9 +2,8 @@
 A pack: a published run as one zip file, and what is known of it before it is read.
 
 Its members lie as in a run folder, so that an unpacked pack is one. `pack.json` lists
-them with their sha256 and says what the run rests on: protocol, partners, openers,
-scorers. The hash of `pack.json` is the pack's id: it depends on the content of all
-members, and on no clock, path or version of zlib.
+them with their sha256. The hash of `pack.json` is the pack's id: it depends on the
+content of all members, and on no clock, path or version of zlib.
 
 The help of commands imports this module.
 """
@@ -23,7 +22,6 @@ from typing import Any
 from parlai_ext.core import (
     Dialogue,
     UserError,
-    content_id,
     frozen,
     option,
     parse_own_json,
@@ -118,41 +116,14 @@ class Member:
 
 
 @frozen
-class OpenersLock:
-    """
-    How many openers a run has, from which task, and the hash of their ids in order;
-    the id of an opener is a hash of its text.
-    """
-
-    n: int
-    source: str
-    hash: str
-
-
-@frozen
 class PackIndex:
     """
-    What `pack.json` says.
-
-    :param signature: how the dialogues arose; with that of a scorer it is what runs
-        must share to be compared.
-    :param partner_lock: the hash of all that is known of the partners.
-    :param partners, targets: the content hash of each system.
-    :param scores: the signature of each scorer by the folder of its scores.
-    :param environment: versions of Python and packages when the run was begun.
+    What `pack.json` says; what the run rests on is in its manifest.
     """
 
     format: str
     schema: int
-    protocol: str
-    signature: str
     withheld_text: bool
-    partner_lock: str
-    partners: Mapping[str, str]
-    targets: Mapping[str, str]
-    openers: OpenersLock
-    scores: Mapping[str, str]
-    environment: Mapping[str, str]
     members: Mapping[str, Member]
 
 
@@ -160,13 +131,15 @@ class PackIndex:
 class Pack:
     """
     An unpacked pack. `run` is its content, in a folder that goes when the pack is
-    closed; `id` is the sha256 of its index.
+    closed, `signatures` are those of the scorers of its scores; `id` is the sha256 of
+    its index.
     """
 
     path: Path
     id: str
     index: PackIndex
     run: RunFolder
+    signatures: tuple[str, ...]
 
     @property
     def name(self) -> str:
@@ -175,44 +148,19 @@ class Pack:
         """
         return self.path.stem
 
+    @property
+    def manifest(self) -> Manifest:
+        """
+        The manifest of its run.
+        """
+        return self.run.manifest
+
     @cached_property
     def read_dialogues(self) -> Callable[[ShardKey], list[Dialogue]]:
         """
         Returns the dialogues of a shard, whose file is read once.
         """
         return cache(self.run.read_dialogues)
-
-
-def make_index(
-    manifest: Manifest,
-    scores: Mapping[str, str],
-    members: Mapping[str, Member],
-    withheld_text: bool,
-) -> PackIndex:
-    """
-    Return the index of a pack with this manifest.
-
-    :param scores: the signature of each scorer by the folder of its scores.
-    """
-    protocol = manifest.protocol
-    return PackIndex(
-        format=FORMAT,
-        schema=SCHEMA,
-        protocol=protocol.name,
-        signature=manifest.signature,
-        withheld_text=withheld_text,
-        partner_lock=content_id(dict(sorted(manifest.partner_settings().items()))),
-        partners={n: one.identity for n, one in manifest.partners.items()},
-        targets={n: one.identity for n, one in manifest.targets.items()},
-        openers=OpenersLock(
-            len(manifest.openers),
-            protocol.openers or '',
-            content_id([opener.id for opener in manifest.openers]),
-        ),
-        scores=scores,
-        environment=manifest.versions,
-        members=members,
-    )
 
 
 def describe_member(data: bytes) -> Member:
@@ -300,12 +248,12 @@ def open_pack(path: str | Path) -> Iterator[Pack]:
     """
     file = Path(path)
     with unpacked(file) as folder:
-        index, pack_id = read_index(folder, file)
+        index, id = read_index(folder, file)
         if problems := member_problems(folder, index):
             raise UserError(
                 f'{file}: {problems[0]}; `parlai verify_run {file}` says more'
             )
-        yield Pack(file, pack_id, index, read_run(folder, file))
+        yield read_pack(folder, file, index, id)
 
 
 def read_index(folder: Path, path: Path) -> tuple[PackIndex, str]:
@@ -354,11 +302,13 @@ def member_problems(folder: Path, index: PackIndex) -> list[str]:
     return problems
 
 
-def read_run(folder: Path, path: Path) -> RunFolder:
+def read_pack(folder: Path, path: Path, index: PackIndex, id: str) -> Pack:
     """
-    Return the run in an unpacked pack, if ranking it takes no more than a run may.
+    Return an unpacked pack, if ranking its run takes no more than a run may.
 
-    :raises UserError: when its manifest is damaged or asks for too much.
+    :param path: the pack's file.
+    :raises UserError: when its manifest, or the signature of a scorer, is damaged, or
+        the manifest asks for too much.
     """
     with readable(path, folder):
         manifest = manifests.load(folder)
@@ -384,7 +334,8 @@ def read_run(folder: Path, path: Path) -> RunFolder:
             with suppress(UserError):  # a damaged one is named with its scores
                 rule = run.read_json(place).get('ranking')
             _refuse_rule(f'{path}: {place}: ranking', rule)
-        return run
+        signatures = tuple(store.signature for store in run.score_stores())
+        return Pack(path, id, index, run, signatures)
 
 
 def _refuse_rule(place: str, rule: Mapping[str, Any] | None) -> None:

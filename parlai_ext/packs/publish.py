@@ -17,18 +17,18 @@ from parlai_ext.core import (
     Dialogue,
     ScoredDialogue,
     UserError,
-    content_id,
     frozen,
     name_secret,
 )
 from parlai_ext.files import FILE_OPTIONS, FOLDER_OPTIONS
 from parlai_ext.judge_check.record import check_basis, read_check, write_check
 from parlai_ext.packs.pack import (
+    FORMAT,
     INDEX,
+    SCHEMA,
     PackIndex,
     describe_member,
     index_bytes,
-    make_index,
     zip_bytes,
 )
 from parlai_ext.results import ranking as rankings
@@ -55,13 +55,14 @@ WITHHELD = 'withheld with the text'
 @frozen
 class Publication:
     """
-    A pack that was written: its path, id and index, and the scores that were left out,
-    with reasons.
+    A pack that was written: its path and id, its manifest, the signatures of its
+    scores, and the scores that were left out, with reasons.
     """
 
     path: Path
     id: str
-    index: PackIndex
+    manifest: Manifest
+    signatures: tuple[str, ...]
     left_out: tuple[str, ...]
 
 
@@ -106,15 +107,11 @@ def publish_run(
             for path in Path(folder).rglob('*')
             if path.is_file()
         }
-    index = make_index(
-        manifest,
-        {content_id(signature): signature for signature in complete},
-        {name: describe_member(data) for name, data in members.items()},
-        withhold_text,
-    )
-    data = index_bytes(index)
+    described = {name: describe_member(data) for name, data in members.items()}
+    data = index_bytes(PackIndex(FORMAT, SCHEMA, withhold_text, described))
     write_file(path, zip_bytes({**members, INDEX: data}))
-    return Publication(path, hashlib.sha256(data).hexdigest(), index, left_out)
+    id = hashlib.sha256(data).hexdigest()
+    return Publication(path, id, manifest, tuple(complete), left_out)
 
 
 def _complete_scores(

@@ -58,11 +58,11 @@ def build_site(folder: Path, out: Path, check: Check) -> Site:
         except UserError as error:
             left_out[path.name] = str(error)
             continue
-        if checked.problems:
+        if checked.problems or checked.manifest is None:
             left_out[path.name] = checked.problems[0]
         else:
             again[path] = checked.again
-            by_protocol[checked.index.protocol].append(path)
+            by_protocol[checked.manifest.protocol.name].append(path)
     make_folder(out / PACKS)
     rows, pages = [], {}
     for protocol, members in sorted(by_protocol.items()):
@@ -141,7 +141,7 @@ def _group_data(
         'packs': made_again,
         'systems': systems,
         'notes': joined.notes,
-        'index': packs[0].index,
+        'manifest': packs[0].manifest,
         'signatures': [ranking.signature for ranking in rankings],
     }
 

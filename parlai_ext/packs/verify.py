@@ -13,7 +13,6 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -42,7 +41,6 @@ from parlai_ext.packs.pack import (
     Pack,
     PackIndex,
     index_bytes,
-    make_index,
     member_problems,
     open_pack,
     readable,
@@ -117,12 +115,12 @@ def content_findings(pack: Pack) -> Iterator[PackFinding]:
             problems.append(str(error).removeprefix(f'{pack.path}: '))
         return finding_of(about, proven, problems)
 
-    n_partners = len(index.partners)
-    n_openers = count_of(index.openers.n, 'opener')
+    manifest, n_partners = run.manifest, len(run.manifest.partners)
+    n_openers = count_of(len(run.openers), 'opener')
     yield finding(
         'partners',
-        f'{n_partners}, lock {index.partner_lock}, {n_openers} '
-        f'{index.openers.hash}, protocol and signature follow from the manifest',
+        f'{n_partners}, lock {manifest.partner_lock}, {n_openers} '
+        f'{manifest.openers_hash}; the signature follows from the settings',
         manifest_problems(pack),
     )
     yield finding(
@@ -137,7 +135,7 @@ def content_findings(pack: Pack) -> Iterator[PackFinding]:
         f'{n_dialogues:,} are of these pairs and openers, each in its place',
         dialogue_problems(pack),
     )
-    for signature in index.scores.values():
+    for signature in pack.signatures:
         name = scorer_name(signature)
         yield finding(
             'scores',
@@ -223,14 +221,9 @@ def open_right_pack(path: str | Path) -> Iterator[Pack]:
 
 def manifest_problems(pack: Pack) -> Iterator[str]:
     """
-    Yield what of the manifest does not follow from the rest of it, or from the index.
+    Yield what of the manifest does not follow from the rest of it.
     """
-    index, run, manifest = pack.index, pack.run, pack.run.manifest
-    scores = {store.root.name: store.signature for store in run.score_stores()}
-    gives = make_index(manifest, scores, index.members, index.withheld_text)
-    sides = (record_to_json(replace(one, members={})) for one in (index, gives))
-    for place, a, b in differences(*sides):
-        yield f'{place}: {INDEX} says {a}, the files give {b}'
+    run, manifest = pack.run, pack.manifest
     if manifest.signature != (derived := manifest.dialogue_signature()):
         yield (
             f'signature: manifest.json says {manifest.signature}, its settings '
@@ -240,7 +233,7 @@ def manifest_problems(pack: Pack) -> Iterator[str]:
         return
     for opener in run.openers:
         own = Opener.from_utterances(opener.utterances, opener.source).id
-        if not index.withheld_text and opener.id != own:
+        if not pack.index.withheld_text and opener.id != own:
             yield f'opener {opener.id}: its text was changed (its hash is {own})'
     yield from _pairing_problems(run)
 
@@ -250,10 +243,9 @@ def scorer_problems(pack: Pack) -> Iterator[str]:
     Yield where the scorer of the manifest, that beside scores and the signature of
     these scores differ. A pack without scores by the protocol's scorer names none.
     """
-    section = pack.run.manifest.protocol.scorer
+    section = pack.manifest.protocol.scorer
     beside = {
-        signature: pack.run.scores(signature).about()
-        for signature in pack.index.scores.values()
+        signature: pack.run.scores(signature).about() for signature in pack.signatures
     }
     configs = [about.section(section) for about in beside.values()]
     if section and section not in configs:

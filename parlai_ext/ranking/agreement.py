@@ -54,6 +54,7 @@ from parlai_ext.ranking.intervals import (
     round_off_noise,
     system_means,
 )
+from parlai_ext.view import count_of
 
 COLUMNS = 32  # resamples in the processor's cache at once
 Places = Ints
@@ -333,8 +334,10 @@ def undefined_reason(left: Floats, right: Floats, points: Points) -> str | None:
     :param points: the words for the points and their two sides.
     """
     if len(left) < points.fewest:
-        have = f'{len(left)} {points.unit} have a {points.left} and a {points.right}'
-        return f'{have}; {points.fewest} are needed'
+        points_here = count_of(len(left), points.unit.removesuffix('s'))
+        verb = 'has' if len(left) == 1 else 'have'
+        both = f'a {points.left} and a {points.right}'
+        return f'{points_here} {verb} {both}; {points.fewest} are needed'
     for side, side_name in ((left, points.left), (right, points.right)):
         if np.ptp(side) == 0:
             return f'all {points.unit} have the same {side_name}'

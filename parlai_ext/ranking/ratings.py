@@ -30,6 +30,7 @@ from parlai_ext.core import signature_line
 from parlai_ext.ranking.intervals import Floats, json_number, round_off_noise
 from parlai_ext.ranking.standings import Rating
 from parlai_ext.tournament.games import Tournament
+from parlai_ext.view import count_of
 
 SHUFFLES = 3
 PRIOR = 0.5  # wins added to both sides of a pair
@@ -91,7 +92,9 @@ def rate(
     rounded = round_off_noise(np.array(numbers, np.float64)).tolist()
     known = dict(zip(results.systems, map(json_number, rounded), strict=True))
     never = with_games.never_met
-    notes = [*with_games.notes(), *([f'{len(never)} pairs never met'] if never else [])]
+    notes = [*with_games.notes()]
+    if never:
+        notes.append(f'{count_of(len(never), "pair")} never met')
     return Rating(
         values=known,
         spreads=spreads,

@@ -22,18 +22,11 @@ from parlai_ext.view import (
     interval,
     number,
     number_column,
-    one_line,
     shown_table,
 )
 from parlai_ext.view.page import Section, terminal_lines
 
 LISTED = 8  # pairs that the terminal shows
-VALID = (
-    'Ranks and intervals that hold although one looked in between are those of this '
-    'section: 95 % for all of them together, with these partners, on this dimension. '
-    'The intervals and rank ranges of the leaderboard hold for a number of dialogues '
-    'that was fixed beforehand; after such a stop take them for a description.'
-)
 LOOK_COLUMNS = (
     number_column('n_openers', 'Openers'),
     number_column('n_ordered', 'In order'),
@@ -69,29 +62,6 @@ def _counts_text(look: Look) -> str:
     return (
         f'{text} (does not count: skewness {number(look.skewness, 1)}, and only after '
         f'{ENOUGH_IF_SKEWED} openers may it be above {MOST_SKEWNESS:g})'
-    )
-
-
-def summary(stopping: Stopping) -> str:
-    """
-    Return in a sentence when and why the run stopped.
-    """
-    used, planned = stopping.used, stopping.planned
-    dialogues, most = (n * stopping.n_pairings for n in (used, planned))
-    look = stopping.looks[-1]
-    verb = 'Stopped' if stopping.is_final else 'So far'
-    later = ''
-    if stopping.n_later:
-        later = (
-            f' It went on without looks: {count_of(stopping.n_later, "more opener")} '
-            'are in the leaderboard, and not in this section.'
-        )
-    return (
-        f'{verb} after {used} of {planned} openers ({dialogues:,} of {most:,} '
-        f'dialogues), because {stopping.reason}: {look.n_ordered} of '
-        f'{count_of(len(stopping.pairs), "pair")} are in order, {look.n_tied} tied '
-        f'within ±{stopping.margin:g} and {look.n_open} open '
-        f'({one_line(stopping.dimension)}).{later}'
     )
 
 
@@ -154,13 +124,12 @@ def stopping_lines(stopping: Stopping) -> list[str]:
     pairs = pairs_table(stopping)
     return terminal_lines(
         'stopping',
-        summary=summary(stopping),
+        stopping=stopping,
         looks=changed_looks(stopping),
         counts_text=_counts_text,
         pairs=Table(pairs.columns, pairs.rows[:LISTED]),
         n_more=len(pairs.rows) - LISTED,
         open_ranks=open_ranks(stopping),
-        valid=VALID,
     )
 
 
@@ -175,8 +144,7 @@ def stopping_section(view: RankingView) -> Section | None:
     n_settled = n_pairs - stopping.looks[-1].n_open
     remark = f'{n_settled} of {n_pairs} pairs settled when it stopped'
     data = {
-        'summary': summary(stopping),
-        'valid': VALID,
+        'stopping': stopping,
         'ranks': shown_table(('System', 'Rank'), open_ranks(stopping)),
         'pairs': pairs_table(stopping),
         'looks': Table(LOOK_COLUMNS, changed_looks(stopping)),

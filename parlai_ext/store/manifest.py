@@ -293,6 +293,20 @@ class Manifest(Record):
         """
         return {k: v for k, v in self.settings().items() if k.startswith('partners.')}
 
+    @property
+    def partner_lock(self) -> str:
+        """
+        The hash of all that is known of the partners.
+        """
+        return content_id(dict(sorted(self.partner_settings().items())))
+
+    @property
+    def openers_hash(self) -> str:
+        """
+        The hash of the openers' ids in order; each is a hash of its text.
+        """
+        return content_id([opener.id for opener in self.openers])
+
     def dialogue_signature(self) -> str:
         """
         Return the part of the signature that says how dialogues arise, as one line.

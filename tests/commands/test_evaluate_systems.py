@@ -18,13 +18,14 @@ from parlai_ext.core.records import record_from_json
 from parlai_ext.results.ranking import read_ranking, to_json
 from parlai_ext.stopping import run as blocks
 from parlai_ext.stopping.rule import Stopping
-from parlai_ext.stopping.section import summary
+from parlai_ext.stopping.section import stopping_lines
 from parlai_ext.store import RunFolder
 from tests.collect.test_preflight import protocol
 from tests.support.interrupted import interrupted
 from tests.support.published_runs import SYSTEMS, files_in
 from tests.support.small_run import SMALL, files_of, small_config
 from tests.support.user_error import user_error
+from tests.support.written import on_one_line
 
 
 @pytest.fixture(scope='module')
@@ -198,7 +199,8 @@ def test_a_plain_command_lets_a_stopped_run_grow(copied):
     assert ranking.standings['Overall'][0].n_openers == PLANNED
     stopping = ranking.stopping
     assert stopping.used < PLANNED == stopping.used + stopping.n_later
-    assert f'{stopping.n_later} more openers' in summary(stopping)
+    said = on_one_line(' '.join(stopping_lines(stopping)))
+    assert f'{stopping.n_later} more openers' in said
 
 
 @pytest.mark.parametrize(

@@ -177,12 +177,6 @@ def test_a_prompted_judge_that_obeys_a_response_fails():
     assert check.dimensions['Quality'].outcome == 'fail'
 
 
-def test_a_prompted_judge_is_asked_twice():
-    scorer = planted.Prompted(models=planted.ObedientModels())
-    probes = check_judge(scorer, judged_dialogues(scorer)).probes
-    assert (probes.n_repeated, probes.n_changed) == (20, 0)
-
-
 def test_a_scorer_that_breaks_down_over_a_copy_is_named_with_the_way_out():
     scorer = planted.Sense()
     judged = judged_dialogues(scorer)

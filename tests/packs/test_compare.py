@@ -19,7 +19,7 @@ from parlai_ext.packs.compare import (
     pack_differences,
     worst_check,
 )
-from parlai_ext.packs.pack import INDEX, open_pack
+from parlai_ext.packs.pack import open_pack
 from parlai_ext.packs.side_by_side import (
     Side,
     chosen_dialogues,
@@ -96,7 +96,7 @@ def test_the_scorer_of_the_protocol_comes_first(tmp_path, pack_of):
     ScoreDialogues.main(run_dir=run.root, scorer='length', check_sample=0)
     pack = pack_of(run)
     # by the names of their folders the other one is first
-    assert 'length' in next(iter(pack.index.scores.values()))
+    assert 'length' in pack.signatures[0]
     joined = join_packs([pack], tmp_path / 'joined')
     assert ['repetition' in one for one in joined.signatures] == [True, False]
 
@@ -209,13 +209,14 @@ def test_what_differs_is_named(opened, forged, section, changed, key):
 
 
 def test_another_scorer_and_another_version_are_named(opened, forged):
-    def change(index):
-        (folder, signature), *_ = index['scores'].items()
-        index['scores'] = {folder: signature.replace('length', 'wisdom')}
-        index['signature'] = index['signature'].replace('parlai_ext:', 'parlai_ext:9')
+    def change(manifest):
+        newer = manifest['signature'].replace('parlai_ext:', 'parlai_ext:9')
+        manifest['signature'] = newer
 
-    with open_pack(forged(INDEX, change, 'talker')) as other:
-        lines = pack_differences(opened['generic'], other)
+    with open_pack(forged('manifest.json', change, 'talker')) as other:
+        (signature,) = other.signatures
+        wiser = (signature.replace('length', 'wisdom'),)
+        lines = pack_differences(opened['generic'], replace(other, signatures=wiser))
     assert 'scorer: scorer: length → wisdom' in lines
     assert any(line.startswith('parlai_ext: ') for line in lines)
 

@@ -37,7 +37,7 @@ def test_an_unpacked_pack_is_the_same_run_and_gives_the_same_pack(
 ):
     run = runs['both']
     with open_pack(packs['both']) as pack:
-        (signature,) = pack.index.scores.values()
+        (signature,) = pack.signatures
         assert list(pack.run.iter_dialogues()) == list(run.iter_dialogues())
         assert rank_run(pack.run, signature) == rank_run(run, signature)
         assert publish(pack.run, tmp_path / 'again.zip').id == pack.id
@@ -169,11 +169,11 @@ def cited(packs, capsys):
 
 def test_facts_name_signature_lock_openers_check_and_n(pack, cited):
     text, *_ = cited()
-    index = pack.index
-    (signature,) = index.scores.values()
+    manifest = pack.manifest
+    (signature,) = pack.signatures
     ranking = rank_run(pack.run, signature)
     (row, *_) = next(iter(ranking.standings.values()))
-    facts = [ranking.signature, pack.id, index.partner_lock, index.openers.hash]
+    facts = [ranking.signature, pack.id, manifest.partner_lock, manifest.openers_hash]
     scope = 'for these partners only'  # there are two
     for fact in (*facts, 'unchecked', scope, f'{row.score:.3f}', 'n = 10'):
         assert fact in text

@@ -11,7 +11,7 @@ import pytest
 
 from parlai_ext.commands.build_leaderboard import BuildLeaderboard
 from parlai_ext.packs.check_pack import check_pack
-from parlai_ext.packs.pack import INDEX, RegenerateOptions
+from parlai_ext.packs.pack import RegenerateOptions
 from parlai_ext.packs.site import build_site, page_name
 from tests.support.published_runs import (
     checker_of,
@@ -111,7 +111,7 @@ def test_packs_that_do_not_compare_have_rankings_of_their_own(folder, tmp_path):
 
 
 def test_a_wrong_pack_is_named_and_left_out(folder, forged, tmp_path):
-    path = forged(INDEX, lambda i: i.update(protocol='real_demo'), 'generic')
+    path = forged('manifest.json', lambda m: m.update(signature='another'), 'generic')
     shutil.copy(path, folder / 'generic.zip')
     files = files_in(folder / 'talker.zip')
     name = next(n for n in files if n.startswith('scores/') and 'jsonl' in n)
@@ -120,7 +120,7 @@ def test_a_wrong_pack_is_named_and_left_out(folder, forged, tmp_path):
     (folder / 'junk.zip').write_bytes(b'junk')
     site = build_site(folder, tmp_path / 'site', check_pack)
     assert set(site.left_out) == {'generic.zip', 'talker.zip', 'junk.zip'}
-    assert 'protocol: pack.json says real_demo' in site.left_out['generic.zip']
+    assert 'manifest.json says another' in site.left_out['generic.zip']
     assert 'talker.zip' in site.index.read_text()
     assert not (tmp_path / 'site' / 'packs' / 'talker.zip').exists()
 

@@ -171,6 +171,7 @@ def test_raters_who_saw_all_systems_are_drawn_together_others_within_their_syste
         ([6, 7, 5, 4, 3, 2, 1], range(7), 1 - 2 / 21),
         ([2, 2, 2], [1, 2, 3], 'all systems have the same rating'),
         ([1, 2, 3], [2, 2, 2], 'all systems have the same human rank'),
+        ([4, 3], [2], '1 system has a rating and a human rank; 2 are needed'),
         ([4, 3], [], '0 systems have a rating and a human rank; 2 are needed'),
     ],
 )

@@ -138,7 +138,7 @@ def test_a_rating_that_is_undefined_says_why(pairs, method, words):
 def test_skills_need_only_a_chain_of_games(method):
     rating = rate(award_points([won('A', 'B'), won('B', 'C')]), method)
     assert rating.ranks == {'A': 1, 'B': 2, 'C': 3}
-    assert '1 pairs never met' in rating.notes
+    assert '1 pair never met' in rating.notes
 
 
 def test_sums_of_ranks_by_hand():
