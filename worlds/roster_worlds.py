@@ -109,12 +109,19 @@ class RosterWorld(DialogPartnerWorld):
         """
         Yield the exchanges of each dialogue; a system that fails is left out, and the
         model cache logs why.
+
+        :raises UserError: when no dialogue could be played.
         """
+        played = False
         for block in self.player.plan.blocks(self.player.is_sampling):
             for dialogues in self.player.play_block(block).values():
                 for dialogue in dialogues:
+                    played = True
                     exchanges = dialogue_record(dialogue, '')['dialog']
                     yield [*exchanges, *[[]] * (self._n_parleys - len(exchanges))]
+        if not played:
+            problems = self.player.cache.problems.values()
+            raise UserError(f'no dialogue could be played: {"; ".join(problems)}')
 
 
 class SelfPlayWorld(RosterWorld):

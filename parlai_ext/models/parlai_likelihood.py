@@ -2,6 +2,7 @@
 A ParlAI generator as a `LanguageModel`: its own History, dictionary and truncation.
 """
 
+import os
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -89,8 +90,8 @@ def load_judge(
             f'{", ".join(DTYPES)}; fewer bits are for causal judges (hf_quantisation)'
         )
     system = System(system.name, opt)
-    if not effective_options(system).get('model'):
-        file = opt.get('model_file')
+    file = str(opt.get('model_file'))
+    if os.path.isfile(file) and not effective_options(system).get('model'):
         raise UserError(f'judge {name}: it is no model: {file}.opt names none')
     keep_double_attention()
     fit_threads([system])

@@ -86,11 +86,13 @@ def test_code_that_nobody_trusts_may_not_do(what, player, caplog, monkeypatch):
 
 
 def test_it_sees_no_variable_but_those_that_are_named(player):
-    # so no key, whenever its server was started; libraries add their own
+    # so no key, whenever its server was started; libraries add their own, torch that of
+    # a cache, where another test's model had its server load more of it
     named = {*ENVIRONMENT, *ALONE, 'PYTHONPATH', 'LC_CTYPE'}
     assert not any('KEY' in name for name in named)
     deed = f'{{name.split("_")[0] for name in {{*os.environ}} - {named!r}}}'
-    assert literal_eval(reply_of(player, deed).text) <= {'KMP', 'PARLAI'}
+    of_libraries = {'KMP', 'PARLAI', 'TORCHINDUCTOR'}
+    assert literal_eval(reply_of(player, deed).text) <= of_libraries
 
 
 def test_it_may_write_in_its_own_folder(player):

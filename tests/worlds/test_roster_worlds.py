@@ -109,6 +109,13 @@ def test_a_dialogue_that_ends_early_takes_no_parley_of_the_next(tmp_path):
     assert shown == [*mute, *no, [('echo', 'no')]]
 
 
+def test_self_chat_without_any_dialogue_ends_with_the_reason(tmp_path):
+    world = world_of(tmp_path)
+    world.player.cache.problems = {'echo': 'echo: it fails'}
+    with user_error('no dialogue could be played: echo: it fails'):
+        world.parley()
+
+
 def test_a_reset_leaves_the_dialogue(tmp_path):
     world = world_of(tmp_path)
     world.parley()
