@@ -69,8 +69,9 @@ def signals_as_interrupt() -> Iterator[None]:
     """
     Let both signals raise `Interrupted` in the work inside.
 
-    A signal that comes while a library's C code runs may leave it as another exception;
-    it ends the work as `Interrupted` all the same.
+    A signal that comes while a library's C code runs may leave it as another exception,
+    of Ray's as a plain `KeyboardInterrupt`; it ends the work as `Interrupted` all the
+    same.
     """
     arrived = []
 
@@ -85,8 +86,8 @@ def signals_as_interrupt() -> Iterator[None]:
                 before[number] = signal.signal(number, interrupt)
     try:
         yield
-    except Exception as error:
-        if arrived:
+    except (Exception, KeyboardInterrupt) as error:
+        if arrived and not isinstance(error, Interrupted):
             raise Interrupted(arrived[0]) from error
         raise
     finally:

@@ -90,7 +90,10 @@ def test_a_deleted_current_folder_is_one_line(tmp_path):
 
 
 @pytest.mark.parametrize('number', SIGNALS)
-def test_a_signal_that_a_library_turns_into_another_error_is_a_signal(number, request):
+@pytest.mark.parametrize('other', [ValueError('no shape'), KeyboardInterrupt()])
+def test_a_signal_that_a_library_turns_into_another_error_is_a_signal(
+    other, number, request
+):
     before = signal.signal(number, signal.default_int_handler)  # `nohup` ignores it
     request.addfinalizer(lambda: signal.signal(number, before))
     with pytest.raises(Interrupted) as raised, signals_as_interrupt():
@@ -98,6 +101,6 @@ def test_a_signal_that_a_library_turns_into_another_error_is_a_signal(number, re
             os.kill(os.getpid(), number)
             time.sleep(10)
         except Interrupted:
-            raise ValueError('could not determine the shape') from None
+            raise other from None
     assert raised.value.number == number
     assert signal.getsignal(number) is signal.default_int_handler
