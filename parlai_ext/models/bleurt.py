@@ -7,16 +7,13 @@ forms), of RemBERT; only the weights have other names.
 from pathlib import Path
 from typing import Any
 
+import transformers
 from transformers import (
     AutoConfig,
     AutoModelForSequenceClassification,
     AutoTokenizer,
-    BertConfig,
-    BertForSequenceClassification,
     DebertaV2Tokenizer,
     PreTrainedConfig,
-    RemBertConfig,
-    RemBertForSequenceClassification,
 )
 from transformers.utils import is_protobuf_available, is_sentencepiece_available
 
@@ -90,11 +87,13 @@ class SequenceRegression:
         values['num_labels'] = 1
         narrow = getattr(config, 'embedding_size', None)
         known: Any
+        # their modules are imported here, since they load half of torch's compiler
         if narrow is None:
             arguments |= {'key_mapping': {r'^bleurt\.': 'bert.'}}
-            kind, known = BertForSequenceClassification, BertConfig(**values)
+            known = transformers.BertConfig(**values)
+            kind = transformers.BertForSequenceClassification
         else:
             arguments |= {'key_mapping': PROJECTION}
-            known = RemBertConfig(**values, input_embedding_size=narrow)
-            kind = RemBertForSequenceClassification
+            known = transformers.RemBertConfig(**values, input_embedding_size=narrow)
+            kind = transformers.RemBertForSequenceClassification
         return kind.from_pretrained(folder, config=known, **arguments)

@@ -3,6 +3,7 @@ A system that nobody trusts plays in a process of its own: what its code does th
 harms nobody else, and what it says is what it would have said here.
 """
 
+import functools
 import logging
 import os
 import random
@@ -18,6 +19,7 @@ import torch
 
 from parlai_ext.core import System, SystemFailed
 from parlai_ext.engines import Machine
+from parlai_ext.isolation import fork_server
 from parlai_ext.isolation.fork_server import ALONE, ENVIRONMENT
 from parlai_ext.systems import own_process
 from parlai_ext.systems.parlai_agents import load_system
@@ -85,14 +87,16 @@ def test_code_that_nobody_trusts_may_not_do(what, player, caplog, monkeypatch):
     assert '--trust-model-code' in line and "'strange'" in line
 
 
-def test_it_sees_no_variable_but_those_that_are_named(player):
-    # so no key, whenever its server was started; libraries add their own, torch that of
-    # a cache, where another test's model had its server load more of it
+def test_it_sees_no_variable_but_those_that_are_named(strange, monkeypatch):
+    # so no key, whenever its server was started; libraries add their own. The server is
+    # a new one: one that has served models of Hugging Face has more of torch's
+    new_server = functools.cache(fork_server._server.__wrapped__)
+    monkeypatch.setattr(fork_server, '_server', new_server)
+    player = load_on(HERE, strange)
     named = {*ENVIRONMENT, *ALONE, 'PYTHONPATH', 'LC_CTYPE'}
     assert not any('KEY' in name for name in named)
     deed = f'{{name.split("_")[0] for name in {{*os.environ}} - {named!r}}}'
-    of_libraries = {'KMP', 'PARLAI', 'TORCHINDUCTOR'}
-    assert literal_eval(reply_of(player, deed).text) <= of_libraries
+    assert literal_eval(reply_of(player, deed).text) <= {'KMP', 'PARLAI'}
 
 
 def test_it_may_write_in_its_own_folder(player):
