@@ -2,7 +2,6 @@
 A ParlAI generator as a `LanguageModel`: its own History, dictionary and truncation.
 """
 
-import os
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -27,7 +26,6 @@ from parlai_ext.models.likelihood.causal import Causal
 from parlai_ext.models.likelihood.encoder_decoder import EncodedContexts, EncoderDecoder
 from parlai_ext.models.likelihood.engine import TreeBatch, Vectorizer, tree_mask
 from parlai_ext.systems.families import HubFamily, family_of
-from parlai_ext.systems.family import effective_options
 from parlai_ext.systems.model_cache import fit_threads
 from parlai_ext.systems.parlai_agents import load_system
 
@@ -90,9 +88,6 @@ def load_judge(
             f'{", ".join(DTYPES)}; fewer bits are for causal judges (hf_quantisation)'
         )
     system = System(system.name, opt)
-    file = str(opt.get('model_file'))
-    if os.path.isfile(file) and not effective_options(system).get('model'):
-        raise UserError(f'judge {name}: it is no model: {file}.opt names none')
     keep_double_attention()
     fit_threads([system])
     player = load_system(system, machine)

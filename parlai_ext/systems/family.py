@@ -204,3 +204,10 @@ def effective_options(system: System) -> dict[str, Any]:
     :raises UserError: when the model's own options cannot be read.
     """
     return {**own_options(system), **roster_options(system)}
+
+
+def no_model(file: object) -> UserError:
+    """
+    Return the refusal of a model file of which no options name the agent.
+    """
+    return UserError(f"model: not given; {file}.opt names none: add 'model' to opt")

@@ -40,6 +40,7 @@ from parlai_ext.systems.family import (
     MISSING,
     PRESENT,
     effective_options,
+    no_model,
     roster_options,
 )
 from parlai_ext.systems.safe.load import count_parameters
@@ -186,9 +187,7 @@ def resolve(system: System) -> Resolution:
             with data_in(None):
                 check_options_apart(system, given)  # which sets a data folder
         elif model:
-            raise UserError(
-                f"model: not given; {model}.opt names none: add 'model' to opt"
-            )
+            raise no_model(model)
         if any('://' in line for line in besides):
             status = DOWNLOAD
         inner = family_of(system.opt).inner_system(system.opt)

@@ -46,7 +46,7 @@ from parlai_ext.systems.families import (
     has_trusted_folder,
     innermost,
 )
-from parlai_ext.systems.family import effective_options, roster_options
+from parlai_ext.systems.family import effective_options, no_model, roster_options
 from parlai_ext.systems.fetch.checked_downloads import ensure_checked_downloads
 from parlai_ext.systems.players import (
     Player,
@@ -92,7 +92,8 @@ def _build(system: System, machine: Machine) -> Player:
     given = _options_to_build(system)
     opt = parsed_options(system, given)
     all_options = {**opt, **effective_options(system), **given}
-    model = str(all_options.get('model'))
+    if not (model := all_options.get('model')):
+        raise no_model(given.get('model_file'))
     if getattr(load_agent_module(model), 'is_scorer', False):
         # whose options may name code that no roster or model file may bring in
         raise UserError(

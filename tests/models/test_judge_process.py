@@ -203,7 +203,7 @@ def test_a_loader_that_raises_is_one_line():
 def test_a_file_that_is_no_model_is_one_line(tmp_path):
     file = tmp_path / 'plain.txt'
     file.write_text('hello')
-    with user_error(f'judge {file}: it is no model: {file}.opt names none'):
+    with user_error(f'model: not given; {file}.opt names none'):
         ModelHandle(CPU).likelihood(str(file))
 
 
