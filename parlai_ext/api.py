@@ -486,9 +486,8 @@ def _utterance(turn: Any, speaker: str, where: str) -> Utterance:
         raise UserError(f'{where}: half a character in {ascii(turn["text"][:40])}')
     named = speaker if turn.get('speaker') is None else turn['speaker']
     reference = turn.get('reference')
-    if reference is not None and hasattr(
-        reference, 'tolist'
-    ):  # an array, as Parquet files hold lists
+    # an array, as Parquet files hold lists
+    if reference is not None and hasattr(reference, 'tolist'):
         reference = reference.tolist()
     try:
         references = reference_texts(reference)

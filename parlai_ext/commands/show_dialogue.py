@@ -244,4 +244,5 @@ def dialogue_lines(
     ):
         text = line.lstrip(' ')
         indent = line.removesuffix(text)
+        # a long text is cut already, and says so: no line is cut once more
         yield from wrap_lines(text, indent, width, limit=2 * MAX_CHARACTERS)

@@ -6,6 +6,7 @@ are scored through the scorer's own `score_dialogues`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from itertools import product
@@ -296,30 +297,41 @@ def score_blocks(
     gives the same numbers.
 
     :param again: what has scores, and is scored as if nothing of them were kept.
-    :raises UserError: when the scorer breaks down over a copy, which it may never have
-        met in a dialogue; the run's own scores are stored by then.
+    :raises UserError: as `errors_on_copies` does.
     """
-    values: tuple[list[Values], list[Values]] = [], []
+    scored: list[Values] = []
+    second: list[Values] = []
     with bar_of('judge check', len(first) + len(again), unit=unit) as bar:
         parts = PartProgress(bar, 'inputs read')
-        for items, anew in ((first, False), (again, True)):
+        for items, values, anew in ((first, scored, False), (again, second, True)):
             for start in range(0, len(items), BLOCK):
                 block = items[start : start + BLOCK]
                 parts.begin(len(block))
-                watch = Watch(parts.tell)
-                with scorer.models.changed(watch=watch, asks_anew=anew):
-                    try:
-                        values[anew].extend(score(block))
-                    except (UserError, OSError):
-                        raise
-                    except Exception as error:  # which foreign code may raise
-                        raise UserError(
-                            f'judge check: scorer {scorer.name} fails on a perturbed '
-                            f'copy ({type(error).__name__}: {first_line(error)}); '
-                            '--check-sample 0 leaves the check out'
-                        ) from error
+                changed = scorer.models.changed(watch=Watch(parts.tell), asks_anew=anew)
+                with changed, errors_on_copies(scorer):
+                    values += score(block)
                 parts.end()
-    return values
+    return scored, second
+
+
+@contextmanager
+def errors_on_copies(scorer: Scorer) -> Iterator[None]:
+    """
+    Name what a scorer raises over copies, which it may never have met in a dialogue.
+
+    :raises UserError: instead of other exceptions; the run's own scores are stored by
+        then.
+    """
+    try:
+        yield
+    except (UserError, OSError):
+        raise
+    except Exception as error:  # which foreign code may raise
+        raise UserError(
+            f'judge check: scorer {scorer.name} fails on a perturbed copy '
+            f'({type(error).__name__}: {first_line(error)}); --check-sample 0 leaves '
+            'the check out'
+        ) from error
 
 
 def kept_scores(
