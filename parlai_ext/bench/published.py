@@ -27,7 +27,7 @@ from parlai_ext.core import frozen, mean
 from parlai_ext.files import read_file
 from parlai_ext.ranking.agreement import FEWEST_KNOWN
 from parlai_ext.ranking.annotator_agreement import krippendorff_alpha, near_median
-from parlai_ext.view import number, shown_table
+from parlai_ext.view import count_of, number, shown_table
 
 COEFFICIENTS = ('pearson', 'spearman')
 MEASURES = {
@@ -140,7 +140,7 @@ def team_tables(bench: Bench) -> Iterator[TitledTable]:
                 table.columns, table.averages(names), table.average, strict=True
             )
         )
-        heads = ('', f'{len(sets)} sets here', f'all {len(table.rows)}')
+        heads = ('', f'{count_of(len(sets), "set")} here', f'all {len(table.rows)}')
         title = f'{table.title}, {table.phase} sets'
         yield TitledTable(title, shown_table(heads, rows), tuple(notes))
 

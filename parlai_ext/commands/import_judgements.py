@@ -83,7 +83,7 @@ class ImportJudgementsOptions(Resamples):
     )
     outlier_deviations: float | None = optional(
         above=0,
-        help='leave out ratings farther than N deviations from the median of their '
+        help='leave out ratings farther than X deviations from the median of their '
         'item (1.4826 times the median absolute one; DSTC10 Track 5: 1)',
     )
     chats: tuple[str, ...] = option(
