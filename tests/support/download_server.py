@@ -19,9 +19,7 @@ from parlai_ext.systems import zoo
 from parlai_ext.systems.fetch.checked_downloads import DownloadSettings, downloading
 from tests.support.http_server import QuietHandler, serving
 
-QUICK = DownloadSettings(
-    progress=False, connect=5, stall=5, least=1024, tries=2, pause=0.01
-)
+QUICK = DownloadSettings(connect=5, stall=5, least=1024, tries=2, pause=0.01)
 
 
 class Server:

@@ -124,8 +124,13 @@ class LockFile:
 CONTENT_RANGE = re.compile(r'bytes (\d+)-\d+/(\d+)')
 WEB_PAGE = re.compile(rb'\s*<(!doctype|html|head|body|\?xml|error)', re.IGNORECASE)
 WEB_SUFFIXES = ('.html', '.htm', '.xml')
-FIRST_BYTES = {'.gz': b'\x1f\x8b', '.zip': b'PK', '.bz2': b'BZh', '.xz': b'\xfd7zXZ'}
-FIRST_BYTES['.tgz'] = FIRST_BYTES['.gz']
+FIRST_BYTES = {
+    '.gz': b'\x1f\x8b',
+    '.tgz': b'\x1f\x8b',
+    '.zip': b'PK',
+    '.bz2': b'BZh',
+    '.xz': b'\xfd7zXZ',
+}
 MAX_REDIRECTS = 5
 HEADERS = {'Accept-Encoding': 'identity', 'User-Agent': 'parlai_ext'}
 # no other try would end in another way
@@ -138,7 +143,6 @@ class DownloadSettings:
     How to download.
 
     :param lock: the lock file (default: ``parlai_ext.lock.json`` in ``models``).
-    :param progress: show a progress bar.
     :param connect: seconds until there is a connection.
     :param stall: seconds in which at least ``least`` bytes must arrive; so the time for
         a whole file is limited too.
@@ -147,7 +151,6 @@ class DownloadSettings:
     """
 
     lock: Path | None = None
-    progress: bool = True
     connect: float = 15.0
     stall: float = 30.0
     least: int = 2**14
@@ -365,8 +368,7 @@ class FileDownload:
         now = asyncio.get_running_loop().time
         deadline.reschedule(now() + self.settings.stall)
         name = '/'.join(self.url.rsplit('/', 2)[1:])
-        bar = byte_bar(name, size, start=start, shown=self.settings.progress)
-        with open(self.part, 'ab') as file, bar:
+        with open(self.part, 'ab') as file, byte_bar(name, size, start) as bar:
             self._check_room(start, size or 0, room)
             async for chunk in response.aiter_raw():
                 self._check_room(start, file.tell() + len(chunk), room)
@@ -382,14 +384,15 @@ class FileDownload:
             raise _Interrupted(f'{self.url} {what}')
 
     def _check_room(self, start: int, needed: int, room: int) -> None:
-        if needed <= min(room, self.most):
-            return
-        if not start or needed > self.most:
-            self.remove()
-        what = f'needs more than {room:,} bytes, for which {self.folder} has room'
         if needed > self.most:
+            self.remove()
             what = f'is another file: it has more than {self.most:,} bytes'
-        raise UserError(f'{self.url} {what}')
+            raise UserError(f'{self.url} {what}')
+        if needed > room:
+            if not start:
+                self.remove()
+            what = f'needs more than {room:,} bytes, for which {self.folder} has room'
+            raise UserError(f'{self.url} {what}')
 
     def _check_kind(self) -> None:
         """
@@ -440,8 +443,15 @@ def fetch_pinned(url: str, checksum: str, place: Path, most: int) -> None:
 # --- the downloads of ParlAI ----------------------------------------------------------
 
 FUNCTIONS = (
-    *('download', 'download_from_google_drive', 'download_multiprocess'),
-    *('get_http_session', 'untar', 'ungzip', 'make_dir', 'remove_dir', 'mark_done'),
+    'download',
+    'download_from_google_drive',
+    'download_multiprocess',
+    'get_http_session',
+    'untar',
+    'ungzip',
+    'make_dir',
+    'remove_dir',
+    'mark_done',
 )
 METHOD = 'download_file'  # of `DownloadableFile`
 PACKAGES = ('parlai', 'parlai_ext', 'parlai_internal', 'projects')

@@ -33,7 +33,6 @@ from parlai_ext.systems.hf.generate import (
     PROBE,
     ChatForm,
     FormOptions,
-    PlainForm,
     prompt_form,
 )
 from parlai_ext.systems.hub import PREFIX, ModelOptions
@@ -90,7 +89,17 @@ class TokenDictionary(HuggingFaceDictionaryAgent):
         file = Path(opt.get('dict_file') or '')
         self.is_saved = bool(opt.get('dict_file')) and file.is_file()
         if self.is_saved:
-            self.config, tokenizer = read_tokens(file)
+            with errors_about('dict_file'):
+                texts = read_json(file, dict)
+            if 'config.json' not in texts or not all(
+                FILE_NAME.fullmatch(name) and isinstance(text, str)
+                for name, text in texts.items()
+            ):
+                raise UserError(f'dict_file: {file}: no dictionary of ext:causal_lm')
+            with TemporaryDirectory() as folder:
+                for name, text in texts.items():
+                    Path(folder, name).write_text(text, 'utf-8')
+                self.config, tokenizer = read_description(Path(folder))
         elif opt.get('model_file') and Path(opt['model_file']).is_file():
             raise UserError(f'model_file: there is no {opt["model_file"]}.dict')
         else:
@@ -110,15 +119,29 @@ class TokenDictionary(HuggingFaceDictionaryAgent):
         :raises UserError: when the model has no token that could end a reply.
         """
         options = options_from_opt(FormOptions, opt, PREFIX)
-        style = ChatStyle.from_options(opt)
-        self.form: ChatForm | PlainForm = prompt_form(
-            self.hf_tokenizer, False, options, style
-        )
-        self.end_idx = end_of_reply(self.form)
-        self.end_token = self.hf_tokenizer.convert_ids_to_tokens(self.end_idx)
+        style, tokenizer = ChatStyle.from_options(opt), self.hf_tokenizer
+        self.form = prompt_form(tokenizer, False, options, style)
+        end = tokenizer.eos_token_id
+        if isinstance(self.form, ChatForm):
+            # what the template writes after a reply, where that is a control token
+            turns = [
+                {'role': 'user', 'content': 'Hi'},
+                {'role': 'assistant', 'content': PROBE},
+            ]
+            text = tokenizer.apply_chat_template(
+                turns, tokenize=False, **self.form.more
+            )
+            text = text.rpartition(PROBE)[2].lstrip()
+            after = tokenizer(text, add_special_tokens=False)['input_ids']
+            if after and after[0] in tokenizer.added_tokens_decoder:
+                end = after[0]
+        if end is None:
+            raise UserError('hf_model: its tokenizer has no end token')
+        self.end_idx = int(end)
+        self.end_token = tokenizer.convert_ids_to_tokens(self.end_idx)
         self.null_idx, self.start_idx = NULL, NULL - 1
         self.null_token, self.start_token = NULL_TOKEN, START_TOKEN
-        self.unk_token = self.hf_tokenizer.unk_token or self.end_token
+        self.unk_token = tokenizer.unk_token or self.end_token
         self._unk_token_idx = self.tok2ind.get(self.unk_token, self.end_idx)
         for token, number in ((NULL_TOKEN, NULL), (START_TOKEN, NULL - 1)):
             self.tok2ind[token], self.ind2tok[number] = number, token
@@ -147,49 +170,6 @@ class TokenDictionary(HuggingFaceDictionaryAgent):
                     texts[path.name] = path.read_text('utf-8')
         place = Path(filename or self.opt['dict_file'])
         write_file(place, json.dumps(texts, ensure_ascii=False, indent=0).encode())
-
-
-def read_tokens(file: Path) -> tuple[Any, Any]:
-    """
-    Return configuration and tokenizer of a saved model.
-
-    :raises UserError: for a file that holds something else.
-    """
-    with errors_about('dict_file'):
-        texts = read_json(file, dict)
-    if 'config.json' not in texts or not all(
-        FILE_NAME.fullmatch(name) and isinstance(text, str)
-        for name, text in texts.items()
-    ):
-        raise UserError(f'dict_file: {file}: no dictionary of ext:causal_lm')
-    with TemporaryDirectory() as folder:
-        for name, text in texts.items():
-            (Path(folder) / name).write_text(text, 'utf-8')
-        return read_description(Path(folder))
-
-
-def end_of_reply(form: ChatForm | PlainForm) -> int:
-    """
-    Return the token that ends a reply: what the chat template writes after it, where
-    that is a control token; else the tokenizer's end token.
-
-    :raises UserError: when there is none.
-    """
-    tokenizer = form.tokenizer
-    if isinstance(form, ChatForm):
-        turns = [
-            {'role': 'user', 'content': 'Hi'},
-            {'role': 'assistant', 'content': PROBE},
-        ]
-        text = tokenizer.apply_chat_template(turns, tokenize=False, **form.more)
-        after = tokenizer(text.rpartition(PROBE)[2].lstrip(), add_special_tokens=False)[
-            'input_ids'
-        ]
-        if after and after[0] in tokenizer.added_tokens_decoder:
-            return int(after[0])
-    if tokenizer.eos_token_id is None:
-        raise UserError('hf_model: its tokenizer has no end token')
-    return int(tokenizer.eos_token_id)
 
 
 def build_network(tokens: TokenDictionary, opt: Mapping[str, Any]) -> CausalNetwork:

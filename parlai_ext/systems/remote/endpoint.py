@@ -332,22 +332,14 @@ class Endpoint:
     async def _replies(
         self, requests: Sequence[Request], cache: ReplyCache | None
     ) -> list[RemoteReply]:
+        """
+        Ask for all replies, a few at a time; with a cache, once for all requests that
+        are the same. When one fails, no other is asked for; those under way are waited
+        for, since they are paid for.
+        """
         name = await self._dated_name()
-        if cache is None:
-            return await self._ask_all(requests, name, None)
-        unique = list(dict.fromkeys(requests))
-        self.meter.count(cached=len(requests) - len(unique))
-        replies = await self._ask_all(unique, name, cache)
-        by_request = dict(zip(unique, replies, strict=True))
-        return [by_request[request] for request in requests]
-
-    async def _ask_all(
-        self, requests: Sequence[Request], name: str, cache: ReplyCache | None
-    ) -> list[RemoteReply]:
-        """
-        Ask for all replies, a few at a time. When one fails, no other is asked for;
-        those under way are waited for, since they are paid for.
-        """
+        asked = requests if cache is None else list(dict.fromkeys(requests))
+        self.meter.count(cached=len(requests) - len(asked))
         places = asyncio.Semaphore(self.settings.concurrency)
         stop, failures = asyncio.Event(), list[Exception]()
 
@@ -360,11 +352,14 @@ class Endpoint:
                         failures.append(error)
                         stop.set()
 
-        replies = await asyncio.gather(*map(reply_to, requests))
+        replies = await asyncio.gather(*map(reply_to, asked))
         if failures:
             raise failures[0]
         self.meter.count(cut=sum(one.is_cut for one in replies))
-        return replies
+        if cache is None:
+            return replies
+        by_request = dict(zip(asked, replies, strict=True))
+        return [by_request[request] for request in requests]
 
     async def _dated_name(self) -> str:
         if self._name is None:
@@ -507,22 +502,18 @@ class Endpoint:
                     return response.status_code, response.headers, bytes(raw)
         except TimeoutError:
             raise Transient(f'no answer within {seconds:g} s', lost=True) from None
+        except httpx2.ConnectTimeout:
+            raise Transient('no connection in time') from None
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-            raise self._trouble(error) from None
-
-    def _trouble(self, error: Exception) -> Exception:
-        """
-        Return what an exception of the HTTP library means here.
-        """
-        if isinstance(error, httpx2.ConnectTimeout):
-            return Transient('no connection in time')
-        words = self.settings.without_key(shortened(_root_words(error)))
-        if 'CERTIFICATE' in words:
-            return self._bad('remote_url', f'has no certificate to trust: {words}')
-        # a URL or a header that is none
-        if isinstance(error, httpx2.InvalidURL | httpx2.LocalProtocolError):
-            return self._bad('remote_url', f'cannot be posted to: {words}')
-        return Transient(words)
+            words = self.settings.without_key(shortened(_root_words(error)))
+            trouble: Exception = Transient(words)
+            if 'CERTIFICATE' in words:
+                what = f'has no certificate to trust: {words}'
+                trouble = self._bad('remote_url', what)
+            # a URL or a header that is none
+            elif isinstance(error, httpx2.InvalidURL | httpx2.LocalProtocolError):
+                trouble = self._bad('remote_url', f'cannot be posted to: {words}')
+            raise trouble from None
 
     def _refused(self, status: int, what: str) -> UserError:
         """

@@ -415,17 +415,16 @@ def write_states(states: Mapping[str, Any], path: str | Path) -> list[str]:
         if t.numel() and place in first:
             shared[name] = first[place]
         first.setdefault(place, name)
-    kept = {n: t.detach().cpu() for n, t in weights.items() if n not in shared}
+    kept = {
+        name: t.detach().cpu().clone(memory_format=torch.contiguous_format)
+        for name, t in weights.items()
+        if name not in shared
+    }
     ours = {'entries': entries, 'names': list(weights), 'shared': shared}
     try:
         with disk_errors(path):
             safetensors.torch.save_file(
-                {
-                    name: t.clone(memory_format=torch.contiguous_format)
-                    for name, t in kept.items()
-                },
-                path,
-                {'format': 'pt', KEY: json.dumps(ours, sort_keys=True)},
+                kept, path, {'format': 'pt', KEY: json.dumps(ours, sort_keys=True)}
             )
     except (KeyError, ValueError, safetensors.SafetensorError) as error:
         raise UserError(f'safetensors cannot hold this model: {error}') from error
