@@ -193,6 +193,8 @@ def fetch_weights(repo: str, revision: str | None = None) -> Path:
     weights = cached_weights(repo, revision)
     if weights is not None:
         return weights
+    from huggingface_hub import HfApi, constants, snapshot_download
+
     reason = None
     if is_model_name(repo):
         from parlai_ext.systems.catalogue.fetch_model import fetch_model
@@ -200,8 +202,17 @@ def fetch_weights(repo: str, revision: str | None = None) -> Path:
         fetch_model(repo)
     elif Path(repo).is_dir():
         raise UserError(f'{repo} has no weights: none of {", ".join(WEIGHTS)}')
+    elif constants.HF_HUB_OFFLINE:
+        reason = 'HF_HUB_OFFLINE forbids the network'
+    # the hub's own client goes on trying for half a minute
+    elif not is_reachable():
+        reason = 'the network cannot be reached'
     else:
-        reason = _download(repo, revision)
+        try:
+            wanted = needed_files(HfApi().list_repo_files(repo, revision=revision))
+            snapshot_download(repo, revision=revision, allow_patterns=wanted)
+        except Exception as e:  # its own, and those of the HTTP library of the day
+            reason = first_line(e)
     weights = cached_weights(repo, revision)
     if weights is not None and reason is None:
         return weights
@@ -215,26 +226,6 @@ def fetch_weights(repo: str, revision: str | None = None) -> Path:
     raise UserError(
         f'https://huggingface.co/{repo} cannot be downloaded: {problem}{folder}'
     )
-
-
-def _download(repo: str, revision: str | None) -> str | None:
-    """
-    Download what a system needs of a repository to the hub's cache. Return the reason
-    why it cannot be had, `None` if all went well.
-    """
-    from huggingface_hub import HfApi, constants, snapshot_download
-
-    if constants.HF_HUB_OFFLINE:
-        return 'HF_HUB_OFFLINE forbids the network'
-    # the hub's own client goes on trying for half a minute
-    if not is_reachable():
-        return 'the network cannot be reached'
-    try:
-        wanted = needed_files(HfApi().list_repo_files(repo, revision=revision))
-        snapshot_download(repo, revision=revision, allow_patterns=wanted)
-    except Exception as e:  # its own, and those of the HTTP library of the day
-        return first_line(e)
-    return None
 
 
 def needed_files(listed: list[str]) -> list[str]:

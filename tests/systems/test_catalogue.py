@@ -112,7 +112,7 @@ def test_another_card_means_another_model(catalogue, data, hub):
 # ---- two at once, and processes that are killed
 
 
-def start(data, die=False):
+def start(die=False):
     """
     Begin to fetch in another process, which is killed before the model has its place.
     """
@@ -128,7 +128,7 @@ def start(data, die=False):
 
 
 def test_killed_before_the_end_it_is_not_there_and_then_whole(data, hub):
-    process = start(data, die=True)
+    process = start(die=True)
     process.join(100)
     assert process.exitcode == -signal.SIGKILL
     assert not (data / 'models' / 'catalogue' / 'tiny').exists()
@@ -138,7 +138,7 @@ def test_killed_before_the_end_it_is_not_there_and_then_whole(data, hub):
 
 def test_killed_between_files_it_goes_on_with_the_next(data, hub):
     hub.holds = 1000  # bytes of the second file
-    process = start(data)
+    process = start()
     try:
         assert hub.half.wait(60)
         while len(hub.asked) < 2:
@@ -153,7 +153,7 @@ def test_killed_between_files_it_goes_on_with_the_next(data, hub):
 
 
 def test_two_processes_fetch_it_once(data, hub):
-    both = [start(data) for _ in range(2)]
+    both = [start() for _ in range(2)]
     for process in both:
         process.join(100)
         assert process.exitcode == 0

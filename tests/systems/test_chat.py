@@ -154,9 +154,9 @@ def tokenizer():
     return make_tokenizer(['tea', 'rain'])
 
 
-def rendered(tokenizer, template, **more):
+def rendered(tokenizer, template, opens=True, **more):
     return render_chat(
-        tokenizer, MESSAGES, template, add_generation_prompt=True, more=more
+        tokenizer, MESSAGES, template, add_generation_prompt=opens, more=more
     )
 
 
@@ -174,13 +174,7 @@ def rendered(tokenizer, template, **more):
 )
 @pytest.mark.parametrize('opens', [True, False])
 def test_a_text_is_that_of_transformers(template, opens, tokenizer):
-    text = render_chat(
-        tokenizer,
-        MESSAGES,
-        template,
-        add_generation_prompt=opens,
-        more={'extra': [1, 'x']},
-    )
+    text = rendered(tokenizer, template, opens, extra=[1, 'x'])
     assert text == tokenizer.apply_chat_template(
         MESSAGES,
         chat_template=template,

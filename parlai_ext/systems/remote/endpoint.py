@@ -122,17 +122,6 @@ TABLE = 'CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, answer TEXT)'
 PATIENCE = 60  # seconds to wait while another process writes
 
 
-def cache_key(url: str, model: str, body: bytes) -> str:
-    """
-    Return the key of a request.
-
-    :param model: the name that the endpoint's replies give for the model; it may be
-        more exact than the name in the request.
-    """
-    head = f'{url}\n{model}\n'.encode()
-    return hashlib.sha256(head + body).hexdigest()
-
-
 class ReplyCache:
     """
     The replies of one file, opened in one thread and used in another.
@@ -244,9 +233,6 @@ class Transient(Exception):
     retry_after: float | None = None
     lost: bool = False
     answered: bool = False
-
-    def __str__(self) -> str:
-        return self.what
 
 
 class Endpoint:
@@ -386,7 +372,9 @@ class Endpoint:
         :param cache: without one, ask in any case, and store nothing.
         :raises UserError: when a model of another name answers.
         """
-        key = cache_key(self.settings.endpoint, name, request.body)
+        # the name that replies give for the model may be more exact than that asked for
+        head = f'{self.settings.endpoint}\n{name}\n'.encode()
+        key = hashlib.sha256(head + request.body).hexdigest()
         known = cache.get(key) if cache else None
         if known is not None:
             self.meter.count(cached=1)
@@ -415,12 +403,12 @@ class Endpoint:
             if attempt < tries:
                 seconds = delay(attempt, failure.retry_after)
                 url = self.settings.endpoint
-                logger.info('%s: %s; again in %.1f s', url, failure, seconds)
+                logger.info('%s: %s; again in %.1f s', url, failure.what, seconds)
                 await wait_unless_stopped(seconds, stop)
         failed = 'gives no answer' if failure.answered else 'cannot be reached'
         raise UserError(
             f'remote_url: {self.settings.endpoint} {failed} after {tries} '
-            f'{"try" if tries == 1 else "tries"} ({failure})'
+            f'{"try" if tries == 1 else "tries"} ({failure.what})'
         )
 
     async def _try(self, request: Request, stop: asyncio.Event) -> RemoteReply:
