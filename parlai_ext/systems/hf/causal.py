@@ -11,7 +11,6 @@ from __future__ import annotations
 import inspect
 import json
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -172,47 +171,40 @@ class TokenDictionary(HuggingFaceDictionaryAgent):
         write_file(place, json.dumps(texts, ensure_ascii=False, indent=0).encode())
 
 
-def build_network(tokens: TokenDictionary, opt: Mapping[str, Any]) -> CausalNetwork:
+class CausalNetwork(TorchGeneratorModel):
     """
-    Return the network of a model: that of a saved model without weights, which ParlAI
-    loads next; else the base model's.
+    A network of Hugging Face's between an encoder, which does nothing, and logits: that
+    of a saved model without weights, which ParlAI loads next; else the base model's.
 
+    :param opt: with `bf16`, it computes in bfloat16; the weights stay float32.
     :raises UserError: when the base model cannot be had or read, or has not as many
         layers as shall learn.
     """
-    if tokens.is_saved:
-        with quiet():
-            network = AutoModelForCausalLM.from_config(tokens.config)
-    else:
-        arguments = {'dtype': torch.float32}
-        network = read(base_model_folder(opt), torch.device('cpu'), arguments)[2]
-        size = len(tokens.hf_tokenizer)
-        if size > network.get_input_embeddings().num_embeddings:
-            network.resize_token_embeddings(size, mean_resizing=False)
-            tokens.config = network.config
-    number = opt.get('trained_layers')
-    network.requires_grad_(number is None)
-    if number is not None:  # the last so many layers learn, and nothing else
-        kinds = (one for one in network.modules() if isinstance(one, ModuleList))
-        layers = max(kinds, key=len, default=ModuleList())
-        if not 0 < number <= len(layers):
-            raise UserError(f'trained_layers: {number}; the model has {len(layers)}')
-        for layer in layers[len(layers) - number :]:
-            layer.requires_grad_(True)
-    return CausalNetwork(tokens, network, bool(opt.get('bf16')))
 
-
-class CausalNetwork(TorchGeneratorModel):
-    """
-    A network of Hugging Face's between an encoder, which does nothing, and logits.
-
-    :param bf16: compute in bfloat16; the weights stay float32.
-    """
-
-    def __init__(self, tokens: TokenDictionary, network: Any, bf16: bool = False):
+    def __init__(self, tokens: TokenDictionary, opt: Options):
         super().__init__(NULL, tokens.start_idx, tokens.end_idx)
+        if tokens.is_saved:
+            with quiet():
+                network = AutoModelForCausalLM.from_config(tokens.config)
+        else:
+            arguments = {'dtype': torch.float32}
+            network = read(base_model_folder(opt), torch.device('cpu'), arguments)[2]
+            size = len(tokens.hf_tokenizer)
+            if size > network.get_input_embeddings().num_embeddings:
+                network.resize_token_embeddings(size, mean_resizing=False)
+                tokens.config = network.config
+        number = opt.get('trained_layers')
+        network.requires_grad_(number is None)
+        if number is not None:  # the last so many layers learn, and nothing else
+            kinds = (one for one in network.modules() if isinstance(one, ModuleList))
+            layers = max(kinds, key=len, default=ModuleList())
+            if not 0 < number <= len(layers):
+                n = len(layers)
+                raise UserError(f'trained_layers: {number}; the model has {n}')
+            for layer in layers[len(layers) - number :]:
+                layer.requires_grad_(True)
         self.encoder = IdentityLayer()
-        self.decoder = Continuation(network, bf16)
+        self.decoder = Continuation(network, bool(opt.get('bf16')))
 
     def decode_forced(
         self, encoder_states: torch.Tensor, ys: torch.Tensor

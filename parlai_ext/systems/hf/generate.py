@@ -492,28 +492,44 @@ def load_model(options: ModelOptions) -> LoadedModel:
     return loaded
 
 
-@frozen
 class ReplyGenerator:
     """
-    A model, the form in which it reads conversations, and how it draws replies.
+    A model, the form in which it reads conversations, and how it draws replies, as the
+    options ask.
 
-    :param limit: the most tokens of a prompt.
     :ivar counts: of what was asked.
+    :ivar limit: the most tokens of a prompt.
+    :raises UserError: for options that contradict each other or do not fit the model;
+        the message begins with the option.
     """
 
-    loaded: LoadedModel
-    form: ChatForm | PlainForm
-    style: ChatStyle
-    config: GenerationConfig
-    limit: int | None
-    counts: Counter[str] = field(default_factory=Counter)
-
-    @property
-    def model(self) -> Any:
-        """
-        The network.
-        """
-        return self.loaded.model
+    def __init__(self, loaded: LoadedModel, opt: Mapping[str, Any]):
+        self.loaded, self.model = loaded, loaded.model
+        self.counts = Counter[str]()
+        tokenizer, style = loaded.tokenizer, ChatStyle.from_options(opt)
+        options = options_from_opt(FormOptions, opt, PREFIX)
+        decoding = options_from_opt(DecodingOptions, opt)
+        self.form = prompt_form(tokenizer, loaded.seq2seq, options, style)
+        stop = style.stop
+        if isinstance(self.form, PlainForm) and not loaded.seq2seq:
+            # where its turn ends, such a model goes on with the next
+            stop = (*stop, self.form.separator)
+        self.config = config = generation_config(loaded.own_config, decoding)
+        own_stop = config.stop_strings or ()
+        own_stop = (own_stop,) if isinstance(own_stop, str) else own_stop
+        self.style, config.stop_strings = replace(style, stop=(*stop, *own_stop)), None
+        ends = config.eos_token_id
+        ends = ends if isinstance(ends, list) else [ends]
+        config.eos_token_id = sorted({*ends, tokenizer.eos_token_id} - {None})
+        pads = [tokenizer.pad_token_id, config.pad_token_id, *config.eos_token_id, 0]
+        known = range(len(loaded.model.get_input_embeddings().weight))
+        config.pad_token_id = next(token for token in pads if token in known)
+        self.limit = prompt_limit(
+            loaded.positions,
+            options.context_tokens,
+            decoding.reply_max_tokens,
+            seq2seq=loaded.seq2seq,
+        )
 
     @property
     def usage(self) -> dict[str, float]:
@@ -588,7 +604,7 @@ class ReplyGenerator:
         """
         Return the tokens after each prompt, padded at their end.
         """
-        model, seq2seq = self.loaded.model, self.loaded.seq2seq
+        model, seq2seq = self.model, self.loaded.seq2seq
         ids, mask = padded_rows(
             [prompt.ids for prompt in prompts], self.config.pad_token_id, seq2seq
         )
@@ -628,40 +644,6 @@ def padded_rows(
         pad_sequence(ids, True, pad, padding_side=side),
         pad_sequence(ones, True, 0, padding_side=side),
     )
-
-
-def make_generator(loaded: LoadedModel, opt: Mapping[str, Any]) -> ReplyGenerator:
-    """
-    Return a generator that writes prompts and draws replies as the options ask.
-
-    :raises UserError: for options that contradict each other or do not fit the model;
-        the message begins with the option.
-    """
-    style = ChatStyle.from_options(opt)
-    options = options_from_opt(FormOptions, opt, PREFIX)
-    decoding = options_from_opt(DecodingOptions, opt)
-    form = prompt_form(loaded.tokenizer, loaded.seq2seq, options, style)
-    if isinstance(form, PlainForm) and not loaded.seq2seq:
-        # where its turn ends, such a model goes on with the next
-        style = replace(style, stop=(*style.stop, form.separator))
-    config = generation_config(loaded.own_config, decoding)
-    own_stop = config.stop_strings or ()
-    own_stop = (own_stop,) if isinstance(own_stop, str) else own_stop
-    style, config.stop_strings = replace(style, stop=(*style.stop, *own_stop)), None
-    tokenizer = loaded.tokenizer
-    ends = config.eos_token_id
-    ends = ends if isinstance(ends, list) else [ends]
-    config.eos_token_id = sorted({*ends, tokenizer.eos_token_id} - {None})
-    pads = [tokenizer.pad_token_id, config.pad_token_id, *config.eos_token_id, 0]
-    known = range(len(loaded.model.get_input_embeddings().weight))
-    config.pad_token_id = next(token for token in pads if token in known)
-    limit = prompt_limit(
-        loaded.positions,
-        options.context_tokens,
-        decoding.reply_max_tokens,
-        seq2seq=loaded.seq2seq,
-    )
-    return ReplyGenerator(loaded, form, style, config, limit)
 
 
 def prompt_limit(
