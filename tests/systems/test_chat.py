@@ -35,9 +35,6 @@ TOLD = 'You began this conversation by saying:'
 FIRST = [ChatTurn(ME, 'my dog died'), ChatTurn(YOU, 'oh no')]
 
 
-SECOND = [ChatTurn(YOU, 'hi'), ChatTurn(ME, 'hello'), ChatTurn(YOU, 'you ok?')]
-
-
 def chat(*lines):
     """
     Return the messages that are written as `role: content`.
@@ -65,7 +62,8 @@ def test_no_policy_touches_a_conversation_that_the_other_began(policy):
     expected = chat(
         'system: Be brief.', 'user: hi', 'assistant: hello', 'user: you ok?'
     )
-    assert messages(SECOND, ChatStyle('Be brief.', policy)) == expected
+    turns = [ChatTurn(YOU, 'hi'), ChatTurn(ME, 'hello'), ChatTurn(YOU, 'you ok?')]
+    assert messages(turns, ChatStyle('Be brief.', policy)) == expected
 
 
 def test_a_moved_first_turn_follows_the_system_prompt():

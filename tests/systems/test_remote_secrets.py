@@ -116,9 +116,10 @@ def test_a_short_key_is_hidden_where_it_is_a_part_of_the_path(
     url, endpoint, monkeypatch, tmp_path, key
 ):
     monkeypatch.setenv('TRY_REMOTE_KEY', key)
-    settings = endpoint(**{**KEYED, **in_path(url, f'{key}/{key}s')}).settings
-    assert settings.url == f'{url}/hook/$TRY_REMOTE_KEY/{key}s/v1'
-    assert settings.posted_url.startswith(f'{url}/hook/{key}/{key}s/v1')
+    system = endpoint(**{**KEYED, **in_path(url, f'{key}/{key}s')})
+    assert system.settings.url == f'{url}/hook/$TRY_REMOTE_KEY/{key}s/v1'
+    system.replies(hellos(1))
+    assert received(url)[0]['path'].startswith(f'/hook/{key}/{key}s/v1')
     opt = {**make_remote(tmp_path, url, **KEYED).opt, **in_path(url, key)}
     pinned = FAMILIES['remote'].pin(opt)['remote_url']
     assert pinned == f'{url}/hook/$TRY_REMOTE_KEY/v1'

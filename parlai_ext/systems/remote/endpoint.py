@@ -14,6 +14,7 @@ import json
 import logging
 import os
 import random
+import re
 import sqlite3
 import ssl
 import time
@@ -475,9 +476,13 @@ class Endpoint:
         raise self._refused(status, what)
 
     async def _post(self, body: bytes) -> tuple[int, Mapping[str, str], bytes]:
-        url, seconds = self.settings.posted_url, self.settings.timeout
-        key = self.settings.key()
-        headers = {'Authorization': f'Bearer {key}'} if key else {}
+        url, seconds = self.settings.endpoint, self.settings.timeout
+        key, headers = self.settings.key(), {}
+        if key:
+            headers = {'Authorization': f'Bearer {key}'}
+            # with the key where `$NAME` stands for it, the URL is shown nowhere
+            name = re.escape(self.settings.key_env or '')
+            url = re.sub(rf'\${name}(?!\w)', lambda match: key, url)
         try:
             async with asyncio.timeout(seconds):
                 sent = self._http.stream('POST', url, content=body, headers=headers)

@@ -149,16 +149,6 @@ class Settings:
         return settings
 
     @property
-    def posted_url(self) -> str:
-        """
-        The URL that is posted to, with the key where ``$NAME`` stands for it; it is
-        shown nowhere.
-        """
-        name = re.compile(rf'\${re.escape(self.key_env or "")}(?!\w)')
-        key = self.key()
-        return name.sub(lambda match: key, self.endpoint) if key else self.endpoint
-
-    @property
     def endpoint(self) -> str:
         """
         The URL that is posted to, ``$NAME`` in place of the key.
