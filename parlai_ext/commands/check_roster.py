@@ -82,13 +82,10 @@ class CheckRoster(Command):
         Download what the systems need; print for each what was downloaded or why not.
         """
         from parlai_ext.systems.downloads import download_systems
-        from parlai_ext.systems.fetch.checked_downloads import (
-            DownloadSettings,
-            downloading,
-        )
+        from parlai_ext.systems.fetch.checked_downloads import locking_with
 
         lock = self.options(DownloadOptions).lock
-        with downloading(DownloadSettings(Path(lock) if lock else None)):
+        with locking_with(Path(lock) if lock else None):
             results = download_systems(systems)
         for result in results:
             print_lines(f'{result.system}: downloaded {file}' for file in result.files)
