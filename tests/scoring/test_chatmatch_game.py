@@ -14,7 +14,6 @@ from parlai_ext.scoring.chatmatch.game import (
     READINGS,
     find_echoes,
     find_recalls,
-    important_concepts,
     similarities,
 )
 from tests.support.chatmatch_samples import QUIZ, chatmatch_options
@@ -33,6 +32,9 @@ LOUD = (*TALK[:4], 'My Dogs!', 'we go')
 # three concepts: "us" is in no turn, the dog in two; 3 * 0.4 = 1.2 holds both
 ONE_STEM = ('hm', 'dogs bark', 'we', 'a dog', 'we')
 STEMS = {'dogs': 'dog', 'dog': 'dog', 'we': 'we', 'us': 'us'}
+# "a" is in three turns, "b" and "d", which is found later, in two, "c" in none: the
+# rarer half is "c" and "b"
+LETTERS = ('a b', 'a', 'd', 'b', 'a d')
 
 
 @pytest.mark.parametrize(
@@ -56,6 +58,7 @@ STEMS = {'dogs': 'dog', 'dog': 'dog', 'we': 'we', 'us': 'us'}
         (LOUD, CONCEPTS, {'reading': 'paper'}, {4: 2}),
         (ONE_STEM, STEMS, {'concept_share': 0.3}, {}),
         (ONE_STEM, STEMS, {'concept_share': 0.4}, {3: 1}),
+        (LETTERS, {x: x for x in 'abcd'}, {'reading': 'paper'}, {3: 0}),
         (TALK, {}, {}, {}),
     ],
 )
@@ -64,13 +67,6 @@ def test_which_turn_recalls_which(texts, concepts, options, expected):
     found = find_recalls(texts, concepts, chatmatch_options(thresholds=options))
     assert len(found) == len(texts)
     assert {i: j for i, j in enumerate(found) if j is not None} == expected
-
-
-def test_the_rarest_concepts_are_the_important_ones():
-    # c is nowhere, b in one turn, a in two, d in one but found later than b
-    texts = ['a b', 'a', 'd']
-    concepts = {word: word for word in 'abcd'}
-    assert important_concepts(texts, concepts, 0.5) == {'c', 'b'}
 
 
 def test_words_lose_punctuation_and_get_stems():
@@ -106,11 +102,11 @@ RELEASED, PAPER = chatmatch_options('released'), chatmatch_options('paper')
 
 
 def repeats(texts, rules=RELEASED):
-    return list(find_echoes(texts, rules).repeats)
+    return find_echoes(texts, rules)[0]
 
 
 def contradicts(texts, rules=RELEASED):
-    return list(find_echoes(texts, rules).contradicts)
+    return find_echoes(texts, rules)[1]
 
 
 def test_cosine_of_two_turns_on_paper():
@@ -127,13 +123,13 @@ def test_turns_without_words_are_like_no_other():
 @pytest.mark.parametrize('reading', READINGS)
 def test_what_every_reading_penalises(reading):
     rules = chatmatch_options(reading)
-    found = find_echoes(QUIZ, rules)
+    repeated, contradicted = find_echoes(QUIZ, rules)
     # turn 5 repeats the question of turn 1, turn 7 that of turns 1 and 5, the last of
     # which is named; turn 6 gives the same answer again, which is free
     assert QUIZ[6] == QUIZ[2]
-    assert found.repeats == (None, None, None, None, None, 1, None, 5, None, None)
+    assert repeated == [None, None, None, None, None, 1, None, 5, None, None]
     # turn 8 answers turn 7 and shares no word with turns 2 and 6
-    assert found.contradicts == (*[None] * 8, 2, None)
+    assert contradicted == [*[None] * 8, 2, None]
     # an answer that is repeated without a question
     texts = ['hello there', 'my house is big', 'no , cats only', 'so it was', QUIZ[2]]
     assert repeats(texts, rules) == [None, None, None, None, 2]

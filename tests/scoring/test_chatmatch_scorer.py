@@ -12,7 +12,6 @@ from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.chatmatch.game import (
     DIMENSIONS,
     perplexities,
-    questions,
 )
 from parlai_ext.scoring.chatmatch.scorer import ChatMatch, ChatMatchGame
 from parlai_ext.scoring.judged_items import judged_scoring_items
@@ -161,7 +160,8 @@ def test_entities_are_looked_for_before_the_first_colon_by_the_script():
 
 @pytest.mark.parametrize('reading, n_questions', [('paper', 2), ('released', 1)])
 def test_two_questions_of_a_turn_count_twice_for_the_paper(reading, n_questions):
-    assert questions('Why? Who says so?!', chatmatch_options(reading)) == n_questions
+    one = scored([1], game([QUIZ[0], 'Why? Who says so?!', *QUIZ[2:]]), reading=reading)
+    assert values(one, 1, 'bob')['proactivity'] == n_questions
 
 
 # Nobody repeats, recalls or names anything, and no turn has a word twice: the two sides

@@ -17,13 +17,14 @@ import math
 import operator
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import field
 from typing import Any
 
 import numpy as np
 
 from parlai_ext.core import Dialogue, LanguageModel, Question, frozen, mean, option
-from parlai_ext.scoring.base import ItemScore
+from parlai_ext.scoring.base import ItemScore, ScoringItem
 from parlai_ext.scoring.chatmatch.concepts import distinct, stems, words
 from parlai_ext.scoring.likelihood import finite_sum, judge_option
 
@@ -135,20 +136,12 @@ class ChatMatchOptions:
 ROUNDING = 1e-9
 
 
-@frozen
-class Echoes:
+def find_echoes(
+    texts: Sequence[str], rules: ChatMatchOptions
+) -> tuple[list[int | None], list[int | None]]:
     """
-    For each turn: the earlier turn it is penalised for repeating, the earlier answer it
-    is penalised for contradicting, or `None`.
-    """
-
-    repeats: tuple[int | None, ...]
-    contradicts: tuple[int | None, ...]
-
-
-def find_echoes(texts: Sequence[str], rules: ChatMatchOptions) -> Echoes:
-    """
-    Return what every turn repeats and contradicts.
+    Return, for each turn, the earlier turn that it is penalised for repeating, and the
+    speaker's own earlier answer that it is penalised for contradicting, or `None`.
     """
     alike = similarities(texts)
     step = 2 if rules.released else 1  # the script's turns repeat their own speaker's
@@ -161,32 +154,21 @@ def find_echoes(texts: Sequence[str], rules: ChatMatchOptions) -> Echoes:
     asks = [
         text.split()[-1:] == ['?'] if rules.released else '?' in text for text in texts
     ]
+    differs = operator.lt if rules.released else operator.le
     repeats: list[int | None] = []
     contradicts: list[int | None] = []
     asked_before: list[int] = []  # where the turn before this one was asked before
-    for i in range(len(texts)):
-        contradicts.append(contradicted_answer(alike[i], i, asked_before, rules))
+    for i, row in enumerate(alike):
+        # what the other speaker answered, nobody is bound to
+        own = [j + 1 for j in asked_before if (i - j) % 2]
+        others = (j for j in own if differs(row[j], rules.contradiction))
+        contradicts.append(next(others, None))
         questions = [j for j in same[i] if asks[i] and asks[j]]
         # an answer to a repeated question may be the same again
         free = asked_before and not questions
         repeats.append(None if free or not same[i] else (questions or same[i])[-1])
         asked_before = questions
-    return Echoes(tuple(repeats), tuple(contradicts))
-
-
-def contradicted_answer(
-    alike: np.ndarray, i: int, asked_before: Sequence[int], rules: ChatMatchOptions
-) -> int | None:
-    """
-    Return the speaker's own earlier answer that turn ``i`` contradicts.
-
-    :param alike: of turn ``i`` to every other.
-    :param asked_before: where the question before turn ``i`` was asked before.
-    """
-    differs = operator.lt if rules.released else operator.le
-    # what the other speaker answered, nobody is bound to
-    own = (j + 1 for j in asked_before if (i - j) % 2)
-    return next((j for j in own if differs(alike[j], rules.contradiction)), None)
+    return repeats, contradicts
 
 
 def similarities(texts: Sequence[str]) -> np.ndarray:
@@ -209,13 +191,24 @@ QUESTION = re.compile(r'\?[?!]*')  # the end of one question
 
 def find_recalls(
     texts: Sequence[str], concepts: Mapping[str, str], rules: ChatMatchOptions
-) -> tuple[int | None, ...]:
+) -> list[int | None]:
     """
     Return, for each turn, the earlier turn whose concept it recalls, or `None`.
 
+    Only the rarest concepts can be recalled, a share of all: those that the fewest
+    turns mention. Rare first is high inverse document frequency first. Among equals,
+    the concept that was found first goes first.
+
     :param concepts: word to concept, in the order in which they were found.
     """
-    important = important_concepts(texts, concepts, rules.concept_share)
+    num_turns = dict.fromkeys(concepts.values(), 0)
+    for text in texts:
+        for concept in set(stems(text)):
+            if concept in num_turns:
+                num_turns[concept] += 1
+    ordered = sorted(num_turns, key=lambda concept: num_turns[concept])
+    most = len(ordered) * rules.concept_share
+    important = {concept for rank, concept in enumerate(ordered) if rank < most}
     last: dict[str, int] = {}
     recalls: list[int | None] = []
     for i, text in enumerate(texts):
@@ -230,25 +223,7 @@ def find_recalls(
                 recalled = before
             last[concept] = i
         recalls.append(recalled)
-    return tuple(recalls)
-
-
-def important_concepts(
-    texts: Sequence[str], concepts: Mapping[str, str], share: float
-) -> set[str]:
-    """
-    Return the rarest concepts: a share of all, those that the fewest turns mention.
-
-    Rare first is high inverse document frequency first. Among equals, the concept
-    that was found first goes first.
-    """
-    num_turns = dict.fromkeys(concepts.values(), 0)
-    for text in texts:
-        for concept in set(stems(text)):
-            if concept in num_turns:
-                num_turns[concept] += 1
-    ordered = sorted(num_turns, key=lambda concept: num_turns[concept])
-    return {c for rank, c in enumerate(ordered) if rank < len(ordered) * share}
+    return recalls
 
 
 @frozen
@@ -267,27 +242,29 @@ class Material:
 
 
 def turn_scores(
-    dialogue: Dialogue,
-    rules: ChatMatchOptions,
-    material: Material,
-    echoes: Echoes,
-    recalls: Sequence[int | None],
+    dialogue: Dialogue, rules: ChatMatchOptions, material: Material
 ) -> list[ItemScore]:
     """
-    Return the values of each turn; the evidence is the earlier turns behind a penalty
-    or bonus, and its perplexity.
+    Return the values of each turn; the evidence is the earlier turns that it repeats,
+    contradicts and recalls, and its perplexity.
     """
     texts, unit = dialogue.texts, rules.distinct_unit
+    repeats, contradicts = find_echoes(texts, rules)
+    recalls = find_recalls(texts, material.concepts or {}, rules)
     columns: dict[str, Sequence[float | None]] = {
         'fluency': fluency(texts, material.perplexities, rules),
         'knowledge': knowledge(material.names, len(texts), rules),
-        'proactivity': [questions(text, rules) for text in texts],
+        # the script tells only whether a turn asks
+        'proactivity': [
+            '?' in text if rules.released else len(QUESTION.findall(text))
+            for text in texts
+        ],
         'specificity': [sum(distinct(text, unit)) / 2 for text in texts],
         'diversity': [
             0 - (j is not None or (rules.released and text == ''))
-            for j, text in zip(echoes.repeats, texts, strict=True)
+            for j, text in zip(repeats, texts, strict=True)
         ],
-        'consistency': [0 - (j is not None) for j in echoes.contradicts],
+        'consistency': [0 - (j is not None) for j in contradicts],
         'relevance': [
             None if material.concepts is None else j is not None for j in recalls
         ],
@@ -298,13 +275,11 @@ def turn_scores(
         'relevance': 'there is no dictionary of concepts',
     }
     perplexities = material.perplexities or [None] * len(texts)
-    evidence = zip(
-        echoes.repeats, echoes.contradicts, recalls, perplexities, strict=True
-    )
+    evidence = zip(repeats, contradicts, recalls, perplexities, strict=True)
     rows = zip(*columns.values(), strict=True)
     scores = []
     for i, (row, reasons) in enumerate(zip(rows, evidence, strict=True)):
-        uncounted = why_not_counted(dialogue, i, echoes, rules)
+        uncounted = why_not_counted(dialogue, i, repeats[i], rules)
         values = dict(zip(columns, row, strict=True)) | dict.fromkeys(uncounted)
         score = ItemScore(values, missing | uncounted, reasons)
         scores.append(score.completed(DIMENSIONS))
@@ -312,7 +287,7 @@ def turn_scores(
 
 
 def why_not_counted(
-    dialogue: Dialogue, i: int, echoes: Echoes, rules: ChatMatchOptions
+    dialogue: Dialogue, i: int, repeated_turn: int | None, rules: ChatMatchOptions
 ) -> dict[str, str]:
     """
     Return why turn ``i`` does not count, by each dimension for which it does not.
@@ -326,7 +301,7 @@ def why_not_counted(
         place = 'not counted: given'
     if rules.released and n % 2 == 0 and i == n - 1:
         place = 'not counted: the last of an even number of turns'
-    if echoes.repeats[i] is not None and rules.released:
+    if repeated_turn is not None and rules.released:
         repeated = 'not counted: repeated'
     either = place or repeated
     reasons = {
@@ -336,13 +311,6 @@ def why_not_counted(
         'diversity': place,
     }
     return {name: reason for name, reason in reasons.items() if reason}
-
-
-def questions(text: str, rules: ChatMatchOptions) -> int:
-    """
-    Return how many questions a turn asks, or in the script's readings whether it does.
-    """
-    return '?' in text if rules.released else len(QUESTION.findall(text))
 
 
 def fluency(
@@ -403,25 +371,15 @@ def perplexities(
     """
     asked = sorted({text for text in texts if text.strip()}, key=lambda t: (len(t), t))
     answers = likelihood.answer([Question((), (text,)) for text in asked])
-    by_text = {
-        text: perplexity(answer.continuations[0], text, unit)
-        for text, answer in zip(asked, answers, strict=True)
-    }
+    by_text = {}
+    for text, answer in zip(asked, answers, strict=True):
+        logprobs = answer.continuations[0]
+        total = finite_sum(logprobs)
+        if total is not None:
+            n = len(text) + 1 if unit == 'character' else len(logprobs)
+            with suppress(OverflowError):
+                by_text[text] = math.exp(-total / n)
     return [by_text.get(text) for text in texts]
-
-
-def perplexity(logprobs: Sequence[float], text: str, unit: str) -> float | None:
-    """
-    Return the perplexity of one text; `None` where there is no finite one.
-    """
-    n = len(text) + 1 if unit == 'character' else len(logprobs)
-    total = finite_sum(logprobs)
-    if total is None:
-        return None
-    try:
-        return math.exp(-total / n)
-    except OverflowError:
-        return None
 
 
 SIDES, EXCHANGES = 2, 100
@@ -429,17 +387,28 @@ MEANS = ('fluency', 'specificity')
 
 
 @frozen
-class GameValues:
+class JudgedGame:
     """
-    The values of one game, of each turn and of each side (even, odd).
+    The scores of a dialogue.
 
-    `echoes` and `recalls` say which earlier turn a penalty or bonus is for.
+    :param turns: of each turn; none in a dialogue that is no game.
+    :param sides: of each speaker in the whole game.
+    :param nothing: the scores of all in a dialogue that is no game, with the reason.
     """
 
-    turns: Sequence[ItemScore]
-    sides: Sequence[ItemScore]
-    echoes: Echoes
-    recalls: tuple[int | None, ...]
+    turns: Sequence[ItemScore] = ()
+    sides: Mapping[str, ItemScore] = field(default_factory=dict)
+    nothing: ItemScore | None = None
+
+    def score(self, item: ScoringItem) -> ItemScore:
+        """
+        Return the score of an item's turn, or of its speaker in the whole game.
+        """
+        if self.nothing:
+            return self.nothing
+        if item.response is not None:
+            return self.turns[len(item.context)]
+        return self.sides.get(item.speaker, ItemScore({}))
 
 
 def speakers(dialogue: Dialogue) -> list[str]:
@@ -467,16 +436,18 @@ def why_no_game(dialogue: Dialogue) -> str | None:
     return None
 
 
-def game_values(
+def judged_game(
     dialogue: Dialogue, rules: ChatMatchOptions, material: Material
-) -> GameValues:
+) -> JudgedGame:
     """
-    Return the values of a game; the dialogue must be one (see `why_no_game`).
+    Return the scores of a dialogue.
+
+    In a self-chat both sides are one: counts are added, means averaged.
     """
-    texts = dialogue.texts
-    echoes = find_echoes(texts, rules)
-    recalls = find_recalls(texts, material.concepts or {}, rules)
-    turns = turn_scores(dialogue, rules, material, echoes, recalls)
+    if reason := why_no_game(dialogue):
+        nothing = dict.fromkeys(DIMENSIONS), dict.fromkeys(DIMENSIONS, reason)
+        return JudgedGame(nothing=ItemScore(*nothing))
+    turns = turn_scores(dialogue, rules, material)
     halves = [turns[start::SIDES] for start in range(SIDES)]
     swapped: Sequence[str] = ()
     if rules.reading == 'released':
@@ -491,7 +462,18 @@ def game_values(
         side_score({d: other if d in swapped else own for d in DIMENSIONS}, rules)
         for own, other in (halves, halves[::-1])
     ]
-    return GameValues(turns, sides, echoes, recalls)
+    names = speakers(dialogue)
+    if len(names) > 1:
+        return JudgedGame(turns, dict(zip(names, sides, strict=True)))
+    values = {}
+    for name in DIMENSIONS:
+        average = mean([side.values[name] for side in sides])
+        if average is not None and name not in MEANS:
+            average *= SIDES
+        values[name] = average
+    even, odd = sides
+    whole = ItemScore(values, {**odd.reasons, **even.reasons})
+    return JudgedGame(turns, {names[0]: whole})
 
 
 def side_score(
@@ -516,21 +498,3 @@ def side_score(
         if not known:
             values[name], reasons[name] = None, '; '.join(told)
     return ItemScore(values, reasons)
-
-
-def values_by_speaker(names: Sequence[str], game: GameValues) -> dict[str, ItemScore]:
-    """
-    Return the values of the two sides under the speakers' names.
-
-    In a self-chat both sides are one: counts are added, means averaged.
-    """
-    if len(names) > 1:
-        return dict(zip(names, game.sides, strict=True))
-    values = {}
-    for name in DIMENSIONS:
-        average = mean([side.values[name] for side in game.sides])
-        if average is not None and name not in MEANS:
-            average *= SIDES
-        values[name] = average
-    even, odd = game.sides
-    return {names[0]: ItemScore(values, {**odd.reasons, **even.reasons})}

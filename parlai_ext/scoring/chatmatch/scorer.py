@@ -2,11 +2,10 @@
 ChatMatch as a `Scorer`: raw values of every game, and what each turn adds to them.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import field
+from collections.abc import Sequence
 from itertools import accumulate, pairwise
 
-from parlai_ext.core import Dialogue, Score, ScoredDialogue, Utterance, frozen
+from parlai_ext.core import Dialogue, Score, ScoredDialogue, Utterance
 from parlai_ext.scoring.base import (
     Items,
     ItemScore,
@@ -19,11 +18,11 @@ from parlai_ext.scoring.chatmatch.entities import load_recogniser
 from parlai_ext.scoring.chatmatch.game import (
     DIMENSIONS,
     ChatMatchOptions,
+    JudgedGame,
     Material,
-    game_values,
+    judged_game,
     perplexities,
     speakers,
-    values_by_speaker,
     why_no_game,
 )
 from parlai_ext.tournament.games import Game, award_points
@@ -36,31 +35,6 @@ NO_SIDES = 'it is not known who says what, so there are no two sides to compare'
 SELF_CHAT = 'a self-chat has no other side to compare with'
 ALONE = 'ChatMatch scores a game by comparing its two sides; a response has no game'
 NOTHING = 'the two sides have a raw score on no common dimension'
-
-
-@frozen
-class JudgedGame:
-    """
-    The scores of a dialogue.
-
-    :param turns: of each turn; none in a dialogue that is no game.
-    :param sides: of each speaker in the whole game.
-    :param nothing: the scores of all in a dialogue that is no game, with the reason.
-    """
-
-    turns: Sequence[ItemScore] = ()
-    sides: Mapping[str, ItemScore] = field(default_factory=dict)
-    nothing: ItemScore | None = None
-
-    def score(self, item: ScoringItem) -> ItemScore:
-        """
-        Return the score of an item's turn, or of its speaker in the whole game.
-        """
-        if self.nothing:
-            return self.nothing
-        if item.response is not None:
-            return self.turns[len(item.context)]
-        return self.sides.get(item.speaker, ItemScore({}))
 
 
 class ChatMatch(Scorer):
@@ -97,9 +71,27 @@ class ChatMatch(Scorer):
     ) -> list[ScoredDialogue]:
         """
         Judge, in ``dialogues[i]``, the utterances ``indices[i]`` and their speakers.
+        One that is no game has only the reason why its speakers have no score.
         """
-        games = zip(dialogues, self.judged(dialogues), indices, strict=True)
-        return [self._scored(*game) for game in games]
+        scored = []
+        for dialogue, game, counted in zip(
+            dialogues, self.judged(dialogues), indices, strict=True
+        ):
+            judged, sides = judged_speakers(dialogue, counted), game.sides
+            if game.nothing:
+                counted, sides = (), dict.fromkeys(judged, game.nothing)
+            rows: list[tuple[int | None, str, ItemScore]] = [
+                (i, dialogue.speakers[i], game.turns[i]) for i in counted
+            ]
+            rows += [(None, name, sides[name]) for name in sides if name in judged]
+            scores = tuple(
+                Score(dialogue.id, index, system, name, value, score.reasons.get(name))
+                for index, system, score in rows
+                for name, value in score.values.items()
+            )
+            evidence = {i: game.turns[i].evidence for i in counted}
+            scored.append(ScoredDialogue(dialogue.id, scores, evidence))
+        return scored
 
     def score(self, items: Items) -> list[ItemScore]:
         """
@@ -120,18 +112,8 @@ class ChatMatch(Scorer):
         """
         Return the scores of each dialogue.
         """
-        games = []
-        for dialogue, material in zip(
-            dialogues, self.materials(dialogues), strict=True
-        ):
-            if reason := why_no_game(dialogue):
-                nothing = dict.fromkeys(DIMENSIONS), dict.fromkeys(DIMENSIONS, reason)
-                games.append(JudgedGame(nothing=ItemScore(*nothing)))
-                continue
-            game = game_values(dialogue, self.options, material)
-            sides = values_by_speaker(speakers(dialogue), game)
-            games.append(JudgedGame(game.turns, sides))
-        return games
+        games = zip(dialogues, self.materials(dialogues), strict=True)
+        return [judged_game(game, self.options, material) for game, material in games]
 
     def materials(self, dialogues: Sequence[Dialogue]) -> list[Material]:
         """
@@ -158,29 +140,6 @@ class ChatMatch(Scorer):
             )
             for dialogue, (start, stop) in zip(dialogues, pairwise(ends), strict=True)
         ]
-
-    def _scored(
-        self, dialogue: Dialogue, game: JudgedGame, indices: Sequence[int]
-    ) -> ScoredDialogue:
-        """
-        Return the scores of one dialogue; of one that is no game, only the reason for
-        none.
-        """
-        judged = judged_speakers(dialogue, indices)
-        counted, sides = indices, game.sides
-        if game.nothing:
-            counted, sides = (), dict.fromkeys(judged, game.nothing)
-        rows: list[tuple[int | None, str, ItemScore]] = [
-            (i, dialogue.speakers[i], game.turns[i]) for i in counted
-        ]
-        rows += [(None, name, sides[name]) for name in sides if name in judged]
-        scores = tuple(
-            Score(dialogue.id, index, system, name, value, score.reasons.get(name))
-            for index, system, score in rows
-            for name, value in score.values.items()
-        )
-        evidence = {i: game.turns[i].evidence for i in counted}
-        return ScoredDialogue(dialogue.id, scores, evidence)
 
 
 def game_of(item: ScoringItem, sides: tuple[str, str]) -> Dialogue:
