@@ -194,17 +194,9 @@ def load_followups(name: str) -> FollowUps:
     if name == FED_2020:
         return read_followups(fetch_fed_2020())
     doc = read_shipped_file('followups', name, 'followups', (FED_2020,))
-    if isinstance(doc.data, dict) and 'of' in doc.data:
-        return chosen_followups(doc)
-    return read_followups(doc)
-
-
-def chosen_followups(doc: Document) -> FollowUps:
-    """
-    Return dimensions whose follow-ups are chosen from qualities of another set.
-
-    :raises UserError: with file, line and key.
-    """
+    if not isinstance(doc.data, dict) or 'of' not in doc.data:
+        return read_followups(doc)
+    # follow-ups that are chosen from the qualities of another set
     given = doc.record(FollowUpChoice)
     qualities = load_followups(given.of).dimensions
 
@@ -401,9 +393,8 @@ class Fed(JudgeScorer):
                 'scorer: less: no_response needs scope followup, since it compares '
                 'the same tokens'
             )
-        self.followups = load_followups(self.options.followups)
-        if self.options.without:
-            self.followups = self.followups.without(self.options.without)
+        whole_set = load_followups(self.options.followups)
+        self.followups = whole_set.without(self.options.without)
         self.signed = {'followups': self.followups.hash}
         self.dimensions = tuple(self.followups.dimensions)
         self.evidence_labels = evidence_labels(self.followups, self.options.polarity)
@@ -527,40 +518,29 @@ def followups_score(
 ) -> ItemScore:
     """
     Return the scores of one utterance from the score D of each follow-up
-    (`followup_score`).
-    """
-    values = {}
-    reasons = {}
-    for name, sides in followups.dimensions.items():
-        values[name], reasons[name] = dimension_value(sides, scores, options)
-    labels = evidence_labels(followups, options.polarity)
-    return ItemScore(values, reasons, tuple(scores[text] for text in labels), cut)
-
-
-def dimension_value(
-    sides: Sides, scores: Mapping[str, float | None], options: FedOptions
-) -> tuple[float | None, str | None]:
-    """
-    Return the score of one dimension (Equation 1: praise less complaints) or, where
-    there is none, `None` and the reason.
+    (`followup_score`): of each dimension by Equation 1, praise less complaints.
 
     With polarity ``both``, a side without follow-ups adds nothing, as in the paper.
-
-    :param scores: D by follow-up.
     """
-    used = _used(sides, options.polarity)
-    if not any(used):
-        return None, f'no {options.polarity} follow-ups'
-    totals = []
-    for texts in used:
-        known = []
-        for text in texts:
-            if (score := scores[text]) is None:
-                return None, f'the judge gives {text!r} no finite probability'
-            known.append(score)
-        totals.append(_reduced(known, options.followup_reduction))
-    positive, negative = totals
-    return positive - negative, None
+    known = {text: score for text, score in scores.items() if score is not None}
+    values: dict[str, float | None] = {}
+    reasons: dict[str, str | None] = {}
+    for name, sides in followups.dimensions.items():
+        values[name] = reasons[name] = None
+        used = _used(sides, options.polarity)
+        unknown = [text for texts in used for text in texts if text not in known]
+        if not any(used):
+            reasons[name] = f'no {options.polarity} follow-ups'
+        elif unknown:
+            reasons[name] = f'the judge gives {unknown[0]!r} no finite probability'
+        else:
+            praise, complaints = (
+                _reduced([known[text] for text in texts], options.followup_reduction)
+                for texts in used
+            )
+            values[name] = praise - complaints
+    labels = evidence_labels(followups, options.polarity)
+    return ItemScore(values, reasons, tuple(scores[text] for text in labels), cut)
 
 
 def evidence_labels(followups: FollowUps, polarity: str) -> tuple[str, ...]:
