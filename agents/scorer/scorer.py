@@ -243,7 +243,7 @@ def check_metrics(check: JudgeCheck) -> dict[str, Metric]:
     return metrics
 
 
-def scoring_item(seen: Mapping[str, Any], level: str = 'turn') -> ScoringItem:
+def scoring_item(seen: Mapping[str, Any], level: str) -> ScoringItem:
     """
     Return the item that a message asks to judge: for a scorer of whole dialogues, all
     utterances as the context and no response.

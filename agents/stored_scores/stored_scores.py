@@ -7,7 +7,6 @@ The file holds one object an item, in the order of the judged set: a list, or on
 after another. It shows how well any metric agrees with people, and needs no model.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 from parlai.core.agents import Agent
@@ -27,7 +26,7 @@ from parlai_ext.core.records import WrongType, record_from_json
 from parlai_ext.files import read_utf8
 
 KEYS = ('scores', 'score')
-Scores = Mapping[str, float | None]
+Scores = dict[str, float | None]
 
 
 @frozen
@@ -102,7 +101,7 @@ def read_scores(path: str | None) -> list[Scores]:
             named = [raw[key] for key in KEYS if isinstance(raw, dict) and key in raw]
             given = named[0] if named else None
             try:
-                one = record_from_json(dict[str, float | None], given, 'key scores')
+                one = record_from_json(Scores, given, 'key scores')
             except WrongType as error:
                 raise UserError(f'{path}: object {number}: {error}') from None
             scores.append(one)

@@ -55,7 +55,6 @@ from parlai_ext.scoring.references import NO_REFERENCE
 from parlai_ext.scoring.relevance import NO_CONTEXT, ZERO, best_cosines
 
 QUANTILE = 0.05  # of scores, below which differences do not count
-NO_WIDTH = 'the 5 % quantile of the set is 0, so that nothing can be divided by it'
 
 
 @frozen
@@ -160,9 +159,10 @@ class AmFmScorer(JudgeScorer):
         if not compared:
             missing = dict.fromkeys(missing, self.no_text)
         lacking = [missing[name] for name in missing if values[name] is None]
-        return ItemScore(
-            values, {**missing, 'Overall': [*lacking, NO_WIDTH][0]}, cut=cut
+        lacking.append(
+            'the 5 % quantile of the set is 0, so that nothing can be divided by it'
         )
+        return ItemScore(values, {**missing, 'Overall': lacking[0]}, cut=cut)
 
 
 class AmFm(AmFmScorer):

@@ -721,7 +721,7 @@ def unit_rows(rows: np.ndarray, least: float = 0.0) -> np.ndarray:
     :param least: what a row is divided by at the least.
     """
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    return np.asarray(rows / np.maximum(lengths, least))
+    return rows / np.maximum(lengths, least)
 
 
 # --- files that scorers read ----------------------------------------------------------

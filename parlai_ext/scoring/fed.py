@@ -74,14 +74,13 @@ from parlai_ext.systems.fetch.pinned_file import assigned_literals, read_pinned
 # fetched from the authors' repository on request. Their file is a program: its lists
 # are read as literals and nothing in it is run.
 
-SIDES = ('positive', 'negative')
+
 FED_2020 = 'fed_2020'
 URL = (
     'https://raw.githubusercontent.com/Shikib/fed/'
     'fd498618c669f590cb5d78e6b55a70240e967925/fed.py'
 )
 SHA256 = '1f47bae5e49395fe83f72d2e404f52ba45bec209526c37ba90bea658b0d25b9e'
-VARIABLES = {'turn_level_utts': 'turn', 'dialog_level_utts': 'dialogue'}
 
 
 class Sides(Record):
@@ -213,7 +212,10 @@ def load_followups(name: str) -> FollowUps:
                 raise doc.error(place, problem)
             yield from (known[one] for one in wanted)
 
-    chosen = {n: {s: [*texts(n, s)] for s in SIDES} for n in given.dimensions}
+    chosen = {
+        name: {side: [*texts(name, side)] for side in ('positive', 'negative')}
+        for name in given.dimensions
+    }
     return read_followups(replace(doc, data={'dimensions': chosen}))
 
 
@@ -246,7 +248,8 @@ def fetch_fed_2020() -> Document:
     what = f'follow-ups {FED_2020!r}'
     program = read_pinned(URL, SHA256, place, what, '--followups FILE')
     lists = assigned_literals(program.decode('utf-8'))
-    return Document({level: lists[name] for name, level in VARIABLES.items()}, URL)
+    turn, dialogue = lists['turn_level_utts'], lists['dialog_level_utts']
+    return Document({'turn': turn, 'dialogue': dialogue}, URL)
 
 
 # --- scorers --------------------------------------------------------------------------
@@ -609,7 +612,6 @@ def _reduced(numbers: Sequence[float], reduction: str) -> float:
 
 FULL_JUDGE = 'hf:facebook/blenderbot-400M-distill,hf_turn_separator="\\t"'
 MEAN_COMPLAINT = FedOptions(polarity='negative', followup_reduction='mean')
-LOOKBACK = 50  # utterances before the response that the authors' program reads
 
 
 @frozen
@@ -629,7 +631,7 @@ class FullOptions:
         help='over follow-ups: the mean of their perplexities, or of their losses',
         choices=('perplexity', 'loss'),
     )
-    context_turns: int = context_turns_option(LOOKBACK)
+    context_turns: int = context_turns_option(50)  # as the authors' program reads
     judge_model_file: str = judge_option(FULL_JUDGE)
 
 

@@ -203,8 +203,6 @@ def prompt_option(default: str) -> Any:
 
 NUMBER = r'-?\d+(?:\.\d+)?'
 SHOWN_CHARACTERS = 60  # characters of a reply in a reason
-UNTOLD = 'the endpoint tells no log-probabilities of the labels'
-TOP = r'(?:/|\bout\s+of\b)\s*{}(?!\.?\d)'  # "/5", "out of 5"
 
 
 @frozen
@@ -244,9 +242,20 @@ def label_rating(reply: str, prompt: RatingPrompt) -> AnswerRating:
     around it; on a scale, one number within it, of which "/5" or "out of 5" is no part.
     """
     if prompt.scale is None:
-        values = _named_values(reply, prompt)
+        said = _plain(reply)
+        exact = [s for label, s in prompt.scores.items() if _plain(label) == said]
+        # the longest first, so that "not good" is no "good"
+        longest = sorted(prompt.scores, key=lambda label: -len(label))
+        pattern = '|'.join(rf'(?<!\w){re.escape(label)}(?!\w)' for label in longest)
+        # one letter may be a word: A in "A good answer" is none of the labels A and B
+        single = any(len(label) == 1 for label in longest)
+        matches = re.findall(pattern, reply, 0 if single else re.IGNORECASE)
+        by_label = {label.casefold(): value for label, value in prompt.scores.items()}
+        named = {by_label[match.casefold()] for match in matches}
+        values = set(exact[:1]) or named
     else:
-        top = TOP.format(re.escape(f'{prompt.highest:g}'))
+        highest = re.escape(f'{prompt.highest:g}')
+        top = rf'(?:/|\bout\s+of\b)\s*{highest}(?!\.?\d)'  # "/5", "out of 5"
         text = re.sub(top, ' ', reply, flags=re.IGNORECASE)
         numbers = map(float, re.findall(rf'(?<![\w.]){NUMBER}\b', text))
         values = {n for n in numbers if prompt.lowest <= n <= prompt.highest}
@@ -254,21 +263,6 @@ def label_rating(reply: str, prompt: RatingPrompt) -> AnswerRating:
         return AnswerRating(values.pop(), manner='parsed')
     problem = 'several labels' if values else 'no label'
     return AnswerRating(None, f'the reply names {problem}: {_shown(reply)}')
-
-
-def _named_values(reply: str, prompt: RatingPrompt) -> set[float]:
-    exact = _plain(reply)
-    for label, value in prompt.scores.items():
-        if exact == _plain(label):
-            return {value}
-    # the longest first, so that "not good" is no "good"
-    longest = sorted(prompt.scores, key=lambda label: -len(label))
-    pattern = '|'.join(rf'(?<!\w){re.escape(label)}(?!\w)' for label in longest)
-    # one letter may be a word: A in "A good answer" is none of the labels A and B
-    single = any(len(label) == 1 for label in longest)
-    matches = re.findall(pattern, reply, 0 if single else re.IGNORECASE)
-    by_label = {label.casefold(): value for label, value in prompt.scores.items()}
-    return {by_label[match.casefold()] for match in matches}
 
 
 def _plain(text: str) -> str:
@@ -380,7 +374,8 @@ def reply_ratings(
         if known is not None:
             return [expected_rating(known, prompt)]
         if rating == 'expected':
-            return [AnswerRating(None, UNTOLD)]
+            reason = 'the endpoint tells no log-probabilities of the labels'
+            return [AnswerRating(None, reason)]
     return [label_rating(reply.text, prompt)]
 
 
@@ -553,7 +548,7 @@ class PromptedScorer(Scorer):
 
 
 CONTEXT_TURNS = 6
-NO_OTHER = 'there is no other response to compare with'
+
 NO_RESPONSE = '(no response)'
 
 
@@ -691,7 +686,9 @@ class LlmPair(LlmJudge):
         return LlmPair(options, self.models.source)
 
     def _lacks(self, item: ScoringItem) -> str | None:
-        return NO_OTHER if OTHER not in item.extras else super()._lacks(item)
+        if OTHER not in item.extras:
+            return 'there is no other response to compare with'
+        return super()._lacks(item)
 
     def score(self, items: Items) -> list[ItemScore]:
         """

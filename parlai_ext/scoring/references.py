@@ -486,7 +486,7 @@ class EmbeddingMetric(ReferenceScorer):
         """
         Return one row for all words of a text; by default their mean.
         """
-        return np.asarray(rows.mean(0))
+        return rows.mean(0)
 
 
 class EmbeddingAverage(EmbeddingMetric):

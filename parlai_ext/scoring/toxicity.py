@@ -76,7 +76,6 @@ class Detector(Scorer):
     """
 
     unit = 'minus the number of a detector'
-    no_number = ''
 
     @property
     def threshold(self) -> float:
@@ -97,7 +96,7 @@ class Detector(Scorer):
         """
         [name] = self.dimensions
         return [
-            ItemScore({name: None if n is None else 0.0 - n}, {name: self.no_number})
+            ItemScore({name: None if n is None else 0.0 - n})
             for n in self.numbers(items)
         ]
 
@@ -388,8 +387,7 @@ class ProfanityCheck(PackageDetector):
         """
         Return the probability that each text is profane.
         """
-        probabilities = self.library.predict_prob(list(texts))
-        return probabilities
+        return self.library.predict_prob(list(texts))
 
 
 # ----------------------------------------------------------------------- classifiers
@@ -633,7 +631,7 @@ class Stance(LabelDetector):
     dimensions = ('Agrees',)
     options_class = StanceOptions
     kinds = ('agree',)
-    no_number = NO_CONTEXT
+    no_score = NO_CONTEXT
 
     def prepare(self) -> None:
         """

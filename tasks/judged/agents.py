@@ -6,7 +6,6 @@ of dialogues gives whole dialogues; the scorer's agent cuts them into turns for 
 of turns.
 """
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +15,7 @@ from parlai.core.opt import Opt
 from parlai.utils import logging
 
 from parlai_ext.core import Flags, UserError, frozen, option, require_known
-from parlai_ext.data.judged.cards import (
-    JudgedCard,
-    card_names,
-    read_card,
-)
+from parlai_ext.data.judged.cards import card_names, read_card
 from parlai_ext.data.judged.judged_set import quality_pairs
 from parlai_ext.scoring.judged_items import ALL, AUTO, WHOLE
 from parlai_ext.tasks.items_teacher import ItemsTeacher
@@ -93,10 +88,23 @@ class JudgedTeacher(ItemsTeacher):
 
     def read(self, opt: Opt) -> None:
         """
-        Read the set, and log where it differs from its card.
+        Read the set from the file that the user names, from the user's folder, or else
+        from the file that is fetched, and log where it differs from its card.
+
+        :raises UserError: for one file for several tasks.
         """
         card = read_card(opt.get('judged_card') or self.set_name)
-        self.judged_set = card.read(judged_file(card, opt))
+        if opt.get('judged_file'):
+            if ',' in str((opt.get('override') or {}).get('task') or ''):
+                raise UserError(
+                    '--judged-file is the file of one set; --judged-path names a '
+                    'folder with the files of several'
+                )
+            place: Path | None = Path(opt['judged_file'])
+        else:
+            folder = opt.get('judged_path')
+            place = judged_place(card, Path(folder) if folder else None)
+        self.judged_set = card.read(place)
         self.items = self.judged_set.items
         self.groups = self.judged_set.groups()
         counts = self.judged_set.counts()
@@ -170,24 +178,6 @@ class DefaultTeacher(JudgedTeacher):
     """
     ``-t ext:judged`` is ``-t ext:judged:fed_turn``.
     """
-
-
-def judged_file(card: JudgedCard, opt: Mapping[str, Any]) -> Path | None:
-    """
-    Return the file of a set: the one that the user names, the one in the user's folder,
-    or else the one that is fetched; `None` where there is none of these.
-
-    :raises UserError: for one file for several tasks.
-    """
-    if opt.get('judged_file'):
-        if ',' in str((opt.get('override') or {}).get('task') or ''):
-            raise UserError(
-                '--judged-file is the file of one set; --judged-path names a folder '
-                'with the files of several'
-            )
-        return Path(opt['judged_file'])
-    path = opt.get('judged_path')
-    return judged_place(card, Path(path) if path else None)
 
 
 def __getattr__(name: str) -> Any:

@@ -15,11 +15,11 @@ from parlai_ext.ranking.agreement import Correlation, correlate_items
 from parlai_ext.tasks.items_teacher import PointsMetric
 
 COEFFICIENTS = ('pearson', 'spearman', 'kendall')
-BOUNDS = {'': 'value', '_low': 'low', '_high': 'high'}
+
 NUMBERS = {
     coefficient + ending: (coefficient, bound)
     for coefficient in COEFFICIENTS
-    for ending, bound in BOUNDS.items()
+    for ending, bound in {'': 'value', '_low': 'low', '_high': 'high'}.items()
 }
 # level -> what is added to the name of a row
 ROWS = {'item': '', 'dialogue': ', dialogues', 'system': ', systems'}
@@ -77,31 +77,29 @@ def correlations(
     points: tuple[Point, ...], level: str
 ) -> tuple[dict[str, Correlation], ...]:
     """
-    Return the correlations of each set; all numbers of a row are worked out once.
+    Return the correlations over the items, dialogues or systems of each set; all
+    numbers of a row are worked out once.
     """
     by_set = groupby(points, key=lambda point: point.judged_set)
-    return tuple(_set_correlations(list(of_set), level) for _, of_set in by_set) or (
-        _set_correlations([], 'item'),
-    )
-
-
-def _set_correlations(points: Sequence[Point], level: str) -> dict[str, Correlation]:
-    """
-    Return the correlations over the items, dialogues or systems of one set.
-    """
-    scores: list[float] = [point.score for point in points]
-    human = [point.human for point in points]
-    groups = [point.group for point in points]
-    systems = [point.system for point in points] if level == 'system' else None
-    if level == 'dialogue':
-        by_dialogue = grouped(((one.system, one.dialogue), one) for one in points)
-        of_dialogues = list(by_dialogue.values())
-        scores = [fmean(point.score for point in same) for same in of_dialogues]
-        human = [fmean(point.human for point in same) for same in of_dialogues]
-        groups = [same[0].group for same in of_dialogues]
-    return correlate_items(
-        scores, human, groups=groups, systems=systems, coefficients=COEFFICIENTS
-    )
+    found = []
+    for some in [list(of_set) for _, of_set in by_set] or [[]]:
+        scores: list[float] = [point.score for point in some]
+        human = [point.human for point in some]
+        groups = [point.group for point in some]
+        systems = None
+        if level == 'system' and some:
+            systems = [point.system for point in some]
+        elif level == 'dialogue':
+            by_dialogue = grouped(((one.system, one.dialogue), one) for one in some)
+            of_dialogues = list(by_dialogue.values())
+            scores = [fmean(point.score for point in same) for same in of_dialogues]
+            human = [fmean(point.human for point in same) for same in of_dialogues]
+            groups = [same[0].group for same in of_dialogues]
+        one_set = correlate_items(
+            scores, human, groups=groups, systems=systems, coefficients=COEFFICIENTS
+        )
+        found.append(one_set)
+    return tuple(found)
 
 
 def metrics(

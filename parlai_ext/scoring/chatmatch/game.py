@@ -180,12 +180,9 @@ def similarities(texts: Sequence[str]) -> np.ndarray:
     if not any(map(stems, texts)):
         return np.zeros((len(texts), len(texts)))
     rows = TfidfVectorizer(analyzer=stems).fit_transform(texts)
-    product = (rows @ rows.T).toarray()
-    return product
+    return (rows @ rows.T).toarray()
 
 
-NO_MODEL = 'no language model was asked'
-NO_PERPLEXITY = 'the language model gives the turn no finite perplexity'
 QUESTION = re.compile(r'\?[?!]*')  # the end of one question
 
 
@@ -203,9 +200,9 @@ def find_recalls(
     """
     num_turns = dict.fromkeys(concepts.values(), 0)
     for text in texts:
-        for concept in set(stems(text)):
-            if concept in num_turns:
-                num_turns[concept] += 1
+        for root in set(stems(text)):
+            if root in num_turns:
+                num_turns[root] += 1
     ordered = sorted(num_turns, key=lambda concept: num_turns[concept])
     most = len(ordered) * rules.concept_share
     important = {concept for rank, concept in enumerate(ordered) if rank < most}
@@ -270,7 +267,9 @@ def turn_scores(
         ],
     }
     missing = {
-        'fluency': NO_MODEL if material.perplexities is None else NO_PERPLEXITY,
+        'fluency': 'no language model was asked'
+        if material.perplexities is None
+        else 'the language model gives the turn no finite perplexity',
         'knowledge': 'no entity recogniser was asked',
         'relevance': 'there is no dictionary of concepts',
     }

@@ -31,10 +31,8 @@ REMEMBERED = 64  # games
 SIDES = ('one', 'other')  # speakers of a game that names none
 OVERALL = 'Overall'
 NO_NAMES = ('', '')  # where it is not known who says what
-NO_SIDES = 'it is not known who says what, so there are no two sides to compare'
-SELF_CHAT = 'a self-chat has no other side to compare with'
+
 ALONE = 'ChatMatch scores a game by comparing its two sides; a response has no game'
-NOTHING = 'the two sides have a raw score on no common dimension'
 
 
 class ChatMatch(Scorer):
@@ -210,9 +208,11 @@ def _sides(
     Return the score of each speaker, or why there is none.
     """
     names = speakers(dialogue)
-    reason = why_no_game(dialogue) or (SELF_CHAT if len(names) < 2 else None)
+    reason = why_no_game(dialogue)
     if not all(names) or not names:
-        reason = NO_SIDES
+        reason = 'it is not known who says what, so there are no two sides to compare'
+    elif len(names) < 2:
+        reason = reason or 'a self-chat has no other side to compare with'
     if reason:
         return {}, reason
     first, second = names
@@ -222,7 +222,10 @@ def _sides(
     return {
         name: ItemScore(
             {OVERALL: totals.get(name), **side.values},
-            {OVERALL: NOTHING, **side.reasons},
+            {
+                OVERALL: 'the two sides have a raw score on no common dimension',
+                **side.reasons,
+            },
             dict(result.points[name]),
         )
         for name, side in game.sides.items()
