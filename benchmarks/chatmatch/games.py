@@ -10,15 +10,15 @@ from parlai_ext.data.formats import find_files
 from parlai_ext.data.imported_dialogues import ImportRules, read_imports
 from parlai_ext.data.source_file import SourceDialogue
 from parlai_ext.scoring.chatmatch.concepts import words
-from parlai_ext.scoring.chatmatch.game import (
+from parlai_ext.scoring.chatmatch.scorer import (
     DIMENSIONS,
+    ChatMatch,
     ChatMatchOptions,
     Material,
     judged_game,
     speakers,
     why_no_game,
 )
-from parlai_ext.scoring.chatmatch.scorer import ChatMatch
 from parlai_ext.tournament.games import Game, RawScores, Tournament, award_points
 
 # gives a dialogue's raw values by system and dimension

@@ -367,24 +367,18 @@ class Meteor(ReferenceScorer):
             content = digest.hexdigest()[:16]
         self.signed = {**self.signed, 'wordnet': content}
 
-    @cached_property
-    def wordnet(self) -> Any:
-        """
-        WordNet, or an object that knows no synonym.
-        """
-        if self.root is None:
-            return SimpleNamespace(synsets=lambda word: [])
-        return read_wordnet(self.root)
-
     def pair_scores(self, pairs: Sequence[Pair]) -> Scores:
         """
         Return the METEOR of each response and reference.
         """
+        wordnet: Any = SimpleNamespace(synsets=lambda word: [])  # knows no synonym
+        if self.root is not None:
+            wordnet = read_wordnet(self.root)
         words = {text: treebank().tokenize(text) for pair in pairs for text in pair}
         return [
             float(
                 self.library.single_meteor_score(
-                    words[reference], words[response], wordnet=self.wordnet
+                    words[reference], words[response], wordnet=wordnet
                 )
             )
             for response, reference in pairs

@@ -32,13 +32,13 @@ from benchmarks.chatmatch.tables import (
 from benchmarks.support.measures import option_parser
 from parlai_ext.core import Dialogue, Utterance
 from parlai_ext.models.handle import ModelHandle
-from parlai_ext.scoring.chatmatch.game import (
+from parlai_ext.scoring.chatmatch.scorer import (
     DIMENSIONS,
     READINGS,
+    ChatMatch,
     Material,
     judged_game,
 )
-from parlai_ext.scoring.chatmatch.scorer import ChatMatch
 from tests.support.chatmatch_samples import DATA as GAMES
 from tests.support.chatmatch_samples import (
     QUIZ,

@@ -95,8 +95,8 @@ CONTEXT = ('do you like dogs ?', 'yes , i have two', 'what are your dogs called 
 def test_numbers_by_pencil(context, response, expected):
     turns = np.stack([EAST, NORTH][: len(context)]) if context else np.zeros((0, 1))
     reading = Reading((-1.0, -3.0), (-2.0, -6.0), np.zeros(3), EAST, turns)
-    rows = stacked_inputs([ScoringItem(context, response)], [reading])['numbers']
-    found = dict(zip(NUMBERS, rows[0], strict=True))
+    [row] = stacked_inputs([ScoringItem(context, response)], [reading])['numbers']
+    found = dict(zip(NUMBERS, row, strict=True))
     assert {name: found[name] for name in expected} == pytest.approx(expected, abs=1e-6)
 
 
@@ -213,8 +213,7 @@ def test_what_the_encoder_does_not_read_is_counted(monkeypatch):
 def test_an_input_far_from_the_mean_is_cut():
     block = BlockWeights(np.array([1.0]), np.array([2.0]), np.array([3.0]))
     # (100 - 1) / 2 is cut to 4 spreads
-    judge = replace(weights(), blocks={'numbers': block})
-    assert judge.parts({'numbers': np.array([[100.0]])}) == pytest.approx(12)
+    assert block.scaled(np.array([[100.0]])) @ block.weight == pytest.approx([12])
 
 
 @pytest.mark.parametrize(
