@@ -99,9 +99,14 @@ class WordBiLSTM:
         rows = [np.zeros((0, len(self.labels)), np.float32)]
         length, w = self.config.length, self.weights
         for start in range(0, len(texts), BATCH):
-            batch = [self.word_ids(text) for text in texts[start : start + BATCH]]
-            # padded in front
-            ids = torch.tensor([([0] * length + known)[-length:] for known in batch])
+            batch = texts[start : start + BATCH]
+            word_ids = []
+            for text in batch:
+                lowered = text.lower() if self.config.lower else text
+                words = lowered.translate(self.blanks).split(' ')
+                known = [self.ids[word] for word in words if word in self.ids]
+                word_ids.append(([0] * length + known)[-length:])  # padded in front
+            ids = torch.tensor(word_ids)
             states, _ = self.lstm(w['embedding'][ids.to(self.device)])
             hidden = torch.relu(states.amax(1) @ w['hidden.kernel'] + w['hidden.bias'])
             logits = hidden @ w['output.kernel'] + w['output.bias']
@@ -109,14 +114,6 @@ class WordBiLSTM:
             rows.append(values)
             self.watch.tell(len(batch), len(texts))
         return np.concatenate(rows)
-
-    def word_ids(self, text: str) -> list[int]:
-        """
-        Return the ids of the words of a text that the network knows.
-        """
-        lowered = text.lower() if self.config.lower else text
-        words = lowered.translate(self.blanks).split(' ')
-        return [self.ids[word] for word in words if word in self.ids]
 
 
 def _lstm(weights: Mapping[str, torch.Tensor]) -> torch.nn.LSTM:

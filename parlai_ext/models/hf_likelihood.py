@@ -77,6 +77,7 @@ def load_hf_judge(system: System, machine: Machine) -> Causal | EncoderDecoder:
         allowed = ', which no judge may run'
         _, tokenizer, network = read(folder, device, arguments, allowed=allowed)
         turns = turn_reader(opt, tokenizer, network, family.text_truncate)
+        # all that the numbers depend on, and no paths
         fields = {
             'model': type(network).__name__,
             'content': hub.files_hash(folder),
@@ -85,30 +86,20 @@ def load_hf_judge(system: System, machine: Machine) -> Causal | EncoderDecoder:
             'quantised': options.quantisation,
             'attention': network.config._attn_implementation,
         }
-        return make_judge(network, turns, signature_line(fields), machine.tokens)
-
-
-def make_judge(
-    network: Any, turns: 'TurnReader', signature: str, tokens: int
-) -> Causal | EncoderDecoder:
-    """
-    Return a model as a judge, after a check of its numbers.
-
-    :param signature: all that the numbers depend on, and no paths.
-    """
-    if network.config.is_encoder_decoder:
-        reader = Seq2Seq(network, (decoder_start(network), *turns.lead))
-        return check_seq2seq(EncoderDecoder(reader, turns, signature, tokens))
-    begin, end = turns.tokenizer.bos_token_id, turns.tokenizer.eos_token_id
-    judge = Causal(
-        network,
-        turns,
-        signature,
-        start=end if begin is None else begin,
-        positions=max_positions(network.config, turns.tokenizer),
-        tokens=tokens,
-    )
-    return check_causal(judge)
+        signature, tokens = signature_line(fields), machine.tokens
+        if network.config.is_encoder_decoder:
+            reader = Seq2Seq(network, (decoder_start(network), *turns.lead))
+            return check_seq2seq(EncoderDecoder(reader, turns, signature, tokens))
+        begin, end = tokenizer.bos_token_id, tokenizer.eos_token_id
+        judge = Causal(
+            network,
+            turns,
+            signature,
+            start=end if begin is None else begin,
+            positions=max_positions(network.config, tokenizer),
+            tokens=tokens,
+        )
+        return check_causal(judge)
 
 
 def check_options(system: System) -> HubFamily:
@@ -345,7 +336,13 @@ class Seq2Seq:
         decoded by itself.
         """
         ys = trees.nodes[0]
-        tree_of_path, paths = root_paths(trees)
+        tree_of_path, paths = [], []
+        for tree, pack in enumerate(trees.packs):
+            ends = pack.order.ends
+            for leaf, end in enumerate(ends):
+                if end == leaf + 1:  # nothing follows it
+                    tree_of_path.append(tree)
+                    paths.append([i for i in range(end) if ends[i] > leaf])
         nodes, mask = padded_rows(paths, 0, right=True)
         rows = torch.tensor(tree_of_path)
         nodes, is_node, rows = (
@@ -375,21 +372,6 @@ class Seq2Seq:
         logits: torch.Tensor = self.model.get_output_embeddings()(hidden * self.scale)
         bias = getattr(self.model, 'final_logits_bias', None)
         return logits if bias is None else logits + bias
-
-
-def root_paths(trees: TreeBatch) -> tuple[list[int], list[list[int]]]:
-    """
-    Return, for each leaf of each tree, the tree's index and the nodes from the root to
-    the leaf.
-    """
-    owners, paths = [], []
-    for tree, pack in enumerate(trees.packs):
-        ends = pack.order.ends
-        for leaf, end in enumerate(ends):
-            if end == leaf + 1:  # nothing follows it
-                owners.append(tree)
-                paths.append([i for i in range(end) if ends[i] > leaf])
-    return owners, paths
 
 
 def check_seq2seq(judge: EncoderDecoder) -> EncoderDecoder:

@@ -239,15 +239,19 @@ class CrossAttention:
         Return the encoded contexts.
         """
         states, mask = self.model.encoder(xs)
-        layers = self.model.decoder.layers if keys_values else ()
-        return EncodedContexts(
-            states,
-            mask,
-            tuple(
-                _attention_state(layer.encoder_attention, states, mask)
-                for layer in layers
-            ),
-        )
+        layers = []  # keys and values as ParlAI's attention keeps them
+        for layer in self.model.decoder.layers if keys_values else ():
+            attention = layer.encoder_attention
+            device = attention.k_lin.weight.device
+            keys, values = (
+                linear(states.to(device))
+                .unflatten(-1, (attention.n_heads, -1))
+                .transpose(1, 2)
+                .contiguous()
+                for linear in (attention.k_lin, attention.v_lin)
+            )
+            layers.append((keys, values, mask.to(device)))
+        return EncodedContexts(states, mask, tuple(layers))
 
     def decode(self, encoded: EncodedContexts, trees: TreeBatch) -> torch.Tensor:
         """
@@ -286,21 +290,6 @@ class CrossAttention:
         Return the logits of the model's output layer.
         """
         return self.model.output(hidden.unsqueeze(0)).squeeze(0)
-
-
-def _attention_state(
-    attention: Any, states: torch.Tensor, mask: torch.Tensor
-) -> tuple[torch.Tensor, ...]:
-    """
-    Return keys and values as ParlAI's attention keeps them.
-    """
-    device = attention.k_lin.weight.device
-
-    def heads(linear: Any) -> torch.Tensor:
-        split = linear(states.to(device)).unflatten(-1, (attention.n_heads, -1))
-        return split.transpose(1, 2).contiguous()
-
-    return heads(attention.k_lin), heads(attention.v_lin), mask.to(device)
 
 
 def foreign_part(model: TransformerGeneratorModel) -> str | None:

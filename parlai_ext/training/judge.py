@@ -252,15 +252,21 @@ class JudgeTraining(Training):
         """
         Set the learning rate and the gradients of a step, and return its mean loss.
         """
-        torch.manual_seed(1_000_003 * self.options.seed + step)
+        options, n_steps = self.options, len(self.batches)
+        torch.manual_seed(1_000_003 * options.seed + step)
+        rate = options.learning_rate
+        if step < options.warmup_steps:
+            rate = rate * (step + 1) / options.warmup_steps
+        elif options.schedule == 'linear':
+            rate = rate * (n_steps - step) / max(1, n_steps - options.warmup_steps)
         for group in self.optimizer.param_groups:
-            group['lr'] = learning_rate(step, len(self.batches), self.options)
+            group['lr'] = rate
         batch = self.batches[step]
         total = 0.0
         ordered = sorted(batch, key=lambda one: one.ids)
         # what examples share is counted once; a longer one has a pass of its own
         ids = [example.ids for example in ordered]
-        for first, last in run_bounds(ids, self.options.tokens_per_pass):
+        for first, last in run_bounds(ids, options.tokens_per_pass):
             loss = self._loss(ordered[first:last]) / len(batch)
             loss.backward()
             total += loss.item()
@@ -292,18 +298,6 @@ class JudgeTraining(Training):
             logits_to_keep=places,
         ).logits[0]
         return cross_entropy(logits.float(), labels, reduction='sum')
-
-
-def learning_rate(step: int, steps: int, options: JudgeTrainingOptions) -> float:
-    """
-    Return the learning rate of a step, counted from 0.
-    """
-    if step < options.warmup_steps:
-        return options.learning_rate * (step + 1) / options.warmup_steps
-    if options.schedule == 'constant':
-        return options.learning_rate
-    rest = max(1, steps - options.warmup_steps)
-    return options.learning_rate * (steps - step) / rest
 
 
 def save_judge(

@@ -315,9 +315,10 @@ def read_response_pairs(path: str | Path) -> list[ResponsePair]:
     place = Path(path).expanduser()
     if not place.is_file():
         raise UserError(f'there is no file {place}; parlai build_pairs makes one')
-    pairs: list[ResponsePair] = []
-    for number, row in json_lines(place):
-        pairs.append(user_record(ResponsePair, row, f'{place}:{number}'))
+    pairs = [
+        user_record(ResponsePair, row, f'{place}:{number}')
+        for number, row in json_lines(place)
+    ]
     if not pairs:
         raise UserError(f'{place}: no pairs in it')
     return pairs

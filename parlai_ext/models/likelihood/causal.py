@@ -398,14 +398,22 @@ class TreeMasks:
         :raises UserError: if one of its layers cannot read a tree.
         """
         config = model.config.get_text_config()
-        if (part := unreadable_part(config)) is not None:
+        window = getattr(config, 'sliding_window', None)
+        kinds = getattr(config, 'layer_types', None)
+        kinds = sorted(set(kinds or [SLIDING if window else FULL]))
+        unknown = [kind for kind in kinds if kind not in (FULL, SLIDING)]
+        # these take positions from the order of tokens in a row; `check_causal` tries
+        # every model, for others that are not known here
+        part = f'layers of {", ".join(unknown)}' if unknown else ''
+        if getattr(config, 'alibi', False) or config.model_type in ('bloom', 'mpt'):
+            part = 'ALiBi'
+        elif 'local' in getattr(config, 'attention_layers', ()):
+            part = 'local attention'
+        if part:
             raise UserError(
                 f'{type(model).__name__}: {part} cannot read a tree of continuations; '
                 'a model with position ids and a mask of its own would do'
             )
-        window = getattr(config, 'sliding_window', None)
-        kinds = getattr(config, 'layer_types', None)
-        kinds = sorted(set(kinds or [SLIDING if window else FULL]))
         attention = config._attn_implementation
         if attention not in ('sdpa', 'eager'):
             raise UserError(
@@ -436,22 +444,6 @@ class TreeMasks:
             'attention_mask': masks if len(masks) > 1 else masks[self.kinds[0]],
             'position_ids': depths[:, part.first : part.last],
         }
-
-
-def unreadable_part(config: Any) -> str | None:
-    """
-    Return the part of a model that takes positions from the order of tokens in a row,
-    so that it cannot read a tree; `None` if none is known.
-
-    `check_causal` tries every model, for parts that are not known here.
-    """
-    if getattr(config, 'alibi', False) or config.model_type in ('bloom', 'mpt'):
-        return 'ALiBi'
-    if 'local' in getattr(config, 'attention_layers', ()):
-        return 'local attention'
-    kinds = sorted(set(getattr(config, 'layer_types', None) or ()))
-    unknown = [kind for kind in kinds if kind not in (FULL, SLIDING)]
-    return f'layers of {", ".join(unknown)}' if unknown else None
 
 
 # --- the output layer: logits of the wanted rows, a slice at a time -------------------
