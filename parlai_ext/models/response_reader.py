@@ -60,13 +60,7 @@ class ResponseReader:
 
         def judged(inputs: Inputs) -> torch.Tensor:
             states = encoder.model(**inputs).last_hidden_state
-            is_read = response_tokens(inputs, encoder.tokenizer.sep_token_id)
-            weight = is_read.unsqueeze(-1).to(states.dtype)
-            mean = (states * weight).sum(1) / weight.sum(1)
-            # the state of the first token and the mean over the response
-            both = torch.cat([states[:, 0], mean], dim=1)
-            # scaled to a mean square of 1
-            both = both / (both.square().mean(1, keepdim=True).sqrt() + 1e-6)
+            both = features(states, inputs, encoder.tokenizer.sep_token_id)
             first, second = layers
             return functional.linear(
                 torch.tanh(functional.linear(both, *first)), *second
@@ -97,6 +91,17 @@ def pair_ids(encoder: MeanPooling, pair: tuple[tuple[str, ...], str]) -> Encoded
     room = MOST_TOKENS - 4 - len(response)
     ids = [tokenizer.cls_token_id, *context[-room:], *end, *end, *response, *end]
     return {'input_ids': ids, 'attention_mask': [1] * len(ids)}
+
+
+def features(states: torch.Tensor, inputs: Inputs, end: int) -> torch.Tensor:
+    """
+    Return ``[pairs, 2 * states]``: the state of the first token and the mean over the
+    response, scaled to a mean square of 1.
+    """
+    weight = response_tokens(inputs, end).unsqueeze(-1).to(states.dtype)
+    mean = (states * weight).sum(1) / weight.sum(1)
+    both = torch.cat([states[:, 0], mean], dim=1)
+    return both / (both.square().mean(1, keepdim=True).sqrt() + 1e-6)
 
 
 def response_tokens(inputs: Inputs, end: int) -> torch.Tensor:
