@@ -308,18 +308,15 @@ class SequenceClassifier(TextModel):
 
         :param most_tokens: longer texts are cut; of a pair the longer one.
         """
-        rows = self.text_rows(texts, seconds, self._rows, most_tokens)
-        return np.array(rows, np.float32).reshape(-1, len(self.labels))
 
-    def _rows(self, inputs: Inputs) -> torch.Tensor:
-        """
-        Return the probabilities of the labels of each text: independent ones for a
-        multi-label model, else of sum 1.
-        """
-        logits = self.model(**inputs).logits
-        if self.model.config.problem_type == MULTI_LABEL or logits.shape[1] == 1:
-            return logits.sigmoid()
-        return logits.softmax(-1)
+        def normalised(inputs: Inputs) -> torch.Tensor:
+            logits = self.model(**inputs).logits
+            if self.model.config.problem_type == MULTI_LABEL or logits.shape[1] == 1:
+                return logits.sigmoid()
+            return logits.softmax(-1)
+
+        rows = self.text_rows(texts, seconds, normalised, most_tokens)
+        return np.array(rows, np.float32).reshape(-1, len(self.labels))
 
 
 class SequenceRegressor(TextModel):

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from parlai_ext.core import LanguageModel, System, SystemFailed, UserError, nearest
-from parlai_ext.engines import Machine, data_in
+from parlai_ext.engines import Machine, data_in, is_zoo_path
 from parlai_ext.files import check_kind, is_model_name, model_names, parse_target
 from parlai_ext.systems import hub
 
@@ -92,8 +92,9 @@ class Kind(Generic[T]):
     """
     A kind of model: an attribute of `Models` that gives a model of its kind by name.
 
-    :param loader: ``module:function`` of this folder, imported with the first model:
-        called with kind, name, the system that the name means, and the machine.
+    :param loader: ``module:function`` (or a class) of this folder, imported with the
+        first model: called with kind, name, the system that the name means, and the
+        machine.
     """
 
     def __init__(self, loader: str = 'encoder_kinds:load_encoder'):
@@ -121,7 +122,7 @@ class Models:
     token_classifier: Kind[WordClassifier] = Kind()
     regressor: Kind[SequenceRegressor] = Kind()
     pair_encoder: Kind[FirstTokenEncoder] = Kind()
-    chat: Kind[AgentChat] = Kind('chat:load_chat')
+    chat: Kind[AgentChat] = Kind('chat:AgentChat')
     word_vectors: Kind[WordVectorTable] = Kind('word_vectors:load_vectors')
 
     def model(self, kind: str, name: str) -> Any:
@@ -223,9 +224,9 @@ class ModelHandle(Models):
             if trusted:
                 load = vars(import_module(module))[function]
             else:
-                from parlai_ext.models.judge_process import load_apart
+                from parlai_ext.models.judge_process import DistantModel
 
-                load = partial(load_apart, loader)
+                load = partial(DistantModel, loader)
             _LOADED[key] = load(kind, name, system, self.machine)
         return _LOADED[key]
 
@@ -247,8 +248,6 @@ def model_system(kind: str, name: str) -> System:
 
     :raises UserError: for a name that no model of this kind can have.
     """
-    from parlai_ext.engines import is_zoo_path
-
     system = judge_system(name)
     model, path = str(system.opt.get('hf_model')), system.opt.get('model_file')
     if is_model_name(model):

@@ -6,6 +6,7 @@ row each. The keys and values of a context are still computed once, and nodes th
 share go through the output layer once.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any
@@ -33,7 +34,7 @@ from parlai_ext.models.likelihood.causal import (
 from parlai_ext.models.likelihood.encoder_decoder import EncodedContexts, EncoderDecoder
 from parlai_ext.models.likelihood.engine import TreeBatch, Vectorizer
 from parlai_ext.systems import hub
-from parlai_ext.systems.families import HubFamily, family_of
+from parlai_ext.systems.families import HubFamily
 from parlai_ext.systems.hf.generate import FormOptions, padded_rows
 from parlai_ext.systems.hub import PREFIX, ModelOptions
 from parlai_ext.systems.pretrained import (
@@ -54,7 +55,9 @@ OPTIONS = [
 ]
 
 
-def load_hf_judge(system: System, machine: Machine) -> Causal | EncoderDecoder:
+def load_hf_judge(
+    system: System, family: HubFamily, machine: Machine
+) -> Causal | EncoderDecoder:
     """
     Return a Hugging Face model as a `LanguageModel`. Code in its folder is never run.
 
@@ -71,7 +74,7 @@ def load_hf_judge(system: System, machine: Machine) -> Causal | EncoderDecoder:
         device = chosen_device(options)
         if machine.fp16 and device.type == 'cuda' and 'hf_dtype' not in opt:
             options = replace(options, dtype='float16')
-        family = check_options(system)
+        check_options(system, family)
         arguments = loading_arguments(options, device)
         folder = family.fetched_weights(opt).parent
         allowed = ', which no judge may run'
@@ -88,7 +91,7 @@ def load_hf_judge(system: System, machine: Machine) -> Causal | EncoderDecoder:
         }
         signature, tokens = signature_line(fields), machine.tokens
         if network.config.is_encoder_decoder:
-            reader = Seq2Seq(network, (decoder_start(network), *turns.lead))
+            reader = Seq2Seq(network, turns.lead)
             return check_seq2seq(EncoderDecoder(reader, turns, signature, tokens))
         begin, end = tokenizer.bos_token_id, tokenizer.eos_token_id
         judge = Causal(
@@ -102,12 +105,9 @@ def load_hf_judge(system: System, machine: Machine) -> Causal | EncoderDecoder:
         return check_causal(judge)
 
 
-def check_options(system: System) -> HubFamily:
+def check_options(system: System, family: HubFamily) -> None:
     """
-    Return the family of a judge.
-
-    :raises UserError: for options that a judge cannot have, or if its models cannot
-        judge.
+    Refuse options that a judge cannot have, and a family whose models cannot judge.
     """
     written = system.opt.get('hf_format') or 'auto'
     if written == 'chat':
@@ -119,22 +119,8 @@ def check_options(system: System) -> HubFamily:
             raise UserError(f'{key}: there is no such option; {nearest(key, OPTIONS)}')
     if hub.truthy(system.opt.get('hf_trust_code')):
         raise UserError('hf_trust_code: a judge that brings code of its own is not run')
-    family = family_of(system.opt)
-    if not isinstance(family, HubFamily) or not family.can_judge:
+    if not family.can_judge:
         raise UserError('model: no agent that can judge; ext:hf would do')
-    return family
-
-
-def decoder_start(network: Any) -> int:
-    """
-    Return the token that the decoder reads first.
-    """
-    config = network.config
-    for name in ('decoder_start_token_id', 'bos_token_id'):
-        token = getattr(config, name, None)
-        if token is not None and config.pad_token_id is not None:
-            return int(token)
-    raise UserError('its config names no decoder_start_token_id and pad_token_id')
 
 
 # --- turns as tokens, cut as the model's agent cuts them ------------------------------
@@ -298,16 +284,23 @@ class Seq2Seq:
     """
     A `TreeReader` over a Hugging Face model with an output layer `lm_head`.
 
-    :param start: the tokens that the decoder reads before a continuation.
+    :param lead: the tokens that the decoder reads after its first one, before a
+        continuation.
+    :raises UserError: when the config names no first token, or none for padding.
     """
 
-    def __init__(self, model: Any, start: tuple[int, ...]):
+    def __init__(self, model: Any, lead: Sequence[int]):
+        config = model.config
+        names = ('decoder_start_token_id', 'bos_token_id')
+        tokens = [getattr(config, name, None) for name in names]
+        first = next((token for token in tokens if token is not None), None)
+        if first is None or config.pad_token_id is None:
+            raise UserError(f'its config names no {names[0]} and pad_token_id')
         self.model = model.eval()
-        self.start = start
-        self.null = model.config.pad_token_id
+        self.start = int(first), *lead
+        self.null = config.pad_token_id
         self.vocabulary = int(model.get_output_embeddings().weight.shape[0])
         self.device = model.get_input_embeddings().weight.device
-        config = model.config
         scaled = getattr(config, 'scale_decoder_outputs', False)
         self.scale = config.d_model**-0.5 if scaled else 1.0
 
