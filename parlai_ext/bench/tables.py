@@ -96,22 +96,16 @@ def level_tables(bench: Bench) -> Iterator[TitledTable]:
     Yield Spearman of each scorer with people, at each level.
     """
     for level, words in LEVELS.items():
-        if sets_of_level(bench, level):
+        names = {row.set_name for row in bench.rows if row.level == level}
+        if sets := [one for one in bench.sets if one.name in names]:
             title = f'Spearman with people, {words}; in brackets: 95 % interval'
-            yield TitledTable(title, level_table(bench, level))
+            yield TitledTable(title, level_table(bench, level, sets))
 
 
-def sets_of_level(bench: Bench, level: str) -> list[SetAbout]:
+def level_table(bench: Bench, level: str, sets: Sequence[SetAbout]) -> Table:
     """
-    Return the sets that have rows at a level.
-    """
-    names = {row.set_name for row in bench.rows if row.level == level}
-    return [one for one in bench.sets if one.name in names]
-
-
-def level_table(bench: Bench, level: str) -> Table:
-    """
-    Return the matrix of a level: scorers as rows, trivial ones last, sets as columns.
+    Return the matrix of a level: scorers as rows, trivial ones last, and as columns the
+    sets that have rows at this level.
     """
 
     def column(one: SetAbout) -> Column:
@@ -133,7 +127,7 @@ def level_table(bench: Bench, level: str) -> Table:
         'Scorer',
         show=lambda one: Cell(one.label, tags=(('trivial', ''),) * one.is_trivial),
     )
-    return Table([label, *map(column, sets_of_level(bench, level))], scorers)
+    return Table([label, *map(column, sets)], scorers)
 
 
 def agreement_cell(
@@ -243,24 +237,18 @@ def best_sentence(best: BestScorer | None) -> str:
     return ' '.join(terminal_lines('best_scorer', best=best, **rivals))
 
 
-def place_name(set_name: str, quality: str) -> str:
-    """
-    Return the words for a quality of a set, or for what is compared over all sets.
-    """
-    if set_name == ALL_SETS and quality == EACH:
-        return f'{ALL_SETS}, mean over qualities'
-    return f'{set_name}: {quality}'
-
-
 def by_place(result: BenchComparison, rows: Iterable[Row]) -> dict[str, list[Row]]:
     """
     Return the places or differences of a comparison by the name of their set and
     quality, those over all sets first.
     """
-    groups: dict[str, list[Row]] = {place_name(ALL_SETS, result.quality): []}
+    of_all = f'{ALL_SETS}: {result.quality}'
+    if result.quality == EACH:
+        of_all = f'{ALL_SETS}, {MEAN}'
+    groups: dict[str, list[Row]] = {of_all: []}
     for row in rows:
-        name = place_name(row.set_name, row.quality)
-        groups.setdefault(name, []).append(row)
+        name = f'{row.set_name}: {row.quality}'
+        groups.setdefault(of_all if row.set_name == ALL_SETS else name, []).append(row)
     return groups
 
 
@@ -349,7 +337,6 @@ def redundancy_table(result: BenchComparison) -> Table:
     Return the matrix of Spearman between scorers, means over sets.
     """
     numbered = list(enumerate(result.scorers, 1))
-
     known = {pair: rho for pair, (rho, _) in result.redundancy.items()}
 
     def column(number: int, label: str) -> Column:

@@ -363,6 +363,7 @@ FORMATS = {
 
 FORM = 'NAME: text'
 TURN = re.compile('(?P<name>[^:]*): ?(?P<text>.*)')
+TURN_BEGINS = re.compile(r'\s*[^\s:\[{<][^:]*:')  # and is no JSON or markup
 # [31.12.23, 21:15:02] or 12/31/23, 9:15 PM - or 31.12.2023 klo 21.15 - , and marks of
 # the direction of text before it; a title in quotation marks, which may have a colon,
 # is in a line of the program
@@ -396,14 +397,7 @@ NOTE = re.compile(
     r'|Questo messaggio è stato modificato|Mensagem editada)\.?>)$'
 )
 HUMAN, BOT = 'User', 'System'
-
-
-def looks_like_log(source: SourceFile) -> bool:
-    """
-    Return True if the first line that is not empty is a turn of ChatMatch.
-    """
-    turn = TURN.match(source.first_line.lstrip())
-    return bool(turn and turn['name'] and turn['name'][0] not in '[{<')
+RATINGS = re.compile(r'\s*\[.*"context"', re.DOTALL)  # as a JSON list of them begins
 
 
 def read_log(
@@ -478,14 +472,6 @@ def _spot_the_bot(source: SourceFile, record: Record) -> SourceDialogue:
     )
 
 
-def looks_like_ratings(source: SourceFile) -> bool:
-    """
-    Return True if the file begins as a JSON list of ratings.
-    """
-    start = '\n'.join(source.lines[:40])[:4000]
-    return start.lstrip().startswith('[') and '"context"' in start
-
-
 def rated_dialogues(
     source: SourceFile,
 ) -> Iterator[tuple[SourceDialogue, list[Record]]]:
@@ -540,7 +526,12 @@ def _rated_turns(context: str, bot: str) -> Iterator[SourceTurn]:
     yield SourceTurn(speaker, '\n'.join(texts).strip())
 
 
-CHATMATCH = Format(FORM, looks_like_log, read_log, self_chats=True)
+CHATMATCH = Format(
+    FORM,
+    lambda source: TURN_BEGINS.match(source.first_line) is not None,
+    read_log,
+    self_chats=True,
+)
 WHATSAPP = Format(
     '31/12/2023, 21:15 - NAME: text',
     lambda source: DATED_TURN.match(source.first_line) is not None,
@@ -551,7 +542,7 @@ SPOT_THE_BOT = record_format(
 )
 DSTC9 = Format(
     r'[{"context": "User: Hi!\nSystem: Hello.\n", …}, …]',
-    looks_like_ratings,
+    lambda source: RATINGS.match('\n'.join(source.lines[:40])[:4000]) is not None,
     lambda source: (dialogue for dialogue, _ in rated_dialogues(source)),
 )
 
@@ -630,7 +621,7 @@ def _logged_conversation(source: SourceFile, record: Record) -> SourceDialogue:
         # by `SelfChatWorld.get_openers`, though it has the name of the first system
         if any(opt.get(f'seed_messages_from_{place}') for place in ('file', 'task')):
             turns = (*(replace(turn, given=True) for turn in turns[:1]), *turns[1:])
-        num_systems = max(1, len(_models(source.metadata)))
+        num_systems = max(1, len(self_chat_models(source.metadata)))
         dialogue = replace(dialogue, turns=turns, num_systems=num_systems)
     return dialogue
 
@@ -657,22 +648,10 @@ def read_dialogues(path: str | Path) -> list[Dialogue]:
     return list(dialogues.values())
 
 
-def self_chat_model(source: SourceFile) -> str | None:
+def self_chat_models(about: Record) -> list[str]:
     """
-    Return the model file that talks to itself in this file, as its metadata says; both
-    of them where it talks to another one.
-    """
-    try:
-        about = source.metadata
-    except BadRecord:
-        return None
-    return (about.get('self_chat') and ' and '.join(_models(about))) or None
-
-
-def _models(about: Record) -> list[str]:
-    """
-    Return the model files of a self-chat: one, or two where ParlAI's `self_chat` was
-    given a partner that is another model, or has other options.
+    Return the model files of a self-chat by its metadata: one, or two where ParlAI's
+    `self_chat` was given a partner that is another model, or has other options.
     """
     opt = about['opt']
     own, partner = opt.get('model_file'), opt.get('partner_model_file')

@@ -98,25 +98,13 @@ def looks_like_json(source: SourceFile) -> bool:
     return 'turns' in record or wanted <= set(record)
 
 
-def read_csv_dialogues(source: SourceFile) -> Iterator[SourceDialogue]:
-    """
-    Yield the dialogues of a CSV file with a header.
-    """
-    try:
-        yield from _joined(source, _csv_records(source))
-    except BadRecord as error:
-        yield source.unreadable(error.line, str(error))
-
-
 def read_json_dialogues(source: SourceFile) -> Iterator[SourceDialogue]:
     """
-    Yield the dialogues of JSON objects: rows, or whole dialogues.
+    Return the dialogues of JSON objects: rows, or whole dialogues.
     """
     if 'turns' not in first_record(source):
-        yield from _joined(source, numbered_records(source))
-        return
-
-    yield from dialogues_of_records(source, _whole_dialogue)
+        return _joined(source, numbered_records(source))
+    return dialogues_of_records(source, _whole_dialogue)
 
 
 def _whole_dialogue(source: SourceFile, record: Mapping[str, Any]) -> SourceDialogue:
@@ -170,8 +158,7 @@ def _joined(
 def _csv_records(source: SourceFile) -> Iterator[NumberedRecord]:
     """
     Yield the rows below the header as records without empty cells; an empty text stays.
-
-    :raises BadRecord: for a wrong header.
+    What is wrong with the header is one problem.
     """
     delimiter = _delimiter(source)
     rows = split_rows(source.lines, delimiter)
@@ -181,7 +168,8 @@ def _csv_records(source: SourceFile) -> Iterator[NumberedRecord]:
         places = column_places(header, [*map(source.column, NEEDED)], line=line)
     except CsvProblem as problem:
         hint = '--columns dialogue_id=NAME,… for columns of other names'
-        raise BadRecord(f'{problem}; {hint}', problem.line) from None
+        yield problem.line, '', BadRecord(f'{problem}; {hint}')
+        return
     try:
         for line, cells in rows:
             wrong = None if all(map(is_utf8, cells)) else NOT_UTF8
@@ -246,5 +234,8 @@ JSON_LINES = Format(
     columns=True,
 )
 CSV = Format(
-    'dialogue_id,speaker,text', looks_like_csv, read_csv_dialogues, columns=True
+    'dialogue_id,speaker,text',
+    looks_like_csv,
+    lambda source: _joined(source, _csv_records(source)),
+    columns=True,
 )

@@ -173,23 +173,22 @@ def read_dialogue_texts(given: Sequence[str]) -> list[Turns]:
     """
     dialogues = []
     for path in find_files(given):
-        texts = [texts for texts in _file_texts(path) if len(texts) > 1]
-        if not texts:
+        is_archive = path.suffix != ZIPPED_LOG and zipfile.is_zipfile(path)
+        if is_archive:  # other files of DailyDialog's archives hold labels
+            lines = '\n'.join(archived_texts(path, '*.txt')).split('\n')
+        else:
+            source = SourceFile.from_path(path)
+            lines = [*source.lines]
+        if is_archive or any(END in line for line in lines[:5]):
+            texts = [marked_utterances(line) for line in lines if END in line]
+        else:
+            texts = [
+                tuple(t for turn in dialogue.turns if (t := turn.text.strip()))
+                for dialogue in FORMATS[detect_format(source)].read(source)
+                if not dialogue.problems
+            ]
+        long = [turns for turns in texts if len(turns) > 1]
+        if not long:
             raise UserError(f'{path}: no dialogue of two utterances or more is in it')
-        dialogues += texts
+        dialogues += long
     return dialogues
-
-
-def _file_texts(path: Path) -> Iterator[Turns]:
-    is_archive = path.suffix != ZIPPED_LOG and zipfile.is_zipfile(path)
-    if is_archive:  # other files of DailyDialog's archives hold labels
-        lines = '\n'.join(archived_texts(path, '*.txt')).split('\n')
-    else:
-        source = SourceFile.from_path(path)
-        lines = [*source.lines]
-    if is_archive or any(END in line for line in lines[:5]):
-        yield from (marked_utterances(line) for line in lines if END in line)
-        return
-    for dialogue in FORMATS[detect_format(source)].read(source):
-        if not dialogue.problems:
-            yield tuple(t for turn in dialogue.turns if (t := turn.text.strip()))

@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby, pairwise
@@ -13,9 +14,10 @@ from pathlib import Path
 from shlex import quote
 
 from parlai_ext.core import UserError, frozen, named_pairs, nearest, one_value, option
-from parlai_ext.data.chat_logs import self_chat_model
+from parlai_ext.data.chat_logs import self_chat_models
 from parlai_ext.data.formats import FORMATS, read_sources
 from parlai_ext.data.source_file import (
+    BadRecord,
     SourceDialogue,
     SourceFile,
     SourceTurn,
@@ -98,7 +100,7 @@ def apply_rules(
     turns = _mended_turns(source.turns, rules)
     speakers = list(dict.fromkeys(turn.speaker for turn in turns))
     alone = len(speakers) == 1 and source.num_systems == 1
-    if problem := _first_problem(source, turns, speakers, alone, rules):
+    if problem := _first_problem(turns, speakers, alone, rules):
         line, text = problem
         place = f'{source.file}:{line or source.line}: {source.place}'
         return replace(source, problems=(place + text,))
@@ -156,7 +158,6 @@ def _mended_turns(turns: Sequence[SourceTurn], rules: ImportRules) -> list[Sourc
 
 
 def _first_problem(
-    source: SourceDialogue,
     turns: Sequence[SourceTurn],
     speakers: Sequence[str],
     alone: bool,
@@ -370,8 +371,10 @@ def _check_one_model(models: dict[str, str], source: SourceFile) -> None:
 
     :param models: gets the model of this file; the files before it, by their models.
     """
-    if model := self_chat_model(source):
-        models.setdefault(model, source.file)
+    with suppress(BadRecord):  # metadata that cannot be read, which its reader tells
+        if source.metadata.get('self_chat'):
+            model = ' and '.join(self_chat_models(source.metadata))
+            models.setdefault(model, source.file)
     if len(models) > 1:
         raise UserError(
             f'{" and ".join(models.values())} are self-chats of two models '

@@ -146,10 +146,11 @@ class SourceFile:
             file.
         """
         if path.suffix == ZIPPED_LOG:
-            return cls(str(path), path.stem, tuple(zipped_samples(path)), columns or {})
-        text = read_utf8(path, 'surrogateescape')
-        lines = tuple(line.removesuffix('\r') for line in text.split('\n'))
-        return cls(str(path), path.stem, lines, columns or {})
+            lines = zipped_samples(path)
+        else:
+            text = read_utf8(path, 'surrogateescape')
+            lines = (line.removesuffix('\r') for line in text.split('\n'))
+        return cls(str(path), path.stem, tuple(lines), columns or {})
 
     def column(self, name: str) -> str:
         """

@@ -18,7 +18,7 @@ names a system.
 """
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import zip_longest
 
@@ -98,9 +98,21 @@ def sheet_files(
         ending=ending,
     )
     files = {GUIDELINES: '\n'.join([*lines, ''])}
+    pair = key.kind == PAIR
+    columns = PAIR_COLUMNS if pair else LABEL_COLUMNS
     for number in range(1, num_sheets + 1):
         rng = random.Random(f'{seed} {number}')
-        rows = list(_sheet_rows(annotations, rng))
+        items = list(annotations.pages[0])
+        rng.shuffle(items)
+        rows = []
+        for item in items:
+            prompt, answers = _texts(annotations, item)
+            swapped = pair and rng.random() < 0.5
+            shown = answers[::-1] if swapped else answers
+            row = f'{item.id}-{1 + swapped}' if pair else item.id
+            # the last columns are left to be filled in
+            cells = zip_longest(columns, (row, prompt, *shown), fillvalue='')
+            rows.append(dict(cells))
         if ending == 'csv':
             table = [list(rows[0]), *(row.values() for row in rows)]
             text = BYTE_ORDER_MARK + spreadsheet_csv(table)
@@ -134,19 +146,3 @@ def _texts(annotations: RatingSet, item: RatingItem) -> tuple[str, list[str]]:
     """
     shown = [annotations.turns[dialogue] for dialogue in item.dialogues]
     return shown[0][0].text, [answer.text for _, answer in shown]
-
-
-def _sheet_rows(annotations: RatingSet, rng: random.Random) -> Iterator[dict[str, str]]:
-    """
-    Yield the rows of one sheet, their last columns empty.
-    """
-    items = list(annotations.pages[0])
-    rng.shuffle(items)
-    pair = annotations.key.kind == PAIR
-    columns = PAIR_COLUMNS if pair else LABEL_COLUMNS
-    for item in items:
-        prompt, answers = _texts(annotations, item)
-        swapped = pair and rng.random() < 0.5
-        shown = answers[::-1] if swapped else answers
-        row = f'{item.id}-{1 + swapped}' if pair else item.id
-        yield dict(zip_longest(columns, (row, prompt, *shown), fillvalue=''))

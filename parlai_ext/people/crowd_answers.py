@@ -165,8 +165,19 @@ def read_model_chat(paths: Sequence[Path], asked: Questionnaire) -> Judgements:
         chat = _read_chat(path)
         if chat.rejected:
             rejected[chat.rejected] += 1
-        else:
-            ratings += _chat_judgements(chat, path, asked)
+            continue
+        whose = (chat.worker, chat.id or path.stem)
+        for place, turn in enumerate(chat.turns):
+            if (rating := turn.get('final_rating')) is not None:
+                values = _rating_values(rating, asked, f'{path}: dialog[{place}]')
+                ratings += [
+                    HumanJudgement(chat.system, dimension, value, *whose)
+                    for dimension, value in values.items()
+                ]
+            ratings += [
+                HumanJudgement(chat.system, bucket, value, *whose, place)
+                for bucket, value in _buckets(turn.get('problem_data') or {})
+            ]
     return with_problems(
         ratings,
         [f'dropped: {count_of(n, "dialogue")} {why}' for why, n in rejected.items()],
@@ -187,24 +198,6 @@ def _read_chat(path: Path) -> Chat:
         return Chat.from_record(read_json(path, dict))
     except BadRecord as error:
         raise UserError(f'{path}: {error}') from None
-
-
-def _chat_judgements(
-    chat: Chat, path: Path, asked: Questionnaire
-) -> Iterator[HumanJudgement]:
-    """
-    Yield the judgements of one dialogue.
-    """
-    whose = (chat.worker, chat.id or path.stem)
-    for place, turn in enumerate(chat.turns):
-        if turn.get('final_rating') is not None:
-            values = _rating_values(
-                turn['final_rating'], asked, f'{path}: dialog[{place}]'
-            )
-            for dimension, value in values.items():
-                yield HumanJudgement(chat.system, dimension, value, *whose)
-        for bucket, value in _buckets(turn.get('problem_data') or {}):
-            yield HumanJudgement(chat.system, bucket, value, *whose, place)
 
 
 def _rating_values(rating: Any, asked: Questionnaire, where: str) -> dict[str, float]:

@@ -208,47 +208,41 @@ def _sheet_answers(
         if column is None:
             columns = ' or '.join(ANSWER_COLUMN.values())
             raise UserError(f'{where}: the column {columns} is missing')
-        if cell := _cell(row, column).lstrip("'"):
-            key = by_item.get(item)
-            if key is None or (key.kind == PAIR and order not in ('1', '2')):
-                raise UserError(f'{where}: row: {row.get("row")!r} is not in the key')
-            annotator = _cell(row, 'annotator') or path.stem.strip()
-            answer = _sheet_answer(where, row, cell, key)
-            yield where, replace(answer, annotator=annotator)
+        cell = _cell(row, column).lstrip("'")
+        if not cell:
+            continue
+        key = by_item.get(item)
+        if key is None or (key.kind == PAIR and order not in ('1', '2')):
+            raise UserError(f'{where}: row: {row.get("row")!r} is not in the key')
+        sides = SIDES if order == '1' else SIDES[::-1]
+        letters = {**dict(zip(sides, 'AB', strict=True)), **LETTERS}
+        names = {letters.get(name, name): a for name, a in key.named_answers.items()}
+        text = cell.upper().replace('\u2212', '-').removeprefix('+').removesuffix('.0')
+        if text not in names:
+            known = ', '.join(sorted(names))
+            asked = ANSWER_COLUMN[key.kind]
+            raise UserError(f'{where}: {asked}: {cell!r}; one of {known}')
+        answer = GivenAnswer(
+            item,
+            key.questions[0].dimension,
+            names[text],
+            annotator=_cell(row, 'annotator') or path.stem.strip(),
+            rating_set=key.rating_set,
+        )
+        if key.kind == PAIR:
+            flags = []
+            for letter, side in zip('ab', sides, strict=True):
+                mark = _cell(row, f'flag_{letter}').casefold()
+                if mark not in (*MARKED, *NOT_MARKED):
+                    raise UserError(f'{where}: flag_{letter}: {mark!r}; x, or nothing')
+                flags += [side] * (mark in MARKED)
+            answer = replace(answer, left=sides[0], flags=tuple(sorted(flags)))
+        yield where, answer
 
 
 def _cell(row: Mapping[str, Any], column: str) -> str:
     value = row.get(column)
     return '' if value is None else str(value).strip()
-
-
-def _sheet_answer(
-    where: str, row: Mapping[str, Any], cell: str, key: RatingKey
-) -> GivenAnswer:
-    """
-    Return the answer of one row.
-    """
-    item, _, order = str(row['row']).partition('-')
-    sides = SIDES if order == '1' else SIDES[::-1]
-    letters = {**dict(zip(sides, 'AB', strict=True)), **LETTERS}
-    names = {letters.get(name, name): a for name, a in key.named_answers.items()}
-    text = cell.upper().replace('\u2212', '-').removeprefix('+').removesuffix('.0')
-    if text not in names:
-        known = ', '.join(sorted(names))
-        raise UserError(f'{where}: {ANSWER_COLUMN[key.kind]}: {cell!r}; one of {known}')
-    (question,) = key.questions
-    answer = GivenAnswer(
-        item, question.dimension, names[text], rating_set=key.rating_set
-    )
-    if key.kind != PAIR:
-        return answer
-    flags = []
-    for letter, side in zip('ab', sides, strict=True):
-        mark = _cell(row, f'flag_{letter}').casefold()
-        if mark not in (*MARKED, *NOT_MARKED):
-            raise UserError(f'{where}: flag_{letter}: {mark!r}; x, or nothing')
-        flags += [side] * (mark in MARKED)
-    return replace(answer, left=sides[0], flags=tuple(sorted(flags)))
 
 
 def read_page_file(path: str | Path, keys: Mapping[str, RatingKey]) -> PageAnswers:

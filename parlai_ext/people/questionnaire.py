@@ -222,7 +222,7 @@ def read_questionnaire(name: str) -> Questionnaire:
     questions = tuple(
         wording
         for dimension, question in keys.questions.items()
-        for wording in _of_speakers(doc, keys, _wording(doc, keys, dimension, question))
+        for wording in _wordings(doc, keys, dimension, question)
     )
     return Questionnaire(
         Path(path).stem,
@@ -253,40 +253,29 @@ def _check_keys(
         raise doc.error((*where, 'values'), problem)
 
 
-def _wording(
+def _wordings(
     doc: Document, keys: QuestionnaireKeys, dimension: str, question: QuestionKeys
-) -> Wording:
+) -> Iterator[Wording]:
     """
-    Return the question about one dimension.
+    Yield the question about one dimension once, or about each speaker of a segment.
     """
     where = ('questions', dimension)
     _check_keys(doc, question, keys.kind, where)
     if keys.kind == PAIR:
         if not (question.first and question.second):
             raise doc.error(where, 'keys first and second are needed: the two answers')
-        return Wording(dimension, question.text, (question.first, question.second))
-    asked = question if question.labels else keys
-    if not asked.labels:
-        raise doc.error('labels', '2 to 9 labels are expected')
-    return Wording(dimension, question.text, asked.labels, asked.values)
-
-
-def _of_speakers(
-    doc: Document, keys: QuestionnaireKeys, asked: Wording
-) -> Iterator[Wording]:
-    """
-    Yield the question once, or about each speaker of a segment.
-    """
-    if not keys.segments or SPEAKER not in asked.text:
-        if keys.segments and len(asked.answers) != len(BETTER):
-            where = ('questions', asked.dimension)
-            raise doc.error(where, f'{len(BETTER)} labels, or {SPEAKER}, are expected')
-        yield asked
+        answers: tuple[str, ...] = (question.first, question.second)
+        values = None
+    else:
+        labelled = question if question.labels else keys
+        if not labelled.labels:
+            raise doc.error('labels', '2 to 9 labels are expected')
+        answers, values = labelled.labels, labelled.values
+    if keys.segments and SPEAKER in question.text:
+        for speaker, name in enumerate(SPEAKERS):
+            text = question.text.replace(SPEAKER, name)
+            yield Wording(f'{dimension} ({name})', text, answers, values, speaker)
         return
-    for speaker, name in enumerate(SPEAKERS):
-        yield replace(
-            asked,
-            dimension=f'{asked.dimension} ({name})',
-            text=asked.text.replace(SPEAKER, name),
-            speaker=speaker,
-        )
+    if keys.segments and len(answers) != len(BETTER):
+        raise doc.error(where, f'{len(BETTER)} labels, or {SPEAKER}, are expected')
+    yield Wording(dimension, question.text, answers, values)

@@ -26,7 +26,7 @@ from parlai_ext.people.judgements import (
     Unit,
     judged_units,
 )
-from parlai_ext.ranking.agreement import SYSTEM_MEANS, Correlation, correlate
+from parlai_ext.ranking.agreement import SYSTEM_MEANS, correlate
 from parlai_ext.ranking.annotator_agreement import (
     Alpha,
     AnnotatorAgreement,
@@ -262,23 +262,6 @@ def win_shares(wins: Floats) -> Floats:
     return np.asarray((chances.sum(axis=2) - 0.5) / (wins.shape[1] - 1))
 
 
-def agreement_with_order(
-    ranking: PeopleRanking, order: Mapping[str, float]
-) -> Correlation:
-    """
-    Return Spearman's coefficient of people's scores with values of the systems, over
-    the systems that have both.
-    """
-    sign = 1 if ranking.higher_is_better else -1
-    pairs = [
-        (sign * row.score, order[row.system])
-        for row in ranking.standings
-        if row.system in order and row.score is not None
-    ]
-    left, right = np.array(pairs, float).reshape(-1, 2).T
-    return correlate(left, right, SYSTEM_MEANS, ['spearman'])['spearman']
-
-
 # ------------------------------------------------------------------ a ranking by people
 
 RANKING_COLUMNS = (
@@ -298,10 +281,20 @@ def people_lines(
 
     :param planted: the order that was planted in the run, larger is better.
     """
+    agreement = None
+    if planted:  # over the systems that have both
+        sign = 1 if ranking.higher_is_better else -1
+        pairs = [
+            (sign * row.score, planted[row.system])
+            for row in ranking.standings
+            if row.system in planted and row.score is not None
+        ]
+        left, right = np.array(pairs, float).reshape(-1, 2).T
+        agreement = correlate(left, right, SYSTEM_MEANS, ['spearman'])['spearman']
     return terminal_lines(
         'people',
         ranking=ranking,
         of_these_only=ranking.num_annotators < FEWEST_FOR_OTHERS,
         table=Table(RANKING_COLUMNS, best_first(ranking.standings)),
-        planted=agreement_with_order(ranking, planted) if planted else None,
+        planted=agreement,
     )

@@ -351,8 +351,7 @@ def read_own(file: DataFile) -> Iterator[JudgedItem]:
     cells: dict[tuple[str, ...], dict[str, str]] = {}
     annotations: dict[tuple[str, ...], Annotations] = {}
     needed = (*OWN_NEEDED, 'response') if file.level == 'turn' else OWN_NEEDED
-    rows = read_csv(file.path, needed, OWN_COLUMNS)
-    for line, row in rows:
+    for line, row in read_csv(file.path, needed, OWN_COLUMNS):
         where = f'{file.path}:{line}'
         for column in needed:
             if not row[column] and column != 'value':
@@ -445,12 +444,12 @@ def read_dstc9(file: DataFile) -> Iterator[JudgedItem]:
                         quality = file.columns.get(key, key)
                         given = annotations.setdefault(quality, [])
                         given.append(annotation(i, answer))
-            name, system = str(dialogue.id), path.stem
+            name = str(dialogue.id)
             yield JudgedItem(
                 name,
                 texts,
                 None,
-                system,
+                path.stem,
                 annotations,
                 speakers=speakers,
                 dialogue=name,
