@@ -11,8 +11,7 @@ from itertools import islice
 from pathlib import Path
 
 from parlai_ext.core import UserError, nearest
-from parlai_ext.data import chat_logs
-from parlai_ext.data import dialogue_rows as rows
+from parlai_ext.data.chat_logs import FORMATS
 from parlai_ext.data.corpora import END, Turns, archived_texts, marked_utterances
 from parlai_ext.data.source_file import (
     ZIPPED_LOG,
@@ -25,21 +24,6 @@ from parlai_ext.view import single_spaced
 
 JSON_KEY = re.compile(r'"(\w+)": ?')
 SUFFIXES = ('.csv', '.json', '.jsonl', '.log', '.txt', ZIPPED_LOG)
-
-
-# the first that fits is taken, so the logs of ChatMatch, which fit almost any text,
-# come last
-FORMATS = {
-    'model_chat': chat_logs.MODEL_CHAT,
-    'parlai': chat_logs.CONVERSATIONS,
-    'spot_the_bot': chat_logs.SPOT_THE_BOT,
-    **chat_logs.FORMATS,
-    'jsonl': rows.JSON_LINES,
-    'csv': rows.CSV,
-    'dstc9': chat_logs.DSTC9,
-    'whatsapp': chat_logs.WHATSAPP,
-    'chatmatch': chat_logs.CHATMATCH,
-}
 
 
 def find_files(given: Sequence[str]) -> list[Path]:

@@ -14,8 +14,8 @@ from pathlib import Path
 from shlex import quote
 
 from parlai_ext.core import UserError, frozen, named_pairs, nearest, one_value, option
-from parlai_ext.data.chat_logs import self_chat_models
-from parlai_ext.data.formats import FORMATS, read_sources
+from parlai_ext.data.chat_logs import FORMATS, self_chat_models
+from parlai_ext.data.formats import read_sources
 from parlai_ext.data.source_file import (
     BadRecord,
     SourceDialogue,

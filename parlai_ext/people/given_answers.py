@@ -1,6 +1,6 @@
 """
 What annotators send back, read against the keys of what they were asked: the files that
-rating pages save, and sheets that were filled in (`people/annotator_files.py`).
+rating pages save, and sheets that were filled in (`people/rating_set.py`).
 """
 
 from __future__ import annotations

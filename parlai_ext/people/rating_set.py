@@ -18,9 +18,10 @@ systems' dialogues they are:
 
 from __future__ import annotations
 
+import random
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import chain, combinations, islice, pairwise, zip_longest
 from pathlib import Path
 
@@ -44,8 +45,15 @@ from parlai_ext.people.questionnaire import (
     Questionnaire,
     read_questionnaire,
 )
-from parlai_ext.store import RunFolder, sealed_text, without_checksum, write_text
-from parlai_ext.view import count_of
+from parlai_ext.store import (
+    RunFolder,
+    json_lines_text,
+    sealed_text,
+    without_checksum,
+    write_text,
+)
+from parlai_ext.view import count_of, spreadsheet_csv
+from parlai_ext.view.page import render_page, template_text, terminal_lines
 from parlai_ext.worlds.pairings import SCHEMES
 
 
@@ -514,3 +522,132 @@ def read_keys(run: RunFolder) -> dict[str, RatingKey]:
     """
     paths = sorted((run.root / FOLDER).glob(f'*/{KEY}'))
     return {key.rating_set: key for key in map(read_key, paths)}
+
+
+# --- pages and sheets --------------------------------------------------------------
+# A page is an offline HTML file on which people compare or rate dialogues. It holds the
+# dialogues, the questions and a script, and nothing that says which system spoke. Order
+# and sides are drawn anew for each annotator, in the browser.
+#
+# Sheets are tables that annotators fill in, one for each of them.
+#
+#     sheet-1.csv …    row, prompt, answer_a, answer_b, choice, flag_a, flag_b
+#                      or row, prompt, answer, label; empty cells are filled in
+#     sheet-1.jsonl …  the same as JSON lines
+#     GUIDELINES.txt   what is asked, by `terminal/guidelines.txt.j2`
+#
+# Every sheet has all items, in an order and with sides of its own. A row's name is that
+# of its item, with the place of the first answer: 1 if it is A, 2 if it is B. No sheet
+# names a system.
+
+PAIR_COLUMNS = ('row', 'prompt', 'answer_a', 'answer_b', 'choice', 'flag_a', 'flag_b')
+LABEL_COLUMNS = ('row', 'prompt', 'answer', 'label')
+GUIDELINES = 'GUIDELINES.txt'
+BYTE_ORDER_MARK = '\ufeff'  # spreadsheets take a file without it for another encoding
+
+
+def render_rating_page(
+    key: RatingKey, page: int, items: Sequence[RatingItem], turns: Turns
+) -> str:
+    """
+    Return one rating page as one HTML file.
+
+    :param page: its number, from 1.
+    :param turns: of every dialogue of the items.
+    """
+    names = ('rating_set', 'kind', 'ties', 'tie', 'unrelated', 'flag')
+    data = {
+        'format': FORMAT,
+        'page': page,
+        **{name: getattr(key, name) for name in names},
+        'offensive': bool(key.offensive),
+        'segments': bool(key.segments),
+        'questions': record_to_json(key.questions),
+        'items': [
+            {
+                'id': item.id,
+                'dialogues': [
+                    [asdict(turn) for turn in turns[dialogue][: item.num_turns]]
+                    for dialogue in item.dialogues[: 1 if key.segments else None]
+                ],
+            }
+            for item in items
+        ],
+    }
+    return render_page(
+        'rating.html.j2',
+        style='rating.css',
+        script=template_text('rating.js'),
+        data=data,
+        page=page,
+        key=key,
+        num_items=len(items),
+    )
+
+
+def sheet_files(
+    annotations: RatingSet, num_sheets: int, ending: str, seed: int
+) -> dict[str, str]:
+    """
+    Return the sheets and the guidelines by their names.
+
+    :param ending: ``csv`` or ``jsonl``.
+    """
+    key = annotations.key
+    (question,) = key.questions
+    lines = terminal_lines(
+        'guidelines',
+        key=key,
+        question=question,
+        labels=zip(key.named_answers, question.answers, strict=True),
+        ending=ending,
+    )
+    files = {GUIDELINES: '\n'.join([*lines, ''])}
+    pair = key.kind == PAIR
+    columns = PAIR_COLUMNS if pair else LABEL_COLUMNS
+    for number in range(1, num_sheets + 1):
+        rng = random.Random(f'{seed} {number}')
+        items = list(annotations.pages[0])
+        rng.shuffle(items)
+        rows = []
+        for item in items:
+            prompt, answers = _texts(annotations, item)
+            swapped = pair and rng.random() < 0.5
+            shown = answers[::-1] if swapped else answers
+            row = f'{item.id}-{1 + swapped}' if pair else item.id
+            # the last columns are left to be filled in
+            cells = zip_longest(columns, (row, prompt, *shown), fillvalue='')
+            rows.append(dict(cells))
+        if ending == 'csv':
+            table = [list(rows[0]), *(row.values() for row in rows)]
+            text = BYTE_ORDER_MARK + spreadsheet_csv(table)
+        else:
+            text = json_lines_text(rows)
+        files[f'sheet-{number}.{ending}'] = text
+    return files
+
+
+def item_lines(annotations: RatingSet) -> str:
+    """
+    Return what each item is, with systems and texts, as JSON lines for the researcher.
+    """
+    records = []
+    for item in annotations.pages[0]:
+        prompt, answers = _texts(annotations, item)
+        records.append(
+            {
+                'item': item.id,
+                'prompt': prompt,
+                'systems': [dialogue.system for dialogue in item.dialogues],
+                'answers': answers,
+            }
+        )
+    return json_lines_text(records)
+
+
+def _texts(annotations: RatingSet, item: RatingItem) -> tuple[str, list[str]]:
+    """
+    Return the prompt of an item, and its answers.
+    """
+    shown = [annotations.turns[dialogue] for dialogue in item.dialogues]
+    return shown[0][0].text, [answer.text for _, answer in shown]

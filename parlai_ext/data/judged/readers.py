@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext.core import UserError, frozen, mean, parse_json
-from parlai_ext.data.chat_logs import SPOT_THE_BOT, rated_dialogues
+from parlai_ext.data.chat_logs import FORMATS, rated_dialogues
 from parlai_ext.data.imported_dialogues import MARKERS
 from parlai_ext.data.judged.judged_set import Annotation, JudgedItem
 from parlai_ext.data.source_file import (
@@ -484,7 +484,8 @@ def read_spot_the_bot(file: DataFile) -> Iterator[JudgedItem]:
             raise file.error(line, problem) from None
     name = Path(file.path).name.replace('annotated', 'sampled')
     source = SourceFile.from_path(Path(file.neighbour(name).path))
-    dialogues = {dialogue.id: dialogue for dialogue in SPOT_THE_BOT.read(source)}
+    read = FORMATS['spot_the_bot'].read
+    dialogues = {dialogue.id: dialogue for dialogue in read(source)}
     for (dialogue_id, turns), segment in by_segment.items():
         if dialogue_id not in dialogues:
             raise UserError(f'{file.path}: no dialogue {dialogue_id} in {name}')
