@@ -16,6 +16,7 @@ from dataclasses import replace
 from itertools import chain, compress, groupby
 from operator import attrgetter, itemgetter
 from statistics import fmean
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -189,14 +190,6 @@ def agreement_cell(
     return cell
 
 
-CEILINGS = {
-    'single': 'One annotator',
-    'ceiling': 'A perfect scorer',
-    'reliability': 'Reliability',
-    'n': 'Items',
-}
-
-
 def comparison_tables(result: BenchComparison) -> list[TitledTable]:
     """
     Return the clusters of each set, differences, ceilings and redundancy, what is over
@@ -300,17 +293,20 @@ def ceiling_table(result: BenchComparison) -> Table:
     Return how well annotators of each quality agree.
     """
     rows = [
-        {'set_name': name, 'quality': quality, **vars(one)}
+        SimpleNamespace(set_name=name, quality=quality, **vars(one))
         for (name, quality), one in result.ceilings.items()
     ]
     columns = (
         Column(
             'set_name',
             'Set',
-            show=lambda row: Cell(row['set_name'], note=row['reason'] or ''),
+            show=lambda row: Cell(row.set_name, note=row.reason or ''),
         ),
-        Column('quality', 'Quality', itemgetter('quality')),
-        *(number_column(key, head, itemgetter(key)) for key, head in CEILINGS.items()),
+        Column('quality', 'Quality'),
+        number_column('single', 'One annotator'),
+        number_column('ceiling', 'A perfect scorer'),
+        number_column('reliability', 'Reliability'),
+        number_column('n', 'Items'),
     )
     return Table(columns, rows)
 

@@ -16,9 +16,11 @@ from dataclasses import replace
 
 from parlai_ext.core import UserError, content_id, frozen, option, require_known
 from parlai_ext.data.toxic_pairs import RecordedAnswer
-from parlai_ext.people.questionnaire import LIKERT, PAIR, Questionnaire
 from parlai_ext.people.rating_set import (
+    LIKERT,
+    PAIR,
     DialogueReference,
+    Questionnaire,
     RatingItem,
     RatingSet,
     ShownTurn,
