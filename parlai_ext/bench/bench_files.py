@@ -199,8 +199,7 @@ def set_rows(
     """
     Yield the rows of one scorer on one set.
     """
-    main = main_dimension(result.about.dimensions, judged_set)
-    columns = score_columns(result.about.dimensions, scores.values, judged_set)
+    main, columns = score_columns(result.about.dimensions, scores.values, judged_set)
     for (dimension, quality), values in columns.items():
         of_levels = level_correlations(values, quality, judged_set, sampling)
         n_items = of_levels[judged_set.level]['spearman'].n
@@ -264,10 +263,11 @@ def score_columns(
     dimensions: Sequence[str],
     values: Sequence[Mapping[str, float | None]],
     judged_set: JudgedSet,
-) -> dict[tuple[str, str], list[float | None]]:
+) -> tuple[str, dict[tuple[str, str], list[float | None]]]:
     """
-    Return the scores to be compared, by dimension and quality: the main score with all
-    qualities, the other dimensions with those that they stand for.
+    Return the main dimension, and the scores to be compared, by dimension and quality:
+    the main score with all qualities, the other dimensions with those that they stand
+    for.
     """
     main = main_dimension(dimensions, judged_set)
     main_scores = [main_score(one, main) for one in values]
@@ -280,7 +280,7 @@ def score_columns(
         named = qualities.get(dimension.lower())
         if named in judged_set.qualities and dimension != main:
             columns[dimension, named] = [one.get(dimension) for one in values]
-    return columns
+    return main, columns
 
 
 SCHEMA = 3
@@ -435,8 +435,8 @@ def set_points(judged_set: JudgedSet, results: Sequence[ScorerResult]) -> SetPoi
         if of_set is None or isinstance(of_set, str):
             continue
         label = result.about.label
-        main = main_dimension(result.about.dimensions, judged_set)
-        columns = score_columns(result.about.dimensions, of_set.values, judged_set)
+        dimensions = result.about.dimensions
+        main, columns = score_columns(dimensions, of_set.values, judged_set)
         for (dimension, quality), values in columns.items():
             if dimension == main:
                 scores[label] = values

@@ -225,7 +225,7 @@ def _correlations(
     """
     return {
         (one.set_name, quality): {
-            label: items.spearman
+            label: float(rank_products(items.columns[0], items.human).sum())
             for label in labels
             if (items := common_items(one, quality, label)) is not None
         }
@@ -268,13 +268,6 @@ class CommonItems:
     human: Floats
     groups: tuple[int, ...]
     parts: Floats
-
-    @property
-    def spearman(self) -> float:
-        """
-        The first scorer's correlation with people.
-        """
-        return float(rank_products(self.columns[0], self.human).sum())
 
 
 def common_items(points: SetPoints, quality: str, *scorers: str) -> CommonItems | None:

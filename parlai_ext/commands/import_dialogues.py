@@ -13,10 +13,10 @@ from parlai_ext.commands.command import Command
 from parlai_ext.core import UserError, frozen, named_pairs, nearest, option, optional
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.data.chat_logs import COLUMNS, PEOPLE
-from parlai_ext.data.formats import find_files
 from parlai_ext.data.imported_dialogues import (
     ImportedDialogues,
     ImportRules,
+    find_files,
     read_imports,
 )
 from parlai_ext.scoring.registry import (

@@ -723,23 +723,20 @@ def looks_like_csv(source: SourceFile) -> bool:
     Return True if the first line names the columns.
     """
     wanted = {source.column('speaker'), source.column('text')}
-    return wanted <= _header_cells(source, _delimiter(source))
+    _, cells = _csv_header(source)
+    return wanted <= cells
 
 
-def _header_cells(source: SourceFile, delimiter: str) -> set[str]:
-    first = source.lines[0] if source.lines else ''
-    header = first[:HEADER].replace('"', '').split(delimiter)
-    return {cell.strip() for cell in header}
-
-
-def _delimiter(source: SourceFile) -> str:
+def _csv_header(source: SourceFile) -> tuple[str, set[str]]:
     """
-    Return what parts the columns of a CSV file: that by which the first line has most
-    of the needed ones, or else most columns.
+    Return what parts the columns of a CSV file, and the cells of its first line by it:
+    that by which this line has most of the needed columns, or else most columns.
     """
     needed = set(map(source.column, NEEDED))
-    cells = {delimiter: _header_cells(source, delimiter) for delimiter in DELIMITERS}
-    return max(cells, key=lambda d: (len(needed & cells[d]), len(cells[d])))
+    first = source.lines[0] if source.lines else ''
+    header = first[:HEADER].replace('"', '')
+    cells = {d: {cell.strip() for cell in header.split(d)} for d in DELIMITERS}
+    return max(cells.items(), key=lambda one: (len(needed & one[1]), len(one[1])))
 
 
 def looks_like_json(source: SourceFile) -> bool:
@@ -813,7 +810,7 @@ def _csv_records(source: SourceFile) -> Iterator[NumberedRecord]:
     Yield the rows below the header as records without empty cells; an empty text stays.
     What is wrong with the header is one problem.
     """
-    delimiter = _delimiter(source)
+    delimiter, _ = _csv_header(source)
     rows = split_rows(source.lines, delimiter)
     key, text = source.column('dialogue_id'), source.column('text')
     try:

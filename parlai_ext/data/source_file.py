@@ -2,7 +2,7 @@
 A file of dialogues as it is read: its lines, JSON records, turns, and the problems.
 
 A reader of a format yields `SourceDialogue`, which holds the turns or the problems.
-Nothing is mended here; `import_rules` makes dialogues of two speakers from them.
+Nothing is mended here; `apply_rules` makes dialogues of two speakers from them.
 """
 
 from __future__ import annotations

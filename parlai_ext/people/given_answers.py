@@ -26,12 +26,12 @@ from parlai_ext.core import (
 )
 from parlai_ext.core.records import user_record
 from parlai_ext.data.chat_logs import Chat
-from parlai_ext.data.judged.readers import FEATURES, DataFile, read_spot_the_bot
+from parlai_ext.data.judged.readers import DataFile, read_spot_the_bot
 from parlai_ext.data.source_file import BadRecord
 from parlai_ext.files import json_lines, number, read_csv, read_human_scores, read_json
 from parlai_ext.people.crowd_files import BUCKET
 from parlai_ext.people.judgements import TIE, Comparison, Judgements, judged_units
-from parlai_ext.people.ranking import HUMAN
+from parlai_ext.people.ranking import FEATURES, HUMAN
 from parlai_ext.people.rating_set import (
     ANSWER_COLUMN,
     BETTER,
@@ -751,7 +751,7 @@ def read_spotted_segments(paths: Sequence[Path], _: Questionnaire) -> Judgements
             )
             for path in paths
             for item in read_spot_the_bot(DataFile(str(path), str(path), '', {}))
-            for quality in (HUMAN, *FEATURES.values())
+            for quality in (HUMAN, *FEATURES)
             for one in item.annotations.get(quality, ())
             if one.value is not None
         )
