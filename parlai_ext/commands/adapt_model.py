@@ -79,7 +79,7 @@ class AdaptModel(Command):
 
         :raises UserError: for an option that is missing or wrong.
         """
-        from parlai_ext.data.formats import read_dialogue_texts
+        from parlai_ext.data.imported_dialogues import read_dialogue_texts
 
         given, training = self.options(AdaptOptions), self.options(TrainingOptions)
         kind, folder = given.kind, Path(given.out)

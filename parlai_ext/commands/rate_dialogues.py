@@ -3,11 +3,11 @@
 """
 
 from parlai_ext.commands.command import Command, program
-from parlai_ext.people.annotator_files import render_rating_page
 from parlai_ext.people.rating_set import (
     FOLDER,
     RatingOptions,
     make_rating_set,
+    render_rating_page,
     write_key,
 )
 from parlai_ext.view import count_of

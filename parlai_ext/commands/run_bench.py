@@ -147,9 +147,14 @@ def show_bench(
     """
     from parlai_ext.bench.bench_files import read_points
     from parlai_ext.bench.compare import compare_bench
-    from parlai_ext.bench.page import BENCH_PAGE, render_bench_page
-    from parlai_ext.bench.published import paper_tables
-    from parlai_ext.bench.tables import bench_lines, best_sentence, titled_lines
+    from parlai_ext.bench.tables import (
+        BENCH_PAGE,
+        bench_lines,
+        best_sentence,
+        paper_tables,
+        render_bench_page,
+        titled_lines,
+    )
 
     try:
         closing = best_sentence(compare_bench(folder).best)
