@@ -178,7 +178,9 @@ def setups_table(
     :param counts: setup -> `inconsistency`, `relevance` and other ways of counting the
         latter, means per dialogue.
     """
-    sums = sum_of_ranks(mean_raw([result.game for result in results.results]))
+    sums = sum_of_ranks(
+        mean_raw([result.game for result in results.results], results.systems)
+    )
     taus = {
         'bot-bot': rated.tau(results),
         'self-chat': rated.tau_of(sum_of_ranks(self_chats))
