@@ -224,11 +224,12 @@ def check_system(
     stop = f'{broken[0]} (dialogue ended)' if broken else None
     if said and not stop and not any(reply.words for reply in said):
         stop = f'empty replies: nothing but {_quoted(said[0].text)}'
-    copied = copied_replies_problem(replies)
-    if copied and not stop and not bad_on_purpose:
-        stop, odd = copied, None
-    else:
-        odd = copied or constant_replies_warning(replies)
+    odd = copied_replies_problem(replies)
+    several = [dialogue for dialogue in replies if len(dialogue) > 1]
+    if odd and not stop and not bad_on_purpose:
+        stop, odd = odd, None
+    elif not odd and several and all(len({r.words for r in d}) == 1 for d in several):
+        odd = f'says one thing throughout a dialogue ({_quoted(several[0][0].text)})'
     return SystemCheck(system, stop, (odd,) if odd else (), len(said))
 
 
@@ -267,17 +268,6 @@ def copied_replies_problem(dialogues: Sequence[Sequence[HeardReply]]) -> str | N
             'copied replies: the same in all dialogues, whatever the other said '
             f'({_quoted(several[0][0].text)}, …)'
         )
-    return None
-
-
-def constant_replies_warning(dialogues: Sequence[Sequence[HeardReply]]) -> str | None:
-    """
-    Return a warning when a system says one thing throughout each dialogue, otherwise
-    `None`.
-    """
-    several = [dialogue for dialogue in dialogues if len(dialogue) > 1]
-    if several and all(len({reply.words for reply in d}) == 1 for d in several):
-        return f'says one thing throughout a dialogue ({_quoted(several[0][0].text)})'
     return None
 
 
@@ -342,34 +332,31 @@ class Measured:
     def forecast(self, replies: int, between: float) -> SystemForecast:
         """
         Return what so many replies take. A first batch that is slower than the others
-        counts as a part of loading, since much is set up in it.
+        counts as a part of loading, since much is set up in it. What is spent is that
+        of replies of which none is in a cache; its cost is `None` when the pilot's were
+        all in one, or have no price.
 
         :param between: seconds for each reply that pass between the batches.
         """
         (n_first, first_seconds), *_ = self.batches
         timed = self.batches[1:] or self.batches
         each = sum(seconds for _, seconds in timed) / sum(n for n, _ in timed)
+        spent: Spending | None = None
+        if self.spent is not None:
+            paid = self.replies - (self.spent['cached'] or 0)
+            factor = replies / paid if paid > 0 else 0
+            spent = {key: (n or 0) * factor for key, n in self.spent.items()}
+            spent['cached'] = 0
+            if paid <= 0 or self.spent['cost'] is None:
+                spent['cost'] = None
         return SystemForecast(
             replies,
             replies * (each + between),
             self.load_seconds + max(0.0, first_seconds - n_first * each),
             self.n_bytes,
-            self._spent_by(replies),
+            spent,
             (self.spent or {}).get('cached') or 0,
         )
-
-    def _spent_by(self, replies: int) -> Spending | None:
-        """
-        Return what so many replies use when none is in a cache; a cost of `None` when
-        the pilot's were all in one, or have no price.
-        """
-        if self.spent is None:
-            return None
-        paid = self.replies - (self.spent['cached'] or 0)
-        factor = replies / paid if paid > 0 else 0
-        used: Spending = {key: (n or 0) * factor for key, n in self.spent.items()}
-        priced = paid > 0 and self.spent['cost'] is not None
-        return {**used, 'cached': 0, 'cost': used['cost'] if priced else None}
 
 
 @frozen

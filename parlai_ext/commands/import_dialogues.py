@@ -8,7 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.collect.import_run import group_by_pairing, import_manifest, write_run
+from parlai_ext.collect.import_run import write_run
 from parlai_ext.commands.command import Command
 from parlai_ext.core import UserError, frozen, named_pairs, nearest, option, optional
 from parlai_ext.core.protocol import Protocol
@@ -88,7 +88,6 @@ class ImportDialogues(Command):
         """
         Return what was imported.
         """
-
         self.require(run_dir='the folder of the new run')
         opt = self.opt
         given = self.options(ImportDialoguesOptions)
@@ -107,15 +106,18 @@ class ImportDialogues(Command):
             columns=columns,
         )
         if not (opt['scorer'] or opt['config'] or opt['followups']):
-            protocol = by_references(protocol, imports)
-        pairings, dialogues = group_by_pairing(imports.dialogues)
+            turns = [t for one in imports.dialogues for t in one.turns if not t.given]
+            n_with = sum(bool(turn.references) for turn in turns)
+            name = WITH_REFERENCES if 0 < n_with == len(turns) else DEFAULT
+            protocol = replace(protocol, scorer={**protocol.scorer, 'name': name})
+            why = f'{n_with} of {len(turns)} judged turns have a reference'
+            print(f'scorer: {name}, since {why}; --scorer NAME takes another')
         # what differs from the default, to repeat the import by
         default = vars(self.parser().parse_args([]))
         changed = {k: v for k, v in opt.items() if k in default and v != default[k]}
         changed.pop('run_dir', None)
         changed['dialogues'] = [Path(path).name for path in given.dialogues]
-        manifest = import_manifest(imports, protocol, pairings, dialogues, changed)
-        written = write_run(Path(opt['run_dir']), manifest, dialogues)
+        written = write_run(Path(opt['run_dir']), imports, protocol, changed)
         return show(imports, written, opt['run_dir'])
 
 
@@ -123,7 +125,6 @@ def import_protocol(opt: Mapping[str, Any]) -> Protocol:
     """
     Return the protocol by which the dialogues are scored and ranked.
     """
-
     if opt['scorer'] and opt['config']:
         raise UserError('--scorer and --config: each names a scorer; give one of them')
 
@@ -139,21 +140,6 @@ def import_protocol(opt: Mapping[str, Any]) -> Protocol:
         if opt[key] is not None:
             scorer[key] = opt[key]
     return Protocol(IMPORTED, IMPORTED, score='both', scorer=scorer, ranking=ranking)
-
-
-def by_references(protocol: Protocol, imports: ImportedDialogues) -> Protocol:
-    """
-    Return the protocol with the default scorer for these dialogues, and print which one
-    it is and why.
-    """
-
-    turns = [turn for one in imports.dialogues for turn in one.turns if not turn.given]
-    n_with = sum(bool(turn.references) for turn in turns)
-    every = 0 < n_with == len(turns)
-    why = f'{n_with} of {len(turns)} judged turns have a reference'
-    name = WITH_REFERENCES if every else DEFAULT
-    print(f'scorer: {name}, since {why}; --scorer NAME takes another')
-    return replace(protocol, scorer={**protocol.scorer, 'name': name})
 
 
 def show(imports: ImportedDialogues, written: bool, run_dir: str) -> ImportReport:
