@@ -114,9 +114,9 @@ def stop_if_incomplete(run: RunFolder, problems: Sequence[str]) -> None:
                 reasons.setdefault(dialogue.ended_by, []).append(dialogue.reason or '')
     if failed := [name for name in reasons if name not in talking]:
         name, *others = failed
-        first, *_ = own = reasons[name]
+        own = reasons[name]
         more = f'; so did {", ".join(others)}' if others else ''
         raise SystemFailed(
             name,
-            f'it broke off all of its {len(own)} dialogues; the first: {first}{more}',
+            f'it broke off all of its {len(own)} dialogues; the first: {own[0]}{more}',
         )

@@ -85,7 +85,11 @@ class AdaptModel(Command):
         kind, folder = given.kind, Path(given.out)
         model_kind, what, key = USES[kind]
         dialogues = read_dialogue_texts(given.corpus)
-        base = base_folder(model_kind, given.base)
+        opt = model_system(model_kind, given.base).opt
+        if not opt.get('hf_model'):
+            raise UserError(f'--base {given.base}: a Hugging Face model is needed')
+        repository = checked_repository(opt['hf_model'])
+        base = fetch_weights(repository, opt.get('hf_revision')).parent
         from parlai_ext.systems.pretrained import chosen_device
         from parlai_ext.training.adaptation import adapt, split_held_out
 
@@ -117,19 +121,6 @@ class AdaptModel(Command):
         )
         print(*lines, sep='\n')
         return adapted
-
-
-def base_folder(kind: str, base: str) -> Path:
-    """
-    Return the folder of the model to begin with, fetched if need be.
-
-    :param kind: of model, as scorers call it.
-    """
-    opt = model_system(kind, base).opt
-    if not opt.get('hf_model'):
-        raise UserError(f'--base {base}: a Hugging Face model is needed')
-    repository = checked_repository(opt['hf_model'])
-    return fetch_weights(repository, opt.get('hf_revision')).parent
 
 
 def scale_of(

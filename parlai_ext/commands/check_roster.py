@@ -14,8 +14,6 @@ from parlai_ext.core import Roster, System, UserError, frozen, option, optional
 from parlai_ext.files import SystemInfo, load_roster, parse_target
 from parlai_ext.view.page import terminal_lines
 
-RoleAndSystem = tuple[str, 'System']
-
 
 @frozen
 class DownloadOptions:
@@ -94,7 +92,7 @@ class CheckRoster(Command):
             print_lines(f'{result.system}: downloaded {file}' for file in result.files)
             print_lines(filter(None, [result.reason]))
 
-    def systems(self) -> tuple[list[RoleAndSystem], Mapping[str, SystemInfo]]:
+    def systems(self) -> tuple[list[tuple[str, System]], Mapping[str, SystemInfo]]:
         """
         Return the systems with their roles, and the roster's notes on each.
         """
