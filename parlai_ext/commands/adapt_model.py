@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from parlai_ext.commands.command import Command
+from parlai_ext.commands.command import Command, print_report
 from parlai_ext.core import Flags, UserError, frozen, one_value, option
 from parlai_ext.models.handle import ModelHandle, model_system
 from parlai_ext.scoring.amfm import CutoffScale, coherences, measured_scale
@@ -15,7 +15,6 @@ from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.relevance import context_cosines
 from parlai_ext.systems.hub import ModelOptions, checked_repository, fetch_weights
 from parlai_ext.training.options import TrainingOptions
-from parlai_ext.view.page import terminal_lines
 
 # the kind of model in a scorer, what the loss is of, the option that takes the model
 USES = {
@@ -108,7 +107,7 @@ class AdaptModel(Command):
         )
         held_out, _ = split_held_out(dialogues, training)
         models, turns = ModelHandle(self.machine), training.turns
-        lines = terminal_lines(
+        print_report(
             'adapted_model',
             adapted=adapted,
             kind=kind,
@@ -119,7 +118,6 @@ class AdaptModel(Command):
             turns=turns,
             scale=scale_of(kind, folder, turns, models, held_out),
         )
-        print(*lines, sep='\n')
         return adapted
 
 

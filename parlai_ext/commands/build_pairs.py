@@ -5,7 +5,7 @@ Pairs of good and bad responses, from which PairEval and DirectEval learn.
 from collections import Counter
 from pathlib import Path
 
-from parlai_ext.commands.command import Command
+from parlai_ext.commands.command import Command, print_report
 from parlai_ext.core import UserError, frozen, option, optional
 from parlai_ext.data.corpora import (
     CORPORA,
@@ -17,7 +17,6 @@ from parlai_ext.data.corpora import (
 )
 from parlai_ext.store import write_text
 from parlai_ext.training.pairs import PairOptions, build_pairs, pair_line, planned_pairs
-from parlai_ext.view.page import terminal_lines
 
 
 @frozen
@@ -74,7 +73,7 @@ class BuildPairs(Command):
         pairs = build_pairs(usable, annotated, options)
         out = Path(given.out)
         write_text(out, ''.join(map(pair_line, pairs)))
-        lines = terminal_lines(
+        print_report(
             'built_pairs',
             n_dialogues=len(dialogues),
             n_left_out=len(dialogues) - len(usable) if held else None,
@@ -83,5 +82,4 @@ class BuildPairs(Command):
             adversarial=file,
             out=out,
         )
-        print(*lines, sep='\n')
         return out

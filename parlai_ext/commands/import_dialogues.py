@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext.collect.import_run import write_run
-from parlai_ext.commands.command import Command
+from parlai_ext.commands.command import Command, print_report
 from parlai_ext.core import UserError, frozen, named_pairs, nearest, option, optional
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.data.chat_logs import PEOPLE
@@ -26,7 +26,6 @@ from parlai_ext.scoring.registry import (
     find_scorer,
     load_protocol_file,
 )
-from parlai_ext.view.page import terminal_lines
 from parlai_ext.worlds.pairings import IMPORTED
 
 
@@ -156,7 +155,7 @@ def show(imports: ImportedDialogues, written: bool, run_dir: str) -> ImportRepor
         written,
     )
     texts = sorted({tuple((t.speaker, t.text) for t in d.turns) for d in dialogues})
-    lines = terminal_lines(
+    print_report(
         'imported',
         imports=imports,
         report=report,
@@ -166,5 +165,4 @@ def show(imports: ImportedDialogues, written: bool, run_dir: str) -> ImportRepor
         n_begun=sum(b[: len(a)] == a for a, b in pairwise(texts)),
         person_like=[name for name in report.systems if name.casefold() in PEOPLE],
     )
-    print(*lines, sep='\n')
     return report

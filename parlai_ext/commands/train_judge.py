@@ -4,11 +4,10 @@ Train a language model to be the judge of PairEval or DirectEval.
 
 from pathlib import Path
 
-from parlai_ext.commands.command import Command
+from parlai_ext.commands.command import Command, print_report
 from parlai_ext.core import frozen, option
 from parlai_ext.files import existing_file
 from parlai_ext.training.options import JudgeTrainingOptions
-from parlai_ext.view.page import terminal_lines
 
 
 @frozen
@@ -56,6 +55,5 @@ class TrainJudge(Command):
             no_cuda=self.machine.no_cuda,
         )
         last_loss = tenth_means(result.losses)[-1]
-        lines = terminal_lines('trained_judge', result=result, last_loss=last_loss)
-        print(*lines, sep='\n')
+        print_report('trained_judge', result=result, last_loss=last_loss)
         return result

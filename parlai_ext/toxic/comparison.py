@@ -15,7 +15,7 @@ import math
 import random
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import replace
 from functools import partial
 from itertools import chain, pairwise
 from operator import attrgetter
@@ -248,7 +248,7 @@ class SafetyComparison:
     rows: Sequence[MeasureRow]
     bootstraps: int
     seed: int
-    notes: Sequence[str] = field(default_factory=list)
+    notes: Sequence[str]
 
 
 def compare_answers(

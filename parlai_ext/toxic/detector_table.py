@@ -4,7 +4,6 @@ What detectors are worth: measures on labelled texts, false alarms at identity t
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -78,7 +77,7 @@ class DetectorTable:
     rows: Sequence[DetectorRow]
     identities: Sequence[IdentityRow]
     texts: Mapping[str, pd.DataFrame]
-    speeds: Mapping[str, float] = field(default_factory=dict)
+    speeds: Mapping[str, float]
 
 
 def compare_detectors(
