@@ -8,7 +8,11 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from parlai_ext.collect.options import PlanOptions
-from parlai_ext.collect.resolved import ResolvedProtocol, resolve_protocol
+from parlai_ext.collect.resolved import (
+    ResolvedProtocol,
+    refuse_missing,
+    resolve_protocol,
+)
 from parlai_ext.core import Opener, Pairing, System, UserError, frozen
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.engines import Machine
@@ -75,6 +79,12 @@ class RequestedProtocol:
         """
         everybody = self.protocol.roster.systems
         return [s for s in everybody if s.name not in self.earlier_targets]
+
+    def refuse_missing(self) -> None:
+        """
+        Refuse needed systems that cannot be had, as far as that is told at once.
+        """
+        refuse_missing(self.needed_systems)
 
 
 def make_plan(options: PlanOptions, machine: Machine) -> Plan:

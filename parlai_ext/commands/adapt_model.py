@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from parlai_ext.commands.command import Command, print_report
+from parlai_ext.commands.command import Command
 from parlai_ext.core import Flags, UserError, frozen, one_value, option
 from parlai_ext.models.handle import ModelHandle, model_system
 from parlai_ext.scoring.amfm import CutoffScale, coherences, measured_scale
@@ -15,6 +15,7 @@ from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.relevance import context_cosines
 from parlai_ext.systems.hub import ModelOptions, checked_repository, fetch_weights
 from parlai_ext.training.options import TrainingOptions
+from parlai_ext.view.page import print_report
 
 # the kind of model in a scorer, what the loss is of, the option that takes the model
 USES = {

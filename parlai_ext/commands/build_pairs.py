@@ -5,7 +5,7 @@ Pairs of good and bad responses, from which PairEval and DirectEval learn.
 from collections import Counter
 from pathlib import Path
 
-from parlai_ext.commands.command import Command, print_report
+from parlai_ext.commands.command import Command
 from parlai_ext.core import UserError, frozen, option, optional
 from parlai_ext.data.corpora import (
     CORPORA,
@@ -17,6 +17,7 @@ from parlai_ext.data.corpora import (
 )
 from parlai_ext.store import write_text
 from parlai_ext.training.pairs import PairOptions, build_pairs, pair_line, planned_pairs
+from parlai_ext.view.page import print_report
 
 
 @frozen

@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.commands.command import Command, fail, print_lines, print_report
+from parlai_ext.commands.command import Command, fail, print_lines
 from parlai_ext.core import Roster, System, UserError, frozen, option, optional
 from parlai_ext.files import SystemInfo, load_roster, parse_target
+from parlai_ext.view.page import print_report
 
 
 @frozen

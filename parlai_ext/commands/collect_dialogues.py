@@ -43,7 +43,6 @@ class PlanCommand(ModelCommand):
         """
         Refuse a protocol, a roster or a run folder with a mistake.
         """
-        from parlai_ext.collect.resolved import refuse_missing
         from parlai_ext.systems.task_data import require_openers
 
         super().check_early()
@@ -56,7 +55,7 @@ class PlanCommand(ModelCommand):
         self.require(run_dir='the folder that the run goes to')
         # a preflight says of each system whether it is there
         if not (self.trials.preflight or self.opt['skip_missing']):
-            refuse_missing(asked.needed_systems)
+            asked.refuse_missing()
 
 
 class CollectDialogues(PlanCommand):

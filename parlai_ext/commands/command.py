@@ -506,15 +506,6 @@ def print_lines(lines: Iterable[str]) -> None:
         print(printable(line))
 
 
-def print_report(template: str, **values: Any) -> None:
-    """
-    Print a report made from a template, as `terminal_lines` does.
-    """
-    from parlai_ext.view.page import terminal_lines
-
-    print(*terminal_lines(template, **values), sep='\n')
-
-
 def run_directly(name: str, args: Sequence[str]) -> Any:
     """
     Run the command called ``name`` without ParlAI's own command line.

@@ -7,10 +7,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from parlai_ext.commands.command import Command, print_report
+from parlai_ext.commands.command import Command
 from parlai_ext.core import UserError, frozen, option, optional
 from parlai_ext.files import existing_file
 from parlai_ext.store import locked
+from parlai_ext.view.page import print_report
 
 if TYPE_CHECKING:
     from parlai_ext.training.fit_judge import Annotated

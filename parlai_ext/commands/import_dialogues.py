@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext.collect.import_run import write_run
-from parlai_ext.commands.command import Command, print_report
+from parlai_ext.commands.command import Command
 from parlai_ext.core import UserError, frozen, named_pairs, nearest, option, optional
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.data.chat_logs import PEOPLE
@@ -26,6 +26,7 @@ from parlai_ext.scoring.registry import (
     find_scorer,
     load_protocol_file,
 )
+from parlai_ext.view.page import print_report
 from parlai_ext.worlds.pairings import IMPORTED
 
 
@@ -90,7 +91,7 @@ class ImportDialogues(Command):
         self.require(run_dir='the folder of the new run')
         opt = self.opt
         given = self.options(ImportDialoguesOptions)
-        protocol = import_protocol(opt)
+        protocol = self._protocol()
         pairs = given.columns.split(',') if given.columns else ()
         columns = named_pairs('--columns', pairs, 'OURS=THEIRS')
         for ours, theirs in columns.items():
@@ -119,26 +120,30 @@ class ImportDialogues(Command):
         written = write_run(Path(opt['run_dir']), imports, protocol, changed)
         return show(imports, written, opt['run_dir'])
 
+    def _protocol(self) -> Protocol:
+        """
+        Return the protocol by which the dialogues are scored and ranked.
+        """
+        opt = self.opt
+        if opt['scorer'] and opt['config']:
+            raise UserError(
+                '--scorer and --config: each names a scorer; give one of them'
+            )
 
-def import_protocol(opt: Mapping[str, Any]) -> Protocol:
-    """
-    Return the protocol by which the dialogues are scored and ranked.
-    """
-    if opt['scorer'] and opt['config']:
-        raise UserError('--scorer and --config: each names a scorer; give one of them')
-
-    # follow-ups are FED's alone, so that naming them names it
-    named = opt['scorer'] or ('fed' if opt['followups'] else DEFAULT)
-    find_scorer(named, named_by_user=True)
-    scorer: dict[str, Any] = {'name': named}
-    ranking: Mapping[str, Any] = {}
-    if opt['config']:
-        protocol = load_protocol_file(opt['config']).protocol
-        scorer, ranking = dict(protocol.scorer), protocol.ranking
-    for key in ('judge_model_file', 'followups'):
-        if opt[key] is not None:
-            scorer[key] = opt[key]
-    return Protocol(IMPORTED, IMPORTED, score='both', scorer=scorer, ranking=ranking)
+        # follow-ups are FED's alone, so that naming them names it
+        named = opt['scorer'] or ('fed' if opt['followups'] else DEFAULT)
+        find_scorer(named, named_by_user=True)
+        scorer: dict[str, Any] = {'name': named}
+        ranking: Mapping[str, Any] = {}
+        if opt['config']:
+            protocol = load_protocol_file(opt['config']).protocol
+            scorer, ranking = dict(protocol.scorer), protocol.ranking
+        for key in ('judge_model_file', 'followups'):
+            if opt[key] is not None:
+                scorer[key] = opt[key]
+        return Protocol(
+            IMPORTED, IMPORTED, score='both', scorer=scorer, ranking=ranking
+        )
 
 
 def show(imports: ImportedDialogues, written: bool, run_dir: str) -> ImportReport:

@@ -4,8 +4,9 @@ Publish a run: one archive from which others can check, compare and cite it.
 
 from pathlib import Path
 
-from parlai_ext.commands.command import Command, print_report
+from parlai_ext.commands.command import Command
 from parlai_ext.core import UserError, content_id, frozen, option, optional
+from parlai_ext.view.page import print_report
 
 
 @frozen

@@ -4,10 +4,11 @@ Train a language model to be the judge of PairEval or DirectEval.
 
 from pathlib import Path
 
-from parlai_ext.commands.command import Command, print_report
+from parlai_ext.commands.command import Command
 from parlai_ext.core import frozen, option
 from parlai_ext.files import existing_file
 from parlai_ext.training.options import JudgeTrainingOptions
+from parlai_ext.view.page import print_report
 
 
 @frozen

@@ -6,10 +6,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from parlai_ext.commands.command import Command, print_report
+from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import MACHINE
 from parlai_ext.core import Flags, UserError, frozen, option, optional
 from parlai_ext.packs.pack import RegenerateOptions, existing_pack
+from parlai_ext.view.page import print_report
 
 if TYPE_CHECKING:
     from parlai_ext.packs.check_pack import Checker
