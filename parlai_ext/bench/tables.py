@@ -48,6 +48,7 @@ from parlai_ext.view import (
     Cell,
     Column,
     Table,
+    count_of,
     interval_cell,
     number,
     number_column,

@@ -34,9 +34,12 @@ class AuditRun(ModelCommand):
         from parlai_ext.results.ranking import choose_scores, read_ranking
 
         options = self.options(AuditOptions)
-        run = self.existing_run
+        run, added, protocol = self.existing_run, self.added_systems, self.own_protocol
+        named = NamedByUser(added)
+        if protocol is not None:
+            named = NamedByUser((*protocol.roster.systems, *added), protocol.scorer)
         with run.lock():
-            audit = audit_run(run, options, self.machine, self.named_by_user())
+            audit = audit_run(run, options, self.machine, named)
             folder = choose_scores(run, audit.basis.scores)[1]
             shown = (run.root / PAGE, run.root / folder / RANKING)
             has_page = all(path.exists() for path in shown)
@@ -51,13 +54,3 @@ class AuditRun(ModelCommand):
         if has_page:
             print(f'{run.root / PAGE} shows them')
         return audit
-
-    def named_by_user(self) -> NamedByUser:
-        """
-        Return the systems and the scorer that the user names, by a protocol or one by
-        one.
-        """
-        added, protocol = self.added_systems, self.own_protocol
-        if protocol is None:
-            return NamedByUser(added)
-        return NamedByUser((*protocol.roster.systems, *added), protocol.scorer)

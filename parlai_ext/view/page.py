@@ -134,6 +134,13 @@ def terminal_lines(template: str, **values: Any) -> list[str]:
     return found.render(**values).rstrip('\n').split('\n')
 
 
+def print_report(template: str, **values: Any) -> None:
+    """
+    Print a report for the terminal, as `terminal_lines` makes it.
+    """
+    print(*terminal_lines(template, **values), sep='\n')
+
+
 @cache
 def page_environment(escapes: bool = True) -> Environment:
     """
