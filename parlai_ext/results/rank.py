@@ -31,7 +31,6 @@ from parlai_ext.ranking.baselines import HIGHER_IS_BETTER
 from parlai_ext.ranking.intervals import FEWEST_FOR_OTHERS, FEWEST_OPENERS, Sampling
 from parlai_ext.ranking.ratings import rank_values
 from parlai_ext.ranking.standings import (
-    DimensionResult,
     ScoreBounds,
     Standing,
     rank_dimension,
@@ -318,19 +317,33 @@ def standings_fields(
     Return the fields `standings`, `baselines` and `separation` of a ranking.
     """
     tables = scores.tables
-    scored = all_results(scores, tables.scores)
-    trivial = all_results(scores, tables.baselines, HIGHER_IS_BETTER)
-    standings = {name: without_width_0(one.standings) for name, one in scored.items()}
+    n_dialogues = [tables.n_dialogues[system] for system in tables.systems]
+    scored, trivial = (
+        {
+            name: rank_dimension(
+                values,
+                tables.systems,
+                scores.sampling,
+                ranked=scores.ranked.tolist(),
+                counts=list(zip(n_dialogues, tables.unscored(values), strict=True)),
+                higher_is_better=higher_is_better.get(name, True),
+            )
+            for name, values in arrays.items()
+        }
+        for arrays, higher_is_better in (
+            (tables.scores, {}),
+            (tables.baselines, HIGHER_IS_BETTER),
+        )
+    )
+    standings = {name: without_width_0(rows) for name, (rows, _) in scored.items()}
     if result is not None:
         rank = import_module(TOURNAMENT)
         ratings = rank.rating_standings(result, tables, scores.ranked.tolist())
         standings = {result.name: ratings, **standings}
     return {
         'standings': standings,
-        'baselines': {name: one.standings for name, one in trivial.items()},
-        'separation': {
-            name: one.separation for name, one in scored.items() if one.separation
-        },
+        'baselines': {name: rows for name, (rows, _) in trivial.items()},
+        'separation': {name: apart for name, (_, apart) in scored.items() if apart},
     }
 
 
@@ -421,30 +434,6 @@ def ranking_notes(
         constant=constant,
     )
     return filter(None, lines)
-
-
-def all_results(
-    scores: RunScores,
-    arrays: Mapping[str, np.ndarray],
-    higher_is_better: Mapping[str, bool] | None = None,
-) -> dict[str, DimensionResult]:
-    """
-    Return the standings by each of these ``[target, opponent, opener]`` arrays, and
-    what they can tell apart.
-    """
-    tables = scores.tables
-    n_dialogues = [tables.n_dialogues[system] for system in tables.systems]
-    return {
-        name: rank_dimension(
-            values,
-            tables.systems,
-            scores.sampling,
-            ranked=scores.ranked.tolist(),
-            counts=list(zip(n_dialogues, tables.unscored(values), strict=True)),
-            higher_is_better=(higher_is_better or {}).get(name, True),
-        )
-        for name, values in arrays.items()
-    }
 
 
 def agreement_fields(

@@ -143,7 +143,7 @@ def test_raters_who_disagree_widen_the_interval():
 
 
 def drawn_of(rows, draws):
-    panel = AnnotatorPanel.from_judgements(judged(rows), ['a', 'b'])
+    panel = AnnotatorPanel(judged(rows), ['a', 'b'])
     return panel.draw(draws, np.random.default_rng(0)).T
 
 
