@@ -142,15 +142,19 @@ def _complete_scores(
 
 def dialogue_bytes(run: RunFolder, shard: ShardKey, withhold_text: bool) -> bytes:
     """
-    Return the bytes of a shard of dialogues.
+    Return the bytes of a shard of dialogues. Where text is withheld, it has a digest of
+    each, and who spoke, what was given, and who ended it.
     """
-    records = []
+    records, stem = [], f'{shard.index:05d}'
     for dialogue in run.read_dialogues(shard):
-        shown = without_text(dialogue) if withhold_text else dialogue
-        record = dialogue_record(shown, f'{shard.index:05d}')
+        shown, digest = dialogue, {}
         if withhold_text:
-            record['digest'] = dialogue_digest(dialogue)
-        records.append(record)
+            turns = [replace(u, text='', references=()) for u in dialogue.utterances]
+            # why somebody ended it may quote the partner, as errors of endpoints do
+            reason = None if dialogue.ended_by is None else WITHHELD
+            shown = replace(dialogue, utterances=tuple(turns), reason=reason)
+            digest = {'digest': dialogue_digest(dialogue)}
+        records.append({**dialogue_record(shown, stem), **digest})
     return encode_shard(records, shard.index)
 
 
@@ -166,18 +170,6 @@ def dialogue_digest(dialogue: Dialogue) -> str:
     turns = [[u.speaker, u.text, u.given] for u in dialogue.utterances]
     text = dumps(['dialogue text', dialogue.id, turns, dialogue.ended_by])
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def without_text(dialogue: Dialogue) -> Dialogue:
-    """
-    Return a dialogue with empty utterances: who spoke, what was given, and who ended it
-    remain. Why somebody ended it may quote the partner, as errors of endpoints do.
-    """
-    utterances = tuple(
-        replace(one, text='', references=()) for one in dialogue.utterances
-    )
-    reason = None if dialogue.ended_by is None else WITHHELD
-    return replace(dialogue, utterances=utterances, reason=reason)
 
 
 def _write_scores(

@@ -235,7 +235,15 @@ def manifest_problems(pack: Pack) -> Iterator[str]:
         own = Opener.from_utterances(opener.utterances, opener.source).id
         if not pack.index.withheld_text and opener.id != own:
             yield f'opener {opener.id}: its text was changed (its hash is {own})'
-    yield from _pairing_problems(run)
+    plan = run.plan
+    identities = {name: one.identity for name, one in manifest.everybody.items()}
+    derived_pairs = pairings(plan.roster, plan.protocol.pairing, identities)
+    given, gives = (
+        {f'{one.first!r} – {one.second!r}': one.id for one in some}
+        for some in (plan.pairings, derived_pairs)
+    )
+    for pair, a, b in differences(given, gives):
+        yield f'pair {pair}: its id is {a}, the hashes of its systems give {b}'
 
 
 def scorer_problems(pack: Pack) -> Iterator[str]:
@@ -310,21 +318,6 @@ def _config_problems(
                 f'{place}.{key}: {value!r:.100}, while their signature says '
                 f'{signed[key]:.100}'
             )
-
-
-def _pairing_problems(run: RunFolder) -> Iterator[str]:
-    """
-    Yield the pairs whose id does not follow from names and hashes of their systems.
-    """
-    plan = run.plan
-    identities = {name: one.identity for name, one in run.manifest.everybody.items()}
-    derived = pairings(plan.roster, plan.protocol.pairing, identities)
-    given, gives = (
-        {f'{one.first!r} – {one.second!r}': one.id for one in some}
-        for some in (plan.pairings, derived)
-    )
-    for pair, a, b in differences(given, gives):
-        yield f'pair {pair}: its id is {a}, the hashes of its systems give {b}'
 
 
 def dialogue_problems(pack: Pack) -> Iterator[str]:

@@ -24,7 +24,6 @@ from parlai_ext.store.disk import (
     json_lines_text,
     locked,
     make_folder,
-    scored_record,
     sealed_text,
     short_hash,
     staged_folder,

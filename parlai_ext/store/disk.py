@@ -21,7 +21,6 @@ from typing import Any, TypeVar
 
 from parlai_ext.core import (
     Dialogue,
-    Pairing,
     Score,
     ScoredDialogue,
     UserError,
@@ -36,24 +35,22 @@ LEFTOVER = '.unfinished'
 LOCK = '.lock'  # of a folder, in it
 
 
-def write_file(path: Path, data: bytes, mode: int = 0o666) -> None:
+def write_file(path: Path, data: bytes) -> None:
     """
     Write ``data``, without secrets, to ``path`` and replace a file there, or leave
     everything as it was.
-
-    :param mode: who may read and write the file, as far as the umask allows.
     """
     data = bytes_without_secrets(data)
     make_folder(path.parent)
     with file_named_in_errors(path):
         # what a killed process left under this name is written over
         unfinished = path.with_name(f'.{path.name}{LEFTOVER}')
-        handle = _open_alone(unfinished, mode)
+        handle = _open_alone(unfinished)
         if handle is None:
             # processes that write one file at once must not write over each other's
             token = secrets.token_hex(4)
             unfinished = path.with_name(f'.{path.name}.{token}{LEFTOVER}')
-            handle = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+            handle = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
         try:
             os.ftruncate(handle, 0)
             _write_all(handle, data)
@@ -67,13 +64,13 @@ def write_file(path: Path, data: bytes, mode: int = 0o666) -> None:
         _sync_folder(path.parent)
 
 
-def _open_alone(path: Path, mode: int) -> int | None:
+def _open_alone(path: Path) -> int | None:
     """
     Open a file, which may be there, for this process alone; return None while another
     one has it, and where the file system has no locks.
     """
     flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
-    handle = os.open(path, flags, mode)
+    handle = os.open(path, flags, 0o666)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         # another process may just have given it its name
@@ -157,16 +154,6 @@ def make_folder(path: Path) -> None:
     if not path.is_dir():
         raise UserError(f'{path} is a file; a folder is needed there')
     _sync_folder(path.parent)
-
-
-def remove_leftovers(root: Path) -> None:
-    """
-    Remove the unfinished files of killed runs.
-    """
-    for folder, _, names in os.walk(root):
-        for name in names:
-            if name.startswith('.') and name.endswith(LEFTOVER):
-                os.unlink(os.path.join(folder, name))
 
 
 @contextmanager
@@ -439,9 +426,6 @@ def short_text(error: Exception) -> str:
     return ascii(words)[1:-1][:80]
 
 
-METADATA_VERSION = '0.1'  # of ParlAI's Conversations format
-
-
 def dialogue_record(dialogue: Dialogue, stem: str) -> dict[str, Any]:
     """
     Return a dialogue in ParlAI's Conversations format, with our fields beside.
@@ -487,22 +471,6 @@ def dialogue_from_record(record: Mapping[str, Any]) -> Dialogue:
         ended_by=record['ended_by'],
         reason=record['reason'],
     )
-
-
-def shard_metadata(pairing: Pairing, collect: Mapping[str, Any]) -> dict[str, Any]:
-    """
-    Return the metadata that ParlAI expects beside a file of conversations.
-
-    The date is a constant: the same dialogues make the same bytes on every day.
-    """
-    return {
-        'date': '1970-01-01 00:00:00',
-        'opt': dict(collect),
-        'self_chat': pairing.first == pairing.second,
-        'speakers': list(dict.fromkeys(pairing.speakers)),
-        'version': METADATA_VERSION,
-        'pairing_id': pairing.id,
-    }
 
 
 def scored_record(scored: ScoredDialogue, source: str) -> dict[str, Any]:

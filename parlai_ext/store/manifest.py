@@ -163,12 +163,6 @@ class ScorerRecord(Record):
     ranking: dict[str, Any] = {}
     code: dict[str, str] | None = None
 
-    def is_of(self, section: dict[str, Any]) -> bool:
-        """
-        True if the scorer was made by this ``scorer:`` section, as far as is recorded.
-        """
-        return self.config == section or 'config' not in self.model_fields_set
-
     def section(self, of_protocol: dict[str, Any]) -> dict[str, Any]:
         """
         Return the ``scorer:`` section behind the scores, that of the protocol where
