@@ -87,7 +87,7 @@ def publish_run(
     complete, left_out = _complete_scores(run, scores)
     manifest = public_manifest(run.manifest, withhold_text)
     section = run.manifest.protocol.scorer
-    configs = [run.scores(one).about().section(section) for one in complete]
+    configs = [run.scores(one).about().config or section for one in complete]
     if section not in configs:  # its scores are not in the pack
         protocol = manifest.protocol.model_copy(update={'scorer': {}})
         manifest = manifest.model_copy(update={'protocol': protocol})

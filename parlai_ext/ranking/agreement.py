@@ -195,8 +195,6 @@ CORRELATION_SAMPLING = Sampling(BOOTSTRAPS, 0)
 
 # the name of a coefficient -> its value in each of some draws
 Resample = Callable[[str], Floats]
-# annotator -> system -> rank or rating; `None` for a cell that was left empty
-AnnotatorRanks = Mapping[str, Mapping[str, float | None]]
 # system -> value, or human judgements, whose mean by system is the value
 ReferenceValues = Mapping[str, float] | Sequence[HumanJudgement]
 
@@ -555,15 +553,3 @@ def correlate_with_ranks(
     return replace(
         correlate(*sides, RATING_POINTS, [coefficient])[coefficient], notes=notes
     )
-
-
-def mean_ranks(annotators: AnnotatorRanks) -> dict[str, float | None]:
-    """
-    Return each system's mean over the annotators who ranked it.
-    """
-    means = {}
-    for name in sorted({name for ranks in annotators.values() for name in ranks}):
-        ranks = np.array([one.get(name) for one in annotators.values()], np.float64)
-        mean = float(system_means(ranks[None])[0])
-        means[name] = None if np.isnan(mean) else mean
-    return means

@@ -15,6 +15,7 @@ Names are imported from here: ``from parlai_ext.store import RunFolder, write_fi
 from parlai_ext.store.disk import (
     LEFTOVER,
     LOCK,
+    PartialWork,
     append_synced,
     as_read,
     dialogue_record,
@@ -48,4 +49,3 @@ from parlai_ext.store.manifest import (
     record_hash,
     system_part,
 )
-from parlai_ext.store.partial import PartialWork

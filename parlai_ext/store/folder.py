@@ -25,6 +25,7 @@ from parlai_ext.store import manifest as manifests
 from parlai_ext.store.disk import (
     LEFTOVER,
     LOCK,
+    PartialWork,
     as_read,
     damage_error,
     decode,
@@ -51,7 +52,6 @@ from parlai_ext.store.manifest import (
     StopRecord,
     numbered_openers,
 )
-from parlai_ext.store.partial import PartialWork
 from parlai_ext.view.progress import bar_of
 from parlai_ext.worlds.schedule import ShardKey, stage_shards
 
