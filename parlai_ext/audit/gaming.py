@@ -108,7 +108,7 @@ class SidePlayer:
         if audited.num_openers < 3:
             raise UserError('fewer than three openers give no interval')
         about = audited.run.scores(audited.scores.scorer_signature).about()
-        section = about.section(manifest.protocol.scorer)
+        section = about.config or manifest.protocol.scorer
         is_own = (
             is_own_part(record_hash(about), CONFIG)
             if about.config

@@ -422,7 +422,9 @@ def choose_scores(run: RunFolder, wanted: str | None) -> tuple[str, str]:
     protocols_own = [
         key
         for key, about in records.items()
-        if about.is_of(section) and not about.given
+        if not about.given
+        # as far as is recorded
+        and (about.config == section or 'config' not in about.model_fields_set)
     ]
     # scores that were interrupted have no record yet, and may be another scorer's
     written = [key for key in protocols_own if records[key].signature]
