@@ -176,43 +176,37 @@ class JudgedDialogues:
         self.sample = StratifiedSample(sample)
         self.rows: list[ScoreRow] = []
         self.openers = [opener for opener in openers if opener.reply is not None]
-        self.num_given = {opener.id: len(opener.utterances) for opener in self.openers}
+        num_given = {opener.id: len(opener.utterances) for opener in self.openers}
         # opener -> system -> scores of its replies to the opener itself
         self.replies: dict[str, dict[str, list[Values]]] = {}
         self.n_dialogues = 0
         self.is_whole = False
         for dialogue, scored in pairs:
-            if scored is not None:
-                self._add(dialogue, scored)
-
-    def _add(self, dialogue: Dialogue, scored: ScoredDialogue) -> None:
-        """
-        Add a dialogue with its scores.
-
-        Floors are bad on purpose, so copies of what they say are no test of a judge.
-        """
-        self.n_dialogues += 1
-        parts = judged_parts(dialogue, scored)
-        self.sample.add([part for part in parts if not is_floor(part.system)])
-        names = dialogue.speakers
-        for part in parts:
-            heard = [turns_before(dialogue, place)[1] for place in part.places]
-            overlap = mean_overlap(part.texts, heard)
-            row = ScoreRow(
-                part.system,
-                # in self-play the system itself
-                next((name for name in names if name != part.system), part.system),
-                part.dialogue.opener_id,
-                fmean(len(text.split()) for text in part.texts),
-                math.nan if overlap is None else overlap,
-                math.nan if part.is_whole else part.places[0],
-                part.values,
-            )
-            self.rows.append(row)
-            self.is_whole = part.is_whole
-            if part.places == (self.num_given.get(dialogue.opener_id),):
-                by_system = self.replies.setdefault(dialogue.opener_id, {})
-                by_system.setdefault(part.system, []).append(part.values)
+            if scored is None:
+                continue
+            self.n_dialogues += 1
+            parts = judged_parts(dialogue, scored)
+            # floors are bad on purpose: copies of what they say are no test of a judge
+            self.sample.add([part for part in parts if not is_floor(part.system)])
+            opener, names = dialogue.opener_id, dialogue.speakers
+            for part in parts:
+                heard = [turns_before(dialogue, place)[1] for place in part.places]
+                overlap = mean_overlap(part.texts, heard)
+                row = ScoreRow(
+                    part.system,
+                    # in self-play the system itself
+                    next((name for name in names if name != part.system), part.system),
+                    opener,
+                    fmean(len(text.split()) for text in part.texts),
+                    math.nan if overlap is None else overlap,
+                    math.nan if part.is_whole else part.places[0],
+                    part.values,
+                )
+                self.rows.append(row)
+                self.is_whole = part.is_whole
+                if part.places == (num_given.get(opener),):
+                    by_system = self.replies.setdefault(opener, {})
+                    by_system.setdefault(part.system, []).append(part.values)
 
     @property
     def n_scorings(self) -> int:
@@ -316,28 +310,23 @@ def human_anchor(
         return None
     scores_of_people = [own[opener] for opener in sorted(compared)]
     spread = stdev(scores_of_people)
-    means = {name: fmean(over.values()) for name, over in sorted(by_system.items())}
-    far = [
-        name
-        for name in means
-        if _far_above([v - own[o] for o, v in by_system[name].items()], spread)
-    ]
+    means, far = {}, []
+    for name, over in sorted(by_system.items()):
+        means[name] = fmean(over.values())
+        differences = [value - own[opener] for opener, value in over.items()]
+        n = len(differences)
+        if n < MIN_CONTEXTS:
+            continue
+        mean = fmean(differences)
+        half = float(scipy.stats.t.ppf(0.975, n - 1)) * stdev(differences) / n**0.5
+        if mean - half > 0 and mean > FAR * spread:
+            far.append(f'{name} ({number(means[name])})')
     warning = None
     if far:
-        listed = [f'{name} ({number(means[name])})' for name in far]
         warning = (
-            f'the judge scores {join_names(listed)} far above people '
+            f'the judge scores {join_names(far)} far above people '
             f'({number(fmean(scores_of_people))}) on the same {len(compared)} contexts'
         )
     return HumanAnchor(
         len(compared), fmean(scores_of_people), fmean(means.values()), means, warning
     )
-
-
-def _far_above(differences: Sequence[float], spread: float) -> bool:
-    n = len(differences)
-    if n < MIN_CONTEXTS:
-        return False
-    mean = fmean(differences)
-    half = float(scipy.stats.t.ppf(0.975, n - 1)) * stdev(differences) / n**0.5
-    return mean - half > 0 and mean > FAR * spread

@@ -191,11 +191,11 @@ def test_a_scorer_that_breaks_down_over_a_copy_is_named_with_the_way_out():
 def test_the_mean_change_is_in_standard_deviations():
     # standard deviation of 0, 2: 1; changes of 1 and 0
     none, two = {'Q': 0.0}, {'Q': 2.0}
-    probe = repeats([(none, {'Q': 1.0}), (two, two)], [none, two])
+    probe = repeats([none, two], [{'Q': 1.0}, two])
     assert (probe.n_repeated, probe.n_changed) == (2, 1)
     assert probe.mean_change == pytest.approx(0.5)
     # a score that is missing the second time is changed
-    assert repeats([({'Q': 1.0}, {})], [{'Q': 1.0}]).n_changed == 1
+    assert repeats([{'Q': 1.0}], [{}]).n_changed == 1
 
 
 class Moody(planted.Prompted):
