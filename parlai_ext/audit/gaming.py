@@ -11,8 +11,9 @@ functions, so that it goes on where it was killed. Its ranking is none of the ru
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +24,6 @@ from parlai_ext.audit.audited import (
     ranks_of,
     settling_text,
 )
-from parlai_ext.audit.options import NamedByUser
 from parlai_ext.audit.record import (
     CANARIES,
     FAILS,
@@ -86,13 +86,14 @@ class SidePlayer:
         cls,
         audited: Audited,
         machine: Machine,
-        named: NamedByUser,
+        named: Mapping[str, Any] | None,
         cloned: Sequence[int],
     ) -> SidePlayer:
         """
         Load the scorer of the audited scores, if the user named what it asks and runs:
         in this command or when it scored.
 
+        :param named: the ``scorer:`` section that the user names in this command.
         :raises UserError: when nothing can be played, or this is another scorer now.
         """
         from parlai_ext.scoring.score_run import (
@@ -114,7 +115,7 @@ class SidePlayer:
             if about.config
             else is_own_scorer(manifest)
         )
-        if not is_own and section != named.scorer:
+        if not is_own and section != named:
             name = section.get('name')
             given = {'name': name} if name == options.scores else {}
             require_named_scorer(section, given)
@@ -432,9 +433,13 @@ def check_clones_as_partners(result: PartResult, player: SidePlayer) -> None:
         gain = lift(before, more, place, sampling)
         rank = ranks_of(system_means(before))[place]
         after = ranks_of(system_means(np.concatenate([before, more], axis=1)))[place]
-        name, usual = audited.systems[place], usual_lifts(before, place)
+        name, n_partners = audited.systems[place], before.shape[1]
+        usual = []  # by how much each of several partners lifts it
+        for k in range(n_partners if n_partners > 1 else 0):
+            drift = system_means(before) - system_means(np.delete(before, k, 1))
+            usual.append(float(drift[place] - np.delete(drift, place).mean()))
         text = (
-            f'A clone of {name} among the {before.shape[1] + 1} partners changes its '
+            f'A clone of {name} among the {n_partners + 1} partners changes its '
             f'score by {number(gain.value, 3)} ({interval(gain.low, gain.high, 3)}) '
             f'against the other systems’, and its rank from {rank} to {after}'
         )
@@ -449,16 +454,3 @@ def check_clones_as_partners(result: PartResult, player: SidePlayer) -> None:
         )
         result.report(f'{text}.', outcome)
         result.add(clone.name, name, {'lift': gain, 'rank': after, 'rank before': rank})
-
-
-def usual_lifts(values: Floats, place: int) -> list[float]:
-    """
-    Return by how much each of the partners changes a system’s mean against the other
-    systems’; nothing with fewer than two partners.
-    """
-    n_partners = values.shape[1]
-    lifts = []
-    for k in range(n_partners if n_partners > 1 else 0):
-        drift = system_means(values) - system_means(np.delete(values, k, 1))
-        lifts.append(float(drift[place] - np.delete(drift, place).mean()))
-    return lifts

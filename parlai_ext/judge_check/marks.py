@@ -156,19 +156,16 @@ def dimension_check(
         for name, mark in MARKS.items()
         if mark == MUST_PASS and name not in tried
     ]
-    if biases:
-        reasons += [
-            f'its scores follow {name} (Spearman {number(value)} with {what})'
-            for value, name, what in (
-                (biases.length, 'length', 'the number of words'),
-                (
-                    biases.overlap,
-                    'the overlap with the partner',
-                    'the share of his last words',
-                ),
-            )
-            if abs(value or 0.0) >= MAX_BIAS
-        ]
+    length, overlap = (biases.length, biases.overlap) if biases else (None, None)
+    measures = (
+        (length, 'length', 'the number of words'),
+        (overlap, 'the overlap with the partner', 'the share of his last words'),
+    )
+    reasons += [
+        f'its scores follow {name} (Spearman {number(value)} with {what})'
+        for value, name, what in measures
+        if abs(value or 0.0) >= MAX_BIAS
+    ]
     outcome = FAIL if failed else WEAK if reasons else PASS
     return DimensionCheck(
         dimension, outcome, tuple(reasons), tuple(kinds), human_anchor, biases

@@ -9,6 +9,7 @@ openers. Thousands of dialogues never lie in memory.
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from parlai_ext.core import (
@@ -24,7 +25,6 @@ from parlai_ext.results.ranking import Ranking
 from parlai_ext.results.tables import ScoreTables
 from parlai_ext.scoring.judged_corpora import NEAREST_CORPUS
 from parlai_ext.store import Manifest, RunFolder
-from parlai_ext.view.page import Section
 
 # of the dialogues of a page, so that with its tables it stays below 5 MB
 MAX_PAGE_CHARACTERS = 4_000_000
@@ -43,21 +43,6 @@ class PageDialogues:
     dialogues: tuple[Mapping[str, Any], ...]
     total: int
     labels: tuple[tuple[str, ...], ...] = ()
-
-
-def dialogues_section(main: Ranking, shown: PageDialogues) -> Section:
-    """
-    Return the section in which dialogues are read.
-
-    :param main: the first ranking of the page, by whose scores they were chosen.
-    """
-    first = next(iter(main.scored_dimensions), 'any dimension')
-    data = {
-        'shown': shown,
-        'chosen_by': 'points' if main.tournament else first,
-        'both_judged': any(dialogue['both'] for dialogue in shown.dialogues),
-    }
-    return Section('dialogues', 'Dialogues', data)
 
 
 @frozen(slots=True)
@@ -176,7 +161,27 @@ def choose(candidates: Sequence[PageCandidate], limit: int) -> dict[PageCandidat
     shares = fair_shares([len(of_target) for of_target in by_target.values()], limit)
     picks: dict[PageCandidate, str] = {}
     for share, of_target in zip(shares, by_target.values(), strict=True):
-        picks |= _choose_of_target(of_target, share)
+        scored = sorted(
+            (one for one in of_target if one.value is not None),
+            key=lambda one: (one.value, one.dialogue_id),
+        )
+        unscored = _in_hash_order([one for one in of_target if one.value is None])
+        # a fifth of each kind, the rest by hash
+        each = max(1, share // 5)
+        middle = max(0, (len(scored) - each) // 2)
+        kinds = {
+            'highest': scored[::-1][:each],
+            'lowest': scored[:each],
+            'middle': scored[middle : middle + each],
+            'not scored': unscored[:each],
+            'random': _in_hash_order(of_target),
+        }
+        # each for the first reason that it has
+        reasons: dict[PageCandidate, str] = {}
+        for reason, some in kinds.items():
+            for candidate in some:
+                reasons.setdefault(candidate, reason)
+        picks |= islice(reasons.items(), share)
     return picks
 
 
@@ -191,34 +196,6 @@ def fair_shares(sizes: Sequence[int], limit: int) -> list[int]:
         shares[i] = min(sizes[i], left // (len(sizes) - done))
         left -= shares[i]
     return shares
-
-
-def _choose_of_target(
-    candidates: Sequence[PageCandidate], share: int
-) -> dict[PageCandidate, str]:
-    """
-    Return ``share`` picks of one target: a fifth of each kind, the rest by hash.
-    """
-    scored = sorted(
-        (c for c in candidates if c.value is not None),
-        key=lambda c: (c.value, c.dialogue_id),
-    )
-    unscored = _in_hash_order([c for c in candidates if c.value is None])
-    each = max(1, share // 5)
-    middle = max(0, (len(scored) - each) // 2)
-    kinds = [
-        ('highest', scored[::-1][:each]),
-        ('lowest', scored[:each]),
-        ('middle', scored[middle : middle + each]),
-        ('not scored', unscored[:each]),
-        ('random', _in_hash_order(candidates)),
-    ]
-    picks: dict[PageCandidate, str] = {}
-    for reason, some in kinds:
-        for candidate in some:
-            if len(picks) < share:
-                picks.setdefault(candidate, reason)
-    return picks
 
 
 def _in_hash_order(candidates: Sequence[PageCandidate]) -> list[PageCandidate]:

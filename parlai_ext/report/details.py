@@ -24,7 +24,6 @@ from parlai_ext.view.page import Section
 MOST_SYSTEMS, MOST_PARTNERS = 30, 40
 SHADES = 7  # of the heat map, from the lowest score to the highest
 PAIR_FIELDS = ('first', 'second', 'difference', 'low', 'high', 'win_rate', 'n', 'apart')
-PAIR_COLUMNS = ('dimension', *PAIR_FIELDS[:-2], 'n_dialogues', 'apart')
 Draw = Callable[[Sequence[str], DimensionDetails], dict[str, Any]]
 
 
@@ -92,12 +91,15 @@ def draw_pairs(names: Sequence[str], details: DimensionDetails) -> dict[str, Any
 
 def pair_table(details: Mapping[str, DimensionDetails]) -> list[tuple[Any, ...]]:
     """
-    Return the pairs of all dimensions as rows of `PAIR_COLUMNS`.
+    Return the pairs of all dimensions as rows of a file, the heading first.
     """
     return [
-        (dimension, *attrgetter(*PAIR_FIELDS)(one))
-        for dimension, own in details.items()
-        for one in own.pairs
+        ('dimension', *PAIR_FIELDS[:-2], 'n_dialogues', 'apart'),
+        *(
+            (dimension, *attrgetter(*PAIR_FIELDS)(one))
+            for dimension, own in details.items()
+            for one in own.pairs
+        ),
     ]
 
 

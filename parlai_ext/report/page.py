@@ -24,11 +24,9 @@ from parlai_ext.report.browse import (
     PageCandidate,
     PageDialogues,
     dialogue_candidates,
-    dialogues_section,
     read_page_dialogues,
 )
 from parlai_ext.report.details import (
-    PAIR_COLUMNS,
     pair_table,
     pairs_section,
     partners_section,
@@ -46,7 +44,7 @@ from parlai_ext.results.ranking import NAME as RANKING
 from parlai_ext.results.ranking import Ranking, read_ranking
 from parlai_ext.results.tables import ScoreTables, read_tables
 from parlai_ext.stopping.section import stopping_section
-from parlai_ext.store import Manifest, RunFolder, ScorerRecord
+from parlai_ext.store import Manifest, RunFolder
 from parlai_ext.tournament.section import rating_text, tournament_section
 from parlai_ext.view import (
     count_of,
@@ -77,7 +75,25 @@ def method_section(view: RankingView) -> Section:
     if scorer is not None:
         protocol['scorer'] = scorer.config
         protocol['ranking'] = scorer.ranking or protocol.get('ranking')
-        commands += _scorer_commands(ranking, scorer)
+        # such commands as make and show another ranking than the protocol's
+        section = dict(scorer.config)
+        name = section.pop('name', scorer_name(ranking.scorer_signature))
+        words = ['--scorer', name]
+        for key, value in section.items():
+            words += ['--scorer-option', f'{key}={_option_text(value)}']
+        words += ['--score-given'] if scorer.given else []
+        scores = ['--scores', content_id(ranking.scorer_signature)]
+        rules = [*scores]
+        for key, value in scorer.ranking.items():
+            rules += [f'--{key.replace("_", "-")}', _option_text(value)]
+        commands += [
+            shlex.join(['parlai', name, '--run-dir', 'NEW_FOLDER', *map(str, options)])
+            for name, options in (
+                ('score_dialogues', words),
+                ('rank_systems', rules),
+                ('report_run', scores),
+            )
+        ]
     data = {
         'commands': commands,
         'protocol': {
@@ -104,30 +120,6 @@ def command(protocol: str, manifest: Manifest) -> str:
         for value in values if isinstance(values, list) else [values]:
             words += [f'--{option.replace("_", "-")}', without_folders(str(value))]
     return shlex.join(words)
-
-
-def _scorer_commands(ranking: Ranking, scorer: ScorerRecord) -> list[str]:
-    """
-    Return the commands that score a run by another scorer than its protocol's, and rank
-    and show what that gives.
-    """
-    section = dict(scorer.config)
-    words = ['--scorer', section.pop('name', scorer_name(ranking.scorer_signature))]
-    for key, value in section.items():
-        words += ['--scorer-option', f'{key}={_option_text(value)}']
-    words += ['--score-given'] if scorer.given else []
-    scores = ['--scores', content_id(ranking.scorer_signature)]
-    rules = [*scores]
-    for key, value in scorer.ranking.items():
-        rules += [f'--{key.replace("_", "-")}', _option_text(value)]
-    return [
-        shlex.join(['parlai', name, '--run-dir', 'NEW_FOLDER', *map(str, options)])
-        for name, options in (
-            ('score_dialogues', words),
-            ('rank_systems', rules),
-            ('report_run', scores),
-        )
-    ]
 
 
 def _option_text(value: Any) -> str:
@@ -325,6 +317,12 @@ def render_rankings(views: Sequence[RankingView], shown: PageDialogues) -> str:
             }
         )
     scripts = ''.join(map(template_text, SCRIPTS))
+    first = next(iter(main.scored_dimensions), 'any dimension')
+    dialogues = {
+        'shown': shown,
+        'chosen_by': 'points' if main.tournament else first,
+        'both_judged': any(dialogue['both'] for dialogue in shown.dialogues),
+    }
     return render_page(
         'report.html.j2',
         script=f"'use strict';\n(function () {{\n{scripts}}})();\n",
@@ -333,7 +331,7 @@ def render_rankings(views: Sequence[RankingView], shown: PageDialogues) -> str:
             'dialogues': shown.dialogues,
         },
         views=drawn,
-        dialogues=dialogues_section(main, shown),
+        dialogues=Section('dialogues', 'Dialogues', dialogues),
         agreement=summary.agreement_text,
         words=summary.baseline_words,
     )
@@ -363,7 +361,7 @@ def _scorer_data(view: RankingView, labels: Sequence[str]) -> dict[str, Any]:
         'evidence': FED_EVIDENCE if is_fed else OTHER_EVIDENCE,
         # in lines, since a long text is cut
         'leaderboard': file_table(ranking).csv().splitlines(keepends=True),
-        'pairs': [PAIR_COLUMNS, *pair_table(view.details)],
+        'pairs': pair_table(view.details),
     }
 
 
