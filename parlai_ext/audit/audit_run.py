@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from parlai_ext.audit import dependence, gaming, target_sets
-from parlai_ext.audit.audited import Audited, read_audited
+from parlai_ext.audit.audited import read_audited
 from parlai_ext.audit.options import AuditOptions
 from parlai_ext.audit.record import (
     CANARIES,
@@ -67,41 +67,6 @@ def audit_run(
     """
     audited = read_audited(run, options, systems)
     places = gaming.cloned_targets(audited)
-    results = [about_systems(audited), *made_checks(TABLES, audited)]
-    player: object
-    try:
-        player = gaming.SidePlayer.build(audited, machine, scorer, places)
-    except UserError as error:
-        player = error
-    results += made_checks(PLAYED, player, UserError)
-    signature = audited.scores.scorer_signature
-    store = run.scores(signature)
-    audit = Audit(
-        protocol=audited.plan.protocol.name,
-        scorer=scorer_name(signature),
-        dimension=audited.dimension,
-        n_systems=len(audited.systems),
-        n_partners=len(audited.opponents),
-        n_openers=audited.num_openers,
-        findings=tuple(f for result in results for f in result.findings),
-        rows=tuple(row for result in results for row in result.rows),
-        basis=Basis(
-            signature=signature,
-            scores=store.root.name,
-            content=content_of_scores(store),
-            n_dialogues=run.n_dialogues,
-            parlai_ext=versions()['parlai_ext'],
-            options=record_to_json(option_values(options)),
-        ),
-    )
-    write_audit(run, audit, audited.folder)
-    return audit
-
-
-def about_systems(audited: Audited) -> PartResult:
-    """
-    Return what is to be known of the systems that are audited.
-    """
     about = PartResult('target sets')
     if audited.scores.options.is_tournament:
         about.report(
@@ -111,7 +76,33 @@ def about_systems(audited: Audited) -> PartResult:
     unranked = [n for n in audited.scores.tables.systems if n not in audited.systems]
     if unranked:
         about.report(f'Without a rank, and so not audited: {join_names(unranked)}.')
-    return about
+    results = [about, *made_checks(TABLES, audited)]
+    try:
+        player: object = gaming.SidePlayer.build(audited, machine, scorer, places)
+    except UserError as error:
+        player = error
+    results += made_checks(PLAYED, player, UserError)
+    store = run.scores(audited.scores.scorer_signature)
+    audit = Audit(
+        protocol=audited.plan.protocol.name,
+        scorer=scorer_name(store.signature),
+        dimension=audited.dimension,
+        n_systems=len(audited.systems),
+        n_partners=len(audited.opponents),
+        n_openers=audited.num_openers,
+        findings=tuple(f for result in results for f in result.findings),
+        rows=tuple(row for result in results for row in result.rows),
+        basis=Basis(
+            signature=store.signature,
+            scores=store.root.name,
+            content=content_of_scores(store),
+            n_dialogues=run.n_dialogues,
+            parlai_ext=versions()['parlai_ext'],
+            options=record_to_json(option_values(options)),
+        ),
+    )
+    write_audit(run, audit, audited.folder)
+    return audit
 
 
 def made_checks(

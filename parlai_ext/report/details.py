@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from parlai_ext.ranking.pairs import CellMean
-from parlai_ext.ranking.standings import Standing, best_first
+from parlai_ext.ranking.standings import best_first
 from parlai_ext.report.plot import axis_over
 from parlai_ext.report.summary import leaders_on
 from parlai_ext.report.view import DimensionDetails, RankingView
@@ -36,31 +36,21 @@ def _section(
     :param draw: makes what a panel shows of the systems, best first; nothing where that
         would say nothing.
     """
-    panels = {
-        name: draw_panel(view.ranking.standings[name], own, draw)
-        for name, own in view.details.items()
-    }
+    panels = {}
+    for name, details in view.details.items():
+        standings = best_first(view.ranking.standings[name])
+        systems = [one.system for one in standings if one.score is not None]
+        drawn = draw(systems[:MOST_SYSTEMS], details)
+        if drawn:
+            drawn |= {
+                'systems': systems[:MOST_SYSTEMS],
+                'left_out': len(systems[MOST_SYSTEMS:]),
+                'digits': digits_for([one.score for one in standings]),
+            }
+        panels[name] = drawn
     if not any(panels.values()):
         return None
     return Section(id, title, {'panels': panels, **about})
-
-
-def draw_panel(
-    standings: Sequence[Standing], details: DimensionDetails, draw: Draw
-) -> dict[str, Any]:
-    """
-    Return what one panel shows of a dimension, systems best first.
-    """
-    names = [one.system for one in best_first(standings) if one.score is not None]
-    drawn = draw(names[:MOST_SYSTEMS], details)
-    if not drawn:
-        return {}
-    digits = digits_for([standing.score for standing in standings])
-    return {
-        'systems': names[:MOST_SYSTEMS],
-        'left_out': len(names[MOST_SYSTEMS:]),
-        'digits': digits,
-    } | drawn
 
 
 # -------------------------------------------------------------------------- the pairs

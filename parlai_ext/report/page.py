@@ -176,7 +176,25 @@ def answers(
     scorer = card.scorer if card else scorer_name(ranking.scorer_signature)
     models = [judge.model_text(model) for model in card.models] if card else []
     judged = PageAnswer('Who judged', scorer, join_names(models))
-    return leader, lead, judged, _trust(view, dimension, remarks)
+    # whether it can be believed, as far as that is known
+    outcome, doubt = judge.outcome_on(ranking, dimension), view.doubts.get(dimension)
+    text, news = BELIEVE[outcome]
+    parts = []
+    if doubt is not None and outcome == FAIL:
+        parts.append(doubt.words)
+    elif doubt is not None:
+        start, news = ('No', BAD) if doubt.is_refuted else ('With doubt', OPEN)
+        text = f'{start}: {doubt.words}'
+    if agreement := ranking.reference.get(dimension):
+        name = ranking.leading_coefficient(dimension)
+        value = getattr(agreement, name).value
+        reference = 'the planted order' if agreement.kind == 'planted' else 'people'
+        parts.append(f'{name.capitalize()} {number(value)} with {reference}')
+    parts += remarks
+    if n_cautions := len(summary.warnings(ranking)):
+        parts.append(f'{count_of(n_cautions, "caution")} below')
+    trust = PageAnswer('Believe it?', text, '; '.join(parts), news)
+    return leader, lead, judged, trust
 
 
 def _leader(
@@ -237,30 +255,6 @@ def _lead(
         f'{"" if pair.apart else "which may be chance; "}{ends}',
         GOOD if pair.apart else OPEN,
     )
-
-
-def _trust(view: RankingView, dimension: str, remarks: Sequence[str]) -> PageAnswer:
-    """
-    Return whether the ranking can be believed, as far as that is known.
-    """
-    ranking, doubt = view.ranking, view.doubts.get(dimension)
-    outcome = judge.outcome_on(ranking, dimension)
-    text, news = BELIEVE[outcome]
-    parts = []
-    if doubt is not None and outcome == FAIL:
-        parts.append(doubt.words)
-    elif doubt is not None:
-        start, news = ('No', BAD) if doubt.is_refuted else ('With doubt', OPEN)
-        text = f'{start}: {doubt.words}'
-    if agreement := ranking.reference.get(dimension):
-        name = ranking.leading_coefficient(dimension)
-        value = getattr(agreement, name).value
-        reference = 'the planted order' if agreement.kind == 'planted' else 'people'
-        parts.append(f'{name.capitalize()} {number(value)} with {reference}')
-    parts += remarks
-    if n_cautions := len(summary.warnings(ranking)):
-        parts.append(f'{count_of(n_cautions, "caution")} below')
-    return PageAnswer('Believe it?', text, '; '.join(parts), news)
 
 
 # the sections of a ranking in their order; each function returns one for a
@@ -372,8 +366,8 @@ def write_report(
     tables: ScoreTables | None = None,
 ) -> Path:
     """
-    Write the leaderboard of a ranking and the page of all rankings of the run; return
-    the page's path.
+    Write the leaderboard of a ranking and the page of all rankings of the run, that of
+    the protocol's scorer first; return the page's path.
 
     The same run and rankings give the same bytes (with a forecast, the time that
     scoring took is on the page, too).
@@ -382,21 +376,6 @@ def write_report(
     :param tables: the scores that are ranked, where they were read already.
     """
     run.write_text(f'{folder}leaderboard.csv', leaderboard_csv(ranking))
-    run.write_text(PAGE, render_run(run, ranking, folder, tables))
-    return run.root / PAGE
-
-
-def render_run(
-    run: RunFolder,
-    ranking: Ranking,
-    folder: str = '',
-    tables: ScoreTables | None = None,
-) -> str:
-    """
-    Return the page of a run with all its rankings, that of the protocol's scorer first.
-
-    :param ranking, folder, tables: one of them, which need not be read.
-    """
     paths = run.root.glob(f'rankings/*/{RANKING}')
     folders = {folder, *(f'rankings/{path.parent.name}/' for path in paths)}
     folders |= {''} if (run.root / RANKING).is_file() else set()
@@ -430,4 +409,5 @@ def render_run(
             )
         )
     dialogues = read_page_dialogues(run, [*rankings.values()], candidates)
-    return render_rankings(views, dialogues)
+    run.write_text(PAGE, render_rankings(views, dialogues))
+    return run.root / PAGE

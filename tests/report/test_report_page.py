@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from parlai_ext.report import browse
 from parlai_ext.report.browse import PageCandidate, choose, fair_shares, room_for
-from parlai_ext.report.page import render_run
+from parlai_ext.report.page import write_report
 from parlai_ext.view.page import script_safe_json
 from tests.support.report_example import LABELS, example_ranking, example_run, standing
 
@@ -48,8 +48,8 @@ class Page(HTMLParser):
 
 
 def rendered(folder, ranking=None, **about):
-    run = example_run(folder, **about)
-    return render_run(run, ranking or example_ranking())
+    path = write_report(example_run(folder, **about), ranking or example_ranking())
+    return path.read_text('utf-8')
 
 
 @pytest.fixture(scope='module')
