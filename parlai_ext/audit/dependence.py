@@ -324,11 +324,9 @@ def system_and_choice(shares: VarianceShares) -> tuple[float, float]:
     Return the shares of the system, and of what a choice of partners and openers could
     change at most.
     """
+    own = shares.shares
     names = WITH_SYSTEM if _tells_all(shares) else (*WITH_SYSTEM, REST)
-    return (
-        shares.shares.get('system', 0.0),
-        sum(shares.shares.get(name, 0.0) for name in names),
-    )
+    return own.get('system', 0.0), sum(own.get(name, 0.0) for name in names)
 
 
 def _tells_all(shares: VarianceShares) -> bool:

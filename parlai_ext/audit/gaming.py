@@ -60,7 +60,7 @@ from parlai_ext.ranking.pairs import Placing, difference, lift, place_newcomer
 from parlai_ext.ranking.standings import dialogues_needed
 from parlai_ext.results.tables import read_tables
 from parlai_ext.scoring.base import Scorer
-from parlai_ext.store import Manifest, RunFolder, record_hash, system_part
+from parlai_ext.store import Manifest, RunFolder, ScorerRecord, record_hash, system_part
 from parlai_ext.view import interval, join_names, number
 from parlai_ext.worlds.schedule import pairings, shard_size_for
 
@@ -72,6 +72,7 @@ class SidePlayer:
     """
     What plays and judges side runs: the machine, and the scorer of the audited scores.
 
+    :param scored: how the audited scores were made.
     :param cloned: places of the systems that are to be cloned.
     """
 
@@ -79,6 +80,7 @@ class SidePlayer:
     machine: Machine
     num_openers: int
     scorer: Scorer
+    scored: ScorerRecord
     cloned: Sequence[int]
 
     @classmethod
@@ -126,7 +128,7 @@ class SidePlayer:
             [first, *_] = signature_differences(then, signature)
             raise UserError(f'the scorer is not the one that made the scores: {first}')
         size = min(options.audit_openers, audited.num_openers)
-        return cls(audited, machine, size, scorer, cloned)
+        return cls(audited, machine, size, scorer, about, cloned)
 
     @property
     def is_self_play(self) -> bool:
@@ -179,7 +181,6 @@ class SidePlayer:
         from parlai_ext.collect.collect import collect
         from parlai_ext.scoring.score_run import ChosenScorer, score_run
 
-        about = self.audited.run.scores(self.audited.scores.scorer_signature).about()
         manifest = self._manifest(targets, partners)
         root = self.audited.run.root / FOLDER / f'{self.num_openers}-openers'
         run = RunFolder.open(root / folder, manifest)
@@ -190,8 +191,9 @@ class SidePlayer:
             problems = collect(run, self.machine).problems
             if problems:
                 raise UserError(problems[0])
-            chosen = ChosenScorer(about.config, named_by_user=False)
-            report = score_run(run, self.scorer, chosen, include_given=about.given)
+            scored = self.scored
+            chosen = ChosenScorer(scored.config, named_by_user=False)
+            report = score_run(run, self.scorer, chosen, include_given=scored.given)
             tables = read_tables(run, report.signature)
         names = [system.name for system in targets]
         opponents = [system.name for system in partners] or tables.opponents

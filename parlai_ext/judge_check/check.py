@@ -146,7 +146,7 @@ def check_judge(
     for name in scorer.dimensions:
         about = human_anchor(name, replies, judged.replies), biases(judged.rows, name)
         checks[name] = kinds_check(name, compared, kinds, *about)
-    return JudgeCheck(
+    check = JudgeCheck(
         signature=scorer.signature,
         n_responses=len(systems),
         n_people=len(people),
@@ -156,8 +156,8 @@ def check_judge(
         dimensions=checks,
         tournament=kinds_check(GAMES, compared, kinds) if len(checks) > 1 else None,
         probes=probes if is_prompted(scorer) else None,
-        notes=tuple(_notes(judged, systems, people, people_source)),
     )
+    return replace(check, notes=tuple(_notes(check, judged.is_whole)))
 
 
 def compared_scores(
@@ -240,34 +240,29 @@ def all_copies(
     """
     Yield everything that must be scored of the originals of one source, the copies of
     one original together: they have one context, which a model need read only once.
+
+    Replies of another dialogue are those of the next part of the same system.
     """
     for i, part in enumerate(parts):
         if source == 'people':
             yield Copy(source, None, part, part)
-        others = other_replies(parts, i)
+        # whole parts go far beyond their opener; others are over another one, if known
+        mine = part.dialogue
+        may_share = part.is_whole or not mine.opener_id
+        others = next(
+            (
+                other.texts
+                for other in (*parts[i + 1 :], *parts[:i])
+                if other.system == part.system
+                and other.dialogue.id != mine.id
+                and (may_share or other.dialogue.opener_id != mine.opener_id)
+            ),
+            [],
+        )
         for kind in kinds_of_original(kinds, source, i):
-            dialogue = perturbed_dialogue(
-                part.dialogue, part.places, kinds[kind], others
-            )
+            dialogue = perturbed_dialogue(mine, part.places, kinds[kind], others)
             if dialogue is not None:
                 yield Copy(source, kind, part, replace(part, dialogue=dialogue))
-
-
-def other_replies(parts: Sequence[JudgedPart], i: int) -> list[str]:
-    """
-    Return the texts of the next part in the sample that is of the same system and of
-    another dialogue: over another opener, if openers are known, except where whole
-    parts are judged, which go far beyond their opener. Nothing where there is none.
-    """
-    mine = parts[i]
-    for other in (*parts[i + 1 :], *parts[:i]):
-        one, two = mine.dialogue, other.dialogue
-        may_share = mine.is_whole or not one.opener_id
-        if other.system != mine.system or one.id == two.id:
-            continue
-        if may_share or one.opener_id != two.opener_id:
-            return other.texts
-    return []
 
 
 def score_blocks(
@@ -349,19 +344,17 @@ def part_scores(scorer: Scorer, parts: Sequence[JudgedPart]) -> list[Values]:
     ]
 
 
-def _notes(
-    judged: JudgedDialogues,
-    systems: Sequence[JudgedPart],
-    people: Sequence[JudgedPart],
-    people_source: str | None,
-) -> Iterator[str]:
-    if not systems:
+def _notes(check: JudgeCheck, is_whole: bool) -> Iterator[str]:
+    """
+    Yield what could not be checked, or not by people.
+    """
+    if not check.n_responses:
         yield 'no response of a system could be perturbed: there are floors only'
-    if not people and judged.is_whole:
+    if not check.n_people and is_whole:
         yield 'no replies of people: whole dialogues are judged'
-    elif not people:
+    elif not check.n_people:
         yield 'no replies of people: the source of the openers has none'
-    elif people_source and people_source.startswith('ext:smalltalk'):
+    elif check.people_source and check.people_source.startswith('ext:smalltalk'):
         yield 'the generator of ext:smalltalk stands for people'
 
 
@@ -585,7 +578,7 @@ def check_pairs(
         return [{d: v - asked.even for d, v in own.items()} for own in known]
 
     scores, second_scores = score_blocks(asked, both, again, preferences, unit='pair')
-    compared: list[Compared] = []
+    compared = []
     for copy, own, swapped in zip(copies, scores[::2], scores[1::2], strict=True):
         if asked is not scorer:  # the scorer itself asks in both orders
             own = {d: (own[d] - swapped[d]) / 2 for d in own if d in swapped}

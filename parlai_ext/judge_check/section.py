@@ -213,24 +213,21 @@ def _shares(check: DimensionCheck) -> Mapping[str, str]:
     """
 
     def text(kind: KindResult) -> str:
+        share = f'{kind.kind.replace("_", " ")} {number(kind.share)}'
         if kind.kind != ALL_PARROTS:
-            return _kind_share(kind)
+            return share
         single = [
             one
             for one in check.kinds
             if one.kind in PARROTS and one.source == kind.source and one.n
         ]
         lowest = min(single, key=lambda one: one.share or 0.0)
-        return f'{_kind_share(kind)} (lowest: {_kind_share(lowest)})'
+        return f'{share} (lowest: {text(lowest)})'
 
     return {
         f'how often {AUTHORS[source]} score above': ', '.join(map(text, kinds))
         for source, kinds in _tested(check).items()
     }
-
-
-def _kind_share(kind: KindResult) -> str:
-    return f'{kind.kind.replace("_", " ")} {number(kind.share)}'
 
 
 # -------------------------------------------------------------------- on the page

@@ -98,12 +98,12 @@ def read_page_dialogues(
         picks = dict.fromkeys(picks, '')
     stores = [run.scores(ranking.scorer_signature) for ranking in rankings]
     labels = [store.about().evidence_labels for store in stores]
-    wanted: dict[str, dict[str, str]] = {}
-    for candidate, why in picks.items():
-        wanted.setdefault(candidate.pairing_id, {})[candidate.dialogue_id] = why
+    wanted = grouped(
+        (one.pairing_id, (one.dialogue_id, why)) for one, why in picks.items()
+    )
     dialogues: list[dict[str, Any]] = []
     for shard in run.dialogue_shards():
-        reasons = wanted.get(shard.pairing_id, {})
+        reasons = dict(wanted.get(shard.pairing_id, ()))
         chosen = run.read_dialogues(shard) if reasons else []
         chosen = [dialogue for dialogue in chosen if dialogue.id in reasons]
         scored = [store.by_dialogue(shard) if chosen else {} for store in stores]
@@ -120,14 +120,7 @@ def read_page_dialogues(
                 'both': both_judged,
                 'why': reasons[dialogue.id],
                 'scored': [
-                    scored_data(
-                        dialogue,
-                        by_id.get(dialogue.id),
-                        names,
-                        one.scored_dimensions,
-                        own,
-                        games=one.tournament is not None,
-                    )
+                    scored_data(dialogue, by_id.get(dialogue.id), names, one, own)
                     for one, by_id, own in zip(rankings, scored, labels, strict=True)
                 ],
             }
@@ -271,33 +264,32 @@ def scored_data(
     dialogue: Dialogue,
     scored: ScoredDialogue | None,
     names: tuple[str, str],
-    dimensions: Sequence[str],
-    labels: Sequence[str] = (),
-    *,
-    games: bool = False,
+    ranking: Ranking,
+    labels: Sequence[str],
 ) -> dict[str, Any] | None:
     """
     Return what a scorer says of a dialogue as JSON data for the page; `None` where it
     did not score it.
 
-    `means` and `partner_means` run over the dimensions. Each `scores` list does, too: a
-    number, the reason why there is none, or `None` where nothing was scored. Turns
-    without scores and evidence are left out.
+    `means` and `partner_means` run over the dimensions of its ranking. Each `scores`
+    list does, too: a number, the reason why there is none, or `None` where nothing was
+    scored. Of games, `won` has the dimensions on which each side won. Turns without
+    scores and evidence are left out.
 
     :param names: the target and the other one.
     :param labels: the columns of evidence; those that name turns become marks.
-    :param games: say on which dimensions each side won.
     """
     if scored is None:
         return None
+    dimensions = ranking.scored_dimensions
     by_turn, of_partner = _scores_by_turn(scored, names[0])
     means = [dialogue_means(dialogue, scored, name) for name in names]
     shown, turns = numeric_columns(labels), {}
     for i in range(len(dialogue.utterances)):
         row, own = scored.evidence.get(i), by_turn.get(i, {})
         evidence = row if isinstance(row, tuple) else ()  # other data than figures
-        figures = [evidence[k] for k in shown if k < len(evidence)]
-        figures = figures if labels else list(evidence)
+        numbers = shown if labels else range(len(evidence))
+        figures = [evidence[k] for k in numbers if k < len(evidence)]
         if own or figures:
             turns[str(i)] = {
                 'scores': _score_list(own, dimensions),
@@ -307,7 +299,7 @@ def scored_data(
     return {
         'means': [_rounded(means[0].get(d)) for d in dimensions],
         'partner_means': [_rounded(means[1].get(d)) for d in dimensions],
-        'won': dimensions_won(means, names, dimensions) if games else None,
+        'won': dimensions_won(means, names, dimensions) if ranking.tournament else None,
         'whole': _score_list(by_turn.get(None, {}), dimensions),
         'whole_partner': _score_list(of_partner, dimensions),
         'turns': turns,
