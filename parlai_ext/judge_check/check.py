@@ -56,7 +56,6 @@ from parlai_ext.judge_check.sample import (
     human_anchor,
     judged_parts,
     known_values,
-    people_parts,
 )
 from parlai_ext.models.handle import model_system
 from parlai_ext.models.watch import Kept, Watch
@@ -85,6 +84,8 @@ BLOCK = 32  # scorings that are kept or lost together when a check is killed
 N_REPEATED = 20
 PARROTS_EACH = 3  # kinds of parrots tried with one response of a system, in turn
 
+PEOPLE = 'people'
+PARTNER = 'their partner'
 GAMES = 'dimensions won'  # all dimensions together: a game with a match in each
 ScoreParts = Callable[[Sequence[JudgedPart]], list[Values]]
 # of a copy: kind and source, and by dimension the sign of original against copy
@@ -158,6 +159,25 @@ def check_judge(
         probes=probes if is_prompted(scorer) else None,
     )
     return replace(check, notes=tuple(_notes(check, judged.is_whole)))
+
+
+def people_parts(openers: Sequence[Opener]) -> list[JudgedPart]:
+    """
+    Return the replies that people gave to these openers, in an order that depends on
+    content alone. They have no scores yet.
+    """
+    parts = []
+    for opener in sorted(openers, key=lambda o: content_id('people', o.id)):
+        texts = (*opener.utterances, opener.reply or '')
+        place = len(opener.utterances)
+        turns = tuple(
+            Utterance((PEOPLE, PARTNER)[(place - i) % 2], text, i < place)
+            for i, text in enumerate(texts)
+        )
+        id = content_id('people', opener.id, opener.reply)
+        dialogue = Dialogue(id, '', opener.id, turns)
+        parts.append(JudgedPart(dialogue, (place,), (place,), PEOPLE, {}, False))
+    return parts
 
 
 def compared_scores(

@@ -19,8 +19,6 @@ from parlai_ext.core import (
     Dialogue,
     Opener,
     ScoredDialogue,
-    Utterance,
-    content_id,
     dialogue_means,
     frozen,
     grouped,
@@ -257,29 +255,8 @@ def variance_share(scores: Floats, groups: Sequence[str]) -> float | None:
     return min(1.0, between / total)
 
 
-PEOPLE = 'people'
-PARTNER = 'their partner'
 FAR = 0.5  # standard deviations of people's scores; "medium" of Cohen (1988)
 MIN_CONTEXTS = 10
-
-
-def people_parts(openers: Sequence[Opener]) -> list[JudgedPart]:
-    """
-    Return the replies that people gave to these openers, in an order that depends on
-    content alone. They have no scores yet.
-    """
-    parts = []
-    for opener in sorted(openers, key=lambda o: content_id('people', o.id)):
-        texts = (*opener.utterances, opener.reply or '')
-        place = len(opener.utterances)
-        turns = tuple(
-            Utterance((PEOPLE, PARTNER)[(place - i) % 2], text, i < place)
-            for i, text in enumerate(texts)
-        )
-        id = content_id('people', opener.id, opener.reply)
-        dialogue = Dialogue(id, '', opener.id, turns)
-        parts.append(JudgedPart(dialogue, (place,), (place,), PEOPLE, {}, False))
-    return parts
 
 
 def human_anchor(

@@ -6,8 +6,7 @@ Colours follow classes of the style sheet, since the page allows no other styles
 cell has its number as text, so that nothing is told by colour alone.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from operator import attrgetter
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,6 @@ from parlai_ext.view.page import Section
 # larger tables are cut: nobody reads them, and they would make the page heavy
 MOST_SYSTEMS, MOST_PARTNERS = 30, 40
 SHADES = 7  # of the heat map, from the lowest score to the highest
-PAIR_FIELDS = ('first', 'second', 'difference', 'low', 'high', 'win_rate', 'n', 'apart')
 Draw = Callable[[Sequence[str], DimensionDetails], dict[str, Any]]
 
 
@@ -77,20 +75,6 @@ def draw_pairs(names: Sequence[str], details: DimensionDetails) -> dict[str, Any
     Return the difference of each two systems, by their names.
     """
     return {'pairs': details.by_names} if len(names) > 1 else {}
-
-
-def pair_table(details: Mapping[str, DimensionDetails]) -> list[tuple[Any, ...]]:
-    """
-    Return the pairs of all dimensions as rows of a file, the heading first.
-    """
-    return [
-        ('dimension', *PAIR_FIELDS[:-2], 'n_dialogues', 'apart'),
-        *(
-            (dimension, *attrgetter(*PAIR_FIELDS)(one))
-            for dimension, own in details.items()
-            for one in own.pairs
-        ),
-    ]
 
 
 # ------------------------------------------------------------------------ the heat map

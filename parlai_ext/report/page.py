@@ -10,6 +10,7 @@ import json
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,6 @@ from parlai_ext.report.browse import (
     read_page_dialogues,
 )
 from parlai_ext.report.details import (
-    pair_table,
     pairs_section,
     partners_section,
     spread_section,
@@ -275,6 +275,7 @@ FED_EVIDENCE = (
     'Log-probability of each follow-up as the next utterance; nearer 0 is likelier.'
 )
 OTHER_EVIDENCE = 'The numbers from which the scorer made its scores.'
+PAIR_FIELDS = ('first', 'second', 'difference', 'low', 'high', 'win_rate', 'n', 'apart')
 # of the page's own script, in this order
 SCRIPTS = (
     'report_view.js',
@@ -340,6 +341,11 @@ def _scorer_data(view: RankingView, labels: Sequence[str]) -> dict[str, Any]:
     """
     ranking = view.ranking
     standings = [ranking.standings[name] for name in ranking.scored_dimensions]
+    pairs = [
+        (dimension, *attrgetter(*PAIR_FIELDS)(one))
+        for dimension, own in view.details.items()
+        for one in own.pairs
+    ]
     is_fed = scorer_name(ranking.scorer_signature) == 'fed'
     return {
         'id': view.id,
@@ -355,7 +361,7 @@ def _scorer_data(view: RankingView, labels: Sequence[str]) -> dict[str, Any]:
         'evidence': FED_EVIDENCE if is_fed else OTHER_EVIDENCE,
         # in lines, since a long text is cut
         'leaderboard': file_table(ranking).csv().splitlines(keepends=True),
-        'pairs': pair_table(view.details),
+        'pairs': [('dimension', *PAIR_FIELDS[:-2], 'n_dialogues', 'apart'), *pairs],
     }
 
 

@@ -237,10 +237,11 @@ def warnings(ranking: Ranking) -> list[str]:
     """
     Return the reasons to doubt the ranking, as sentences.
     """
-    missing = ranking.missing_scores
     # by each floor that scores above systems, and these systems in words, where it
     # does: a sign that the scorer rewards the wrong thing
     floors = defaultdict(list)
+    # the trivial baselines that agree with the reference as well as the scorer does
+    as_good = []
     for dimension in ranking.dimensions:
         scored = [
             (one.system, one.score)
@@ -251,43 +252,31 @@ def warnings(ranking: Ranking) -> list[str]:
             below = [n for n, own in scored if own < worth and not is_floor(n)]
             if is_floor(floor) and below:
                 floors[floor, join_names(below)].append(dimension)
+        name = ranking.leading_coefficient(dimension)
+        agreement = ranking.reference.get(dimension)
+        own_value = getattr(agreement, name).value if agreement else None
+        if own_value is None or own_value <= 0:
+            continue  # said where the agreement is
+        better = []
+        for baseline, by_dimension in ranking.baseline_reference.items():
+            other = by_dimension.get(dimension)
+            value = getattr(other, name).value if other else None
+            # a strong agreement upside down says as much about the data
+            if value is not None and abs(value) >= own_value:
+                better.append(f'{baseline_words(baseline)} {number(value)}')
+        if better:
+            against = f'{join_names(better)} against {number(own_value)}'
+            as_good.append(f'on {dimension} {against}')
+    missing = ranking.missing_scores
     lines = terminal_lines(
         'cautions',
         ranking=ranking,
         floors=floors,
-        as_good=[
-            text
-            for dimension in ranking.dimensions
-            if (text := _baselines_as_good(ranking, dimension))
-        ],
+        as_good=as_good,
         unscored=missing.not_ranked if missing else (),
         few_names=few_names,
     )
     return list(filter(None, lines))
-
-
-def _baselines_as_good(ranking: Ranking, dimension: str) -> str:
-    """
-    Return the trivial baselines that agree with the reference as well as the scorer
-    does, in words; nothing when none does.
-    """
-    name = ranking.leading_coefficient(dimension)
-
-    def coefficient(agreement: Agreement | None) -> float | None:
-        return getattr(agreement, name).value if agreement else None
-
-    scorers_value = coefficient(ranking.reference.get(dimension))
-    if scorers_value is None or scorers_value <= 0:
-        return ''  # said where the agreement is
-    as_good = []
-    for baseline, by_dimension in ranking.baseline_reference.items():
-        value = coefficient(by_dimension.get(dimension))
-        # a strong agreement upside down says as much about the data
-        if value is not None and abs(value) >= scorers_value:
-            as_good.append(f'{baseline_words(baseline)} {number(value)}')
-    if not as_good:
-        return ''
-    return f'on {dimension} {join_names(as_good)} against {number(scorers_value)}'
 
 
 def agreement_text(agreement: Agreement) -> str:

@@ -368,6 +368,9 @@ def talk(texts=TEXTS, names=('bot', 'man')):
     return Dialogue('d', 'p', 'o', tuple(turns))
 
 
+TALK = talk()
+
+
 def copy(kind, places, dialogue, others=('x', 'y')):
     """
     Return the texts that a perturbation changes, by their places.
@@ -380,23 +383,23 @@ def copy(kind, places, dialogue, others=('x', 'y')):
 
 
 def test_shuffled_words_are_the_same_words_in_another_order():
-    [(place, text)] = copy('shuffled_words', [2], talk()).items()
+    [(place, text)] = copy('shuffled_words', [2], TALK).items()
     assert place == 2 and sorted(text.split()) == ['I', 'like', 'old', 'trains']
 
 
 @pytest.mark.parametrize(
     'kind, places, dialogue, expected',
     [
-        ('repeat_partner', [4], talk(), {4: TEXTS[3]}),
-        ('repeat_partner', [0], talk(), None),  # nothing came before
-        ('repeat_self', [4], talk(), {4: TEXTS[2]}),
-        ('repeat_self', [0], talk(), None),
+        ('repeat_partner', [4], TALK, {4: TEXTS[3]}),
+        ('repeat_partner', [0], TALK, None),  # nothing came before
+        ('repeat_self', [4], TALK, {4: TEXTS[2]}),
+        ('repeat_self', [0], TALK, None),
         # a whole part repeats one turn throughout
-        ('repeat_self', [2, 4], talk(), {2: TEXTS[0], 4: TEXTS[0]}),
-        ('punctuation', [4], talk(), {4: '. . . .'}),
-        ('truncated', [2], talk(), {2: 'I like'}),
-        ('truncated', [4], talk(), None),  # too short to be cut
-        ('other_dialogue', [2, 4], talk(), {2: 'x', 4: 'y'}),
+        ('repeat_self', [2, 4], TALK, {2: TEXTS[0], 4: TEXTS[0]}),
+        ('punctuation', [4], TALK, {4: '. . . .'}),
+        ('truncated', [2], TALK, {2: 'I like'}),
+        ('truncated', [4], TALK, None),  # too short to be cut
+        ('other_dialogue', [2, 4], TALK, {2: 'x', 4: 'y'}),
         *(
             ('shuffled_words', [2], talk((*TEXTS[:2], text)), None)
             for text in ('two words', 'yes yes yes yes', 'Yes yes YES')
@@ -412,7 +415,7 @@ def test_responses_are_replaced_and_nothing_else(kind, places, dialogue, expecte
 
 
 def test_without_replies_of_another_dialogue_there_is_no_such_copy():
-    assert copy('other_dialogue', [2], talk(), others=()) is None
+    assert copy('other_dialogue', [2], TALK, others=()) is None
 
 
 def test_parrots_hear_the_last_turn_of_the_partner_and_the_one_before():
@@ -421,9 +424,9 @@ def test_parrots_hear_the_last_turn_of_the_partner_and_the_one_before():
     def note(response):
         heard.append(response.heard)
 
-    perturbed_dialogue(talk(), [2, 4], note, [])
+    perturbed_dialogue(TALK, [2, 4], note, [])
     assert heard == [['hi to you'], ['hi to you', 'why is that']]
-    [text] = perturbed_dialogue(talk(), [4], parrot('earlier_echo'), []).utterances[4:]
+    [text] = perturbed_dialogue(TALK, [4], parrot('earlier_echo'), []).utterances[4:]
     assert 'hi to you' in text.text and 'why' not in text.text
 
 

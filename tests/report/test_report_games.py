@@ -65,11 +65,6 @@ def test_a_game_is_chosen_by_its_lead(tmp_path):
     assert one.value == 2.0
 
 
-def test_without_a_tournament_nobody_wins(tmp_path):
-    run, ranking = ranked(tmp_path, rule={})
-    assert shelf_of(run, ranking)['a', 'b']['won'] is None
-
-
 def test_a_dialogue_is_found_under_its_second_speaker_too(tmp_path, browser):
     browser.open(write_report(*ranked(tmp_path)))
     browser.choose('#filter-target', 'c')
@@ -142,6 +137,7 @@ def test_turns_named_by_evidence_are_no_numbers_and_both_sides_have_a_value():
     assert data['turns']['2']['evidence'] == [12.5]
     assert [mark['turn'] for mark in data['turns']['2']['marks']] == [0]
     assert (data['whole'], data['whole_partner']) == ([-1.0], [-4.0])
+    assert data['won'] is None  # which is of a tournament
 
 
 def test_a_corpus_named_by_evidence_is_no_number_and_columns_may_be_missing():

@@ -57,10 +57,6 @@ def page(tmp_path_factory):
     return Page(rendered(tmp_path_factory.mktemp('run') / 'r'))
 
 
-def test_same_run_gives_the_same_bytes_in_any_folder(tmp_path):
-    assert rendered(tmp_path / 'one') == rendered(tmp_path / 'two')
-
-
 def test_page_loads_nothing_and_no_element_has_a_handler_or_a_style(page):
     for tag, attributes in page.tags:
         for name in LOADING.split():
