@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from itertools import product
 from typing import Any, TypeVar
 
 from parlai_ext.core import (
@@ -131,18 +130,17 @@ def check_judge(
     cost = of_system + ((len(kinds) + 1) / 2 if people else 0)
     affordable = int(SHARE_OF_SCORING * judged.n_scorings / cost)
     least = MIN_WHOLE if judged.is_whole else MIN_SAMPLE
-    size = min(judged.sample.most, max(least, affordable))
-    systems, people = judged.sample.draw(size), people[: max(MIN_PEOPLE, size // 2)]
+    size = min(judged.most, max(least, affordable))
+    systems, people = judged.draw(size), people[: max(MIN_PEOPLE, size // 2)]
     copies = list(all_copies(systems, 'systems', kinds))
     copies += all_copies(people, 'people', kinds)
     again = systems[:N_REPEATED] if is_prompted(scorer) else []
     parts = [copy.part for copy in copies]
     ask = score or partial(part_scores, scorer)
     ask = partial(kept_scores, Watch(kept=kept), ask)
-    values, second = score_blocks(scorer, parts, again, ask, unit='response')
-    compared, replies = compared_scores(copies, values)
-    probes = repeats([part.values for part in systems], second)
-    n_scored = len(values) + len(second)
+    scored = score_blocks(scorer, parts, again, ask, unit='response')
+    compared, replies = compared_scores(copies, scored[: len(copies)])
+    probes = repeats([part.values for part in systems], scored[len(copies) :])
     checks = {}
     for name in scorer.dimensions:
         about = human_anchor(name, replies, judged.replies), biases(judged.rows, name)
@@ -152,8 +150,8 @@ def check_judge(
         n_responses=len(systems),
         n_people=len(people),
         people_source=people_source if people else None,
-        n_scored=n_scored,
-        cost=n_scored / judged.n_scorings,
+        n_scored=len(scored),
+        cost=len(scored) / judged.n_scorings,
         dimensions=checks,
         tournament=kinds_check(GAMES, compared, kinds) if len(checks) > 1 else None,
         probes=probes if is_prompted(scorer) else None,
@@ -216,10 +214,13 @@ def kinds_check(
     signs = grouped((about, own[name]) for about, own in compared if name in own)
     present = {source for _, source in signs} or {'systems'}
     results = []
-    for source, kind in product([s for s in SOURCES if s in present], kinds):
-        own = signs.get((kind, source), [])
-        counts = len(own), own.count(1), own.count(0)
-        results.append(kind_result(kind, source, *counts))
+    for source in SOURCES:
+        if source not in present:
+            continue
+        for kind in kinds:
+            own = signs.get((kind, source), [])
+            counts = len(own), own.count(1), own.count(0)
+            results.append(kind_result(kind, source, *counts))
     return dimension_check(name, results, *more)
 
 
@@ -291,7 +292,7 @@ def score_blocks(
     again: Sequence[One],
     score: Callable[[Sequence[One]], list[Values]],
     unit: str,
-) -> tuple[list[Values], list[Values]]:
+) -> list[Values]:
     """
     Return the scores of everything by dimension, without missing ones. It is scored in
     blocks that depend on the check alone, so that one which goes on after it was killed
@@ -301,18 +302,17 @@ def score_blocks(
     :raises UserError: as `errors_on_copies` does.
     """
     scored: list[Values] = []
-    second: list[Values] = []
     with bar_of('judge check', len(first) + len(again), unit=unit) as bar:
         parts = PartProgress(bar, 'inputs read')
-        for items, values, anew in ((first, scored, False), (again, second, True)):
+        for items, anew in ((first, False), (again, True)):
             for start in range(0, len(items), BLOCK):
                 block = items[start : start + BLOCK]
                 parts.begin(len(block))
                 changed = scorer.models.changed(watch=Watch(parts.tell), asks_anew=anew)
                 with changed, errors_on_copies(scorer):
-                    values += score(block)
+                    scored += score(block)
                 parts.end()
-    return scored, second
+    return scored
 
 
 @contextmanager
@@ -597,21 +597,21 @@ def check_pairs(
         known = [known_values(one.values) for one in asked.checked_scores(block)]
         return [{d: v - asked.even for d, v in own.items()} for own in known]
 
-    scores, second_scores = score_blocks(asked, both, again, preferences, unit='pair')
+    scored = score_blocks(asked, both, again, preferences, unit='pair')
+    scores, second_scores = scored[: len(both)], scored[len(both) :]
     compared = []
     for copy, own, swapped in zip(copies, scores[::2], scores[1::2], strict=True):
         if asked is not scorer:  # the scorer itself asks in both orders
             own = {d: (own[d] - swapped[d]) / 2 for d in own if d in swapped}
         signs = {d: sign(value, noise=SAME) for d, value in own.items()}
         compared.append(((copy.kind or '', copy.source), signs))
-    n_scored = len(both) + len(again)
     return JudgeCheck(
         signature=scorer.signature,
         n_responses=len(originals),
         n_people=0,
         people_source=None,
-        n_scored=n_scored,
-        cost=n_scored / len(items),
+        n_scored=len(scored),
+        cost=len(scored) / len(items),
         dimensions={
             name: kinds_check(name, compared, kinds) for name in scorer.dimensions
         },

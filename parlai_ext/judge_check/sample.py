@@ -100,44 +100,6 @@ def known_values(values: Mapping[str, float | None]) -> Values:
     return {name: value for name, value in values.items() if value is not None}
 
 
-class StratifiedSample:
-    """
-    A sample that depends on content alone: as many parts of each system as there are,
-    one of each of its dialogues before a second one of any.
-    """
-
-    def __init__(self, most: int):
-        self.most = most
-        self.kept: dict[str, list[tuple[int, str, JudgedPart]]] = {}
-
-    def add(self, parts: Sequence[JudgedPart]) -> None:
-        """
-        Add the judged parts of one dialogue.
-        """
-        numbered = [
-            (
-                hashlib.sha256(f'{one.dialogue.id} {one.places}'.encode()).hexdigest(),
-                one,
-            )
-            for one in parts
-        ]
-        numbered.sort(key=itemgetter(0))
-        by_system = grouped((entry[1].system, entry) for entry in numbered)
-        for system, own in by_system.items():
-            turns = [(turn, *entry) for turn, entry in enumerate(own)]
-            every = [*self.kept.get(system, ()), *turns]
-            self.kept[system] = sorted(every, key=itemgetter(0, 1))[: self.most]
-
-    def draw(self, n: int) -> list[JudgedPart]:
-        """
-        Return up to ``n`` parts, spread evenly over the systems.
-        """
-        queues = (self.kept[system] for system in sorted(self.kept))
-        rounds = zip_longest(*queues)
-        drawn = [entry[-1] for entries in rounds for entry in entries if entry]
-        return drawn[:n]
-
-
 class ScoreRow(NamedTuple):
     """
     What the biases are computed from, of one judged part.
@@ -160,6 +122,9 @@ class JudgedDialogues:
     """
     What the check needs from scored dialogues.
 
+    Of the judged parts it keeps a sample that depends on content alone: as many of each
+    system as there are, one of each of its dialogues before a second one of any.
+
     :param pairs: the dialogues with their scores; those without any are left out.
     :param openers: those of the run; some may have a person's reply.
     :param sample: the largest sample that may be drawn.
@@ -171,7 +136,8 @@ class JudgedDialogues:
         openers: Sequence[Opener] = (),
         sample: int = SAMPLE,
     ):
-        self.sample = StratifiedSample(sample)
+        self.most = sample
+        self.kept: dict[str, list[tuple[int, str, JudgedPart]]] = {}
         self.rows: list[ScoreRow] = []
         self.openers = [opener for opener in openers if opener.reply is not None]
         num_given = {opener.id: len(opener.utterances) for opener in self.openers}
@@ -184,8 +150,7 @@ class JudgedDialogues:
                 continue
             self.n_dialogues += 1
             parts = judged_parts(dialogue, scored)
-            # floors are bad on purpose: copies of what they say are no test of a judge
-            self.sample.add([part for part in parts if not is_floor(part.system)])
+            self._add_to_sample(parts)
             opener, names = dialogue.opener_id, dialogue.speakers
             for part in parts:
                 heard = [turns_before(dialogue, place)[1] for place in part.places]
@@ -205,6 +170,29 @@ class JudgedDialogues:
                 if part.places == (num_given.get(opener),):
                     by_system = self.replies.setdefault(opener, {})
                     by_system.setdefault(part.system, []).append(part.values)
+
+    def _add_to_sample(self, parts: Sequence[JudgedPart]) -> None:
+        """
+        Add the judged parts of one dialogue, but for those of floors, which are bad on
+        purpose: copies of what they say are no test of a judge.
+        """
+        by_system = grouped((p.system, p) for p in parts if not is_floor(p.system))
+        for system, own in by_system.items():
+            names = [f'{one.dialogue.id} {one.places}' for one in own]
+            hashes = [hashlib.sha256(name.encode()).hexdigest() for name in names]
+            in_order = sorted(zip(hashes, own, strict=True), key=itemgetter(0))
+            turns = [(turn, *entry) for turn, entry in enumerate(in_order)]
+            every = [*self.kept.get(system, ()), *turns]
+            self.kept[system] = sorted(every, key=itemgetter(0, 1))[: self.most]
+
+    def draw(self, n: int) -> list[JudgedPart]:
+        """
+        Return up to ``n`` parts of the sample, spread evenly over the systems.
+        """
+        queues = (self.kept[system] for system in sorted(self.kept))
+        rounds = zip_longest(*queues)
+        drawn = [entry[-1] for entries in rounds for entry in entries if entry]
+        return drawn[:n]
 
     @property
     def n_scorings(self) -> int:

@@ -134,7 +134,7 @@ def test_the_sample_has_as_many_of_each_system_and_floors_have_none():
     systems = ('plain', 'other', 'floor-bad')
     judged = judged_dialogues(planted.Sense(), systems=systems, sample=10)
     assert check_judge(planted.Sense(), judged).n_responses == 10
-    drawn = judged.sample.draw(10)
+    drawn = judged.draw(10)
     assert Counter(part.system for part in drawn) == {'plain': 5, 'other': 5}
     # 12 dialogues of each: none comes twice
     assert len({part.dialogue.id for part in drawn}) == 10
