@@ -96,7 +96,10 @@ def terminal_card(ranking: Ranking, doubt: Doubt | None = None) -> list[str]:
         check=check,
         doubt=doubt,
         shares=_shares(check) if check else {},
-        weak=[name for name in others if outcome_on(ranking, name) == WEAK],
+        others={
+            'fails': [n for n in others if outcome_on(ranking, n) == FAIL],
+            'is weak': [n for n in others if outcome_on(ranking, n) == WEAK],
+        },
         agreement=agreement_with_people(ranking),
         judge_text=judge_text,
         reads_text=reads_text,

@@ -206,6 +206,8 @@ def dialogues_needed(
     differences = fold_games(values[0] - values[1], sampling.games_per_opener)
     defined = ~np.isnan(differences)  # somewhere with this partner, or opener
     table = differences[defined.any(axis=1)][:, defined.any(axis=0)]
+    if not table.size:
+        return DialoguesNeeded(*names, reason='they have no partner in common')
     components = variance_components(table)
     if components is None:
         reason = 'one opener does not show how much dialogues vary'

@@ -79,6 +79,8 @@ class LeaderboardRow:
         if failures is not None and failures.ranked is False:
             n_dialogues = count_of(failures.n_dialogues, 'dialogue')
             return f'{failures.n_failed} of its {n_dialogues} failed'
+        if not standing.n_dialogues:
+            return 'it has no dialogues'
         return f'{standing.n_unscored} {of_all} are not scored'
 
 

@@ -418,7 +418,10 @@ def ranking_notes(
         run=scores.run.as_option,
         import_note=IMPORT_NOTE,
         not_run=not_run.not_run_notes(scores.run),
-        num_opponents=len(scores.tables.opponents),
+        most_partners=max(
+            (row.n_partners or 0 for rows in standings.values() for row in rows),
+            default=0,
+        ),
         floors=[n for n in scores.tables.systems if is_floor(n) and n not in planted],
         missing=scores.missing,
         stopping=stopping,

@@ -136,7 +136,8 @@ def find_scorer(name: str, *, named_by_user: bool = False) -> type[Scorer]:
     require_known(attribute, scorers, f'scorer {name}: no scorer {attribute!r} in it')
     scorer = scorers[attribute]
     if not scorer.name or '|' in scorer.name:
-        raise UserError(f'scorer {name}: its class needs a name')
+        problem = f"its class needs a name without '|', not {scorer.name!r}"
+        raise UserError(f'scorer {name}: {problem}')
     file = Path(str(module.__file__))
     digest = hashlib.sha256(file.read_bytes()).hexdigest()
     scorer.code = OutsideCode(file.name, digest)

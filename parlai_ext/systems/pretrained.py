@@ -236,6 +236,8 @@ def _read_part(
         words = ' '.join(str(error).split()) or type(error).__name__
         if 'trust_remote_code' in words:
             words = f'it brings code of its own{code_hint}'
+        if 'ignore_mismatched_sizes' in words:  # it refers to a report on the log
+            words = 'its weights have other shapes than its config.json says'
         raise UserError(
             f'hf_model: the {part} in {folder} cannot be read: {words[:LONGEST]}'
         ) from error

@@ -55,6 +55,13 @@ def test_one_opener_that_does_not_vary_says_nothing_of_openers(table):
     assert variance_components(np.array(table)) is None
 
 
+def test_systems_that_met_no_partner_in_common_are_told_so():
+    met, nobody = [1.0, 2.0, 4.0], [np.nan] * 3
+    values = np.array([[met, nobody], [nobody, met]])
+    found = dialogues_needed(('a', 'b'), values, 1, Sampling(1, 0, 'sampled'))
+    assert found.reason == 'they have no partner in common'
+
+
 def test_difference_that_sixteen_openers_find():
     # t(.975, 15) = 2.13145 from the tables, normal 80 % = 0.84162, error 2 / sqrt(16)
     found = detectable_difference(Components(0, 4.0, 0), 1, 16, 1, 'fixed')

@@ -76,6 +76,9 @@ def test_the_terminal_names_other_dimensions_on_which_the_judge_is_weak():
         ranking_with(PASSES, fluency=WEAK)
     )
     assert 'it is weak' not in terminal_report(ranking_with(WEAK, fluency=PASSES))
+    assert 'it fails on Fluency\n' in terminal_report(
+        ranking_with(PASSES, fluency=FAILS)
+    )
 
 
 @pytest.mark.parametrize('higher, said', [(105, True), (100, False)])
