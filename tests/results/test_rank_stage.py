@@ -78,6 +78,20 @@ def people(scores=WORTH):
     return [HumanJudgement(name, 'Overall', value) for name, value in scores.items()]
 
 
+@pytest.mark.parametrize('targets, said', [('ab', True), ('abc', False)])
+def test_that_each_met_one_partner_only_is_said(tmp_path, targets, said):
+    def play(pair, opener, n):
+        return spoken(pair, opener, [*opener.utterances, 'one two', 'yes', 'three'])
+
+    scores, sides = {SCORER: judged}, (tuple(targets), ())
+    run = played_run(
+        tmp_path, OPENERS, *sides, play, scores, num_turns=5, pairing='all_play_all'
+    )
+    notes = rank_run(run, SCORER, bootstraps=50).notes
+    one = 'one partner only: intervals cannot speak for other partners'
+    assert (one in notes) is said
+
+
 # the same difference everywhere is significant
 RANKS = {'c': 1, 'd': 2, 'b': 3, 'a': 4}
 
