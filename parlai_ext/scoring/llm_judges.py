@@ -165,23 +165,6 @@ class RatingPrompt(Record):
         """
         return max(self.scores.values())
 
-    @property
-    def hash(self) -> str:
-        """
-        A hash of all that scores depend on.
-        """
-        return content_id(
-            'prompt',
-            self.level,
-            self.prompt,
-            list(self.dimensions.items()),
-            self.answer,
-            list(self.scores.items()),
-            self.lowest,
-            self.highest,
-            self.scale is not None,
-        )
-
     def filled(self, texts: Mapping[str, str]) -> str:
         """
         Return the prompt with each ``{name}`` replaced; a text in which a name stands
@@ -274,35 +257,32 @@ def _plain(text: str) -> str:
 
 def json_ratings(reply: str, prompt: RatingPrompt) -> dict[str, AnswerRating]:
     """
-    Return the rating of each dimension from a reply that should be a JSON object. Words
-    around the object are passed over; names of dimensions may be in any case.
+    Return the rating of each dimension from a reply that should be a JSON object, whose
+    values are numbers, also as texts. Words around the object are passed over; names of
+    dimensions may be in any case.
     """
     data = first_object(reply)
     if data is None:
         reason = f'the reply holds no JSON object: {_shown(reply)}'
         return dict.fromkeys(prompt.dimensions, AnswerRating(None, reason))
     given = {key.casefold(): value for key, value in data.items()}
-    return {
-        name: _json_rating(given.get(name.casefold()), prompt)
-        for name in prompt.dimensions
-    }
-
-
-def _json_rating(value: Any, prompt: RatingPrompt) -> AnswerRating:
-    """
-    Return the rating that a value of a JSON object is: a number, also as a text.
-    """
-    if value is None:
-        return AnswerRating(None, 'the JSON object does not have it')
-    if isinstance(value, str) and re.fullmatch(NUMBER, value.strip()):
-        value = float(value)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return AnswerRating(None, f'no number: {_shown(str(value))}')
-    # comparing works with whole numbers of any length, and fails for NaN
-    if not prompt.lowest <= value <= prompt.highest:
-        ends = f'{prompt.lowest:g} to {prompt.highest:g}'
-        return AnswerRating(None, f'{_shown(str(value))} is not from {ends}')
-    return AnswerRating(float(value), manner='parsed')
+    ratings = {}
+    for name in prompt.dimensions:
+        value, reason = given.get(name.casefold()), None
+        if isinstance(value, str) and re.fullmatch(NUMBER, value.strip()):
+            value = float(value)
+        if value is None:
+            reason = 'the JSON object does not have it'
+        elif isinstance(value, bool) or not isinstance(value, int | float):
+            reason = f'no number: {_shown(str(value))}'
+        # comparing works with whole numbers of any length, and fails for NaN
+        elif not prompt.lowest <= value <= prompt.highest:
+            ends = f'{prompt.lowest:g} to {prompt.highest:g}'
+            reason = f'{_shown(str(value))} is not from {ends}'
+        ratings[name] = AnswerRating(None, reason)
+        if reason is None:
+            ratings[name] = AnswerRating(float(value), manner='parsed')
+    return ratings
 
 
 def expected_rating(
@@ -430,12 +410,23 @@ class PromptedScorer(Scorer):
         :raises UserError: with file, line and key.
         """
         doc = read_shipped_file('prompts', self.options.prompt, 'prompt')
-        self.prompt = doc.record(RatingPrompt)
-        if self.prompt.level != self.level:
-            problem = f'{self.prompt.level}; this scorer judges a {self.level}'
+        self.prompt = prompt = doc.record(RatingPrompt)
+        if prompt.level != self.level:
+            problem = f'{prompt.level}; this scorer judges a {self.level}'
             raise doc.error('level', problem)
-        self.dimensions = tuple(self.prompt.dimensions)
-        self.signed = {'prompt': self.prompt.hash}
+        self.dimensions = tuple(prompt.dimensions)
+        hashed = content_id(
+            'prompt',
+            prompt.level,
+            prompt.prompt,
+            list(prompt.dimensions.items()),
+            prompt.answer,
+            list(prompt.scores.items()),
+            prompt.lowest,
+            prompt.highest,
+            prompt.scale is not None,
+        )
+        self.signed = {'prompt': hashed}
 
     @property
     def rating(self) -> str:
