@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from parlai_ext.core import Dialogue, UserError, Utterance
-from parlai_ext.data.formats import find_files
-from parlai_ext.data.imported_dialogues import ImportRules, read_imports
+from parlai_ext.data.imported_dialogues import ImportRules, find_files, read_imports
 from parlai_ext.data.source_file import SourceDialogue
 from parlai_ext.scoring.chatmatch.concepts import words
 from parlai_ext.scoring.chatmatch.scorer import (

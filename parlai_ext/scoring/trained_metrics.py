@@ -25,7 +25,8 @@ from nltk.tokenize.punkt import (  # type: ignore[import-untyped]
 )
 
 from parlai_ext.core import UserError, content_id, errors_about, frozen, mean, option
-from parlai_ext.data.formats import FORMATS, find_files, read_sources
+from parlai_ext.data.chat_logs import FORMATS
+from parlai_ext.data.imported_dialogues import find_files, read_sources
 from parlai_ext.models.questions import SectionQuestions
 from parlai_ext.scoring.base import (
     FROM,
