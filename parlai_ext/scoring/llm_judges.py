@@ -257,32 +257,35 @@ def _plain(text: str) -> str:
 
 def json_ratings(reply: str, prompt: RatingPrompt) -> dict[str, AnswerRating]:
     """
-    Return the rating of each dimension from a reply that should be a JSON object, whose
-    values are numbers, also as texts. Words around the object are passed over; names of
-    dimensions may be in any case.
+    Return the rating of each dimension from a reply that should be a JSON object. Words
+    around the object are passed over; names of dimensions may be in any case.
     """
     data = first_object(reply)
     if data is None:
         reason = f'the reply holds no JSON object: {_shown(reply)}'
         return dict.fromkeys(prompt.dimensions, AnswerRating(None, reason))
     given = {key.casefold(): value for key, value in data.items()}
-    ratings = {}
-    for name in prompt.dimensions:
-        value, reason = given.get(name.casefold()), None
-        if isinstance(value, str) and re.fullmatch(NUMBER, value.strip()):
-            value = float(value)
-        if value is None:
-            reason = 'the JSON object does not have it'
-        elif isinstance(value, bool) or not isinstance(value, int | float):
-            reason = f'no number: {_shown(str(value))}'
-        # comparing works with whole numbers of any length, and fails for NaN
-        elif not prompt.lowest <= value <= prompt.highest:
-            ends = f'{prompt.lowest:g} to {prompt.highest:g}'
-            reason = f'{_shown(str(value))} is not from {ends}'
-        ratings[name] = AnswerRating(None, reason)
-        if reason is None:
-            ratings[name] = AnswerRating(float(value), manner='parsed')
-    return ratings
+    return {
+        name: _json_rating(given.get(name.casefold()), prompt)
+        for name in prompt.dimensions
+    }
+
+
+def _json_rating(value: Any, prompt: RatingPrompt) -> AnswerRating:
+    """
+    Return the rating that a value of a JSON object is: a number, also as a text.
+    """
+    if value is None:
+        return AnswerRating(None, 'the JSON object does not have it')
+    if isinstance(value, str) and re.fullmatch(NUMBER, value.strip()):
+        value = float(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return AnswerRating(None, f'no number: {_shown(str(value))}')
+    # comparing works with whole numbers of any length, and fails for NaN
+    if not prompt.lowest <= value <= prompt.highest:
+        ends = f'{prompt.lowest:g} to {prompt.highest:g}'
+        return AnswerRating(None, f'{_shown(str(value))} is not from {ends}')
+    return AnswerRating(float(value), manner='parsed')
 
 
 def expected_rating(
