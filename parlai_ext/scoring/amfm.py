@@ -275,10 +275,10 @@ def coherences(
             for item, answer in zip(items, answers, strict=True)
         ]
     strings = Strings(judge)
-    joined = [
-        strings.joined_ids(''.join(item.context[-1:]), item.text, end=True)
-        for item in items
-    ]
+    joined = []
+    for item in items:
+        turn = ''.join(item.context[-1:])
+        joined.append(strings.kept_ids(f'{turn} {item.text}', turn, end=True))
     logprobs = in_groups(strings.logprobs, [pair for pair, _ in joined])
     coherence: list[tuple[float | None, int]] = []
     for item, ((both, alone), cut), rows in zip(items, joined, logprobs, strict=True):
@@ -324,7 +324,7 @@ class AmFmReferences(AmFmScorer):
         cosines = map(tied, self.cosines(items, [item.references for item in items]))
         strings = Strings(self.judge)
         texts = [text for i in items for text in (i.text, *i.references)]
-        ids = [strings.kept_ids(text, end=True) for text in texts]
+        ids = [strings.kept_ids(text, end=True)[0][0] for text in texts]
         losses: dict[str, float | None] = {}
         for text, row in zip(texts, strings.logprobs(ids), strict=True):
             loss = -math.fsum(row) / len(row) if row else 0.0

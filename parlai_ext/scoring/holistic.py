@@ -138,9 +138,10 @@ class Holistic(JudgeScorer):
         cuts = []
         for item in items:
             context = '\n'.join(item.context[-self.options.context_turns :])
-            pair, cut = strings.joined_ids(context, item.text, end=False)
+            pair, cut = strings.kept_ids(f'{context} {item.text}', context, end=False)
+            [single], _ = strings.kept_ids(item.text, end=False)
             cuts.append(cut)
-            triples.append((*pair, strings.kept_ids(item.text, end=False)))
+            triples.append((*pair, single))
         likelihoods = []
         for item, cut, rows in zip(
             items, cuts, in_groups(strings.logprobs, triples), strict=True

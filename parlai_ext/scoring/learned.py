@@ -55,10 +55,8 @@ from parlai_ext.scoring.likelihood import (
 )
 from parlai_ext.scoring.references import BertScore
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # which loads torch
     from parlai_ext.models.response_reader import ResponseReader
-else:  # its class loads torch
-    ResponseReader = Any
 
 LAST_TURNS = 4  # of a context, which the language model reads
 COMPARED_TURNS = 3  # of these, with which a response is compared
@@ -347,7 +345,7 @@ class Adapter:
         return hashlib.sha256(self.data).hexdigest()
 
     @cached_property
-    def reader(self) -> ResponseReader:
+    def reader(self) -> 'ResponseReader':
         """
         What reads responses.
         """

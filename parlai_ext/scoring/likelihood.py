@@ -302,7 +302,7 @@ class Strings:
     Strings before a decoder-only judge, in tokens of its own tokenizer, as programs
     around GPT-2 take them: one pass a text, the first token read and not counted.
 
-    A mark that somebody typed is plain text; only `ids` puts an end token.
+    A mark that somebody typed is plain text; only `kept_ids` puts an end token.
     """
 
     def __init__(self, judge: LanguageModel):
@@ -313,39 +313,21 @@ class Strings:
             'model, such as smollm2-135m-q4',
         )
 
-    def ids(self, text: str, end: bool) -> Ids:
+    def kept_ids(self, *texts: str, end: bool) -> tuple[list[Ids], int]:
         """
-        Return the tokens of a text.
+        Return the tokens of texts that begin alike, and how many were cut at the
+        beginning of each, so that the first fits into the judge's positions.
 
-        :param end: put the end token behind it.
+        :param end: put the end token behind each.
         """
-        ids = self.tokenizer.encode(text, split_special_tokens=True)
-        return (*ids, *([self.tokenizer.eos_token_id] if end else ()))
-
-    def num_over_limit(self, ids: Ids) -> int:
-        """
-        Return how many tokens a string has beyond the judge's positions.
-        """
+        mark = [self.tokenizer.eos_token_id] if end else []
+        strings = [
+            (*self.tokenizer.encode(text, split_special_tokens=True), *mark)
+            for text in texts
+        ]
         limit = self.judge.positions
-        return 0 if limit is None else max(0, len(ids) - limit)
-
-    def kept_ids(self, text: str, end: bool) -> Ids:
-        """
-        Return the last tokens of a text, as many as the judge has positions for.
-        """
-        ids = self.ids(text, end)
-        return ids[self.num_over_limit(ids) :]
-
-    def joined_ids(
-        self, before: str, text: str, end: bool
-    ) -> tuple[tuple[Ids, Ids], int]:
-        """
-        Return the tokens of two texts joined by a blank and those of the first alone,
-        and how many were cut at the beginning of both.
-        """
-        both, alone = self.ids(f'{before} {text}', end), self.ids(before, end)
-        cut = self.num_over_limit(both)
-        return (both[cut:], alone[cut:]), cut
+        cut = 0 if limit is None else max(0, len(strings[0]) - limit)
+        return [ids[cut:] for ids in strings], cut
 
     def logprobs(self, strings: Sequence[Ids]) -> list[tuple[float, ...]]:
         """

@@ -165,23 +165,6 @@ class RatingPrompt(Record):
         """
         return max(self.scores.values())
 
-    @property
-    def hash(self) -> str:
-        """
-        A hash of all that scores depend on.
-        """
-        return content_id(
-            'prompt',
-            self.level,
-            self.prompt,
-            list(self.dimensions.items()),
-            self.answer,
-            list(self.scores.items()),
-            self.lowest,
-            self.highest,
-            self.scale is not None,
-        )
-
     def filled(self, texts: Mapping[str, str]) -> str:
         """
         Return the prompt with each ``{name}`` replaced; a text in which a name stands
@@ -430,12 +413,23 @@ class PromptedScorer(Scorer):
         :raises UserError: with file, line and key.
         """
         doc = read_shipped_file('prompts', self.options.prompt, 'prompt')
-        self.prompt = doc.record(RatingPrompt)
-        if self.prompt.level != self.level:
-            problem = f'{self.prompt.level}; this scorer judges a {self.level}'
+        self.prompt = prompt = doc.record(RatingPrompt)
+        if prompt.level != self.level:
+            problem = f'{prompt.level}; this scorer judges a {self.level}'
             raise doc.error('level', problem)
-        self.dimensions = tuple(self.prompt.dimensions)
-        self.signed = {'prompt': self.prompt.hash}
+        self.dimensions = tuple(prompt.dimensions)
+        hashed = content_id(
+            'prompt',
+            prompt.level,
+            prompt.prompt,
+            list(prompt.dimensions.items()),
+            prompt.answer,
+            list(prompt.scores.items()),
+            prompt.lowest,
+            prompt.highest,
+            prompt.scale is not None,
+        )
+        self.signed = {'prompt': hashed}
 
     @property
     def rating(self) -> str:

@@ -148,8 +148,6 @@ class Usr(Scorer):
             MASKED_TOKENS,
             self.options.hidden == 'all',
         )
-        logprobs = [mean([*answer.before, *answer.text]) for answer in answers]
-        cut = [answer.cut for answer in answers]
         context = self._follows(
             self.options.context_classifier,
             [f'{t} _eos {fact} _eos' for t, fact in zip(turns, known, strict=True)],
@@ -160,16 +158,17 @@ class Usr(Scorer):
             [f'{fact} _eos' for fact in known],
             responses,
         )
-        rows: Any = zip(items, logprobs, context, knowledge, cut, strict=True)
         scores = []
-        for item, *numbers, n_cut in rows:
+        rows: Any = zip(items, answers, context, knowledge, strict=True)
+        for item, answer, *shares in rows:
+            numbers = [mean([*answer.before, *answer.text]), *shares]
             terms = dict(zip(TERMS, numbers, strict=True))
             values = {name: terms[term] for name, (term, _) in QUALITIES.items()}
             values[OVERALL] = None if None in numbers else overall(terms)
             reasons = {}
             if not item.has_knowledge:
                 values[KNOWLEDGE], reasons[KNOWLEDGE] = None, NO_KNOWLEDGE
-            scores.append(ItemScore(values, reasons, numbers, n_cut))
+            scores.append(ItemScore(values, reasons, numbers, answer.cut))
         return scores
 
     def _follows(

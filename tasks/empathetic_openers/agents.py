@@ -13,9 +13,6 @@ from parlai_ext.core import DeclaresOptions, Flags, UserError, frozen, option
 from parlai_ext.systems.fetch.checked_downloads import checked_downloads
 from parlai_ext.tasks.openers_teacher import OpenersTeacher
 
-VERSION = '1.0'
-SPLITS = ('train', 'valid', 'test')
-
 
 @frozen
 class OpenersOptions:
@@ -30,7 +27,7 @@ class OpenersOptions:
     )
     openers_split: str | None = option(
         None,
-        choices=SPLITS,
+        choices=('train', 'valid', 'test'),
         help='which part of EmpatheticDialogues (default: that of --datatype)',
     )
 
@@ -58,7 +55,7 @@ def build(datapath: str, split: str) -> str:
     :raises UserError: when it cannot be had; names the way around.
     """
     folder = os.path.join(datapath, 'empatheticdialogues')
-    if not built(folder, VERSION):
+    if not built(folder, '1.0'):  # as ParlAI marks it
         try:
             with checked_downloads():
                 source.build({'datapath': datapath})

@@ -28,7 +28,6 @@ from parlai_ext.scoring.learned import (
     BLOCKS,
     CARD,
     NUMBERS,
-    WEIGHTS,
     Adapter,
     BlockWeights,
     JudgeWeights,
@@ -39,7 +38,6 @@ from parlai_ext.scoring.learned import (
     read_responses,
     read_weights,
     stacked_inputs,
-    weight_bytes,
 )
 from parlai_ext.scoring.registry import find_scorer, load_protocol_file
 from parlai_ext.training.fit_judge import write_judge
@@ -113,16 +111,9 @@ def weights():
 
 
 def write(folder: Path, judge: JudgeWeights, **changed):
-    data = weight_bytes(judge)
-    card = {
-        'inputs': list(NUMBERS),
-        'sha256': hashlib.sha256(data).hexdigest(),
-        'fitted_on': list(judge.fitted_on),
-        **changed,
-    }
-    folder.mkdir()
-    (folder / WEIGHTS).write_bytes(data)
-    (folder / CARD).write_text(yaml.safe_dump(card))
+    write_judge(judge, folder, {})
+    card = yaml.safe_load((folder / CARD).read_text())
+    (folder / CARD).write_text(yaml.safe_dump(card | changed))
     return str(folder)
 
 

@@ -15,7 +15,7 @@ from parlai_ext.models.encoders import MeanPooling
 from parlai_ext.scoring.amfm import AmFm, measured_scale, spoken_turns
 from parlai_ext.scoring.base import ScoringItem, dialogue_items
 from tests.support.family_hf import make_model
-from tests.support.fed_samples import gpt2, make_gpt2, string_loss
+from tests.support.fed_samples import END, gpt2, make_gpt2, string_logprob, string_loss
 from tests.support.on_cpu import models_on_cpu
 from tests.support.scoring_samples import scores_of
 from tests.support.tiny_models import sentences
@@ -52,15 +52,6 @@ def column(scores, dimension):
     return [score.values[dimension] for score in scores]
 
 
-def string_logprob(folder, text):
-    """
-    Return log P of all tokens of a text and its end but the first, and their number.
-    """
-    model, tokenizer = gpt2(folder)
-    ids = [*tokenizer.encode(text), tokenizer.eos_token_id]
-    return -string_loss(model, ids) * (len(ids) - 1), len(ids) - 1
-
-
 def embedding(folder, text, state='mean'):
     inputs = AutoTokenizer.from_pretrained(folder)(text, return_tensors='pt')
     with torch.no_grad():
@@ -77,8 +68,8 @@ def cosine(first, second):
 
 def program_coherence(folder, turn, response):
     # compute_wor.py: (p_joint - p_q) / (len(joint) - len(q))
-    both, n_both = string_logprob(folder, f'{turn} {response}')
-    first, n_first = string_logprob(folder, turn)
+    both, n_both = string_logprob(folder, f'{turn} {response}{END}')
+    first, n_first = string_logprob(folder, f'{turn}{END}')
     return (both - first) / (n_both - n_first)
 
 
@@ -218,7 +209,7 @@ def test_with_references_the_nearest_counts(scored, folders):
     assert score.values['AM'] == pytest.approx(
         max(cosine(own, other) for other in others), abs=1e-5
     )
-    totals = (string_logprob(folders['judge_model_file'], t) for t in TEXTS[1:4])
+    totals = (string_logprob(folders['judge_model_file'], t + END) for t in TEXTS[1:4])
     loss, *losses = (total / n for total, n in totals)
     # compute_wr.py: max / min of the negative means
     ratio = max(max(loss, one) / min(loss, one) for one in losses)

@@ -9,7 +9,7 @@ import pytest
 
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.holistic import Holistic, diversity
-from tests.support.fed_samples import gpt2, string_loss
+from tests.support.fed_samples import string_logprob
 from tests.support.on_cpu import models_on_cpu
 from tests.support.scoring_samples import KnownClassifier, scores_of
 from tests.support.tiny_models import sentences
@@ -33,24 +33,14 @@ def scored(folder, items, classifier=None, **options):
     return scores_of('holistic', items, models, judge_model_file=folder, **options)
 
 
-def mean_loss(folder, text):
-    """
-    Return the loss of transformers for a text, and how many tokens it is the mean of.
-    """
-    model, tokenizer = gpt2(folder)
-    ids = tokenizer.encode(text)
-    return string_loss(model, ids), len(ids) - 1
-
-
 def test_coherence_and_fluency_are_those_of_the_program(gpt2_folder):
     for item, score in zip(ITEMS, scored(gpt2_folder, ITEMS), strict=True):
         context = '\n'.join(item.context)
-        both, n_both = mean_loss(gpt2_folder, f'{context} {item.response}')
-        alone, n_alone = mean_loss(gpt2_folder, context)
-        expected = -both * n_both + alone * n_alone
-        assert score.values['Coherence'] == pytest.approx(expected, rel=1e-4)
-        expected = -mean_loss(gpt2_folder, item.response)[0]
-        assert score.values['Fluency'] == pytest.approx(expected, rel=1e-4)
+        both, _ = string_logprob(gpt2_folder, f'{context} {item.response}')
+        alone, _ = string_logprob(gpt2_folder, context)
+        assert score.values['Coherence'] == pytest.approx(both - alone, rel=1e-4)
+        total, n = string_logprob(gpt2_folder, item.response)
+        assert score.values['Fluency'] == pytest.approx(total / n, rel=1e-4)
 
 
 def test_one_token_has_no_fluency_since_the_first_is_not_counted(gpt2_folder):

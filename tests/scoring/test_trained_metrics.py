@@ -1,21 +1,25 @@
 """
 Metrics trained by others, on tiny models with random weights: USR, CTC, UniEval and
-BLEURT by transformers, from inputs as in the authors' files; and what of a model's name
-on the hub is pinned, signed and recorded.
+BLEURT by transformers, from inputs as in the authors' files; DEnsity's features by
+transformers, its distances by scikit-learn; and what of a model's name on the hub is
+pinned, signed and recorded.
 """
 
 import json
 import shutil
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
+from sklearn.covariance import EmpiricalCovariance
 from transformers import (
     AutoModelForSeq2SeqLM,
     AutoTokenizer,
     BertForSequenceClassification,
+    BertModel,
     RemBertForSequenceClassification,
     RobertaConfig,
     RobertaForMaskedLM,
@@ -29,10 +33,14 @@ from parlai_ext.scoring.references import Bleurt
 from parlai_ext.scoring.trained_metrics import (
     NORMS,
     PUNKT,
+    Density,
     UniEval,
     clean_text,
     overall,
+    read_statistics,
+    squared_distances,
     treebank_words,
+    write_statistics,
 )
 from tests.support.family_hf import REPO, cached, make_model
 from tests.support.on_cpu import models_on_cpu
@@ -41,6 +49,7 @@ from tests.support.shared_data import shared
 from tests.support.tiny_trained import (
     ITEMS,
     SIZES,
+    TEXTS,
     bert_tokenizer,
     make_bert,
     make_roberta,
@@ -49,7 +58,7 @@ from tests.support.tiny_trained import (
     spread,
 )
 from tests.support.user_error import user_error
-from tests.support.written import changed_json
+from tests.support.written import changed_json, written
 
 pytest_plugins = ['tests.support.family_hf']
 
@@ -427,8 +436,8 @@ def test_a_checkpoint_of_bleurt_pytorch_is_read(tmp_path, scored, kind, inner, n
     save_file(weights, tmp_path / 'model.safetensors', {'format': 'pt'})
     own = {'model_type': 'bleurt', 'num_labels': 1}
     own['embedding_size'] = narrow.get('input_embedding_size')
-    written = {'architectures': ['BleurtForSequenceClassification'], **sizes, **own}
-    (tmp_path / 'config.json').write_text(json.dumps(written))
+    config = {'architectures': ['BleurtForSequenceClassification'], **sizes, **own}
+    (tmp_path / 'config.json').write_text(json.dumps(config))
     tokenizer.save_pretrained(tmp_path)
     expected = max(number(model, reference, RESPONSE) for reference in REFERENCES)
     [score] = scored('bleurt', [ITEM], regressor=str(tmp_path))
@@ -439,7 +448,6 @@ def test_the_tokenizer_of_bleurt_20_is_that_of_sentencepiece(tmp_path):
     sentencepiece = pytest.importorskip('sentencepiece')
     pytest.importorskip('google.protobuf')
     from parlai_ext.models.bleurt import BleurtSPTokenizer
-    from tests.support.tiny_trained import TEXTS
 
     with (tmp_path / 'spm.model').open('wb') as file:
         sentencepiece.SentencePieceTrainer.train(
@@ -457,6 +465,139 @@ def test_the_tokenizer_of_bleurt_20_is_that_of_sentencepiece(tmp_path):
     begin, end = processor.piece_to_id('[CLS]'), processor.piece_to_id('[SEP]')
     expected = [begin, *processor.encode(first), end, *processor.encode(second), end]
     assert tokenizer(first, second)['input_ids'] == expected
+
+
+# --- DEnsity --------------------------------------------------------------------------
+
+WORDS = [word for text in TEXTS for word in text.split() if not word.startswith('_')]
+DRAW = np.random.default_rng(0)
+PEOPLE = [
+    [' '.join(DRAW.choice(WORDS, DRAW.integers(2, 7))) for _ in range(4)]
+    for _ in range(20)
+]
+TURN = ScoringItem(tuple(PEOPLE[0][:3]), 'i like music')
+
+
+@pytest.fixture(scope='module')
+def folder(tmp_path_factory):
+    return make_bert(tmp_path_factory.mktemp('density'))
+
+
+@pytest.fixture
+def options(folder, tmp_path):
+    rows = [
+        {'dialog': [[{'id': 'ab'[i % 2], 'text': t} for i, t in enumerate(texts)]]}
+        for texts in PEOPLE
+    ]
+    return {
+        'encoder': folder,
+        'statistics': str(tmp_path / 'statistics.npz'),
+        'human_dialogues': str(written(tmp_path, 'people.jsonl', rows)),
+        'most_tokens': 60,
+    }
+
+
+def scores(options, *items):
+    return scores_of('density', items, **options)
+
+
+@cache
+def bert(folder):
+    return BertModel.from_pretrained(folder).eval(), bert_tokenizer()
+
+
+def feature(folder, context, response):
+    """
+    The last hidden state of [CLS], all tokens in one segment, by transformers.
+    """
+    model, tokenizer = bert(folder)
+    inputs = tokenizer('[SEPT]'.join(context), response, return_tensors='pt')
+    with torch.no_grad():
+        states = model(inputs['input_ids'], inputs['attention_mask'])
+    return states.last_hidden_state[0, 0].numpy().astype(float)
+
+
+def squared(row, mean, precision):
+    return float((row - mean) @ precision @ (row - mean))
+
+
+def test_distances_are_those_of_scikit_learn(tmp_path):
+    rows = DRAW.normal(size=(40, 5)) @ DRAW.normal(size=(5, 5)) + 3
+    write_statistics(tmp_path / 's.npz', rows)
+    mean, precision = read_statistics(tmp_path / 's.npz')
+    expected = EmpiricalCovariance().fit(rows).mahalanobis(rows)
+    assert squared_distances(rows, mean, precision) == pytest.approx(list(expected))
+
+
+def test_a_direction_in_which_people_do_not_differ_is_ignored(tmp_path):
+    rows = DRAW.normal(size=(40, 3))
+    rows[:, 2] = 1 + DRAW.normal(size=40) * 1e-7  # what rounding leaves
+    write_statistics(tmp_path / 's.npz', rows)
+    mean, precision = read_statistics(tmp_path / 's.npz')
+    same = EmpiricalCovariance().fit(rows[:, :2]).mahalanobis(rows[:, :2])
+    moved = rows + [0, 0, 5]
+    assert squared_distances(moved, mean, precision) == pytest.approx(list(same))
+
+
+def test_the_score_is_minus_the_distance_from_people(folder, options):
+    whole = ScoringItem(tuple(PEOPLE[1]), None)
+    score, mean_score = (one.values['Overall'] for one in scores(options, TURN, whole))
+    pairs = [(texts[:i], texts[i]) for texts in PEOPLE for i in (1, 2, 3)]
+    rows = np.array([feature(folder, *pair) for pair in pairs])
+    mean, precision = read_statistics(options['statistics'])
+    assert mean == pytest.approx(rows.mean(0), abs=1e-5)
+    row = feature(folder, TURN.context, TURN.response)
+    assert score == pytest.approx(-(squared(row, mean, precision) ** 0.5), rel=1e-3)
+    # a dialogue has the mean of squared distances, here of the second of people's
+    each = [squared(row, mean, precision) for row in rows[3:6]]
+    assert mean_score == pytest.approx(-(np.mean(each) ** 0.5), rel=1e-3)
+
+
+def test_a_persona_stands_before_the_context(folder, options):
+    given = ScoringItem(('i like jazz',), 'do you ?', persona=('i have a boat',))
+    plain = ScoringItem(('i have a boat', 'i like jazz'), 'do you ?')
+    one, other = scores(options, given, plain)
+    assert one.values == other.values
+
+
+def test_a_long_context_loses_its_beginning(options):
+    long = ScoringItem((*['i like music'] * 40, 'do you ?'), 'yes')
+    short = ScoringItem((*['i like music'] * 30, 'do you ?'), 'yes')
+    one, other = scores(options, long, short)
+    assert one.values == other.values
+    assert one.cut - other.cut == 10 * 4  # three words and a token between turns
+
+
+def test_without_context_there_is_no_score(options):
+    [score] = scores(options, ScoringItem((), 'yes'))
+    assert score.values['Overall'] is None and 'context' in score.reasons['Overall']
+
+
+def test_statistics_are_made_once_and_signed(folder, options, tmp_path):
+    first = Density.from_section(options, models_on_cpu()).signature
+    without = {key: options[key] for key in ('encoder', 'statistics', 'most_tokens')}
+    assert Density.from_section(without, models_on_cpu()).signature == first
+    rows = DRAW.normal(size=(40, 16))
+    write_statistics(tmp_path / 'statistics.npz', rows)
+    assert Density.from_section(without, models_on_cpu()).signature != first
+
+
+@pytest.mark.parametrize('missing', ['encoder', 'statistics'])
+def test_what_is_missing_is_one_line(options, missing):
+    given = {key: value for key, value in options.items() if key != missing}
+    with user_error(f'{missing}: '):
+        scores(given, TURN)
+
+
+def test_a_file_that_holds_no_statistics_is_named(options, tmp_path):
+    (tmp_path / 'statistics.npz').write_text('mean')
+    with user_error(r'statistics\.npz'):
+        scores(options, TURN)
+
+
+def test_an_encoder_without_the_token_between_turns_is_refused(options, encoder_folder):
+    with user_error(r'\[SEPT\]'):
+        scores({**options, 'encoder': encoder_folder}, TURN)
 
 
 # --- pinned models --------------------------------------------------------------------

@@ -83,6 +83,15 @@ def string_loss(model, ids, after=0):
     return float(torch.nn.functional.cross_entropy(logits, torch.tensor(ids[first:])))
 
 
+def string_logprob(folder, text):
+    """
+    Return log P of all tokens of a text but the first, and their number.
+    """
+    model, tokenizer = gpt2(folder)
+    ids = tokenizer.encode(text)
+    return -string_loss(model, ids) * (len(ids) - 1), len(ids) - 1
+
+
 def by_hand(folder, utterances, followups, scope='whole'):
     """
     Return the 2020 program's scores: mean loss of complaints less that of praise.

@@ -148,9 +148,9 @@ def names_on_list(texts: Sequence[str]) -> list[list[str]]:
 
 
 UNCOUNTED = ('DATE', 'TIME', 'ORDINAL', 'CARDINAL')
-DEFAULT = 'gazetteer'
+
 KNOWN = ('gazetteer', 'capitals', 'spacy', 'stanza', 'none')
-INSTEAD = f'; `entities: {DEFAULT}` needs nothing'
+
 # a run of capitalised words; a sentence's first word is capitalised anyway
 CAPITALS = re.compile(
     r"(?<![.?!]\s)(?<!^)(?<!\w)(?!I\b)[A-Z][\w'-]*(?:\s[A-Z][\w'-]*)*"
@@ -197,7 +197,8 @@ def load_recogniser(name: str) -> Finder | None:
         return Finder(f'gazetteer-{version}', names_on_list)
     if kind == 'capitals':
         return Finder('capitals', capitalised_runs)
-    pipeline = load_pipeline(name, 'scorer: entities', INSTEAD)
+    instead = '; `entities: gazetteer` needs nothing'
+    pipeline = load_pipeline(name, 'scorer: entities', instead)
     if 'ner' not in pipeline.parts:
         raise UserError(f'scorer: entities: the pipeline {model!r} finds no entities')
 
