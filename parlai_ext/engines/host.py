@@ -348,7 +348,7 @@ class _Fork:
         theirs.close()  # so that the pipe ends with the worker
         self.task: Task | None = None
         self._shown = self.n_steps = 0
-        self.loaded: tuple[str, ...] = ()
+        self.loaded: Collection[str] = ()
 
     def give(self, task: Task | None) -> None:
         """
@@ -371,7 +371,7 @@ class _Fork:
         bar.update(n_done - self._shown)
         self._shown = n_done
         if isinstance(told, Done):
-            self.task, self.loaded = None, tuple(told.loaded)
+            self.task, self.loaded = None, told.loaded
             waiting.finish(task, told.result)
 
     def end(self) -> Any:

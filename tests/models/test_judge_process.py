@@ -29,6 +29,7 @@ from tests.support.on_cpu import CPU, load_here
 from tests.support.tiny_models import make_generator, sentences
 from tests.support.tiny_trained import make_bert, make_roberta, make_t5
 from tests.support.user_error import user_error
+from tests.support.waiting import children
 
 TEXTS = sentences(6, seed=2)
 ASKED = [
@@ -176,11 +177,6 @@ def workers():
     for server in children(os.getpid()):
         for supervisor in children(server):
             yield from children(supervisor)
-
-
-def children(pid):
-    with open(f'/proc/{pid}/task/{pid}/children') as file:
-        return file.read().split()
 
 
 @pytest.mark.parametrize('asked', [[], 'x', ['put'], {'os:system': ['ls']}, None])
