@@ -5,8 +5,6 @@ does tasks, and tells how far it is. The engine of this machine, and its forks.
 Nothing here imports Ray, which only calls the methods of `Host`.
 """
 
-from __future__ import annotations
-
 import ctypes
 import heapq
 import os

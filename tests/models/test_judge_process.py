@@ -17,11 +17,7 @@ from hypothesis import strategies as st
 from parlai_ext.core import Question, System
 from parlai_ext.models.encoders import TokenVectors
 from parlai_ext.models.handle import ModelHandle
-from parlai_ext.models.judge_process import (
-    DistantModel,
-    from_plain,
-    to_plain,
-)
+from parlai_ext.models.judge_process import DistantModel, from_plain, to_plain
 from parlai_ext.models.watch import NO_WATCH, Watch
 from tests.support.causal_models import Kept
 from tests.support.family_hf import make_model
