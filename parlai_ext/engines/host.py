@@ -5,8 +5,6 @@ does tasks, and tells how far it is. The engine of this machine, and its forks.
 Nothing here imports Ray, which only calls the methods of `Host`.
 """
 
-from __future__ import annotations
-
 import ctypes
 import heapq
 import os
@@ -348,7 +346,7 @@ class _Fork:
         theirs.close()  # so that the pipe ends with the worker
         self.task: Task | None = None
         self._shown = self.n_steps = 0
-        self.loaded: tuple[str, ...] = ()
+        self.loaded: Collection[str] = ()
 
     def give(self, task: Task | None) -> None:
         """
@@ -371,7 +369,7 @@ class _Fork:
         bar.update(n_done - self._shown)
         self._shown = n_done
         if isinstance(told, Done):
-            self.task, self.loaded = None, tuple(told.loaded)
+            self.task, self.loaded = None, told.loaded
             waiting.finish(task, told.result)
 
     def end(self) -> Any:

@@ -11,7 +11,7 @@ import signal
 import socket
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -127,7 +127,7 @@ class _Hand:
     key: str | None = None
     has_begun: bool = False
     budget: int | None = None
-    loaded: Sequence[str] = ()
+    loaded: Collection[str] = ()
     task: Task | None = None
     finished: int = 0
     sign: Any = None
@@ -156,7 +156,7 @@ class RayEngine:
 
     def __post_init__(self) -> None:
         self.hands: list[_Hand] = []  # all workers, from job to job
-        self.failed_starts: Counter[tuple[str, int]] = Counter()
+        self.failed_starts: Counter[Place] = Counter()
         self._looked_at = float('-inf')
 
     def run(self, job: Job, tasks: Iterable[Task], bar: Bar) -> Results:
@@ -208,10 +208,9 @@ class RayEngine:
         if now - self._looked_at < LOOK_SECONDS:
             return
         self._looked_at = now
-        taken = {(hand.place.node, hand.place.slot) for hand in self.hands}
+        taken = {hand.place for hand in self.hands}
         for place in self.places():
-            at = place.node, place.slot
-            if at in taken or self.failed_starts[at] >= TRIES:
+            if place in taken or self.failed_starts[place] >= TRIES:
                 continue
             actor = ray.remote(
                 num_cpus=place.cpus,
@@ -232,7 +231,7 @@ class RayEngine:
         import ray
 
         if not hand.has_begun:
-            self.failed_starts[hand.place.node, hand.place.slot] += 1
+            self.failed_starts[hand.place] += 1
         self.hands.remove(hand)
         with suppress(Exception):
             ray.kill(hand.actor, no_restart=True)
@@ -382,7 +381,7 @@ class _JobRun:
         if stage == 'begin':
             hand.has_begun, hand.budget = True, answer
         elif isinstance(answer, Done) and hand.task is not None:
-            hand.loaded = tuple(answer.loaded)
+            hand.loaded = answer.loaded
             self.waiting.finish(hand.task, answer.result)
             self._done_size += hand.task.size
             hand.task, hand.finished = None, 0
@@ -397,9 +396,8 @@ class _JobRun:
         task, hand.task = hand.task, None
         logger.warning('%s is lost: %s', hand.name, reason)
         if task is None:
-            at = hand.place.node, hand.place.slot
             started = any(other.has_begun for other in self.engine.hands)
-            if self.engine.failed_starts[at] >= TRIES and not started:
+            if self.engine.failed_starts[hand.place] >= TRIES and not started:
                 raise EngineFailed(f'{hand.name} cannot be started: {reason}')
             return
         self.waiting.done(task)

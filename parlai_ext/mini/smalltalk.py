@@ -339,10 +339,8 @@ MOVES = {
 @lru_cache(maxsize=4096)  # several plans in one process open with the same ones
 def make_dialogue(fold: str, seed: int, index: int) -> tuple[GeneratedTurn, ...]:
     """
-    Return dialogue ``index`` of a fold; folds never share a seed.
+    Return dialogue ``index`` of a fold, one of `FOLDS`, which never share a seed.
     """
-    if fold not in FOLDS:
-        raise ValueError(f'unknown fold {fold!r}; known: {", ".join(FOLDS)}')
     talk = _Talk(random.Random(f'smalltalk/{fold}/{seed}/{index}'))
     length = SHORTEST + int(talk.rng.random() * (LONGEST - SHORTEST + 1))
     turns: list[GeneratedTurn] = []

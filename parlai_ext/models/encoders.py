@@ -19,11 +19,7 @@ from parlai_ext.core import UserError, content_id, frozen, signature_line
 from parlai_ext.models.bleurt import SequenceRegression
 from parlai_ext.models.watch import NO_WATCH, Watch
 from parlai_ext.systems import hub
-from parlai_ext.systems.pretrained import (
-    read,
-    smallest_limit,
-    surrounding_tokens,
-)
+from parlai_ext.systems.pretrained import read, smallest_limit, surrounding_tokens
 
 TOKENS = 16_384  # in one forward pass, padding counted
 # of them, with which a processor and a GPU are about as fast a token as with more; such

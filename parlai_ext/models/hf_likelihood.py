@@ -26,11 +26,7 @@ from parlai_ext.core import (
 )
 from parlai_ext.engines import Machine
 from parlai_ext.isolation.policy import Options
-from parlai_ext.models.likelihood.causal import (
-    Causal,
-    check_causal,
-    reserved_positions,
-)
+from parlai_ext.models.likelihood.causal import Causal, check_causal, reserved_positions
 from parlai_ext.models.likelihood.encoder_decoder import EncodedContexts, EncoderDecoder
 from parlai_ext.models.likelihood.engine import TreeBatch, Vectorizer
 from parlai_ext.systems import hub

@@ -72,7 +72,7 @@ class ChatQuestions:
     :raises UserError: when the tokenizer has no chat template.
     """
 
-    def __init__(self, tokenizer: Any, remedy: str = OTHER_JUDGE):
+    def __init__(self, tokenizer: Any, remedy: str):
         self.remedy = remedy
         if not getattr(tokenizer, 'chat_template', None):
             raise self._no_template()

@@ -180,10 +180,6 @@ def annotated_table(
     scores = judge.parts(inputs).sum(1)
     counts = [len(one.items) for one in annotated]
     starts = np.cumsum([0, *counts[:-1]])
-    numbers = {
-        label: inputs['numbers'][:, NUMBERS.index(name)]
-        for label, name in TRIVIAL.items()
-    }
 
     def means(column: np.ndarray) -> np.ndarray:
         shape = (-1, *([1] * (column.ndim - 1)))
@@ -194,7 +190,10 @@ def annotated_table(
         means(scores),
         rank_labels(np.array([one.value for one in annotated])),
         [one.group for one in annotated],
-        {label: means(column) for label, column in numbers.items()},
+        {
+            label: means(inputs['numbers'][:, NUMBERS.index(name)])
+            for label, name in TRIVIAL.items()
+        },
     )
 
 

@@ -19,7 +19,7 @@ from parlai_ext.engines.engine import Job, Task, Worker
 from parlai_ext.engines.host import LocalEngine
 from parlai_ext.view.progress import bar_of
 from tests.support.user_error import user_error
-from tests.support.waiting import comes_true, is_running
+from tests.support.waiting import children, comes_true, is_running
 
 ROOT = Path(__file__).parents[2]
 
@@ -122,13 +122,8 @@ def test_workers_die_with_their_parent():
         'results(job(), tasks("slow", "slow"))\n'
     )
     parent = subprocess.Popen([sys.executable, '-c', child], cwd=ROOT)
-
-    def workers():
-        listed = Path(f'/proc/{parent.pid}/task/{parent.pid}/children').read_text()
-        return listed.split()
-
-    assert comes_true(lambda: len(workers()) == 2)
-    forked = workers()
+    assert comes_true(lambda: len(children(parent.pid)) == 2)
+    forked = children(parent.pid)
     parent.kill()
     parent.wait()
     assert comes_true(lambda: not any(is_running(one) for one in forked))

@@ -11,9 +11,7 @@ from parlai_ext.bench.plan import BenchPlan, Variant
 from parlai_ext.bench.run_bench import run_bench
 from parlai_ext.collect import collect as collecting
 from parlai_ext.commands import build_toxic_prompts
-from parlai_ext.commands.build_toxic_prompts import (
-    BuildToxicPrompts,
-)
+from parlai_ext.commands.build_toxic_prompts import BuildToxicPrompts
 from parlai_ext.commands.evaluate_systems import EvaluateSystems
 from parlai_ext.core import Roster, System, SystemFailed
 from parlai_ext.engines import Machine

@@ -8,12 +8,7 @@ import pytest
 
 from parlai_ext.core import Recorded, System
 from parlai_ext.isolation import policy
-from parlai_ext.isolation.policy import (
-    Notes,
-    is_own_part,
-    note_parts,
-    unnamed_uses,
-)
+from parlai_ext.isolation.policy import Notes, is_own_part, note_parts, unnamed_uses
 from parlai_ext.store import record_hash
 from parlai_ext.systems.identity import identity, resolve
 from parlai_ext.systems.parlai_agents import load_system

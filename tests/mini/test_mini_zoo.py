@@ -34,12 +34,7 @@ from parlai_ext.mini.corruptions import (
     Corrupted,
     make_reaction_example,
 )
-from parlai_ext.mini.smalltalk import (
-    LONGEST,
-    SHORTEST,
-    as_listener_says,
-    make_dialogue,
-)
+from parlai_ext.mini.smalltalk import LONGEST, SHORTEST, as_listener_says, make_dialogue
 from parlai_ext.systems.identity import resolve
 from tests.support.on_cpu import load_judge
 

@@ -14,11 +14,7 @@ from transformers import Phi3Config
 
 from parlai_ext.core import Question
 from parlai_ext.models.likelihood import causal
-from parlai_ext.models.likelihood.causal import (
-    Causal,
-    check_causal,
-    reserved_positions,
-)
+from parlai_ext.models.likelihood.causal import Causal, check_causal, reserved_positions
 from parlai_ext.models.likelihood.engine import TreeCosts, TreeSize
 from parlai_ext.models.watch import Watch
 from parlai_ext.systems.pretrained import max_positions

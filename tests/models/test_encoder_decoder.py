@@ -54,7 +54,14 @@ def pair(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp('model')
     if request.param in HUGGING_FACE:
         judge = load_judge(f'hf:{built(request.param, folder)}', double=True)
-        return judge, partial(own_logprobs, own_forward(judge.model.model))
+        model = judge.model.model
+        start = torch.tensor([[model.config.decoder_start_token_id]])
+
+        def forward(xs, ys):
+            begun = torch.cat([start, ys[:, :-1]], 1)
+            return model(input_ids=xs, decoder_input_ids=begun).logits[0]
+
+        return judge, partial(own_logprobs, forward)
     opt = FAMILIES[request.param](folder)
     with data_in(opt.get('datapath')):
         judge = load_judge(opt['model_file'], double=True)
@@ -64,19 +71,6 @@ def pair(request, tmp_path_factory):
     return judge, partial(
         own_logprobs, lambda xs, ys: agent.model(xs, *image, ys=ys)[0][0]
     )
-
-
-def own_forward(model):
-    """
-    Return a Hugging Face model's own forward pass over a context and a continuation.
-    """
-    start = torch.tensor([[model.config.decoder_start_token_id]])
-
-    def forward(xs, ys):
-        begun = torch.cat([start, ys[:, :-1]], 1)
-        return model(input_ids=xs, decoder_input_ids=begun).logits[0]
-
-    return forward
 
 
 @torch.no_grad()

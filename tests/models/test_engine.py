@@ -112,11 +112,6 @@ def test_what_no_smaller_group_would_mend(widths, error, kind, line):
     assert '\n' not in str(e.value)
 
 
-def test_a_budget_below_one_is_refused():
-    with user_error('must be 1 or more'):
-        Budget(0)
-
-
 # --- of causal models -----------------------------------------------------------------
 
 FOLLOWUPS = tuple((i, i + 1, i + 2, i + 3, 2) for i in range(3, 23))

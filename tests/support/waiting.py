@@ -17,6 +17,13 @@ def is_running(pid):
     return stat.rpartition(')')[2].split()[0] != 'Z'
 
 
+def children(pid):
+    """
+    Return the processes that a process has started.
+    """
+    return Path(f'/proc/{pid}/task/{pid}/children').read_text().split()
+
+
 def comes_true(condition, seconds=60):
     """
     True if a condition becomes true within so many seconds.

@@ -247,6 +247,7 @@ class Causal(LikelihoodEngine):
             else:
                 found = self.pick(logits, at, ids[wanted])
             logprobs[wanted] = found.double().cpu()
+            del logits, kept, found  # whose memory the next pass needs
             if self.states is not None:
                 self.states.take(wanted, wanted_rows)
         if self.states is not None:

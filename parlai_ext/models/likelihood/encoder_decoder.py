@@ -195,6 +195,7 @@ class EncoderDecoder(LikelihoodEngine):
                 ids,
                 max(1, LOGITS // self.model.vocabulary),
             )
+            del hidden  # whose memory the next trees need
             for i, some in zip(which, batch.rows(logprobs.tolist()), strict=True):
                 rows[i].update(some)
         return rows

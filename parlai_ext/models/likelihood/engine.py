@@ -496,15 +496,14 @@ KNOWN_TEXTS = 10_000  # texts whose tokens are remembered
 
 class Budget:
     """
-    Runs items through a model in groups of similar width.
+    Runs items through a model in groups of similar width, of at most so many tokens, 1
+    at the least.
 
     When memory runs out, `tokens` is halved for good and the work goes on. Free memory
     is given back to the system after every `tokens` tokens.
     """
 
     def __init__(self, tokens: int = TOKENS):
-        if tokens < 1:
-            raise UserError(f'token budget {tokens}: must be 1 or more')
         self.tokens = tokens
         self._since_release = 0  # tokens done since memory was given back
 
