@@ -18,6 +18,7 @@ example.
 
 from __future__ import annotations
 
+import json
 import math
 import traceback
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -46,7 +47,7 @@ from parlai_ext.core import (
     signature_line,
     signature_values,
 )
-from parlai_ext.files import Document, read_file
+from parlai_ext.files import Document, is_texts, read_file
 from parlai_ext.models.handle import AskedModels, Models
 
 T = TypeVar('T')
@@ -151,6 +152,12 @@ class ItemScore:
         if not isinstance(self.values, Mapping):
             problem = 'a mapping of dimensions to numbers is expected'
             raise UserError(f'values: {problem}, not {self.values!r:.40}')
+        if not isinstance(self.reasons, Mapping):
+            problem = 'a mapping of dimensions to texts is expected'
+            raise UserError(f'reasons: {problem}, not {self.reasons!r:.40}')
+        if not isinstance(self.cut, int) or self.cut < 0:
+            problem = 'a number of tokens is expected'
+            raise UserError(f'cut: {problem}, not {self.cut!r:.40}')
         values: dict[str, float | None] = {}
         reasons: dict[str, str | None] = {}
         for name in self.values:
@@ -337,13 +344,10 @@ class NoOptions:
     """
 
 
-class Scorer:
+class ScorerInterface:
     """
-    A method that judges utterances or dialogues. Subclasses declare and define `name`,
-    `dimensions` and `score`; everything else has a default.
-
-    As the program uses a scorer, its options are read, its signature is made, dialogues
-    are cut into items, and their scores are checked.
+    What a scorer, a method that judges utterances or dialogues, declares and defines:
+    `name`, `dimensions` and `score`; everything else has a default.
 
     :cvar level: what an item is: a ``turn``, a whole ``dialogue`` of one speaker, or a
         ``pair`` of responses.
@@ -420,6 +424,14 @@ class Scorer:
         """
         raise NotImplementedError
 
+
+class Scorer(ScorerInterface):
+    """
+    A scorer as the program uses it: its options are read, its signature is made,
+    dialogues are cut into items, and their scores are checked. Subclasses of it are
+    scorers.
+    """
+
     def __init__(self, options: Any = None, models: Models | None = None):
         given = (
             options
@@ -429,11 +441,19 @@ class Scorer:
         self.options = read_options(self.options_class, given, 'scorer: ')
         self.models = AskedModels(self.name, models)
         self.prepare()
-        if isinstance(self.dimensions, str):  # ('Overall') is no tuple
-            problem = f"a tuple is expected, such as ('{self.dimensions}',)"
-            raise UserError(f'scorer {self.name}: dimensions: {problem}')
-        level = f'scorer {self.name}: level: {self.level!r}'
-        require_known(self.level, ('turn', 'dialogue', 'pair'), level)
+        here = f'scorer {self.name}: '
+        names = self.dimensions
+        if isinstance(names, str):  # ('Overall') is no tuple
+            problem = f"a tuple is expected, such as ('{names}',)"
+            raise UserError(f'{here}dimensions: {problem}')
+        if not names or not is_texts([*names]) or len({*names}) < len(names):
+            problem = f'different names are expected, not {names!r:.60}'
+            raise UserError(f'{here}dimensions: {problem}')
+        levels = ('turn', 'dialogue', 'pair')
+        require_known(self.level, levels, f'{here}level: {self.level!r}')
+        for need in self.needs:
+            known = ScoringItem.__dataclass_fields__
+            require_known(need, known, f'{here}needs: {need!r}')
 
     @classmethod
     def from_section(
@@ -551,7 +571,7 @@ class Scorer:
             scores = self.score(items) if items else []
         except (UserError, OSError):
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             file = str(self.code and self.code.file)
             calls = traceback.extract_tb(error.__traceback__)
             lines = [call.lineno for call in calls if call.filename.endswith(file)]
@@ -570,6 +590,12 @@ class Scorer:
             raise UserError(
                 f'scorer {self.name}: {len(items)} items got {len(scores)} scores'
             )
+        for one in scores if self.code else ():
+            try:
+                json.dumps(one.evidence, allow_nan=False)
+            except (TypeError, ValueError) as error:
+                problem = f'JSON data is expected ({error})'
+                raise UserError(f'scorer {self.name}: evidence: {problem}') from None
         with errors_about(f'scorer {self.name}'):
             return [one.completed(self.dimensions, self.no_score) for one in scores]
 
