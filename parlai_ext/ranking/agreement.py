@@ -38,7 +38,7 @@ from typing import Any
 import numpy as np
 import scipy
 
-from parlai_ext.core import HumanJudgement, frozen
+from parlai_ext.core import HumanJudgement, frozen, grouped, mean
 from parlai_ext.ranking.intervals import (
     FEWEST_OPENERS,
     Bools,
@@ -195,6 +195,8 @@ CORRELATION_SAMPLING = Sampling(BOOTSTRAPS, 0)
 
 # the name of a coefficient -> its value in each of some draws
 Resample = Callable[[str], Floats]
+# annotator -> system -> rank or rating; `None` for a cell that was left empty
+AnnotatorRanks = Mapping[str, Mapping[str, float | None]]
 # system -> value, or human judgements, whose mean by system is the value
 ReferenceValues = Mapping[str, float] | Sequence[HumanJudgement]
 
@@ -553,3 +555,14 @@ def correlate_with_ranks(
     return replace(
         correlate(*sides, RATING_POINTS, [coefficient])[coefficient], notes=notes
     )
+
+
+def mean_ranks(annotators: AnnotatorRanks) -> dict[str, float | None]:
+    """
+    Return each system's mean over the annotators who ranked it.
+    """
+    given = grouped(pair for ranks in annotators.values() for pair in ranks.items())
+    return {
+        name: mean([rank for rank in given[name] if rank is not None])
+        for name in sorted(given)
+    }
