@@ -412,7 +412,7 @@ def ranking_notes(
     lines = terminal_lines(
         'ranking_notes',
         manifest=scores.run.manifest,
-        root=scores.run.root,
+        run=scores.run.as_option,
         import_note=IMPORT_NOTE,
         not_run=not_run.not_run_notes(scores.run),
         num_opponents=len(scores.tables.opponents),

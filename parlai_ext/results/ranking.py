@@ -378,7 +378,7 @@ def read_ranking(
     :param scores: the value of ``--scores`` with which these scores are ranked again.
     :raises UserError: when it is missing or damaged, with the command that mends it.
     """
-    again = f'parlai rank_systems --run-dir {run.root}'
+    again = f'parlai rank_systems {run.as_option}'
     again += f' --scores {scores}' if scores else ''
     remedy = f'rank the run again: {again}'
     ranking = run.read_record(f'{folder}{NAME}', from_json, remedy)

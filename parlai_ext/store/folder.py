@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path, PurePosixPath
+from shlex import quote
 from typing import Any, TypeVar
 
 from parlai_ext.core import (
@@ -130,6 +131,13 @@ class RunFolder:
         if not root or not (Path(root) / manifests.NAME).is_file():
             return None
         return cls.existing(root)
+
+    @property
+    def as_option(self) -> str:
+        """
+        How a command line names the run.
+        """
+        return f'--run-dir {quote(str(self.root))}'
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
