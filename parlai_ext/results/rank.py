@@ -31,7 +31,6 @@ from parlai_ext.ranking.baselines import HIGHER_IS_BETTER
 from parlai_ext.ranking.intervals import FEWEST_FOR_OTHERS, FEWEST_OPENERS, Sampling
 from parlai_ext.ranking.ratings import rank_values
 from parlai_ext.ranking.standings import (
-    ScoreBounds,
     Standing,
     rank_dimension,
     unscored_bounds,
@@ -226,6 +225,10 @@ def rank_scores(scores: RunScores, human: Sequence[HumanJudgement]) -> Ranking:
     if run.manifest.stop:
         stopping = import_module(STOPPING).recorded_stopping(scores)
     fields = standings_fields(scores, result)
+    bounds = {  # between which means the unscored dialogues leave a score
+        dimension: unscored_bounds(values, tables.systems, tables.unscored(values))
+        for dimension, values in tables.scores.items()
+    }
     parts = [not_run.played_signature(run), scorer_signature]
     parts += [result.chosen_rating.signature] if result else []
     return Ranking(
@@ -237,7 +240,7 @@ def rank_scores(scores: RunScores, human: Sequence[HumanJudgement]) -> Ranking:
         **fields,
         **agreement_fields(scores, reference, result),
         tournament=result,
-        bounds=score_bounds(tables),
+        bounds={dimension: own for dimension, own in bounds.items() if own},
         failures=count_failures(tables, scores.ranked),
         truncated=truncated,
         unplayed=not_run.missing_by_target(run, plan),
@@ -460,15 +463,3 @@ def agreement_fields(
             means = rank.baseline_means(tables, name)
             by_dimension[result.name] = rank.rating_agreement(means, reference)
     return {'reference': references, 'baseline_reference': baselines}
-
-
-def score_bounds(tables: ScoreTables) -> dict[str, dict[str, ScoreBounds]]:
-    """
-    Return, by dimension and system, between which means the unscored dialogues leave
-    its score.
-    """
-    bounds = {
-        dimension: unscored_bounds(values, tables.systems, tables.unscored(values))
-        for dimension, values in tables.scores.items()
-    }
-    return {dimension: own for dimension, own in bounds.items() if own}
