@@ -31,10 +31,10 @@ from parlai_ext.ranking.intervals import (
     json_number,
     system_means,
 )
-from parlai_ext.ranking.pairs import flipped_pairs
 from parlai_ext.ranking.standings import (
     DialoguesNeeded,
     dialogues_needed,
+    flipped_pairs,
     fold_games,
     significantly_better,
 )

@@ -42,8 +42,7 @@ from parlai_ext.ranking.intervals import (
     json_number,
     round_off_noise,
 )
-from parlai_ext.ranking.pairs import difference
-from parlai_ext.ranking.standings import Standing, rank_dimension
+from parlai_ext.ranking.standings import Standing, difference, rank_dimension
 from parlai_ext.view import count_of, interval, join_names, number, percent, shown_table
 
 MOST_SETS = 200_000
