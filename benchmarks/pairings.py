@@ -16,7 +16,7 @@ from parlai_ext.commands.options import HumanScores, ScoresChoice
 from parlai_ext.core import UserError, option, read_options
 from parlai_ext.files import read_file
 from parlai_ext.results.rank import rank_run
-from parlai_ext.results.ranking import Ranking, choose_scores, scores_rule
+from parlai_ext.results.ranking import Ranking, choose_scores
 from parlai_ext.scoring.fed import FedOptions, load_followups
 from parlai_ext.store import RunFolder
 from parlai_ext.view import DASH, Column, Table, interval_cell, number
@@ -64,15 +64,15 @@ class ComparePairings(Command):
 
         :raises UserError: for fewer than two runs, or one without scores.
         """
-        given, opt = self.options(PairingRuns), self.opt
+        given = self.options(PairingRuns)
         if len(given.runs) < 2:
             raise UserError('two runs or more: python -m benchmarks.pairings RUN RUN …')
         human = self.human_judgements
         rows = []
         for path in given.runs:
             run = RunFolder.existing(path)
-            signature, _ = choose_scores(run, opt['scores'])
-            rule = scores_rule(run, signature)
+            signature, _ = choose_scores(run, self.opt['scores'])
+            rule = run.scores(signature).about().ranking
             ranking = rank_run(run, signature, human=human, **rule)
             scheme = run.manifest.protocol.pairing
             rows.append(PairingRow(scheme, ranking, summed_complaints(run, signature)))

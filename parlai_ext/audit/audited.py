@@ -29,7 +29,6 @@ from parlai_ext.ranking.standings import (
     ranks_by_score,
     significantly_better,
 )
-from parlai_ext.ranking.target_sets import NO_SYSTEM
 from parlai_ext.results.rank import RunScores, read_run_scores
 from parlai_ext.results.ranking import NAME, choose_scores, read_ranking
 from parlai_ext.store import RunFolder
@@ -37,6 +36,7 @@ from parlai_ext.view import number, rough_count
 
 # bootstraps of an audit's own intervals at most: it has many
 MOST_BOOTSTRAPS = 1000
+NO_SYSTEM = -1  # an opponent that is none of the ranked systems: a fixed partner
 ZOO = 'zoo:'
 
 

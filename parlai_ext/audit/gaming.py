@@ -56,8 +56,13 @@ from parlai_ext.isolation.policy import (
 )
 from parlai_ext.judge_check.perturbations import PARROTS
 from parlai_ext.ranking.intervals import Estimate, Floats, Sampling, system_means
-from parlai_ext.ranking.pairs import Placing, difference, lift, place_newcomer
-from parlai_ext.ranking.standings import dialogues_needed
+from parlai_ext.ranking.standings import (
+    Placing,
+    dialogues_needed,
+    difference,
+    lift,
+    place_newcomer,
+)
 from parlai_ext.results.tables import read_tables
 from parlai_ext.scoring.base import Scorer
 from parlai_ext.store import Manifest, RunFolder, ScorerRecord, record_hash, system_part

@@ -52,7 +52,7 @@ from parlai_ext.data.judged.cards import card_names, set_name
 from parlai_ext.data.judged.judged_set import JudgedSet
 from parlai_ext.files import Document, read_file
 from parlai_ext.files.model_cards import Positive
-from parlai_ext.ranking.annotator_agreement import near_median
+from parlai_ext.ranking.agreement import near_median
 from parlai_ext.scoring.registry import SCORERS, find_scorer
 
 # printed beside every other scorer

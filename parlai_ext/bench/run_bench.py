@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy
 
 from parlai_ext.bench.bench_files import (
     Bench,
@@ -50,7 +51,6 @@ from parlai_ext.engines import Machine
 from parlai_ext.engines.engine import Engine, EngineFailed
 from parlai_ext.engines.host import LOCAL
 from parlai_ext.ranking.agreement import BOOTSTRAPS
-from parlai_ext.ranking.comparison import mean_rank_scores
 from parlai_ext.ranking.intervals import Sampling
 from parlai_ext.scoring.base import ItemScore, OwnScorerFailed, Scorer, ScoringItem
 from parlai_ext.scoring.judged_items import judged_scoring_items, mean_score
@@ -445,7 +445,16 @@ def _mean_ranks(
     members: Sequence[ScorerResult], judged_set: JudgedSet
 ) -> SetScores | str:
     """
-    Return the mean ranks of a set's items, or why there are none.
+    Return several scorers as one, or why that cannot be: the mean of an item's scaled
+    ranks, from 0 to 1.
+
+    It needs all items of a set, and the rank of one response would change with the
+    company it keeps; so it is no scorer.
+
+    An item's scaled rank is the share of the items scored by that scorer that it
+    exceeds, ties and the item itself counted as half, so that 0.5 is the middle. An
+    item that any of the scorers left out has none: a mean over fewer of them would be
+    another score.
     """
     table = []
     for member in members:
@@ -454,7 +463,10 @@ def _mean_ranks(
             return f'{member.about.label}: {scores}'
         main = main_dimension(member.about.dimensions, judged_set)
         table.append([main_score(one, main) for one in scores.values])
-    means = mean_rank_scores(np.array(table, float).reshape(len(members), -1))
+    scored = np.array(table, float).reshape(len(members), -1)
+    ranks = scipy.stats.rankdata(scored, axis=1, nan_policy='omit')
+    counts = np.isfinite(scored).sum(axis=1, keepdims=True)
+    means = ((ranks - 0.5) / np.maximum(counts, 1)).mean(axis=0)
     known = [float(mean) if np.isfinite(mean) else None for mean in means]
     missing = known.count(None)
     reasons = {NOT_RANKED: missing} if missing else {}

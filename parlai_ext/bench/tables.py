@@ -40,8 +40,7 @@ from parlai_ext.bench.compare import (
 )
 from parlai_ext.core import frozen, grouped, mean
 from parlai_ext.files import read_file
-from parlai_ext.ranking.agreement import FEWEST_KNOWN
-from parlai_ext.ranking.annotator_agreement import krippendorff_alpha, near_median
+from parlai_ext.ranking.agreement import FEWEST_KNOWN, krippendorff_alpha, near_median
 from parlai_ext.ranking.comparison import LEVEL
 from parlai_ext.view import (
     DASH,

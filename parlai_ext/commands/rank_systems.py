@@ -41,7 +41,6 @@ class RankSystems(Command):
         from parlai_ext.results.ranking import (
             NAME,
             choose_scores,
-            scores_rule,
             write_ranking,
         )
 
@@ -57,7 +56,8 @@ class RankSystems(Command):
             from parlai_ext.results.rank import rank_scores, read_run_scores
             from parlai_ext.stopping.planning import plan_lines
 
-            options = scores_rule(run, signature) | flag_values(RankingOptions, opt)
+            rule = run.scores(signature).about().ranking
+            options = rule | flag_values(RankingOptions, opt)
             scores = read_run_scores(run, signature, options)
             plan = ['', *plan_lines(scores, difference)] if opt['plan'] else []
             ranking = rank_scores(scores, human)

@@ -23,6 +23,7 @@ from parlai_ext import zoo_configs
 from parlai_ext.core import (
     GIVEN_JUDGED,
     Dialogue,
+    ScoredDialogue,
     System,
     UserError,
     differences,
@@ -347,15 +348,7 @@ class Regeneration:
                 [dialogue], scorer, first_only, given_judged, people
             )
             stored = read_scores(place.shard)[place.number]
-            says, gives = (
-                {
-                    f'utterance {s.utterance_index} of {s.system}, {s.dimension}': (
-                        s.value
-                    )
-                    for s in one.scores
-                }
-                for one in (stored, scored)
-            )
+            says, gives = _by_place(stored), _by_place(scored)
             problems += [
                 f'dialogue {dialogue.id}, {where}: the pack says {a}, scored again it '
                 f'is {b}'
@@ -548,6 +541,15 @@ def systems_at_hand(
         else:
             reasons[name] = 'yours chooses among other replies'
     return here, {n: reasons[n] for n in everybody if n not in here}
+
+
+def _by_place(scored: ScoredDialogue) -> dict[str, float | None]:
+    return {
+        f'utterance {score.utterance_index} of {score.system}, {score.dimension}': (
+            score.value
+        )
+        for score in scored.scores
+    }
 
 
 def _why(missing: Mapping[str, str]) -> str:

@@ -21,7 +21,7 @@ from parlai_ext.core import frozen, grouped, require_known
 from parlai_ext.people.given_answers import GivenAnswer, annotator_notes
 from parlai_ext.people.ranking import sparse_tables
 from parlai_ext.people.rating_set import PAIR, SIDES, TIED, UNRELATED, RatingKey
-from parlai_ext.ranking.annotator_agreement import (
+from parlai_ext.ranking.agreement import (
     Alpha,
     AnnotatorAgreement,
     fleiss_kappa,

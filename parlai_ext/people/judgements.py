@@ -23,7 +23,7 @@ from operator import attrgetter
 from parlai_ext.core import HumanJudgement, UserError, frozen, grouped, require_known
 from parlai_ext.files import COLUMNS
 from parlai_ext.people.rating_set import ShownTurn
-from parlai_ext.ranking.annotator_agreement import near_median
+from parlai_ext.ranking.agreement import near_median
 from parlai_ext.store import json_lines_text
 from parlai_ext.view import Column, csv_text, spreadsheet_text
 

@@ -29,11 +29,12 @@ from parlai_ext.people.judgements import (
     Unit,
     judged_units,
 )
-from parlai_ext.ranking.agreement import SYSTEM_MEANS, correlate
-from parlai_ext.ranking.annotator_agreement import (
+from parlai_ext.ranking.agreement import (
+    SYSTEM_MEANS,
     Alpha,
     AnnotatorAgreement,
     agreement_of_halves,
+    correlate,
     krippendorff_alpha,
 )
 from parlai_ext.ranking.intervals import (

@@ -24,19 +24,12 @@ def mean_length(texts: Sequence[str]) -> float | None:
     return mean([len(text.split()) for text in texts])
 
 
-def distinct_2(texts: Sequence[str]) -> float | None:
-    """
-    Return the share of distinct word pairs; `None` without a pair.
-
-    Pairs are of neighbouring words within an utterance, case folded, and counted over
-    the whole dialogue (Li et al. 2016).
-    """
-    return distinct_share(texts, 2)
-
-
 def distinct_share(texts: Sequence[str], n: int) -> float | None:
     """
-    Return the share of distinct word n-grams; `None` without any (`distinct_2`).
+    Return the share of distinct word n-grams; `None` without any.
+
+    N-grams are of neighbouring words within an utterance, case folded, and counted over
+    the whole dialogue (Li et al. 2016).
     """
     ngrams = [ngram for text in texts for ngram in word_ngrams(text, n)]
     return len(set(ngrams)) / len(ngrams) if ngrams else None
@@ -107,7 +100,7 @@ def baseline_values(
     """
     return {
         'mean_length': mean_length(texts),
-        'distinct_2': distinct_2(texts),
+        'distinct_2': distinct_share(texts, 2),
         'repeated_share': repeated_share(texts),
         'overlap': mean_overlap(texts, heard),
     }

@@ -160,28 +160,6 @@ def clusters(values: Sequence[float], p_values: npt.ArrayLike) -> list[int]:
     return tied_groups(better, ranks_by_score([float(v) for v in correlations]))
 
 
-def mean_rank_scores(scores: Floats) -> Floats:
-    """
-    Return several scorers as one: the mean of an item's scaled ranks, from 0 to 1.
-
-    It needs all items of a set, and the rank of one response would change with the
-    company it keeps; so it is no scorer.
-
-    An item's scaled rank is the share of the items scored by that scorer that it
-    exceeds, ties and the item itself counted as half, so that 0.5 is the middle.
-    An item that any of the scorers left out has none (nan): a mean over fewer of
-    them would be another score.
-
-    :param scores: one row a scorer, one column an item; nan where a score is missing.
-    """
-    table = np.asarray(scores, dtype=np.float64)
-    ranks = scipy.stats.rankdata(table, axis=1, nan_policy='omit')
-    counts = np.isfinite(table).sum(axis=1, keepdims=True)
-    scaled = (ranks - 0.5) / np.maximum(counts, 1)
-    means = scaled.mean(axis=0)
-    return means
-
-
 @frozen
 class Ceiling:
     """

@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from parlai_ext.ranking.pairs import CellMean
-from parlai_ext.ranking.standings import best_first
+from parlai_ext.ranking.standings import CellMean, best_first
 from parlai_ext.report.plot import axis_over
 from parlai_ext.report.summary import leaders_on
 from parlai_ext.report.view import DimensionDetails, RankingView

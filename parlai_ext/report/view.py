@@ -11,7 +11,7 @@ from functools import cached_property
 from parlai_ext.core import content_id, frozen
 from parlai_ext.core.protocol import ranking_options
 from parlai_ext.ranking.intervals import Sampling
-from parlai_ext.ranking.pairs import (
+from parlai_ext.ranking.standings import (
     CellMean,
     Spread,
     SystemDifference,

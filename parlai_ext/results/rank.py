@@ -2,7 +2,6 @@
 A scored run becomes a `Ranking`: standings, trivial baselines, agreement, notes.
 """
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
@@ -26,12 +25,12 @@ from parlai_ext.judge_check.record import read_check
 from parlai_ext.ranking.agreement import (
     ReferenceValues,
     correlate_with_reference,
+    mean_ranks,
 )
 from parlai_ext.ranking.baselines import HIGHER_IS_BETTER
 from parlai_ext.ranking.intervals import FEWEST_FOR_OTHERS, FEWEST_OPENERS, Sampling
 from parlai_ext.ranking.ratings import rank_values
 from parlai_ext.ranking.standings import (
-    ScoreBounds,
     Standing,
     rank_dimension,
     unscored_bounds,
@@ -47,7 +46,6 @@ from parlai_ext.results.ranking import (
     TournamentResult,
     dialogues_by_target,
     judge_card,
-    scores_rule,
 )
 from parlai_ext.results.tables import ScoreTables, read_tables
 from parlai_ext.stopping.rule import Stopping
@@ -147,13 +145,15 @@ def _rating_reference(given: ReferenceValues, best_is_smallest: bool) -> Values:
     for judgement in given:
         by_system = values.setdefault(judgement.rater or '', {})
         by_system.setdefault(judgement.system, []).append(sign * judgement.value)
-    ranks: dict[str, list[float]] = {}
-    for by_system in values.values():
-        means = {name: mean(numbers) for name, numbers in by_system.items()}
-        for name, rank in rank_values(means).items():
-            if rank is not None:
-                ranks.setdefault(name, []).append(rank)
-    return {name: -math.fsum(own) / len(own) for name, own in sorted(ranks.items())}
+    ranks = mean_ranks(
+        {
+            annotator: rank_values(
+                {name: mean(numbers) for name, numbers in by_system.items()}
+            )
+            for annotator, by_system in values.items()
+        }
+    )
+    return {name: -rank for name, rank in ranks.items() if rank is not None}
 
 
 # parts of a ranking that few runs have, imported when they are worked out
@@ -179,19 +179,13 @@ class RunScores:
     bootstraps: int | None = None
 
     @property
-    def seed(self) -> int:
-        """
-        The seed of the run, for intervals and shuffles.
-        """
-        return self.plan.protocol.seed
-
-    @property
     def sampling(self) -> Sampling:
         """
         How means are drawn anew for intervals.
         """
-        options, games = self.options, self.tables.games_per_opener
-        return Sampling(options.bootstraps, self.seed, options.partners, games)
+        options, seed = self.options, self.plan.protocol.seed
+        games = self.tables.games_per_opener
+        return Sampling(options.bootstraps, seed, options.partners, games)
 
 
 def rank_run(
@@ -223,13 +217,18 @@ def rank_scores(scores: RunScores, human: Sequence[HumanJudgement]) -> Ranking:
     result = None
     if options.is_tournament:
         rank = import_module(TOURNAMENT)
-        result = rank.play_tournament(tables, options, reference, scores.seed)
+        seed = plan.protocol.seed
+        result = rank.play_tournament(tables, options, reference, seed)
     truncated = count_truncated(tables, options.max_truncated_share)
     store = run.scores(scorer_signature)
     stopping = None
     if run.manifest.stop:
         stopping = import_module(STOPPING).recorded_stopping(scores)
     fields = standings_fields(scores, result)
+    bounds = {  # between which means the unscored dialogues leave a score
+        dimension: unscored_bounds(values, tables.systems, tables.unscored(values))
+        for dimension, values in tables.scores.items()
+    }
     parts = [not_run.played_signature(run), scorer_signature]
     parts += [result.chosen_rating.signature] if result else []
     return Ranking(
@@ -241,7 +240,7 @@ def rank_scores(scores: RunScores, human: Sequence[HumanJudgement]) -> Ranking:
         **fields,
         **agreement_fields(scores, reference, result),
         tournament=result,
-        bounds=score_bounds(tables),
+        bounds={dimension: own for dimension, own in bounds.items() if own},
         failures=count_failures(tables, scores.ranked),
         truncated=truncated,
         unplayed=not_run.missing_by_target(run, plan),
@@ -260,7 +259,8 @@ def rank_by_own_rule(run: RunFolder, scorer_signature: str) -> Ranking:
     """
     Rank the targets of a run by the options that were written down with scores.
     """
-    return rank_run(run, scorer_signature, **scores_rule(run, scorer_signature))
+    rule = run.scores(scorer_signature).about().ranking
+    return rank_run(run, scorer_signature, **rule)
 
 
 def read_run_scores(
@@ -466,15 +466,3 @@ def agreement_fields(
             means = rank.baseline_means(tables, name)
             by_dimension[result.name] = rank.rating_agreement(means, reference)
     return {'reference': references, 'baseline_reference': baselines}
-
-
-def score_bounds(tables: ScoreTables) -> dict[str, dict[str, ScoreBounds]]:
-    """
-    Return, by dimension and system, between which means the unscored dialogues leave
-    its score.
-    """
-    bounds = {
-        dimension: unscored_bounds(values, tables.systems, tables.unscored(values))
-        for dimension, values in tables.scores.items()
-    }
-    return {dimension: own for dimension, own in bounds.items() if own}

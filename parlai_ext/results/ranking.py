@@ -445,11 +445,3 @@ def choose_scores(run: RunFolder, wanted: str | None) -> tuple[str, str]:
     name = choice[0]
     folder = '' if name in protocols_own else f'rankings/{name}/'
     return stores[name].signature, folder
-
-
-def scores_rule(run: RunFolder, scorer_signature: str) -> dict[str, Any]:
-    """
-    Return the ranking options that were written down with scores, if they came with
-    their own.
-    """
-    return run.scores(scorer_signature).about().ranking

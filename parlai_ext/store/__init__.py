@@ -26,7 +26,6 @@ from parlai_ext.store.disk import (
     locked,
     make_folder,
     sealed_text,
-    short_hash,
     staged_folder,
     without_checksum,
     write_file,
@@ -35,7 +34,6 @@ from parlai_ext.store.disk import (
 from parlai_ext.store.folder import SCORER_FILE, RunFolder, ScoreStore
 from parlai_ext.store.manifest import (
     BATCHSIZE,
-    NAME,
     PLAYED_KEYS,
     Manifest,
     Plan,

@@ -23,7 +23,7 @@ from parlai_ext.audit.record import (
 from parlai_ext.commands.audit_run import AuditRun
 from parlai_ext.commands.rank_systems import RankSystems
 from parlai_ext.ranking.intervals import Estimate
-from parlai_ext.ranking.pairs import Placing
+from parlai_ext.ranking.standings import Placing
 from parlai_ext.store import manifest as manifests
 from tests.support.planted_run import planted_run
 from tests.support.published_runs import import_chats

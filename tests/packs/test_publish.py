@@ -22,15 +22,6 @@ from tests.support.store_samples import sample_manifest
 from tests.support.user_error import user_error
 
 
-def test_the_same_run_gives_the_same_bytes_from_another_folder_at_another_time(
-    copy_of, packs, published
-):
-    copy = copy_of('both')
-    for path in copy.root.rglob('*'):
-        os.utime(path, (1, 1))
-    assert published(copy).read_bytes() == packs['both'].read_bytes()
-
-
 def test_an_unpacked_pack_is_the_same_run_and_gives_the_same_pack(
     runs, packs, tmp_path
 ):

@@ -5,7 +5,7 @@ random halves by pencil.
 
 import pytest
 
-from parlai_ext.ranking.annotator_agreement import (
+from parlai_ext.ranking.agreement import (
     agreement_of_halves,
     fleiss_kappa,
     krippendorff_alpha,

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parlai_ext.ranking.intervals import Sampling
-from parlai_ext.ranking.pairs import (
+from parlai_ext.ranking.standings import (
     BINS,
     cell_means,
     difference,
@@ -18,9 +18,9 @@ from parlai_ext.ranking.pairs import (
     lift,
     pair_differences,
     place_newcomer,
+    rank_dimension,
     spreads,
 )
-from parlai_ext.ranking.standings import rank_dimension
 
 NAN = float('nan')
 

@@ -158,11 +158,6 @@ def test_a_mean_leaves_out_prompts_without_a_value():
     assert (none.value, none.low, none.high) == (None, None, None)
 
 
-def test_two_prompts_have_no_interval():
-    [one] = prompt_means(np.array([[0.2, 0.4]]), shares=True)
-    assert one.value == pytest.approx(0.3) and one.low is None
-
-
 def test_a_share_of_zero_is_not_certain():
     # the rule of Wilson: z² / (n + z²) with z = 1.96
     [one] = prompt_means(np.zeros((1, 10)), shares=True)

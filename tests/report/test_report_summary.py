@@ -9,8 +9,12 @@ import numpy as np
 import pytest
 
 from parlai_ext.ranking.intervals import Estimate, Sampling
-from parlai_ext.ranking.pairs import CellMean
-from parlai_ext.ranking.standings import DialoguesNeeded, Separation, dialogues_needed
+from parlai_ext.ranking.standings import (
+    CellMean,
+    DialoguesNeeded,
+    Separation,
+    dialogues_needed,
+)
 from parlai_ext.report.details import (
     SHADES,
     pairs_section,

@@ -29,13 +29,6 @@ from tests.support.user_error import user_error
 from tests.tournament.test_rank import SCORER, played
 
 
-def test_a_ranking_with_a_tournament_comes_back_as_it_was(tmp_path):
-    run = played(tmp_path, reference={'Overall': {'a': 3, 'b': 2, 'c': 1}})
-    ranking = rank_run(run, SCORER, bootstraps=20)
-    write_ranking(run, ranking)
-    assert read_ranking(run) == ranking
-
-
 def test_a_damaged_place_is_named_with_the_command_that_mends_it(tmp_path):
     run = played(tmp_path)
     data = to_json(example_ranking())

@@ -5,7 +5,7 @@ Variance shares against planted components, pencil, and another program.
 import numpy as np
 import pytest
 
-from parlai_ext.ranking.variance_shares import REST, variance_shares
+from parlai_ext.audit.dependence import REST, variance_shares
 
 
 def planted(shape, variances, rng):
