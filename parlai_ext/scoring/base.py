@@ -446,7 +446,7 @@ class Scorer(ScorerInterface):
         if isinstance(names, str):  # ('Overall') is no tuple
             problem = f"a tuple is expected, such as ('{names}',)"
             raise UserError(f'{here}dimensions: {problem}')
-        if not names or not is_texts([*names]) or len({*names}) < len(names):
+        if not is_texts([*names]) or len({*names}) < len(names):
             problem = f'different names are expected, not {names!r:.60}'
             raise UserError(f'{here}dimensions: {problem}')
         levels = ('turn', 'dialogue', 'pair')
@@ -567,6 +567,8 @@ class Scorer(ScorerInterface):
         :raises OwnScorerFailed: names an exception, and where in the scorer's file.
         """
         _ = self.signature  # no model may join after it; it loads those there are
+        if not self.dimensions:
+            raise UserError(f'scorer {self.name}: dimensions: it names none')
         try:
             scores = self.score(items) if items else []
         except (UserError, OSError):

@@ -218,16 +218,28 @@ def test_another_scorer_for_dialogues_that_are_there_is_pointed_out(tmp_path):
         )
 
 
-def test_an_outside_scorer_that_raises_is_one_line(run, tmp_path, capsys):
+@pytest.mark.parametrize(
+    'line, problem',
+    [
+        ('return items[0].nothing', "mine.py:6: AttributeError: .*'nothing'"),
+        ('raise SystemExit(3)', 'mine.py:6: SystemExit: 3'),
+        (
+            "return [ItemScore({'Wit': 1}, evidence=items)] * len(items)",
+            'evidence: JSON',
+        ),
+    ],
+)
+def test_an_outside_scorer_that_fails_is_one_line(run, tmp_path, line, problem):
     file = tmp_path / 'mine.py'
     file.write_text(
-        'from parlai_ext.scoring.base import Scorer\n'
+        'from parlai_ext.scoring.base import ItemScore, Scorer\n'
         'class Mine(Scorer):\n'
         "    name, dimensions = 'mine', ('Wit',)\n"
+        '    level = "turn"\n'
         '    def score(self, items):\n'
-        '        return items[0].nothing\n'
+        f'        {line}\n'
     )
-    with user_error("scorer mine: mine.py:5: AttributeError: .*'nothing'"):
+    with user_error(f'scorer mine: {problem}'):
         ScoreDialogues.main(run_dir=run.root, scorer=f'{file}:Mine')
 
 
@@ -241,6 +253,13 @@ def test_an_outside_scorer_that_raises_is_one_line(run, tmp_path, capsys):
         ({'dimensions': 'Wit'}, [], r"dimensions: a tuple .*\('Wit',\)"),
         ({'level': 'dialog'}, [], "level: 'dialog'; did you mean 'dialogue'"),
         ({'score': Scorer.score}, [], 'no method `score`'),
+        ({'dimensions': ()}, [], 'dimensions: it names none'),
+        ({'dimensions': ('Wit', 3)}, [], 'dimensions: different names'),
+        ({'dimensions': ('Wit', 'Wit')}, [], 'dimensions: different names'),
+        ({'needs': ('referenses',)}, [], "needs: .*did you mean 'references'"),
+        ({}, [ItemScore({'Wit': None}, 'why')], 'reasons: a mapping'),
+        ({}, [ItemScore({'Wit': 1}, cut='many')], 'cut: a number of tokens'),
+        ({}, [ItemScore({'Wit': 1}, cut=-5)], 'cut: a number of tokens'),
     ],
 )
 def test_a_scorer_of_the_wrong_form_is_one_line(declared, returned, problem):
