@@ -196,8 +196,9 @@ class _Downloads:
             return ()
         names, hosts = needed.names, {urlsplit(url).netloc for url in needed.urls}
         for host in sorted(hosts & self.silent_hosts):
-            what = f'cannot be downloaded: {host} cannot be reached'
-            raise UserError(f'{names[0]} {what}')
+            raise UserError(
+                f'{names[0]} cannot be downloaded: {host} cannot be reached'
+            )
         if names not in self.failures:
             try:
                 needed.fetch()

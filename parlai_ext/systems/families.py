@@ -184,8 +184,10 @@ class HuggingFace(HubFamily):
         Return the options with which `ModelOptions` loads a model: two systems with
         the same share it.
         """
-        options = options_of(hub.ModelOptions).values()
-        return tuple(str(opt.get(option.dest(hub.PREFIX))) for option in options)
+        return tuple(
+            str(opt.get(option.dest(hub.PREFIX)))
+            for option in options_of(hub.ModelOptions).values()
+        )
 
     def weight_bytes(self, system: System) -> int:
         """
@@ -462,8 +464,9 @@ def retrieval_files(opt: Options) -> dict[str, Path]:
     for key, path in retrieval_paths(opt).items():
         with errors_about(key), data_in(opt.get('datapath')):
             if path.endswith('.gz'):
-                unpack = 'unpack it, for ParlAI reads plain text only'
-                raise UserError(f'{path} is packed; {unpack}')
+                raise UserError(
+                    f'{path} is packed; unpack it, for ParlAI reads plain text only'
+                )
             files = [zoo.fetch_path(path)]
             if key == 'path_to_index':
                 vectors = opt.get('path_to_dense_embeddings')
@@ -502,8 +505,7 @@ def retrieval_paths(opt: Options) -> dict[str, str]:
     reranker = str(opt.get('polyencoder_init_model', 'wikito'))
     if kind == 'dpr_then_poly':
         if reranker in ZOO_RERANKERS:
-            home = f'zoo:pretrained_transformers/poly_model_huge_{reranker}'
-            reranker = f'{home}/model'
+            reranker = f'zoo:pretrained_transformers/poly_model_huge_{reranker}/model'
         paths['polyencoder_init_model'] = reranker
     return paths
 

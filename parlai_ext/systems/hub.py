@@ -160,8 +160,7 @@ def cached_weights(repo: str, revision: str | None = None) -> Path | None:
             if all(file.is_file() for file in weight_files(path)):
                 return path
     except HFValidationError:
-        problem = f'{repo!r} is neither a folder nor a hub repository'
-        raise UserError(problem) from None
+        raise UserError(f'{repo!r} is neither a folder nor a hub repository') from None
     return None
 
 

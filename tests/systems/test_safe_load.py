@@ -192,8 +192,7 @@ def test_a_torchscript_program_is_refused(path):
 
 def test_only_the_trusted_file_runs_code(tmp_path):
     for name in 'ab':
-        pickled = gadget('exec', tmp_path / f'ran {name}')
-        (tmp_path / name).write_bytes(in_zip(pickled))
+        (tmp_path / name).write_bytes(in_zip(gadget('exec', tmp_path / f'ran {name}')))
     link = tmp_path / 'link'
     link.symlink_to('a')
     with trusted(link), guarded():
@@ -463,8 +462,7 @@ def test_every_kind_of_data_is_read(protocol, new, tmp_path):
         'opt': Opt({'model': 'x', 'n': [1, None, 2.5]}),
     }
     options = {'pickle_protocol': protocol, '_use_new_zipfile_serialization': new}
-    found = read_states(saved(states, tmp_path / 'm', **options))
-    assert same(found, states)
+    assert same(read_states(saved(states, tmp_path / 'm', **options)), states)
 
 
 def test_what_python_2_wrote_is_read(path):

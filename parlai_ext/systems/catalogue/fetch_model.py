@@ -24,7 +24,7 @@ from parlai_ext.engines import (
     exclusive,
 )
 from parlai_ext.files import ModelCard, Wheel, model_card, sha256
-from parlai_ext.store import make_folder, write_file
+from parlai_ext.store import make_folder, write_text
 from parlai_ext.systems.fetch.archives import SPARE_DISK, fresh_folder, unpack
 from parlai_ext.systems.fetch.checked_downloads import fetch_pinned
 from parlai_ext.view.progress import byte_bar
@@ -168,7 +168,7 @@ def _make_model(
         for file in card.files:
             os.replace(files / file.name, made / file.name)
     note = {'card': _pinned(card), 'source': source, 'licence': card.licence}
-    write_file(made / NOTE, f'{json.dumps(note, indent=1)}\n'.encode())
+    write_text(made / NOTE, f'{json.dumps(note, indent=1)}\n')
     for path in made.iterdir():
         with open(path, 'rb') as opened:
             os.fsync(opened.fileno())

@@ -26,7 +26,7 @@ from parlai_ext.core import UserError, errors_about, options_from_opt
 from parlai_ext.engines import data_in
 from parlai_ext.files import read_json
 from parlai_ext.isolation.policy import Options
-from parlai_ext.store import write_file
+from parlai_ext.store import write_text
 from parlai_ext.systems.chat.messages import ChatStyle, control_tokens
 from parlai_ext.systems.hf.generate import (
     PROBE,
@@ -168,7 +168,7 @@ class TokenDictionary(HuggingFaceDictionaryAgent):
                 if FILE_NAME.fullmatch(path.name):
                     texts[path.name] = path.read_text('utf-8')
         place = Path(filename or self.opt['dict_file'])
-        write_file(place, json.dumps(texts, ensure_ascii=False, indent=0).encode())
+        write_text(place, json.dumps(texts, ensure_ascii=False, indent=0))
 
 
 class CausalNetwork(TorchGeneratorModel):
@@ -199,8 +199,9 @@ class CausalNetwork(TorchGeneratorModel):
             kinds = (one for one in network.modules() if isinstance(one, ModuleList))
             layers = max(kinds, key=len, default=ModuleList())
             if not 0 < number <= len(layers):
-                n = len(layers)
-                raise UserError(f'trained_layers: {number}; the model has {n}')
+                raise UserError(
+                    f'trained_layers: {number}; the model has {len(layers)}'
+                )
             for layer in layers[len(layers) - number :]:
                 layer.requires_grad_(True)
         self.encoder = IdentityLayer()

@@ -465,7 +465,8 @@ class Endpoint:
             raise self._bad('remote_url', f'redirects to {place}; give that one')
         reason = error_words(data) or shortened(words)
         what = self.settings.without_key(f'{status}: {reason}', beginnings=True)
-        if (status in LATER or status >= 500) and not openai.out_of_money(data):
+        may_pass = openai.OUT_OF_MONEY.isdisjoint(openai.codes(data))
+        if may_pass and (status in LATER or status >= 500):
             seconds = seconds_to_wait(headers.get('Retry-After'))
             if seconds is not None and seconds > LONGEST_WAIT:
                 raise self._bad('remote_url', f'asks to wait {seconds:.0f} s ({what})')
@@ -501,8 +502,9 @@ class Endpoint:
             words = self.settings.without_key(shortened(_root_words(error)))
             trouble: Exception = Transient(words)
             if 'CERTIFICATE' in words:
-                what = f'has no certificate to trust: {words}'
-                trouble = self._bad('remote_url', what)
+                trouble = self._bad(
+                    'remote_url', f'has no certificate to trust: {words}'
+                )
             # a URL or a header that is none
             elif isinstance(error, httpx2.InvalidURL | httpx2.LocalProtocolError):
                 trouble = self._bad('remote_url', f'cannot be posted to: {words}')

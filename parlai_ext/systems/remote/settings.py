@@ -229,10 +229,10 @@ class Settings:
             for field in fields(self):
                 words = json.dumps(getattr(self, field.name), ensure_ascii=False)
                 if key in words or key in unquote(words):
-                    option = f'{PREFIX}_{field.name}'
                     raise UserError(
-                        f'{option}: it holds the key of ${self.key_name}, and is '
-                        'written to the run folder; leave it out there'
+                        f'{PREFIX}_{field.name}: it holds the key of '
+                        f'${self.key_name}, and is written to the run folder; leave '
+                        'it out there'
                     )
 
     def key(self) -> str | None:
