@@ -95,7 +95,7 @@ class PromptHistory(History):
             return None
         *before, last = self.turns
         last = replace(last, text=last.text + (self.temp_history or ''))
-        return list(fit_prompt(self.dict.form, (*before, last), self.max_len).ids)
+        return fit_prompt(self.dict.form, (*before, last), self.max_len).ids
 
     def _add(self, mine: bool, texts: Sequence[str]) -> None:
         self.turns += [ChatTurn(mine, text) for text in texts]

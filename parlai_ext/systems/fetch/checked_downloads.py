@@ -529,8 +529,7 @@ def lock_file() -> LockFile:
     Return the file of checksums that `locking_with` names, or the one in the folder of
     models.
     """
-    default = Path(data_folder(), 'models', LOCK_NAME)
-    return LockFile(LOCK.get() or default)
+    return LockFile(LOCK.get() or Path(data_folder(), 'models', LOCK_NAME))
 
 
 @contextmanager

@@ -151,8 +151,7 @@ class TokenDictionary(HuggingFaceDictionaryAgent):
         """
         if hasattr(self, 'form'):
             text = control_tokens(self.hf_tokenizer).sub('', text)
-        ids = self.hf_tokenizer(text, add_special_tokens=False)['input_ids']
-        return vec_type(ids)
+        return vec_type(self.hf_tokenizer(text, add_special_tokens=False)['input_ids'])
 
     def save(
         self, filename: str | None = None, append: bool = False, sort: bool = True
@@ -297,5 +296,4 @@ class Continuation(torch.nn.Module):
             arguments['logits_to_keep'] = last
         with torch.autocast(tokens.device.type, torch.bfloat16, enabled=self.bf16):
             output = self.network(input_ids=tokens.clamp(min=0), **arguments)
-        logits = output.logits[:, -last:].float()
-        return logits, output.cache if use_cache else None
+        return output.logits[:, -last:].float(), output.cache if use_cache else None

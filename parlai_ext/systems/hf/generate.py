@@ -78,7 +78,7 @@ class PromptTokens:
     The tokens for one conversation, and how many of its messages were cut.
     """
 
-    ids: tuple[int, ...]
+    ids: list[int]
     cut: int = 0
 
 
@@ -150,7 +150,7 @@ class ChatForm:
                 f'first_turn: the chat template refuses a conversation of {roles} '
                 f'({problem!r}); with first_turn ask, system or drop the user begins it'
             ) from None
-        return list(self.tokenizer(text, add_special_tokens=False)['input_ids'])
+        return self.tokenizer(text, add_special_tokens=False)['input_ids']
 
 
 @frozen
@@ -191,7 +191,7 @@ class PlainForm:
         texts = [part['content'] for part in parts]
         if self.seq2seq:
             text = self.start + self.separator.join(texts)
-            return list(self.tokenizer(text)['input_ids'])
+            return self.tokenizer(text)['input_ids']
         text = self.start + ''.join(text + self.separator for text in texts)
         ids = self.tokenizer(text, add_special_tokens=False)['input_ids']
         return [*surrounding_tokens(self.tokenizer)[0], *ids]
@@ -208,7 +208,7 @@ def fit_prompt(
     parts = form.parts(conversation)
     ids = form.ids(parts)
     if limit is None or len(ids) <= limit:
-        return PromptTokens(tuple(ids))
+        return PromptTokens(ids)
     head = parts[:1] if parts[0]['role'] == 'system' else []
     turn_parts = parts[len(head) :]
     starts = form.starts(turn_parts) or [len(turn_parts) - 1]
@@ -234,7 +234,7 @@ def fit_prompt(
         end = form.tokenizer.decode(words[-keep:], skip_special_tokens=True)
         end = end.lstrip('\ufffd')  # the rest of a character that was cut
         ids = form.ids([*head, {**first, 'content': end}, *others])
-    return PromptTokens(tuple(ids), max(start, 1))
+    return PromptTokens(ids, max(start, 1))
 
 
 # --- how a reply is drawn: ParlAI's names for it, as transformers takes them ----------
@@ -580,7 +580,7 @@ class ReplyGenerator:
             return prompt
         tokenizer = self.loaded.tokenizer  # nothing said yet, and no system prompt
         begin = [tokenizer.bos_token_id, tokenizer.eos_token_id, 0]
-        return PromptTokens((next(token for token in begin if token is not None),))
+        return PromptTokens([next(token for token in begin if token is not None)])
 
     def _reply_tokens(self, row: list[int], decode: Callable[..., str]) -> list[int]:
         """
@@ -694,8 +694,7 @@ def prompt_form(
     if not chat or options.format == 'plain':
         end = None if seq2seq else tokenizer.eos_token
         separator = options.turn_separator or end or '\n'
-        start = options.prompt_start
-        return PlainForm(tokenizer, style, separator, seq2seq, start)
+        return PlainForm(tokenizer, style, separator, seq2seq, options.prompt_start)
     try:
         today = date.fromisoformat(options.date)
     except ValueError:

@@ -313,10 +313,10 @@ def _replace_readers() -> None:
     """
     pickled = parlai.utils.pickle.load
     for owner, name, ours in (
-        (torch, 'load', _checked(torch.load, _load_trusted_tensors, _load_tensors)),
-        (torch.jit, 'load', _checked(torch.jit.load, None, read.refuse_program)),
-        (numpy, 'load', _checked(numpy.load, None, read.load_arrays)),
-        (parlai.utils.pickle, 'load', _checked(pickled, None, read.read_pickle)),
+        (torch, 'load', _checked(torch.load, _load_tensors, _load_trusted_tensors)),
+        (torch.jit, 'load', _checked(torch.jit.load, read.refuse_program)),
+        (numpy, 'load', _checked(numpy.load, read.load_arrays)),
+        (parlai.utils.pickle, 'load', _checked(pickled, read.read_pickle)),
         (parlai.core.tod.tod_agents, 'pickle', parlai.utils.pickle),
         (parlai.core.opt.Opt, 'load', classmethod(_load_opt)),
         *((module, 'load_agent_module', _load_agent_only) for module in LOADING),
@@ -333,13 +333,13 @@ def _is_free() -> bool:
 
 def _checked(
     original: Callable[..., Any],
-    load_trusted: Callable[..., Any] | None,
     load_other: Callable[..., Any],
+    load_trusted: Callable[..., Any] | None = None,
 ) -> Callable[..., Any]:
     """
-    Return a reader that gives a file which the guard trusts to one function, by default
-    the original one, and any other to another; what that refuses is kept, so that no
-    caller on the way up can hide it.
+    Return a reader that gives a file which the guard trusts to `load_trusted`, by
+    default the original one, and any other to `load_other`; what that refuses is kept,
+    so that no caller on the way up can hide it.
     """
 
     def load(f: Any, *args: Any, **options: Any) -> Any:

@@ -78,8 +78,7 @@ def read_tensors(f: Any, map_location: Any = 'cpu') -> Any:
                 'it is a tar (torch 0.1), whose links and devices torch would unpack',
             )
         _check_zip(f, path, most=1)
-        module = pickle_module(path)
-        return torch_load(f, map_location, module, weights_only=False)
+        return torch_load(f, map_location, pickle_module(path), weights_only=False)
 
 
 def write_tensors(file: IO[bytes], output: str) -> list[str]:
