@@ -26,11 +26,7 @@ from parlai.utils.torch import padded_tensor
 from parlai_ext.core import DeclaresOptions, Flags, frozen, option
 from parlai_ext.systems.chat.messages import ChatStyle, ChatTurn
 from parlai_ext.systems.hf.causal import CausalNetwork, TokenDictionary
-from parlai_ext.systems.hf.generate import (
-    FormOptions,
-    fit_prompt,
-    prompt_limit,
-)
+from parlai_ext.systems.hf.generate import FormOptions, fit_prompt, prompt_limit
 from parlai_ext.systems.hub import PREFIX, ModelOptions
 from parlai_ext.systems.pretrained import max_positions
 

@@ -283,9 +283,7 @@ class SafetyOptions:
         help="prompt = what the other says, answer = the system's reply",
     )
     deflections: str | None = option(
-        None,
-        metavar='FILE',
-        help='sentences to say instead, one a line (shipped ones)',
+        None, metavar='FILE', help='sentences to say instead, one a line (shipped ones)'
     )
 
 
@@ -612,28 +610,26 @@ class SafetyLayer(Family):
 
 
 # the first that covers a system's options is its family
-FAMILIES: dict[str, Family] = {
-    'remote': Remote(),
-    'hugging_face': HuggingFace(),
-    'dialogpt': DialoGpt(),
-    'gpt2': Gpt2(),
-    'passages': Passages(),
-    'ranker': Ranker(),
-    'bart': Bart(),
-    'safety_layer': SafetyLayer(),
-    'causal_lm': CausalLm(),
-}
-GENERATOR = Family()  # every other
-PLACE_OPTIONS = frozenset(
-    key for family in FAMILIES.values() for key in family.place_options
+FAMILIES: tuple[Family, ...] = (
+    Remote(),
+    HuggingFace(),
+    DialoGpt(),
+    Gpt2(),
+    Passages(),
+    Ranker(),
+    Bart(),
+    SafetyLayer(),
+    CausalLm(),
 )
+GENERATOR = Family()  # every other
+PLACE_OPTIONS = frozenset(key for family in FAMILIES for key in family.place_options)
 
 
 def family_of(opt: Options) -> Family:
     """
     Return the family of a system with these options.
     """
-    return next((f for f in FAMILIES.values() if f.covers(opt)), GENERATOR)
+    return next((f for f in FAMILIES if f.covers(opt)), GENERATOR)
 
 
 def innermost(system: System) -> System:

@@ -75,7 +75,7 @@ class ModelOptions:
         False, read=read_truth, flag='--no-cuda', help='compute on the CPU'
     )
     device_map: str | None = optional(
-        help='auto = over all GPUs, for a model larger than one (needs accelerate)',
+        help='auto = over all GPUs, for a model larger than one (needs accelerate)'
     )
     quantisation: str = option(
         'none',

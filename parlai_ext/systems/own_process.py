@@ -74,12 +74,7 @@ class OwnProcess:
     """
 
     def __init__(
-        self,
-        who: str,
-        server: str,
-        opt: Options,
-        patience: float | None,
-        *modules: str,
+        self, who: str, server: str, opt: Options, patience: float | None, *modules: str
     ):
         self.who, self.patience = who, patience
         self.reply: Callable[[Any], Any] = repr

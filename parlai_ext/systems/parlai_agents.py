@@ -20,13 +20,7 @@ from parlai.core.params import ParlaiParser
 
 from parlai_ext.compat import prepare_parlai
 from parlai_ext.compat.libraries import quiet_parlai
-from parlai_ext.core import (
-    System,
-    UserError,
-    errors_about,
-    errors_of_system,
-    nearest,
-)
+from parlai_ext.core import System, UserError, errors_about, errors_of_system, nearest
 from parlai_ext.engines import Machine, is_zoo_path
 from parlai_ext.isolation.policy import (
     Options,

@@ -9,10 +9,7 @@ import pytest
 
 from parlai_ext.core import System
 from parlai_ext.files import EVERYDAY, read_openers_file
-from parlai_ext.systems.chat.conversation import (
-    Degradation,
-    moved_words,
-)
+from parlai_ext.systems.chat.conversation import Degradation, moved_words
 from parlai_ext.systems.chat.messages import ChatTurn
 from parlai_ext.systems.identity import identity
 from parlai_ext.systems.model_cache import ModelCache, size_on_disk

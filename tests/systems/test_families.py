@@ -21,12 +21,7 @@ from tests.support.families import FAMILIES
 from tests.support.family_fid import RERANKER, write_passages
 from tests.support.lockstep_play import DECODING, play, row
 from tests.support.no_network import refuse_sockets
-from tests.support.tiny_models import (
-    WORDS,
-    in_float64,
-    make_ranker,
-    sentences,
-)
+from tests.support.tiny_models import WORDS, in_float64, make_ranker, sentences
 from tests.support.user_error import user_error
 
 WAYS = {**DECODING, 'own': {}}  # a ranker has one way to speak

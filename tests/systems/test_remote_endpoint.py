@@ -12,7 +12,7 @@ from multiprocessing import get_context
 import pytest
 
 from parlai_ext.core import System
-from parlai_ext.systems.families import FAMILIES
+from parlai_ext.systems.families import Remote
 from parlai_ext.systems.remote.settings import UNTOLD
 from tests.support.chat_server import control, most_at_once, received
 from tests.support.remote_samples import (
@@ -28,7 +28,7 @@ from tests.support.remote_samples import (
 from tests.support.user_error import user_error
 
 pytest_plugins = ['tests.support.remote_samples']
-pin = FAMILIES['remote'].pin
+pin = Remote().pin
 
 
 def test_as_many_requests_as_allowed_are_under_way_at_once(url, endpoint):
@@ -132,7 +132,7 @@ def test_cookies_are_not_sent_back(url, endpoint):
 
 
 def identity_contents(opt):
-    return FAMILIES['remote'].contents(System('x', opt), opt)
+    return Remote().contents(System('x', opt), opt)
 
 
 def test_a_model_without_a_pin_is_asked_for_its_name_once(url, endpoint):

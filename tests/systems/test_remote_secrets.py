@@ -12,7 +12,7 @@ import pytest
 from parlai_ext.commands.command import fail
 from parlai_ext.core import UserError, Utterance, name_secret
 from parlai_ext.store import RunFolder
-from parlai_ext.systems.families import FAMILIES
+from parlai_ext.systems.families import Remote
 from tests.support.chat_server import control, received
 from tests.support.remote_samples import PINNED, hellos, make_remote, replies_of
 from tests.support.store_samples import first_shard, sample_dialogue, sample_manifest
@@ -121,7 +121,7 @@ def test_a_short_key_is_hidden_where_it_is_a_part_of_the_path(
     system.replies(hellos(1))
     assert received(url)[0]['path'].startswith(f'/hook/{key}/{key}s/v1')
     opt = {**make_remote(tmp_path, url, **KEYED).opt, **in_path(url, key)}
-    assert FAMILIES['remote'].pin(opt)['remote_url'] == f'{url}/hook/$TRY_REMOTE_KEY/v1'
+    assert Remote().pin(opt)['remote_url'] == f'{url}/hook/$TRY_REMOTE_KEY/v1'
 
 
 @pytest.fixture

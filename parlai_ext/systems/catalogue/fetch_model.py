@@ -18,11 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext.core import UserError, first_line, parse_json
-from parlai_ext.engines import (
-    data_folder,
-    downloads_folder,
-    exclusive,
-)
+from parlai_ext.engines import data_folder, downloads_folder, exclusive
 from parlai_ext.files import ModelCard, Wheel, model_card, sha256
 from parlai_ext.store import make_folder, write_text
 from parlai_ext.systems.fetch.archives import SPARE_DISK, fresh_folder, unpack
@@ -266,11 +262,7 @@ def _errors_of_pip(requirements: Path, wheel: Wheel) -> str | None:
         subprocess.Popen(
             [sys.executable, '-P', '-m', 'pip', *PIP, *arguments],
             # pip writes what has come so far to the folder for temporary files
-            env={
-                **os.environ,
-                'TMPDIR': str(scratch),
-                'PIP_REQUIRE_VIRTUALENV': '0',
-            },
+            env={**os.environ, 'TMPDIR': str(scratch), 'PIP_REQUIRE_VIRTUALENV': '0'},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,

@@ -27,11 +27,7 @@ from pydantic import StringConstraints
 
 from parlai_ext.core import UserError, frozen, parse_json, printable
 from parlai_ext.core.records import record_from_json
-from parlai_ext.engines import (
-    data_folder,
-    downloads_folder,
-    exclusive,
-)
+from parlai_ext.engines import data_folder, downloads_folder, exclusive
 from parlai_ext.files import sha256
 from parlai_ext.store import make_folder, write_text
 from parlai_ext.systems.fetch import archives
@@ -189,8 +185,9 @@ class FileDownload:
         self.url, self.most = url, most
         name = hashlib.sha256(url.encode()).hexdigest()[:32]
         self.folder = downloads_folder() / name
-        names = ('file', 'file.part', 'file.version')
-        self.data, self.part, self.note = (self.folder / name for name in names)
+        self.data = self.folder / 'file'
+        self.part = self.folder / 'file.part'
+        self.note = self.folder / 'file.version'
 
     def n_bytes(self) -> int:
         return self.part.stat().st_size if self.part.is_file() else 0

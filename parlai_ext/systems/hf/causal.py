@@ -28,12 +28,7 @@ from parlai_ext.files import read_json
 from parlai_ext.isolation.policy import Options
 from parlai_ext.store import write_text
 from parlai_ext.systems.chat.messages import ChatStyle, control_tokens
-from parlai_ext.systems.hf.generate import (
-    PROBE,
-    ChatForm,
-    FormOptions,
-    prompt_form,
-)
+from parlai_ext.systems.hf.generate import PROBE, ChatForm, FormOptions, prompt_form
 from parlai_ext.systems.hub import PREFIX, ModelOptions
 from parlai_ext.systems.pretrained import (
     fetch_named_weights,

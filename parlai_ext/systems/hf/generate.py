@@ -273,8 +273,7 @@ class DecodingOptions:
     topp: float | None = optional(above=0, high=1, help=f'nucleus: {TOPP}')
     temperature: float | None = optional(above=0, help='1 leaves the chances alone')
     repetition_penalty: float | None = optional(
-        above=0,
-        help='over 1: words that were said, also by the other, get less likely',
+        above=0, help='over 1: words that were said, also by the other, get less likely'
     )
     reply_max_tokens: int = option(
         REPLY_MAX_TOKENS, low=1, help='a reply ends after so many tokens'
@@ -421,7 +420,7 @@ class FormOptions:
     )
     turn_separator: str | None = optional(
         help='plain: between turns; the end token for causal models (as DialoGPT has '
-        'it), else a new line',
+        'it), else a new line'
     )
     prompt_start: str = option(
         '',
@@ -435,13 +434,11 @@ class FormOptions:
         'so where the chat template takes no system prompt',
     )
     template_args: Mapping[str, Any] | None = optional(
-        read=json_object,
-        help='JSON for the chat template: {"enable_thinking": false}',
+        read=json_object, help='JSON for the chat template: {"enable_thinking": false}'
     )
     date: str = option(f'{TODAY}', help='for chat templates that ask')
     context_tokens: int | None = optional(
-        low=1,
-        help='at most so many tokens of a prompt, if fewer than the model takes',
+        low=1, help='at most so many tokens of a prompt, if fewer than the model takes'
     )
 
 

@@ -23,12 +23,18 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from email.utils import parsedate_to_datetime
 from http.cookiejar import CookieJar, DefaultCookiePolicy
-from types import ModuleType
 from typing import Any
 
 import httpx2
 
-from parlai_ext.core import UserError, frozen, logger, parse_own_json, whole_characters
+from parlai_ext.core import (
+    UserError,
+    frozen,
+    logger,
+    parse_own_json,
+    shortened,
+    whole_characters,
+)
 from parlai_ext.systems.chat.messages import ChatStyle, ChatTurn
 from parlai_ext.systems.remote import openai, plain
 from parlai_ext.systems.remote.event_loop import certificates, run_in_loop
@@ -39,7 +45,6 @@ from parlai_ext.systems.remote.settings import (
     Settings,
     error_words,
     estimated_tokens,
-    shortened,
 )
 from parlai_ext.systems.spending import Spending, add_spendings
 
@@ -208,7 +213,6 @@ class Request:
     tokens: int
 
 
-FORMATS: dict[str, ModuleType] = {'openai': openai, 'plain': plain}
 HEADERS = {
     'Content-Type': 'application/json',
     'Accept': 'application/json',
@@ -249,7 +253,7 @@ class Endpoint:
     def __init__(self, settings: Settings, style: ChatStyle = NO_STYLE):
         self.settings = settings
         self.style = style
-        self.format = FORMATS[settings.format]
+        self.format = openai if settings.format == 'openai' else plain
         self._http = httpx2.AsyncClient(
             headers=HEADERS,
             # a cookie would make replies depend on who was answered before
@@ -360,11 +364,7 @@ class Endpoint:
         return self._name
 
     async def _cached(
-        self,
-        request: Request,
-        name: str,
-        stop: asyncio.Event,
-        cache: ReplyCache | None,
+        self, request: Request, name: str, stop: asyncio.Event, cache: ReplyCache | None
     ) -> RemoteReply:
         """
         Return the reply in the cache, or ask for it and store it.

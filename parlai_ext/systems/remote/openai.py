@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from parlai_ext.core import shortened
 from parlai_ext.systems.chat.messages import ChatStyle, ChatTurn, messages
 from parlai_ext.systems.remote.settings import (
     Malformed,
     RemoteReply,
     Settings,
     read_answer,
-    shortened,
 )
 
 MOST_STOPS = 4  # OpenAI takes no more; the reply is cut at the others here

@@ -49,11 +49,7 @@ from parlai_ext.isolation.policy import (
 )
 from parlai_ext.systems.safe import read
 from parlai_ext.systems.safe.read import read_in_child
-from parlai_ext.systems.safe.unpickle import (
-    BadModelFile,
-    Refused,
-    path_of,
-)
+from parlai_ext.systems.safe.unpickle import BadModelFile, Refused, path_of
 
 # What the options that come with a model (its `.opt`) may decide.
 #
