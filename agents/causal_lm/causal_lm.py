@@ -26,11 +26,7 @@ from parlai.utils.torch import padded_tensor
 from parlai_ext.core import DeclaresOptions, Flags, frozen, option
 from parlai_ext.systems.chat.messages import ChatStyle, ChatTurn
 from parlai_ext.systems.hf.causal import CausalNetwork, TokenDictionary
-from parlai_ext.systems.hf.generate import (
-    FormOptions,
-    fit_prompt,
-    prompt_limit,
-)
+from parlai_ext.systems.hf.generate import FormOptions, fit_prompt, prompt_limit
 from parlai_ext.systems.hub import PREFIX, ModelOptions
 from parlai_ext.systems.pretrained import max_positions
 
@@ -95,7 +91,7 @@ class PromptHistory(History):
             return None
         *before, last = self.turns
         last = replace(last, text=last.text + (self.temp_history or ''))
-        return list(fit_prompt(self.dict.form, (*before, last), self.max_len).ids)
+        return fit_prompt(self.dict.form, (*before, last), self.max_len).ids
 
     def _add(self, mine: bool, texts: Sequence[str]) -> None:
         self.turns += [ChatTurn(mine, text) for text in texts]

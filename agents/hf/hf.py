@@ -7,11 +7,7 @@ from parlai.core.opt import Opt
 
 from parlai_ext.core import DeclaresOptions, Flags, options_from_opt
 from parlai_ext.engines import data_in
-from parlai_ext.systems.chat.conversation import (
-    DEGRADE,
-    ConversationAgent,
-    Degradation,
-)
+from parlai_ext.systems.chat.conversation import DEGRADE, ConversationAgent, Degradation
 from parlai_ext.systems.chat.messages import ChatStyle
 from parlai_ext.systems.hf.generate import (
     DecodingOptions,

@@ -32,6 +32,7 @@ from parlai_ext.core import (
     content_id,
     frozen,
     is_floor,
+    shortened,
 )
 from parlai_ext.engines import Machine
 from parlai_ext.scoring.score_run import ChosenScorer, score_dialogues
@@ -68,7 +69,7 @@ COPIED_SHARE = 0.5
 FEWEST_COPIES = 2
 # a reply that begins with so many words of what it heard was copied
 QUOTED_WORDS = 4
-SHOWN = 60
+SHOWN = 60  # characters of a reply
 
 
 class Script(Agent):
@@ -215,7 +216,7 @@ def check_system(
     broken = [str(d.reason) for d in dialogues if d.ended_by == system]
     stop = f'{broken[0]} (dialogue ended)' if broken else None
     if said and not stop and not any(reply.words for reply in said):
-        stop = f'empty replies: nothing but {_quoted(said[0].text)}'
+        stop = f'empty replies: nothing but {shortened(said[0].text, SHOWN)!r}'
     repeated = [reply for reply in said if reply.is_repeat]
     several = [dialogue for dialogue in replies if len(dialogue) > 1]
     lines = {tuple(reply.words for reply in dialogue) for dialogue in several}
@@ -224,17 +225,20 @@ def check_system(
     if len(repeated) >= max(FEWEST_COPIES, COPIED_SHARE * len(said)):
         odd = (
             f'copied replies: {len(repeated)} of {len(said)} repeat what was heard '
-            f'({_quoted(repeated[0].text)})'
+            f'({shortened(repeated[0].text, SHOWN)!r})'
         )
     elif len(lines) == 1 and len(heard) > 1:
         odd = (
             'copied replies: the same in all dialogues, whatever the other said '
-            f'({_quoted(several[0][0].text)}, …)'
+            f'({shortened(several[0][0].text, SHOWN)!r}, …)'
         )
     if odd and not stop and not bad_on_purpose:
         stop, odd = odd, None
     elif not odd and several and all(len({r.words for r in d}) == 1 for d in several):
-        odd = f'says one thing throughout a dialogue ({_quoted(several[0][0].text)})'
+        odd = (
+            'says one thing throughout a dialogue '
+            f'({shortened(several[0][0].text, SHOWN)!r})'
+        )
     return SystemCheck(system, stop, (odd,) if odd else (), len(said))
 
 
@@ -249,11 +253,6 @@ def replies_in(dialogue: Dialogue, system: str) -> list[HeardReply]:
         for i, turn in enumerate(turns)
         if i and turn.speaker == system and not turn.given
     ]
-
-
-def _quoted(text: str) -> str:
-    line = ' '.join(text.split())
-    return repr(line if len(line) <= SHOWN else line[: SHOWN - 1] + '…')
 
 
 def stop_unless_fit(

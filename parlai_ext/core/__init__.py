@@ -20,6 +20,7 @@ from parlai_ext.core.errors import (
     nearest,
     printable,
     require_known,
+    shortened,
     without_secrets,
 )
 from parlai_ext.core.frozen import frozen

@@ -71,6 +71,14 @@ def message_of(error: BaseException) -> str:
         return ''
 
 
+def shortened(text: str, most: int = 200) -> str:
+    """
+    Return a text as one line of at most so many characters.
+    """
+    line = ' '.join(text.split())
+    return line if len(line) <= most else f'{line[: most - 1]}…'
+
+
 def printable(text: str) -> str:
     """
     Return a text that is safe to print on a terminal: one line, control characters

@@ -354,7 +354,7 @@ class Notes:
             file.touch(0o600)
             file.write_text(f'{text}\n', 'utf-8')
         except OSError as error:
-            _warn_once(f'that {what} cannot be noted in {self.path}: {error.strerror}')
+            warn_once(f'that {what} cannot be noted in {self.path}: {error.strerror}')
 
     def has(self, digest: str) -> bool:
         """
@@ -364,7 +364,10 @@ class Notes:
 
 
 @cache
-def _warn_once(line: str) -> None:
+def warn_once(line: str) -> None:
+    """
+    Show a line, once in a process.
+    """
     logger.warning('%s', line)
 
 

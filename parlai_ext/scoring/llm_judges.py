@@ -35,7 +35,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from parlai_ext.core import content_id, first_object, frozen, mean, nearest, option
+from parlai_ext.core import (
+    content_id,
+    first_object,
+    frozen,
+    mean,
+    nearest,
+    option,
+    shortened,
+)
 from parlai_ext.core.records import RealNumber, Record, WholeNumber, WrongType
 from parlai_ext.models.questions import ChatQuestions
 from parlai_ext.scoring.base import (
@@ -245,7 +253,9 @@ def label_rating(reply: str, prompt: RatingPrompt) -> AnswerRating:
     if len(values) == 1:
         return AnswerRating(values.pop(), manner='parsed')
     problem = 'several labels' if values else 'no label'
-    return AnswerRating(None, f'the reply names {problem}: {_shown(reply)}')
+    return AnswerRating(
+        None, f'the reply names {problem}: {shortened(reply, SHOWN_CHARACTERS)!r}'
+    )
 
 
 def _plain(text: str) -> str:
@@ -262,7 +272,9 @@ def json_ratings(reply: str, prompt: RatingPrompt) -> dict[str, AnswerRating]:
     """
     data = first_object(reply)
     if data is None:
-        reason = f'the reply holds no JSON object: {_shown(reply)}'
+        reason = (
+            f'the reply holds no JSON object: {shortened(reply, SHOWN_CHARACTERS)!r}'
+        )
         return dict.fromkeys(prompt.dimensions, AnswerRating(None, reason))
     given = {key.casefold(): value for key, value in data.items()}
     return {
@@ -280,11 +292,15 @@ def _json_rating(value: Any, prompt: RatingPrompt) -> AnswerRating:
     if isinstance(value, str) and re.fullmatch(NUMBER, value.strip()):
         value = float(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        return AnswerRating(None, f'no number: {_shown(str(value))}')
+        return AnswerRating(
+            None, f'no number: {shortened(str(value), SHOWN_CHARACTERS)!r}'
+        )
     # comparing works with whole numbers of any length, and fails for NaN
     if not prompt.lowest <= value <= prompt.highest:
         ends = f'{prompt.lowest:g} to {prompt.highest:g}'
-        return AnswerRating(None, f'{_shown(str(value))} is not from {ends}')
+        return AnswerRating(
+            None, f'{shortened(str(value), SHOWN_CHARACTERS)!r} is not from {ends}'
+        )
     return AnswerRating(float(value), manner='parsed')
 
 
@@ -328,13 +344,6 @@ def label_probabilities(
                 probabilities[label] += math.exp(min(0.0, logprob))
         return probabilities
     return None
-
-
-def _shown(reply: str) -> str:
-    line = ' '.join(reply.split())
-    return repr(
-        line if len(line) <= SHOWN_CHARACTERS else f'{line[: SHOWN_CHARACTERS - 1]}…'
-    )
 
 
 def reply_ratings(

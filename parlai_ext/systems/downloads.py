@@ -4,7 +4,7 @@ options name, the replies of a task, and GPT-2's tokenizer; and their download, 
 one system's failure stops no other.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -34,7 +34,7 @@ class NeededFile:
 
     option: str
     names: tuple[str, ...]
-    urls: tuple[str, ...]
+    urls: Sequence[str]
     note: str
     fetch: Callable[[], object]
 
@@ -82,7 +82,7 @@ def needed_file(option: str, value: str) -> NeededFile | None:
         if not files_at(file, is_prefix=option in INDEX_OPTIONS):
             raise UserError(f'{value}: the download has no file {file}')
 
-    return NeededFile(option, (value,), tuple(urls), note, fetch)
+    return NeededFile(option, (value,), urls, note, fetch)
 
 
 def fetched_file(value: str) -> Path:
@@ -196,8 +196,9 @@ class _Downloads:
             return ()
         names, hosts = needed.names, {urlsplit(url).netloc for url in needed.urls}
         for host in sorted(hosts & self.silent_hosts):
-            what = f'cannot be downloaded: {host} cannot be reached'
-            raise UserError(f'{names[0]} {what}')
+            raise UserError(
+                f'{names[0]} cannot be downloaded: {host} cannot be reached'
+            )
         if names not in self.failures:
             try:
                 needed.fetch()

@@ -184,8 +184,10 @@ class HuggingFace(HubFamily):
         Return the options with which `ModelOptions` loads a model: two systems with
         the same share it.
         """
-        options = options_of(hub.ModelOptions).values()
-        return tuple(str(opt.get(option.dest(hub.PREFIX))) for option in options)
+        return tuple(
+            str(opt.get(option.dest(hub.PREFIX)))
+            for option in options_of(hub.ModelOptions).values()
+        )
 
     def weight_bytes(self, system: System) -> int:
         """
@@ -281,9 +283,7 @@ class SafetyOptions:
         help="prompt = what the other says, answer = the system's reply",
     )
     deflections: str | None = option(
-        None,
-        metavar='FILE',
-        help='sentences to say instead, one a line (shipped ones)',
+        None, metavar='FILE', help='sentences to say instead, one a line (shipped ones)'
     )
 
 
@@ -462,8 +462,9 @@ def retrieval_files(opt: Options) -> dict[str, Path]:
     for key, path in retrieval_paths(opt).items():
         with errors_about(key), data_in(opt.get('datapath')):
             if path.endswith('.gz'):
-                unpack = 'unpack it, for ParlAI reads plain text only'
-                raise UserError(f'{path} is packed; {unpack}')
+                raise UserError(
+                    f'{path} is packed; unpack it, for ParlAI reads plain text only'
+                )
             files = [zoo.fetch_path(path)]
             if key == 'path_to_index':
                 vectors = opt.get('path_to_dense_embeddings')
@@ -502,8 +503,7 @@ def retrieval_paths(opt: Options) -> dict[str, str]:
     reranker = str(opt.get('polyencoder_init_model', 'wikito'))
     if kind == 'dpr_then_poly':
         if reranker in ZOO_RERANKERS:
-            home = f'zoo:pretrained_transformers/poly_model_huge_{reranker}'
-            reranker = f'{home}/model'
+            reranker = f'zoo:pretrained_transformers/poly_model_huge_{reranker}/model'
         paths['polyencoder_init_model'] = reranker
     return paths
 
@@ -610,28 +610,26 @@ class SafetyLayer(Family):
 
 
 # the first that covers a system's options is its family
-FAMILIES: dict[str, Family] = {
-    'remote': Remote(),
-    'hugging_face': HuggingFace(),
-    'dialogpt': DialoGpt(),
-    'gpt2': Gpt2(),
-    'passages': Passages(),
-    'ranker': Ranker(),
-    'bart': Bart(),
-    'safety_layer': SafetyLayer(),
-    'causal_lm': CausalLm(),
-}
-GENERATOR = Family()  # every other
-PLACE_OPTIONS = frozenset(
-    key for family in FAMILIES.values() for key in family.place_options
+FAMILIES: tuple[Family, ...] = (
+    Remote(),
+    HuggingFace(),
+    DialoGpt(),
+    Gpt2(),
+    Passages(),
+    Ranker(),
+    Bart(),
+    SafetyLayer(),
+    CausalLm(),
 )
+GENERATOR = Family()  # every other
+PLACE_OPTIONS = frozenset(key for family in FAMILIES for key in family.place_options)
 
 
 def family_of(opt: Options) -> Family:
     """
     Return the family of a system with these options.
     """
-    return next((f for f in FAMILIES.values() if f.covers(opt)), GENERATOR)
+    return next((f for f in FAMILIES if f.covers(opt)), GENERATOR)
 
 
 def innermost(system: System) -> System:

@@ -76,12 +76,13 @@ class Family:
         path = system.opt.get('model_file')
         if path is None:
             return PRESENT, 'no model file'
-        if not is_zoo_path(str(path)):
-            return PRESENT, str(existing_file(str(path), 'model_file').absolute())
-        urls = zoo.option_urls('model_file', str(path))
+        path = str(path)
+        if not is_zoo_path(path):
+            return PRESENT, str(existing_file(path, 'model_file').absolute())
+        urls = zoo.option_urls('model_file', path)
         if urls:
             return DOWNLOAD, ' '.join(urls)
-        return PRESENT, str(local_path(str(path)).absolute())
+        return PRESENT, str(local_path(path).absolute())
 
     def fetch_weights(self, system: System) -> list[str]:
         """

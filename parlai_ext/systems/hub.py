@@ -75,7 +75,7 @@ class ModelOptions:
         False, read=read_truth, flag='--no-cuda', help='compute on the CPU'
     )
     device_map: str | None = optional(
-        help='auto = over all GPUs, for a model larger than one (needs accelerate)',
+        help='auto = over all GPUs, for a model larger than one (needs accelerate)'
     )
     quantisation: str = option(
         'none',
@@ -160,8 +160,7 @@ def cached_weights(repo: str, revision: str | None = None) -> Path | None:
             if all(file.is_file() for file in weight_files(path)):
                 return path
     except HFValidationError:
-        problem = f'{repo!r} is neither a folder nor a hub repository'
-        raise UserError(problem) from None
+        raise UserError(f'{repo!r} is neither a folder nor a hub repository') from None
     return None
 
 

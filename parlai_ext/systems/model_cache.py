@@ -166,10 +166,12 @@ def memory_for_weights(no_cuda: bool = False, max_memory: float | None = None) -
     if max_memory is None:
         return limit
     if max_memory * 1e9 > limit:
-        message = (
-            '--max-gpu-memory: %g GB lowered to %.1f, which is %d %% of what is free'
+        logger.warning(
+            '--max-gpu-memory: %g GB lowered to %.1f, which is %d %% of what is free',
+            max_memory,
+            limit / 1e9,
+            SHARE_FOR_WEIGHTS * 100,
         )
-        logger.warning(message, max_memory, limit / 1e9, SHARE_FOR_WEIGHTS * 100)
     return min(limit, int(max_memory * 1e9))
 
 

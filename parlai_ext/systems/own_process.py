@@ -8,7 +8,6 @@ nobody needs it any more, and with this process.
 """
 
 import contextlib
-import functools
 import io
 import logging
 import os
@@ -25,7 +24,7 @@ from parlai_ext.compat import prepare_parlai
 from parlai_ext.core import UserError, logger, printable
 from parlai_ext.engines import data_folder, use_data_folder
 from parlai_ext.isolation.fork_server import ForkedTask, Worker
-from parlai_ext.isolation.policy import Options
+from parlai_ext.isolation.policy import Options, warn_once
 from parlai_ext.systems.model_cache import free_memory
 from parlai_ext.systems.players import AgentRaised, in_words, raise_unless_of_agent
 from parlai_ext.systems.random_numbers import random_state, set_random_state
@@ -60,14 +59,6 @@ def answers_of_a_kind() -> Iterator[None]:
         raise UserError(f'its process gives no answer: {in_words(error)}') from None
 
 
-@functools.cache
-def _warn_of_missing(limits: str) -> None:
-    """
-    Say once what this machine does not enforce.
-    """
-    logger.warning('what is not trusted: not enforced here: %s', limits)
-
-
 class OwnProcess:
     """
     This side of a process.
@@ -83,12 +74,7 @@ class OwnProcess:
     """
 
     def __init__(
-        self,
-        who: str,
-        server: str,
-        opt: Options,
-        patience: float | None,
-        *modules: str,
+        self, who: str, server: str, opt: Options, patience: float | None, *modules: str
     ):
         self.who, self.patience = who, patience
         self.reply: Callable[[Any], Any] = repr
@@ -126,7 +112,8 @@ class OwnProcess:
         facts = self.ask('load', *given)
         with answers_of_a_kind():
             if facts['missing']:
-                _warn_of_missing(', '.join(map(str, facts['missing'])))
+                limits = ', '.join(map(str, facts['missing']))
+                warn_once(f'what is not trusted: not enforced here: {limits}')
             if facts['uses_gpu']:
                 torch.cuda.init()  # so that its random numbers are seeded here
             return {**facts}
@@ -181,8 +168,9 @@ class OwnProcess:
         except BaseException as error:
             self.worker.end('its process was interrupted')
             if isinstance(error, UserError) and 'within' in str(error):
-                hint = '--reply-timeout SECONDS gives it more'
-                raise UserError(f'{error}; {hint}') from None
+                raise UserError(
+                    f'{error}; --reply-timeout SECONDS gives it more'
+                ) from None
             raise
 
     def warn_if_refused(self, words: str) -> None:

@@ -20,13 +20,7 @@ from parlai.core.params import ParlaiParser
 
 from parlai_ext.compat import prepare_parlai
 from parlai_ext.compat.libraries import quiet_parlai
-from parlai_ext.core import (
-    System,
-    UserError,
-    errors_about,
-    errors_of_system,
-    nearest,
-)
+from parlai_ext.core import System, UserError, errors_about, errors_of_system, nearest
 from parlai_ext.engines import Machine, is_zoo_path
 from parlai_ext.isolation.policy import (
     Options,
@@ -119,10 +113,11 @@ def _build(system: System, machine: Machine) -> Player:
     except BaseException as error:
         raise_unless_of_agent(error)
         words = in_words(error)
-        when = f'while it was loaded ({words})'
-        raise_out_of_memory(error, family.weights_option(given), when)
-        problem = why_unfit(error, opt) or f'it cannot be built: {words}'
-        raise UserError(problem) from error
+        option = family.weights_option(given)
+        raise_out_of_memory(error, option, f'while it was loaded ({words})')
+        raise UserError(
+            why_unfit(error, opt) or f'it cannot be built: {words}'
+        ) from error
     return Player(system.name, agent, family)
 
 
@@ -252,8 +247,7 @@ def parsed_options(system: System, given: Options) -> Opt:
             hint = f'; begin the command with PYTHONPATH=. and write {module}:{agent}'
         if module == 'agent':
             hint = f'; agent: is for --add-target alone: write {agent}'
-        problem = f'model: no agent {name!r}: {in_words(error)}{hint}'
-        raise UserError(problem) from error
+        raise UserError(f'model: no agent {name!r}: {in_words(error)}{hint}') from error
     except KeyError as error:
         options = (o for action in parser._actions for o in action.option_strings)
         names = {o.lstrip('-').replace('-', '_') for o in options}
@@ -271,8 +265,9 @@ def parsed_options(system: System, given: Options) -> Opt:
         raise UserError(f'{key}: {problem}') from error
     except BaseException as error:  # of an agent's own `add_cmdline_args`
         raise_unless_of_agent(error)
-        problem = f'model: its options cannot be read: {in_words(error)}'
-        raise UserError(problem) from error
+        raise UserError(
+            f'model: its options cannot be read: {in_words(error)}'
+        ) from error
 
 
 @contextmanager

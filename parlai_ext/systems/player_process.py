@@ -157,8 +157,7 @@ class DistantPlayer(Player):
         """
         Let every participant observe its reply, and return the replies.
         """
-        given = [reply_fields(reply) for reply in replies]
-        return self._replies('observed', participants, given)
+        return self._replies('observed', participants, list(map(reply_fields, replies)))
 
     def states(self, participants: Sequence[Participant]) -> list[str]:
         """

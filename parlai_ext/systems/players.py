@@ -220,8 +220,13 @@ class Player:
                 reason = in_words(error)
                 if is_out_of_memory(error):
                     self.widest = (number + 1) // 2
-                    message = '%s: a batch of %d %s; going on with %d at most'
-                    logger.warning(message, self.name, number, reason, self.widest)
+                    logger.warning(
+                        '%s: a batch of %d %s; going on with %d at most',
+                        self.name,
+                        number,
+                        reason,
+                        self.widest,
+                    )
                 else:
                     logger.warning('%s: a batch %s; going on singly', self.name, reason)
         # outside of the handler, where the error no longer holds its tensors
@@ -390,8 +395,9 @@ def raise_out_of_memory(error: BaseException, option: str, when: str) -> None:
     :param option: what names its weights.
     """
     if is_out_of_memory(error):
-        problem = f'{option}: out of memory {when}; it needs a larger machine'
-        raise UserError(problem) from error
+        raise UserError(
+            f'{option}: out of memory {when}; it needs a larger machine'
+        ) from error
 
 
 def raise_unless_of_agent(error: BaseException) -> None:

@@ -87,8 +87,7 @@ class Ledger:
         """
         now = spending_of(agent)
         if now is not None:
-            meter = id(meter_of(agent))
-            self._open.setdefault(meter, (now, set()))[1].add(name)
+            self._open.setdefault(id(meter_of(agent)), (now, set()))[1].add(name)
 
     def end(self, name: str, agent: Any) -> None:
         """

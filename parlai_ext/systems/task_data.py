@@ -176,8 +176,9 @@ def teachers_of(task: str, split: str) -> list[Any]:
             opt = ParlaiParser(True, False).parse_kwargs(**given)
             return create_task_agent_from_taskname(opt)
     except (RuntimeError, AssertionError) as e:
-        problem = f'the data of task {task!r} cannot be had: {first_line(e)}'
-        raise UserError(problem) from None
+        raise UserError(
+            f'the data of task {task!r} cannot be had: {first_line(e)}'
+        ) from None
 
 
 @contextmanager
@@ -348,8 +349,9 @@ def _build(path: Path, task: str, datatype: str) -> None:
     except Exception as e:  # whatever network, archive and teacher come up with
         if isinstance(e, UserError) and 'task' in str(e):
             raise
-        problem = f'the data of task {task!r} cannot be had: {first_line(e)}'
-        raise UserError(problem) from e
+        raise UserError(
+            f'the data of task {task!r} cannot be had: {first_line(e)}'
+        ) from e
     if not replies:
         raise UserError(f'task {task!r} has no replies ({datatype})')
     text = ''.join(f'{line}\n' for line in replies).encode('utf-8', 'replace')

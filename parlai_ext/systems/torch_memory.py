@@ -15,8 +15,9 @@ def is_out_of_memory(error: BaseException | None) -> bool:
     """
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return True
-    words = "can't allocate memory"
-    return isinstance(error, RuntimeError) and words in message_of(error)
+    return isinstance(error, RuntimeError) and (
+        "can't allocate memory" in message_of(error)
+    )
 
 
 def give_back() -> None:

@@ -7,7 +7,6 @@ of made; to download, with `checked_downloads`.
 
 import contextlib
 import errno
-import importlib
 import io
 import os
 import re
@@ -148,8 +147,9 @@ def nearest_path(path: str) -> str:
     Return a hint at the nearest path of the zoo (ParlAI's list and the mini zoo), in
     the same folder if there is one.
     """
-    listed = importlib.import_module('parlai.zoo.model_list').model_list
-    paths = [str(entry['path']) for entry in listed]
+    from parlai.zoo.model_list import model_list
+
+    paths = [str(entry['path']) for entry in model_list]
     paths += [
         f'zoo:mini/{opt.relative_to(SHIPPED_FILES).with_suffix("")}'
         for opt in SHIPPED_FILES.rglob('*.opt')

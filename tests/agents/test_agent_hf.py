@@ -223,7 +223,7 @@ def test_nothing_said_yet_is_something_to_reply_to(built):
         assert player.respond([participant])[0].text
 
 
-HF = families.FAMILIES['hugging_face']
+HF = families.HuggingFace()
 
 
 def seat(model, **opt):

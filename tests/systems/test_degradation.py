@@ -9,10 +9,7 @@ import pytest
 
 from parlai_ext.core import System
 from parlai_ext.files import EVERYDAY, read_openers_file
-from parlai_ext.systems.chat.conversation import (
-    Degradation,
-    moved_words,
-)
+from parlai_ext.systems.chat.conversation import Degradation, moved_words
 from parlai_ext.systems.chat.messages import ChatTurn
 from parlai_ext.systems.identity import identity
 from parlai_ext.systems.model_cache import ModelCache, size_on_disk
@@ -78,8 +75,7 @@ def test_systems_with_different_decoding_share_one_model(model):
     greedy = loaded(**model)
     dialogues = [tuple(sentences(2, seed)) for seed in range(6)]
     before = replies_to(greedy, dialogues)
-    short = loaded(**{**model, 'reply_max_tokens': 1})
-    assert replies_to(short, dialogues) != before
+    assert replies_to(loaded(**{**model, 'reply_max_tokens': 1}), dialogues) != before
     assert replies_to(greedy, dialogues) == before
 
 

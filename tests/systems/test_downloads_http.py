@@ -22,6 +22,7 @@ from parlai_ext.systems.fetch.checked_downloads import (
     Unreachable,
     fetch_pinned,
 )
+from tests.support.download_server import seen
 from tests.support.user_error import error_line, user_error
 
 pytestmark = pytest.mark.usefixtures('data')
@@ -33,14 +34,14 @@ BODY = random.Random(0).randbytes(300_000)
 
 
 @pytest.fixture
-def get(server, tmp_path):
+def get(server):
     """
     Fetch a path of the server and return the bytes that came.
     """
     server.files['/a/file.bin'] = BODY
 
     def got(path='/a/file.bin'):
-        download = FileDownload(server.url + path, tmp_path)
+        download = FileDownload(server.url + path)
         entry = download.run()
         data = download.data.read_bytes()
         assert entry.sha256 == hashlib.sha256(data).hexdigest()
@@ -135,10 +136,12 @@ def test_two_versions_are_never_mixed(get, server, honest):
         (b'"one"', len(BODY) + 1),
     ],
 )
-def test_a_damaged_note_or_part_means_starting_anew(get, tmp_path, note, size):
-    (tmp_path / 'file.part').write_bytes(bytes(size))
+def test_a_damaged_note_or_part_means_starting_anew(get, server, note, size):
+    damaged = FileDownload(f'{server.url}/a/file.bin')
+    damaged.folder.mkdir(parents=True)
+    damaged.part.write_bytes(bytes(size))
     if note is not None:
-        (tmp_path / 'file.version').write_bytes(note)
+        damaged.note.write_bytes(note)
     assert get() == BODY
 
 
@@ -151,11 +154,11 @@ def test_a_server_in_trouble_is_tried_again(get, server, status):
     assert get() == BODY
 
 
-def test_a_refusal_is_one_line_and_no_file(get, server, tmp_path):
+def test_a_refusal_is_one_line_and_no_file(get, server, data):
     server.statuses = [403]
     with user_error('/a/file.bin answers 403 '):
         get()
-    assert list(tmp_path.iterdir()) == []
+    assert seen(data) == ([], [])
     assert len(server.asked) == 1
 
 
@@ -175,12 +178,12 @@ PAGES = (
     ],
 )
 def test_what_is_no_model_or_archive_is_refused(
-    get, server, tmp_path, name, content, words
+    get, server, data, name, content, words
 ):
     server.files[f'/a/{name}'] = content
     with user_error(words):
         get(f'/a/{name}')
-    assert list(tmp_path.iterdir()) == []
+    assert seen(data) == ([], [])
 
 
 @pytest.mark.parametrize(
@@ -199,10 +202,10 @@ def test_a_server_that_holds_back_is_left(get, server, monkeypatch, kind, patien
         get()
 
 
-def test_no_network_is_reported_at_once(tmp_path, monkeypatch):
+def test_no_network_is_reported_at_once(monkeypatch):
     monkeypatch.setenv('NO_PROXY', '127.0.0.1')
     with pytest.raises(Unreachable, match='http://127.0.0.1:9/x'):
-        FileDownload('http://127.0.0.1:9/x', tmp_path).run()
+        FileDownload('http://127.0.0.1:9/x').run()
 
 
 def test_a_redirect_on_the_same_server_is_followed_up_to_a_limit(get, server):
@@ -213,15 +216,15 @@ def test_a_redirect_on_the_same_server_is_followed_up_to_a_limit(get, server):
     assert get() == BODY
 
 
-def test_a_redirect_to_a_file_is_refused(get, server, tmp_path):
+def test_a_redirect_to_a_file_is_refused(get, server, data):
     server.statuses, server.location = [302], 'file://localhost/etc/passwd'
     with user_error('redirects to file://localhost/etc/passwd'):
         get()
     assert len(server.asked) == 1
-    assert list(tmp_path.iterdir()) == []
+    assert seen(data) == ([], [])
 
 
-def test_https_never_leads_to_http(monkeypatch, tmp_path):
+def test_https_never_leads_to_http(monkeypatch):
     """
     The plain address is not even asked.
     """
@@ -233,7 +236,7 @@ def test_https_never_leads_to_http(monkeypatch, tmp_path):
 
     monkeypatch.setattr(httpx2.AsyncHTTPTransport, 'handle_async_request', respond)
     with user_error('redirects to http://a.org/x'):
-        FileDownload('https://a.org/x', tmp_path).run()
+        FileDownload('https://a.org/x').run()
     assert asked == ['https://a.org/x']
 
 
@@ -242,27 +245,26 @@ def test_an_address_cannot_act_on_the_terminal(get, server):
     assert '\x1b' not in error_line(get)  # which would clear it
 
 
-def test_only_http_is_requested(tmp_path):
+def test_only_http_is_requested():
     with user_error('file:///etc/passwd'):
-        FileDownload('file:///etc/passwd', tmp_path).run()
+        FileDownload('file:///etc/passwd').run()
 
 
 @pytest.mark.parametrize(
     'length, free',
     [('true', 299_999), ('chunked', 1000)],  # the first before any byte
 )
-def test_no_file_fills_the_disk(get, server, monkeypatch, tmp_path, length, free):
+def test_no_file_fills_the_disk(get, server, monkeypatch, data, length, free):
     server.length = length
     usage = SimpleNamespace(free=SPARE_DISK + free)
     monkeypatch.setattr(shutil, 'disk_usage', lambda path: usage)
     with user_error(f'more than {free:,} bytes'):
         get()
-    assert not (tmp_path / 'file.part').exists()
+    assert seen(data) == ([], [])
 
 
 @pytest.mark.parametrize('length', ['true', 'chunked'])
 def test_a_file_that_is_too_large_is_not_read_to_its_end(get, server, length, tmp_path):
-    get()  # so that it is served
     server.length, server.holds = length, 1000
     place, url = tmp_path / 'new' / 'x', f'{server.url}/a/file.bin'
     with user_error('/a/file.bin is another file: it has more than 999 bytes'):

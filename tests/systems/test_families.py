@@ -21,12 +21,7 @@ from tests.support.families import FAMILIES
 from tests.support.family_fid import RERANKER, write_passages
 from tests.support.lockstep_play import DECODING, play, row
 from tests.support.no_network import refuse_sockets
-from tests.support.tiny_models import (
-    WORDS,
-    in_float64,
-    make_ranker,
-    sentences,
-)
+from tests.support.tiny_models import WORDS, in_float64, make_ranker, sentences
 from tests.support.user_error import user_error
 
 WAYS = {**DECODING, 'own': {}}  # a ranker has one way to speak
@@ -83,8 +78,7 @@ def stage(tmp_path_factory):
         return ALL[name](tmp_path_factory.mktemp(name))
 
     def player_of(name, how, **more):
-        opt = {**opt_of(name), **WAYS[how], **more}
-        player = load_system(System(name, opt))
+        player = load_system(System(name, {**opt_of(name), **WAYS[how], **more}))
         in_float64(player.agent)
         return player
 
@@ -122,8 +116,7 @@ def test_a_system_holds_dialogues_on_either_side(stage, name, how):
     for dialogue in held:
         assert (dialogue.ended_by, dialogue.reason) == (None, None)
         assert len(dialogue.utterances) == 12
-        speakers = {u.speaker for u in dialogue.utterances if not u.given}
-        assert speakers == {name, 'p'}
+        assert {u.speaker for u in dialogue.utterances if not u.given} == {name, 'p'}
         if name == 'polyencoder':  # it never repeats a line of its own dialogue
             assert len({*said(dialogue, name)}) == len(said(dialogue, name))
     replies = [said(dialogue, name) for dialogue in held]
@@ -155,8 +148,7 @@ def test_other_passages_give_other_replies(stage, name, tmp_path):
         [text for dialogue in dialogues for text in said(dialogue, name)[:2]]
         for dialogues in (played(name, other, num_turns=6), stage.held(name, how))
     ]
-    changed = sum(a != b for a, b in zip(*replies, strict=True))
-    assert changed > len(replies[0]) / 2
+    assert sum(a != b for a, b in zip(*replies, strict=True)) > len(replies[0]) / 2
 
 
 def said(dialogue, name):
@@ -199,8 +191,7 @@ def test_every_attention_of_the_polyencoder_is_batched_rightly(
 @pytest.mark.parametrize('name', ['generator', 'bart', 'dialogpt', 'seq2seq_lstm'])
 @pytest.mark.slow
 def test_contexts_that_are_cut_are_batched_rightly(tmp_path, name):
-    opt = FAMILIES[name](tmp_path)
-    batched_rightly({**opt, 'truncate': 12, 'text_truncate': 12})
+    batched_rightly({**FAMILIES[name](tmp_path), 'truncate': 12, 'text_truncate': 12})
 
 
 def test_a_ranker_with_too_few_candidates_says_so(tmp_path):

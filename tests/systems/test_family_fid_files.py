@@ -94,8 +94,7 @@ def test_a_checkpoint_that_is_named_wins_over_it(opt, tmp_path):
     checkpoint = query_encoder(tmp_path, 77)
     agent = load(opt, dpr_model_file=str(checkpoint))
     words = torch.load(checkpoint)['model_dict'][f'question_model.{WORD_VECTORS}']
-    encoder = agent.model.retriever.query_encoder
-    assert torch.equal(encoder.embeddings.weight, words)
+    assert torch.equal(agent.model.retriever.query_encoder.embeddings.weight, words)
 
 
 def test_a_plain_bart_gets_the_query_encoder_of_the_zoo(opt):
@@ -137,8 +136,7 @@ def test_an_index_is_a_file_a_folder_or_how_names_begin(opt, form, tmp_path):
 
 def test_missing_faiss_is_one_line(opt, monkeypatch):
     monkeypatch.setattr(families, 'find_spec', lambda name: None)
-    found = line(opt)
-    assert found == "path_to_index: needs faiss: pip install 'parlai_ext[rag]'"
+    assert line(opt) == "path_to_index: needs faiss: pip install 'parlai_ext[rag]'"
 
 
 @pytest.mark.parametrize(

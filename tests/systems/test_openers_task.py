@@ -63,8 +63,7 @@ def test_our_task_gives_the_pairs_of_the_official_file(datapath, caplog):
     [('empathetic_dialogues', 'test'), ('ext:empathetic_openers', 'train')],
 )
 def test_any_parlai_task_can_open_and_train_is_gone_through_once(datapath, task, split):
-    found = load_openers(task, split=split)
-    assert [o.utterances for o in found] == EXPECTED
+    assert [o.utterances for o in load_openers(task, split=split)] == EXPECTED
 
 
 def test_a_file_and_the_download_give_the_same_openers(datapath, tmp_path):

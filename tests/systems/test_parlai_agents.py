@@ -12,11 +12,7 @@ from parlai_ext.core import System
 from parlai_ext.systems.parlai_agents import samples
 from parlai_ext.systems.players import Player
 from tests.support.talk import loaded
-from tests.support.tiny_models import (
-    make_generator,
-    make_ranker,
-    with_options,
-)
+from tests.support.tiny_models import make_generator, make_ranker, with_options
 from tests.support.user_error import user_error
 
 pytestmark = pytest.mark.usefixtures('data_in_tmp_path')

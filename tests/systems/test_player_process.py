@@ -4,7 +4,6 @@ harms nobody else, and what it says is what it would have said here.
 """
 
 import functools
-import logging
 import os
 import random
 import signal
@@ -21,7 +20,6 @@ from parlai_ext.core import System, SystemFailed
 from parlai_ext.engines import Machine
 from parlai_ext.isolation import fork_server
 from parlai_ext.isolation.fork_server import ALONE, ENVIRONMENT
-from parlai_ext.systems import own_process
 from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.player_process import DistantPlayer, load_on
 from parlai_ext.systems.random_numbers import seed_all
@@ -78,8 +76,7 @@ REFUSED = {
 @pytest.mark.parametrize('what', REFUSED)
 def test_code_that_nobody_trusts_may_not_do(what, player, caplog, monkeypatch):
     monkeypatch.setattr(player.process, '_warned', False)
-    deed = REFUSED[what].replace('PARENT', str(os.getpid()))
-    reply = reply_of(player, deed)
+    reply = reply_of(player, REFUSED[what].replace('PARENT', str(os.getpid())))
     assert reply.text is None and reply.reason.startswith(
         ('raised PermissionError', 'raised gaierror')
     )
@@ -222,9 +219,9 @@ def test_a_server_that_the_roster_names_can_be_asked(strange):
         assert 'PermissionError' in reply_of(asking, other).reason
 
 
-def test_a_kernel_without_limits_is_said_once(caplog):
-    own_process._warn_of_missing.cache_clear()
-    with caplog.at_level(logging.WARNING):
-        for _ in range(2):
-            own_process._warn_of_missing('no network')
+def test_a_kernel_without_limits_is_said_once(player, caplog, monkeypatch):
+    facts = {'missing': ['no network'], 'uses_gpu': False}
+    monkeypatch.setattr(player.process, 'ask', lambda *_: facts)
+    for _ in range(2):
+        player.process.load()
     assert caplog.messages == ['what is not trusted: not enforced here: no network']

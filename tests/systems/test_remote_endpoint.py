@@ -12,7 +12,7 @@ from multiprocessing import get_context
 import pytest
 
 from parlai_ext.core import System
-from parlai_ext.systems.families import FAMILIES
+from parlai_ext.systems.families import Remote
 from parlai_ext.systems.remote.settings import UNTOLD
 from tests.support.chat_server import control, most_at_once, received
 from tests.support.remote_samples import (
@@ -28,7 +28,7 @@ from tests.support.remote_samples import (
 from tests.support.user_error import user_error
 
 pytest_plugins = ['tests.support.remote_samples']
-pin = FAMILIES['remote'].pin
+pin = Remote().pin
 
 
 def test_as_many_requests_as_allowed_are_under_way_at_once(url, endpoint):
@@ -68,8 +68,7 @@ def test_with_a_cache_equal_conversations_are_asked_once(url, endpoint, opt, n):
 
 def test_the_rate_holds_for_every_request(url, endpoint, waits):
     control(url, script=[{'status': 500}])
-    system = endpoint(remote_rate=1e-6, remote_concurrency=1, **PINNED)
-    system.replies(hellos(1))
+    endpoint(remote_rate=1e-6, remote_concurrency=1, **PINNED).replies(hellos(1))
     back_off, turn = waits
     # 60 seconds a minute / 1e-6 a minute, less what has passed
     assert back_off <= 1 and turn == pytest.approx(6e7, rel=1e-3)
@@ -98,8 +97,7 @@ def test_ctrl_c_waits_for_no_answer(url, endpoint):
 
 
 def test_redirects_are_not_followed(url, endpoint):
-    moved = {'status': 307, 'headers': {'Location': f'{url}/elsewhere'}}
-    control(url, script=[moved])
+    control(url, script=[{'status': 307, 'headers': {'Location': f'{url}/elsewhere'}}])
     with user_error(f'redirects to {url}/elsewhere'):
         replies_of(endpoint)
     assert len(received(url)) == 1
@@ -128,14 +126,13 @@ def test_a_server_on_this_machine_is_asked_without_the_proxy(endpoint, proxy):
 
 
 def test_cookies_are_not_sent_back(url, endpoint):
-    set_cookie = {'status': 500, 'headers': {'Set-Cookie': 'who=me'}}
-    control(url, script=[set_cookie])
+    control(url, script=[{'status': 500, 'headers': {'Set-Cookie': 'who=me'}}])
     replies_of(endpoint)
     assert [request['cookie'] for request in received(url)] == [None, None]
 
 
 def identity_contents(opt):
-    return FAMILIES['remote'].contents(System('x', opt), opt)
+    return Remote().contents(System('x', opt), opt)
 
 
 def test_a_model_without_a_pin_is_asked_for_its_name_once(url, endpoint):

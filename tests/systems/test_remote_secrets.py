@@ -12,7 +12,7 @@ import pytest
 from parlai_ext.commands.command import fail
 from parlai_ext.core import UserError, Utterance, name_secret
 from parlai_ext.store import RunFolder
-from parlai_ext.systems.families import FAMILIES
+from parlai_ext.systems.families import Remote
 from tests.support.chat_server import control, received
 from tests.support.remote_samples import PINNED, hellos, make_remote, replies_of
 from tests.support.store_samples import first_shard, sample_dialogue, sample_manifest
@@ -121,8 +121,7 @@ def test_a_short_key_is_hidden_where_it_is_a_part_of_the_path(
     system.replies(hellos(1))
     assert received(url)[0]['path'].startswith(f'/hook/{key}/{key}s/v1')
     opt = {**make_remote(tmp_path, url, **KEYED).opt, **in_path(url, key)}
-    pinned = FAMILIES['remote'].pin(opt)['remote_url']
-    assert pinned == f'{url}/hook/$TRY_REMOTE_KEY/v1'
+    assert Remote().pin(opt)['remote_url'] == f'{url}/hook/$TRY_REMOTE_KEY/v1'
 
 
 @pytest.fixture
@@ -146,8 +145,7 @@ def test_a_named_secret_is_in_no_file_of_a_run(tmp_path, named_secret):
     made = [sample_dialogue(run.pairings[0], one) for one in run.openers[: shard.stop]]
     dialogues = [replace(one, utterances=(*one.utterances, told)) for one in made]
     run.write_dialogues(shard, dialogues)
-    read = run.read_dialogues(shard)[0].utterances[-1].text
-    assert read == 'my key is $ANOTHER_KEY'
+    assert run.read_dialogues(shard)[0].utterances[-1].text == 'my key is $ANOTHER_KEY'
     run.write_json('some.json', {'why': [named_secret]})
     run.write_text('report.html', f'<p>{named_secret}</p>')
     for path in tmp_path.rglob('*'):

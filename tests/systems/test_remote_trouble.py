@@ -10,19 +10,10 @@ from email.utils import formatdate
 
 import pytest
 
-from parlai_ext.systems.remote.endpoint import (
-    Pace,
-    ReplyCache,
-    delay,
-)
+from parlai_ext.systems.remote.endpoint import Pace, ReplyCache, delay
 from parlai_ext.systems.remote.settings import RemoteReply
 from tests.support.chat_server import control, received
-from tests.support.remote_samples import (
-    PINNED,
-    chat_reply,
-    hellos,
-    replies_of,
-)
+from tests.support.remote_samples import PINNED, chat_reply, hellos, replies_of
 from tests.support.user_error import error_line, user_error
 
 pytest_plugins = ['tests.support.remote_samples']

@@ -27,12 +27,7 @@ import parlai_ext
 from parlai_ext import compat
 from parlai_ext.core import SystemFailed
 from parlai_ext.systems.safe import load
-from parlai_ext.systems.safe.load import (
-    Refused,
-    guarded,
-    read_opt,
-    read_states,
-)
+from parlai_ext.systems.safe.load import Refused, guarded, read_opt, read_states
 from parlai_ext.systems.safe.trusted_files import trusted_hashes
 from parlai_ext.systems.safe.unpickle import SafeUnpickler
 from tests.support.malicious_pickles import (
@@ -192,8 +187,7 @@ def test_a_torchscript_program_is_refused(path):
 
 def test_only_the_trusted_file_runs_code(tmp_path):
     for name in 'ab':
-        pickled = gadget('exec', tmp_path / f'ran {name}')
-        (tmp_path / name).write_bytes(in_zip(pickled))
+        (tmp_path / name).write_bytes(in_zip(gadget('exec', tmp_path / f'ran {name}')))
     link = tmp_path / 'link'
     link.symlink_to('a')
     with trusted(link), guarded():
@@ -463,8 +457,7 @@ def test_every_kind_of_data_is_read(protocol, new, tmp_path):
         'opt': Opt({'model': 'x', 'n': [1, None, 2.5]}),
     }
     options = {'pickle_protocol': protocol, '_use_new_zipfile_serialization': new}
-    found = read_states(saved(states, tmp_path / 'm', **options))
-    assert same(found, states)
+    assert same(read_states(saved(states, tmp_path / 'm', **options)), states)
 
 
 def test_what_python_2_wrote_is_read(path):

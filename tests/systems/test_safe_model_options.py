@@ -73,8 +73,7 @@ def stored(folder, opt):
 
 
 def loaded(path, **opt):
-    system = System('x', {'model_file': path, **opt})
-    return load_system(system, Machine(no_cuda=True))
+    return load_system(System('x', {'model_file': path, **opt}), Machine(no_cuda=True))
 
 
 def resolved(path, **opt):
@@ -476,5 +475,4 @@ def test_what_a_model_began_from_is_forgotten(tmp_path, secret):
     ],
 )
 def test_a_server_is_named_by_host_and_port(server, named):
-    opt = {'search_server': server, 'remote_key_env': 'home'}
-    assert named_servers(opt) == named
+    assert named_servers({'search_server': server, 'remote_key_env': 'home'}) == named

@@ -69,8 +69,7 @@ def test_no_pickle_is_opened_in_this_process(tmp_path, monkeypatch):
     monkeypatch.setattr(unpickle.SafeUnpickler, '__init__', None)
     monkeypatch.setattr(unpickle.SafeUnpickler, 'load', None)
     assert count_parameters(model) > 0
-    system = System('x', {'model_file': model})
-    assert load_on(Machine(no_cuda=True), system)
+    assert load_on(Machine(no_cuda=True), System('x', {'model_file': model}))
     assert ModelHandle(Machine(no_cuda=True)).likelihood(model)
     assert convert_states(model, tmp_path / 'new')
     assert read_opt(optfile) == {'model': 'seq2seq'}

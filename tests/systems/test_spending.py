@@ -2,10 +2,7 @@
 What agents say that they have used, and what is counted of it.
 """
 
-from parlai_ext.agents.safety_layer.safety_layer import (
-    Guarded,
-    SafetyLayerAgent,
-)
+from parlai_ext.agents.safety_layer.safety_layer import Guarded, SafetyLayerAgent
 from parlai_ext.systems.players import Player
 from parlai_ext.systems.spending import (
     Ledger,

@@ -18,13 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext.core import UserError, first_line, parse_json
-from parlai_ext.engines import (
-    data_folder,
-    downloads_folder,
-    exclusive,
-)
+from parlai_ext.engines import data_folder, downloads_folder, exclusive
 from parlai_ext.files import ModelCard, Wheel, model_card, sha256
-from parlai_ext.store import make_folder, write_file
+from parlai_ext.store import make_folder, write_text
 from parlai_ext.systems.fetch.archives import SPARE_DISK, fresh_folder, unpack
 from parlai_ext.systems.fetch.checked_downloads import fetch_pinned
 from parlai_ext.view.progress import byte_bar
@@ -168,7 +164,7 @@ def _make_model(
         for file in card.files:
             os.replace(files / file.name, made / file.name)
     note = {'card': _pinned(card), 'source': source, 'licence': card.licence}
-    write_file(made / NOTE, f'{json.dumps(note, indent=1)}\n'.encode())
+    write_text(made / NOTE, f'{json.dumps(note, indent=1)}\n')
     for path in made.iterdir():
         with open(path, 'rb') as opened:
             os.fsync(opened.fileno())
@@ -266,11 +262,7 @@ def _errors_of_pip(requirements: Path, wheel: Wheel) -> str | None:
         subprocess.Popen(
             [sys.executable, '-P', '-m', 'pip', *PIP, *arguments],
             # pip writes what has come so far to the folder for temporary files
-            env={
-                **os.environ,
-                'TMPDIR': str(scratch),
-                'PIP_REQUIRE_VIRTUALENV': '0',
-            },
+            env={**os.environ, 'TMPDIR': str(scratch), 'PIP_REQUIRE_VIRTUALENV': '0'},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,

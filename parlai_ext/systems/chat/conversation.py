@@ -161,8 +161,10 @@ class ConversationAgent(Agent):
         """
         Return what `replies` does, a text as a reply.
         """
-        replies = self.replies(conversations)
-        return [ChatReply(one) if isinstance(one, str) else one for one in replies]
+        return [
+            ChatReply(one) if isinstance(one, str) else one
+            for one in self.replies(conversations)
+        ]
 
     def rating_replies(
         self, conversations: Sequence[Conversation], logprobs: bool, anew: bool = False

@@ -168,8 +168,9 @@ def _archive_errors(archive: Path) -> Iterator[None]:
         if e.errno not in BAD_PATH:  # the disk's trouble, not the archive's
             raise
         name = Path(e.filename).name[:200]
-        what = f'{name!r} is there twice, or its name is too long'
-        raise BadArchive(f'{archive.name}: {what}') from None
+        raise BadArchive(
+            f'{archive.name}: {name!r} is there twice, or its name is too long'
+        ) from None
 
 
 class ByteLimit:

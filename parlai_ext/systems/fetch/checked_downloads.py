@@ -27,13 +27,9 @@ from pydantic import StringConstraints
 
 from parlai_ext.core import UserError, frozen, parse_json, printable
 from parlai_ext.core.records import record_from_json
-from parlai_ext.engines import (
-    data_folder,
-    downloads_folder,
-    exclusive,
-)
+from parlai_ext.engines import data_folder, downloads_folder, exclusive
 from parlai_ext.files import sha256
-from parlai_ext.store import make_folder, write_file
+from parlai_ext.store import make_folder, write_text
 from parlai_ext.systems.fetch import archives
 from parlai_ext.systems.fetch.archives import SPARE_DISK
 from parlai_ext.systems.remote.event_loop import certificates, run_in_loop
@@ -103,9 +99,13 @@ class LockFile:
             entries = self.entries()
             for url, entry in downloaded.items():
                 self.check(url, entry, entries.setdefault(url, entry))
-            content = asdict(_Entries(1, entries))
-            text = json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False)
-            write_file(self.path, f'{text}\n'.encode())
+            text = json.dumps(
+                asdict(_Entries(1, entries)),
+                indent=1,
+                sort_keys=True,
+                ensure_ascii=False,
+            )
+            write_text(self.path, f'{text}\n')
 
     def check(self, url: str, entry: Entry, recorded: Entry | None) -> None:
         """
@@ -174,19 +174,20 @@ class Unreachable(_Interrupted):
 
 class FileDownload:
     """
-    A download to a folder, which serves one address and one process at a time.
+    A download to a hidden folder, named after the address, which serves one process at
+    a time.
 
-    :param folder: `None`: a hidden one, named after the address.
     :param most: bytes that the file may have.
     :ivar data: the whole file, once it is here.
     """
 
-    def __init__(self, url: str, folder: Path | None = None, most: int = sys.maxsize):
+    def __init__(self, url: str, most: int = sys.maxsize):
+        self.url, self.most = url, most
         name = hashlib.sha256(url.encode()).hexdigest()[:32]
-        self.url, self.folder = url, folder or downloads_folder() / name
-        self.most = most
-        names = ('file', 'file.part', 'file.version')
-        self.data, self.part, self.note = (self.folder / name for name in names)
+        self.folder = downloads_folder() / name
+        self.data = self.folder / 'file'
+        self.part = self.folder / 'file.part'
+        self.note = self.folder / 'file.version'
 
     def n_bytes(self) -> int:
         return self.part.stat().st_size if self.part.is_file() else 0
@@ -251,8 +252,9 @@ class FileDownload:
         except TimeoutError:
             raise _Interrupted(f'{self.url} hardly sends anything') from None
         except FINAL as e:
-            what = f'{self.url} cannot be requested: {printable(str(e))[:200]}'
-            raise UserError(what) from None
+            raise UserError(
+                f'{self.url} cannot be requested: {printable(str(e))[:200]}'
+            ) from None
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.ProxyError) as e:
             if 'CERTIFICATE' in str(e):
                 raise UserError(f'{self.url}: {printable(str(e))[:200]}') from None
@@ -278,6 +280,9 @@ class FileDownload:
     async def _transfer(self) -> None:
         """
         Make one request. Its deadline moves on with every `LEAST` bytes.
+
+        :raises _Interrupted: when what comes does not continue the part, which is
+            removed.
         """
         start, headers = self.n_bytes(), {}
         noted = self.note.read_bytes() if self.note.is_file() else b''
@@ -300,11 +305,20 @@ class FileDownload:
         ):
             size: int | None
             if response.status_code in (206, 416):
-                size = self._whole_size(response, start, version)
+                sent = CONTENT_RANGE.fullmatch(
+                    response.headers.get('Content-Range', '')
+                )
+                same_version = _version(response.headers) in ('', version)
+                first, size = -1, 0
+                if response.status_code == 206 and sent and same_version:
+                    first, size = map(int, sent.groups())
+                if not first == start < size:
+                    self.remove()
+                    raise _Interrupted(f'{self.url} has changed meanwhile')
             else:
                 size = self._size(response)
                 self.remove()
-                write_file(self.note, _version(response.headers).encode())
+                write_text(self.note, _version(response.headers))
             await self._append(response, size, deadline)
 
     async def _check_address(self, request: httpx2.Request) -> None:
@@ -315,21 +329,6 @@ class FileDownload:
         if request.url.scheme not in schemes:
             address = printable(str(request.url))[:200]
             raise UserError(f'{self.url} redirects to {address}')
-
-    def _whole_size(self, response: httpx2.Response, start: int, version: str) -> int:
-        """
-        Return the size of the whole file that a response continues.
-
-        :raises _Interrupted: when it does not continue the part, which is removed.
-        """
-        sent = CONTENT_RANGE.fullmatch(response.headers.get('Content-Range', ''))
-        same_version = _version(response.headers) in ('', version)
-        if response.status_code == 206 and sent and same_version:
-            first, size = map(int, sent.groups())
-            if first == start < size:
-                return size
-        self.remove()
-        raise _Interrupted(f'{self.url} has changed meanwhile')
 
     def _size(self, response: httpx2.Response) -> int | None:
         """
@@ -378,19 +377,23 @@ class FileDownload:
             file.flush()
             os.fsync(file.fileno())
         if size is not None and self.n_bytes() != size:
-            what = f'ends after {self.n_bytes():,} of {size:,} bytes'
-            raise _Interrupted(f'{self.url} {what}')
+            raise _Interrupted(
+                f'{self.url} ends after {self.n_bytes():,} of {size:,} bytes'
+            )
 
     def _check_room(self, start: int, needed: int, room: int) -> None:
         if needed > self.most:
             self.remove()
-            what = f'is another file: it has more than {self.most:,} bytes'
-            raise UserError(f'{self.url} {what}')
+            raise UserError(
+                f'{self.url} is another file: it has more than {self.most:,} bytes'
+            )
         if needed > room:
             if not start:
                 self.remove()
-            what = f'needs more than {room:,} bytes, for which {self.folder} has room'
-            raise UserError(f'{self.url} {what}')
+            raise UserError(
+                f'{self.url} needs more than {room:,} bytes, for which {self.folder} '
+                'has room'
+            )
 
 
 def _version(headers: Mapping[str, str]) -> str:
@@ -523,8 +526,7 @@ def lock_file() -> LockFile:
     Return the file of checksums that `locking_with` names, or the one in the folder of
     models.
     """
-    default = Path(data_folder(), 'models', LOCK_NAME)
-    return LockFile(LOCK.get() or default)
+    return LockFile(LOCK.get() or Path(data_folder(), 'models', LOCK_NAME))
 
 
 @contextmanager

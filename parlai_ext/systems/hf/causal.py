@@ -26,14 +26,9 @@ from parlai_ext.core import UserError, errors_about, options_from_opt
 from parlai_ext.engines import data_in
 from parlai_ext.files import read_json
 from parlai_ext.isolation.policy import Options
-from parlai_ext.store import write_file
+from parlai_ext.store import write_text
 from parlai_ext.systems.chat.messages import ChatStyle, control_tokens
-from parlai_ext.systems.hf.generate import (
-    PROBE,
-    ChatForm,
-    FormOptions,
-    prompt_form,
-)
+from parlai_ext.systems.hf.generate import PROBE, ChatForm, FormOptions, prompt_form
 from parlai_ext.systems.hub import PREFIX, ModelOptions
 from parlai_ext.systems.pretrained import (
     fetch_named_weights,
@@ -151,8 +146,7 @@ class TokenDictionary(HuggingFaceDictionaryAgent):
         """
         if hasattr(self, 'form'):
             text = control_tokens(self.hf_tokenizer).sub('', text)
-        ids = self.hf_tokenizer(text, add_special_tokens=False)['input_ids']
-        return vec_type(ids)
+        return vec_type(self.hf_tokenizer(text, add_special_tokens=False)['input_ids'])
 
     def save(
         self, filename: str | None = None, append: bool = False, sort: bool = True
@@ -168,7 +162,7 @@ class TokenDictionary(HuggingFaceDictionaryAgent):
                 if FILE_NAME.fullmatch(path.name):
                     texts[path.name] = path.read_text('utf-8')
         place = Path(filename or self.opt['dict_file'])
-        write_file(place, json.dumps(texts, ensure_ascii=False, indent=0).encode())
+        write_text(place, json.dumps(texts, ensure_ascii=False, indent=0))
 
 
 class CausalNetwork(TorchGeneratorModel):
@@ -199,8 +193,9 @@ class CausalNetwork(TorchGeneratorModel):
             kinds = (one for one in network.modules() if isinstance(one, ModuleList))
             layers = max(kinds, key=len, default=ModuleList())
             if not 0 < number <= len(layers):
-                n = len(layers)
-                raise UserError(f'trained_layers: {number}; the model has {n}')
+                raise UserError(
+                    f'trained_layers: {number}; the model has {len(layers)}'
+                )
             for layer in layers[len(layers) - number :]:
                 layer.requires_grad_(True)
         self.encoder = IdentityLayer()
@@ -296,5 +291,4 @@ class Continuation(torch.nn.Module):
             arguments['logits_to_keep'] = last
         with torch.autocast(tokens.device.type, torch.bfloat16, enabled=self.bf16):
             output = self.network(input_ids=tokens.clamp(min=0), **arguments)
-        logits = output.logits[:, -last:].float()
-        return logits, output.cache if use_cache else None
+        return output.logits[:, -last:].float(), output.cache if use_cache else None

@@ -78,7 +78,7 @@ class PromptTokens:
     The tokens for one conversation, and how many of its messages were cut.
     """
 
-    ids: tuple[int, ...]
+    ids: list[int]
     cut: int = 0
 
 
@@ -150,7 +150,7 @@ class ChatForm:
                 f'first_turn: the chat template refuses a conversation of {roles} '
                 f'({problem!r}); with first_turn ask, system or drop the user begins it'
             ) from None
-        return list(self.tokenizer(text, add_special_tokens=False)['input_ids'])
+        return self.tokenizer(text, add_special_tokens=False)['input_ids']
 
 
 @frozen
@@ -191,7 +191,7 @@ class PlainForm:
         texts = [part['content'] for part in parts]
         if self.seq2seq:
             text = self.start + self.separator.join(texts)
-            return list(self.tokenizer(text)['input_ids'])
+            return self.tokenizer(text)['input_ids']
         text = self.start + ''.join(text + self.separator for text in texts)
         ids = self.tokenizer(text, add_special_tokens=False)['input_ids']
         return [*surrounding_tokens(self.tokenizer)[0], *ids]
@@ -208,7 +208,7 @@ def fit_prompt(
     parts = form.parts(conversation)
     ids = form.ids(parts)
     if limit is None or len(ids) <= limit:
-        return PromptTokens(tuple(ids))
+        return PromptTokens(ids)
     head = parts[:1] if parts[0]['role'] == 'system' else []
     turn_parts = parts[len(head) :]
     starts = form.starts(turn_parts) or [len(turn_parts) - 1]
@@ -234,7 +234,7 @@ def fit_prompt(
         end = form.tokenizer.decode(words[-keep:], skip_special_tokens=True)
         end = end.lstrip('\ufffd')  # the rest of a character that was cut
         ids = form.ids([*head, {**first, 'content': end}, *others])
-    return PromptTokens(tuple(ids), max(start, 1))
+    return PromptTokens(ids, max(start, 1))
 
 
 # --- how a reply is drawn: ParlAI's names for it, as transformers takes them ----------
@@ -273,8 +273,7 @@ class DecodingOptions:
     topp: float | None = optional(above=0, high=1, help=f'nucleus: {TOPP}')
     temperature: float | None = optional(above=0, help='1 leaves the chances alone')
     repetition_penalty: float | None = optional(
-        above=0,
-        help='over 1: words that were said, also by the other, get less likely',
+        above=0, help='over 1: words that were said, also by the other, get less likely'
     )
     reply_max_tokens: int = option(
         REPLY_MAX_TOKENS, low=1, help='a reply ends after so many tokens'
@@ -421,7 +420,7 @@ class FormOptions:
     )
     turn_separator: str | None = optional(
         help='plain: between turns; the end token for causal models (as DialoGPT has '
-        'it), else a new line',
+        'it), else a new line'
     )
     prompt_start: str = option(
         '',
@@ -435,13 +434,11 @@ class FormOptions:
         'so where the chat template takes no system prompt',
     )
     template_args: Mapping[str, Any] | None = optional(
-        read=json_object,
-        help='JSON for the chat template: {"enable_thinking": false}',
+        read=json_object, help='JSON for the chat template: {"enable_thinking": false}'
     )
     date: str = option(f'{TODAY}', help='for chat templates that ask')
     context_tokens: int | None = optional(
-        low=1,
-        help='at most so many tokens of a prompt, if fewer than the model takes',
+        low=1, help='at most so many tokens of a prompt, if fewer than the model takes'
     )
 
 
@@ -580,7 +577,7 @@ class ReplyGenerator:
             return prompt
         tokenizer = self.loaded.tokenizer  # nothing said yet, and no system prompt
         begin = [tokenizer.bos_token_id, tokenizer.eos_token_id, 0]
-        return PromptTokens((next(token for token in begin if token is not None),))
+        return PromptTokens([next(token for token in begin if token is not None)])
 
     def _reply_tokens(self, row: list[int], decode: Callable[..., str]) -> list[int]:
         """
@@ -694,8 +691,7 @@ def prompt_form(
     if not chat or options.format == 'plain':
         end = None if seq2seq else tokenizer.eos_token
         separator = options.turn_separator or end or '\n'
-        start = options.prompt_start
-        return PlainForm(tokenizer, style, separator, seq2seq, start)
+        return PlainForm(tokenizer, style, separator, seq2seq, options.prompt_start)
     try:
         today = date.fromisoformat(options.date)
     except ValueError:

@@ -23,12 +23,18 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from email.utils import parsedate_to_datetime
 from http.cookiejar import CookieJar, DefaultCookiePolicy
-from types import ModuleType
 from typing import Any
 
 import httpx2
 
-from parlai_ext.core import UserError, frozen, logger, parse_own_json, whole_characters
+from parlai_ext.core import (
+    UserError,
+    frozen,
+    logger,
+    parse_own_json,
+    shortened,
+    whole_characters,
+)
 from parlai_ext.systems.chat.messages import ChatStyle, ChatTurn
 from parlai_ext.systems.remote import openai, plain
 from parlai_ext.systems.remote.event_loop import certificates, run_in_loop
@@ -39,7 +45,6 @@ from parlai_ext.systems.remote.settings import (
     Settings,
     error_words,
     estimated_tokens,
-    shortened,
 )
 from parlai_ext.systems.spending import Spending, add_spendings
 
@@ -208,7 +213,6 @@ class Request:
     tokens: int
 
 
-FORMATS: dict[str, ModuleType] = {'openai': openai, 'plain': plain}
 HEADERS = {
     'Content-Type': 'application/json',
     'Accept': 'application/json',
@@ -249,7 +253,7 @@ class Endpoint:
     def __init__(self, settings: Settings, style: ChatStyle = NO_STYLE):
         self.settings = settings
         self.style = style
-        self.format = FORMATS[settings.format]
+        self.format = openai if settings.format == 'openai' else plain
         self._http = httpx2.AsyncClient(
             headers=HEADERS,
             # a cookie would make replies depend on who was answered before
@@ -350,8 +354,7 @@ class Endpoint:
 
     async def _dated_name(self) -> str:
         if self._name is None:
-            probe = self.request(PROBE, NO_STYLE)
-            reply = await self._ask(probe, asyncio.Event())
+            reply = await self._ask(self.request(PROBE, NO_STYLE), asyncio.Event())
             if reply.text is None and reply.model is None:
                 raise UserError(
                     f'remote_url: {self.settings.endpoint} does not reply to '
@@ -361,11 +364,7 @@ class Endpoint:
         return self._name
 
     async def _cached(
-        self,
-        request: Request,
-        name: str,
-        stop: asyncio.Event,
-        cache: ReplyCache | None,
+        self, request: Request, name: str, stop: asyncio.Event, cache: ReplyCache | None
     ) -> RemoteReply:
         """
         Return the reply in the cache, or ask for it and store it.
@@ -462,13 +461,14 @@ class Endpoint:
         if 300 <= status < 400:
             place = shortened(headers.get('Location', 'another place'))
             place = self.settings.without_key(place, beginnings=True)
-            raise self._bad('remote_url', f'redirects to {place}; give that one')
+            raise self._bad(f'redirects to {place}; give that one')
         reason = error_words(data) or shortened(words)
         what = self.settings.without_key(f'{status}: {reason}', beginnings=True)
-        if (status in LATER or status >= 500) and not openai.out_of_money(data):
+        may_pass = openai.OUT_OF_MONEY.isdisjoint(openai.codes(data))
+        if may_pass and (status in LATER or status >= 500):
             seconds = seconds_to_wait(headers.get('Retry-After'))
             if seconds is not None and seconds > LONGEST_WAIT:
-                raise self._bad('remote_url', f'asks to wait {seconds:.0f} s ({what})')
+                raise self._bad(f'asks to wait {seconds:.0f} s ({what})')
             raise Transient(what, seconds, answered=True)
         refusal = openai.refusal(data)
         if refusal is not None:
@@ -501,11 +501,10 @@ class Endpoint:
             words = self.settings.without_key(shortened(_root_words(error)))
             trouble: Exception = Transient(words)
             if 'CERTIFICATE' in words:
-                what = f'has no certificate to trust: {words}'
-                trouble = self._bad('remote_url', what)
+                trouble = self._bad(f'has no certificate to trust: {words}')
             # a URL or a header that is none
             elif isinstance(error, httpx2.InvalidURL | httpx2.LocalProtocolError):
-                trouble = self._bad('remote_url', f'cannot be posted to: {words}')
+                trouble = self._bad(f'cannot be posted to: {words}')
             raise trouble from None
 
     def _refused(self, status: int, what: str) -> UserError:
@@ -517,12 +516,12 @@ class Endpoint:
             asks = 'asks for a key, and none is named'
             if self.settings.key_env:
                 asks = f'does not accept ${self.settings.key_name}'
-            return self._bad('remote_key_env', f'{asks} ({what})')
+            return self._bad(f'{asks} ({what})', 'remote_key_env')
         if status == 404 and model and model in what:
-            return self._bad('remote_model', f'does not know {model} ({what})')
-        return self._bad('remote_url', f'refuses the request ({what})')
+            return self._bad(f'does not know {model} ({what})', 'remote_model')
+        return self._bad(f'refuses the request ({what})')
 
-    def _bad(self, option: str, what: str) -> UserError:
+    def _bad(self, what: str, option: str = 'remote_url') -> UserError:
         return UserError(f'{option}: {self.settings.endpoint} {what}')
 
 

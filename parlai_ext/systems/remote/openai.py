@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from parlai_ext.core import shortened
 from parlai_ext.systems.chat.messages import ChatStyle, ChatTurn, messages
 from parlai_ext.systems.remote.settings import (
     Malformed,
     RemoteReply,
     Settings,
     read_answer,
-    shortened,
 )
 
 MOST_STOPS = 4  # OpenAI takes no more; the reply is cut at the others here
@@ -28,7 +28,7 @@ NO_TEXT = {
     'length': 'it ended by length; a larger reply_max_tokens leaves room for one',
 }
 # no waiting helps against these, although their status is 429
-OUT_OF_MONEY = ('insufficient_quota', 'billing_hard_limit_reached')
+OUT_OF_MONEY = {'insufficient_quota', 'billing_hard_limit_reached'}
 
 
 def request(
@@ -84,18 +84,14 @@ def refusal(data: Any) -> str | None:
     """
     Return why an error concerns one conversation alone; `None` if it does not.
     """
-    reasons = map(OF_ONE_CONVERSATION.get, _codes(data))
+    reasons = map(OF_ONE_CONVERSATION.get, codes(data))
     return next(filter(None, reasons), None)
 
 
-def out_of_money(data: Any) -> bool:
+def codes(data: Any) -> list[str]:
     """
-    True if an error says that the account is empty.
+    Return the codes by which an answer names its error.
     """
-    return any(code in OUT_OF_MONEY for code in _codes(data))
-
-
-def _codes(data: Any) -> list[str]:
     error = data.get('error') if isinstance(data, dict) else None
     error = error if isinstance(error, dict) else {}
     return [c for c in (error.get('code'), error.get('type')) if isinstance(c, str)]

@@ -26,6 +26,7 @@ from parlai_ext.core import (
     options_from_opt,
     options_of,
     read_truth,
+    shortened,
 )
 from parlai_ext.systems.chat.messages import REPLY_MAX_TOKENS, ChatReply
 
@@ -70,8 +71,7 @@ class Settings:
         None, help='refuse any answer of a model that calls itself otherwise'
     )
     key_env: str | None = _place_option(
-        None,
-        help='NAME of the environment variable that holds the key, sent as Bearer',
+        None, help='NAME of the environment variable that holds the key, sent as Bearer'
     )
     insecure: bool = _place_option(
         False, read=read_truth, help='send the key over http:// to another machine'
@@ -229,10 +229,10 @@ class Settings:
             for field in fields(self):
                 words = json.dumps(getattr(self, field.name), ensure_ascii=False)
                 if key in words or key in unquote(words):
-                    option = f'{PREFIX}_{field.name}'
                     raise UserError(
-                        f'{option}: it holds the key of ${self.key_name}, and is '
-                        'written to the run folder; leave it out there'
+                        f'{PREFIX}_{field.name}: it holds the key of '
+                        f'${self.key_name}, and is written to the run folder; leave '
+                        'it out there'
                     )
 
     def key(self) -> str | None:
@@ -322,7 +322,6 @@ def _secret_names(value: Any) -> Iterator[str]:
 # --- the reply of an endpoint, whatever its format ------------------------------------
 
 CHARACTERS_A_TOKEN = 4  # of English text, for endpoints that do not count
-LONGEST = 200  # characters of an endpoint's own words
 
 
 class Malformed(ValueError):
@@ -376,14 +375,6 @@ def error_words(data: Any) -> str | None:
     error = data.get('error') if isinstance(data, dict) else None
     error = error.get('message') if isinstance(error, dict) else error
     return shortened(error) if isinstance(error, str) and error.strip() else None
-
-
-def shortened(words: str) -> str:
-    """
-    Return words as one line that is not too long.
-    """
-    line = ' '.join(words.split())
-    return line if len(line) <= LONGEST else f'{line[: LONGEST - 1]}…'
 
 
 def estimated_tokens(text: str) -> int:

@@ -49,11 +49,7 @@ from parlai_ext.isolation.policy import (
 )
 from parlai_ext.systems.safe import read
 from parlai_ext.systems.safe.read import read_in_child
-from parlai_ext.systems.safe.unpickle import (
-    BadModelFile,
-    Refused,
-    path_of,
-)
+from parlai_ext.systems.safe.unpickle import BadModelFile, Refused, path_of
 
 # What the options that come with a model (its `.opt`) may decide.
 #
@@ -99,23 +95,28 @@ def check_stored_options(path: str, opt: Options, roster_opt: Options) -> None:
     """
 
     def refusal(key: str, what: str, value: str = '…') -> Refused:
-        hint = f'if you mean it: `{key}: {value}` in the roster entry'
-        return Refused(path, what, hint)
+        return Refused(
+            path, what, f'if you mean it: `{key}: {value}` in the roster entry'
+        )
 
     for key, value in nested_values(opt):
         if key == 'model' and value and value != roster_opt.get('model'):
             if not is_our_agent(str(value)):
-                hint = f'if you know it: `model: {value}` in the roster entry'
-                what = f'it wants to run the agent {value} when read'
-                raise Refused(path, what, hint)
+                raise Refused(
+                    path,
+                    f'it wants to run the agent {value} when read',
+                    f'if you know it: `model: {value}` in the roster entry',
+                )
         elif key in roster_opt:
             continue
         elif _is_for_the_roster(key, value):
-            what = f'it wants to run with {key}, which a roster alone may set'
-            raise refusal(key, what)
+            raise refusal(
+                key, f'it wants to run with {key}, which a roster alone may set'
+            )
         elif key in MOST and _exceeds(value, MOST[key]):
-            what = f'its own {key} is {value!r:.40}, more than {MOST[key]:,}'
-            raise refusal(key, what)
+            raise refusal(
+                key, f'its own {key} is {value!r:.40}, more than {MOST[key]:,}'
+            )
     model = Path(path.removesuffix('.opt'))
     folders = _model_folders(path, roster_opt)
     cleaned = {*parlai.core.opt.__AUTOCLEAN_KEYS__, 'model_file', *TASK_OPTIONS}
@@ -128,8 +129,11 @@ def check_stored_options(path: str, opt: Options, roster_opt: Options) -> None:
             is_path = ('/' in text or '.' in text) and not os.path.isdir(text)
             if is_path or FILE_OPTIONS.search(key):
                 shown = printable(text)[:200]
-                what = f'its own {key} is {shown}, which is no file beside the model'
-                raise refusal(key, what, shown)
+                raise refusal(
+                    key,
+                    f'its own {key} is {shown}, which is no file beside the model',
+                    shown,
+                )
 
 
 def check_model_files(path: str | Path, roster_opt: Options | None = None) -> None:
@@ -150,11 +154,16 @@ def check_model_files(path: str | Path, roster_opt: Options | None = None) -> No
         beside = f'{os.path.realpath(model)}{file.name.removeprefix(model.name)}'
         shown = printable(str(file))
         if os.path.realpath(file) != beside and is_elsewhere(str(file), folders):
-            what = f'{shown} is a link to a file that is not beside it'
-            raise Refused(path, what, 'put a copy there', False)
+            raise Refused(
+                path,
+                f'{shown} is a link to a file that is not beside it',
+                'put a copy there',
+                False,
+            )
         if file.exists() and not (file.is_file() or file.is_dir()):
-            what = f'{shown} is a pipe or a device'
-            raise Refused(path, what, 'put a file there', False)
+            raise Refused(
+                path, f'{shown} is a pipe or a device', 'put a file there', False
+            )
 
 
 def _is_for_the_roster(key: str, value: Any) -> bool:
@@ -300,10 +309,10 @@ def _replace_readers() -> None:
     """
     pickled = parlai.utils.pickle.load
     for owner, name, ours in (
-        (torch, 'load', _checked(torch.load, _load_trusted_tensors, _load_tensors)),
-        (torch.jit, 'load', _checked(torch.jit.load, None, read.refuse_program)),
-        (numpy, 'load', _checked(numpy.load, None, read.load_arrays)),
-        (parlai.utils.pickle, 'load', _checked(pickled, None, read.read_pickle)),
+        (torch, 'load', _checked(torch.load, _load_tensors, _load_trusted_tensors)),
+        (torch.jit, 'load', _checked(torch.jit.load, read.refuse_program)),
+        (numpy, 'load', _checked(numpy.load, read.load_arrays)),
+        (parlai.utils.pickle, 'load', _checked(pickled, read.read_pickle)),
         (parlai.core.tod.tod_agents, 'pickle', parlai.utils.pickle),
         (parlai.core.opt.Opt, 'load', classmethod(_load_opt)),
         *((module, 'load_agent_module', _load_agent_only) for module in LOADING),
@@ -320,13 +329,13 @@ def _is_free() -> bool:
 
 def _checked(
     original: Callable[..., Any],
-    load_trusted: Callable[..., Any] | None,
     load_other: Callable[..., Any],
+    load_trusted: Callable[..., Any] | None = None,
 ) -> Callable[..., Any]:
     """
-    Return a reader that gives a file which the guard trusts to one function, by default
-    the original one, and any other to another; what that refuses is kept, so that no
-    caller on the way up can hide it.
+    Return a reader that gives a file which the guard trusts to `load_trusted`, by
+    default the original one, and any other to `load_other`; what that refuses is kept,
+    so that no caller on the way up can hide it.
     """
 
     def load(f: Any, *args: Any, **options: Any) -> Any:

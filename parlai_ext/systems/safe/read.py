@@ -73,11 +73,12 @@ def read_tensors(f: Any, map_location: Any = 'cpu') -> Any:
             tarfile.open(fileobj=f, mode='r:').close()
             # torch's own `weights_only` refuses it, too; torch unpacks it without a
             # look at its members, which may be links to any file, pipes and devices
-            what = 'it is a tar (torch 0.1), whose links and devices torch would unpack'
-            raise Refused(path, what)
+            raise Refused(
+                path,
+                'it is a tar (torch 0.1), whose links and devices torch would unpack',
+            )
         _check_zip(f, path, most=1)
-        module = pickle_module(path)
-        return torch_load(f, map_location, module, weights_only=False)
+        return torch_load(f, map_location, pickle_module(path), weights_only=False)
 
 
 def write_tensors(file: IO[bytes], output: str) -> list[str]:
@@ -272,9 +273,11 @@ def read_in_child(
         task = ForkedTask(CHILD, given, memory, folder, seconds, modules=modules)
         kind, value = Worker(task).ask(None, None)
     except UserError:
-        limits = f'{seconds:,} seconds or {memory / 2**30:,.1f} GiB'
-        problem = f'it crashes the reader, or reading it takes more than {limits}'
-        raise BadModelFile(path, problem) from None
+        raise BadModelFile(
+            path,
+            'it crashes the reader, or reading it takes more than '
+            f'{seconds:,} seconds or {memory / 2**30:,.1f} GiB',
+        ) from None
     if kind:
         raise PROBLEMS[kind](*value)
     return value
