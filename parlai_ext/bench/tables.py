@@ -48,6 +48,7 @@ from parlai_ext.view import (
     Cell,
     Column,
     Table,
+    count_of,
     interval_cell,
     number,
     number_column,
@@ -497,7 +498,7 @@ def team_tables(bench: Bench) -> Iterator[TitledTable]:
                 table.columns, table.averages(names), table.average, strict=True
             )
         )
-        heads = ('', f'{len(sets)} sets here', f'all {len(table.rows)}')
+        heads = ('', f'{count_of(len(sets), "set")} here', f'all {len(table.rows)}')
         title = f'{table.title}, {table.phase} sets'
         yield TitledTable(title, shown_table(heads, rows), tuple(notes))
 

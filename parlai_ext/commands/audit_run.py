@@ -2,7 +2,7 @@
 `audit_run`: can a result be gamed, and does it depend on choices?
 """
 
-from parlai_ext.audit.options import AuditOptions, NamedByUser
+from parlai_ext.audit.options import AuditOptions
 from parlai_ext.commands.command import ModelCommand
 from parlai_ext.engines import Machine
 from parlai_ext.view import wrap_lines
@@ -35,8 +35,13 @@ class AuditRun(ModelCommand):
 
         options = self.options(AuditOptions)
         run = self.existing_run
+        # systems and a scorer are named by a protocol or one by one
+        systems, scorer = self.added_systems, None
+        if self.own_protocol is not None:
+            systems = (*self.own_protocol.roster.systems, *systems)
+            scorer = self.own_protocol.scorer
         with run.lock():
-            audit = audit_run(run, options, self.machine, self.named_by_user())
+            audit = audit_run(run, options, self.machine, systems, scorer)
             folder = choose_scores(run, audit.basis.scores)[1]
             shown = (run.root / PAGE, run.root / folder / RANKING)
             has_page = all(path.exists() for path in shown)
@@ -51,13 +56,3 @@ class AuditRun(ModelCommand):
         if has_page:
             print(f'{run.root / PAGE} shows them')
         return audit
-
-    def named_by_user(self) -> NamedByUser:
-        """
-        Return the systems and the scorer that the user names, by a protocol or one by
-        one.
-        """
-        added, protocol = self.added_systems, self.own_protocol
-        if protocol is None:
-            return NamedByUser(added)
-        return NamedByUser((*protocol.roster.systems, *added), protocol.scorer)

@@ -4,7 +4,7 @@
 
 import contextlib
 import gc
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -86,7 +86,7 @@ class ImportJudgementsOptions(Resamples):
     )
     outlier_deviations: float | None = optional(
         above=0,
-        help='leave out ratings farther than N deviations from the median of their '
+        help='leave out ratings farther than X deviations from the median of their '
         'item (1.4826 times the median absolute one; DSTC10 Track 5: 1)',
     )
     chats: tuple[str, ...] = option(
@@ -147,7 +147,10 @@ class ImportJudgements(Command):
         root = run.root if run else Path()
         out = Path(given.out) if given.out else root / 'people' / 'judgements'
         write_judgements(run, dialogues, judgements, rankings, out)
-        planted = planted_order(run) if run else None
+        planted = None
+        if run and run.manifest.protocol.reference_kind == 'planted':
+            orders = list(run.manifest.protocol.reference.values())
+            planted = orders[0] if len(orders) == 1 else None
         for ranking in rankings:
             print('\n'.join(people_lines(ranking, planted)))
         for _, title, table in spot_the_bot_tables(judgements.ratings):
@@ -230,14 +233,3 @@ def write_judgements(
             (out / name).unlink(missing_ok=True)
     for name, text in texts.items():
         write_text(out / name, text)
-
-
-def planted_order(run: RunFolder) -> Mapping[str, float] | None:
-    """
-    Return the order that the run's protocol planted, if it planted one.
-    """
-    protocol = run.manifest.protocol
-    orders = list(protocol.reference.values())
-    if protocol.reference_kind != 'planted' or len(orders) != 1:
-        return None
-    return orders[0]

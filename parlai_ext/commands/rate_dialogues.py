@@ -46,6 +46,6 @@ class RateDialogues(Command):
             print(f'note: {note}')
         print(
             'send a page to annotators; their answers: '
-            f'{program()} import_judgements --run-dir {run.root} --answers FILE …'
+            f'{program()} import_judgements {run.as_option} --answers FILE …'
         )
         return paths

@@ -68,7 +68,7 @@ class RunBenchOptions(Resamples):
     bootstraps: int = resamples(2000)
     outlier_deviations: float | None = optional(
         above=0,
-        help='leave out annotations farther than N deviations from the median of their '
+        help='leave out annotations farther than X deviations from the median of their '
         'item (1.4826 times the median absolute one; DSTC10 Track 5: 1)',
     )
 

@@ -114,7 +114,7 @@ def safety_page(folder):
         for i, prompt in enumerate(prompts)
     ]
     result = compare_answers(prompts, pandas.DataFrame(rows), shares, bootstraps=50)
-    page = render_safety_page(result, draw_examples(result, shares, 3))
+    page = render_safety_page(result, draw_examples(result, 3))
     return written(folder, 'safety.html', page)
 
 
