@@ -309,9 +309,14 @@ class SetAbout:
 
         :param n_annotations: that the set had before outliers were left out.
         """
-        same = ('name', 'title', 'source', 'licence', 'level', 'unit', 'overall')
         return cls(
-            **{name: getattr(whole, name) for name in same},
+            whole.name,
+            whole.title,
+            whole.source,
+            whole.licence,
+            whole.level,
+            whole.unit,
+            whole.overall,
             qualities=drawn.qualities,
             n_items=len(whole.items),
             n_drawn=len(drawn.items),

@@ -575,7 +575,10 @@ def annotator_tables(
     published = read_file(zoo_configs.path('published', 'dstc10')).data['agreement']
     rows = [
         (
-            *(one.set_name, quality, MEASURES[known['measure']], str(value)),
+            one.set_name,
+            quality,
+            MEASURES[known['measure']],
+            str(value),
             number(
                 agreement_here(
                     one.annotators.get(quality, ()), known['measure'], filtered

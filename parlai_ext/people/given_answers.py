@@ -471,9 +471,21 @@ NO_PROBLEM = 'none_all_good'  # the bucket of good turns
 TRUE, FALSE = ('true', '1', '1.0'), ('false', '0', '0.0')
 # what model_chat and turn annotations keep beside the annotations of an utterance
 UTTERANCE_KEYS = {
-    *('text', 'agent_idx', 'id', 'do_annotate', 'other_metadata', 'episode_done'),
-    *('final_rating', 'problem_data', 'fake_start', 'turn_idx', 'input_mode'),
-    *('message_id', 'update_id', 'timestamp', 'task_data'),
+    'text',
+    'agent_idx',
+    'id',
+    'do_annotate',
+    'other_metadata',
+    'episode_done',
+    'final_rating',
+    'problem_data',
+    'fake_start',
+    'turn_idx',
+    'input_mode',
+    'message_id',
+    'update_id',
+    'timestamp',
+    'task_data',
 }
 
 

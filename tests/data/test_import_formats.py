@@ -410,15 +410,29 @@ def test_the_example_of_a_format_is_recognised_as_that_format(tmp_path, name):
 
 # as phones write them in English, German, French, Spanish, Italian and Portuguese
 NO_TEXTS = (
-    *('<Media omitted>', '<Medien ausgeschlossen>', '<Médias omis>', 'null', ''),
-    *('\u200eimage omitted', 'image omitted', '\u200eimage absente', 'GIF omitted'),
-    *('\u200e<attached: 0012-PHOTO.jpg>', 'IMG-1.jpg (file attached)'),
-    *('\u200eIMG-1.jpg (Datei angehängt)', 'a b.pdf • \u200e2 pages'),
-    *('a b.pdf • \u200e2 pages \u200edocument omitted', 'IMG 1.jpg (fichier joint)'),
-    *('This message was deleted', 'You deleted this message.'),
-    *('Diese Nachricht wurde gelöscht.', 'Ce message a été supprimé'),
-    *('Se eliminó este mensaje.', 'Questo messaggio è stato eliminato'),
-    *('Mensagem apagada', 'Essa mensagem foi apagada'),
+    '<Media omitted>',
+    '<Medien ausgeschlossen>',
+    '<Médias omis>',
+    'null',
+    '',
+    '\u200eimage omitted',
+    'image omitted',
+    '\u200eimage absente',
+    'GIF omitted',
+    '\u200e<attached: 0012-PHOTO.jpg>',
+    'IMG-1.jpg (file attached)',
+    '\u200eIMG-1.jpg (Datei angehängt)',
+    'a b.pdf • \u200e2 pages',
+    'a b.pdf • \u200e2 pages \u200edocument omitted',
+    'IMG 1.jpg (fichier joint)',
+    'This message was deleted',
+    'You deleted this message.',
+    'Diese Nachricht wurde gelöscht.',
+    'Ce message a été supprimé',
+    'Se eliminó este mensaje.',
+    'Questo messaggio è stato eliminato',
+    'Mensagem apagada',
+    'Essa mensagem foi apagada',
 )
 # what somebody wrote is kept
 WITH_TEXT = {
