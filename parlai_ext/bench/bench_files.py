@@ -141,15 +141,6 @@ ROW_COLUMNS = (
 )
 
 
-def agreement_rows_table(
-    rows: Sequence[AgreementRow], set_name: str | None = None
-) -> Table:
-    """
-    Return the table of rows, or of those of one set.
-    """
-    return Table(ROW_COLUMNS, [r for r in rows if set_name in (None, r.set_name)])
-
-
 def agreement_rows(
     results: Sequence[ScorerResult],
     sets: Mapping[str, JudgedSet],
@@ -318,9 +309,14 @@ class SetAbout:
 
         :param n_annotations: that the set had before outliers were left out.
         """
-        same = ('name', 'title', 'source', 'licence', 'level', 'unit', 'overall')
         return cls(
-            **{name: getattr(whole, name) for name in same},
+            whole.name,
+            whole.title,
+            whole.source,
+            whole.licence,
+            whole.level,
+            whole.unit,
+            whole.overall,
             qualities=drawn.qualities,
             n_items=len(whole.items),
             n_drawn=len(drawn.items),
@@ -483,6 +479,6 @@ def write_bench(folder: Path, bench: Bench, points: Sequence[SetPoints]) -> None
     for one in points:
         path = folder / POINTS / f'{one.set_name}.json'
         write_text(path, dumps(vars(one)) + '\n')
-    write_text(folder / TABLE, agreement_rows_table(bench.rows).csv())
+    write_text(folder / TABLE, Table(ROW_COLUMNS, bench.rows).csv())
     data = {'schema': SCHEMA, **record_to_json(bench)}
     write_text(folder / BENCH, dumps(data, indent=1) + '\n')

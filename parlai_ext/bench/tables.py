@@ -24,12 +24,12 @@ import pandas as pd
 
 from parlai_ext import zoo_configs
 from parlai_ext.bench.bench_files import (
+    ROW_COLUMNS,
     Bench,
     Numbers,
     ScorerAbout,
     SetAbout,
     SetPoints,
-    agreement_rows_table,
 )
 from parlai_ext.bench.compare import (
     ALL_SETS,
@@ -574,7 +574,10 @@ def annotator_tables(
     published = read_file(zoo_configs.path('published', 'dstc10')).data['agreement']
     rows = [
         (
-            *(one.set_name, quality, MEASURES[known['measure']], str(value)),
+            one.set_name,
+            quality,
+            MEASURES[known['measure']],
+            str(value),
             number(
                 agreement_here(
                     one.annotators.get(quality, ()), known['measure'], filtered
@@ -650,7 +653,8 @@ def render_bench_page(
         closing=closing,
         tables=[*level_tables(bench), *paper_tables(bench, points)],
         details=[
-            (one, agreement_rows_table(bench.rows, one.name)) for one in bench.sets
+            (one, Table(ROW_COLUMNS, [r for r in bench.rows if r.set_name == one.name]))
+            for one in bench.sets
         ],
         scatters={name: scatters(one) for name, one in by_set.items()},
         examples={

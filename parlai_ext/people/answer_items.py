@@ -96,12 +96,12 @@ class _AnswerDraw:
             prompt_id = content_id('prompt', answer.prompt)
             of_system = self.by_system.setdefault(answer.system, {})
             if prompt_id not in of_system:
-                turns = ((False, answer.prompt), (True, answer.text or ''))
                 of_system[prompt_id] = self._add(
                     ids[answer],
                     answer.system,
                     prompt_id,
-                    *(ShownTurn(own, False, text) for own, text in turns),
+                    ShownTurn(False, False, answer.prompt),
+                    ShownTurn(True, False, answer.text or ''),
                 )
         everyone = [*systems, *self.human]
         shared = set.intersection(*(set(self.by_system[name]) for name in everyone))

@@ -69,7 +69,12 @@ def acute_files(items: Sequence[RatingItem], turns: Turns, wording: Wording) -> 
     lines = [_onboarding_pair()]
     for item in items:  # as acute_eval_runner.py:124 reads it
         pair = [
-            {'id': d.dialogue_id, **_chat(d.system, turns[d])} for d in item.dialogues
+            {
+                'id': d.dialogue_id,
+                'speakers': [d.system, OTHER],
+                'dialogue': _acts(d.system, turns[d]),
+            }
+            for d in item.dialogues
         ]
         lines.append(
             {
@@ -113,13 +118,6 @@ def _fast_acute_files(dialogues: Sequence[DialogueReference], turns: Turns) -> F
     return files
 
 
-def _chat(name: str, turns: Iterable[ShownTurn]) -> dict[str, Any]:
-    """
-    Return a dialogue of ``name`` with somebody.
-    """
-    return {'speakers': [name, OTHER], 'dialogue': _acts(name, turns)}
-
-
 def _acts(name: str, turns: Iterable[ShownTurn]) -> list[dict[str, str]]:
     return [{'id': name if one.own else OTHER, 'text': one.text} for one in turns]
 
@@ -132,13 +130,13 @@ def _onboarding_pair() -> dict[str, Any]:
         'correct_answer': GOOD,
         'tags': ['onboarding'],
         'dialogue_dicts': [
-            _chat(
-                name,
-                [
-                    ShownTurn(not k % 2, False, said)
+            {
+                'speakers': [name, OTHER],
+                'dialogue': [
+                    {'id': OTHER if k % 2 else name, 'text': said}
                     for k, said in enumerate(texts[name])
                 ],
-            )
+            }
             for name in (GOOD, BAD)
         ],
     }

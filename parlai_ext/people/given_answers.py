@@ -471,9 +471,21 @@ NO_PROBLEM = 'none_all_good'  # the bucket of good turns
 TRUE, FALSE = ('true', '1', '1.0'), ('false', '0', '0.0')
 # what model_chat and turn annotations keep beside the annotations of an utterance
 UTTERANCE_KEYS = {
-    *('text', 'agent_idx', 'id', 'do_annotate', 'other_metadata', 'episode_done'),
-    *('final_rating', 'problem_data', 'fake_start', 'turn_idx', 'input_mode'),
-    *('message_id', 'update_id', 'timestamp', 'task_data'),
+    'text',
+    'agent_idx',
+    'id',
+    'do_annotate',
+    'other_metadata',
+    'episode_done',
+    'final_rating',
+    'problem_data',
+    'fake_start',
+    'turn_idx',
+    'input_mode',
+    'message_id',
+    'update_id',
+    'timestamp',
+    'task_data',
 }
 
 
@@ -673,7 +685,25 @@ def read_turn_annotations(paths: Sequence[Path], asked: Questionnaire) -> Judgem
             turns = subtask.get('data') if isinstance(subtask, dict) else None
             if not isinstance(turns, list) or {*map(type, turns)} - {dict}:
                 raise UserError(f'{where}: a list of utterances is expected')
-            ratings += _turn_judgements(turns, where, path.parent.name)
+            for k, turn in enumerate(turns):
+                if turn.get('agent_idx') != 1 or not turn.get('do_annotate', True):
+                    continue
+                known = user_record(
+                    JudgedTurn,
+                    turn.get('other_metadata') or {},
+                    f'{where}[{k}].other_metadata, as export_crowdsourcing writes it',
+                )
+                ratings += [
+                    HumanJudgement(
+                        known.system,
+                        bucket,
+                        value,
+                        path.parent.name,
+                        known.dialogue_id,
+                        known.utterance_index,
+                    )
+                    for bucket, value in _buckets(turn)
+                ]
     note = f'left out: {count_of(unfinished, "file")} without annotations'
     return with_problems(ratings, [note] if unfinished else [])
 
@@ -687,28 +717,6 @@ class JudgedTurn:
     system: str
     dialogue_id: str
     utterance_index: int
-
-
-def _turn_judgements(
-    turns: Sequence[Mapping[str, Any]], where: str, annotator: str
-) -> Iterator[HumanJudgement]:
-    for place, turn in enumerate(turns):
-        if turn.get('agent_idx') != 1 or not turn.get('do_annotate', True):
-            continue
-        known = user_record(
-            JudgedTurn,
-            turn.get('other_metadata') or {},
-            f'{where}[{place}].other_metadata, as export_crowdsourcing writes it',
-        )
-        for bucket, value in _buckets(turn):
-            yield HumanJudgement(
-                known.system,
-                bucket,
-                value,
-                annotator,
-                known.dialogue_id,
-                known.utterance_index,
-            )
 
 
 def with_problems(

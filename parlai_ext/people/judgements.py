@@ -233,8 +233,11 @@ def judgements_csv(judgements: Sequence[HumanJudgement]) -> str:
     """
     rows = (
         (
-            *(j.system, j.dimension, f'{j.value:.6g}'),
-            *(spreadsheet_text(j.rater or ''), j.dialogue_id or ''),
+            j.system,
+            j.dimension,
+            f'{j.value:.6g}',
+            spreadsheet_text(j.rater or ''),
+            j.dialogue_id or '',
         )
         for j in judgements
     )

@@ -85,9 +85,9 @@ def test_a_file_in_the_documented_format_needs_no_card(judged, write, named):
 
 
 def test_files_of_other_formats_are_no_sets(judged):
-    (judged / 'plays.csv').write_text('title,year\nHamlet,1601\n')
-    (judged / 'log.jsonl').write_text('{"messages": []}\n')
-    (judged / 'broken.jsonl').write_text('{"annotations"')
+    written(judged, 'plays.csv', 'title,year\nHamlet,1601\n')
+    written(judged, 'log.jsonl', '{"messages": []}\n')
+    written(judged, 'broken.jsonl', '{"annotations"')
     with user_error(r'docs/judged_sets\.md'):
         read_judged_sets(judged, [])
 

@@ -58,7 +58,11 @@ def bench(values):
     about = {'is_main': True, 'is_overall': False, 'n': 10, 'dropped': 0}
     rows = [
         AgreementRow(
-            *('mine', name, 'turn', 'Overall', quality),
+            'mine',
+            name,
+            'turn',
+            'Overall',
+            quality,
             **about,
             correlations={'spearman': Correlation(value, 10)},
         )

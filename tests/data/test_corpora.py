@@ -186,17 +186,17 @@ def test_twitters_odd_lines_are_prompts(tmp_path):
 
 
 def test_reddits_turns_are_paired_within_a_dialogue(tmp_path):
-    (tmp_path / 'a.txt').write_text('{"id": "x", "turns": ["1", "2", "3"]}\n')
-    (tmp_path / 'b.jsonl').write_text('{"dialogue": ["4", "5"]}\n')
+    written(tmp_path, 'a.txt', '{"id": "x", "turns": ["1", "2", "3"]}\n')
+    written(tmp_path, 'b.jsonl', '{"dialogue": ["4", "5"]}\n')
     assert pairs('reddit', tmp_path) == [('1', '2'), ('2', '3'), ('4', '5')]
-    (tmp_path / 'b.jsonl').write_text('\n{"text": 1}\n')
+    written(tmp_path, 'b.jsonl', '\n{"text": 1}\n')
     with user_error('b.jsonl:2:'):
         pairs('reddit', tmp_path)
 
 
 def test_chanels_turns_have_azures_scores_of_their_own(tmp_path):
     main = 'UID,SID,SEG\nD-0-0,a,one\nD-0-1,b,two\nD-1-0,a,three\nD-1-1,b,four\n'
-    (tmp_path / 'D_main.csv').write_text(main)
+    written(tmp_path, 'D_main.csv', main)
     rows = ['UID,SEG,profanity_terms,offensive_score', 'D-0-0,one,None,.1']
     rows += ['D-0-1,two,None,.2', 'D-1-0,three,x,.3', 'D-1-1,four,None,.4']
     beside = tmp_path / 'D_content_moderator.csv'

@@ -11,6 +11,7 @@ from parlai_ext.commands.import_dialogues import ImportDialogues
 from parlai_ext.data.imported_dialogues import FORMATS, find_files
 from tests.support.imports import imported
 from tests.support.user_error import error_line
+from tests.support.written import written
 
 GOOD = 'A: hi\nB: hello\n'
 
@@ -19,9 +20,7 @@ def line_for(folder, name, data, **rules):
     """
     Return what is said of one file with this content.
     """
-    path = folder / name
-    path.write_bytes(data if isinstance(data, bytes) else data.encode())
-    said = error_line(imported, path, **rules)
+    said = error_line(imported, written(folder, name, data), **rules)
     return said.replace(f'{folder}/', '')
 
 
@@ -177,7 +176,7 @@ def test_a_file_that_holds_no_dialogue(tmp_path, name, data, said):
 def test_the_three_nearest_formats_are_shown_each_in_a_line(
     tmp_path, capsys, text, nearest
 ):
-    (tmp_path / 'x').write_text(text)
+    written(tmp_path, 'x', text)
     with pytest.raises(SystemExit), one_line_errors():
         imported(tmp_path / 'x')
     [wrong, *examples, hint] = capsys.readouterr().err.splitlines()
@@ -195,8 +194,8 @@ def test_an_id_that_two_dialogues_have(tmp_path):
 
 
 def test_a_bot_named_twice(tmp_path):
-    (tmp_path / 'y.txt').write_text(GOOD.replace('A', 'C D'))
-    (tmp_path / 'x.txt').write_text(GOOD.replace('A', 'c d'))
+    written(tmp_path, 'y.txt', GOOD.replace('A', 'C D'))
+    written(tmp_path, 'x.txt', GOOD.replace('A', 'c d'))
     said = error_line(imported, tmp_path)
     assert said.startswith("one bot named twice? 'C D' and 'c d' differ in case")
     assert said.endswith("--rename 'c d'=NEW")
@@ -208,21 +207,21 @@ def test_two_bots_under_one_new_name(tmp_path):
 
 
 def test_files_of_two_formats(tmp_path):
-    (tmp_path / 'a.txt').write_text(GOOD)
-    (tmp_path / 'b.csv').write_text(HEAD + '1,A,a\n1,B,b\n')
+    written(tmp_path, 'a.txt', GOOD)
+    written(tmp_path, 'b.csv', HEAD + '1,A,a\n1,B,b\n')
     said = error_line(imported, tmp_path)
     assert 'looks like chatmatch' in said and 'like csv' in said
 
 
 def test_a_file_in_no_format_is_a_bad_one_of_the_format_before(tmp_path):
-    (tmp_path / 'a.txt').write_text(GOOD)
-    (tmp_path / 'b.txt').write_text('no name here\n')
+    written(tmp_path, 'a.txt', GOOD)
+    written(tmp_path, 'b.txt', 'no name here\n')
     assert 'b.txt:1: ' in error_line(imported, tmp_path)
 
 
 def test_a_folder_without_files_of_dialogues_names_its_folders(tmp_path):
     (tmp_path / 'inside').mkdir()
-    (tmp_path / 'README.md').write_text('no dialogues')
+    written(tmp_path, 'README.md', 'no dialogues')
     said = error_line(find_files, [str(tmp_path)])
     assert said.startswith(f'{tmp_path}: no files with dialogues')
     assert said.endswith('it has folders: inside')
@@ -254,7 +253,7 @@ OPTIONS = [
 
 @pytest.mark.parametrize('options, said', OPTIONS, ids=lambda one: str(one)[:20])
 def test_options_that_cannot_be_meant(tmp_path, options, said):
-    (tmp_path / 'x.txt').write_text(GOOD)
+    written(tmp_path, 'x.txt', GOOD)
     given = {'dialogues': [str(tmp_path / 'x.txt')], 'run_dir': str(tmp_path / 'run')}
     assert error_line(ImportDialogues.main, **{**given, **options}).startswith(said)
     assert not (tmp_path / 'run').exists()
@@ -262,7 +261,7 @@ def test_options_that_cannot_be_meant(tmp_path, options, said):
 
 def test_skipping_leaves_out_the_dialogue_of_a_bad_row_and_counts(tmp_path):
     for name, text in {'a': GOOD, 'b': 'A: a\nA: b\n', 'c': 'A: a\noh\nno\n'}.items():
-        (tmp_path / f'{name}.txt').write_text(text)
+        written(tmp_path, f'{name}.txt', text)
     imports = imported(tmp_path, skip_bad_rows=True)
     # b: one speaker, one problem; c: two lines without a name
     assert (len(imports.dialogues), imports.n_left_out) == (1, 2)
@@ -271,7 +270,7 @@ def test_skipping_leaves_out_the_dialogue_of_a_bad_row_and_counts(tmp_path):
 
 def test_a_row_that_says_not_of_which_dialogue_spoils_both_neighbours(tmp_path):
     rows = '1,A,a\n1,B,b\n2,A,a\n2,B,b\n,A,c\n3,A,a\n3,B,b\n'
-    (tmp_path / 'x.csv').write_text(HEAD + rows)
+    written(tmp_path, 'x.csv', HEAD + rows)
     imports = imported(tmp_path, skip_bad_rows=True)
     assert [one.id for one in imports.dialogues] == ['1']
     assert (imports.n_left_out, len(imports.problems)) == (2, 1)

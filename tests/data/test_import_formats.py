@@ -76,50 +76,46 @@ ROW_KEYS = ('dialogue_id', 'speaker', 'text', 'turn')
 ROWS = [dict(zip(ROW_KEYS, (7, *t, n), strict=True)) for n, t in enumerate(TALK)]
 SELF = [('PL_2', 'hi'), ('PL_1', 'hello'), ('PL_2', 'bye')]
 SELF_LOG = ''.join(f'{who}: {text}\n' for who, text in SELF)
-# file, content, options, and what is told of its dialogues
+# file, content, what is told of its dialogues, and options, if any
 CASES = {
     # who begins is said by the lines, whatever the file is called
-    'a log': ('A_B.txt', LOG, {}, [TALK]),
-    'a byte order mark': ('x.txt', '\ufeff' + LOG, {}, [TALK]),
-    'CRLF': ('x.txt', LOG.replace('\n', '\r\n'), {}, [TALK]),
-    'empty lines': ('x.txt', '\n' + LOG.replace('\n', '\n\n'), {}, [TALK]),
+    'a log': ('A_B.txt', LOG, [TALK]),
+    'a byte order mark': ('x.txt', '\ufeff' + LOG, [TALK]),
+    'CRLF': ('x.txt', LOG.replace('\n', '\r\n'), [TALK]),
+    'empty lines': ('x.txt', '\n' + LOG.replace('\n', '\n\n'), [TALK]),
     # but for the one after the colon
     'blanks of a turn stay': (
         'x.txt',
         'B:  hi \nA:yes\n',
-        {},
         [[('B', ' hi '), ('A', 'yes')]],
     ),
     'the two sides of a self-chat are one system': (
         'x.txt',
         SELF_LOG,
-        {},
         [[('PL', text) for _, text in SELF]],
     ),
     'sides of no self-chat': (
         'x.txt',
         SELF_LOG,
-        {'self_chats': False},
         [SELF],
+        {'self_chats': False},
     ),
     'a conversation of ParlAI has no persona': (
         'x.jsonl',
         conversation(PERSONA, TALK[:2], TALK[2:]),
-        {},
         [TALK],
     ),
-    'Spot The Bot is verbatim': ('x.jsonl', spot(NOISY), {}, [NOISY]),
+    'Spot The Bot is verbatim': ('x.jsonl', spot(NOISY), [NOISY]),
     'markers of generation go when asked': (
         'x.jsonl',
         spot(NOISY),
-        {'strip_markers': True},
         [[('B', 'hi .'), ('A', 'i <3 you'), ('B', 'ok')]],
+        {'strip_markers': True},
     ),
     # an unmarked line goes on with the turn
     'neighbouring ratings of one context are one dialogue': (
         'bot7.json',
         ratings(HI, HI, HI, SO, SO),
-        {},
         [
             [('User', 'hi'), ('bot7', 'yes')],
             [('User', 'so'), ('bot7', 'well: i\n think'), ('User', 'oh')],
@@ -128,38 +124,36 @@ CASES = {
     'rows of a CSV file': (
         'x.csv',
         CSV,
-        {},
         [
             [('B', 'hi: there'), ('A', 'hello, "you"\nthere')],
             [('A', 'so'), ('B', 'no')],
         ],
     ),
-    'rows as JSON lines': ('x.jsonl', ROWS, {}, [TALK]),
-    'whole dialogues': ('x.jsonl', turns_with(), {}, [TALK]),
+    'rows as JSON lines': ('x.jsonl', ROWS, [TALK]),
+    'whole dialogues': ('x.jsonl', turns_with(), [TALK]),
     'turns in a row are joined when asked': (
         'x.txt',
         'B: a\nB: b\nA: c\n',
-        {'join_turns': True},
         [[('B', 'a\nb'), ('A', 'c')]],
+        {'join_turns': True},
     ),
     'an empty turn is kept when asked': (
         'x.txt',
         'B: a\nA: \nB: c\n',
-        {'empty_turns': 'keep'},
         [[('B', 'a'), ('A', ''), ('B', 'c')]],
+        {'empty_turns': 'keep'},
     ),
     'names by file and new names': (
         'x.txt',
         LOG,
-        {'name_by_file': True, 'rename': ('A@x=Ada',), 'humans': 'B'},
         [[(who.replace('A', 'Ada'), text) for who, text in TALK]],
+        {'name_by_file': True, 'rename': ('A@x=Ada',), 'humans': 'B'},
     ),
     **{
         # only the line feed ends a line
         f'the separator {ascii(mark)}': (
             'x.txt',
             f'B: one{mark}two\nA: ok\n',
-            {},
             [[('B', f'one{mark}two'), ('A', 'ok')]],
         )
         for mark in ('\u2028', '\u0085', '\x0b')
@@ -169,8 +163,8 @@ CASES = {
 
 @pytest.mark.parametrize('case', CASES)
 def test_a_file_tells_who_said_what(tmp_path, case):
-    name, data, options, dialogues = CASES[case]
-    assert told(written(tmp_path, name, data), **options) == dialogues
+    name, data, dialogues, *options = CASES[case]
+    assert told(written(tmp_path, name, data), **dict(*options)) == dialogues
 
 
 def test_metadata_tells_a_self_chat_under_one_name(tmp_path):
@@ -416,15 +410,29 @@ def test_the_example_of_a_format_is_recognised_as_that_format(tmp_path, name):
 
 # as phones write them in English, German, French, Spanish, Italian and Portuguese
 NO_TEXTS = (
-    *('<Media omitted>', '<Medien ausgeschlossen>', '<Médias omis>', 'null', ''),
-    *('\u200eimage omitted', 'image omitted', '\u200eimage absente', 'GIF omitted'),
-    *('\u200e<attached: 0012-PHOTO.jpg>', 'IMG-1.jpg (file attached)'),
-    *('\u200eIMG-1.jpg (Datei angehängt)', 'a b.pdf • \u200e2 pages'),
-    *('a b.pdf • \u200e2 pages \u200edocument omitted', 'IMG 1.jpg (fichier joint)'),
-    *('This message was deleted', 'You deleted this message.'),
-    *('Diese Nachricht wurde gelöscht.', 'Ce message a été supprimé'),
-    *('Se eliminó este mensaje.', 'Questo messaggio è stato eliminato'),
-    *('Mensagem apagada', 'Essa mensagem foi apagada'),
+    '<Media omitted>',
+    '<Medien ausgeschlossen>',
+    '<Médias omis>',
+    'null',
+    '',
+    '\u200eimage omitted',
+    'image omitted',
+    '\u200eimage absente',
+    'GIF omitted',
+    '\u200e<attached: 0012-PHOTO.jpg>',
+    'IMG-1.jpg (file attached)',
+    '\u200eIMG-1.jpg (Datei angehängt)',
+    'a b.pdf • \u200e2 pages',
+    'a b.pdf • \u200e2 pages \u200edocument omitted',
+    'IMG 1.jpg (fichier joint)',
+    'This message was deleted',
+    'You deleted this message.',
+    'Diese Nachricht wurde gelöscht.',
+    'Ce message a été supprimé',
+    'Se eliminó este mensaje.',
+    'Questo messaggio è stato eliminato',
+    'Mensagem apagada',
+    'Essa mensagem foi apagada',
 )
 # what somebody wrote is kept
 WITH_TEXT = {
