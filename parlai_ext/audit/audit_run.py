@@ -2,12 +2,12 @@
 The audit of a scored run: every check, in the order in which a reader would ask.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from parlai_ext.audit import dependence, gaming, target_sets
-from parlai_ext.audit.audited import Audited, read_audited
-from parlai_ext.audit.options import AuditOptions, NamedByUser
+from parlai_ext.audit.audited import read_audited
+from parlai_ext.audit.options import AuditOptions
 from parlai_ext.audit.record import (
     CANARIES,
     LEFT_OUT,
@@ -18,7 +18,8 @@ from parlai_ext.audit.record import (
     content_of_scores,
     write_audit,
 )
-from parlai_ext.core import UserError, option_values, scorer_name
+from parlai_ext.core import System, UserError, option_values, scorer_name
+from parlai_ext.core.records import record_to_json
 from parlai_ext.engines import Machine
 from parlai_ext.engines.engine import versions
 from parlai_ext.store import RunFolder
@@ -50,56 +51,22 @@ def audit_run(
     run: RunFolder,
     options: AuditOptions,
     machine: Machine,
-    named: NamedByUser,
+    systems: Sequence[System] = (),
+    scorer: Mapping[str, Any] | None = None,
 ) -> Audit:
     """
     Audit a scored run and write `audit.json` and `audit.csv` beside its ranking.
 
-    :param named: what the user named; needed for systems from outside the package of a
-        run that somebody else made.
+    For a run that somebody else made, a user names what it has from outside the
+    package.
+
+    :param systems: those that the user named; they take the place of the run's of the
+        same names.
+    :param scorer: the ``scorer:`` section that the user named.
     :raises UserError: for a run without scores, or a wrong option.
     """
-    audited = read_audited(run, options).with_systems(named.systems)
+    audited = read_audited(run, options, systems)
     places = gaming.cloned_targets(audited)
-    results = [about_systems(audited), *made_checks(TABLES, audited)]
-    player: object
-    try:
-        player = gaming.SidePlayer.build(audited, machine, named, places)
-    except UserError as error:
-        player = error
-    results += made_checks(PLAYED, player, UserError)
-    signature = audited.scores.scorer_signature
-    store = run.scores(signature)
-    audit = Audit(
-        protocol=audited.plan.protocol.name,
-        scorer=scorer_name(signature),
-        dimension=audited.dimension,
-        n_systems=len(audited.systems),
-        n_partners=len(audited.opponents),
-        n_openers=audited.num_openers,
-        findings=tuple(f for result in results for f in result.findings),
-        rows=tuple(row for result in results for row in result.rows),
-        basis=Basis(
-            signature=signature,
-            scores=store.root.name,
-            content=content_of_scores(store),
-            n_dialogues=run.n_dialogues,
-            parlai_ext=versions()['parlai_ext'],
-            options={
-                **option_values(options),
-                'clone': list(options.clone),
-                'similar': list(options.similar),
-            },
-        ),
-    )
-    write_audit(run, audit, audited.folder)
-    return audit
-
-
-def about_systems(audited: Audited) -> PartResult:
-    """
-    Return what is to be known of the systems that are audited.
-    """
     about = PartResult('target sets')
     if audited.scores.options.is_tournament:
         about.report(
@@ -109,7 +76,33 @@ def about_systems(audited: Audited) -> PartResult:
     unranked = [n for n in audited.scores.tables.systems if n not in audited.systems]
     if unranked:
         about.report(f'Without a rank, and so not audited: {join_names(unranked)}.')
-    return about
+    results = [about, *made_checks(TABLES, audited)]
+    try:
+        player: object = gaming.SidePlayer.build(audited, machine, scorer, places)
+    except UserError as error:
+        player = error
+    results += made_checks(PLAYED, player, UserError)
+    store = run.scores(audited.scores.scorer_signature)
+    audit = Audit(
+        protocol=audited.plan.protocol.name,
+        scorer=scorer_name(store.signature),
+        dimension=audited.dimension,
+        n_systems=len(audited.systems),
+        n_partners=len(audited.opponents),
+        n_openers=audited.num_openers,
+        findings=tuple(f for result in results for f in result.findings),
+        rows=tuple(row for result in results for row in result.rows),
+        basis=Basis(
+            signature=store.signature,
+            scores=store.root.name,
+            content=content_of_scores(store),
+            n_dialogues=run.n_dialogues,
+            parlai_ext=versions()['parlai_ext'],
+            options=record_to_json(option_values(options)),
+        ),
+    )
+    write_audit(run, audit, audited.folder)
+    return audit
 
 
 def made_checks(

@@ -76,15 +76,6 @@ class Audited:
         """
         return self.scores.plan
 
-    def with_systems(self, systems: Sequence[System]) -> Audited:
-        """
-        Return the same with these systems in the place of the run's of their names.
-        """
-        plan, roster = self.plan, self.plan.roster
-        named = roster.replaced({one.name: one for one in (*roster.systems, *systems)})
-        plan = replace(plan, protocol=replace(plan.protocol, roster=named))
-        return replace(self, scores=replace(self.scores, plan=plan))
-
     @cached_property
     def families(self) -> dict[str, str]:
         """
@@ -146,15 +137,6 @@ class Audited:
         ``[i, j]``: the ranking tells ``i`` from ``j``, and ``i`` is better.
         """
         return significantly_better(draw_means(self.values, self.scores.sampling))
-
-    @cached_property
-    def least_claim(self) -> float | None:
-        """
-        The smallest difference of two systems that the ranking tells apart; `None`
-        where it tells none apart.
-        """
-        gaps = self.means[:, None] - self.means[None, :]
-        return float(gaps[self.better].min()) if self.better.any() else None
 
     @cached_property
     def honest(self) -> list[int]:
@@ -227,7 +209,9 @@ def outcome_of_equality(audited: Audited, gap: Estimate) -> str:
     Return whether a difference is none: shown as soon as its interval holds 0 and
     reaches no further than the least difference that the ranking claims.
     """
-    reach = audited.least_claim or 0.0
+    means = audited.means
+    claimed = (means[:, None] - means[None, :])[audited.better]
+    reach = float(claimed.min()) if len(claimed) else 0.0
     return outcome_of(
         shown=gap.is_within(-reach, reach), refuted=gap.is_beyond(0.0, 0.0)
     )
@@ -282,11 +266,14 @@ def settling_text(
     return text
 
 
-def read_audited(run: RunFolder, options: AuditOptions) -> Audited:
+def read_audited(
+    run: RunFolder, options: AuditOptions, named: Sequence[System] = ()
+) -> Audited:
     """
     Read the scores to audit: of the dimension that is asked for, else of the overall
     one, else of the first.
 
+    :param named: systems that take the place of the run's of their names.
     :raises UserError: for a run without scores, an unknown scorer or dimension, or
         fewer than two ranked systems.
     """
@@ -311,8 +298,11 @@ def read_audited(run: RunFolder, options: AuditOptions) -> Audited:
     left_out = set(tables.systems) - set(systems)
     opponents = tuple(name for name in tables.opponents if name not in left_out)
     place = {name: k for k, name in enumerate(systems)}
+    plan, roster = scores.plan, scores.plan.roster
+    roster = roster.replaced({one.name: one for one in (*roster.systems, *named)})
+    plan = replace(plan, protocol=replace(plan.protocol, roster=roster))
     return Audited(
-        scores,
+        replace(scores, plan=plan),
         folder,
         options,
         dimension,

@@ -189,30 +189,10 @@ def _pairs_text(
 
 def check_judge_swap(result: PartResult, audited: Audited) -> None:
     """
-    Add how the ranking agrees with those of the run's other scorers.
+    Add how the ranking agrees with those of the run's other scorers that gave a score,
+    each by its overall or first dimension.
     """
-    others = other_scorers(audited)
-    if not others:
-        result.report(
-            'Other judges are left out: one scorer only has scored this run; '
-            '`parlai score_dialogues --scorer NAME` adds one.',
-            LEFT_OUT,
-        )
-    for name, values in others.items():
-        _compare(audited, name, values, result, is_scorer=True)
-    tables = audited.scores.tables
-    for name, values in tables.baselines.items():
-        sign = 1 if HIGHER_IS_BETTER[name] else -1
-        values = sign * tables.cells(values, audited.systems, audited.opponents)
-        _compare(audited, name.replace('_', ' '), values, result, is_scorer=False)
-
-
-def other_scorers(audited: Audited) -> dict[str, Floats]:
-    """
-    Return the values of the run's other scorers that gave a score, each by its overall
-    or first dimension, under its name.
-    """
-    run, judges = audited.run, {}
+    run = audited.run
     for store in run.score_stores():
         signature = store.signature
         if signature == audited.scores.scorer_signature:
@@ -224,8 +204,18 @@ def other_scorers(audited: Audited) -> dict[str, Floats]:
             tables.scores[dimension], audited.systems, audited.opponents
         )
         if not np.isnan(values).all():
-            judges[name] = values
-    return judges
+            _compare(audited, name, values, result, is_scorer=True)
+    if not result.findings:
+        result.report(
+            'Other judges are left out: one scorer only has scored this run; '
+            '`parlai score_dialogues --scorer NAME` adds one.',
+            LEFT_OUT,
+        )
+    tables = audited.scores.tables
+    for name, values in tables.baselines.items():
+        sign = 1 if HIGHER_IS_BETTER[name] else -1
+        values = sign * tables.cells(values, audited.systems, audited.opponents)
+        _compare(audited, name.replace('_', ' '), values, result, is_scorer=False)
 
 
 def _compare(
@@ -296,7 +286,14 @@ def check_variance(result: PartResult, audited: Audited) -> None:
         raise LeftOut('there are too few dialogues, or their scores do not vary')
     texts = [f'{name} {percent(share)}' for name, share in shares.shares.items()]
     system, choice = system_and_choice(shares)
-    draws = _resampled(table, audited.sampling.seed)
+    # of openers drawn with replacement
+    size, rng = table.shape[2], np.random.default_rng([audited.sampling.seed, 15])
+    resamples = [
+        variance_shares(table[:, :, rng.integers(size, size=size)])
+        for _ in range(RESAMPLES if size >= FEWEST_OPENERS else 0)
+    ]
+    pairs = [system_and_choice(drawn) for drawn in resamples if drawn is not None]
+    draws = np.array(pairs, np.float64).reshape(-1, 2)
     low, high = middle_of(draws[:, 0])
     ends = '' if low is None else f'({percent(low)} to {percent(high)}) '
     text = (
@@ -327,29 +324,13 @@ def system_and_choice(shares: VarianceShares) -> tuple[float, float]:
     Return the shares of the system, and of what a choice of partners and openers could
     change at most.
     """
+    own = shares.shares
     names = WITH_SYSTEM if _tells_all(shares) else (*WITH_SYSTEM, REST)
-    return (
-        shares.shares.get('system', 0.0),
-        sum(shares.shares.get(name, 0.0) for name in names),
-    )
+    return own.get('system', 0.0), sum(own.get(name, 0.0) for name in names)
 
 
 def _tells_all(shares: VarianceShares) -> bool:
     return all(name in shares.shares for name in WITH_SYSTEM)
-
-
-def _resampled(table: Floats, seed: int) -> Floats:
-    """
-    Return ``[resample, 2]``: `system_and_choice` of openers drawn with replacement.
-    """
-    size = table.shape[2]
-    rng = np.random.default_rng([seed, 15])
-    draws = []
-    for _ in range(RESAMPLES if size >= FEWEST_OPENERS else 0):
-        shares = variance_shares(table[:, :, rng.integers(size, size=size)])
-        if shares is not None:
-            draws.append(system_and_choice(shares))
-    return np.array(draws, np.float64).reshape(-1, 2)
 
 
 def _add_shares(result: PartResult, case: str, shares: VarianceShares) -> None:

@@ -11,8 +11,9 @@ functions, so that it goes on where it was killed. Its ranking is none of the ru
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +24,6 @@ from parlai_ext.audit.audited import (
     ranks_of,
     settling_text,
 )
-from parlai_ext.audit.options import NamedByUser
 from parlai_ext.audit.record import (
     CANARIES,
     FAILS,
@@ -60,7 +60,7 @@ from parlai_ext.ranking.pairs import Placing, difference, lift, place_newcomer
 from parlai_ext.ranking.standings import dialogues_needed
 from parlai_ext.results.tables import read_tables
 from parlai_ext.scoring.base import Scorer
-from parlai_ext.store import Manifest, RunFolder, record_hash, system_part
+from parlai_ext.store import Manifest, RunFolder, ScorerRecord, record_hash, system_part
 from parlai_ext.view import interval, join_names, number
 from parlai_ext.worlds.schedule import pairings, shard_size_for
 
@@ -72,6 +72,7 @@ class SidePlayer:
     """
     What plays and judges side runs: the machine, and the scorer of the audited scores.
 
+    :param scored: how the audited scores were made.
     :param cloned: places of the systems that are to be cloned.
     """
 
@@ -79,6 +80,7 @@ class SidePlayer:
     machine: Machine
     num_openers: int
     scorer: Scorer
+    scored: ScorerRecord
     cloned: Sequence[int]
 
     @classmethod
@@ -86,13 +88,14 @@ class SidePlayer:
         cls,
         audited: Audited,
         machine: Machine,
-        named: NamedByUser,
+        named: Mapping[str, Any] | None,
         cloned: Sequence[int],
     ) -> SidePlayer:
         """
         Load the scorer of the audited scores, if the user named what it asks and runs:
         in this command or when it scored.
 
+        :param named: the ``scorer:`` section that the user names in this command.
         :raises UserError: when nothing can be played, or this is another scorer now.
         """
         from parlai_ext.scoring.score_run import (
@@ -108,13 +111,13 @@ class SidePlayer:
         if audited.num_openers < 3:
             raise UserError('fewer than three openers give no interval')
         about = audited.run.scores(audited.scores.scorer_signature).about()
-        section = about.section(manifest.protocol.scorer)
+        section = about.config or manifest.protocol.scorer
         is_own = (
             is_own_part(record_hash(about), CONFIG)
             if about.config
             else is_own_scorer(manifest)
         )
-        if not is_own and section != named.scorer:
+        if not is_own and section != named:
             name = section.get('name')
             given = {'name': name} if name == options.scores else {}
             require_named_scorer(section, given)
@@ -125,7 +128,7 @@ class SidePlayer:
             [first, *_] = signature_differences(then, signature)
             raise UserError(f'the scorer is not the one that made the scores: {first}')
         size = min(options.audit_openers, audited.num_openers)
-        return cls(audited, machine, size, scorer, cloned)
+        return cls(audited, machine, size, scorer, about, cloned)
 
     @property
     def is_self_play(self) -> bool:
@@ -178,7 +181,6 @@ class SidePlayer:
         from parlai_ext.collect.collect import collect
         from parlai_ext.scoring.score_run import ChosenScorer, score_run
 
-        about = self.audited.run.scores(self.audited.scores.scorer_signature).about()
         manifest = self._manifest(targets, partners)
         root = self.audited.run.root / FOLDER / f'{self.num_openers}-openers'
         run = RunFolder.open(root / folder, manifest)
@@ -189,8 +191,9 @@ class SidePlayer:
             problems = collect(run, self.machine).problems
             if problems:
                 raise UserError(problems[0])
-            chosen = ChosenScorer(about.config, named_by_user=False)
-            report = score_run(run, self.scorer, chosen, include_given=about.given)
+            scored = self.scored
+            chosen = ChosenScorer(scored.config, named_by_user=False)
+            report = score_run(run, self.scorer, chosen, include_given=scored.given)
             tables = read_tables(run, report.signature)
         names = [system.name for system in targets]
         opponents = [system.name for system in partners] or tables.opponents
@@ -432,9 +435,13 @@ def check_clones_as_partners(result: PartResult, player: SidePlayer) -> None:
         gain = lift(before, more, place, sampling)
         rank = ranks_of(system_means(before))[place]
         after = ranks_of(system_means(np.concatenate([before, more], axis=1)))[place]
-        name, usual = audited.systems[place], usual_lifts(before, place)
+        name, n_partners = audited.systems[place], before.shape[1]
+        usual = []  # by how much each of several partners lifts it
+        for k in range(n_partners if n_partners > 1 else 0):
+            drift = system_means(before) - system_means(np.delete(before, k, 1))
+            usual.append(float(drift[place] - np.delete(drift, place).mean()))
         text = (
-            f'A clone of {name} among the {before.shape[1] + 1} partners changes its '
+            f'A clone of {name} among the {n_partners + 1} partners changes its '
             f'score by {number(gain.value, 3)} ({interval(gain.low, gain.high, 3)}) '
             f'against the other systems’, and its rank from {rank} to {after}'
         )
@@ -449,16 +456,3 @@ def check_clones_as_partners(result: PartResult, player: SidePlayer) -> None:
         )
         result.report(f'{text}.', outcome)
         result.add(clone.name, name, {'lift': gain, 'rank': after, 'rank before': rank})
-
-
-def usual_lifts(values: Floats, place: int) -> list[float]:
-    """
-    Return by how much each of the partners changes a system’s mean against the other
-    systems’; nothing with fewer than two partners.
-    """
-    n_partners = values.shape[1]
-    lifts = []
-    for k in range(n_partners if n_partners > 1 else 0):
-        drift = system_means(values) - system_means(np.delete(values, k, 1))
-        lifts.append(float(drift[place] - np.delete(drift, place).mean()))
-    return lifts

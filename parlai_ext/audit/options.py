@@ -2,10 +2,7 @@
 The options of an audit.
 """
 
-from collections.abc import Mapping
-from typing import Any
-
-from parlai_ext.core import System, frozen, one_value, option, optional
+from parlai_ext.core import frozen, one_value, option, optional
 
 PLAY = 'what is played anew'
 SIX = 'the sets of Table 6 (default: all that families allow)'
@@ -60,14 +57,3 @@ class AuditOptions:
         help='a target to clone; may be given several times (default: the first two '
         'that are no floors)',
     )
-
-
-@frozen
-class NamedByUser:
-    """
-    What the user named for an audit of a run that somebody else made: systems, which
-    take the place of the run's of the same names, and a ``scorer:`` section.
-    """
-
-    systems: tuple[System, ...] = ()
-    scorer: Mapping[str, Any] | None = None

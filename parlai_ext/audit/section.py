@@ -5,9 +5,6 @@ page, and as a doubt that decides the headline of a ranking.
 Doubts are canaries that score above real systems, and findings that do not hold.
 """
 
-from collections.abc import Sequence
-from dataclasses import replace
-
 from parlai_ext.audit.record import (
     CANARIES,
     FAILS,
@@ -17,7 +14,6 @@ from parlai_ext.audit.record import (
     OUTCOMES,
     Audit,
     Finding,
-    Row,
     is_current,
     read_audit,
 )
@@ -100,28 +96,10 @@ def audit_doubt(audit: Audit) -> Doubt | None:
         words = _not_holding(len(failed), audit)
         sentence = f'{words}. {failed[0].sentence}'
         return Doubt(sentence, words, 'audit: does not hold', is_refuted=True)
-    doubt = _canary_doubt(beaten, sum(row.quantity == 'rank' for row in canaries))
-    if others := sum(one.part != CANARIES for one in failed):
-        more = f'Besides, {_not_holding(others, audit)}.'
-        doubt = replace(doubt, sentence=f'{doubt.sentence} {more}')
-    return doubt
-
-
-def _not_holding(n: int, audit: Audit) -> str:
-    does = 'does' if n == 1 else 'do'
-    return f'{n} of {audit.n_decided} audit findings {does} not hold'
-
-
-def _canary_doubt(beaten: Sequence[Row], n_canaries: int) -> Doubt:
-    """
-    Return the doubt of canaries that score above real systems.
-
-    :param beaten: a row for each canary and each real system below it, 1 where that is
-        beyond chance.
-    """
+    n_canaries = sum(row.quantity == 'rank' for row in canaries)
     names = list(dict.fromkeys(row.case for row in beaten))
     kinds = [name.removeprefix('canary-').replace('_', ' ') for name in names]
-    sure = {row.case for row in beaten if row.value}
+    sure = {row.case for row in beaten if row.value}  # those beyond chance
     systems = few_names(list(dict.fromkeys(r.system for r in beaten)), 'and')
     is_one = len(names) == 1
     words = f'{len(names)} of {n_canaries} canaries fool{"s" * is_one} this judge'
@@ -133,7 +111,14 @@ def _canary_doubt(beaten: Sequence[Row], n_canaries: int) -> Doubt:
         f'{words}: {join_names(kinds)} score{"s" * is_one} above {systems}, {chance}; '
         'the order below says little about quality.'
     )
+    if others := sum(one.part != CANARIES for one in failed):
+        sentence += f' Besides, {_not_holding(others, audit)}.'
     return Doubt(sentence, words, 'fooled by canaries', is_refuted=bool(sure))
+
+
+def _not_holding(n: int, audit: Audit) -> str:
+    does = 'does' if n == 1 else 'do'
+    return f'{n} of {audit.n_decided} audit findings {does} not hold'
 
 
 def audit_section(view: RankingView) -> Section | None:

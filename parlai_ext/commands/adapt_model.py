@@ -10,7 +10,7 @@ from pathlib import Path
 from parlai_ext.commands.command import Command
 from parlai_ext.core import Flags, UserError, frozen, one_value, option
 from parlai_ext.models.handle import ModelHandle, model_system
-from parlai_ext.scoring.amfm import CutoffScale, coherences, measured_scale
+from parlai_ext.scoring.amfm import coherences, measured_scale
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.relevance import context_cosines
 from parlai_ext.systems.hub import ModelOptions, checked_repository, fetch_weights
@@ -79,7 +79,7 @@ class AdaptModel(Command):
 
         :raises UserError: for an option that is missing or wrong.
         """
-        from parlai_ext.data.formats import read_dialogue_texts
+        from parlai_ext.data.imported_dialogues import read_dialogue_texts
 
         given, training = self.options(AdaptOptions), self.options(TrainingOptions)
         kind, folder = given.kind, Path(given.out)
@@ -122,9 +122,9 @@ class AdaptModel(Command):
 
     def _scale(
         self, kind: str, folder: Path, turns: str, held_out: Sequence[tuple[str, ...]]
-    ) -> CutoffScale:
+    ) -> tuple[float, float]:
         """
-        Return the scale of the adapted model in the scorer ``amfm``, measured on
+        Return cutoff and width of the adapted model in the scorer ``amfm``, measured on
         neighbouring turns of held-out dialogues.
         """
         models = ModelHandle(self.machine)

@@ -2,7 +2,7 @@
 `audit_run`: can a result be gamed, and does it depend on choices?
 """
 
-from parlai_ext.audit.options import AuditOptions, NamedByUser
+from parlai_ext.audit.options import AuditOptions
 from parlai_ext.commands.command import ModelCommand
 from parlai_ext.engines import Machine
 from parlai_ext.view import wrap_lines
@@ -34,12 +34,14 @@ class AuditRun(ModelCommand):
         from parlai_ext.results.ranking import choose_scores, read_ranking
 
         options = self.options(AuditOptions)
-        run, added, protocol = self.existing_run, self.added_systems, self.own_protocol
-        named = NamedByUser(added)
-        if protocol is not None:
-            named = NamedByUser((*protocol.roster.systems, *added), protocol.scorer)
+        run = self.existing_run
+        # systems and a scorer are named by a protocol or one by one
+        systems, scorer = self.added_systems, None
+        if self.own_protocol is not None:
+            systems = (*self.own_protocol.roster.systems, *systems)
+            scorer = self.own_protocol.scorer
         with run.lock():
-            audit = audit_run(run, options, self.machine, named)
+            audit = audit_run(run, options, self.machine, systems, scorer)
             folder = choose_scores(run, audit.basis.scores)[1]
             shown = (run.root / PAGE, run.root / folder / RANKING)
             has_page = all(path.exists() for path in shown)

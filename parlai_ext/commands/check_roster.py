@@ -63,16 +63,13 @@ class CheckRoster(Command):
         """
         rows, info = self.systems()
         from parlai_ext.systems.downloads import download_systems
-        from parlai_ext.systems.fetch.checked_downloads import (
-            DownloadSettings,
-            downloading,
-        )
+        from parlai_ext.systems.fetch.checked_downloads import locking_with
         from parlai_ext.systems.identity import resolve
 
         given = self.options(DownloadOptions)
         if given.download:
             lock = Path(given.lock) if given.lock else None
-            with downloading(DownloadSettings(lock)):
+            with locking_with(lock):
                 results = download_systems([system for _, system in rows])
             for one in results:
                 print_lines(f'{one.system}: downloaded {file}' for file in one.files)

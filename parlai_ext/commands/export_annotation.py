@@ -8,14 +8,16 @@ from parlai_ext.commands.command import Command
 from parlai_ext.core import UserError, frozen, option, optional
 from parlai_ext.data.toxic_pairs import recorded_answers
 from parlai_ext.people import crowd_files
-from parlai_ext.people.annotator_files import (
+from parlai_ext.people.answer_items import AnnotationOptions, make_annotation_set
+from parlai_ext.people.rating_set import (
+    LIKERT,
+    PAIR,
     item_lines,
+    read_questionnaire,
     render_rating_page,
     sheet_files,
+    write_key,
 )
-from parlai_ext.people.answer_items import AnnotationOptions, make_annotation_set
-from parlai_ext.people.questionnaire import LIKERT, PAIR, read_questionnaire
-from parlai_ext.people.rating_set import write_key
 from parlai_ext.store import write_text
 
 CSV, JSONL, PAGE, ACUTE, TURNS = FORMATS = (

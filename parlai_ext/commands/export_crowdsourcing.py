@@ -12,15 +12,13 @@ from typing import TYPE_CHECKING
 from parlai_ext.commands.command import Command
 from parlai_ext.core import frozen, option, optional
 from parlai_ext.people import crowd_files
-from parlai_ext.people.questionnaire import (
+from parlai_ext.people.rating_set import (
     LIKERT,
     PAIR,
-    read_questionnaire,
-)
-from parlai_ext.people.rating_set import (
     check_targets,
     draw_items,
     judged_dialogues,
+    read_questionnaire,
     stream_turns,
 )
 from parlai_ext.store import write_text

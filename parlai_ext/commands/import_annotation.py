@@ -9,13 +9,11 @@ from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import Resamples
 from parlai_ext.core import UserError, errors_about, frozen, option, optional
 from parlai_ext.people import answer_shares
-from parlai_ext.people.crowd_answers import (
-    answer_files,
-    read_crowd_answers,
-)
 from parlai_ext.people.given_answers import (
     FastAnswers,
+    answer_files,
     answers_of_judgements,
+    read_crowd_answers,
     read_given_answers,
 )
 from parlai_ext.people.rating_set import read_key

@@ -12,12 +12,11 @@ from parlai_ext.collect.import_run import write_run
 from parlai_ext.commands.command import Command
 from parlai_ext.core import UserError, frozen, named_pairs, nearest, option, optional
 from parlai_ext.core.protocol import Protocol
-from parlai_ext.data.chat_logs import PEOPLE
-from parlai_ext.data.dialogue_rows import COLUMNS
-from parlai_ext.data.formats import find_files
+from parlai_ext.data.chat_logs import COLUMNS, PEOPLE
 from parlai_ext.data.imported_dialogues import (
     ImportedDialogues,
     ImportRules,
+    find_files,
     read_imports,
 )
 from parlai_ext.scoring.registry import (

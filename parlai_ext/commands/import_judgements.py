@@ -12,15 +12,13 @@ from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import Resamples
 from parlai_ext.core import UserError, frozen, named_pairs, option, optional
 from parlai_ext.core.records import record_to_json
-from parlai_ext.people.crowd_answers import (
+from parlai_ext.people.given_answers import (
     FORMATS,
+    FastAnswers,
     answer_files,
+    judgements_of,
     own_chats,
     read_crowd_answers,
-)
-from parlai_ext.people.given_answers import (
-    FastAnswers,
-    judgements_of,
     read_given_answers,
 )
 from parlai_ext.people.judgements import (
@@ -32,14 +30,19 @@ from parlai_ext.people.judgements import (
     judged_lines,
     judgements_csv,
 )
-from parlai_ext.people.ranking import PeopleRanking, people_lines, rank_by_people
+from parlai_ext.people.ranking import (
+    TABLES,
+    PeopleRanking,
+    people_lines,
+    rank_by_people,
+    spot_the_bot_tables,
+)
 from parlai_ext.people.rating_set import (
     DialogueReference,
     judged_dialogues,
     read_keys,
     stream_turns,
 )
-from parlai_ext.people.spot_the_bot import TABLES, spot_the_bot_tables
 from parlai_ext.store import RunFolder, dumps, write_text
 from parlai_ext.view import Table
 
@@ -83,7 +86,7 @@ class ImportJudgementsOptions(Resamples):
     )
     outlier_deviations: float | None = optional(
         above=0,
-        help='leave out ratings farther than N deviations from the median of their '
+        help='leave out ratings farther than X deviations from the median of their '
         'item (1.4826 times the median absolute one; DSTC10 Track 5: 1)',
     )
     chats: tuple[str, ...] = option(

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from itertools import product
 from typing import Any, TypeVar
 
 from parlai_ext.core import (
@@ -56,7 +55,6 @@ from parlai_ext.judge_check.sample import (
     human_anchor,
     judged_parts,
     known_values,
-    people_parts,
 )
 from parlai_ext.models.handle import model_system
 from parlai_ext.models.watch import Kept, Watch
@@ -77,7 +75,7 @@ from parlai_ext.systems.model_origin import model_origin
 from parlai_ext.view.progress import PartProgress, bar_of
 
 VERSION = 3  # raise it when the same run gives another check
-SHARE_OF_SCORING = 0.25
+SHARE_OF_SCORING = 0.25  # of the run, that the copies shall need, too
 MIN_SAMPLE = 40
 MIN_WHOLE = 20  # whole parts, each of which has several responses
 MIN_PEOPLE = 20
@@ -85,6 +83,8 @@ BLOCK = 32  # scorings that are kept or lost together when a check is killed
 N_REPEATED = 20
 PARROTS_EACH = 3  # kinds of parrots tried with one response of a system, in turn
 
+PEOPLE = 'people'
+PARTNER = 'their partner'
 GAMES = 'dimensions won'  # all dimensions together: a game with a match in each
 ScoreParts = Callable[[Sequence[JudgedPart]], list[Values]]
 # of a copy: kind and source, and by dimension the sign of original against copy
@@ -124,54 +124,58 @@ def check_judge(
     if not judged.n_scorings:
         return None
     kinds = perturbations_for(scorer)
-    systems, people = _drawn_originals(judged, kinds)
-    copies = [
-        *all_copies(systems, 'systems', kinds),
-        *all_copies(people, 'people', kinds),
-    ]
+    people = [] if judged.is_whole else people_parts(judged.openers)
+    # people's replies, half as many as the systems', must be scored themselves, too
+    of_system = len(kinds_of_original(kinds, 'systems', 0))
+    cost = of_system + ((len(kinds) + 1) / 2 if people else 0)
+    affordable = int(SHARE_OF_SCORING * judged.n_scorings / cost)
+    least = MIN_WHOLE if judged.is_whole else MIN_SAMPLE
+    size = min(judged.most, max(least, affordable))
+    systems, people = judged.draw(size), people[: max(MIN_PEOPLE, size // 2)]
+    copies = list(all_copies(systems, 'systems', kinds))
+    copies += all_copies(people, 'people', kinds)
     again = systems[:N_REPEATED] if is_prompted(scorer) else []
     parts = [copy.part for copy in copies]
     ask = score or partial(part_scores, scorer)
     ask = partial(kept_scores, Watch(kept=kept), ask)
-    values, second = score_blocks(scorer, parts, again, ask, unit='response')
-    compared, replies = compared_scores(copies, values)
-    twice = list(zip((part.values for part in again), second, strict=True))
-    probes = repeats(twice, [part.values for part in systems])
-    n_scored = len(values) + len(second)
+    scored = score_blocks(scorer, parts, again, ask, unit='response')
+    compared, replies = compared_scores(copies, scored[: len(copies)])
+    probes = repeats([part.values for part in systems], scored[len(copies) :])
     checks = {}
     for name in scorer.dimensions:
         about = human_anchor(name, replies, judged.replies), biases(judged.rows, name)
         checks[name] = kinds_check(name, compared, kinds, *about)
-    return JudgeCheck(
+    check = JudgeCheck(
         signature=scorer.signature,
         n_responses=len(systems),
         n_people=len(people),
         people_source=people_source if people else None,
-        n_scored=n_scored,
-        cost=n_scored / judged.n_scorings,
+        n_scored=len(scored),
+        cost=len(scored) / judged.n_scorings,
         dimensions=checks,
         tournament=kinds_check(GAMES, compared, kinds) if len(checks) > 1 else None,
         probes=probes if is_prompted(scorer) else None,
-        notes=tuple(_notes(judged, systems, people, people_source)),
     )
+    return replace(check, notes=tuple(_notes(check, judged.is_whole)))
 
 
-def _drawn_originals(
-    judged: JudgedDialogues, kinds: Perturbations
-) -> tuple[list[JudgedPart], list[JudgedPart]]:
+def people_parts(openers: Sequence[Opener]) -> list[JudgedPart]:
     """
-    Return the responses of systems and of people of which copies are made.
-
-    The check shall need about a quarter of the run's scorings. People's replies, half
-    as many as the systems', must be scored themselves, too.
+    Return the replies that people gave to these openers, in an order that depends on
+    content alone. They have no scores yet.
     """
-    people = [] if judged.is_whole else people_parts(judged.openers)
-    of_system, of_person = (len(kinds_of_original(kinds, s, 0)) for s in SOURCES)
-    cost = of_system + ((of_person + 1) / 2 if people else 0)
-    affordable = int(SHARE_OF_SCORING * judged.n_scorings / cost)
-    least = MIN_WHOLE if judged.is_whole else MIN_SAMPLE
-    n = min(judged.sample.most, max(least, affordable))
-    return judged.sample.draw(n), people[: max(MIN_PEOPLE, n // 2)]
+    parts = []
+    for opener in sorted(openers, key=lambda o: content_id('people', o.id)):
+        texts = (*opener.utterances, opener.reply or '')
+        place = len(opener.utterances)
+        turns = tuple(
+            Utterance((PEOPLE, PARTNER)[(place - i) % 2], text, i < place)
+            for i, text in enumerate(texts)
+        )
+        id = content_id('people', opener.id, opener.reply)
+        dialogue = Dialogue(id, '', opener.id, turns)
+        parts.append(JudgedPart(dialogue, (place,), (place,), PEOPLE, {}, False))
+    return parts
 
 
 def compared_scores(
@@ -210,10 +214,13 @@ def kinds_check(
     signs = grouped((about, own[name]) for about, own in compared if name in own)
     present = {source for _, source in signs} or {'systems'}
     results = []
-    for source, kind in product([s for s in SOURCES if s in present], kinds):
-        own = signs.get((kind, source), [])
-        counts = len(own), own.count(1), own.count(0)
-        results.append(kind_result(kind, source, *counts))
+    for source in SOURCES:
+        if source not in present:
+            continue
+        for kind in kinds:
+            own = signs.get((kind, source), [])
+            counts = len(own), own.count(1), own.count(0)
+            results.append(kind_result(kind, source, *counts))
     return dimension_check(name, results, *more)
 
 
@@ -254,34 +261,29 @@ def all_copies(
     """
     Yield everything that must be scored of the originals of one source, the copies of
     one original together: they have one context, which a model need read only once.
+
+    Replies of another dialogue are those of the next part of the same system.
     """
     for i, part in enumerate(parts):
         if source == 'people':
             yield Copy(source, None, part, part)
-        others = other_replies(parts, i)
+        # whole parts go far beyond their opener; others are over another one, if known
+        mine = part.dialogue
+        may_share = part.is_whole or not mine.opener_id
+        others = next(
+            (
+                other.texts
+                for other in (*parts[i + 1 :], *parts[:i])
+                if other.system == part.system
+                and other.dialogue.id != mine.id
+                and (may_share or other.dialogue.opener_id != mine.opener_id)
+            ),
+            [],
+        )
         for kind in kinds_of_original(kinds, source, i):
-            dialogue = perturbed_dialogue(
-                part.dialogue, part.places, kinds[kind], others
-            )
+            dialogue = perturbed_dialogue(mine, part.places, kinds[kind], others)
             if dialogue is not None:
                 yield Copy(source, kind, part, replace(part, dialogue=dialogue))
-
-
-def other_replies(parts: Sequence[JudgedPart], i: int) -> list[str]:
-    """
-    Return the texts of the next part in the sample that is of the same system and of
-    another dialogue: over another opener, if openers are known, except where whole
-    parts are judged, which go far beyond their opener. Nothing where there is none.
-    """
-    mine = parts[i]
-    for other in (*parts[i + 1 :], *parts[:i]):
-        one, two = mine.dialogue, other.dialogue
-        may_share = mine.is_whole or not one.opener_id
-        if other.system != mine.system or one.id == two.id:
-            continue
-        if may_share or one.opener_id != two.opener_id:
-            return other.texts
-    return []
 
 
 def score_blocks(
@@ -290,7 +292,7 @@ def score_blocks(
     again: Sequence[One],
     score: Callable[[Sequence[One]], list[Values]],
     unit: str,
-) -> tuple[list[Values], list[Values]]:
+) -> list[Values]:
     """
     Return the scores of everything by dimension, without missing ones. It is scored in
     blocks that depend on the check alone, so that one which goes on after it was killed
@@ -300,18 +302,17 @@ def score_blocks(
     :raises UserError: as `errors_on_copies` does.
     """
     scored: list[Values] = []
-    second: list[Values] = []
     with bar_of('judge check', len(first) + len(again), unit=unit) as bar:
         parts = PartProgress(bar, 'inputs read')
-        for items, values, anew in ((first, scored, False), (again, second, True)):
+        for items, anew in ((first, False), (again, True)):
             for start in range(0, len(items), BLOCK):
                 block = items[start : start + BLOCK]
                 parts.begin(len(block))
                 changed = scorer.models.changed(watch=Watch(parts.tell), asks_anew=anew)
                 with changed, errors_on_copies(scorer):
-                    values += score(block)
+                    scored += score(block)
                 parts.end()
-    return scored, second
+    return scored
 
 
 @contextmanager
@@ -363,19 +364,17 @@ def part_scores(scorer: Scorer, parts: Sequence[JudgedPart]) -> list[Values]:
     ]
 
 
-def _notes(
-    judged: JudgedDialogues,
-    systems: Sequence[JudgedPart],
-    people: Sequence[JudgedPart],
-    people_source: str | None,
-) -> Iterator[str]:
-    if not systems:
+def _notes(check: JudgeCheck, is_whole: bool) -> Iterator[str]:
+    """
+    Yield what could not be checked, or not by people.
+    """
+    if not check.n_responses:
         yield 'no response of a system could be perturbed: there are floors only'
-    if not people and judged.is_whole:
+    if not check.n_people and is_whole:
         yield 'no replies of people: whole dialogues are judged'
-    elif not people:
+    elif not check.n_people:
         yield 'no replies of people: the source of the openers has none'
-    elif people_source and people_source.startswith('ext:smalltalk'):
+    elif check.people_source and check.people_source.startswith('ext:smalltalk'):
         yield 'the generator of ext:smalltalk stands for people'
 
 
@@ -438,14 +437,25 @@ def make_check(
 def with_kin(probes: PromptProbes, scorer: Scorer, manifest: Manifest) -> PromptProbes:
     """
     Return the probes of a judge with the ranked systems that are its own model, and
-    others of its family.
+    others of the family of a model inside the scorer, each with what the two have in
+    common: such judges tend to like what their own kind writes (Panickssery et al.
+    2024, "LLM Evaluators Recognize and Favor Their Own Generations").
     """
-    same = {
-        n for n, one in manifest.targets.items() if one.identity in scorer.signature
-    }
-    others = {n: manifest.systems[n] for n in manifest.targets if n not in same}
-    family = own_family(scorer, others)
-    return replace(probes, same_model=tuple(sorted(same)), same_family=family)
+    judges = [
+        model_origin(model_system(kind, name))
+        for kind, name in scorer.models.loaded
+        if kind in ASKED
+    ]
+    same, family = [], {}
+    for name, target in sorted(manifest.targets.items()):
+        if target.identity in scorer.signature:
+            same.append(name)
+            continue
+        origin = model_origin(System(name, manifest.systems[name]))
+        common = [likeness for j in judges if (likeness := j.likeness(origin))]
+        if common:
+            family[name] = common[0]
+    return replace(probes, same_model=tuple(same), same_family=family)
 
 
 def basis_of(store: ScoreStore, sample: int) -> str:
@@ -461,31 +471,6 @@ def basis_of(store: ScoreStore, sample: int) -> str:
     ]
     replies = [opener.reply for opener in run.openers]
     return content_id('judge check', VERSION, sample, [replies, *shards])
-
-
-def own_family(
-    scorer: Scorer, systems: Mapping[str, Mapping[str, Any]]
-) -> dict[str, str]:
-    """
-    Return the systems that are of the family of a model inside the scorer, each with
-    what the two have in common: such judges tend to like what their own kind writes
-    (Panickssery et al. 2024, "LLM Evaluators Recognize and Favor Their Own
-    Generations").
-
-    :param systems: the options of the ranked systems, by name.
-    """
-    judges = [
-        model_origin(model_system(kind, name))
-        for kind, name in scorer.models.loaded
-        if kind in ASKED
-    ]
-    likenesses = {}
-    for name, opt in sorted(systems.items()):
-        origin = model_origin(System(name, opt))
-        common = [likeness for j in judges if (likeness := j.likeness(origin))]
-        if common:
-            likenesses[name] = common[0]
-    return likenesses
 
 
 # --- the check of a scorer on the items of a judged set -------------------------------
@@ -525,11 +510,31 @@ def check_items(
     ]
 
     def score_copies(copies: Sequence[JudgedPart]) -> list[Values]:
-        asked = [copied_item(items, copy) for copy in copies]
+        asked = []
+        for copy in copies:
+            make = dialogue_items if copy.is_whole else turn_items
+            [item] = make(copy.dialogue, copy.places)
+            if copy.dialogue.pairing_id:  # it is of an item, and no person's reply
+                original = items[int(copy.dialogue.pairing_id)]
+                item = replace(
+                    item,
+                    references=original.references,
+                    facts=original.facts,
+                    persona=original.persona,
+                )
+            asked.append(item)
         return [known_values(one.values) for one in scorer.checked_scores(asked)]
 
-    openers = () if scorer.needs else replied_openers(items)
-    judged = JudgedDialogues(scored, openers, sample)
+    # each context that has a reference, once
+    openers = {
+        item.context: Opener.from_utterances(
+            item.context, REFERENCES, item.references[0]
+        )
+        for item in items
+        if item.references and item.context and item.response is not None
+    }
+    replied = () if scorer.needs else tuple(openers.values())
+    judged = JudgedDialogues(scored, replied, sample)
     return check_judge(scorer, judged, people_source=REFERENCES, score=score_copies)
 
 
@@ -561,42 +566,8 @@ def item_part(item: ScoringItem, number: int, level: str) -> JudgedPart:
     return JudgedPart(dialogue, places, places, speaker, {}, is_whole)
 
 
-def copied_item(items: Items, copy: JudgedPart) -> ScoringItem:
-    """
-    Return the item that asks to judge a copy, with all that its original knows.
-    """
-    make = dialogue_items if copy.is_whole else turn_items
-    [item] = make(copy.dialogue, copy.places)
-    if not copy.dialogue.pairing_id:  # a person's reply
-        return item
-    original = items[int(copy.dialogue.pairing_id)]
-    return replace(
-        item,
-        references=original.references,
-        facts=original.facts,
-        persona=original.persona,
-    )
-
-
-def replied_openers(items: Items) -> tuple[Opener, ...]:
-    """
-    Return the contexts that have a reference, each once, with the first one as reply.
-    """
-    openers = {
-        item.context: Opener.from_utterances(
-            item.context, REFERENCES, item.references[0]
-        )
-        for item in items
-        if item.references and item.context and item.response is not None
-    }
-    return tuple(openers.values())
-
-
 def check_pairs(
-    scorer: Scorer,
-    items: Items,
-    *,
-    sample: int = SAMPLE,
+    scorer: Scorer, items: Items, *, sample: int = SAMPLE
 ) -> JudgeCheck | None:
     """
     Return the check of a scorer of pairs on originals that are responses after their
@@ -605,89 +576,60 @@ def check_pairs(
     :param items: the originals; which other response they have does not matter.
     :param sample: originals that are perturbed, at most.
     """
-    originals = drawn_items(items, sample)
+    # their content alone decides which ones are drawn
+    known = [item for item in items if item.response and item.response.strip()]
+    known.sort(key=lambda item: content_id(list(item.context), item.response))
+    originals = known[:sample]
     kinds = perturbations_for(scorer)
     parts = [item_part(item, n, 'turn') for n, item in enumerate(originals)]
     copies = list(all_copies(parts, 'systems', kinds))
     if not copies:
         return None
-    pairs = [copied_pair(originals, copy.part) for copy in copies]
-    both = [item for pair in pairs for item in (pair, swapped_item(pair))]
+    both = []
+    for copy in copies:
+        item = originals[int(copy.part.dialogue.pairing_id)]
+        pair = replace(item, extras={**item.extras, OTHER: copy.part.texts[0]})
+        both += [pair, swapped_item(pair)]
     asked = scorer.in_given_order()
     again = both[: 2 * N_REPEATED] if scorer.prompted else []
-    scores, scored_again = preferences(asked, both, again)
-    first, second = scores[::2], scores[1::2]
-    choices = first
-    if asked is not scorer:  # the scorer itself asks in both orders
-        choices = [
-            {d: (one[d] - two[d]) / 2 for d in one if d in two}
-            for one, two in zip(first, second, strict=True)
-        ]
-    probes = repeats(list(zip(scores, scored_again, strict=False)), scores)
-    compared: list[Compared] = []
-    for copy, own in zip(copies, choices, strict=True):
+
+    def preferences(block: Items) -> list[Values]:
+        known = [known_values(one.values) for one in asked.checked_scores(block)]
+        return [{d: v - asked.even for d, v in own.items()} for own in known]
+
+    scored = score_blocks(asked, both, again, preferences, unit='pair')
+    scores, second_scores = scored[: len(both)], scored[len(both) :]
+    compared = []
+    for copy, own, swapped in zip(copies, scores[::2], scores[1::2], strict=True):
+        if asked is not scorer:  # the scorer itself asks in both orders
+            own = {d: (own[d] - swapped[d]) / 2 for d in own if d in swapped}
         signs = {d: sign(value, noise=SAME) for d, value in own.items()}
         compared.append(((copy.kind or '', copy.source), signs))
-    n_scored = len(both) + len(again)
     return JudgeCheck(
         signature=scorer.signature,
         n_responses=len(originals),
         n_people=0,
         people_source=None,
-        n_scored=n_scored,
-        cost=n_scored / len(items),
+        n_scored=len(scored),
+        cost=len(scored) / len(items),
         dimensions={
             name: kinds_check(name, compared, kinds) for name in scorer.dimensions
         },
-        probes=replace(probes, order=order_swap(first, second)),
+        probes=replace(repeats(scores, second_scores), order=order_swap(scores)),
         notes=('a scorer of pairs: it chooses between original and copy',),
     )
 
 
-def drawn_items(items: Items, sample: int) -> list[ScoringItem]:
-    """
-    Return up to so many items that have a response, drawn by their content alone.
-    """
-    known = [item for item in items if item.response and item.response.strip()]
-    known.sort(key=lambda item: content_id(list(item.context), item.response))
-    return known[:sample]
-
-
-def copied_pair(items: Items, copy: JudgedPart) -> ScoringItem:
-    """
-    Return the pair of an item's response and its copy.
-    """
-    item = items[int(copy.dialogue.pairing_id)]
-    return replace(item, extras={**item.extras, OTHER: copy.texts[0]})
-
-
-def preferences(
-    scorer: Scorer,
-    items: Items,
-    again: Items,
-) -> tuple[list[Values], list[Values]]:
-    """
-    Return the score of each pair less the score of a tie, by dimension, without missing
-    ones; then of those that are asked for again, anew.
-    """
-
-    def score(block: Items) -> list[Values]:
-        known = [known_values(one.values) for one in scorer.checked_scores(block)]
-        return [{d: v - scorer.even for d, v in own.items()} for own in known]
-
-    return score_blocks(scorer, items, again, score, unit='pair')
-
-
-def order_swap(first: Sequence[Values], second: Sequence[Values]) -> OrderSwap:
+def order_swap(scores: Sequence[Values]) -> OrderSwap:
     """
     Return how often a choice changes with the order, over pairs and dimensions.
 
-    :param first: the preference for the response, which is shown first.
-    :param second: the preference for the other one, which is then shown first.
+    :param scores: of each pair two: the preference for the response, which is shown
+        first, and that for the other one, which is then shown first.
     """
     signs = [
         (sign(one[name], noise=SAME), sign(other[name], noise=SAME))
-        for one, other in zip(first, second, strict=True)
+        for one, other in zip(scores[::2], scores[1::2], strict=True)
         for name in one
         if name in other
     ]

@@ -6,7 +6,7 @@ shows all with the reasons.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from statistics import fmean, pstdev
 
 from parlai_ext.judge_check.perturbations import PARROTS
@@ -73,20 +73,6 @@ KIND_WORDS = {
 }
 
 
-def preferred_words(result: KindResult) -> str:
-    """
-    Return in words how often a judge puts the perturbed copy above the original.
-    """
-    what = KIND_WORDS[result.kind]
-    verb = VERBS[result.source]
-    above = 1 - (0.0 if result.share is None else result.share)
-    half = ', ties counted as half' if result.n_ties else ''
-    return (
-        f'{what} above what {AUTHORS[result.source]} {verb} in {percent(above)} of '
-        f'{result.n} cases{half}'
-    )
-
-
 def sign(score: float, other: float = 0.0, noise: float = 0.0) -> int:
     """
     Return 1 where a score is higher than another one, -1 where it is lower, and 0 where
@@ -146,8 +132,14 @@ def dimension_check(
     it is held against a judge only where the original is not ahead at all; all of them
     together are a kind that is added.
     """
-    single = [kind for kind in kinds if kind.kind != ALL_PARROTS]
-    kinds = (*single, *_parrots_together(single))
+    kinds = [kind for kind in kinds if kind.kind != ALL_PARROTS]
+    for source in SOURCES:
+        own = [k for k in kinds if k.kind in PARROTS and k.source == source]
+        if own:
+            counts = [
+                sum(getattr(k, n) for k in own) for n in ('n', 'n_higher', 'n_ties')
+            ]
+            kinds.append(kind_result(ALL_PARROTS, source, *counts))
     failed = [kind for kind in kinds if kind.required and kind.outcome == FAIL]
     doubtful = [
         kind
@@ -157,18 +149,26 @@ def dimension_check(
     ]
     failed.sort(key=lambda kind: (kind.share or 0.0, kind.kind))
     doubtful.sort(key=lambda kind: (kind.outcome != FAIL, kind.share or 0.0))
-    reasons = [f'it scores {preferred_words(kind)}' for kind in failed]
+    reasons = [_reason(kind) for kind in (*failed, *doubtful)]
     tried = {kind.kind for kind in kinds if kind.outcome != UNTESTED}
-    weak = [_doubt(kind) for kind in doubtful]
-    weak += [
+    reasons += [
         f'{KIND_WORDS[name]} could not be tried: fewer than {MIN_PAIRS} pairs'
         for name, mark in MARKS.items()
         if mark == MUST_PASS and name not in tried
     ]
-    weak += _followed(biases)
-    outcome = FAIL if failed else WEAK if weak else PASS
+    length, overlap = (biases.length, biases.overlap) if biases else (None, None)
+    measures = (
+        (length, 'length', 'the number of words'),
+        (overlap, 'the overlap with the partner', 'the share of his last words'),
+    )
+    reasons += [
+        f'its scores follow {name} (Spearman {number(value)} with {what})'
+        for value, name, what in measures
+        if abs(value or 0.0) >= MAX_BIAS
+    ]
+    outcome = FAIL if failed else WEAK if reasons else PASS
     return DimensionCheck(
-        dimension, outcome, (*reasons, *weak), kinds, human_anchor, biases
+        dimension, outcome, tuple(reasons), tuple(kinds), human_anchor, biases
     )
 
 
@@ -180,58 +180,32 @@ def is_below(kind: KindResult) -> bool:
     return kind.kind in PARROTS and (kind.share or 0.0) > 0.5
 
 
-def _doubt(kind: KindResult) -> str:
-    if kind.outcome == FAIL:
-        return f'it scores {preferred_words(kind)}'
+def _reason(kind: KindResult) -> str:
+    """
+    Return how often a judge puts the copy above the original, or that it may be chance.
+    """
     words = KIND_WORDS[kind.kind]
+    original = f'what {AUTHORS[kind.source]} {VERBS[kind.source]}'
+    if kind.outcome == FAIL:
+        above = percent(1 - (kind.share or 0.0))
+        half = ', ties counted as half' if kind.n_ties else ''
+        return f'it scores {words} above {original} in {above} of {kind.n} cases{half}'
     interval = f'{number(kind.share)} [{number(kind.low)}, {number(kind.high)}]'
     return (
-        f'it can hardly tell {words} from what {AUTHORS[kind.source]} '
-        f'{VERBS[kind.source]}: the original is higher in a share of {interval}'
+        f'it can hardly tell {words} from {original}: the original is higher in a '
+        f'share of {interval}'
     )
 
 
-def _followed(biases: Biases | None) -> list[str]:
-    """
-    Return a sentence for each trivial measure that the scores go with.
-    """
-    if biases is None:
-        return []
-    measures = (
-        (biases.length, 'length', 'the number of words'),
-        (biases.overlap, 'the overlap with the partner', 'the share of his last words'),
-    )
-    return [
-        f'its scores follow {name} (Spearman {number(value)} with {what})'
-        for value, name, what in measures
-        if abs(value or 0.0) >= MAX_BIAS
-    ]
-
-
-def _parrots_together(kinds: Sequence[KindResult]) -> Iterator[KindResult]:
-    """
-    Yield the result of all kinds of parrots together, one for each source of originals
-    that has any.
-    """
-    for source in SOURCES:
-        own = [k for k in kinds if k.kind in PARROTS and k.source == source]
-        if own:
-            counts = [
-                sum(getattr(k, n) for k in own) for n in ('n', 'n_higher', 'n_ties')
-            ]
-            yield kind_result(ALL_PARROTS, source, *counts)
-
-
-def repeats(
-    pairs: Sequence[tuple[Values, Values]], scores: Sequence[Values]
-) -> PromptProbes:
+def repeats(scores: Sequence[Values], second: Sequence[Values]) -> PromptProbes:
     """
     Return how the first and second scores of responses differ. The second ones are
     asked for anew, also where the replies of an endpoint are kept.
 
-    :param pairs: the scores of each response by dimension, first and second.
-    :param scores: of all responses, which say how large a difference is.
+    :param scores: of all responses by dimension, which say how large a difference is.
+    :param second: of as many of the first responses as were scored a second time.
     """
+    pairs = list(zip(scores, second, strict=False))
     same = sum(  # but for rounding
         first.keys() == second.keys()
         and all(math.isclose(v, second[d], rel_tol=SAME) for d, v in first.items())

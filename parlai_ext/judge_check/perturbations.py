@@ -79,19 +79,13 @@ def parrot_text(
     :param wordings: which ones to choose from: `TRAIN`, `HELD_OUT` or `ALL`.
     """
     parrot = PARROTS[kind]
-    turn = heard[-2:-1] if parrot.earlier else heard[-1:]
-    quoted = quote(turn[0]) if turn else ''
+    turns = heard[-2:-1] if parrot.earlier else heard[-1:]
+    turn = turns[0] if turns else ''
+    quoted = quote(turn)
     if not quoted and any('{' in template for template in parrot.wordings()):
         return None
     templates = parrot.wordings(wordings)
     template = templates[number % len(templates)]
-    return template.format_map(_fillings(turn[0] if turn else '', quoted))
-
-
-def _fillings(turn: str, quoted: str) -> dict[str, str]:
-    """
-    Return what the names in a template stand for.
-    """
     words = quoted.split()
     half = -(-len(words) // 2)
     rng = random.Random(content_id('parrot', quoted))
@@ -110,7 +104,7 @@ def _fillings(turn: str, quoted: str) -> dict[str, str]:
     capital = {
         name.title(): text[:1].upper() + text[1:] for name, text in texts.items()
     }
-    return {**texts, **capital}
+    return template.format_map(texts | capital)
 
 
 def quote(turn: str) -> str:
@@ -182,22 +176,20 @@ def mirrored(text: str) -> str:
     known = [match.group().lower().replace('’', "'") for match in words]
     pieces, end = [], 0
     for k, match in enumerate(words):
-        pieces += [text[end : match.start()], _mirrored_word(match.group(), known, k)]
+        word, written = known[k], match.group()
+        if word == 'you':
+            before = known[k - 1] if k else ''
+            is_last = bool(before) and k == len(words) - 1 and before not in FORMS_OF_BE
+            swapped = 'me' if is_last or before in BEFORE_OBJECTS else 'I'
+        elif word in FORMS_OF_BE:
+            pronoun, form = FORMS_OF_BE[word]
+            beside = {*known[max(0, k - 1) : k], *known[k + 1 : k + 2]}
+            swapped = form if pronoun in beside else written
+        else:
+            swapped = SWAPPED.get(word, written)
+        pieces += [text[end : match.start()], swapped]
         end = match.end()
     return ''.join([*pieces, text[end:]])
-
-
-def _mirrored_word(written: str, words: Sequence[str], k: int) -> str:
-    word = words[k]
-    beside = {*words[max(0, k - 1) : k], *words[k + 1 : k + 2]}
-    if word == 'you':
-        before = words[k - 1] if k else ''
-        is_last = bool(before) and k == len(words) - 1 and before not in FORMS_OF_BE
-        return 'me' if is_last or before in BEFORE_OBJECTS else 'I'
-    if word in FORMS_OF_BE:
-        pronoun, swapped = FORMS_OF_BE[word]
-        return swapped if pronoun in beside else written
-    return SWAPPED.get(word, written)
 
 
 # --- what becomes of a response ---------------------------------------------

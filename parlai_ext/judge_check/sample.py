@@ -19,8 +19,6 @@ from parlai_ext.core import (
     Dialogue,
     Opener,
     ScoredDialogue,
-    Utterance,
-    content_id,
     dialogue_means,
     frozen,
     grouped,
@@ -102,44 +100,6 @@ def known_values(values: Mapping[str, float | None]) -> Values:
     return {name: value for name, value in values.items() if value is not None}
 
 
-class StratifiedSample:
-    """
-    A sample that depends on content alone: as many parts of each system as there are,
-    one of each of its dialogues before a second one of any.
-    """
-
-    def __init__(self, most: int):
-        self.most = most
-        self.kept: dict[str, list[tuple[int, str, JudgedPart]]] = {}
-
-    def add(self, parts: Sequence[JudgedPart]) -> None:
-        """
-        Add the judged parts of one dialogue.
-        """
-        numbered = [
-            (
-                hashlib.sha256(f'{one.dialogue.id} {one.places}'.encode()).hexdigest(),
-                one,
-            )
-            for one in parts
-        ]
-        numbered.sort(key=itemgetter(0))
-        by_system = grouped((entry[1].system, entry) for entry in numbered)
-        for system, own in by_system.items():
-            turns = [(turn, *entry) for turn, entry in enumerate(own)]
-            every = [*self.kept.get(system, ()), *turns]
-            self.kept[system] = sorted(every, key=itemgetter(0, 1))[: self.most]
-
-    def draw(self, n: int) -> list[JudgedPart]:
-        """
-        Return up to ``n`` parts, spread evenly over the systems.
-        """
-        queues = (self.kept[system] for system in sorted(self.kept))
-        rounds = zip_longest(*queues)
-        drawn = [entry[-1] for entries in rounds for entry in entries if entry]
-        return drawn[:n]
-
-
 class ScoreRow(NamedTuple):
     """
     What the biases are computed from, of one judged part.
@@ -162,6 +122,9 @@ class JudgedDialogues:
     """
     What the check needs from scored dialogues.
 
+    Of the judged parts it keeps a sample that depends on content alone: as many of each
+    system as there are, one of each of its dialogues before a second one of any.
+
     :param pairs: the dialogues with their scores; those without any are left out.
     :param openers: those of the run; some may have a person's reply.
     :param sample: the largest sample that may be drawn.
@@ -173,46 +136,63 @@ class JudgedDialogues:
         openers: Sequence[Opener] = (),
         sample: int = SAMPLE,
     ):
-        self.sample = StratifiedSample(sample)
+        self.most = sample
+        self.kept: dict[str, list[tuple[int, str, JudgedPart]]] = {}
         self.rows: list[ScoreRow] = []
         self.openers = [opener for opener in openers if opener.reply is not None]
-        self.num_given = {opener.id: len(opener.utterances) for opener in self.openers}
+        num_given = {opener.id: len(opener.utterances) for opener in self.openers}
         # opener -> system -> scores of its replies to the opener itself
         self.replies: dict[str, dict[str, list[Values]]] = {}
         self.n_dialogues = 0
         self.is_whole = False
         for dialogue, scored in pairs:
-            if scored is not None:
-                self._add(dialogue, scored)
+            if scored is None:
+                continue
+            self.n_dialogues += 1
+            parts = judged_parts(dialogue, scored)
+            self._add_to_sample(parts)
+            opener, names = dialogue.opener_id, dialogue.speakers
+            for part in parts:
+                heard = [turns_before(dialogue, place)[1] for place in part.places]
+                overlap = mean_overlap(part.texts, heard)
+                row = ScoreRow(
+                    part.system,
+                    # in self-play the system itself
+                    next((name for name in names if name != part.system), part.system),
+                    opener,
+                    fmean(len(text.split()) for text in part.texts),
+                    math.nan if overlap is None else overlap,
+                    math.nan if part.is_whole else part.places[0],
+                    part.values,
+                )
+                self.rows.append(row)
+                self.is_whole = part.is_whole
+                if part.places == (num_given.get(opener),):
+                    by_system = self.replies.setdefault(opener, {})
+                    by_system.setdefault(part.system, []).append(part.values)
 
-    def _add(self, dialogue: Dialogue, scored: ScoredDialogue) -> None:
+    def _add_to_sample(self, parts: Sequence[JudgedPart]) -> None:
         """
-        Add a dialogue with its scores.
+        Add the judged parts of one dialogue, but for those of floors, which are bad on
+        purpose: copies of what they say are no test of a judge.
+        """
+        by_system = grouped((p.system, p) for p in parts if not is_floor(p.system))
+        for system, own in by_system.items():
+            names = [f'{one.dialogue.id} {one.places}' for one in own]
+            hashes = [hashlib.sha256(name.encode()).hexdigest() for name in names]
+            in_order = sorted(zip(hashes, own, strict=True), key=itemgetter(0))
+            turns = [(turn, *entry) for turn, entry in enumerate(in_order)]
+            every = [*self.kept.get(system, ()), *turns]
+            self.kept[system] = sorted(every, key=itemgetter(0, 1))[: self.most]
 
-        Floors are bad on purpose, so copies of what they say are no test of a judge.
+    def draw(self, n: int) -> list[JudgedPart]:
         """
-        self.n_dialogues += 1
-        parts = judged_parts(dialogue, scored)
-        self.sample.add([part for part in parts if not is_floor(part.system)])
-        names = dialogue.speakers
-        for part in parts:
-            heard = [turns_before(dialogue, place)[1] for place in part.places]
-            overlap = mean_overlap(part.texts, heard)
-            row = ScoreRow(
-                part.system,
-                # in self-play the system itself
-                next((name for name in names if name != part.system), part.system),
-                part.dialogue.opener_id,
-                fmean(len(text.split()) for text in part.texts),
-                math.nan if overlap is None else overlap,
-                math.nan if part.is_whole else part.places[0],
-                part.values,
-            )
-            self.rows.append(row)
-            self.is_whole = part.is_whole
-            if part.places == (self.num_given.get(dialogue.opener_id),):
-                by_system = self.replies.setdefault(dialogue.opener_id, {})
-                by_system.setdefault(part.system, []).append(part.values)
+        Return up to ``n`` parts of the sample, spread evenly over the systems.
+        """
+        queues = (self.kept[system] for system in sorted(self.kept))
+        rounds = zip_longest(*queues)
+        drawn = [entry[-1] for entries in rounds for entry in entries if entry]
+        return drawn[:n]
 
     @property
     def n_scorings(self) -> int:
@@ -263,29 +243,8 @@ def variance_share(scores: Floats, groups: Sequence[str]) -> float | None:
     return min(1.0, between / total)
 
 
-PEOPLE = 'people'
-PARTNER = 'their partner'
 FAR = 0.5  # standard deviations of people's scores; "medium" of Cohen (1988)
 MIN_CONTEXTS = 10
-
-
-def people_parts(openers: Sequence[Opener]) -> list[JudgedPart]:
-    """
-    Return the replies that people gave to these openers, in an order that depends on
-    content alone. They have no scores yet.
-    """
-    parts = []
-    for opener in sorted(openers, key=lambda o: content_id('people', o.id)):
-        texts = (*opener.utterances, opener.reply or '')
-        place = len(opener.utterances)
-        turns = tuple(
-            Utterance((PEOPLE, PARTNER)[(place - i) % 2], text, i < place)
-            for i, text in enumerate(texts)
-        )
-        id = content_id('people', opener.id, opener.reply)
-        dialogue = Dialogue(id, '', opener.id, turns)
-        parts.append(JudgedPart(dialogue, (place,), (place,), PEOPLE, {}, False))
-    return parts
 
 
 def human_anchor(
@@ -316,28 +275,23 @@ def human_anchor(
         return None
     scores_of_people = [own[opener] for opener in sorted(compared)]
     spread = stdev(scores_of_people)
-    means = {name: fmean(over.values()) for name, over in sorted(by_system.items())}
-    far = [
-        name
-        for name in means
-        if _far_above([v - own[o] for o, v in by_system[name].items()], spread)
-    ]
+    means, far = {}, []
+    for name, over in sorted(by_system.items()):
+        means[name] = fmean(over.values())
+        differences = [value - own[opener] for opener, value in over.items()]
+        n = len(differences)
+        if n < MIN_CONTEXTS:
+            continue
+        mean = fmean(differences)
+        half = float(scipy.stats.t.ppf(0.975, n - 1)) * stdev(differences) / n**0.5
+        if mean - half > 0 and mean > FAR * spread:
+            far.append(f'{name} ({number(means[name])})')
     warning = None
     if far:
-        listed = [f'{name} ({number(means[name])})' for name in far]
         warning = (
-            f'the judge scores {join_names(listed)} far above people '
+            f'the judge scores {join_names(far)} far above people '
             f'({number(fmean(scores_of_people))}) on the same {len(compared)} contexts'
         )
     return HumanAnchor(
         len(compared), fmean(scores_of_people), fmean(means.values()), means, warning
     )
-
-
-def _far_above(differences: Sequence[float], spread: float) -> bool:
-    n = len(differences)
-    if n < MIN_CONTEXTS:
-        return False
-    mean = fmean(differences)
-    half = float(scipy.stats.t.ppf(0.975, n - 1)) * stdev(differences) / n**0.5
-    return mean - half > 0 and mean > FAR * spread

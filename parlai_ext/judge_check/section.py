@@ -82,15 +82,6 @@ def failure_on(ranking: Ranking, dimension: str) -> str | None:
     return f'This judge {does}; the order below says little about quality.'
 
 
-def doubt_sentence(check: DimensionCheck | None) -> str | None:
-    """
-    Return what a headline adds about a judge that is weak or was not checked.
-    """
-    if check is None:
-        return 'The judge was not checked: whether it prefers sense is not known.'
-    return f'The judge is weak: {check.reasons[0]}.' if check.outcome == WEAK else None
-
-
 def terminal_card(ranking: Ranking, doubt: Doubt | None = None) -> list[str]:
     """
     Return the card for a terminal, some lines.
@@ -163,22 +154,18 @@ def agreement_with_people(ranking: Ranking) -> str:
     Return how well the judge agrees with people: in this run, and on judged sets, as
     far as either was measured.
     """
-    texts = (agreement_in_run(ranking), agreement_on_sets(ranking.scorer_signature))
-    return '; '.join(text for text in texts if text) or 'not measured for this judge'
-
-
-def agreement_in_run(ranking: Ranking) -> str | None:
-    """
-    Return how well the judge agrees with the run's human scores; `None` without any.
-    """
-    for dimension in ranking.dimensions[:1]:
-        agreement = ranking.reference.get(dimension)
+    texts = []
+    dimension = next(iter(ranking.dimensions), '')
+    agreement = ranking.reference.get(dimension)
+    if agreement and agreement.kind == 'human':
         name = ranking.leading_coefficient(dimension)
-        value = getattr(agreement, name).value if agreement else None
-        if value is not None and agreement and agreement.kind == 'human':
+        value = getattr(agreement, name).value
+        if value is not None:
             over = f'over the {agreement.n} systems of this run'
-            return f'{name.capitalize()} {number(value)} {over}'
-    return None
+            texts.append(f'{name.capitalize()} {number(value)} {over}')
+    if on_sets := agreement_on_sets(ranking.scorer_signature):
+        texts.append(on_sets)
+    return '; '.join(texts) or 'not measured for this judge'
 
 
 def agreement_on_sets(signature: str) -> str | None:
@@ -226,24 +213,21 @@ def _shares(check: DimensionCheck) -> Mapping[str, str]:
     """
 
     def text(kind: KindResult) -> str:
+        share = f'{kind.kind.replace("_", " ")} {number(kind.share)}'
         if kind.kind != ALL_PARROTS:
-            return _kind_share(kind)
+            return share
         single = [
             one
             for one in check.kinds
             if one.kind in PARROTS and one.source == kind.source and one.n
         ]
         lowest = min(single, key=lambda one: one.share or 0.0)
-        return f'{_kind_share(kind)} (lowest: {_kind_share(lowest)})'
+        return f'{share} (lowest: {text(lowest)})'
 
     return {
         f'how often {AUTHORS[source]} score above': ', '.join(map(text, kinds))
         for source, kinds in _tested(check).items()
     }
-
-
-def _kind_share(kind: KindResult) -> str:
-    return f'{kind.kind.replace("_", " ")} {number(kind.share)}'
 
 
 # -------------------------------------------------------------------- on the page
@@ -255,7 +239,8 @@ def judge_section(view: RankingView) -> Section:
 
     A doubt stands in the place of the outcome of a check that did not fail.
     """
-    ranking, doubt = view.ranking, view.leading_doubt
+    ranking = view.ranking
+    doubt = view.doubts.get(next(iter(ranking.dimensions), ''))
     card, check = ranking.judge, ranking.leading_check
     models = card.models if card else ()
     outcome = UNCHECKED if check is None else check.outcome

@@ -9,6 +9,7 @@ openers. Thousands of dialogues never lie in memory.
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from parlai_ext.core import (
@@ -24,7 +25,6 @@ from parlai_ext.results.ranking import Ranking
 from parlai_ext.results.tables import ScoreTables
 from parlai_ext.scoring.judged_corpora import NEAREST_CORPUS
 from parlai_ext.store import Manifest, RunFolder
-from parlai_ext.view.page import Section
 
 # of the dialogues of a page, so that with its tables it stays below 5 MB
 MAX_PAGE_CHARACTERS = 4_000_000
@@ -43,21 +43,6 @@ class PageDialogues:
     dialogues: tuple[Mapping[str, Any], ...]
     total: int
     labels: tuple[tuple[str, ...], ...] = ()
-
-
-def dialogues_section(main: Ranking, shown: PageDialogues) -> Section:
-    """
-    Return the section in which dialogues are read.
-
-    :param main: the first ranking of the page, by whose scores they were chosen.
-    """
-    first = next(iter(main.scored_dimensions), 'any dimension')
-    data = {
-        'shown': shown,
-        'chosen_by': 'points' if main.tournament else first,
-        'both_judged': any(dialogue['both'] for dialogue in shown.dialogues),
-    }
-    return Section('dialogues', 'Dialogues', data)
 
 
 @frozen(slots=True)
@@ -113,12 +98,12 @@ def read_page_dialogues(
         picks = dict.fromkeys(picks, '')
     stores = [run.scores(ranking.scorer_signature) for ranking in rankings]
     labels = [store.about().evidence_labels for store in stores]
-    wanted: dict[str, dict[str, str]] = {}
-    for candidate, why in picks.items():
-        wanted.setdefault(candidate.pairing_id, {})[candidate.dialogue_id] = why
+    wanted = grouped(
+        (one.pairing_id, (one.dialogue_id, why)) for one, why in picks.items()
+    )
     dialogues: list[dict[str, Any]] = []
     for shard in run.dialogue_shards():
-        reasons = wanted.get(shard.pairing_id, {})
+        reasons = dict(wanted.get(shard.pairing_id, ()))
         chosen = run.read_dialogues(shard) if reasons else []
         chosen = [dialogue for dialogue in chosen if dialogue.id in reasons]
         scored = [store.by_dialogue(shard) if chosen else {} for store in stores]
@@ -135,14 +120,7 @@ def read_page_dialogues(
                 'both': both_judged,
                 'why': reasons[dialogue.id],
                 'scored': [
-                    scored_data(
-                        dialogue,
-                        by_id.get(dialogue.id),
-                        names,
-                        one.scored_dimensions,
-                        own,
-                        games=one.tournament is not None,
-                    )
+                    scored_data(dialogue, by_id.get(dialogue.id), names, one, own)
                     for one, by_id, own in zip(rankings, scored, labels, strict=True)
                 ],
             }
@@ -176,7 +154,27 @@ def choose(candidates: Sequence[PageCandidate], limit: int) -> dict[PageCandidat
     shares = fair_shares([len(of_target) for of_target in by_target.values()], limit)
     picks: dict[PageCandidate, str] = {}
     for share, of_target in zip(shares, by_target.values(), strict=True):
-        picks |= _choose_of_target(of_target, share)
+        scored = sorted(
+            (one for one in of_target if one.value is not None),
+            key=lambda one: (one.value, one.dialogue_id),
+        )
+        unscored = _in_hash_order([one for one in of_target if one.value is None])
+        # a fifth of each kind, the rest by hash
+        each = max(1, share // 5)
+        middle = max(0, (len(scored) - each) // 2)
+        kinds = {
+            'highest': scored[::-1][:each],
+            'lowest': scored[:each],
+            'middle': scored[middle : middle + each],
+            'not scored': unscored[:each],
+            'random': _in_hash_order(of_target),
+        }
+        # each for the first reason that it has
+        reasons: dict[PageCandidate, str] = {}
+        for reason, some in kinds.items():
+            for candidate in some:
+                reasons.setdefault(candidate, reason)
+        picks |= islice(reasons.items(), share)
     return picks
 
 
@@ -191,34 +189,6 @@ def fair_shares(sizes: Sequence[int], limit: int) -> list[int]:
         shares[i] = min(sizes[i], left // (len(sizes) - done))
         left -= shares[i]
     return shares
-
-
-def _choose_of_target(
-    candidates: Sequence[PageCandidate], share: int
-) -> dict[PageCandidate, str]:
-    """
-    Return ``share`` picks of one target: a fifth of each kind, the rest by hash.
-    """
-    scored = sorted(
-        (c for c in candidates if c.value is not None),
-        key=lambda c: (c.value, c.dialogue_id),
-    )
-    unscored = _in_hash_order([c for c in candidates if c.value is None])
-    each = max(1, share // 5)
-    middle = max(0, (len(scored) - each) // 2)
-    kinds = [
-        ('highest', scored[::-1][:each]),
-        ('lowest', scored[:each]),
-        ('middle', scored[middle : middle + each]),
-        ('not scored', unscored[:each]),
-        ('random', _in_hash_order(candidates)),
-    ]
-    picks: dict[PageCandidate, str] = {}
-    for reason, some in kinds:
-        for candidate in some:
-            if len(picks) < share:
-                picks.setdefault(candidate, reason)
-    return picks
 
 
 def _in_hash_order(candidates: Sequence[PageCandidate]) -> list[PageCandidate]:
@@ -294,33 +264,32 @@ def scored_data(
     dialogue: Dialogue,
     scored: ScoredDialogue | None,
     names: tuple[str, str],
-    dimensions: Sequence[str],
-    labels: Sequence[str] = (),
-    *,
-    games: bool = False,
+    ranking: Ranking,
+    labels: Sequence[str],
 ) -> dict[str, Any] | None:
     """
     Return what a scorer says of a dialogue as JSON data for the page; `None` where it
     did not score it.
 
-    `means` and `partner_means` run over the dimensions. Each `scores` list does, too: a
-    number, the reason why there is none, or `None` where nothing was scored. Turns
-    without scores and evidence are left out.
+    `means` and `partner_means` run over the dimensions of its ranking. Each `scores`
+    list does, too: a number, the reason why there is none, or `None` where nothing was
+    scored. Of games, `won` has the dimensions on which each side won. Turns without
+    scores and evidence are left out.
 
     :param names: the target and the other one.
     :param labels: the columns of evidence; those that name turns become marks.
-    :param games: say on which dimensions each side won.
     """
     if scored is None:
         return None
+    dimensions = ranking.scored_dimensions
     by_turn, of_partner = _scores_by_turn(scored, names[0])
     means = [dialogue_means(dialogue, scored, name) for name in names]
     shown, turns = numeric_columns(labels), {}
     for i in range(len(dialogue.utterances)):
         row, own = scored.evidence.get(i), by_turn.get(i, {})
         evidence = row if isinstance(row, tuple) else ()  # other data than figures
-        figures = [evidence[k] for k in shown if k < len(evidence)]
-        figures = figures if labels else list(evidence)
+        numbers = shown if labels else range(len(evidence))
+        figures = [evidence[k] for k in numbers if k < len(evidence)]
         if own or figures:
             turns[str(i)] = {
                 'scores': _score_list(own, dimensions),
@@ -330,7 +299,7 @@ def scored_data(
     return {
         'means': [_rounded(means[0].get(d)) for d in dimensions],
         'partner_means': [_rounded(means[1].get(d)) for d in dimensions],
-        'won': dimensions_won(means, names, dimensions) if games else None,
+        'won': dimensions_won(means, names, dimensions) if ranking.tournament else None,
         'whole': _score_list(by_turn.get(None, {}), dimensions),
         'whole_partner': _score_list(of_partner, dimensions),
         'turns': turns,

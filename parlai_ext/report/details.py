@@ -6,14 +6,13 @@ Colours follow classes of the style sheet, since the page allows no other styles
 cell has its number as text, so that nothing is told by colour alone.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from operator import attrgetter
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from parlai_ext.ranking.pairs import CellMean
-from parlai_ext.ranking.standings import Standing, best_first
+from parlai_ext.ranking.standings import best_first
 from parlai_ext.report.plot import axis_over
 from parlai_ext.report.summary import leaders_on
 from parlai_ext.report.view import DimensionDetails, RankingView
@@ -23,8 +22,6 @@ from parlai_ext.view.page import Section
 # larger tables are cut: nobody reads them, and they would make the page heavy
 MOST_SYSTEMS, MOST_PARTNERS = 30, 40
 SHADES = 7  # of the heat map, from the lowest score to the highest
-PAIR_FIELDS = ('first', 'second', 'difference', 'low', 'high', 'win_rate', 'n', 'apart')
-PAIR_COLUMNS = ('dimension', *PAIR_FIELDS[:-2], 'n_dialogues', 'apart')
 Draw = Callable[[Sequence[str], DimensionDetails], dict[str, Any]]
 
 
@@ -37,31 +34,21 @@ def _section(
     :param draw: makes what a panel shows of the systems, best first; nothing where that
         would say nothing.
     """
-    panels = {
-        name: draw_panel(view.ranking.standings[name], own, draw)
-        for name, own in view.details.items()
-    }
+    panels = {}
+    for name, details in view.details.items():
+        standings = best_first(view.ranking.standings[name])
+        systems = [one.system for one in standings if one.score is not None]
+        drawn = draw(systems[:MOST_SYSTEMS], details)
+        if drawn:
+            drawn |= {
+                'systems': systems[:MOST_SYSTEMS],
+                'left_out': len(systems[MOST_SYSTEMS:]),
+                'digits': digits_for([one.score for one in standings]),
+            }
+        panels[name] = drawn
     if not any(panels.values()):
         return None
     return Section(id, title, {'panels': panels, **about})
-
-
-def draw_panel(
-    standings: Sequence[Standing], details: DimensionDetails, draw: Draw
-) -> dict[str, Any]:
-    """
-    Return what one panel shows of a dimension, systems best first.
-    """
-    names = [one.system for one in best_first(standings) if one.score is not None]
-    drawn = draw(names[:MOST_SYSTEMS], details)
-    if not drawn:
-        return {}
-    digits = digits_for([standing.score for standing in standings])
-    return {
-        'systems': names[:MOST_SYSTEMS],
-        'left_out': len(names[MOST_SYSTEMS:]),
-        'digits': digits,
-    } | drawn
 
 
 # -------------------------------------------------------------------------- the pairs
@@ -88,17 +75,6 @@ def draw_pairs(names: Sequence[str], details: DimensionDetails) -> dict[str, Any
     Return the difference of each two systems, by their names.
     """
     return {'pairs': details.by_names} if len(names) > 1 else {}
-
-
-def pair_table(details: Mapping[str, DimensionDetails]) -> list[tuple[Any, ...]]:
-    """
-    Return the pairs of all dimensions as rows of `PAIR_COLUMNS`.
-    """
-    return [
-        (dimension, *attrgetter(*PAIR_FIELDS)(one))
-        for dimension, own in details.items()
-        for one in own.pairs
-    ]
 
 
 # ------------------------------------------------------------------------ the heat map

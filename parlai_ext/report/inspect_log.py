@@ -6,15 +6,10 @@ with the target's mean scores; the ranking's scores and intervals are the log's 
 """
 
 from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 
-from parlai_ext.core import (
-    Dialogue,
-    ScoredDialogue,
-    content_id,
-    dialogue_means,
-    scorer_name,
-)
+from parlai_ext.core import content_id, dialogue_means, scorer_name
 from parlai_ext.report.browse import target_and_partner
 from parlai_ext.results.ranking import Ranking
 from parlai_ext.store import RunFolder, dumps, write_text
@@ -34,9 +29,29 @@ def write_inspect_logs(run: RunFolder, ranking: Ranking, folder: Path) -> list[P
     for dialogue, scored in store.scored_dialogues():
         pair = target_and_partner(run.pairing(dialogue.pairing_id), run.manifest)
         for name, partner in dict.fromkeys((pair, pair[::-1])):
-            if name in run.manifest.targets:
-                sample = sample_of_dialogue(dialogue, scored, name, partner)
-                samples[name].append(sample)
+            if name not in run.manifest.targets:
+                continue
+            means = dialogue_means(dialogue, scored, name) if scored else {}
+            messages = [
+                {
+                    # in self-play the first speaker is the assistant
+                    'role': 'assistant'
+                    if turn.speaker == name and (name != partner or k % 2 == 0)
+                    else 'user',
+                    'content': turn.text,
+                }
+                for k, turn in enumerate(dialogue.utterances)
+            ]
+            sample = {
+                'id': dialogue.id,
+                'epoch': 1,
+                'input': dialogue.texts[0],
+                'target': '',
+                'messages': messages,
+                'scores': {d: {'value': v} for d, v in means.items() if v is not None},
+                'metadata': {'partner': partner, 'ended_by': dialogue.ended_by},
+            }
+            samples[name].append(sample)
     paths = []
     for name, own in samples.items():
         task_id = content_id(ranking.signature, name)
@@ -47,7 +62,7 @@ def write_inspect_logs(run: RunFolder, ranking: Ranking, folder: Path) -> list[P
 
 
 def log_of_target(
-    ranking: Ranking, name: str, task_id: str, samples: list[object]
+    ranking: Ranking, name: str, task_id: str, samples: Sequence[object]
 ) -> object:
     """
     Return the `EvalLog` of a target.
@@ -90,31 +105,4 @@ def log_of_target(
             'scores': scores,
         },
         'samples': samples,
-    }
-
-
-def sample_of_dialogue(
-    dialogue: Dialogue, scored: ScoredDialogue | None, name: str, partner: str
-) -> object:
-    """
-    Return the `EvalSample` of a dialogue.
-    """
-    means = dialogue_means(dialogue, scored, name) if scored else {}
-    return {
-        'id': dialogue.id,
-        'epoch': 1,
-        'input': dialogue.texts[0],
-        'target': '',
-        'messages': [
-            {
-                # in self-play the first speaker is the assistant
-                'role': 'assistant'
-                if turn.speaker == name and (name != partner or k % 2 == 0)
-                else 'user',
-                'content': turn.text,
-            }
-            for k, turn in enumerate(dialogue.utterances)
-        ],
-        'scores': {d: {'value': v} for d, v in means.items() if v is not None},
-        'metadata': {'partner': partner, 'ended_by': dialogue.ended_by},
     }

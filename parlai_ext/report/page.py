@@ -10,6 +10,7 @@ import json
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +25,9 @@ from parlai_ext.report.browse import (
     PageCandidate,
     PageDialogues,
     dialogue_candidates,
-    dialogues_section,
     read_page_dialogues,
 )
 from parlai_ext.report.details import (
-    PAIR_COLUMNS,
-    pair_table,
     pairs_section,
     partners_section,
     spread_section,
@@ -46,7 +44,7 @@ from parlai_ext.results.ranking import NAME as RANKING
 from parlai_ext.results.ranking import Ranking, read_ranking
 from parlai_ext.results.tables import ScoreTables, read_tables
 from parlai_ext.stopping.section import stopping_section
-from parlai_ext.store import Manifest, RunFolder, ScorerRecord
+from parlai_ext.store import Manifest, RunFolder
 from parlai_ext.tournament.section import rating_text, tournament_section
 from parlai_ext.view import (
     count_of,
@@ -77,7 +75,25 @@ def method_section(view: RankingView) -> Section:
     if scorer is not None:
         protocol['scorer'] = scorer.config
         protocol['ranking'] = scorer.ranking or protocol.get('ranking')
-        commands += _scorer_commands(ranking, scorer)
+        # such commands as make and show another ranking than the protocol's
+        section = dict(scorer.config)
+        name = section.pop('name', scorer_name(ranking.scorer_signature))
+        words = ['--scorer', name]
+        for key, value in section.items():
+            words += ['--scorer-option', f'{key}={_option_text(value)}']
+        words += ['--score-given'] if scorer.given else []
+        scores = ['--scores', content_id(ranking.scorer_signature)]
+        rules = [*scores]
+        for key, value in scorer.ranking.items():
+            rules += [f'--{key.replace("_", "-")}', _option_text(value)]
+        commands += [
+            shlex.join(['parlai', name, '--run-dir', 'NEW_FOLDER', *map(str, options)])
+            for name, options in (
+                ('score_dialogues', words),
+                ('rank_systems', rules),
+                ('report_run', scores),
+            )
+        ]
     data = {
         'commands': commands,
         'protocol': {
@@ -104,30 +120,6 @@ def command(protocol: str, manifest: Manifest) -> str:
         for value in values if isinstance(values, list) else [values]:
             words += [f'--{option.replace("_", "-")}', without_folders(str(value))]
     return shlex.join(words)
-
-
-def _scorer_commands(ranking: Ranking, scorer: ScorerRecord) -> list[str]:
-    """
-    Return the commands that score a run by another scorer than its protocol's, and rank
-    and show what that gives.
-    """
-    section = dict(scorer.config)
-    words = ['--scorer', section.pop('name', scorer_name(ranking.scorer_signature))]
-    for key, value in section.items():
-        words += ['--scorer-option', f'{key}={_option_text(value)}']
-    words += ['--score-given'] if scorer.given else []
-    scores = ['--scores', content_id(ranking.scorer_signature)]
-    rules = [*scores]
-    for key, value in scorer.ranking.items():
-        rules += [f'--{key.replace("_", "-")}', _option_text(value)]
-    return [
-        shlex.join(['parlai', name, '--run-dir', 'NEW_FOLDER', *map(str, options)])
-        for name, options in (
-            ('score_dialogues', words),
-            ('rank_systems', rules),
-            ('report_run', scores),
-        )
-    ]
 
 
 def _option_text(value: Any) -> str:
@@ -184,7 +176,25 @@ def answers(
     scorer = card.scorer if card else scorer_name(ranking.scorer_signature)
     models = [judge.model_text(model) for model in card.models] if card else []
     judged = PageAnswer('Who judged', scorer, join_names(models))
-    return leader, lead, judged, _trust(view, dimension, remarks)
+    # whether it can be believed, as far as that is known
+    outcome, doubt = judge.outcome_on(ranking, dimension), view.doubts.get(dimension)
+    text, news = BELIEVE[outcome]
+    parts = []
+    if doubt is not None and outcome == FAIL:
+        parts.append(doubt.words)
+    elif doubt is not None:
+        start, news = ('No', BAD) if doubt.is_refuted else ('With doubt', OPEN)
+        text = f'{start}: {doubt.words}'
+    if agreement := ranking.reference.get(dimension):
+        name = ranking.leading_coefficient(dimension)
+        value = getattr(agreement, name).value
+        reference = 'the planted order' if agreement.kind == 'planted' else 'people'
+        parts.append(f'{name.capitalize()} {number(value)} with {reference}')
+    parts += remarks
+    if n_cautions := len(summary.warnings(ranking)):
+        parts.append(f'{count_of(n_cautions, "caution")} below')
+    trust = PageAnswer('Believe it?', text, '; '.join(parts), news)
+    return leader, lead, judged, trust
 
 
 def _leader(
@@ -247,30 +257,6 @@ def _lead(
     )
 
 
-def _trust(view: RankingView, dimension: str, remarks: Sequence[str]) -> PageAnswer:
-    """
-    Return whether the ranking can be believed, as far as that is known.
-    """
-    ranking, doubt = view.ranking, view.doubts.get(dimension)
-    outcome = judge.outcome_on(ranking, dimension)
-    text, news = BELIEVE[outcome]
-    parts = []
-    if doubt is not None and outcome == FAIL:
-        parts.append(doubt.words)
-    elif doubt is not None:
-        start, news = ('No', BAD) if doubt.is_refuted else ('With doubt', OPEN)
-        text = f'{start}: {doubt.words}'
-    if agreement := ranking.reference.get(dimension):
-        name = ranking.leading_coefficient(dimension)
-        value = getattr(agreement, name).value
-        reference = 'the planted order' if agreement.kind == 'planted' else 'people'
-        parts.append(f'{name.capitalize()} {number(value)} with {reference}')
-    parts += remarks
-    if n_cautions := len(summary.warnings(ranking)):
-        parts.append(f'{count_of(n_cautions, "caution")} below')
-    return PageAnswer('Believe it?', text, '; '.join(parts), news)
-
-
 # the sections of a ranking in their order; each function returns one for a
 # `RankingView`, or `None` where it has nothing to show
 SECTIONS = (
@@ -289,6 +275,7 @@ FED_EVIDENCE = (
     'Log-probability of each follow-up as the next utterance; nearer 0 is likelier.'
 )
 OTHER_EVIDENCE = 'The numbers from which the scorer made its scores.'
+PAIR_FIELDS = ('first', 'second', 'difference', 'low', 'high', 'win_rate', 'n', 'apart')
 # of the page's own script, in this order
 SCRIPTS = (
     'report_view.js',
@@ -325,6 +312,12 @@ def render_rankings(views: Sequence[RankingView], shown: PageDialogues) -> str:
             }
         )
     scripts = ''.join(map(template_text, SCRIPTS))
+    first = next(iter(main.scored_dimensions), 'any dimension')
+    dialogues = {
+        'shown': shown,
+        'chosen_by': 'points' if main.tournament else first,
+        'both_judged': any(dialogue['both'] for dialogue in shown.dialogues),
+    }
     return render_page(
         'report.html.j2',
         script=f"'use strict';\n(function () {{\n{scripts}}})();\n",
@@ -333,7 +326,7 @@ def render_rankings(views: Sequence[RankingView], shown: PageDialogues) -> str:
             'dialogues': shown.dialogues,
         },
         views=drawn,
-        dialogues=dialogues_section(main, shown),
+        dialogues=Section('dialogues', 'Dialogues', dialogues),
         agreement=summary.agreement_text,
         words=summary.baseline_words,
     )
@@ -348,6 +341,11 @@ def _scorer_data(view: RankingView, labels: Sequence[str]) -> dict[str, Any]:
     """
     ranking = view.ranking
     standings = [ranking.standings[name] for name in ranking.scored_dimensions]
+    pairs = [
+        (dimension, *attrgetter(*PAIR_FIELDS)(one))
+        for dimension, own in view.details.items()
+        for one in own.pairs
+    ]
     is_fed = scorer_name(ranking.scorer_signature) == 'fed'
     return {
         'id': view.id,
@@ -363,7 +361,7 @@ def _scorer_data(view: RankingView, labels: Sequence[str]) -> dict[str, Any]:
         'evidence': FED_EVIDENCE if is_fed else OTHER_EVIDENCE,
         # in lines, since a long text is cut
         'leaderboard': file_table(ranking).csv().splitlines(keepends=True),
-        'pairs': [PAIR_COLUMNS, *pair_table(view.details)],
+        'pairs': [('dimension', *PAIR_FIELDS[:-2], 'n_dialogues', 'apart'), *pairs],
     }
 
 
@@ -374,8 +372,8 @@ def write_report(
     tables: ScoreTables | None = None,
 ) -> Path:
     """
-    Write the leaderboard of a ranking and the page of all rankings of the run; return
-    the page's path.
+    Write the leaderboard of a ranking and the page of all rankings of the run, that of
+    the protocol's scorer first; return the page's path.
 
     The same run and rankings give the same bytes (with a forecast, the time that
     scoring took is on the page, too).
@@ -384,21 +382,6 @@ def write_report(
     :param tables: the scores that are ranked, where they were read already.
     """
     run.write_text(f'{folder}leaderboard.csv', leaderboard_csv(ranking))
-    run.write_text(PAGE, render_run(run, ranking, folder, tables))
-    return run.root / PAGE
-
-
-def render_run(
-    run: RunFolder,
-    ranking: Ranking,
-    folder: str = '',
-    tables: ScoreTables | None = None,
-) -> str:
-    """
-    Return the page of a run with all its rankings, that of the protocol's scorer first.
-
-    :param ranking, folder, tables: one of them, which need not be read.
-    """
     paths = run.root.glob(f'rankings/*/{RANKING}')
     folders = {folder, *(f'rankings/{path.parent.name}/' for path in paths)}
     folders |= {''} if (run.root / RANKING).is_file() else set()
@@ -432,4 +415,5 @@ def render_run(
             )
         )
     dialogues = read_page_dialogues(run, [*rankings.values()], candidates)
-    return render_rankings(views, dialogues)
+    run.write_text(PAGE, render_rankings(views, dialogues))
+    return run.root / PAGE

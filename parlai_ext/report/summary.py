@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
-from parlai_ext.core import frozen, grouped, is_floor
+from parlai_ext.core import frozen, is_floor
 from parlai_ext.judge_check import section as judge
-from parlai_ext.judge_check.record import FAIL
+from parlai_ext.judge_check.record import FAIL, WEAK
 from parlai_ext.ranking.intervals import FEWEST_FOR_OTHERS, FEWEST_OPENERS
 from parlai_ext.ranking.standings import (
     DialoguesNeeded,
@@ -38,48 +38,37 @@ NUMBERS = ('no', 'one', 'two', 'three', 'four')
 
 def sentences(ranking: Ranking, doubts: Doubts = NO_DOUBTS) -> list[str]:
     """
-    Return the findings of a ranking as sentences, most important first.
+    Return the findings of a ranking as sentences, most important first: the headline
+    says who is first on the main dimension, or that the judge failed its check, or that
+    the audit is against it.
 
     :param doubts: what its audit says against it.
     """
     if not ranking.dimensions:
         return ['No dialogue has a score, so there is no ranking.']
     main, *others = ranking.dimensions
-    lines = [headline(ranking, doubts)]
-    if doubt := doubts.get(main):
-        check = ranking.leading_check
-        failed = check is not None and check.failed
-        lines.append(doubt.sentence if failed else _leaders(ranking))
+    check, doubt = ranking.leading_check, doubts.get(main)
+    if ranking.tournament is not None:
+        n_openers = leaders_on(ranking, main).n_openers
+        leaders = tournament.tournament_sentence(ranking.tournament, n_openers)
+    else:
+        leaders = leader_sentence(ranking, main)
+    if failure := judge.failure_on(ranking, main):
+        lines = [failure, *([doubt.sentence] if doubt else [])]
+    elif doubt:
+        lines = [doubt.sentence, leaders]
+    elif check is None:
+        unknown = 'whether it prefers sense is not known'
+        lines = [f'{leaders} The judge was not checked: {unknown}.']
+    elif check.outcome == WEAK:
+        lines = [f'{leaders} The judge is weak: {check.reasons[0]}.']
+    else:
+        lines = [leaders]
     if others:
         lines += _other_dimensions_sentences(ranking, others)
     if agreement := ranking.reference.get(main):
         lines.append(f'{main}: {agreement_text(agreement)}.')
     return lines
-
-
-def headline(ranking: Ranking, doubts: Doubts = NO_DOUBTS) -> str:
-    """
-    Return the most important finding: what the main dimension says of the first, or
-    that the judge failed its check, or that the audit is against it.
-    """
-    main = ranking.dimensions[0]
-    if failure := judge.failure_on(ranking, main):
-        return failure
-    if doubt := doubts.get(main):
-        return doubt.sentence
-    sentence = judge.doubt_sentence(ranking.leading_check)
-    return f'{_leaders(ranking)} {sentence}' if sentence else _leaders(ranking)
-
-
-def _leaders(ranking: Ranking) -> str:
-    """
-    Return which system is first on the main dimension, if any is.
-    """
-    main = ranking.dimensions[0]
-    if ranking.tournament is not None:
-        n_openers = leaders_on(ranking, main).n_openers
-        return tournament.tournament_sentence(ranking.tournament, n_openers)
-    return leader_sentence(ranking, main)
 
 
 @frozen
@@ -248,66 +237,46 @@ def warnings(ranking: Ranking) -> list[str]:
     """
     Return the reasons to doubt the ranking, as sentences.
     """
+    # by each floor that scores above systems, and these systems in words, where it
+    # does: a sign that the scorer rewards the wrong thing
+    floors = defaultdict(list)
+    # the trivial baselines that agree with the reference as well as the scorer does
+    as_good = []
+    for dimension in ranking.dimensions:
+        scored = [
+            (one.system, one.score)
+            for one in ranking.standings[dimension]
+            if one.rank is not None and one.score is not None
+        ]
+        for floor, worth in scored:
+            below = [n for n, own in scored if own < worth and not is_floor(n)]
+            if is_floor(floor) and below:
+                floors[floor, join_names(below)].append(dimension)
+        name = ranking.leading_coefficient(dimension)
+        agreement = ranking.reference.get(dimension)
+        own_value = getattr(agreement, name).value if agreement else None
+        if own_value is None or own_value <= 0:
+            continue  # said where the agreement is
+        better = []
+        for baseline, by_dimension in ranking.baseline_reference.items():
+            other = by_dimension.get(dimension)
+            value = getattr(other, name).value if other else None
+            # a strong agreement upside down says as much about the data
+            if value is not None and abs(value) >= own_value:
+                better.append(f'{baseline_words(baseline)} {number(value)}')
+        if better:
+            against = f'{join_names(better)} against {number(own_value)}'
+            as_good.append(f'on {dimension} {against}')
     missing = ranking.missing_scores
     lines = terminal_lines(
         'cautions',
         ranking=ranking,
-        floors=grouped(
-            (pair, dimension)
-            for dimension in ranking.dimensions
-            for pair in _floors_above(ranking.standings[dimension])
-        ),
-        as_good=[
-            text
-            for dimension in ranking.dimensions
-            if (text := _baselines_as_good(ranking, dimension))
-        ],
+        floors=floors,
+        as_good=as_good,
         unscored=missing.not_ranked if missing else (),
         few_names=few_names,
     )
     return list(filter(None, lines))
-
-
-def _floors_above(standings: Sequence[Standing]) -> list[tuple[str, str]]:
-    """
-    Return each floor that scores above systems, and these systems as a list in words:
-    a sign that the scorer rewards the wrong thing.
-    """
-    scored = [
-        (standing.system, standing.score)
-        for standing in standings
-        if standing.rank is not None and standing.score is not None
-    ]
-    systems = [one for one in scored if not is_floor(one[0])]
-    return [
-        (floor, join_names(below))
-        for floor, worth in scored
-        if is_floor(floor) and (below := [name for name, own in systems if own < worth])
-    ]
-
-
-def _baselines_as_good(ranking: Ranking, dimension: str) -> str:
-    """
-    Return the trivial baselines that agree with the reference as well as the scorer
-    does, in words; nothing when none does.
-    """
-    name = ranking.leading_coefficient(dimension)
-
-    def coefficient(agreement: Agreement | None) -> float | None:
-        return getattr(agreement, name).value if agreement else None
-
-    scorers_value = coefficient(ranking.reference.get(dimension))
-    if scorers_value is None or scorers_value <= 0:
-        return ''  # said where the agreement is
-    as_good = []
-    for baseline, by_dimension in ranking.baseline_reference.items():
-        value = coefficient(by_dimension.get(dimension))
-        # a strong agreement upside down says as much about the data
-        if value is not None and abs(value) >= scorers_value:
-            as_good.append(f'{baseline_words(baseline)} {number(value)}')
-    if not as_good:
-        return ''
-    return f'on {dimension} {join_names(as_good)} against {number(scorers_value)}'
 
 
 def agreement_text(agreement: Agreement) -> str:

@@ -9,7 +9,6 @@ from typing import Any
 
 from parlai_ext.core import frozen
 from parlai_ext.judge_check import section as judge
-from parlai_ext.judge_check.section import outcome_on
 from parlai_ext.ranking.standings import Standing, best_first
 from parlai_ext.report.plot import Axis, axis_for
 from parlai_ext.report.summary import (
@@ -293,7 +292,7 @@ COLUMNS = (
         'how the judge did on perturbed responses: `pass`, `weak`, `fail`, or '
         '`unchecked`',
         TEXT,
-        of=lambda row: outcome_on(row.ranking, row.dimension),
+        of=lambda row: judge.outcome_on(row.ranking, row.dimension),
     ),
     _column(
         'points',
@@ -327,21 +326,6 @@ def file_table(ranking: Ranking) -> Table:
         for standing in best_first(ranking.standings[dimension])
     ]
     return Table(columns, rows)
-
-
-def leaderboard_rows(
-    ranking: Ranking, name: str, of_baseline: bool = False
-) -> list[LeaderboardRow]:
-    """
-    Return the rows of the leaderboard of a dimension or a trivial baseline, best first,
-    with as many digits as tell them apart.
-    """
-    standings = (ranking.baselines if of_baseline else ranking.standings)[name]
-    digits = digits_for([standing.score for standing in standings])
-    return [
-        LeaderboardRow(ranking, name, standing, digits, of_baseline)
-        for standing in best_first(standings)
-    ]
 
 
 def leaderboard_csv(ranking: Ranking) -> str:
@@ -427,6 +411,14 @@ def leaderboards(ranking: Ranking) -> list[Board]:
 
 
 def _board(ranking: Ranking, name: str, of_baseline: bool = False) -> Board:
+    """
+    Return the leaderboard of a dimension or a trivial baseline, best first, with as
+    many digits as tell its systems apart.
+    """
+    standings = best_first(
+        (ranking.baselines if of_baseline else ranking.standings)[name]
+    )
+    digits = digits_for([standing.score for standing in standings])
     is_rating = not of_baseline and name == ranking.rated_dimension
     columns = [
         column
@@ -435,12 +427,14 @@ def _board(ranking: Ranking, name: str, of_baseline: bool = False) -> Board:
         and column.heading is not None
         and not (is_rating and column.rating_heading == '')
     ]
-    rows = leaderboard_rows(ranking, name, of_baseline)
     return Board(
         name,
         columns,
-        rows,
-        axis_for([row.standing for row in rows]),
+        [
+            LeaderboardRow(ranking, name, standing, digits, of_baseline)
+            for standing in standings
+        ],
+        axis_for(standings),
         is_rating,
         None if of_baseline else judge.failure_on(ranking, name),
     )

@@ -96,13 +96,6 @@ class RankingView:
         """
         return content_id(self.ranking.scorer_signature)
 
-    @property
-    def leading_doubt(self) -> Doubt | None:
-        """
-        What speaks against the ranking on its first dimension.
-        """
-        return self.doubts.get(next(iter(self.ranking.dimensions), ''))
-
 
 def dimension_details(
     run: RunFolder, ranking: Ranking, tables: ScoreTables

@@ -9,10 +9,10 @@ from types import SimpleNamespace
 import pytest
 
 from parlai_ext.core import System
-from parlai_ext.judge_check.check import BLOCK, PARTS, check_run, own_family, with_kin
+from parlai_ext.judge_check.check import BLOCK, PARTS, check_run, with_kin
 from parlai_ext.judge_check.record import NAME, PromptProbes, read_check, write_check
 from parlai_ext.scoring.score_run import score_run
-from parlai_ext.store import partial
+from parlai_ext.store import disk
 from parlai_ext.systems.model_origin import family_name, model_origin
 from tests.support.check_example import example_check
 from tests.support.interrupted import interrupted
@@ -65,8 +65,8 @@ def test_a_killed_check_goes_on_and_gives_the_same_bytes(scored, tmp_path):
 def test_a_kill_just_after_the_check_leaves_nothing_behind(scored, monkeypatch):
     run, scorer = scored
     with monkeypatch.context() as killed:
-        killed.setattr(partial, 'SAVE_SECONDS', 0)
-        killed.setattr(partial.PartialWork, 'remove', lambda kept: None)
+        killed.setattr(disk, 'SAVE_SECONDS', 0)
+        killed.setattr(disk.PartialWork, 'remove', lambda kept: None)
         check_run(run, scorer)
     parts = check_file(run, scorer).parent / PARTS
     assert parts.exists()
@@ -143,6 +143,18 @@ def judge_of(name, kind='likelihood'):
     return SimpleNamespace(models=models, signature=f'judge:({name})')
 
 
+def kin_of(judge, systems, **identities):
+    """
+    Return the systems that are the judge's own model, and those of its family.
+    """
+    run = SimpleNamespace(
+        targets={n: SimpleNamespace(identity=identities.get(n, n)) for n in systems},
+        systems=systems,
+    )
+    kin = with_kin(PromptProbes(0, 0), judge, run)
+    return kin.same_model, kin.same_family
+
+
 def test_systems_of_the_judges_family_are_named():
     systems = {
         'large': hf('HuggingFaceTB/SmolLM2-1.7B-Instruct'),
@@ -150,18 +162,15 @@ def test_systems_of_the_judges_family_are_named():
         'other': hf('Qwen/Qwen2.5-0.5B'),
         'zoo': {'model_file': 'zoo:blender/blender_90M/model'},
     }
-    assert set(own_family(judge_of('smollm2-135m-q4'), systems)) == {'large', 'served'}
+    _, family = kin_of(judge_of('smollm2-135m-q4'), systems)
+    assert set(family) == {'large', 'served'}
 
 
 def test_the_judges_own_model_is_named_as_such_and_not_as_of_its_family():
-    identities = {'twin': 'smollm2-135m-q4', 'cousin': 'another'}
-    run = SimpleNamespace(
-        targets={n: SimpleNamespace(identity=one) for n, one in identities.items()},
-        systems=dict.fromkeys(identities, remote('smollm2')),
-    )
-    found = with_kin(PromptProbes(0, 0), judge_of('smollm2-135m-q4'), run)
-    assert found.same_model == ('twin',)
-    assert list(found.same_family) == ['cousin']
+    systems = dict.fromkeys(('twin', 'cousin'), remote('smollm2'))
+    judge = judge_of('smollm2-135m-q4')
+    same, family = kin_of(judge, systems, twin='smollm2-135m-q4')
+    assert (same, list(family)) == (('twin',), ['cousin'])
 
 
 def test_an_endpoint_is_of_the_family_that_it_calls_itself():
@@ -171,7 +180,7 @@ def test_an_endpoint_is_of_the_family_that_it_calls_itself():
         'dated': remote('default', remote_dated_model='qwen3'),
         'else': remote('gpt-4o'),
     }
-    assert set(own_family(judge, systems)) == {'same', 'dated'}
+    assert set(kin_of(judge, systems)[1]) == {'same', 'dated'}
 
 
 def test_a_folder_without_a_name_is_of_its_architecture(tmp_path):
@@ -180,7 +189,7 @@ def test_a_folder_without_a_name_is_of_its_architecture(tmp_path):
         'twin': hf(folder_of_type(tmp_path / 'one', 'llama')),
         'gpt2': hf(folder_of_type(tmp_path / 'two', 'gpt2')),
     }
-    assert own_family(judge, systems) == {'twin': 'both are of the type llama'}
+    assert kin_of(judge, systems) == ((), {'twin': 'both are of the type llama'})
 
 
 def test_a_folder_that_knows_its_name_is_of_that_family(tmp_path):
@@ -189,4 +198,5 @@ def test_a_folder_that_knows_its_name_is_of_that_family(tmp_path):
 
 
 def test_an_encoder_has_no_family_to_favour():
-    assert own_family(judge_of('minilm', 'embedder'), {'s': hf('x/minilm')}) == {}
+    judge = judge_of('minilm', 'embedder')
+    assert kin_of(judge, {'s': hf('x/minilm')}) == ((), {})

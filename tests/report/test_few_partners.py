@@ -70,7 +70,7 @@ def test_interval_bold_and_sentence_of_each_pair_agree(two):
     assert (pair.difference, pair.win_rate) == (pytest.approx(2.23), 1)
     # echo is far ahead of both with these partners, in every dialogue
     assert ranking.separation['Overall'].not_apart == ()
-    headline = summary.headline(ranking)
+    headline = summary.sentences(ranking)[0]
     assert 'echo comes first of 3 systems' in headline
     assert 'cannot tell' not in headline
     for other in ('canned', 'third'):
@@ -103,7 +103,7 @@ def test_no_answer_counts_imported_dialogues_against_each_other(two):
 def test_four_partners_speak_for_others(tmp_path):
     _, ranking, _ = ranked(tmp_path, ('p0', 'p1', 'p2', 'p3'))
     assert ranking.partners == 'sampled'
-    assert 'partners' not in summary.headline(ranking).split('.')[0]
+    assert 'partners' not in summary.sentences(ranking)[0].split('.')[0]
     assert all(row.low is not None for row in ranking.standings['Overall'])
 
 

@@ -32,7 +32,6 @@ def test_a_log_for_each_target_has_its_dialogues_scores_and_intervals(run, tmp_p
     logs = logs_of(run, tmp_path / 'logs')
     assert set(logs) == {'alpha', 'beta'}
     dialogues = {one.id: one for one in run.iter_dialogues()}
-    assert len(dialogues) == sum(len(log['samples']) for log in logs.values())
     for standing in example_ranking().standings['Overall']:
         log = logs[standing.system]
         for sample in log['samples']:

@@ -2,7 +2,6 @@
 A run and its ranking in Python: data frames and a figure.
 """
 
-import math
 from dataclasses import replace
 
 import pytest
@@ -81,9 +80,3 @@ def test_axis_has_a_few_ticks_within_it(score, width):
     assert 1 <= len(axis.ticks) <= 6
     slack = 1e-9 * (1 + abs(score))  # of adding steps in floating point
     assert all(axis.low - slack <= t <= axis.high + slack for t in axis.ticks)
-
-
-def test_a_missing_value_has_no_place_on_the_plot():
-    axis = axis_for([standing('a', None, None)])
-    assert axis.place(None) is None
-    assert axis.place(math.nan) is None

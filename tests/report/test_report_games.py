@@ -19,7 +19,7 @@ from parlai_ext.results.rank import rank_run
 from parlai_ext.results.tables import read_tables
 from parlai_ext.tournament.section import tournament_sentence
 from tests.report.test_report_browser import PAYLOADS
-from tests.support.report_example import tournament_result
+from tests.support.report_example import example_ranking, tournament_result
 from tests.tournament.test_rank import SCORER, WORTH, played
 
 pytest_plugins = ['tests.support.browser']
@@ -65,11 +65,6 @@ def test_a_game_is_chosen_by_its_lead(tmp_path):
     assert one.value == 2.0
 
 
-def test_without_a_tournament_nobody_wins(tmp_path):
-    run, ranking = ranked(tmp_path, rule={})
-    assert shelf_of(run, ranking)['a', 'b']['won'] is None
-
-
 def test_a_dialogue_is_found_under_its_second_speaker_too(tmp_path, browser):
     browser.open(write_report(*ranked(tmp_path)))
     browser.choose('#filter-target', 'c')
@@ -101,6 +96,7 @@ def test_a_rating_without_deviations_claims_no_lead():
 
 
 LABELS = ('repeats_turn', 'contradicts_turn', 'recalls_turn', 'perplexity')
+DIVERSITY = example_ranking(dimensions=('diversity',))
 PENALTY = {'diversity': -1.0, 'consistency': 0.0, 'relevance': 0.0}
 
 
@@ -137,17 +133,18 @@ def game():
 
 
 def test_turns_named_by_evidence_are_no_numbers_and_both_sides_have_a_value():
-    data = scored_data(*game(), ('a', 'b'), ['diversity'], LABELS)
+    data = scored_data(*game(), ('a', 'b'), DIVERSITY, LABELS)
     assert data['turns']['2']['evidence'] == [12.5]
     assert [mark['turn'] for mark in data['turns']['2']['marks']] == [0]
     assert (data['whole'], data['whole_partner']) == ([-1.0], [-4.0])
+    assert data['won'] is None  # which is of a tournament
 
 
 def test_a_corpus_named_by_evidence_is_no_number_and_columns_may_be_missing():
     dialogue, scored = game()
     labels = ('numbers', 'nearness', 'nearest_corpus')
     scored = replace(scored, evidence={0: (0.5, 0.25, 3), 2: (0.5,)})
-    turns = scored_data(dialogue, scored, ('a', 'b'), ['diversity'], labels)['turns']
+    turns = scored_data(dialogue, scored, ('a', 'b'), DIVERSITY, labels)['turns']
     assert [turns[i]['evidence'] for i in ('0', '2')] == [[0.5, 0.25], [0.5]]
 
 

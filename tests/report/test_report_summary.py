@@ -13,10 +13,9 @@ from parlai_ext.ranking.pairs import CellMean
 from parlai_ext.ranking.standings import DialoguesNeeded, Separation, dialogues_needed
 from parlai_ext.report.details import (
     SHADES,
-    draw_pairs,
-    draw_panel,
-    draw_partners,
-    draw_spreads,
+    pairs_section,
+    partners_section,
+    spread_section,
 )
 from parlai_ext.report.page import answers
 from parlai_ext.report.summary import (
@@ -274,21 +273,24 @@ def test_remarks_are_among_the_reasons_to_believe():
     assert 'its audit fails' in found['Believe it?'].more
 
 
-def test_tables_that_would_say_nothing_are_empty():
-    nothing = DimensionDetails(('tom', 'mary'), {}, {}, ())
-    for draw in (draw_pairs, draw_partners, draw_spreads):
-        assert draw_panel([standing('beta', None, None)], nothing, draw) == {}
+def test_tables_that_would_say_nothing_are_left_out():
+    def view_of(one, *details):
+        ranking = example_ranking(standings={'Overall': (one,)})
+        return RankingView(ranking, {}, {'Overall': DimensionDetails(*details, {}, ())})
+
+    nothing = view_of(standing('beta', None, None), ('tom', 'mary'), {})
+    for section in (pairs_section, partners_section, spread_section):
+        assert section(nothing) is None
     # one partner: its column is the leaderboard
     cells = {'alpha': {'tom': CellMean(1.0, 3)}}
-    one = DimensionDetails(('tom',), cells, {}, ())
-    for draw in (draw_pairs, draw_partners):
-        assert draw_panel([standing('alpha', 1, 1.0)], one, draw) == {}
+    one = view_of(standing('alpha', 1, 1.0), ('tom',), cells)
+    assert pairs_section(one) is partners_section(one) is None
 
 
 def test_the_lowest_and_highest_cell_have_the_ends_of_the_colours(ranked):
     ranking, details = ranked
-    standings = ranking.standings['Overall']
-    heat = draw_panel(standings, details['Overall'], draw_partners)
+    view = RankingView(ranking, {}, details)
+    heat = partners_section(view).data['panels']['Overall']
     cells = [cell for name in heat['systems'] for cell in heat['cells'][name].values()]
     ends = {cell.mean: heat['shade'](cell) for cell in cells}
     assert (ends[heat['low']], ends[heat['high']]) == (0, SHADES - 1)

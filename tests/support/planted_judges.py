@@ -98,27 +98,6 @@ class Length(Sense):
         return len(item.response.split())
 
 
-class Overlap(Sense):
-    """
-    As `Sense`, but what has words of the partner's last turn, and is no exact copy of
-    an utterance, is better still.
-    """
-
-    name = 'overlap'
-
-    def fits(self, item):
-        """
-        Return 1 plus the share of words that the partner said last, or as `Sense`.
-        """
-        response, last = (
-            text.casefold().replace('.', '').replace('?', '').split()
-            for text in (item.response, item.context[-1])
-        )
-        copied = item.response in item.context
-        share = sum(word in last for word in response) / max(1, len(response))
-        return 1 + share if share and not copied else super().fits(item)
-
-
 @dataclass(frozen=True)
 class PromptedOptions:
     """
