@@ -5,6 +5,7 @@ loaded twice while it fits.
 
 import random
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -18,7 +19,6 @@ from parlai_ext.systems.player_process import DistantPlayer, load_on
 from parlai_ext.worlds import block_player
 from tests.support.plans import collected as collected_run
 from tests.support.plans import open_run, says, some_openers
-from tests.support.small_run import files_of
 from tests.support.tiny_models import make_generator
 from tests.support.trusted import trusted
 
@@ -63,6 +63,11 @@ def test_cut_replies_are_told_once(tmp_path, roster, monkeypatch, capsys):
     assert line.startswith('echo: 1,200 replies')
 
 
+def files(root):
+    paths = sorted(Path(root, 'dialogues').rglob('*.jsonl'))
+    return {str(path.relative_to(root)): path.read_bytes() for path in paths}
+
+
 def test_everything_is_collected_once(tmp_path, roster):
     # 3 targets x 2 partners x 5 openers
     assert collected(tmp_path, roster) == CollectReport(30, 0)
@@ -78,19 +83,18 @@ def test_any_missing_shard_comes_back_as_it_was_also_in_larger_batches(
     tmp_path, roster
 ):
     collected(tmp_path / 'whole', roster)
-    whole = files_of(tmp_path / 'whole' / 'dialogues')
+    whole = files(tmp_path / 'whole')
     assert len(whole) == 18
     # all pairs of a target that draws nothing are one block
     opt = {**OPT, 'batchsize': 64}
     collected(tmp_path, roster, opt)
-    folder = tmp_path / 'dialogues'
     lost = random.Random(5).sample(sorted(whole), 7)
     for name in lost:
-        (folder / name).unlink()
-    kept = {name: (folder / name).stat().st_ino for name in {*whole} - {*lost}}
+        (tmp_path / name).unlink()
+    kept = {name: (tmp_path / name).stat().st_ino for name in {*whole} - {*lost}}
     collected(tmp_path, roster, opt)
-    assert files_of(folder) == whole
-    assert {name: (folder / name).stat().st_ino for name in kept} == kept
+    assert files(tmp_path) == whole
+    assert {name: (tmp_path / name).stat().st_ino for name in kept} == kept
 
 
 def test_random_replies_depend_on_the_seed(tmp_path, draws):
