@@ -52,7 +52,7 @@ Dialogues: TypeAlias = (
 )
 TURN_KEYS = ('speaker', 'text', 'given', 'reference')
 # options of the commands that are about what they print
-PRINTED = {'dry_run', 'pilot', 'plan', 'json', 'quiet'}
+PRINTED = {'dry_run', 'pilot', 'plan', 'json', 'quiet', 'help'}
 TABLES = ('ranking', 'scores', 'dialogues')
 # options of the machine that `score` and `check_judge` take
 MACHINE = ('batchsize', 'no_cuda', 'fp16', 'datapath')
@@ -72,7 +72,8 @@ def _checks_names(command: str = '') -> Callable[[Callable[P, R]], Callable[P, R
         def checked(*args: P.args, **kwargs: P.kwargs) -> R:
             known = names
             if command and not names.issuperset(kwargs):
-                known = names | find_command(command).option_names() - PRINTED
+                flags = find_command(command).parser()._actions
+                known = names | {flag.dest for flag in flags} - PRINTED
             for name in kwargs:
                 if name not in known:
                     raise TypeError(_no_argument(function.__name__, name, known))

@@ -16,7 +16,7 @@ from functools import reduce
 from pathlib import Path
 from typing import Any, TypeVar
 
-from parlai_ext.core import UserError, change_lines, frozen
+from parlai_ext.core import change_lines, frozen
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.core.records import read_own_record, record_to_json
 from parlai_ext.store import PLAYED_KEYS, ProtocolRecord, RunFolder, write_text
@@ -128,22 +128,6 @@ def bytes_on_disk(utterances: int, judged: int) -> int:
     Return about how many bytes dialogues and scores take.
     """
     return utterances * BYTES_PER_UTTERANCE + judged * BYTES_PER_SCORED_UTTERANCE
-
-
-def refuse_other_settings(protocol: Protocol, run: RunFolder | None) -> None:
-    """
-    Refuse to try a protocol in the folder of a run with other settings. More openers
-    are no other setting, since a run may grow.
-
-    :raises UserError: names the settings.
-    """
-    if run is not None:
-        old = forecast_settings(run.manifest.protocol)
-        if protocol.num_dialogues > len(run.openers):
-            old['num_dialogues'] = protocol.num_dialogues
-        if changes := change_lines(old, forecast_settings(protocol)):
-            other = f'was made with other settings: {"; ".join(changes)}'
-            raise UserError(f'{run.root} {other}')
 
 
 def forecast_settings(protocol: Protocol | ProtocolRecord) -> dict[str, str | int]:

@@ -301,13 +301,6 @@ class Measured:
         """
         return sum(n for n, _ in self.batches)
 
-    @property
-    def seconds(self) -> float:
-        """
-        The seconds of loading and of all batches.
-        """
-        return self.load_seconds + sum(seconds for _, seconds in self.batches)
-
     def forecast(self, replies: int, between: float) -> SystemForecast:
         """
         Return what so many replies take. A first batch that is slower than the others
@@ -394,7 +387,10 @@ class PilotMeter:
             used is shared out over the replies.
         """
         spoke = self.spoke
-        used = sum(one.seconds for one in spoke.values())
+        used = sum(
+            one.load_seconds + sum(seconds for _, seconds in one.batches)
+            for one in spoke.values()
+        )
         n_replies = sum(one.replies for one in spoke.values())
         between = max(0.0, (seconds - used) / n_replies)
         return {n: one.forecast(replies[n], between) for n, one in spoke.items()}

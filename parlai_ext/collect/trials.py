@@ -10,8 +10,8 @@ from contextlib import nullcontext
 from parlai_ext.collect.forecast import (
     Forecast,
     bytes_on_disk,
+    forecast_settings,
     read_forecast,
-    refuse_other_settings,
     save_forecast,
 )
 from parlai_ext.collect.options import PlanOptions, TrialOptions
@@ -23,7 +23,7 @@ from parlai_ext.collect.plan import (
     requested_protocol,
 )
 from parlai_ext.collect.resolved import missing_error, missing_reasons, without_systems
-from parlai_ext.core import UserError, frozen
+from parlai_ext.core import UserError, change_lines, frozen
 from parlai_ext.engines import Machine
 from parlai_ext.scoring.score_run import ChosenScorer
 from parlai_ext.view.page import print_report
@@ -130,8 +130,15 @@ def dry_run(
     """
     from parlai_ext.systems.identity import DOWNLOAD, resolve
 
-    protocol = asked.protocol
-    refuse_other_settings(protocol, asked.run)
+    protocol, run = asked.protocol, asked.run
+    if run is not None:
+        old = forecast_settings(run.manifest.protocol)
+        # more openers are no other setting, since a run may grow
+        if protocol.num_dialogues > len(run.openers):
+            old['num_dialogues'] = protocol.num_dialogues
+        if changes := change_lines(old, forecast_settings(protocol)):
+            other = f'was made with other settings: {"; ".join(changes)}'
+            raise UserError(f'{run.root} {other}')
     refuse_missing_openers(asked)
     models = scorer.model_systems() if scorer else []
     systems = [resolve(system) for system in asked.needed_systems]
@@ -150,7 +157,7 @@ def dry_run(
         utterances_to_generate=dialogues * (protocol.num_turns - GIVEN),
         utterances_to_score=judged,
         disk_bytes=bytes_on_disk(dialogues * protocol.num_turns, judged),
-        dialogues_done=asked.run.n_dialogues if asked.run else 0,
+        dialogues_done=run.n_dialogues if run else 0,
         to_download=tuple(
             one.name for one in (*systems, *of_models) if one.status == DOWNLOAD
         ),

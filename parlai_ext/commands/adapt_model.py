@@ -107,7 +107,6 @@ class AdaptModel(Command):
             save_every=given.save_every,
         )
         held_out, _ = split_held_out(dialogues, training)
-        models, turns = ModelHandle(self.machine), training.turns
         print_report(
             'adapted_model',
             adapted=adapted,
@@ -116,31 +115,27 @@ class AdaptModel(Command):
             key=key,
             folder=folder,
             n_held_out=training.held_out,
-            turns=turns,
-            scale=scale_of(kind, folder, turns, models, held_out),
+            turns=training.turns,
+            scale=self._scale(kind, folder, training.turns, held_out),
         )
         return adapted
 
-
-def scale_of(
-    kind: str,
-    folder: Path,
-    turns: str,
-    models: ModelHandle,
-    held_out: Sequence[tuple[str, ...]],
-) -> tuple[float, float]:
-    """
-    Return cutoff and width of the adapted model in the scorer ``amfm``, measured on
-    neighbouring turns of held-out dialogues.
-    """
-    items = [
-        ScoringItem((first,), second)
-        for dialogue in held_out
-        for first, second in pairwise(dialogue)
-    ][:PAIRS]
-    if kind == 'mlm':
-        values = context_cosines(models.embedder(str(folder)), items, 'last_turn')
-    else:
-        likelihood = models.likelihood(str(folder))
-        values = [value for value, _ in coherences(likelihood, items, turns)]
-    return measured_scale([value for value in values if value is not None])
+    def _scale(
+        self, kind: str, folder: Path, turns: str, held_out: Sequence[tuple[str, ...]]
+    ) -> tuple[float, float]:
+        """
+        Return cutoff and width of the adapted model in the scorer ``amfm``, measured on
+        neighbouring turns of held-out dialogues.
+        """
+        models = ModelHandle(self.machine)
+        items = [
+            ScoringItem((first,), second)
+            for dialogue in held_out
+            for first, second in pairwise(dialogue)
+        ][:PAIRS]
+        if kind == 'mlm':
+            values = context_cosines(models.embedder(str(folder)), items, 'last_turn')
+        else:
+            likelihood = models.likelihood(str(folder))
+            values = [value for value, _ in coherences(likelihood, items, turns)]
+        return measured_scale([value for value in values if value is not None])

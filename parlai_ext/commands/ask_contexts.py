@@ -55,7 +55,13 @@ class AskContexts(ModelCommand):
         systems = read_systems(given)
         if not systems:
             raise UserError('--systems or --roster is needed: who is asked?')
-        chosen = last_turns(given)
+        dialogues = read_corpus(given.corpus, given.path, given.split)
+        # by the place of its dialogue, each context and the last turn of people
+        chosen: dict[str, tuple[Turns, str]] = {}
+        for number, turns in enumerate(dialogues[: given.limit], 1):
+            if len(turns) > 1:
+                context = turns[:-1][-(given.context_turns or 0) :]
+                chosen[f'{given.split}-{number}'] = context, turns[-1]
         from parlai_ext.toxic.collect_answers import collect_answers
 
         prompts = [Prompt(name, '\n'.join(c), (r,)) for name, (c, r) in chosen.items()]
@@ -83,21 +89,6 @@ class AskContexts(ModelCommand):
         )
         given.require_all(problems)
         return file
-
-
-def last_turns(given: AskContextsOptions) -> dict[str, tuple[Turns, str]]:
-    """
-    Return, by the place of its dialogue, each context and the last turn of people.
-    """
-    dialogues = read_corpus(given.corpus, given.path, given.split)
-    return {
-        f'{given.split}-{number}': (
-            turns[:-1][-(given.context_turns or 0) :],
-            turns[-1],
-        )
-        for number, turns in enumerate(dialogues[: given.limit], 1)
-        if len(turns) > 1
-    }
 
 
 def static_dialogues(

@@ -344,13 +344,6 @@ class Command:
         return parser
 
     @classmethod
-    def option_names(cls) -> set[str]:
-        """
-        Return the names of this command's options, as `main` takes them.
-        """
-        return {a.dest for a in cls.parser()._actions} - {'help'}
-
-    @classmethod
     def main(cls, *args: str, **kwargs: Any) -> Any:
         """
         Run from Python, with strings as on the command line or with keywords.

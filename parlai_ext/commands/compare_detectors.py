@@ -7,6 +7,12 @@ from pathlib import Path
 from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import Resamples
 from parlai_ext.core import UserError, frozen, option, optional
+from parlai_ext.data.toxic_pairs import (
+    SETS,
+    LabelledText,
+    labelled_texts,
+    sets_in,
+)
 from parlai_ext.scoring.toxicity import DetectorChoice, load_detectors
 from parlai_ext.store import write_text
 
@@ -67,6 +73,12 @@ class CompareDetectors(Command):
         detectors, missing = load_detectors(given.detectors, models, named_by_user=True)
         if not detectors:
             raise UserError('; '.join(missing))
+        for name in detectors:
+            if name in (*LabelledText.__dataclass_fields__, 'set'):
+                raise UserError(
+                    f'--detectors: {name} is another column of the tables; '
+                    'NAME,called=… calls the detector otherwise'
+                )
         texts = self._texts(given)
         from parlai_ext.toxic import detector_table as tables
 
@@ -88,7 +100,6 @@ class CompareDetectors(Command):
         return table
 
     def _texts(self, given: CompareDetectorsOptions) -> dict:
-        from parlai_ext.data.toxic_pairs import SETS, labelled_texts, sets_in
         from parlai_ext.systems.fetch.public_sets import fetch_public_set
 
         if not given.sets:

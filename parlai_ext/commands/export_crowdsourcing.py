@@ -15,14 +15,13 @@ from parlai_ext.people import crowd_files
 from parlai_ext.people.rating_set import (
     LIKERT,
     PAIR,
-    Questionnaire,
     check_targets,
     draw_items,
     judged_dialogues,
     read_questionnaire,
     stream_turns,
 )
-from parlai_ext.store import RunFolder, write_text
+from parlai_ext.store import write_text
 from parlai_ext.view import count_of
 
 if TYPE_CHECKING:
@@ -93,8 +92,7 @@ class ExportCrowdsourcing(Command):
         run = self.existing_run
         given = self.options(ExportOptions)
         check_targets(run, given.systems)
-        asked = read_questionnaire(given.questionnaire or ASKED[given.format])
-        files = export_files(run, given, asked)
+        files = self._files(given)
         out = Path(given.out) if given.out else run.root / 'people' / given.format
         paths = [out / name for name in files]
         for path, text in zip(paths, files.values(), strict=True):
@@ -102,49 +100,48 @@ class ExportCrowdsourcing(Command):
             print(path)
         return paths
 
+    def _files(self, given: ExportOptions) -> dict[str, str]:
+        """
+        Return the files of the task by their names.
 
-def export_files(
-    run: RunFolder, given: ExportOptions, asked: Questionnaire
-) -> dict[str, str]:
-    """
-    Return the files of the task by their names.
+        :raises UserError: for a questionnaire of the wrong kind.
+        """
+        run = self.existing_run
+        asked = read_questionnaire(given.questionnaire or ASKED[given.format])
+        kind = PAIR if given.format == ACUTE else LIKERT
+        asked.require(kind, given.format)
+        if given.format == CHAT:
+            names = given.systems or tuple(run.manifest.targets)
+            opts = {name: run.manifest.systems[name] for name in names}
+            return crowd_files.model_chat_files(opts, asked, given.chat_turns)
+        dialogues, _ = judged_dialogues(run, given.systems)
 
-    :raises UserError: for a questionnaire of the wrong kind.
-    """
-    kind = PAIR if given.format == ACUTE else LIKERT
-    asked.require(kind, given.format)
-    if given.format == CHAT:
-        names = given.systems or tuple(run.manifest.targets)
-        opts = {name: run.manifest.systems[name] for name in names}
-        return crowd_files.model_chat_files(opts, asked, given.chat_turns)
-    dialogues, _ = judged_dialogues(run, given.systems)
+        whole = [
+            dialogue
+            for dialogue, turns in stream_turns(run, dialogues)
+            if turns and all(a.own != b.own for a, b in pairwise(turns))
+        ]
+        if num_left_out := len(dialogues) - len(whole):
+            print(
+                'note: left out, as speakers do not alternate: '
+                f'{count_of(num_left_out, "dialogue")}'
+            )
+        matchups = []
+        if given.format == ACUTE and given.matchups == OPEN_FIRST:
+            from parlai_ext.results.ranking import NAME, read_ranking
 
-    whole = [
-        dialogue
-        for dialogue, turns in stream_turns(run, dialogues)
-        if turns and all(a.own != b.own for a, b in pairwise(turns))
-    ]
-    if num_left_out := len(dialogues) - len(whole):
-        print(
-            'note: left out, as speakers do not alternate: '
-            f'{count_of(num_left_out, "dialogue")}'
-        )
-    matchups = []
-    if given.format == ACUTE and given.matchups == OPEN_FIRST:
-        from parlai_ext.results.ranking import NAME, read_ranking
-
-        standings: Sequence[Standing] = ()
-        if (run.root / NAME).is_file():
-            ranking = read_ranking(run)
-            standings = ranking.standings[ranking.dimensions[0]]
-        else:
-            print('note: the run is not ranked yet: all pairs of systems are open')
-        systems = sorted({d.system for d in whole})
-        matchups = crowd_files.matchups_by_openness(systems, standings)
-        matchups = matchups[: max(1, given.num_items // given.pairs_per_matchup)]
-    items = draw_items(whole, kind, given.num_items, given.seed, matchups)
-    turns = dict(stream_turns(run, {d for item in items for d in item.dialogues}))
-    if given.format == TURNS:
-        return crowd_files.turn_annotation_files(items, turns)
-    asked = asked.only([given.ask]) if given.ask else asked
-    return crowd_files.acute_files(items, turns, asked.questions[0])
+            standings: Sequence[Standing] = ()
+            if (run.root / NAME).is_file():
+                ranking = read_ranking(run)
+                standings = ranking.standings[ranking.dimensions[0]]
+            else:
+                print('note: the run is not ranked yet: all pairs of systems are open')
+            systems = sorted({d.system for d in whole})
+            matchups = crowd_files.matchups_by_openness(systems, standings)
+            matchups = matchups[: max(1, given.num_items // given.pairs_per_matchup)]
+        items = draw_items(whole, kind, given.num_items, given.seed, matchups)
+        turns = dict(stream_turns(run, {d for item in items for d in item.dialogues}))
+        if given.format == TURNS:
+            return crowd_files.turn_annotation_files(items, turns)
+        asked = asked.only([given.ask]) if given.ask else asked
+        return crowd_files.acute_files(items, turns, asked.questions[0])

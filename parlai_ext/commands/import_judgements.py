@@ -132,8 +132,7 @@ class ImportJudgements(Command):
             self.require(run_dir='the folder of the run whose dialogues were judged')
         run = RunFolder.existing(self.opt['run_dir']) if self.opt['run_dir'] else None
         dialogues = judged_dialogues(run)[0] if run else []
-        fast = self.options(FastAnswers)
-        judgements = read_answers(run, dialogues, given, fast)
+        judgements = self._judgements(given, run, dialogues)
         if given.chats:
             judgements = judgements.without_own(own_chats(given.chats))
         names = named_pairs('--rename', given.rename, 'DIMENSION=NAME')
@@ -160,41 +159,41 @@ class ImportJudgements(Command):
         print(f'judgements: {out / JUDGEMENTS} (--human-scores of rank_systems)')
         return rankings
 
+    def _judgements(
+        self,
+        given: ImportJudgementsOptions,
+        run: RunFolder | None,
+        dialogues: Sequence[DialogueReference],
+    ) -> Judgements:
+        """
+        Return the judgements in the files, by their format.
+
+        :param dialogues: the judged dialogues of the run.
+        """
+        if run is not None and given.format == PAGE:
+            paths = answer_files('--answers', given.answers, '*.json')
+            keys = read_keys(run)
+            every, notes = read_given_answers(paths, keys)
+            answers, fast_notes = self.options(FastAnswers).checked(every)
+            judgements = judgements_of(answers, keys, [*notes, *fast_notes])
+        else:
+            judgements = read_crowd_answers(
+                given.format, given.answers, given.questionnaire
+            )
+        openers = {d.dialogue_id: d.opener_id for d in dialogues}
+        sides = {
+            (s.system, s.dialogue_id) for d in dialogues for s in (d, d.other_side)
+        }
+        judged, notes = judgements.sides, [*judgements.notes]
+        if run is not None and (others := judged - sides):
+            notes.append(
+                'judged dialogues that are no whole dialogue of a target of the run: '
+                f'{len(others)} of {len(judged)}'
+            )
+        return replace(judgements, contexts=openers, notes=tuple(notes))
+
 
 JUDGEMENTS, COMPARISONS, RANKINGS = 'judgements.csv', 'comparisons.csv', 'people.json'
-
-
-def read_answers(
-    run: RunFolder | None,
-    dialogues: Sequence[DialogueReference],
-    given: ImportJudgementsOptions,
-    fast: FastAnswers,
-) -> Judgements:
-    """
-    Return the judgements in the files, by their format.
-
-    :param dialogues: the judged dialogues of the run.
-    """
-
-    if run is not None and given.format == PAGE:
-        paths = answer_files('--answers', given.answers, '*.json')
-        keys = read_keys(run)
-        every, notes = read_given_answers(paths, keys)
-        answers, fast_notes = fast.checked(every)
-        judgements = judgements_of(answers, keys, [*notes, *fast_notes])
-    else:
-        judgements = read_crowd_answers(
-            given.format, given.answers, given.questionnaire
-        )
-    openers = {d.dialogue_id: d.opener_id for d in dialogues}
-    sides = {(s.system, s.dialogue_id) for d in dialogues for s in (d, d.other_side)}
-    judged, notes = judgements.sides, [*judgements.notes]
-    if run is not None and (others := judged - sides):
-        notes.append(
-            'judged dialogues that are no whole dialogue of a target of the run: '
-            f'{len(others)} of {len(judged)}'
-        )
-    return replace(judgements, contexts=openers, notes=tuple(notes))
 
 
 def write_judgements(

@@ -44,15 +44,32 @@ def register() -> None:
     parser = _SupercommandParser
     for name in COMMANDS:
         register_script(name)(script_of(name))
-    parser.parse_args = parse_ours(parser.parse_args)
+    parse: Callable[..., Any] = parser.parse_args
     long_error: Callable[..., NoReturn] = parser.error
 
+    # Our commands parse their own. ParlAI's parser would import every command, put all
+    # options into one group of the help, and read the `.opt` of ``--model-file``, maybe
+    # a pickle, and download models (core/params.py:139, 1129) before a command could
+    # check either.
+    def parse_args(self: Any, args: Any = None, *more: Any, **kwargs: Any) -> Any:
+        words = list(sys.argv[1:] if args is None else args)
+        name = next((word for word in words if word in SCRIPT_REGISTRY), '')
+        if name not in COMMANDS:
+            return parse(self, args, *more, **kwargs)
+        words.remove(name)
+        try:
+            own_parser = find_command(name).parser(name)
+        except ImportError as e:
+            fail(f'`parlai {name}` is missing: {e}; see: parlai-ext doctor')
+        return {'super_command': name, **vars(own_parser.parse_args(words))}
+
+    # an unknown command is one line
     def error(self: Any, message: str) -> NoReturn:
         if unknown := UNKNOWN_COMMAND.match(message):
             refuse_unknown(unknown[1], SCRIPT_REGISTRY)
         long_error(self, message)
 
-    parser.error = error  # an unknown command is one line
+    parser.parse_args, parser.error = parse_args, error
     sys.excepthook = one_line_hook
     print_anywhere()
 
@@ -83,30 +100,6 @@ def script_of(name: str) -> type[ParlaiScript]:
             return find_command(name).execute(self.opt)
 
     return Script
-
-
-def parse_ours(parse: Callable[..., Any]) -> Callable[..., Any]:
-    """
-    Wrap ParlAI's parsing of a command line so that our commands parse their own.
-
-    ParlAI's would import every command, put all options into one group of the help,
-    and read the `.opt` of ``--model-file``, maybe a pickle, and download models
-    (core/params.py:139, 1129) before a command could check either.
-    """
-
-    def parse_args(self: Any, args: Any = None, *more: Any, **kwargs: Any) -> Any:
-        words = list(sys.argv[1:] if args is None else args)
-        name = next((word for word in words if word in SCRIPT_REGISTRY), '')
-        if name not in COMMANDS:
-            return parse(self, args, *more, **kwargs)
-        words.remove(name)
-        try:
-            parser = find_command(name).parser(name)
-        except ImportError as e:
-            fail(f'`parlai {name}` is missing: {e}; see: parlai-ext doctor')
-        return {'super_command': name, **vars(parser.parse_args(words))}
-
-    return parse_args
 
 
 def one_line_hook(

@@ -118,44 +118,44 @@ def fill_lengths(rows: Sequence[Row]) -> None:
         row.update(zip(LENGTHS, (str(prompt), str(answer), ratio), strict=True))
 
 
-def label_places(feature: str, labels: Sequence[str], label: str) -> list[int]:
+def classifier_fill(feature: str, model: Any, label: str) -> Fill:
     """
-    Return the places of the labels whose probabilities a feature has: all of NLI; of
-    others the label named, one called as the feature, or the last of two. None for
-    emotions, where the most likely label counts.
+    Return what writes the probabilities of the labels that a feature has: all of NLI;
+    of others the label named, one called as the feature, or the last of two. Of
+    emotions it is the most likely label and its probability.
 
+    :param model: the classifier.
     :param label: the label that the user named, or ''.
     :raises UserError: when the labels are others, or it cannot be told.
     """
-    names = [one.casefold() for one in labels]
-    if feature == 'emotion':
-        return []
+    names = [one.casefold() for one in model.labels]
+    places: list[int] = []
     if feature == 'nli':
         if sorted(names) != sorted(NLI):
             raise UserError(f'its labels are {", ".join(names)}, not {", ".join(NLI)}')
-        return [names.index(name) for name in NLI]
-    wanted = (label or feature).casefold()
-    if wanted not in names and not label and [n[:5] for n in names] == ['label'] * 2:
-        wanted = names[1]
-    if wanted not in names:
-        raise UserError(f'which label? {", ".join(labels)}: MODEL,LABEL')
-    return [names.index(wanted)]
+        places = [names.index(name) for name in NLI]
+    elif feature != 'emotion':
+        wanted = (label or feature).casefold()
+        if (
+            wanted not in names
+            and not label
+            and [n[:5] for n in names] == ['label'] * 2
+        ):
+            wanted = names[1]
+        if wanted not in names:
+            raise UserError(f'which label? {", ".join(model.labels)}: MODEL,LABEL')
+        places = [names.index(wanted)]
 
+    def fill(rows: Sequence[Row]) -> None:
+        for columns, sides in FEATURES[feature]:
+            texts = ([row[side] for row in rows] for side in sides)
+            for row, values in zip(rows, model.probabilities(*texts), strict=True):
+                best = int(np.argmax(values))
+                cells = [] if places else [model.labels[best]]
+                cells += [f'{values[place]:.4f}' for place in places or [best]]
+                row.update(zip(columns, cells, strict=True))
 
-def _fill_classes(
-    model: Any, places: Sequence[int], groups: Sequence[Group], rows: Sequence[Row]
-) -> None:
-    """
-    Write the probabilities of the labels at these places; without places the most
-    likely label and its probability.
-    """
-    for columns, sides in groups:
-        texts = ([row[side] for row in rows] for side in sides)
-        for row, values in zip(rows, model.probabilities(*texts), strict=True):
-            best = int(np.argmax(values))
-            cells = [] if places else [model.labels[best]]
-            cells += [f'{values[place]:.4f}' for place in places or [best]]
-            row.update(zip(columns, cells, strict=True))
+    return fill
 
 
 def masked(
@@ -416,8 +416,7 @@ class BlockSelector(Worker):
                     self.read_entities = load_pipeline(spec, name).read
                 else:
                     loaded = self.models.classifier(model)
-                    places = label_places(name, loaded.labels, label)
-                    self.fill.append(partial(_fill_classes, loaded, places, groups))
+                    self.fill.append(classifier_fill(name, loaded, label))
             except UserError as error:
                 self.missing.append(f'{name}: {error}; {", ".join(columns)} stay empty')
         return every

@@ -3,7 +3,7 @@ What detectors are worth: measures on labelled texts, false alarms at identity t
 """
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from parlai_ext.core import UserError, frozen
+from parlai_ext.core import frozen
 from parlai_ext.data.toxic_pairs import ALL, LabelledText
 from parlai_ext.ranking.comparison import MEASURES, detection_measures
 from parlai_ext.ranking.intervals import Estimate, Sampling, wilson_interval
@@ -91,11 +91,9 @@ def compare_detectors(
     """
     Return what the detectors are worth on the sets, and on identity terms.
 
-    :param detectors: by what tables call them.
+    :param detectors: by what tables call them, as no other column is called.
     :param folder: where their scores are kept, so that a killed call goes on.
-    :raises UserError: as `refuse_columns` does.
     """
-    refuse_columns(detectors)
     frames = {name: pd.DataFrame(list(texts)) for name, texts in sets.items()}
     sentences = identity_sentences()
     every = [texts['text'] for texts in frames.values()] + [sentences['sentence']]
@@ -130,18 +128,6 @@ def compare_detectors(
         of_terms = sentences.assign(number=of_sentences)
         identities.append(identity_row(name, of_terms, detector.threshold))
     return DetectorTable(rows, identities, frames, speeds)
-
-
-def refuse_columns(detectors: Iterable[str]) -> None:
-    """
-    Refuse a detector that is called as another column of the tables.
-    """
-    for name in detectors:
-        if name in (*LabelledText.__dataclass_fields__, 'set'):
-            raise UserError(
-                f'--detectors: {name} is another column of the tables; NAME,called=… '
-                'calls the detector otherwise'
-            )
 
 
 def identity_sentences() -> pd.DataFrame:

@@ -42,7 +42,6 @@ LEXICAL, NONE = 'lexical', 'none'
 BLEU = 'sacrebleu'
 REFERENCE_METRICS = (BLEU, 'rouge_l', 'bertscore', 'bleurt')
 TOXIC = 'toxic ({})'
-AGREES, NON_ANSWER, DEFLECTION, WORDS = 'agrees', 'non_answer', 'deflection', 'words'
 ORDERS = 4  # the longest n-grams of BLEU
 
 
@@ -176,10 +175,10 @@ def load_measures(
     return AnswerMeasures(
         {
             **{TOXIC.format(title): one for title, one in detectors.items()},
-            **({AGREES: stance} if stance else {}),
-            NON_ANSWER: NonAnswer(),
-            DEFLECTION: Deflection({'phrases': options.deflections}),
-            WORDS: Length(),
+            **({'agrees': stance} if stance else {}),
+            'non_answer': NonAnswer(),
+            'deflection': Deflection({'phrases': options.deflections}),
+            'words': Length(),
             **scorers,
         },
         bleu,

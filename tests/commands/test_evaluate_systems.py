@@ -170,13 +170,6 @@ def test_the_looks_are_in_files_table_and_page(stopped, capsys):
     assert 'Stopped after' in lines and 'a run with --stop' in lines
 
 
-def test_the_same_command_again_plays_nothing(stopped):
-    root, _ = stopped
-    before = files_of(root)
-    evaluated(root.parent)
-    assert files_of(root) == before
-
-
 def test_an_interrupted_run_decides_the_same(tmp_path, stopped):
     with interrupted(blocks, 'write_stopping'):
         evaluated(tmp_path)

@@ -26,16 +26,6 @@ def test_a_point_on_each_dimension_that_is_larger_and_none_for_a_tie():
     assert one.results[0].winner == 'X'
 
 
-def test_a_match_adds_the_points_of_its_two_games():
-    # game 1: X 2, Y 1; game 2 (Y begins): Y 3, X 0; match: Y 4, X 2
-    games = [
-        game('X', 'Y', [1, 1, 0], [0, 0, 1]),
-        game('Y', 'X', [1, 1, 1], [0, 0, 0]),
-    ]
-    (match,) = award_points(games).matches
-    assert (match.systems, match.points, match.winner) == (('X', 'Y'), (2, 4), 'Y')
-
-
 def test_a_missing_raw_score_gives_nobody_the_point_and_is_counted():
     games = [
         game('X', 'Y', [None, 1], [5, 0], 'ab'),

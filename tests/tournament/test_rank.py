@@ -126,14 +126,6 @@ def test_points_rating_and_scores_are_those_on_paper(tmp_path):
     assert {n: rows[n].score for n in NAMES} == pytest.approx(WORTH['wit'])
 
 
-def test_mean_scores_stay_the_default(tmp_path):
-    ranking = ranked(tmp_path, rule={})
-    assert set(ranking.standings) == {'wit', 'joy'}
-    assert ranking.tournament is None
-    assert ranking.signature.endswith(f' || {SCORER}')
-    assert ranking.scorer_signature == SCORER
-
-
 def test_signature_fixes_rating_seed_and_shuffles(tmp_path):
     run, about = played(tmp_path), {'bootstraps': 20, 'rating': 'openskill'}
     one, two = (rank_run(run, SCORER, **about, shuffles=n).signature for n in (1, 2))
