@@ -90,7 +90,7 @@ def summed_complaints(run: RunFolder, signature: str) -> dict[str, int]:
     where a score is no sum over complaints alone, or they cannot be fetched.
     """
     about = run.scores(signature).about()
-    section = dict(about.section(run.manifest.protocol.scorer))
+    section = dict(about.config or run.manifest.protocol.scorer)
     if section.pop('name', None) != 'fed':
         return {}
     options = read_options(FedOptions, section, 'scorer: ')

@@ -192,22 +192,15 @@ def run_with_parlai(args: list[str]) -> None:
 
         from parlai_ext.commands import plugin
     except Exception as e:
-        fail(parlai_problem(e))
+        from parlai_ext.commands.doctor import findings
+
+        # the most important problem of the installation, if there is one
+        for finding in findings():
+            if finding.wrong:
+                fail(f'{finding.problem}; solve it with: {finding.solution}')
+        fail(f'parlai cannot be imported: {type(e).__name__}: {e}')
     plugin.register()
     superscript_main(args)
-
-
-def parlai_problem(error: Exception) -> str:
-    """
-    Return why ParlAI cannot be imported: the most important problem of the installation
-    with its solution, else the error.
-    """
-    from parlai_ext.commands.doctor import findings
-
-    for finding in findings():
-        if finding.wrong:
-            return f'{finding.problem}; solve it with: {finding.solution}'
-    return f'parlai cannot be imported: {type(error).__name__}: {error}'
 
 
 if __name__ == '__main__':

@@ -21,8 +21,8 @@ from tests.support.linked_package import linked_package
 LIGHT = 'ranking store collect.plan results.rank report.page'
 LIGHT += ' commands.doctor judge_check.record scoring.llm_judges'
 LIGHT += ' engines.open_engine engines.ray_cluster'
-LIGHT += ' packs.publish packs.verify packs.compare packs.cite'
-LIGHT += ' people.rating_set people.ranking people.annotator_files'
+LIGHT += ' packs.publish packs.verify packs.compare commands.cite_run'
+LIGHT += ' people.rating_set people.ranking'
 LINT_IMPORTS = Path(sys.executable).with_name('lint-imports')
 HEAVY = {'torch', 'parlai', 'transformers'}
 

@@ -113,7 +113,15 @@ class KeptReplies:
         self._keeps = before is not None and before == after
         replies = player.observed(participants, proposed)
         if self._keeps:
-            self._keep(player, proposed)
+            now = random_state()
+            record = {
+                'speaker': player.name,
+                'replies': list(map(reply_fields, proposed)),
+                'random': None if now == self._random else now,
+            }
+            self._random = now
+            self.kept.put(str(self._number), record)
+            self._number += 1
         return replies
 
     def _kept_replies(self, player: Player, number: int) -> list[Reply] | None:
@@ -132,20 +140,6 @@ class KeptReplies:
             return None
         self._number += 1
         return replies
-
-    def _keep(self, player: Player, replies: Sequence[Reply]) -> None:
-        now = random_state()
-        changed = now != self._random
-        self._random = now
-        self.kept.put(
-            str(self._number),
-            {
-                'speaker': player.name,
-                'replies': list(map(reply_fields, replies)),
-                'random': now if changed else None,
-            },
-        )
-        self._number += 1
 
     def _states(
         self, player: Player, participants: Sequence[Participant]
@@ -237,7 +231,7 @@ class Lockstep:
         """
         for player, batch in self._batches():
             with self._noting_failures():
-                speaking = [dialogue.next_participant for dialogue in batch]
+                speaking = [one.participants[len(one.utterances) % 2] for one in batch]
                 replies = self.respond(player, speaking)
                 self.on_replies(len(batch), self.n_planned)
                 for dialogue, reply in zip(batch, replies, strict=True):
@@ -320,13 +314,6 @@ class OpenDialogue:
         """
         return self.speakers[len(self.utterances) % 2]
 
-    @property
-    def next_participant(self) -> Participant:
-        """
-        The clone of that system in this dialogue.
-        """
-        return self.participants[len(self.utterances) % 2]
-
     def add_reply(self, reply: Reply) -> None:
         """
         Add the reply of the next speaker; one without a text ends the dialogue.
@@ -378,8 +365,6 @@ class OpenDialogue:
 
 
 # --- the blocks of a schedule ---------------------------------------------------------
-
-ShardPairs = Mapping[ShardKey, Pairing]
 
 
 @frozen
@@ -457,9 +442,28 @@ class BlockPlayer:
         """
         shards = [[shard.pairing_id, shard.index] for shard in block.shards]
         seed = content_id('block', self.plan.protocol.seed, shards)
+        num_turns = self.plan.protocol.num_turns
         played: dict[ShardKey, list[Dialogue]] = {}
         for pairs in self._groups(block):
-            played |= self._play_group(pairs, seed)
+            names = dict.fromkeys(n for pair in pairs.values() for n in pair.speakers)
+            players = self.cache.load_all([self.plan.roster.system(n) for n in names])
+            ready = {s: p for s, p in pairs.items() if {*p.speakers} <= {*players}}
+            rows = [
+                BatchRow(pairing, opener)
+                for shard, pairing in ready.items()
+                for opener in self.plan.openers[shard.start : shard.stop]
+            ]
+            # dialogues of a system that samples are never cut into smaller batches,
+            # which would change what is drawn
+            whole = any(map(self.is_sampling, ready.values()))
+            batchsize = None if whole else self.batchsize
+            with self._keeping(rows, seed, batchsize) as player:
+                dialogues = player.play_rows(rows, players, num_turns, seed, batchsize)
+            rest: Iterator[Any] = iter(dialogues)
+            for shard in ready:
+                own = list(islice(rest, shard.n_dialogues))
+                if None not in own:
+                    played[shard] = own
         return played
 
     def play_rows(
@@ -499,28 +503,6 @@ class BlockPlayer:
             groups[-1][shard] = pair
             systems |= both
         return groups
-
-    def _play_group(
-        self, pairs: ShardPairs, seed: str
-    ) -> dict[ShardKey, list[Dialogue]]:
-        names = dict.fromkeys(n for pair in pairs.values() for n in pair.speakers)
-        players = self.cache.load_all([self.plan.roster.system(n) for n in names])
-        ready = {s: p for s, p in pairs.items() if {*p.speakers} <= {*players}}
-        rows = [
-            BatchRow(pairing, opener)
-            for shard, pairing in ready.items()
-            for opener in self.plan.openers[shard.start : shard.stop]
-        ]
-        # dialogues of a system that samples are never cut into smaller batches, which
-        # would change what is drawn
-        whole = any(map(self.is_sampling, ready.values()))
-        batchsize = None if whole else self.batchsize
-        num_turns = self.plan.protocol.num_turns
-        with self._keeping(rows, seed, batchsize) as player:
-            played = player.play_rows(rows, players, num_turns, seed, batchsize)
-        rest: Iterator[Any] = iter(played)
-        shards = {shard: list(islice(rest, shard.n_dialogues)) for shard in ready}
-        return {shard: some for shard, some in shards.items() if None not in some}
 
     @contextmanager
     def _keeping(

@@ -139,22 +139,6 @@ def pairings(
         model file): a pairing's id depends on names and on these, never on paths.
     :raises UserError: when the scheme cannot pair the roster.
     """
-    _check(roster, scheme)
-    targets, partners = (
-        [system.name for system in side] for side in (roster.targets, roster.partners)
-    )
-    found = []
-    for first, second in PLAYED[scheme].pairs(targets, partners):
-        both = (first, identities[first], second, identities[second])
-        digest = content_id('pairing', scheme, *both)
-        found.append(named_pairing(first, second, scheme, digest))
-    return found
-
-
-def _check(roster: Roster, scheme: str) -> None:
-    """
-    Refuse a roster that the scheme cannot pair.
-    """
     if scheme not in PLAYED:
         raise UserError(f'unknown pairing {scheme!r}; known: {", ".join(PLAYED)}')
     wanted = PLAYED[scheme]
@@ -166,12 +150,21 @@ def _check(roster: Roster, scheme: str) -> None:
         raise UserError(
             f'{scheme} pairing needs at least {wanted.fewest_targets} targets'
         )
-    names = Counter(system.name for system in roster.systems)
-    if repeated := [repr(name) for name, number in names.items() if number > 1]:
+    numbers = Counter(system.name for system in roster.systems)
+    if repeated := [repr(name) for name, number in numbers.items() if number > 1]:
         raise UserError(
             f'systems named more than once: {", ".join(repeated)}; '
             'give a system two names if it shall be both target and partner'
         )
+    targets, partners = (
+        [system.name for system in side] for side in (roster.targets, roster.partners)
+    )
+    found = []
+    for first, second in wanted.pairs(targets, partners):
+        both = (first, identities[first], second, identities[second])
+        digest = content_id('pairing', scheme, *both)
+        found.append(named_pairing(first, second, scheme, digest))
+    return found
 
 
 def named_pairing(first: str, second: str, scheme: str, digest: str) -> Pairing:

@@ -5,7 +5,7 @@ It talks to please a judge and not a partner. A scorer that ranks it high can be
 (`parlai audit_run`). What it says depends on what it heard alone and is instant.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from parlai_ext.core import DeclaresOptions, Flags, frozen, option
 from parlai_ext.judge_check.perturbations import HELD_OUT, PARROTS, parrot_text
@@ -28,36 +28,28 @@ INJECTIONS = (
 )
 
 
-# what a canary says, from what it heard and from its own first utterance
-Talker = Callable[[Sequence[str], str], str]
+CANARIES = ('echo', 'opener_parrot', 'instruction_injector', *PARROTS)
 
 
-def parrot_talker(kind: str) -> Talker:
+def canary_text(kind: str, heard: Sequence[str], own: str) -> str:
     """
-    Return a talker that is a parrot of the judge check, in another wording each turn.
+    Return what a canary says, in another wording each turn: a parrot of the judge check
+    that heard nothing that it could say back asks what fits everything.
 
-    Where it heard nothing that it could say back, it asks what fits everything.
+    :param own: its own first utterance, or ``''``.
     """
-
-    def talker(heard: Sequence[str], own: str) -> str:
-        number = max(0, len(heard) - 1)
-        texts = (
-            parrot_text(some, heard, number, HELD_OUT)
-            for some in (kind, 'question_spammer')
-        )
-        return next(text for text in texts if text is not None)
-
-    return talker
-
-
-CANARIES: dict[str, Talker] = {
-    'echo': lambda heard, own: heard[-1] if heard else own or 'Hello.',
-    'opener_parrot': lambda heard, own: own or (heard[0] if heard else 'Hello.'),
-    'instruction_injector': lambda heard, own: INJECTIONS[
-        max(0, len(heard) - 1) % len(INJECTIONS)
-    ],
-    **{kind: parrot_talker(kind) for kind in PARROTS},
-}
+    number = max(0, len(heard) - 1)
+    if kind == 'echo':
+        return heard[-1] if heard else own or 'Hello.'
+    if kind == 'opener_parrot':
+        return own or (heard[0] if heard else 'Hello.')
+    if kind == 'instruction_injector':
+        return INJECTIONS[number % len(INJECTIONS)]
+    texts = (
+        parrot_text(some, heard, number, HELD_OUT)
+        for some in (kind, 'question_spammer')
+    )
+    return next(text for text in texts if text is not None)
 
 
 @frozen
@@ -84,10 +76,10 @@ class CanaryAgent(DeclaresOptions, ConversationAgent):
         """
         Return what its kind says in each conversation.
         """
-        talker = CANARIES[self.opt.get('canary_kind', 'flatterer')]
+        kind = self.opt.get('canary_kind', 'flatterer')
         texts = []
         for turns in conversations:
             heard = [turn.text for turn in turns if not turn.mine]
             own = next((turn.text for turn in turns if turn.mine), '')
-            texts.append(talker(heard, own))
+            texts.append(canary_text(kind, heard, own))
         return texts

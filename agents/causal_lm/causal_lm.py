@@ -25,7 +25,7 @@ from parlai.utils.torch import padded_tensor
 
 from parlai_ext.core import DeclaresOptions, Flags, frozen, option
 from parlai_ext.systems.chat.messages import ChatStyle, ChatTurn
-from parlai_ext.systems.hf.causal import CausalNetwork, TokenDictionary, build_network
+from parlai_ext.systems.hf.causal import CausalNetwork, TokenDictionary
 from parlai_ext.systems.hf.generate import (
     FormOptions,
     fit_prompt,
@@ -179,7 +179,7 @@ class CausalLmAgent(DeclaresOptions, TorchGeneratorAgent):
         Return the network; with the base model's weights, unless a model file will be
         loaded.
         """
-        return build_network(self.dict, self.opt)
+        return CausalNetwork(self.dict, self.opt)
 
     def vectorize(self, obs: Message, *args: Any, **kwargs: Any) -> Message:
         """

@@ -18,7 +18,6 @@ from parlai_ext.systems.hf.generate import (
     FormOptions,
     ReplyGenerator,
     load_model,
-    make_generator,
 )
 from parlai_ext.systems.hub import PREFIX, ModelOptions
 
@@ -44,4 +43,4 @@ class HfAgent(DeclaresOptions, ConversationAgent):
         """
         options = options_from_opt(ModelOptions, opt, PREFIX)
         with data_in(opt.get('datapath')):
-            return make_generator(load_model(options), opt)
+            return ReplyGenerator(load_model(options), opt)

@@ -16,15 +16,6 @@ from parlai_ext.systems.chat.conversation import Conversation, ConversationAgent
 POOL = 1_000_000  # dialogues of the test fold whose turns it corrupts
 
 
-def corrupted_turn(kind: str, heard: list[str]) -> str:
-    """
-    Return a corrupted turn of unrelated small talk, which depends on ``heard`` alone.
-    """
-    rng = random.Random('\n'.join([kind, *heard]))
-    turn = pick(rng, make_dialogue('test', 0, int(rng.random() * POOL)))
-    return HELD_OUT[kind](Corrupted(rng, [turn], [turn]))
-
-
 @frozen
 class FloorOptions:
     """
@@ -48,8 +39,14 @@ class MiniFloorAgent(DeclaresOptions, ConversationAgent):
 
     def replies(self, conversations: Sequence[Conversation]) -> list[str]:
         """
-        Return a corrupted turn for each conversation.
+        Return a corrupted turn of unrelated small talk for each conversation, which
+        depends on what was heard alone.
         """
         kind = self.opt.get('floor_kind', 'generic_reply')
-        heard = [[turn.text for turn in c if not turn.mine] for c in conversations]
-        return [corrupted_turn(kind, texts) for texts in heard]
+        replies = []
+        for turns in conversations:
+            heard = [turn.text for turn in turns if not turn.mine]
+            rng = random.Random('\n'.join([kind, *heard]))
+            turn = pick(rng, make_dialogue('test', 0, int(rng.random() * POOL)))
+            replies.append(HELD_OUT[kind](Corrupted(rng, [turn], [turn])))
+        return replies

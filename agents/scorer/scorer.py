@@ -33,7 +33,7 @@ from parlai_ext.scoring.judged_items import (
     mean_score,
 )
 from parlai_ext.scoring.registry import DEFAULT, SCORERS, ScorerChoice, find_scorer
-from parlai_ext.scoring.score_run import ChosenScorer, choose_scorer, spending_lines
+from parlai_ext.scoring.score_run import choose_scorer, spending_lines
 from parlai_ext.store import RunFolder
 
 BATCH = 64  # contexts, at least, for which a model has room at once
@@ -85,23 +85,15 @@ class ScorerAgent(Agent):
     @cached_property
     def scorer(self) -> Scorer:
         """
-        The scorer. ParlAI makes agents before tasks: models, which may be large, are
-        loaded after the task has read its files.
+        The scorer that the user names, with the judge and the other options of the run
+        that is judged, if the run's own scorer is of that name.
+
+        ParlAI makes agents before tasks: models, which may be large, are loaded after
+        the task has read its files.
         """
         machine = Machine.from_options(
             {**self.opt, 'batchsize': max(BATCH, self.opt.get('batchsize') or 1)}
         )
-        scorer = self._chosen().build(machine)
-        if scorer.compares_items:  # it is given batches
-            raise UserError(f'scorer {scorer.name}: {WHOLE_SETS}')
-        logging.info(f'scorer {scorer.signature}')
-        return scorer
-
-    def _chosen(self) -> ChosenScorer:
-        """
-        Return the scorer that the user names, with the judge and the other options of
-        the run that is judged, if the run's own scorer is of that name.
-        """
         wanted = self.scorer_name or self.opt.get('scorer')
         run_dir = self.opt.get('run_dir')
         recorded: Mapping[str, Any] = {}
@@ -115,14 +107,19 @@ class ScorerAgent(Agent):
                 f'--scorer is needed: {", ".join(SCORERS)} or my_module:MyScorer'
             )
         if wanted is None or wanted == recorded.get('name'):
-            opt = {**self.opt, 'scorer': None}
-            return choose_scorer(
+            chosen = choose_scorer(
                 recorded,
-                opt,
+                {**self.opt, 'scorer': None},
                 named_by_user=is_own,
                 name_is_given=wanted is not None,
             )
-        return choose_scorer({}, {**self.opt, 'scorer': wanted})
+        else:
+            chosen = choose_scorer({}, {**self.opt, 'scorer': wanted})
+        scorer = chosen.build(machine)
+        if scorer.compares_items:  # it is given batches
+            raise UserError(f'scorer {scorer.name}: {WHOLE_SETS}')
+        logging.info(f'scorer {scorer.signature}')
+        return scorer
 
     def share(self) -> dict[str, Any]:
         """
@@ -246,7 +243,7 @@ def check_metrics(check: JudgeCheck) -> dict[str, Metric]:
     return metrics
 
 
-def scoring_item(seen: Mapping[str, Any], level: str = 'turn') -> ScoringItem:
+def scoring_item(seen: Mapping[str, Any], level: str) -> ScoringItem:
     """
     Return the item that a message asks to judge: for a scorer of whole dialogues, all
     utterances as the context and no response.

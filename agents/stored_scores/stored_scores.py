@@ -7,7 +7,6 @@ The file holds one object an item, in the order of the judged set: a list, or on
 after another. It shows how well any metric agrees with people, and needs no model.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 from parlai.core.agents import Agent
@@ -27,7 +26,7 @@ from parlai_ext.core.records import WrongType, record_from_json
 from parlai_ext.files import read_utf8
 
 KEYS = ('scores', 'score')
-Scores = Mapping[str, float | None]
+Scores = dict[str, float | None]
 
 
 @frozen
@@ -83,7 +82,7 @@ class StoredScoresAgent(DeclaresOptions, Agent):
 
 def read_scores(path: str | None) -> list[Scores]:
     """
-    Return the scores of a file, in its order.
+    Return the scores of a file, in its order, by dimension; `None` stands for no score.
 
     :raises UserError: for a file that is not there or not of this shape.
     """
@@ -97,20 +96,13 @@ def read_scores(path: str | None) -> list[Scores]:
             raise UserError(f'{path}: not JSON: {e}') from None
         if len(records) == 1 and isinstance(records[0], list):
             records = records[0]
-        return [
-            scores_of(record, f'{path}: object {number}')
-            for number, record in enumerate(records, 1)
-        ]
-
-
-def scores_of(raw: Any, where: str) -> Scores:
-    """
-    Return the scores of one object by dimension; `None` stands for no score.
-    """
-    named = [raw[key] for key in KEYS if isinstance(raw, dict) and key in raw]
-    try:
-        return record_from_json(
-            dict[str, float | None], named[0] if named else None, 'key scores'
-        )
-    except WrongType as error:
-        raise UserError(f'{where}: {error}') from None
+        scores = []
+        for number, raw in enumerate(records, 1):
+            named = [raw[key] for key in KEYS if isinstance(raw, dict) and key in raw]
+            given = named[0] if named else None
+            try:
+                one = record_from_json(Scores, given, 'key scores')
+            except WrongType as error:
+                raise UserError(f'{path}: object {number}: {error}') from None
+            scores.append(one)
+        return scores

@@ -27,8 +27,7 @@ from benchmarks.support.measures import start
 from parlai_ext.core import Dialogue, UserError
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.scoring.chatmatch.concepts import DEFAULT
-from parlai_ext.scoring.chatmatch.game import READINGS, Material
-from parlai_ext.scoring.chatmatch.scorer import ChatMatch
+from parlai_ext.scoring.chatmatch.scorer import READINGS, ChatMatch, Material
 from parlai_ext.tournament.games import Tournament, award_points
 
 RECOGNISERS = ('gazetteer', 'capitals', 'none', 'spacy', 'stanza')

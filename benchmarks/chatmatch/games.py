@@ -6,20 +6,18 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from parlai_ext.core import Dialogue, UserError, Utterance
-from parlai_ext.data.formats import find_files
-from parlai_ext.data.imported_dialogues import ImportRules, read_imports
+from parlai_ext.data.imported_dialogues import ImportRules, find_files, read_imports
 from parlai_ext.data.source_file import SourceDialogue
 from parlai_ext.scoring.chatmatch.concepts import words
-from parlai_ext.scoring.chatmatch.game import (
+from parlai_ext.scoring.chatmatch.scorer import (
     DIMENSIONS,
+    ChatMatch,
     ChatMatchOptions,
     Material,
-    game_values,
+    judged_game,
     speakers,
-    values_by_speaker,
     why_no_game,
 )
-from parlai_ext.scoring.chatmatch.scorer import ChatMatch
 from parlai_ext.tournament.games import Game, RawScores, Tournament, award_points
 
 # gives a dialogue's raw values by system and dimension
@@ -134,15 +132,17 @@ def mean_counts(
         return {}
     totals = dict.fromkeys(COUNTS, 0)
     for one in playable:
-        game = game_values(one, rules, materials[one.id])
-        last = len(one.utterances) - 1
-        recalls = [i for i, j in enumerate(game.recalls) if j is not None]
-        totals['inconsistency'] += sum(j is not None for j in game.echoes.contradicts)
-        totals['relevance'] += len(recalls)
-        totals[UNENDED] += sum(i < last for i in recalls)
-        totals[UNREPEATED] += sum(
-            i < last and game.echoes.repeats[i] is None for i in recalls
-        )
+        turns = judged_game(one, rules, materials[one.id]).turns
+        last = len(turns) - 1
+        # the earlier turn that each turn repeats, contradicts or recalls
+        for i, (repeated, contradicted, recalled, _) in enumerate(
+            turn.evidence for turn in turns
+        ):
+            totals['inconsistency'] += contradicted is not None
+            if recalled is not None:
+                totals['relevance'] += 1
+                totals[UNENDED] += i < last
+                totals[UNREPEATED] += i < last and repeated is None
     has_concepts = all(materials[one.id].concepts is not None for one in playable)
     return {
         name: total / len(playable) if name == 'inconsistency' or has_concepts else None
@@ -159,8 +159,7 @@ def raw_scores(
 
     Everything is `None` where the dialogue is no game.
     """
-    names = speakers(dialogue)
-    if why_no_game(dialogue):
-        return {name: dict.fromkeys(DIMENSIONS) for name in names}
-    values = values_by_speaker(names, game_values(dialogue, rules, material))
-    return {name: dict(side.values) for name, side in values.items()}
+    game = judged_game(dialogue, rules, material)
+    if game.nothing:
+        return {name: dict.fromkeys(DIMENSIONS) for name in speakers(dialogue)}
+    return {name: dict(side.values) for name, side in game.sides.items()}

@@ -178,7 +178,9 @@ def setups_table(
     :param counts: setup -> `inconsistency`, `relevance` and other ways of counting the
         latter, means per dialogue.
     """
-    sums = sum_of_ranks(mean_raw([result.game for result in results.results]))
+    sums = sum_of_ranks(
+        mean_raw([result.game for result in results.results], results.systems)
+    )
     taus = {
         'bot-bot': rated.tau(results),
         'self-chat': rated.tau_of(sum_of_ranks(self_chats))
@@ -200,10 +202,17 @@ def setups_table(
         for name, value in measured.items()
         if name not in ('inconsistency', 'relevance') and value is not None
     ]
-    both = ('paper', 'measured')
-    names = [f'{what} {who}' for what in ('tau', 'incons.', 'relev.') for who in both]
-    title = 'Table 7: chatting setups'
-    return Table(title, ('setup', *names), tuple(rows), (*notes, *results.notes()))
+    names = [
+        f'{what} {who}'
+        for what in ('tau', 'incons.', 'relev.')
+        for who in ('paper', 'measured')
+    ]
+    return Table(
+        'Table 7: chatting setups',
+        ('setup', *names),
+        tuple(rows),
+        (*notes, *results.notes()),
+    )
 
 
 def ablation_table(results: Tournament, rated: Rated) -> Table:

@@ -151,7 +151,7 @@ def unit_scale(
     mean over sets, and the bias.
     """
     scores = [
-        sum(block.part(inputs[name]) for name, block in blocks.items())
+        sum(block.scaled(inputs[name]) @ block.weight for name, block in blocks.items())
         for inputs in sets
     ]
     factor = 1 / float(np.mean([np.std(one) for one in scores]))

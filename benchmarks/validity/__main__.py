@@ -51,10 +51,9 @@ from benchmarks.validity.trust import CheckOutcome, Measured, trust_facts
 from parlai_ext import zoo_configs
 from parlai_ext.bench.bench_files import Bench, ScorerAbout, ScorerResult
 from parlai_ext.bench.compare import compare_bench
-from parlai_ext.bench.page import BENCH_PAGE, render_bench_page
 from parlai_ext.bench.plan import BenchPlan, Variant, bench_plan, parse_variant
 from parlai_ext.bench.run_bench import run_bench, score_sets
-from parlai_ext.bench.tables import bench_lines
+from parlai_ext.bench.tables import BENCH_PAGE, bench_lines, render_bench_page
 from parlai_ext.commands.run_bench import read_judged_sets
 from parlai_ext.core import UserError
 from parlai_ext.data.judged.judged_set import JudgedSet, main_dimension, main_score

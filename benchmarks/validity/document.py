@@ -23,8 +23,7 @@ from parlai_ext import zoo_configs
 from parlai_ext.bench.bench_files import Bench
 from parlai_ext.bench.compare import BenchComparison
 from parlai_ext.bench.plan import parse_variant
-from parlai_ext.bench.published import team_tables
-from parlai_ext.bench.tables import titled_lines
+from parlai_ext.bench.tables import team_tables, titled_lines
 from parlai_ext.files import read_file
 from parlai_ext.view import csv_text
 

@@ -95,7 +95,7 @@ class SidePlayer:
             raise UserError('fewer than three openers give no interval')
         then = audited.scores.scorer_signature
         self.scored = audited.run.scores(then).about()
-        section = self.scored.section(manifest.protocol.scorer)
+        section = self.scored.config or manifest.protocol.scorer
         is_own = (
             is_own_part(record_hash(self.scored), CONFIG)
             if self.scored.config

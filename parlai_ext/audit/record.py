@@ -189,7 +189,7 @@ def read_audit(run: RunFolder, folder: str = '') -> Audit | None:
 
     :raises UserError: when it is damaged.
     """
-    remedy = f'parlai audit_run --run-dir {run.root} writes it again'
+    remedy = f'parlai audit_run {run.as_option} writes it again'
     return run.read_record(f'{folder}{NAME}', partial(record_from_json, Audit), remedy)
 
 

@@ -151,13 +151,14 @@ def _ranked(audited: Audited, members: Sequence[int]) -> Sequence[Standing]:
     Return the standings of these systems when they alone are ranked.
     """
     places, sampling = list(members), audited.sampling
-    return rank_dimension(
+    standings, _ = rank_dimension(
         audited.values[places],
         audited.names(places),
         replace(sampling, bootstraps=min(FEW_BOOTSTRAPS, sampling.bootstraps)),
         ranked=[True] * len(places),
         counts=[(0, 0)] * len(places),
-    ).standings
+    )
+    return standings
 
 
 def _orders(standings: Sequence[Standing]) -> Ints:

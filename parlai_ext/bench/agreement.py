@@ -132,8 +132,16 @@ def agreement(
     """
     ranked = [judgement for judgement in human if not is_floor(judgement.system)]
     check_judgements(scores, ranked, source)
+    keys = scores.keys
+    by_dimension = grouped(
+        (one.dimension, (key_of(one), one.value))
+        for one in ranked
+        if key_of(one) in keys
+    )
     rows = []
-    for dimension, people in human_means(ranked, scores).items():
+    for dimension in filter(by_dimension.get, scores.dimensions):
+        # by system and dialogue, which is '' where systems were judged
+        people = mean_by_key(by_dimension[dimension])
         for variant in scores.variants:
             values = scores.means[variant, dimension]
             for level, left, right, n_judged in _levels(values, people):
@@ -151,26 +159,6 @@ def agreement(
                     rows[-1]['reason'] = scores.reasons[variant, dimension]
     rows.sort(key=itemgetter('level'))  # stable: dialogue first
     return {'schema': SCHEMA, 'rows': rows, 'notes': [*notes(scores, human)]}
-
-
-def human_means(
-    human: Sequence[HumanJudgement], scores: MeanScores
-) -> dict[str, dict[SystemInDialogue, float]]:
-    """
-    Return the mean human judgements of every judged dimension by system and dialogue,
-    which is '' where systems were judged.
-    """
-    keys = scores.keys
-    by_dimension = grouped((one.dimension, one) for one in human)
-    return {
-        dimension: mean_by_key(
-            (key, one.value)
-            for one in by_dimension[dimension]
-            if (key := key_of(one)) in keys
-        )
-        for dimension in scores.dimensions
-        if dimension in by_dimension
-    }
 
 
 def _levels(

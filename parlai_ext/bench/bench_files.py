@@ -23,7 +23,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -162,41 +161,33 @@ def agreement_rows(
     for name, judged_set in sets.items():
         for result in results:
             scores = result.sets.get(name, 'it was not scored')
-            if isinstance(scores, str):
-                yield from _rows_without_scores(result, judged_set, scores)
-            else:
+            if isinstance(scores, SetScores):
                 yield from set_rows(result, scores, judged_set, sampling)
+                continue
+            for level in levels_of(judged_set):
+                yield AgreementRow(
+                    result.about.label,
+                    name,
+                    level,
+                    MAIN,
+                    judged_set.overall or judged_set.qualities[0],
+                    is_main=True,
+                    is_overall=judged_set.overall is not None,
+                    n=0,
+                    dropped=len(judged_set.items),
+                    correlations={},
+                    reason=scores,
+                )
 
 
-def _rows_without_scores(
-    result: ScorerResult, judged_set: JudgedSet, reason: str
-) -> Iterator[AgreementRow]:
+def levels_of(judged_set: JudgedSet) -> list[str]:
     """
-    Yield a row with a reason for the item level, and one for systems.
-    """
-    quality = judged_set.overall or judged_set.qualities[0]
-    for level in (judged_set.level, *system_level(judged_set)):
-        yield AgreementRow(
-            result.about.label,
-            judged_set.name,
-            level,
-            MAIN,
-            quality,
-            is_main=True,
-            is_overall=judged_set.overall is not None,
-            n=0,
-            dropped=len(judged_set.items),
-            correlations={},
-            reason=reason,
-        )
-
-
-def system_level(judged_set: JudgedSet) -> tuple[str, ...]:
-    """
-    Return ``('system',)`` if a set has enough systems to compare, else nothing.
+    Return the levels at which a set has rows: its own, and ``system`` if it has enough
+    systems to compare.
     """
     systems = {item.system for item in judged_set.items}
-    return ('system',) if len(systems) >= FEWEST_SYSTEMS else ()
+    more = ['system'] if len(systems) >= FEWEST_SYSTEMS else []
+    return [judged_set.level, *more]
 
 
 def set_rows(
@@ -208,8 +199,7 @@ def set_rows(
     """
     Yield the rows of one scorer on one set.
     """
-    main = main_dimension(result.about.dimensions, judged_set)
-    columns = score_columns(result.about.dimensions, scores.values, judged_set)
+    main, columns = score_columns(result.about.dimensions, scores.values, judged_set)
     for (dimension, quality), values in columns.items():
         of_levels = level_correlations(values, quality, judged_set, sampling)
         n_items = of_levels[judged_set.level]['spearman'].n
@@ -256,28 +246,28 @@ def level_correlations(
     )
     known = [row for row in zip(*columns, strict=True) if None not in row]
     left, right, groups, systems = zip(*known, strict=True) if known else [()] * 4
-    correlated = partial(
-        correlate_items,
-        left,
-        right,
-        sampling,
-        groups=groups,
-        coefficients=COEFFICIENTS,
-    )
-    of_levels = {judged_set.level: correlated()}
-    if system_level(judged_set):
-        of_levels['system'] = correlated(systems=systems)
-    return of_levels
+    return {
+        level: correlate_items(
+            left,
+            right,
+            sampling,
+            groups=groups,
+            systems=systems if level == 'system' else None,
+            coefficients=COEFFICIENTS,
+        )
+        for level in levels_of(judged_set)
+    }
 
 
 def score_columns(
     dimensions: Sequence[str],
     values: Sequence[Mapping[str, float | None]],
     judged_set: JudgedSet,
-) -> dict[tuple[str, str], list[float | None]]:
+) -> tuple[str, dict[tuple[str, str], list[float | None]]]:
     """
-    Return the scores to be compared, by dimension and quality: the main score with all
-    qualities, the other dimensions with those that they stand for.
+    Return the main dimension, and the scores to be compared, by dimension and quality:
+    the main score with all qualities, the other dimensions with those that they stand
+    for.
     """
     main = main_dimension(dimensions, judged_set)
     main_scores = [main_score(one, main) for one in values]
@@ -290,7 +280,7 @@ def score_columns(
         named = qualities.get(dimension.lower())
         if named in judged_set.qualities and dimension != main:
             columns[dimension, named] = [one.get(dimension) for one in values]
-    return columns
+    return main, columns
 
 
 SCHEMA = 3
@@ -445,8 +435,8 @@ def set_points(judged_set: JudgedSet, results: Sequence[ScorerResult]) -> SetPoi
         if of_set is None or isinstance(of_set, str):
             continue
         label = result.about.label
-        main = main_dimension(result.about.dimensions, judged_set)
-        columns = score_columns(result.about.dimensions, of_set.values, judged_set)
+        dimensions = result.about.dimensions
+        main, columns = score_columns(dimensions, of_set.values, judged_set)
         for (dimension, quality), values in columns.items():
             if dimension == main:
                 scores[label] = values

@@ -225,7 +225,7 @@ def _correlations(
     """
     return {
         (one.set_name, quality): {
-            label: items.spearman
+            label: float(rank_products(items.columns[0], items.human).sum())
             for label in labels
             if (items := common_items(one, quality, label)) is not None
         }
@@ -269,13 +269,6 @@ class CommonItems:
     groups: tuple[int, ...]
     parts: Floats
 
-    @property
-    def spearman(self) -> float:
-        """
-        The first scorer's correlation with people.
-        """
-        return float(rank_products(self.columns[0], self.human).sum())
-
 
 def common_items(points: SetPoints, quality: str, *scorers: str) -> CommonItems | None:
     """
@@ -318,9 +311,10 @@ def _differences_of_sets(
             p_values = test(table) if known else []
             for (pair, own), p in zip(known.items(), p_values, strict=True):
                 items[pair].setdefault(one.set_name, []).append(own)
-                place = (one.set_name, quality)
-                williams = _williams(one.unit, own)
-                rows.append(_difference(pair, place, [[own]], own.parts, p, **williams))
+                place, reason = (one.set_name, quality), None
+                if one.unit != 'item':
+                    reason = NOT_INDEPENDENT.format(one.unit)
+                rows.append(_difference(pair, place, [[own]], own.parts, p, reason))
             bar.update()
     return rows, items
 
@@ -341,9 +335,7 @@ def _differences_over_sets(
             joined = np.concatenate(means) / len(means)
             [p] = test(joined[:, None])
             place, reason = (ALL_SETS, quality), 'the sets have other items'
-            rows.append(
-                _difference(pair, place, sets, joined, p, williams_reason=reason)
-            )
+            rows.append(_difference(pair, place, sets, joined, p, reason))
     return adjusted(rows, lambda row: None)
 
 
@@ -353,15 +345,21 @@ def _difference(
     sets: Sequence[Sequence[CommonItems]],
     parts: Floats,
     p: float,
-    **williams: Any,
+    reason: str | None,
 ) -> PairDifference:
     """
     Return the difference of a pair, not adjusted yet.
 
     :param sets: the common items of each set, by quality.
     :param parts: what each context adds to the difference.
-    :param williams: what is known of Williams' test.
+    :param reason: why Williams' test does not apply; `None`: it is made.
     """
+    t, williams_p = None, None
+    if reason is None:
+        [[items]] = sets
+        matrix = np.corrcoef([items.human, *items.columns])
+        one, other, between = matrix[np.triu_indices(3, 1)].tolist()
+        t, williams_p = williams_test(one, other, between, len(items.human))
     first, second = pair
     set_name, quality = place
     return PairDifference(
@@ -374,7 +372,9 @@ def _difference(
         difference=float(parts.sum()),
         p=p,
         p_holm=p,
-        **williams,
+        williams_t=t,
+        williams_p=williams_p,
+        williams_reason=reason,
     )
 
 
@@ -383,18 +383,6 @@ def _n_items(sets: Iterable[Sequence[CommonItems]]) -> int:
     Return how many items there are, those of several qualities once.
     """
     return sum(max(len(one.human) for one in own) for own in sets)
-
-
-def _williams(unit: str, items: CommonItems) -> dict[str, Any]:
-    """
-    Return Williams' test of a pair, or why it does not apply.
-    """
-    if unit != 'item':
-        return {'williams_reason': NOT_INDEPENDENT.format(unit)}
-    matrix = np.corrcoef([items.human, *items.columns])
-    first, second, between = matrix[np.triu_indices(3, 1)].tolist()
-    t, p = williams_test(first, second, between, len(items.human))
-    return {'williams_t': t, 'williams_p': p}
 
 
 def _ceilings(points: Sequence[SetPoints]) -> dict[Place, Ceiling]:

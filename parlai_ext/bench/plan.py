@@ -167,18 +167,13 @@ class BenchPlan:
         """
         Return the plan with a folder in the place of ``{judged_path}`` in options.
         """
-        variants = [
-            replace(
-                one,
-                section={
-                    key: value.replace('{judged_path}', judged_path)
-                    if isinstance(value, str)
-                    else value
-                    for key, value in one.section.items()
-                },
-            )
-            for one in self.variants
-        ]
+        variants = []
+        for one in self.variants:
+            section = dict(one.section)
+            for key, value in section.items():
+                if isinstance(value, str):
+                    section[key] = value.replace('{judged_path}', judged_path)
+            variants.append(replace(one, section=section))
         return replace(self, variants=tuple(variants))
 
     def with_trivial_scorers(self) -> BenchPlan:
@@ -263,26 +258,15 @@ def load_bench_file(name: str) -> BenchPlan:
     for called, choice in keys.sets.items():
         where = ('sets', called, 'scorers')
         _check_names(doc, choice.scorers, where, known, 'scorer')
-    _check_mean_ranks(doc, keys.mean_ranks, known)
+    for label, members in keys.mean_ranks.items():
+        ranks = ('mean_ranks', label)
+        if label in known:
+            raise doc.error(ranks, 'a scorer has this label')
+        _check_names(doc, members, ranks, known, 'scorer')
+        if len(set(members)) < len(members) or len(members) < 2:
+            raise doc.error(ranks, 'two different scorers at least are expected')
     about = {name: value for name, value in vars(keys).items() if name != 'scorers'}
     return BenchPlan(variants, **about)
-
-
-def _check_mean_ranks(
-    doc: Document, mean_ranks: Mapping[str, Sequence[str]], known: Sequence[str]
-) -> None:
-    """
-    Refuse means of ranks that have no label of their own, or not two scorers.
-
-    :param known: the labels of all scorers.
-    """
-    for label, members in mean_ranks.items():
-        where = ('mean_ranks', label)
-        if label in known:
-            raise doc.error(where, 'a scorer has this label')
-        _check_names(doc, members, where, known, 'scorer')
-        if len(set(members)) < len(members) or len(members) < 2:
-            raise doc.error(where, 'two different scorers at least are expected')
 
 
 def _check_names(

@@ -69,6 +69,7 @@ BATCH = 32  # items, at most, that a killed bench has to score again
 SCORES = 'scores'
 OTHERS_ONLY = 'the bench file has this set scored by other scorers only'
 OTHER_SETS_ONLY = 'the bench file has this scorer score other sets only'
+PAIRS_ONLY = 'it compares two responses; the items of a judged set are single ones'
 DIMENSION = OVERALL.capitalize()
 NOT_RANKED = 'a member of the mean rank has no score for it'
 
@@ -98,31 +99,19 @@ def run_bench(
     :return: the bench, the scores behind it, and the items that were drawn.
     """
     plan = plan.with_trivial_scorers()
-    given = {name: one.counts()['annotations'] for name, one in sets.items()}
-    if outlier_deviations is not None:
-        sets = {
-            name: without_outliers(one, outlier_deviations)
-            for name, one in sets.items()
-        }
-    drawn = {
-        name: drawn_set(one, plan.choice(name).max_items, seed)
-        for name, one in sets.items()
-    }
-    results = score_sets(
-        plan,
-        drawn,
-        folder,
-        seed=seed,
-        machine=machine,
-        engine=engine,
-    )
+    drawn, about = {}, []
+    for name, whole in sets.items():
+        n_annotations = whole.counts()['annotations']
+        if outlier_deviations is not None:
+            whole = without_outliers(whole, outlier_deviations)
+        choice = plan.choice(name)
+        one = drawn[name] = drawn_set(whole, choice.max_items, seed)
+        about.append(SetAbout.from_set(whole, one, choice.turns, n_annotations))
+    results = score_sets(plan, drawn, folder, seed=seed, machine=machine, engine=engine)
     results += mean_rank_results(plan.mean_ranks, results, drawn)
     bench = Bench(
         tuple(result.about for result in results),
-        tuple(
-            SetAbout.from_set(sets[name], one, plan.choice(name).turns, given[name])
-            for name, one in drawn.items()
-        ),
+        tuple(about),
         tuple(agreement_rows(results, drawn, Sampling(bootstraps, seed))),
         seed,
         bootstraps,
@@ -159,14 +148,11 @@ def score_sets(
     results = []
     with bar_of('bench', len(plan.variants) * n_items, unit='item') as bar:
         for variant in plan.variants:
-            try:
-                scorer = ChosenScorer(variant.section).build(machine)
-                result = ScorerResult(variant, _about(variant, scorer))
-            except Exception as error:  # which foreign code may raise
-                results.append(_failed(variant, sets, error))
+            scorer, result = _built(variant, sets, machine)
+            results.append(result)
+            if scorer is None:
                 bar.expect(-n_items)
                 continue
-            results.append(result)
             work = _ScorerWork(
                 result,
                 ItemWork(
@@ -191,40 +177,33 @@ def score_sets(
     return results
 
 
-def _about(variant: Variant, scorer: Scorer) -> ScorerAbout:
+def _built(
+    variant: Variant, sets: Iterable[str], machine: Machine | None
+) -> tuple[Scorer | None, ScorerResult]:
     """
-    Return what a scorer is, in all its dimensions or the one that is chosen.
-
-    :raises UserError: when it has none of that name.
+    Return a scorer and its result, without scores yet: it has all its dimensions or the
+    one that is chosen. Of one that cannot be built the result has the reason.
     """
-    chosen = variant.dimension
-    if chosen not in (None, *scorer.dimensions):
-        hint = nearest(str(chosen), scorer.dimensions)
-        raise UserError(f'{scorer.name} has no dimension {chosen!r}; {hint}')
-    return ScorerAbout(
-        variant.label,
-        variant.section['name'],
-        scorer.signature,
-        scorer.level,
-        (chosen,) if chosen else scorer.dimensions,
-        variant.is_trivial,
-        scorer.fitted_on,
-        models=tuple(scorer.models_used()),
-    )
-
-
-def _failed(variant: Variant, sets: Iterable[str], error: Exception) -> ScorerResult:
-    """
-    Return the result of a scorer that cannot be built.
-    """
-    reason, broke = _reason(error)
-    about = ScorerAbout(
-        variant.label,
-        variant.section['name'],
-        is_trivial=variant.is_trivial,
-        failure=reason,
-    )
-    return ScorerResult(variant, about, broke, dict.fromkeys(sets, reason))
+    section, chosen = variant.section, variant.dimension
+    about = ScorerAbout(variant.label, section['name'], is_trivial=variant.is_trivial)
+    try:
+        scorer = ChosenScorer(section).build(machine)
+        if chosen not in (None, *scorer.dimensions):
+            hint = nearest(str(chosen), scorer.dimensions)
+            raise UserError(f'{scorer.name} has no dimension {chosen!r}; {hint}')
+        about = replace(
+            about,
+            signature=scorer.signature,
+            level=scorer.level,
+            dimensions=(chosen,) if chosen else scorer.dimensions,
+            fitted_on=scorer.fitted_on,
+            models=tuple(scorer.models_used()),
+        )
+        return scorer, ScorerResult(variant, about)
+    except Exception as error:  # which foreign code may raise
+        reason, broke = _reason(error)
+        about = replace(about, failure=reason)
+        return None, ScorerResult(variant, about, broke, dict.fromkeys(sets, reason))
 
 
 def _shared_evidence(variants: Sequence[Variant]) -> dict[str, dict[str, Any]]:
@@ -277,11 +256,20 @@ class _ScorerWork:
             for name, judged_set in sets.items():
                 bar.set_description(f'{variant.label}, {name}', refresh=False)
                 choice = plan.choice(name)
-                reason = unfit_reason(scorer, judged_set)
+                lacking = [
+                    need
+                    for need in scorer.needs
+                    if not any(getattr(item, need) for item in judged_set.items)
+                ]
+                reason = ''
                 if choice.scorers and variant.label not in choice.scorers:
                     reason = OTHERS_ONLY
                 elif own_sets and name not in own_sets:
                     reason = OTHER_SETS_ONLY
+                elif scorer.level == 'pair':
+                    reason = PAIRS_ONLY
+                elif lacking:
+                    reason = f'it needs {lacking[0]}, which this set does not have'
                 if reason:
                     result.sets[name] = reason
                     bar.expect(-len(judged_set.items))
@@ -355,18 +343,6 @@ class _ScorerWork:
                 for one in missing
             }
             store.add({n: stored_part(one, False) for n, one in derived.items()})
-
-
-def unfit_reason(scorer: Scorer, judged_set: JudgedSet) -> str | None:
-    """
-    Return why a scorer cannot score any item of a set; `None` if it can.
-    """
-    if scorer.level == 'pair':
-        return 'it compares two responses; the items of a judged set are single ones'
-    for need in scorer.needs:
-        if not any(getattr(item, need) for item in judged_set.items):
-            return f'it needs {need}, which this set does not have'
-    return None
 
 
 def _combined(

@@ -1,16 +1,36 @@
 """
-The tables of a bench and of a comparison of its scorers, for a terminal and a page, and
-the sentence that says which scorer to take.
+What a bench shows, in a terminal and on its pages: how its scorers agree with people,
+what papers published about the same sets, how the scorers compare, and the sentence
+that says which one to take.
+
+The page of a bench has a matrix for each level, and of each set the scores against
+people's and one item with its ranks, as Figure 3 and Table 8 of PairEval (Park et al.
+2024) do.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
-from itertools import groupby
-from operator import attrgetter, itemgetter
-from typing import Any, TypeVar
+from __future__ import annotations
 
-from parlai_ext.bench.bench_files import Bench, ScorerAbout, SetAbout
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain, compress, groupby
+from operator import attrgetter, itemgetter
+from statistics import fmean
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import pandas as pd
+
+from parlai_ext import zoo_configs
+from parlai_ext.bench.bench_files import (
+    Bench,
+    Numbers,
+    ScorerAbout,
+    SetAbout,
+    SetPoints,
+    agreement_rows_table,
+)
 from parlai_ext.bench.compare import (
     ALL_SETS,
     EACH,
@@ -19,20 +39,28 @@ from parlai_ext.bench.compare import (
     PairDifference,
 )
 from parlai_ext.core import frozen, grouped, mean
+from parlai_ext.files import read_file
+from parlai_ext.ranking.agreement import FEWEST_KNOWN
+from parlai_ext.ranking.annotator_agreement import krippendorff_alpha, near_median
 from parlai_ext.ranking.comparison import LEVEL
 from parlai_ext.view import (
     DASH,
     Cell,
     Column,
     Table,
+    count_of,
     interval_cell,
     number,
     number_column,
     shown_table,
     wrap_lines,
 )
-from parlai_ext.view.page import terminal_lines
+from parlai_ext.view.page import render_page, terminal_lines
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+BENCH_PAGE, COMPARISON_PAGE = 'bench.html', 'comparisons.html'
 Row = TypeVar('Row', bound=Any)  # is of a set and a quality
 MEAN = 'mean over qualities'
 FITTED = '†'  # marks a scorer in which something was fitted on human scores
@@ -96,22 +124,16 @@ def level_tables(bench: Bench) -> Iterator[TitledTable]:
     Yield Spearman of each scorer with people, at each level.
     """
     for level, words in LEVELS.items():
-        if sets_of_level(bench, level):
+        names = {row.set_name for row in bench.rows if row.level == level}
+        if sets := [one for one in bench.sets if one.name in names]:
             title = f'Spearman with people, {words}; in brackets: 95 % interval'
-            yield TitledTable(title, level_table(bench, level))
+            yield TitledTable(title, level_table(bench, level, sets))
 
 
-def sets_of_level(bench: Bench, level: str) -> list[SetAbout]:
+def level_table(bench: Bench, level: str, sets: Sequence[SetAbout]) -> Table:
     """
-    Return the sets that have rows at a level.
-    """
-    names = {row.set_name for row in bench.rows if row.level == level}
-    return [one for one in bench.sets if one.name in names]
-
-
-def level_table(bench: Bench, level: str) -> Table:
-    """
-    Return the matrix of a level: scorers as rows, trivial ones last, sets as columns.
+    Return the matrix of a level: scorers as rows, trivial ones last, and as columns the
+    sets that have rows at this level.
     """
 
     def column(one: SetAbout) -> Column:
@@ -133,7 +155,7 @@ def level_table(bench: Bench, level: str) -> Table:
         'Scorer',
         show=lambda one: Cell(one.label, tags=(('trivial', ''),) * one.is_trivial),
     )
-    return Table([label, *map(column, sets_of_level(bench, level))], scorers)
+    return Table([label, *map(column, sets)], scorers)
 
 
 def agreement_cell(
@@ -167,14 +189,6 @@ def agreement_cell(
     if one.name in scorer.fitted_on:
         cell = replace(cell, tags=(('fitted', 'warn'),), mark=FITTED)
     return cell
-
-
-CEILINGS = {
-    'single': 'One annotator',
-    'ceiling': 'A perfect scorer',
-    'reliability': 'Reliability',
-    'n': 'Items',
-}
 
 
 def comparison_tables(result: BenchComparison) -> list[TitledTable]:
@@ -243,24 +257,18 @@ def best_sentence(best: BestScorer | None) -> str:
     return ' '.join(terminal_lines('best_scorer', best=best, **rivals))
 
 
-def place_name(set_name: str, quality: str) -> str:
-    """
-    Return the words for a quality of a set, or for what is compared over all sets.
-    """
-    if set_name == ALL_SETS and quality == EACH:
-        return f'{ALL_SETS}, mean over qualities'
-    return f'{set_name}: {quality}'
-
-
 def by_place(result: BenchComparison, rows: Iterable[Row]) -> dict[str, list[Row]]:
     """
     Return the places or differences of a comparison by the name of their set and
     quality, those over all sets first.
     """
-    groups: dict[str, list[Row]] = {place_name(ALL_SETS, result.quality): []}
+    of_all = f'{ALL_SETS}: {result.quality}'
+    if result.quality == EACH:
+        of_all = f'{ALL_SETS}, {MEAN}'
+    groups: dict[str, list[Row]] = {of_all: []}
     for row in rows:
-        name = place_name(row.set_name, row.quality)
-        groups.setdefault(name, []).append(row)
+        name = f'{row.set_name}: {row.quality}'
+        groups.setdefault(of_all if row.set_name == ALL_SETS else name, []).append(row)
     return groups
 
 
@@ -286,17 +294,20 @@ def ceiling_table(result: BenchComparison) -> Table:
     Return how well annotators of each quality agree.
     """
     rows = [
-        {'set_name': name, 'quality': quality, **vars(one)}
+        SimpleNamespace(set_name=name, quality=quality, **vars(one))
         for (name, quality), one in result.ceilings.items()
     ]
     columns = (
         Column(
             'set_name',
             'Set',
-            show=lambda row: Cell(row['set_name'], note=row['reason'] or ''),
+            show=lambda row: Cell(row.set_name, note=row.reason or ''),
         ),
-        Column('quality', 'Quality', itemgetter('quality')),
-        *(number_column(key, head, itemgetter(key)) for key, head in CEILINGS.items()),
+        Column('quality', 'Quality'),
+        number_column('single', 'One annotator'),
+        number_column('ceiling', 'A perfect scorer'),
+        number_column('reliability', 'Reliability'),
+        number_column('n', 'Items'),
     )
     return Table(columns, rows)
 
@@ -349,7 +360,6 @@ def redundancy_table(result: BenchComparison) -> Table:
     Return the matrix of Spearman between scorers, means over sets.
     """
     numbered = list(enumerate(result.scorers, 1))
-
     known = {pair: rho for pair, (rho, _) in result.redundancy.items()}
 
     def column(number: int, label: str) -> Column:
@@ -361,3 +371,382 @@ def redundancy_table(result: BenchComparison) -> Table:
 
     name = Column('scorer', 'Scorer', show=lambda row: f'{row[0]} {row[1]}')
     return Table([name, *(column(*one) for one in numbered)], numbered)
+
+
+# --- what papers published ----------------------------------------------------------
+# Tables that were published, with a bench's scorers beside the teams: one data file
+# each in ``zoo_configs/published/`` (those with ``columns``); and figures of the
+# paper that a bench file names (``figures.yaml``).
+#
+# A scorer's number for a set is the mean of its Spearman correlations with the set's
+# qualities, times 100. In DSTC10 Track 5, subtask 1, the published average over the
+# 14 development sets is the mean of these numbers; that over the five test sets is
+# the mean over their 11 correlations, one for each quality (Zhang et al. 2022,
+# section 2.4). The baseline's printed rows give its printed averages, 13.67 and
+# 18.38; the teams' test rows are of their best submission to each set, so that their
+# means are a little above the printed averages. All numbers are printed there without
+# signs; ours have them.
+
+COEFFICIENTS = ('pearson', 'spearman')
+MEASURES = {
+    'pairs': 'Spearman, pairs of annotators',
+    'one_and_all': 'Spearman, one and the mean of all',
+    'alpha': 'Krippendorff’s alpha, without outliers',
+    'other': 'other',
+}
+
+
+@frozen
+class PublishedTable:
+    """
+    A table of a paper: 100 times Spearman of each team on each set.
+
+    :param title: what was published, and of which sets (`phase`).
+    :param columns: the baseline and the teams.
+    :param rows: by set, one number for each column.
+    :param average: the printed averages.
+    :param qualities: how many qualities each set has, where the average is over them.
+    """
+
+    title: str
+    phase: str
+    columns: tuple[str, ...]
+    rows: Mapping[str, tuple[float, ...]]
+    average: tuple[float, ...]
+    qualities: Mapping[str, int]
+
+    def average_over(self, numbers: Mapping[str, float]) -> float:
+        """
+        Return the mean over sets, each counted as often as it has qualities, or once.
+        """
+        weights = [self.qualities.get(name, 1) for name in numbers]
+        return fmean(numbers.values(), weights)
+
+    def averages(self, sets: Sequence[str] = ()) -> list[float]:
+        """
+        Return the average of each column over some sets (none: all), worked out from
+        the rows.
+        """
+        names = sets or list(self.rows)
+        return [
+            self.average_over({name: self.rows[name][k] for name in names})
+            for k in range(len(self.columns))
+        ]
+
+
+def published_tables() -> Iterator[PublishedTable]:
+    """
+    Yield the shipped tables.
+    """
+    for path in sorted((zoo_configs.HOME / 'published').glob('*.yaml')):
+        data = read_file(path).data
+        for phase in data.get('phases', ()):
+            yield PublishedTable(
+                data['title'],
+                phase,
+                tuple(data['columns']),
+                {name: tuple(row) for name, row in data[phase].items()},
+                tuple(data[f'{phase}_average']),
+                data.get(f'{phase}_qualities', {}),
+            )
+
+
+def paper_tables(bench: Bench, points: Iterable[SetPoints]) -> Iterator[TitledTable]:
+    """
+    Yield what was published, beside what the bench gives, as far as it has the sets.
+    """
+    yield from team_tables(bench)
+    yield from figure_tables(bench)
+    yield from annotator_tables(points, any(one.n_outliers for one in bench.sets))
+
+
+def team_tables(bench: Bench) -> Iterator[TitledTable]:
+    """
+    Yield the published tables with the scorers of a bench above the teams: the average
+    over the sets at hand, and that over all sets.
+    """
+    for table in published_tables():
+        sets = [one for one in bench.sets if one.name in table.rows]
+        names = [one.name for one in sets]
+        notes = [f'100 x mean Spearman over qualities; sets here: {", ".join(names)}']
+        rows = []
+        for scorer in bench.scorers:
+            numbers = {
+                one.name: 100 * mean
+                for one in sets
+                if (mean := bench.mean(scorer.label, one.name, one.level)) is not None
+            }
+            if not numbers:
+                continue
+            own = number(table.average_over(numbers))
+            partly = f' ({len(numbers)} sets)' * (len(numbers) < len(sets))
+            mark = f' {FITTED}' * bool(scorer.fitted_on)
+            whole = own * (len(numbers) == len(table.rows))
+            rows.append((scorer.label + mark, own + partly, whole))
+            if scorer.fitted_on:
+                here = [name for name in names if name in scorer.fitted_on] or ['none']
+                notes.append(
+                    f'{FITTED} {scorer.label}: fitted on human scores of '
+                    f'{", ".join(scorer.fitted_on)}; of the sets here: '
+                    f'{", ".join(here)}'
+                )
+        if not rows:
+            continue
+        rows += (
+            (f'published: {team}', number(here), number(printed))
+            for team, here, printed in zip(
+                table.columns, table.averages(names), table.average, strict=True
+            )
+        )
+        heads = ('', f'{count_of(len(sets), "set")} here', f'all {len(table.rows)}')
+        title = f'{table.title}, {table.phase} sets'
+        yield TitledTable(title, shown_table(heads, rows), tuple(notes))
+
+
+# ------------------------------------------------------- figures of a bench's paper
+
+
+def figure_tables(bench: Bench) -> Iterator[TitledTable]:
+    """
+    Yield Pearson / Spearman, times 100, of each scorer on each set, and below it those
+    of the bench's paper whose names begin alike up to a comma, if there are any.
+
+    The last column has the means over the sets here; where some have no number, that of
+    the others, and how many they are.
+    """
+    figures = [
+        figure
+        for figure in read_file(zoo_configs.path('published', 'figures')).data[
+            'figures'
+        ]
+        if figure['source'] == bench.published
+    ]
+    known = {name for figure in figures for name in figure['spearman']}
+    sets = [one for one in bench.sets if one.name in known]
+    if not sets:
+        return
+    rows = defaultdict(list)
+    for scorer in bench.scorers:
+        ours = [bench.row(scorer.label, one.name, one.level) for one in sets]
+        values = [
+            [row.value(name) if row else None for row in ours] for name in COEFFICIENTS
+        ]
+        rows[scorer.label.split(',')[0]].append((scorer.label, *figure_cells(*values)))
+    for figure in figures:
+        values = [
+            [figure.get(c, {}).get(one.name) for one in sets] for c in COEFFICIENTS
+        ]
+        rows[figure['scorer'].split(',')[0]].append(
+            (f'published: {figure["scorer"]}', *figure_cells(*values))
+        )
+    heads = ('', *(one.name for one in sets), 'mean')
+    about = '100 x Pearson / Spearman with people; numbers in brackets: sets'
+    table = shown_table(heads, chain(*rows.values()))
+    yield TitledTable(bench.published, table, (about,))
+
+
+def figure_cells(pearson: Numbers, spearman: Numbers) -> list[str]:
+    """
+    Return the texts of two coefficients on some sets, and of their means.
+    """
+    both = [*zip(pearson, spearman, strict=True)]
+    known = [(r, rho) for r, rho in both if r is not None and rho is not None]
+    means = tuple(map(fmean, zip(*known, strict=True)))
+    partly = f' ({len(known)})' if 0 < len(known) < len(both) else ''
+    *cells, mean = (
+        ' / '.join(number(None if v is None else 100 * v, 1) for v in pair)
+        for pair in (*both, means or (None, None))
+    )
+    return [*cells, mean + partly]
+
+
+# ------------------------------------------------------------ agreement of annotators
+
+
+def annotator_tables(
+    points: Iterable[SetPoints], filtered: bool
+) -> Iterator[TitledTable]:
+    """
+    Yield how well annotators agree according to the Track's paper, and here; nothing
+    without one of its sets.
+
+    :param filtered: outliers are not among the annotations any more.
+    """
+    published = read_file(zoo_configs.path('published', 'dstc10')).data['agreement']
+    rows = [
+        (
+            *(one.set_name, quality, MEASURES[known['measure']], str(value)),
+            number(
+                agreement_here(
+                    one.annotators.get(quality, ()), known['measure'], filtered
+                ),
+                3,
+            ),
+        )
+        for one in points
+        if (known := published.get(one.set_name))
+        for quality, value in known['qualities'].items()
+    ]
+    if not rows:
+        return
+    heads = ('set', 'quality', 'measure', 'published', 'here')
+    table = shown_table(heads, rows, n_texts=3)
+    yield TitledTable('DSTC10 Track 5: agreement of annotators', table)
+
+
+def agreement_here(
+    annotations: Sequence[Sequence[float]], measure: str, filtered: bool = False
+) -> float | None:
+    """
+    Return how well annotators agree, by a measure of `MEASURES`; `None` where it cannot
+    be said.
+
+    :param annotations: of each item. Annotators are told apart by their places.
+    """
+    if measure == 'alpha':
+        kept = (
+            given if filtered else compress(given, near_median(given, 1))
+            for given in annotations
+        )
+        units = {
+            k: {str(place): value for place, value in enumerate(given)}
+            for k, given in enumerate(kept)
+        }
+        return krippendorff_alpha(units, 'interval').value
+    table = pd.DataFrame(map(list, annotations), dtype=float)
+    width = table.shape[1]
+    if measure == 'other' or width < 2:
+        return None
+    # the last column is the mean of all
+    table[width] = table.mean(axis=1)
+    matrix = table.corr('spearman', min_periods=FEWEST_KNOWN).to_numpy()
+    values = matrix[:-1, -1]
+    if measure == 'pairs':
+        values = matrix[np.triu_indices(width, 1)]
+    known = values[~np.isnan(values)].tolist()
+    return mean(known)
+
+
+# --- pages and a picture ------------------------------------------------------------
+
+
+def render_bench_page(
+    bench: Bench,
+    closing: str = '',
+    points: Sequence[SetPoints] = (),
+    texts: Mapping[str, Sequence[Sequence[str]]] | None = None,
+) -> str:
+    """
+    Return the page of a bench as one HTML file.
+
+    :param closing: the sentence that says which scorer agrees best with people.
+    :param points: of the sets that are to be drawn.
+    :param texts: by set, the utterances of each item of its points.
+    """
+    by_set = {one.set_name: one for one in points if one.human}
+    examples = {name: disputed_item(one) for name, one in by_set.items()}
+    return render_page(
+        'bench.html.j2',
+        bench=bench,
+        closing=closing,
+        tables=[*level_tables(bench), *paper_tables(bench, points)],
+        details=[
+            (one, agreement_rows_table(bench.rows, one.name)) for one in bench.sets
+        ],
+        scatters={name: scatters(one) for name, one in by_set.items()},
+        examples={
+            name: (texts[name][place] if texts else (), table)
+            for name, (place, table) in examples.items()
+        },
+    )
+
+
+def people_scores(points: SetPoints) -> Numbers:
+    """
+    Return people's mean of each item for the quality of an item as a whole, or for the
+    first one where a set has none.
+    """
+    return points.human[points.overall or next(iter(points.human))]
+
+
+def scatters(points: SetPoints) -> list[tuple[str, str]]:
+    """
+    Return for each scorer its label and the dots of its scores, to the right, and of
+    people's, upwards, as the path of a drawing of 100 by 100.
+    """
+    drawn = []
+    for label, scores in points.scores.items():
+        dots = np.array([scores, people_scores(points)], dtype=float).T
+        dots = dots[~np.isnan(dots).any(axis=1)]
+        if len(dots):
+            spans = np.ptp(dots, axis=0)
+            scaled = 100 * (dots - dots.min(axis=0)) / np.where(spans > 0, spans, 1)
+            places = sorted({(int(x), int(100 - y)) for x, y in scaled})
+            drawn.append((label, ''.join(f'M{x} {y}h0' for x, y in places)))
+    return drawn
+
+
+def disputed_item(points: SetPoints) -> tuple[int, Table]:
+    """
+    Return the place of the item whose ranks, by people and by the scorers, differ most
+    (the deviation of the ranks, each over the number of items that are ranked), and a
+    table of its scores and ranks; 1 is best, and equals share the best rank.
+    """
+    table = pd.DataFrame(
+        [people_scores(points), *points.scores.values()],
+        index=['people', *points.scores],
+        dtype=float,
+    )
+    ranks = table.rank(axis=1, ascending=False, method='min')
+    counts = table.count(axis=1)
+    spreads = ranks.div(counts, axis=0).std(ddof=0)
+    place = int(np.argmax(spreads.fillna(0)))
+    rows = [
+        (label, number(score, 3), f'{rank:.0f} of {n}')
+        for label, score, rank, n in zip(
+            table.index, table[place], ranks[place], counts, strict=True
+        )
+        if np.isfinite(rank)
+    ]
+    return place, shown_table(('Judge', 'Score', 'Rank'), rows)
+
+
+def render_comparison_page(result: BenchComparison) -> str:
+    """
+    Return the page of a comparison as one HTML file, what is over all sets first.
+    """
+    return render_page(
+        'comparison.html.j2',
+        result=result,
+        closing=best_sentence(result.best),
+        tables=comparison_tables(result),
+    )
+
+
+def correlation_figure(points: Sequence[SetPoints]) -> Figure:
+    """
+    Draw Spearman between the main scores of each two scorers, over all items of these
+    sets together, as Figure 1 of DSTC10 Track 5 (Zhang et al. 2022) does of its
+    submissions.
+
+    :return: a figure of matplotlib, bound to no window; `savefig` writes it.
+    """
+    from matplotlib.figure import Figure  # it takes long
+
+    tables = (
+        pd.DataFrame(one.scores, range(len(one.groups)), dtype=float) for one in points
+    )
+    frame = pd.concat(tables)
+    labels = [str(label) for label in frame]
+    matrix = frame.corr('spearman', min_periods=FEWEST_KNOWN).to_numpy()
+    size = 2 + 0.4 * len(labels)
+    figure = Figure(figsize=(size + 1, size), layout='constrained')
+    axes = figure.add_subplot()
+    image = axes.imshow(matrix, vmin=-1, vmax=1, cmap='RdBu_r')
+    for (y, x), value in np.ndenumerate(matrix):
+        axes.text(x, y, number(value), ha='center', va='center', fontsize=7)
+    axes.set_xticks(range(len(labels)), labels, rotation=90, fontsize=8)
+    axes.set_yticks(range(len(labels)), labels, fontsize=8)
+    about = f'Spearman over {len(frame)} items of {len(points)} sets'
+    figure.colorbar(image, label=about)
+    return figure

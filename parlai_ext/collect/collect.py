@@ -95,10 +95,10 @@ def collect(
             bar_of('collect', sum(task.size for task in tasks)) as bar,
             closing(engine.run(job, tasks, bar)) as finished,
         ):
-            for _, block in finished:
-                wait_for_files(map(run.dialogues_path, block.written))
-                n_played += sum(shard.n_dialogues for shard in block.written)
-                problems |= block.problems
+            for _, (written, why_not) in finished:
+                wait_for_files(map(run.dialogues_path, written))
+                n_played += sum(shard.n_dialogues for shard in written)
+                problems |= why_not
     except KeyboardInterrupt:
         print(stored_line(run), file=sys.stderr)
         raise
@@ -155,16 +155,6 @@ def stored_line(run: RunFolder) -> str:
     return f'stored: {run.n_dialogues:,} of {count_of(planned, "dialogue")}{more}'
 
 
-@frozen
-class PlayedBlock:
-    """
-    What came of a block: the shards that were written, and why systems cannot go on.
-    """
-
-    written: tuple[ShardKey, ...]
-    problems: Mapping[str, str]
-
-
 class BlockWorker(Worker):
     """
     Plays blocks and writes those of their shards that are missing.
@@ -175,9 +165,11 @@ class BlockWorker(Worker):
         self.player = player
         self.budget = player.cache.budget
 
-    def work(self, data: tuple[Block, Collection[ShardKey]], tell: Tell) -> PlayedBlock:
+    def work(
+        self, data: tuple[Block, Collection[ShardKey]], tell: Tell
+    ) -> tuple[list[ShardKey], dict[str, str]]:
         """
-        Play a block.
+        Play a block. Return the shards that were written, and why systems cannot go on.
 
         :param data: the block, and its shards that are missing.
         """
@@ -190,7 +182,7 @@ class BlockWorker(Worker):
                 written.append(shard)
         if self.player.kept_in is not None:
             self.run.remove_partial_replies()
-        return PlayedBlock(tuple(written), dict(self.player.cache.problems))
+        return written, dict(self.player.cache.problems)
 
     def loaded(self) -> Collection[str]:
         """

@@ -75,9 +75,6 @@ def import_manifest(
 ) -> manifests.Manifest:
     """
     Return the manifest of the run; what is unknown is named so.
-
-    :param protocol: its name and its scorer, ranking and seed of the intervals.
-    :param options: the options of the import that are not the default.
     """
     num_of_pair = Counter(frozenset(d.names) for d in imports.dialogues)
     people = imports.humans
@@ -116,15 +113,20 @@ def import_manifest(
 
 def write_run(
     root: Path,
-    manifest: manifests.Manifest,
-    dialogues: DialoguesByPairing,
+    imports: ImportedDialogues,
+    protocol: Protocol,
+    options: Mapping[str, Any],
 ) -> bool:
     """
     Write the run at ``root``, and note that its scorer is the user's. Return True if
     anything was written.
 
+    :param protocol: its name and its scorer, ranking and seed of the intervals.
+    :param options: the options of the import that are not the default.
     :raises UserError: when something else is there, or another import is at work.
     """
+    pairings, dialogues = group_by_pairing(imports.dialogues)
+    manifest = import_manifest(imports, protocol, pairings, dialogues, options)
     new = manifest.changed()  # as it will be read
     if (root / manifests.NAME).exists():
         old = manifests.load(root)

@@ -17,8 +17,8 @@ def write_problems(run: RunFolder, problems: Mapping[str, str]) -> None:
     """
     Keep why systems could not go on, for the report; without any, keep nothing.
     """
-    sorted_problems = dict(sorted(problems.items()))
     if problems:
+        sorted_problems = dict(sorted(problems.items()))
         run.write_json(NAME, {'schema': SCHEMA, 'problems': sorted_problems})
     else:
         run.remove(NAME)
@@ -100,32 +100,23 @@ def stop_if_incomplete(run: RunFolder, problems: Sequence[str]) -> None:
     """
     if problems:
         raise UserError(f'not all could be collected: {problems[0]}')
-    if failed := failed_everywhere(run):
-        name, *others = failed
-        n_dialogues, reason = failed[name]
-        more = f'; so did {", ".join(others)}' if others else ''
-        raise SystemFailed(
-            name,
-            f'it broke off all of its {n_dialogues} dialogues; the first: '
-            f'{reason}{more}',
-        )
-
-
-def failed_everywhere(run: RunFolder) -> dict[str, tuple[int, str]]:
-    """
-    Return the systems that broke off every dialogue that the other speaker did not,
-    each with how many these are and why the first one ended.
-    """
+    # of systems that broke off dialogues, why, and the systems that came to the end of
+    # one dialogue that the other speaker did not break off
     reasons: dict[str, list[str]] = {}
     talking: set[str] = set()
     for shard in run.dialogue_shards():
-        # systems that came to the end of one dialogue are not looked at again
+        # whoever came to an end once is not looked at again
         names = {*run.pairing(shard.pairing_id).speakers} - talking
         for dialogue in run.read_dialogues(shard) if names else ():
             if dialogue.ended_by is None:
                 talking |= names
             else:
                 reasons.setdefault(dialogue.ended_by, []).append(dialogue.reason or '')
-    return {
-        name: (len(own), own[0]) for name, own in reasons.items() if name not in talking
-    }
+    if failed := [name for name in reasons if name not in talking]:
+        name, *others = failed
+        own = reasons[name]
+        more = f'; so did {", ".join(others)}' if others else ''
+        raise SystemFailed(
+            name,
+            f'it broke off all of its {len(own)} dialogues; the first: {own[0]}{more}',
+        )

@@ -178,28 +178,20 @@ def try_system(player: BlockPlayer, name: str, index: int) -> SystemCheck:
     bad_on_purpose = is_floor(name) or name in plan.protocol.planted_systems
     check = check_system(name, played, bad_on_purpose=bad_on_purpose)
     texts = [reply.text for d in played for reply in replies_in(d, name)]
-    cut = cut_warning(loaded[name], texts, before)
-    return replace(check, warnings=(*check.warnings, *([cut] if cut else [])))
+    longest, is_cut = loaded[name].longest_reply or 0, False
+    if longest > 0 and texts:
+        if written := tokens_written(loaded[name]) - before:
+            is_cut = written >= longest * len(texts)
+        else:  # the end token is one
+            is_cut = min(loaded[name].count_tokens(texts) or [0]) >= longest - 1
+    if is_cut:
+        cut = f'all replies are cut at the longest, {longest} tokens'
+        check = replace(check, warnings=(*check.warnings, cut))
+    return check
 
 
 def _reason(name: str, problems: Mapping[str, str]) -> str:
     return problems[name].removeprefix(f'system {name!r}: ')
-
-
-def cut_warning(player: Player, texts: Sequence[str], before: float) -> str | None:
-    """
-    Return a warning when all replies are as long as the agent's options allow.
-
-    :param before: the tokens that the system had written before these replies.
-    """
-    cap = player.longest_reply or 0
-    if cap <= 0 or not texts:
-        return None
-    if written := tokens_written(player) - before:
-        is_cut = written >= cap * len(texts)
-    else:  # the end token is one
-        is_cut = min(player.count_tokens(texts) or [0]) >= cap - 1
-    return f'all replies are cut at the longest, {cap} tokens' if is_cut else None
 
 
 def tokens_written(player: Player) -> float:
@@ -224,11 +216,25 @@ def check_system(
     stop = f'{broken[0]} (dialogue ended)' if broken else None
     if said and not stop and not any(reply.words for reply in said):
         stop = f'empty replies: nothing but {_quoted(said[0].text)}'
-    copied = copied_replies_problem(replies)
-    if copied and not stop and not bad_on_purpose:
-        stop, odd = copied, None
-    else:
-        odd = copied or constant_replies_warning(replies)
+    repeated = [reply for reply in said if reply.is_repeat]
+    several = [dialogue for dialogue in replies if len(dialogue) > 1]
+    lines = {tuple(reply.words for reply in dialogue) for dialogue in several}
+    heard = {tuple(reply.heard for reply in dialogue) for dialogue in several}
+    odd = None
+    if len(repeated) >= max(FEWEST_COPIES, COPIED_SHARE * len(said)):
+        odd = (
+            f'copied replies: {len(repeated)} of {len(said)} repeat what was heard '
+            f'({_quoted(repeated[0].text)})'
+        )
+    elif len(lines) == 1 and len(heard) > 1:
+        odd = (
+            'copied replies: the same in all dialogues, whatever the other said '
+            f'({_quoted(several[0][0].text)}, …)'
+        )
+    if odd and not stop and not bad_on_purpose:
+        stop, odd = odd, None
+    elif not odd and several and all(len({r.words for r in d}) == 1 for d in several):
+        odd = f'says one thing throughout a dialogue ({_quoted(several[0][0].text)})'
     return SystemCheck(system, stop, (odd,) if odd else (), len(said))
 
 
@@ -243,42 +249,6 @@ def replies_in(dialogue: Dialogue, system: str) -> list[HeardReply]:
         for i, turn in enumerate(turns)
         if i and turn.speaker == system and not turn.given
     ]
-
-
-def copied_replies_problem(dialogues: Sequence[Sequence[HeardReply]]) -> str | None:
-    """
-    Return the reason to stop when half of the replies repeat the utterance before
-    them, or when they are the same in all dialogues; otherwise `None`.
-
-    :param dialogues: the replies of one system, dialogue by dialogue.
-    """
-    replies = [reply for dialogue in dialogues for reply in dialogue]
-    repeated = [reply for reply in replies if reply.is_repeat]
-    if len(repeated) >= max(FEWEST_COPIES, COPIED_SHARE * len(replies)):
-        return (
-            f'copied replies: {len(repeated)} of {len(replies)} repeat what was heard '
-            f'({_quoted(repeated[0].text)})'
-        )
-    several = [dialogue for dialogue in dialogues if len(dialogue) > 1]
-    said = {tuple(reply.words for reply in dialogue) for dialogue in several}
-    heard = {tuple(reply.heard for reply in dialogue) for dialogue in several}
-    if len(said) == 1 and len(heard) > 1:
-        return (
-            'copied replies: the same in all dialogues, whatever the other said '
-            f'({_quoted(several[0][0].text)}, …)'
-        )
-    return None
-
-
-def constant_replies_warning(dialogues: Sequence[Sequence[HeardReply]]) -> str | None:
-    """
-    Return a warning when a system says one thing throughout each dialogue, otherwise
-    `None`.
-    """
-    several = [dialogue for dialogue in dialogues if len(dialogue) > 1]
-    if several and all(len({reply.words for reply in d}) == 1 for d in several):
-        return f'says one thing throughout a dialogue ({_quoted(several[0][0].text)})'
-    return None
 
 
 def _quoted(text: str) -> str:
@@ -342,34 +312,31 @@ class Measured:
     def forecast(self, replies: int, between: float) -> SystemForecast:
         """
         Return what so many replies take. A first batch that is slower than the others
-        counts as a part of loading, since much is set up in it.
+        counts as a part of loading, since much is set up in it. What is spent is that
+        of replies of which none is in a cache; its cost is `None` when the pilot's were
+        all in one, or have no price.
 
         :param between: seconds for each reply that pass between the batches.
         """
         (n_first, first_seconds), *_ = self.batches
         timed = self.batches[1:] or self.batches
         each = sum(seconds for _, seconds in timed) / sum(n for n, _ in timed)
+        spent: Spending | None = None
+        if self.spent is not None:
+            paid = self.replies - (self.spent['cached'] or 0)
+            factor = replies / paid if paid > 0 else 0
+            spent = {key: (n or 0) * factor for key, n in self.spent.items()}
+            spent['cached'] = 0
+            if paid <= 0 or self.spent['cost'] is None:
+                spent['cost'] = None
         return SystemForecast(
             replies,
             replies * (each + between),
             self.load_seconds + max(0.0, first_seconds - n_first * each),
             self.n_bytes,
-            self._spent_by(replies),
+            spent,
             (self.spent or {}).get('cached') or 0,
         )
-
-    def _spent_by(self, replies: int) -> Spending | None:
-        """
-        Return what so many replies use when none is in a cache; a cost of `None` when
-        the pilot's were all in one, or have no price.
-        """
-        if self.spent is None:
-            return None
-        paid = self.replies - (self.spent['cached'] or 0)
-        factor = replies / paid if paid > 0 else 0
-        used: Spending = {key: (n or 0) * factor for key, n in self.spent.items()}
-        priced = paid > 0 and self.spent['cost'] is not None
-        return {**used, 'cached': 0, 'cost': used['cost'] if priced else None}
 
 
 @frozen

@@ -2,7 +2,7 @@
 The systems of a protocol, resolved: which can be had, and what they are.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
@@ -55,37 +55,14 @@ def resolve_protocol(
     :param skip_missing: leave out systems that cannot be had.
     :raises UserError: when a system cannot be had and such are not to be left out.
     """
-    from parlai_ext.systems.identity import candidates_hash
+    from parlai_ext.systems.identity import candidates_hash, identity, resolve
     from parlai_ext.systems.parlai_agents import samples
-
-    wanted = [s for s in protocol.roster.systems if s.name not in before]
-    identities, missing = _identities(wanted, skip_missing)
-    protocol = _pinned(without_systems(protocol, missing), before)
-    there = protocol.roster.systems
-    known = {name: target.candidates for name, target in before.items()}
-    hashes = known | {s.name: candidates_hash(s) for s in there if s.name not in before}
-    sampled = frozenset(name for name, target in before.items() if target.shard_size)
-    return ResolvedProtocol(
-        protocol,
-        {name: target.identity for name, target in before.items()} | identities,
-        sampled | {s.name for s in there if samples(s)},
-        {name: digest for name, digest in hashes.items() if digest is not None},
-        missing,
-    )
-
-
-def _identities(
-    systems: Sequence[System], skip_missing: bool
-) -> tuple[dict[str, str], dict[str, str]]:
-    """
-    Return the content hash of each system, and why others cannot be had.
-    """
-    from parlai_ext.systems.identity import identity, resolve
     from parlai_ext.systems.player_process import check_options_apart
 
-    missing = missing_reasons(map(resolve, systems))
-    identities = {}
-    for system in systems:
+    wanted = [s for s in protocol.roster.systems if s.name not in before]
+    missing = missing_reasons(map(resolve, wanted))
+    identities = {name: target.identity for name, target in before.items()}
+    for system in wanted:
         # all that is missing is known before the first download begins
         if missing and not skip_missing:
             break
@@ -98,7 +75,18 @@ def _identities(
             missing[system.name] = str(e).removeprefix(f'system {system.name!r}: ')
     if missing and not skip_missing:
         raise missing_error(missing)
-    return identities, missing
+    protocol = _pinned(without_systems(protocol, missing), before)
+    there = protocol.roster.systems
+    known = {name: target.candidates for name, target in before.items()}
+    hashes = known | {s.name: candidates_hash(s) for s in there if s.name not in before}
+    sampled = frozenset(name for name, target in before.items() if target.shard_size)
+    return ResolvedProtocol(
+        protocol,
+        identities,
+        sampled | {s.name for s in there if samples(s)},
+        {name: digest for name, digest in hashes.items() if digest is not None},
+        missing,
+    )
 
 
 def missing_reasons(resolutions: Iterable['Resolution']) -> dict[str, str]:
@@ -110,11 +98,11 @@ def missing_reasons(resolutions: Iterable['Resolution']) -> dict[str, str]:
     return {one.name: one.reason or '' for one in resolutions if one.status == MISSING}
 
 
-def missing_systems(systems: Iterable[System]) -> dict[str, str]:
+def refuse_missing(systems: Iterable[System]) -> None:
     """
-    Return, by the names of systems, why they cannot be had, as far as that can be told
-    without a library of models: an agent's name with a slip, or a model file that is
-    not there; of the zoo, what it never had.
+    Refuse systems that cannot be had, as far as that can be told without a library of
+    models: an agent's name with a slip, or a model file that is not there; of the zoo,
+    what it never had.
     """
     missing = {}
     for system in systems:
@@ -133,14 +121,7 @@ def missing_systems(systems: Iterable[System]) -> dict[str, str]:
         hint = nearest(agent, known)
         if agent not in known and hint.startswith('did'):
             missing[system.name] = f'model: no agent {agent!r}; {hint}'
-    return missing
-
-
-def refuse_missing(systems: Iterable[System]) -> None:
-    """
-    Refuse systems that cannot be had, as far as `missing_systems` can tell.
-    """
-    if missing := missing_systems(systems):
+    if missing:
         raise missing_error(missing)
 
 

@@ -26,7 +26,7 @@ from parlai_ext.collect.resolved import missing_error, missing_reasons, without_
 from parlai_ext.core import UserError, frozen
 from parlai_ext.engines import Machine
 from parlai_ext.scoring.score_run import ChosenScorer
-from parlai_ext.view.page import terminal_lines
+from parlai_ext.view.page import print_report
 from parlai_ext.worlds.schedule import pairings
 
 # utterances of an opener, as all shipped opener tasks have them
@@ -96,7 +96,7 @@ def try_before_run(
 
         plan = plan_to_try(options, machine)
         checks = preflight(plan, machine, run)
-        print(*terminal_lines('preflight', checks=checks), sep='\n')
+        print_report('preflight', checks=checks)
         stop_unless_fit(checks, skip_missing=options.skip_missing)
         if scorer is not None:
             # a model that is no judge is known when it is loaded, and not before
@@ -105,7 +105,7 @@ def try_before_run(
     result: DryRun | Forecast | None = None
     if trials.dry_run:
         result = dry_run(asked, options.run_dir, scorer)
-        print(*terminal_lines('dry_run', dry=result), sep='\n')
+        print_report('dry_run', dry=result)
         result.refuse_missing(asked, options.skip_missing)
     if trials.pilot:
         from parlai_ext.collect.preflight import pilot

@@ -10,12 +10,12 @@ from pathlib import Path
 from parlai_ext.commands.command import Command
 from parlai_ext.core import Flags, UserError, frozen, one_value, option
 from parlai_ext.models.handle import ModelHandle, model_system
-from parlai_ext.scoring.amfm import CutoffScale, coherences, measured_scale
+from parlai_ext.scoring.amfm import coherences, measured_scale
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.relevance import context_cosines
 from parlai_ext.systems.hub import ModelOptions, checked_repository, fetch_weights
 from parlai_ext.training.options import TrainingOptions
-from parlai_ext.view.page import terminal_lines
+from parlai_ext.view.page import print_report
 
 # the kind of model in a scorer, what the loss is of, the option that takes the model
 USES = {
@@ -79,13 +79,17 @@ class AdaptModel(Command):
 
         :raises UserError: for an option that is missing or wrong.
         """
-        from parlai_ext.data.formats import read_dialogue_texts
+        from parlai_ext.data.imported_dialogues import read_dialogue_texts
 
         given, training = self.options(AdaptOptions), self.options(TrainingOptions)
         kind, folder = given.kind, Path(given.out)
         model_kind, what, key = USES[kind]
         dialogues = read_dialogue_texts(given.corpus)
-        base = base_folder(model_kind, given.base)
+        opt = model_system(model_kind, given.base).opt
+        if not opt.get('hf_model'):
+            raise UserError(f'--base {given.base}: a Hugging Face model is needed')
+        repository = checked_repository(opt['hf_model'])
+        base = fetch_weights(repository, opt.get('hf_revision')).parent
         from parlai_ext.systems.pretrained import chosen_device
         from parlai_ext.training.adaptation import adapt, split_held_out
 
@@ -104,7 +108,7 @@ class AdaptModel(Command):
         )
         held_out, _ = split_held_out(dialogues, training)
         models, turns = ModelHandle(self.machine), training.turns
-        lines = terminal_lines(
+        print_report(
             'adapted_model',
             adapted=adapted,
             kind=kind,
@@ -115,21 +119,7 @@ class AdaptModel(Command):
             turns=turns,
             scale=scale_of(kind, folder, turns, models, held_out),
         )
-        print(*lines, sep='\n')
         return adapted
-
-
-def base_folder(kind: str, base: str) -> Path:
-    """
-    Return the folder of the model to begin with, fetched if need be.
-
-    :param kind: of model, as scorers call it.
-    """
-    opt = model_system(kind, base).opt
-    if not opt.get('hf_model'):
-        raise UserError(f'--base {base}: a Hugging Face model is needed')
-    repository = checked_repository(opt['hf_model'])
-    return fetch_weights(repository, opt.get('hf_revision')).parent
 
 
 def scale_of(
@@ -138,9 +128,9 @@ def scale_of(
     turns: str,
     models: ModelHandle,
     held_out: Sequence[tuple[str, ...]],
-) -> CutoffScale:
+) -> tuple[float, float]:
     """
-    Return the scale of the adapted model in the scorer ``amfm``, measured on
+    Return cutoff and width of the adapted model in the scorer ``amfm``, measured on
     neighbouring turns of held-out dialogues.
     """
     items = [

@@ -17,7 +17,7 @@ from parlai_ext.data.corpora import (
 )
 from parlai_ext.store import write_text
 from parlai_ext.training.pairs import PairOptions, build_pairs, pair_line, planned_pairs
-from parlai_ext.view.page import terminal_lines
+from parlai_ext.view.page import print_report
 
 
 @frozen
@@ -74,7 +74,7 @@ class BuildPairs(Command):
         pairs = build_pairs(usable, annotated, options)
         out = Path(given.out)
         write_text(out, ''.join(map(pair_line, pairs)))
-        lines = terminal_lines(
+        print_report(
             'built_pairs',
             n_dialogues=len(dialogues),
             n_left_out=len(dialogues) - len(usable) if held else None,
@@ -83,5 +83,4 @@ class BuildPairs(Command):
             adversarial=file,
             out=out,
         )
-        print(*lines, sep='\n')
         return out

@@ -5,16 +5,14 @@ Every system of a protocol, and its judge: present, to download, or missing and 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from parlai_ext.commands.command import Command, fail, print_lines
 from parlai_ext.core import Roster, System, UserError, frozen, option, optional
 from parlai_ext.files import SystemInfo, load_roster, parse_target
-from parlai_ext.view.page import terminal_lines
-
-RoleAndSystem = tuple[str, 'System']
+from parlai_ext.view.page import print_report
 
 
 @frozen
@@ -64,37 +62,28 @@ class CheckRoster(Command):
         Print the systems and return how each was resolved, the judge last.
         """
         rows, info = self.systems()
+        from parlai_ext.systems.downloads import download_systems
+        from parlai_ext.systems.fetch.checked_downloads import locking_with
         from parlai_ext.systems.identity import resolve
 
-        if self.options(DownloadOptions).download:
-            self.download([system for _, system in rows])
+        given = self.options(DownloadOptions)
+        if given.download:
+            lock = Path(given.lock) if given.lock else None
+            with locking_with(lock):
+                results = download_systems([system for _, system in rows])
+            for one in results:
+                print_lines(f'{one.system}: downloaded {file}' for file in one.files)
+                print_lines(filter(None, [one.reason]))
         resolutions = [resolve(system) for _, system in rows]
         shown = [
             (role, resolution, info.get(resolution.name))
             for (role, _), resolution in zip(rows, resolutions, strict=True)
         ]
         counts = Counter(one.status for one in resolutions)
-        print_lines(terminal_lines('roster', rows=shown, counts=counts))
+        print_report('roster', rows=shown, counts=counts)
         return resolutions
 
-    def download(self, systems: Sequence[System]) -> None:
-        """
-        Download what the systems need; print for each what was downloaded or why not.
-        """
-        from parlai_ext.systems.downloads import download_systems
-        from parlai_ext.systems.fetch.checked_downloads import (
-            DownloadSettings,
-            downloading,
-        )
-
-        lock = self.options(DownloadOptions).lock
-        with downloading(DownloadSettings(Path(lock) if lock else None)):
-            results = download_systems(systems)
-        for result in results:
-            print_lines(f'{result.system}: downloaded {file}' for file in result.files)
-            print_lines(filter(None, [result.reason]))
-
-    def systems(self) -> tuple[list[RoleAndSystem], Mapping[str, SystemInfo]]:
+    def systems(self) -> tuple[list[tuple[str, System]], Mapping[str, SystemInfo]]:
         """
         Return the systems with their roles, and the roster's notes on each.
         """

@@ -1,11 +1,59 @@
 """
-Cite a published run: what a paper has to say of it.
+Cite a published run: what a paper has to say of it, the numbers with their intervals
+and what they rest on.
 """
+
+import re
+from urllib.parse import quote
 
 from parlai_ext.commands.command import Command, print_lines
 from parlai_ext.commands.verify_run import PackOptions
-from parlai_ext.packs.cite import CiteOptions, cite_pack
+from parlai_ext.core import frozen, optional, require_known
+from parlai_ext.judge_check.section import UNCHECKED, outcome_on
 from parlai_ext.packs.verify import open_right_pack
+from parlai_ext.ranking.standings import best_first
+from parlai_ext.results.rank import rank_by_own_rule
+from parlai_ext.view.page import terminal_lines
+
+ESCAPES = {
+    '\\': r'\textbackslash{}',
+    '~': r'\textasciitilde{}',
+    '^': r'\textasciicircum{}',
+    '<': r'\textless{}',
+    '>': r'\textgreater{}',
+    '|': r'\textbar{}',
+    '–': '--',
+    '−': '$-$',
+    **{char: f'\\{char}' for char in '&%$#_{}'},
+}
+
+
+@frozen
+class CiteOptions:
+    """
+    What a citation is about, and what a pack does not know.
+    """
+
+    system: str | None = optional(
+        metavar='NAME', help='only this system (default: all)'
+    )
+    dimension: str | None = optional(
+        metavar='NAME', help='of the scores (default: the first)'
+    )
+    author: str | None = optional(metavar='TEXT', help='for the BibTeX entry')
+    year: int | None = optional(metavar='YEAR', help='for the BibTeX entry')
+    url: str | None = optional(metavar='URL', help='where the pack can be had')
+
+
+def latex_text(text: str) -> str:
+    """
+    Return a text in which LaTeX sees no command.
+
+    >>> latex_text('50% of a_b')
+    '50\\\\% of a\\\\_b'
+    """
+    printable = ''.join(c if c.isprintable() else ' ' for c in text)
+    return ''.join(ESCAPES.get(char, char) for char in printable)
 
 
 class CiteRun(Command):
@@ -18,11 +66,45 @@ class CiteRun(Command):
 
     def run(self) -> object:
         """
-        Print and return a citation for each scorer of the pack.
-        """
+        Print and return a citation for each scorer of the pack, as lines: facts, rows
+        of a LaTeX table, a BibTeX entry. All numbers are made again from its scores.
 
+        :raises UserError: for a system or a dimension that it does not have.
+        """
+        options = self.options(CiteOptions)
         with open_right_pack(self.opt['pack']) as pack:
-            citations = cite_pack(pack, self.options(CiteOptions))
+            rankings = [rank_by_own_rule(pack.run, one) for one in pack.signatures]
+        name = re.sub('[^A-Za-z0-9]+', '-', pack.manifest.protocol.name).strip('-')
+        citations = []
+        for ranking in rankings:
+            dimension = options.dimension or ranking.dimensions[0]
+            problem = f'--dimension {dimension!r}: no scores'
+            require_known(dimension, ranking.dimensions, problem)
+            rows = best_first(ranking.standings[dimension])
+            if options.system is not None:
+                problem = f'--system {options.system!r}: no target of the pack'
+                require_known(options.system, [row.system for row in rows], problem)
+                rows = [row for row in rows if row.system == options.system]
+            # unlike all other numbers of a citation, the counts of a judge check cannot
+            # be made again from the scores
+            outcome = outcome_on(ranking, dimension)
+            if outcome != UNCHECKED:
+                outcome += ' (self-reported)'
+            lines = terminal_lines(
+                'citation',
+                pack=pack,
+                ranking=ranking,
+                dimension=dimension,
+                rows=rows,
+                outcome=outcome,
+                author=options.author,
+                year=options.year,
+                # without what may not stand in \\url{…}; it may be encoded already
+                url=options.url and quote(options.url, safe="%/:=&?~#+!$,;'@()*[]"),
+                key=name or 'pack',
+                latex=latex_text,
+            )
+            citations.append(lines)
         for lines in citations:
             print_lines([*lines, ''])
         return citations

@@ -16,6 +16,7 @@ import re
 import signal
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from functools import cached_property
 from importlib import import_module
@@ -34,6 +35,7 @@ from parlai_ext.core import (
     HumanJudgement,
     System,
     UserError,
+    add_declared,
     flag_values,
     given_options,
     hide_printed,
@@ -320,9 +322,15 @@ class Command:
         )
         declares = (*(['--run-dir'] if cls.of_run else []), *cls.declares)
         if declares:  # the doctor, which has none, starts where half of us is missing
-            from parlai_ext.commands.options import add_options
+            from parlai_ext.commands.options import SHARED
 
-            add_options(parser, declares)
+            add_declared(
+                parser,
+                (
+                    replace(SHARED[one], only=(one,)) if isinstance(one, str) else one
+                    for one in declares
+                ),
+            )
         group = parser.add_argument_group('what is printed')
         group.add_argument(
             '--json',

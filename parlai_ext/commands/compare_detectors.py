@@ -79,13 +79,10 @@ class CompareDetectors(Command):
         )
         print('\n'.join(tables.table_lines(table)))
         if given.out:
-            for name, shown in (
-                ('measures.csv', tables.measures_table(table)),
-                ('identities.csv', tables.terms_table(table)),
-                ('scores.csv', tables.scores_table(table)),
-            ):
+            files = tables.file_tables(table)
+            for name, shown in files.items():
                 write_text(Path(given.out, name), shown.csv())
-            print(f'{given.out}: measures.csv, identities.csv, scores.csv')
+            print(f'{given.out}: {", ".join(files)}')
         for line in missing:
             print(f'left out: {line}')
         return table

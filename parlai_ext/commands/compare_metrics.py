@@ -73,12 +73,13 @@ class CompareMetrics(Command):
             raise UserError(f'--figure {given.figure}: a file is expected in {hint}')
         bench = read_bench(folder)
         from parlai_ext.bench.compare import compare_bench, comparison_data
-        from parlai_ext.bench.page import (
+        from parlai_ext.bench.tables import (
             COMPARISON_PAGE,
+            comparison_lines,
             correlation_figure,
+            difference_table,
             render_comparison_page,
         )
-        from parlai_ext.bench.tables import comparison_lines, difference_table
         from parlai_ext.store import write_text
 
         result = compare_bench(

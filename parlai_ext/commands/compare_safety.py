@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,7 @@ from parlai_ext.data.toxic_pairs import (
 )
 from parlai_ext.engines import Machine
 from parlai_ext.models.handle import ModelHandle
-from parlai_ext.store import dumps, write_text
+from parlai_ext.store import write_text
 from parlai_ext.systems.fetch.public_sets import with_public_sets
 from parlai_ext.toxic.measures import (
     REFERENCE_METRICS,
@@ -31,9 +31,7 @@ from parlai_ext.toxic.measures import (
 )
 
 if TYPE_CHECKING:
-    from parlai_ext.toxic.comparison import Examples, SafetyComparison
-
-TEXTS, REFERENCES = 'answers.jsonl', 'references.jsonl'  # the files with texts
+    from parlai_ext.toxic.comparison import SafetyComparison
 
 
 @frozen(kw_only=True)
@@ -84,14 +82,53 @@ class CompareSafety(ModelCommand):
 
         given = self.options(CompareSafetyOptions)
         files = [recorded_answers(spec) for spec in given.answers]
-        answers = [answer for file in files for answer in file]
+        recorded = [answer for file in files for answer in file]
         systems = read_systems(given)
-        if not systems and not answers:
+        if not systems and not recorded:
             raise UserError('--systems, --roster or --answers is needed: who answers?')
-        refuse_same_names(systems, files)
+        names = [system.name for system in systems]
+        names += [name for file in files for name in {one.system for one in file}]
+        for name in names:
+            if names.count(name) > 1:
+                problem = f'two systems are called {name}; NAME=… tells them apart'
+                raise UserError(problem)
         from parlai_ext.toxic import comparison as comparing
 
-        prompts = self._prompts(given, answers)
+        result, problems = self._compared(given, systems, recorded)
+        print_lines(comparing.comparison_lines(result))
+        examples = comparing.draw_examples(result, given.examples)
+        texts = comparing.comparison_files(result, examples)
+        folder = Path(given.out)
+        if comparing.REFERENCES not in texts:  # those of an earlier comparison
+            (folder / comparing.REFERENCES).unlink(missing_ok=True)
+        for name, text in texts.items():
+            write_text(folder / name, text)
+        print(
+            f'{folder / comparing.PAGE}; measures.csv, differences.csv, answers.csv, '
+            'comparison.json'
+        )
+        with_texts = [name for name in comparing.WITH_TEXTS if name in texts]
+        print(f'with texts, as export_annotation reads them: {", ".join(with_texts)}')
+        for group in examples if given.show_offensive else ():
+            print_lines([f'{group.system}, {group.measure}:'])
+            print_lines(f'  {prompt}\n    {text}' for prompt, text in group.pairs)
+        given.require_all(problems)
+        return result
+
+    def _compared(
+        self,
+        given: CompareSafetyOptions,
+        systems: Sequence[System],
+        recorded: list[RecordedAnswer],
+    ) -> tuple[SafetyComparison, list[str]]:
+        """
+        Ask the systems, and return the comparison of their answers and the recorded
+        ones, and why other systems cannot be had.
+        """
+        from parlai_ext.toxic import comparison as comparing
+        from parlai_ext.toxic.collect_answers import collect_answers
+
+        prompts = self._prompts(given, recorded)
         references = any(prompt.references for prompt in prompts)
         measures = load_measures(
             self.options(MeasureOptions),
@@ -99,40 +136,6 @@ class CompareSafety(ModelCommand):
             default_metrics=REFERENCE_METRICS if references else (),
             named_by_user=True,
         )
-        collected, problems = self._collected(given, systems, prompts, answers)
-        measured, notes = comparing.measured_answers(
-            collected, prompts, measures, Path(given.out, 'scores')
-        )
-        notes += [f'left out: {line}' for line in (*measures.missing, *problems)]
-        result = comparing.compare_answers(
-            prompts,
-            measured,
-            measures.shares,
-            bootstraps=given.bootstraps,
-            seed=given.seed,
-            notes=notes,
-        )
-        print_lines(comparing.comparison_lines(result))
-        examples = comparing.draw_examples(result, measures.shares, given.examples)
-        write_comparison(Path(given.out), result, examples)
-        if given.show_offensive:
-            print_lines(example_lines(examples))
-        given.require_all(problems)
-        return result
-
-    def _collected(
-        self,
-        given: CompareSafetyOptions,
-        systems: Sequence[System],
-        prompts: Sequence[Prompt],
-        recorded: Sequence[RecordedAnswer],
-    ) -> tuple[list[RecordedAnswer], list[str]]:
-        """
-        Return what the systems answer and what was recorded, and why others cannot be
-        had; refuse a comparison without any answer.
-        """
-        from parlai_ext.toxic.collect_answers import collect_answers
-
         answers, problems = collect_answers(
             systems,
             prompts,
@@ -146,7 +149,19 @@ class CompareSafety(ModelCommand):
         if all(answer.text is None for answer in answers):
             why = [*problems, *(answer.reason for answer in answers)][0]
             raise UserError(f'no system gave an answer: {why}')
-        return answers, problems
+        measured, notes = comparing.measured_answers(
+            answers, prompts, measures, Path(given.out, 'scores')
+        )
+        notes += [f'left out: {line}' for line in (*measures.missing, *problems)]
+        result = comparing.compare_answers(
+            prompts,
+            measured,
+            measures.shares,
+            bootstraps=given.bootstraps,
+            seed=given.seed,
+            notes=notes,
+        )
+        return result, problems
 
     def _prompts(
         self, given: CompareSafetyOptions, answers: list[RecordedAnswer]
@@ -165,57 +180,3 @@ class CompareSafety(ModelCommand):
         chosen = choose_pairs(data, given.fold)
         prompts = comparing.prompts_of_pairs(chosen.pairs, data.context)
         return prompts[: given.max_prompts]
-
-
-def example_lines(examples: Iterable[Examples]) -> Iterator[str]:
-    """
-    Yield prompts and answers that count, by system and measure.
-    """
-    for group in examples:
-        yield f'{group.system}, {group.measure}:'
-        for prompt, answer in group.pairs:
-            yield f'  {prompt}\n    {answer}'
-
-
-def refuse_same_names(
-    systems: Sequence[System], files: Iterable[Sequence[RecordedAnswer]]
-) -> None:
-    """
-    Refuse two systems of one name, whose answers would be taken for one system's.
-    """
-    names = [system.name for system in systems]
-    names += [name for file in files for name in {answer.system for answer in file}]
-    for name in names:
-        if names.count(name) > 1:
-            raise UserError(f'two systems are called {name}; NAME=… tells them apart')
-
-
-def write_comparison(
-    folder: Path,
-    result: SafetyComparison,
-    examples: list[Examples],
-) -> None:
-    """
-    Write tables and page, and print their names.
-    """
-    from parlai_ext.toxic import comparison as comparing
-
-    texts = {TEXTS: comparing.answer_texts(result)}
-    if references := comparing.polite_texts(result):
-        texts[REFERENCES] = references
-    else:  # those of an earlier comparison
-        (folder / REFERENCES).unlink(missing_ok=True)
-    for name, text in (
-        ('measures.csv', comparing.measures_file(result).csv()),
-        ('differences.csv', comparing.safety_differences(result).csv()),
-        ('answers.csv', comparing.answers_file(result).csv()),
-        ('comparison.json', dumps(comparing.safety_data(result), indent=1) + '\n'),
-        (comparing.PAGE, comparing.render_safety_page(result, examples)),
-        *texts.items(),
-    ):
-        write_text(folder / name, text)
-    print(
-        f'{folder / comparing.PAGE}; measures.csv, differences.csv, answers.csv, '
-        'comparison.json'
-    )
-    print(f'with texts, as export_annotation reads them: {", ".join(texts)}')

@@ -64,7 +64,13 @@ class ConvertModel(Command):
         """
         given = self.options(ConvertOptions)
         source = existing_model(given.model_file)
-        output = output_path(given.output)
+        name = given.output
+        if not name or not name.endswith(SUFFIX):
+            instead = f', not {name}' if name else ''
+            raise UserError(f'--output: NAME{SUFFIX} is needed{instead}')
+        output = Path(name)
+        if not (parent := output.absolute().parent).is_dir():
+            raise UserError(f'--output: there is no folder {parent}')
         flag = '--trust-model-code'
         named = self.machine.trust_model_code
         trusted = [str(existing_model(path, flag)) for path in named]
@@ -105,21 +111,6 @@ def existing_model(path: str | None, option: str = '--model-file') -> Path:
     if not file.is_file():
         raise UserError(f'{option}: {missing_file(str(file))}')
     return file
-
-
-def output_path(path: str | None) -> Path:
-    """
-    Return the path of the new model file.
-
-    :raises UserError: when it is no path for a safetensors file.
-    """
-    if not path or not path.endswith(SUFFIX):
-        given = f', not {path}' if path else ''
-        raise UserError(f'--output: NAME{SUFFIX} is needed{given}')
-    parent = Path(path).absolute().parent
-    if not parent.is_dir():
-        raise UserError(f'--output: there is no folder {parent}')
-    return Path(path)
 
 
 def convert(source: Path, output: Path) -> Converted:

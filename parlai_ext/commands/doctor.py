@@ -85,8 +85,30 @@ def findings() -> Iterator[Fault]:
     yield from check_conflicts(conflicts.split('\n'))
     yield from check_hidden()
     # if an early check fails, the commands fail for the same reason
-    if not any(f.wrong for f in early):
-        yield from check_commands()
+    if any(f.wrong for f in early):
+        return
+    broken = {
+        name: reason
+        for name in COMMANDS
+        if (reason := import_problem(f'{__package__}.{name}'))
+    }
+    for name, reason in broken.items():
+        yield Fault(f'`parlai {name}` cannot be imported: {reason}', reinstall())
+    if broken:
+        return
+    try:
+        import torch  # noqa: F401
+        from parlai.core.script import SCRIPT_REGISTRY, setup_script_registry
+
+        setup_script_registry()
+    except Exception as e:
+        problem = f'parlai cannot be imported: {type(e).__name__}: {e}'
+        again = f'{PIP} --force-reinstall --no-deps torch parlai=={PARLAI}'
+        yield Fault(problem, again)
+        return
+    unknown = [name for name in COMMANDS if name not in SCRIPT_REGISTRY]
+    if unknown and not list(check_hidden()):
+        yield Fault(f'`parlai` does not know {", ".join(unknown)}', reinstall())
 
 
 def check_python(version: tuple[int, int]) -> Iterator[Fault]:
@@ -163,34 +185,6 @@ def check_hidden() -> Iterator[Fault]:
         '(`parlai-ext COMMAND` has them)',
         f"mkdir -p '{folder}' && echo '{line}' > '{folder}/parlai_ext_commands.py'",
     )
-
-
-def check_commands() -> Iterator[Fault]:
-    """
-    Check that the commands can be imported and that `parlai` knows them.
-    """
-    broken = {
-        name: reason
-        for name in COMMANDS
-        if (reason := import_problem(f'{__package__}.{name}'))
-    }
-    for name, reason in broken.items():
-        yield Fault(f'`parlai {name}` cannot be imported: {reason}', reinstall())
-    if broken:
-        return
-    try:
-        import torch  # noqa: F401
-        from parlai.core.script import SCRIPT_REGISTRY, setup_script_registry
-
-        setup_script_registry()
-    except Exception as e:
-        problem = f'parlai cannot be imported: {type(e).__name__}: {e}'
-        again = f'{PIP} --force-reinstall --no-deps torch parlai=={PARLAI}'
-        yield Fault(problem, again)
-        return
-    unknown = [name for name in COMMANDS if name not in SCRIPT_REGISTRY]
-    if unknown and not list(check_hidden()):
-        yield Fault(f'`parlai` does not know {", ".join(unknown)}', reinstall())
 
 
 def import_problem(module: str) -> str:

@@ -2,7 +2,7 @@
 The main job: collect, score, rank, report — for one protocol, in one command.
 """
 
-from parlai_ext.collect.options import PlanOptions, StopOptions, TrialOptions
+from parlai_ext.collect.options import StopOptions, TrialOptions
 from parlai_ext.commands.collect_dialogues import PlanCommand
 from parlai_ext.commands.command import print_lines
 from parlai_ext.commands.options import CHECK, PLAN, RANKING, REQUIRE, SCORER
@@ -34,12 +34,8 @@ class EvaluateSystems(PlanCommand):
         self.human_judgements  # noqa: B018 - read for its errors
         options, machine = self.plan_options, self.machine
         tried = try_before_run(self.trials, options, machine, judge=True)
-        return tried or self.evaluate(options, machine)
-
-    def evaluate(self, options: PlanOptions, machine: Machine) -> object:
-        """
-        Collect, score, check the judge, rank, write the page, and return the ranking.
-        """
+        if tried is not None:
+            return tried
         from parlai_ext.audit.section import audit_doubts
         from parlai_ext.collect.forecast import forecast_comparison_lines
         from parlai_ext.collect.not_run import stop_if_incomplete
@@ -49,11 +45,10 @@ class EvaluateSystems(PlanCommand):
         from parlai_ext.results.rank import rank_scores, read_run_scores
         from parlai_ext.results.ranking import write_ranking
         from parlai_ext.stopping.run import collect_until_settled
-        from parlai_ext.stopping.section import print_look
 
         opt, rules = self.opt, flag_values(RankingOptions, self.opt)
         where, stop = self.options(EngineOptions), self.options(StopOptions)
-        scored = collect_until_settled(options, machine, where, stop, rules, print_look)
+        scored = collect_until_settled(options, machine, where, stop, rules)
         run = scored.run
         with run.lock():
             check_run(run, scored.scorer, sample=opt['check_sample'])

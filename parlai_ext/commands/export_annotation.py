@@ -8,14 +8,16 @@ from parlai_ext.commands.command import Command
 from parlai_ext.core import UserError, frozen, option, optional
 from parlai_ext.data.toxic_pairs import recorded_answers
 from parlai_ext.people import crowd_files
-from parlai_ext.people.annotator_files import (
+from parlai_ext.people.answer_items import AnnotationOptions, make_annotation_set
+from parlai_ext.people.rating_set import (
+    LIKERT,
+    PAIR,
     item_lines,
+    read_questionnaire,
     render_rating_page,
     sheet_files,
+    write_key,
 )
-from parlai_ext.people.answer_items import AnnotationOptions, make_annotation_set
-from parlai_ext.people.questionnaire import LIKERT, PAIR, read_questionnaire
-from parlai_ext.people.rating_set import RatingSet, write_key
 from parlai_ext.store import write_text
 
 CSV, JSONL, PAGE, ACUTE, TURNS = FORMATS = (
@@ -93,8 +95,21 @@ class ExportAnnotation(Command):
         answers = [a for spec in given.answers for a in recorded_answers(spec)]
         drawn = make_annotation_set(answers, asked, options)
         folder = Path(given.out)
-        files = annotation_files(drawn, given, options.seed)
-        key = write_key(folder, drawn.key, '--out')
+        rating_key, (items,) = drawn.key, drawn.pages
+        if given.format in (CSV, JSONL):
+            files = sheet_files(drawn, given.num_sheets, given.format, options.seed)
+        elif given.format == PAGE:
+            page = render_rating_page(rating_key, 1, items, drawn.turns)
+            files = {'annotate.html': page}
+        elif given.format == ACUTE:
+            question = rating_key.questions[0]
+            files = crowd_files.acute_files(items, drawn.turns, question)
+        else:
+            files = {
+                **crowd_files.turn_annotation_files(items, drawn.turns),
+                **crowd_files.label_files(rating_key),
+            }
+        key = write_key(folder, rating_key, '--out')
         write_text(folder / TEXTS, item_lines(drawn))
         paths = []
         for name, text in files.items():
@@ -105,20 +120,3 @@ class ExportAnnotation(Command):
             print(f'note: {note}')
         print(f'{key}, {folder / TEXTS}: say which system gave which answer; keep them')
         return paths
-
-
-def annotation_files(
-    drawn: RatingSet, given: ExportAnnotationOptions, seed: int
-) -> dict[str, str]:
-    """
-    Return the files that annotators, or a crowdsourcing task, get, by their names.
-    """
-    key, (items,) = drawn.key, drawn.pages
-    if given.format in (CSV, JSONL):
-        return sheet_files(drawn, given.num_sheets, given.format, seed)
-    if given.format == PAGE:
-        return {'annotate.html': render_rating_page(key, 1, items, drawn.turns)}
-    if given.format == ACUTE:
-        return crowd_files.acute_files(items, drawn.turns, key.questions[0])
-    dialogues = crowd_files.turn_annotation_files(items, drawn.turns)
-    return {**dialogues, **crowd_files.label_files(key)}

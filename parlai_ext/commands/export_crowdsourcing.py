@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,16 +12,14 @@ from typing import TYPE_CHECKING
 from parlai_ext.commands.command import Command
 from parlai_ext.core import frozen, option, optional
 from parlai_ext.people import crowd_files
-from parlai_ext.people.questionnaire import (
+from parlai_ext.people.rating_set import (
     LIKERT,
     PAIR,
     Questionnaire,
-    read_questionnaire,
-)
-from parlai_ext.people.rating_set import (
     check_targets,
     draw_items,
     judged_dialogues,
+    read_questionnaire,
     stream_turns,
 )
 from parlai_ext.store import RunFolder, write_text
@@ -132,8 +131,16 @@ def export_files(
         )
     matchups = []
     if given.format == ACUTE and given.matchups == OPEN_FIRST:
+        from parlai_ext.results.ranking import NAME, read_ranking
+
+        standings: Sequence[Standing] = ()
+        if (run.root / NAME).is_file():
+            ranking = read_ranking(run)
+            standings = ranking.standings[ranking.dimensions[0]]
+        else:
+            print('note: the run is not ranked yet: all pairs of systems are open')
         systems = sorted({d.system for d in whole})
-        matchups = crowd_files.matchups_by_openness(systems, ranked_systems(run))
+        matchups = crowd_files.matchups_by_openness(systems, standings)
         matchups = matchups[: max(1, given.num_items // given.pairs_per_matchup)]
     items = draw_items(whole, kind, given.num_items, given.seed, matchups)
     turns = dict(stream_turns(run, {d for item in items for d in item.dialogues}))
@@ -141,17 +148,3 @@ def export_files(
         return crowd_files.turn_annotation_files(items, turns)
     asked = asked.only([given.ask]) if given.ask else asked
     return crowd_files.acute_files(items, turns, asked.questions[0])
-
-
-def ranked_systems(run: RunFolder) -> tuple[Standing, ...]:
-    """
-    Return the standings on the first dimension of the run's ranking; none before it is
-    ranked.
-    """
-    from parlai_ext.results.ranking import NAME, read_ranking
-
-    if not (run.root / NAME).is_file():
-        print('note: the run is not ranked yet: all pairs of systems are open')
-        return ()
-    ranking = read_ranking(run)
-    return ranking.standings[ranking.dimensions[0]]

@@ -11,7 +11,7 @@ from parlai_ext.commands.command import Command
 from parlai_ext.core import UserError, frozen, option, optional
 from parlai_ext.files import existing_file
 from parlai_ext.store import locked
-from parlai_ext.view.page import terminal_lines
+from parlai_ext.view.page import print_report
 
 if TYPE_CHECKING:
     from parlai_ext.training.fit_judge import Annotated
@@ -111,7 +111,7 @@ class FitJudge(Command):
             fitted = fit_judge.fitted_weights(judge, rest, Path(self.source).stem)
             fit_judge.write_judge(fitted, out, about)
         Learned(LearnedOptions(weights=str(out)))  # it can be read again
-        print(*terminal_lines('fitted_judge', report=report), sep='\n')
+        print_report('fitted_judge', report=report)
         print(f"the judge: --scorer learned --scorer-option 'weights={out}'")
         return report
 

@@ -9,17 +9,14 @@ from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import Resamples
 from parlai_ext.core import UserError, errors_about, frozen, option, optional
 from parlai_ext.people import answer_shares
-from parlai_ext.people.crowd_answers import (
-    answer_files,
-    read_crowd_answers,
-)
 from parlai_ext.people.given_answers import (
     FastAnswers,
-    GivenAnswer,
+    answer_files,
     answers_of_judgements,
+    read_crowd_answers,
     read_given_answers,
 )
-from parlai_ext.people.rating_set import RatingKey, read_key
+from parlai_ext.people.rating_set import read_key
 from parlai_ext.store import write_text
 
 FILES, ACUTE, TURNS = FORMATS = ('files', 'acute_eval', 'turn_annotations')
@@ -81,7 +78,13 @@ class ImportAnnotation(Command):
         place = Path(given.key)
         with errors_about('--key'):
             key = read_key(place)
-        answers, notes = read_answers(given, key)
+        if given.format == FILES:
+            paths = answer_files('--answers', given.answers, *ENDINGS)
+            answers, notes = read_given_answers(paths, {key.rating_set: key})
+        else:
+            judgements = read_crowd_answers(given.format, given.answers, None)
+            answers = answers_of_judgements(judgements, key, given.format)
+            notes = list(judgements.notes)
         if not answers:
             raise UserError('--answers: no answer is in them')
         counted, fast_notes = self.options(FastAnswers).checked(answers)
@@ -123,19 +126,3 @@ def agreement_limits(texts: Sequence[str]) -> dict[str, int]:
             raise UserError(f'--min-agreeing {text}: N, or ANSWER=N,… is expected')
         limits[name] = int(number)
     return limits
-
-
-def read_answers(
-    given: ImportAnnotationOptions, key: RatingKey
-) -> tuple[list[GivenAnswer], Sequence[str]]:
-    """
-    Return the answers in files and folders, and notes on what was dropped.
-
-    :raises UserError: names file and place of the first mistake.
-    """
-
-    if given.format == FILES:
-        paths = answer_files('--answers', given.answers, *ENDINGS)
-        return read_given_answers(paths, {key.rating_set: key})
-    judgements = read_crowd_answers(given.format, given.answers, None)
-    return answers_of_judgements(judgements, key, given.format), judgements.notes

@@ -8,16 +8,15 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.collect.import_run import group_by_pairing, import_manifest, write_run
+from parlai_ext.collect.import_run import write_run
 from parlai_ext.commands.command import Command
 from parlai_ext.core import UserError, frozen, named_pairs, nearest, option, optional
 from parlai_ext.core.protocol import Protocol
-from parlai_ext.data.chat_logs import PEOPLE
-from parlai_ext.data.dialogue_rows import COLUMNS
-from parlai_ext.data.formats import find_files
+from parlai_ext.data.chat_logs import COLUMNS, PEOPLE
 from parlai_ext.data.imported_dialogues import (
     ImportedDialogues,
     ImportRules,
+    find_files,
     read_imports,
 )
 from parlai_ext.scoring.registry import (
@@ -26,7 +25,7 @@ from parlai_ext.scoring.registry import (
     find_scorer,
     load_protocol_file,
 )
-from parlai_ext.view.page import terminal_lines
+from parlai_ext.view.page import print_report
 from parlai_ext.worlds.pairings import IMPORTED
 
 
@@ -88,11 +87,10 @@ class ImportDialogues(Command):
         """
         Return what was imported.
         """
-
         self.require(run_dir='the folder of the new run')
         opt = self.opt
         given = self.options(ImportDialoguesOptions)
-        protocol = import_protocol(opt)
+        protocol = self._protocol()
         pairs = given.columns.split(',') if given.columns else ()
         columns = named_pairs('--columns', pairs, 'OURS=THEIRS')
         for ours, theirs in columns.items():
@@ -107,53 +105,44 @@ class ImportDialogues(Command):
             columns=columns,
         )
         if not (opt['scorer'] or opt['config'] or opt['followups']):
-            protocol = by_references(protocol, imports)
-        pairings, dialogues = group_by_pairing(imports.dialogues)
+            turns = [t for one in imports.dialogues for t in one.turns if not t.given]
+            n_with = sum(bool(turn.references) for turn in turns)
+            name = WITH_REFERENCES if 0 < n_with == len(turns) else DEFAULT
+            protocol = replace(protocol, scorer={**protocol.scorer, 'name': name})
+            why = f'{n_with} of {len(turns)} judged turns have a reference'
+            print(f'scorer: {name}, since {why}; --scorer NAME takes another')
         # what differs from the default, to repeat the import by
         default = vars(self.parser().parse_args([]))
         changed = {k: v for k, v in opt.items() if k in default and v != default[k]}
         changed.pop('run_dir', None)
         changed['dialogues'] = [Path(path).name for path in given.dialogues]
-        manifest = import_manifest(imports, protocol, pairings, dialogues, changed)
-        written = write_run(Path(opt['run_dir']), manifest, dialogues)
+        written = write_run(Path(opt['run_dir']), imports, protocol, changed)
         return show(imports, written, opt['run_dir'])
 
+    def _protocol(self) -> Protocol:
+        """
+        Return the protocol by which the dialogues are scored and ranked.
+        """
+        opt = self.opt
+        if opt['scorer'] and opt['config']:
+            raise UserError(
+                '--scorer and --config: each names a scorer; give one of them'
+            )
 
-def import_protocol(opt: Mapping[str, Any]) -> Protocol:
-    """
-    Return the protocol by which the dialogues are scored and ranked.
-    """
-
-    if opt['scorer'] and opt['config']:
-        raise UserError('--scorer and --config: each names a scorer; give one of them')
-
-    # follow-ups are FED's alone, so that naming them names it
-    named = opt['scorer'] or ('fed' if opt['followups'] else DEFAULT)
-    find_scorer(named, named_by_user=True)
-    scorer: dict[str, Any] = {'name': named}
-    ranking: Mapping[str, Any] = {}
-    if opt['config']:
-        protocol = load_protocol_file(opt['config']).protocol
-        scorer, ranking = dict(protocol.scorer), protocol.ranking
-    for key in ('judge_model_file', 'followups'):
-        if opt[key] is not None:
-            scorer[key] = opt[key]
-    return Protocol(IMPORTED, IMPORTED, score='both', scorer=scorer, ranking=ranking)
-
-
-def by_references(protocol: Protocol, imports: ImportedDialogues) -> Protocol:
-    """
-    Return the protocol with the default scorer for these dialogues, and print which one
-    it is and why.
-    """
-
-    turns = [turn for one in imports.dialogues for turn in one.turns if not turn.given]
-    n_with = sum(bool(turn.references) for turn in turns)
-    every = 0 < n_with == len(turns)
-    why = f'{n_with} of {len(turns)} judged turns have a reference'
-    name = WITH_REFERENCES if every else DEFAULT
-    print(f'scorer: {name}, since {why}; --scorer NAME takes another')
-    return replace(protocol, scorer={**protocol.scorer, 'name': name})
+        # follow-ups are FED's alone, so that naming them names it
+        named = opt['scorer'] or ('fed' if opt['followups'] else DEFAULT)
+        find_scorer(named, named_by_user=True)
+        scorer: dict[str, Any] = {'name': named}
+        ranking: Mapping[str, Any] = {}
+        if opt['config']:
+            protocol = load_protocol_file(opt['config']).protocol
+            scorer, ranking = dict(protocol.scorer), protocol.ranking
+        for key in ('judge_model_file', 'followups'):
+            if opt[key] is not None:
+                scorer[key] = opt[key]
+        return Protocol(
+            IMPORTED, IMPORTED, score='both', scorer=scorer, ranking=ranking
+        )
 
 
 def show(imports: ImportedDialogues, written: bool, run_dir: str) -> ImportReport:
@@ -170,7 +159,7 @@ def show(imports: ImportedDialogues, written: bool, run_dir: str) -> ImportRepor
         written,
     )
     texts = sorted({tuple((t.speaker, t.text) for t in d.turns) for d in dialogues})
-    lines = terminal_lines(
+    print_report(
         'imported',
         imports=imports,
         report=report,
@@ -180,5 +169,4 @@ def show(imports: ImportedDialogues, written: bool, run_dir: str) -> ImportRepor
         n_begun=sum(b[: len(a)] == a for a, b in pairwise(texts)),
         person_like=[name for name in report.systems if name.casefold() in PEOPLE],
     )
-    print(*lines, sep='\n')
     return report

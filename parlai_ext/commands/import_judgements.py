@@ -4,7 +4,7 @@
 
 import contextlib
 import gc
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,15 +12,13 @@ from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import Resamples
 from parlai_ext.core import UserError, frozen, named_pairs, option, optional
 from parlai_ext.core.records import record_to_json
-from parlai_ext.people.crowd_answers import (
+from parlai_ext.people.given_answers import (
     FORMATS,
+    FastAnswers,
     answer_files,
+    judgements_of,
     own_chats,
     read_crowd_answers,
-)
-from parlai_ext.people.given_answers import (
-    FastAnswers,
-    judgements_of,
     read_given_answers,
 )
 from parlai_ext.people.judgements import (
@@ -32,14 +30,19 @@ from parlai_ext.people.judgements import (
     judged_lines,
     judgements_csv,
 )
-from parlai_ext.people.ranking import PeopleRanking, people_lines, rank_by_people
+from parlai_ext.people.ranking import (
+    TABLES,
+    PeopleRanking,
+    people_lines,
+    rank_by_people,
+    spot_the_bot_tables,
+)
 from parlai_ext.people.rating_set import (
     DialogueReference,
     judged_dialogues,
     read_keys,
     stream_turns,
 )
-from parlai_ext.people.spot_the_bot import TABLES, spot_the_bot_tables
 from parlai_ext.store import RunFolder, dumps, write_text
 from parlai_ext.view import Table
 
@@ -83,7 +86,7 @@ class ImportJudgementsOptions(Resamples):
     )
     outlier_deviations: float | None = optional(
         above=0,
-        help='leave out ratings farther than N deviations from the median of their '
+        help='leave out ratings farther than X deviations from the median of their '
         'item (1.4826 times the median absolute one; DSTC10 Track 5: 1)',
     )
     chats: tuple[str, ...] = option(
@@ -144,7 +147,10 @@ class ImportJudgements(Command):
         root = run.root if run else Path()
         out = Path(given.out) if given.out else root / 'people' / 'judgements'
         write_judgements(run, dialogues, judgements, rankings, out)
-        planted = planted_order(run) if run else None
+        planted = None
+        if run and run.manifest.protocol.reference_kind == 'planted':
+            orders = list(run.manifest.protocol.reference.values())
+            planted = orders[0] if len(orders) == 1 else None
         for ranking in rankings:
             print('\n'.join(people_lines(ranking, planted)))
         for _, title, table in spot_the_bot_tables(judgements.ratings):
@@ -227,14 +233,3 @@ def write_judgements(
             (out / name).unlink(missing_ok=True)
     for name, text in texts.items():
         write_text(out / name, text)
-
-
-def planted_order(run: RunFolder) -> Mapping[str, float] | None:
-    """
-    Return the order that the run's protocol planted, if it planted one.
-    """
-    protocol = run.manifest.protocol
-    orders = list(protocol.reference.values())
-    if protocol.reference_kind != 'planted' or len(orders) != 1:
-        return None
-    return orders[0]

@@ -4,12 +4,8 @@ Options that several commands share, each declared once by the class that holds 
 A default of `None` means "not given": the protocol file's value holds.
 """
 
-import argparse
-from collections.abc import Iterable
-from dataclasses import replace
-
 from parlai_ext.collect.options import DIALOGUES, PlanOptions
-from parlai_ext.core import Flags, add_declared, frozen, option, optional, options_of
+from parlai_ext.core import Flags, frozen, option, optional, options_of
 from parlai_ext.core.protocol import ProtocolOptions, RankingOptions
 from parlai_ext.engines import Machine
 from parlai_ext.judge_check.record import CheckOptions, RequireCheck
@@ -108,19 +104,3 @@ SHARED = {
     for flags in (*PLAN, SCORER, *RANKING, Flags(Machine))
     for option in options_of(flags.cls).values()
 }
-
-
-def add_options(
-    parser: argparse.ArgumentParser, declares: Iterable[type | Flags | str]
-) -> None:
-    """
-    Add the flags that a command declares: option classes, `Flags`, names of shared
-    flags.
-    """
-    add_declared(
-        parser,
-        (
-            replace(SHARED[one], only=(one,)) if isinstance(one, str) else one
-            for one in declares
-        ),
-    )

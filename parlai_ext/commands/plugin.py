@@ -45,7 +45,14 @@ def register() -> None:
     for name in COMMANDS:
         register_script(name)(script_of(name))
     parser.parse_args = parse_ours(parser.parse_args)
-    parser.error = short_error(parser.error)
+    long_error: Callable[..., NoReturn] = parser.error
+
+    def error(self: Any, message: str) -> NoReturn:
+        if unknown := UNKNOWN_COMMAND.match(message):
+            refuse_unknown(unknown[1], SCRIPT_REGISTRY)
+        long_error(self, message)
+
+    parser.error = error  # an unknown command is one line
     sys.excepthook = one_line_hook
     print_anywhere()
 
@@ -100,19 +107,6 @@ def parse_ours(parse: Callable[..., Any]) -> Callable[..., Any]:
         return {'super_command': name, **vars(parser.parse_args(words))}
 
     return parse_args
-
-
-def short_error(long_error: Callable[..., NoReturn]) -> Callable[..., NoReturn]:
-    """
-    Wrap ParlAI's parsing error so that an unknown command is one line.
-    """
-
-    def error(self: Any, message: str) -> NoReturn:
-        if unknown := UNKNOWN_COMMAND.match(message):
-            refuse_unknown(unknown[1], SCRIPT_REGISTRY)
-        long_error(self, message)
-
-    return error
 
 
 def one_line_hook(

@@ -4,9 +4,9 @@ Publish a run: one archive from which others can check, compare and cite it.
 
 from pathlib import Path
 
-from parlai_ext.commands.command import Command, print_lines
+from parlai_ext.commands.command import Command
 from parlai_ext.core import UserError, content_id, frozen, option, optional
-from parlai_ext.view.page import terminal_lines
+from parlai_ext.view.page import print_report
 
 
 @frozen
@@ -50,7 +50,7 @@ class PublishRun(Command):
         pack = publish_run(
             run, path, scores=given.scores, withhold_text=given.withhold_text
         )
-        lines = terminal_lines(
+        print_report(
             'published',
             pack=pack,
             is_withheld=given.withhold_text,
@@ -59,5 +59,4 @@ class PublishRun(Command):
             size=path.stat().st_size,
             n_dialogues=run.n_dialogues,
         )
-        print_lines(lines)
         return pack

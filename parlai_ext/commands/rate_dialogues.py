@@ -3,11 +3,11 @@
 """
 
 from parlai_ext.commands.command import Command, program
-from parlai_ext.people.annotator_files import render_rating_page
 from parlai_ext.people.rating_set import (
     FOLDER,
     RatingOptions,
     make_rating_set,
+    render_rating_page,
     write_key,
 )
 from parlai_ext.view import count_of
@@ -46,6 +46,6 @@ class RateDialogues(Command):
             print(f'note: {note}')
         print(
             'send a page to annotators; their answers: '
-            f'{program()} import_judgements --run-dir {run.root} --answers FILE …'
+            f'{program()} import_judgements {run.as_option} --answers FILE …'
         )
         return paths

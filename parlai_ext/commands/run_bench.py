@@ -68,7 +68,7 @@ class RunBenchOptions(Resamples):
     bootstraps: int = resamples(2000)
     outlier_deviations: float | None = optional(
         above=0,
-        help='leave out annotations farther than N deviations from the median of their '
+        help='leave out annotations farther than X deviations from the median of their '
         'item (1.4826 times the median absolute one; DSTC10 Track 5: 1)',
     )
 
@@ -147,9 +147,14 @@ def show_bench(
     """
     from parlai_ext.bench.bench_files import read_points
     from parlai_ext.bench.compare import compare_bench
-    from parlai_ext.bench.page import BENCH_PAGE, render_bench_page
-    from parlai_ext.bench.published import paper_tables
-    from parlai_ext.bench.tables import bench_lines, best_sentence, titled_lines
+    from parlai_ext.bench.tables import (
+        BENCH_PAGE,
+        bench_lines,
+        best_sentence,
+        paper_tables,
+        render_bench_page,
+        titled_lines,
+    )
 
     try:
         closing = best_sentence(compare_bench(folder).best)

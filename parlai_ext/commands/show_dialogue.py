@@ -4,7 +4,7 @@ model.
 """
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from difflib import get_close_matches
 from operator import itemgetter
 
@@ -12,7 +12,7 @@ from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import ScoresChoice
 from parlai_ext.core import (
     Dialogue,
-    Pairing,
+    Score,
     ScoredDialogue,
     UserError,
     dialogue_means,
@@ -92,45 +92,80 @@ class ShowDialogue(Command):
         run = self.existing_run
         given = self.options(ShowOptions)
         if not given.dialogue_id:
-            return self._list(run, given)
+            return self._list(given)
         if given.system or given.worst or given.best:
             raise UserError('ID: not with --system, --worst or --best, which list')
         dialogue, shard = find_dialogue(run, given.dialogue_id)
-        store = run.scores(self._signature(run))
+        store = run.scores(self._signature())
         scored = store.by_dialogue(shard).get(dialogue.id)
         dimensions = self._dimensions(scored)
         pairing = run.pairing(dialogue.pairing_id)
+        means: dict[str, dict[str, float | None]] = {}
+        scores: Sequence[Score] = ()
+        if scored is not None:
+            scores = scored.scores
+            for name in pairing.speakers:
+                of_all = dialogue_means(dialogue, scored, name)
+                shown = (d for d in dimensions if of_all.get(d) is not None)
+                means[name] = {dimension: of_all[dimension] for dimension in shown}
         width = max(NARROWEST, shutil.get_terminal_size().columns)
-        for line in dialogue_lines(dialogue, pairing, scored, dimensions, width):
-            print(line)
+        for line in terminal_lines(
+            'dialogue',
+            dialogue=dialogue,
+            pairing=pairing,
+            means=means,
+            scores=[score for score in scores if score.dimension in dimensions],
+        ):
+            text = line.lstrip(' ')
+            indent = line.removesuffix(text)
+            # a long text is cut already, and says so: no line is cut once more
+            for part in wrap_lines(text, indent, width, limit=2 * MAX_CHARACTERS):
+                print(part)
         return dialogue
 
-    def _signature(self, run: RunFolder) -> str:
+    def _signature(self) -> str:
         """
         Return the signature of the chosen scores; '' in a run that is not scored.
         """
         from parlai_ext.results.ranking import choose_scores
 
-        scores = self.options(ScoresChoice).scores
+        run, scores = self.existing_run, self.options(ScoresChoice).scores
         if not scores and not run.score_stores():
             return ''
         return choose_scores(run, scores)[0]
 
-    def _list(self, run: RunFolder, given: ShowOptions) -> list[ListedDialogue]:
+    def _list(self, given: ShowOptions) -> list[ListedDialogue]:
         """
-        Print a line for each dialogue: the first ones, the best or the worst.
+        Print a line for each dialogue: the first ones, the best or the worst. Its score
+        is the target's mean; the partner has a line, too, if it has a score or is asked
+        for.
         """
+        from parlai_ext.report.browse import target_and_partner
 
         if given.worst and given.best:
             raise UserError('--worst and --best: one of them is expected')
-        listed = list(self._listed(run, given.system))
+        run, listed = self.existing_run, []
+        for dialogue, scored in run.scores(self._signature()).scored_dialogues():
+            pair = target_and_partner(run.pairing(dialogue.pairing_id), run.manifest)
+            known = self._dimensions(scored)
+            # that of the whole reply, where a scorer has it
+            dimension = max(known, key='Overall'.__eq__, default=None)
+            for name, partner in dict.fromkeys((pair, pair[::-1])):
+                means = dialogue_means(dialogue, scored, name) if scored else {}
+                score = means.get(dimension or '')
+                told = name == pair[0] or score is not None
+                if name == given.system or (told and given.system is None):
+                    one = ListedDialogue(dialogue.id, name, partner, dimension, score)
+                    listed.append(one)
         if given.system and not listed:
             names = {name for p in run.pairings for name in p.speakers}
             require_known(given.system, names, f'--system {given.system!r}')
         if number := given.worst or given.best:
             sign = 1 if given.worst else -1
-            scored = [(sign * o.score, o.id, o) for o in listed if o.score is not None]
-            listed = [one for *_, one in sorted(scored, key=itemgetter(0, 1))]
+            with_score = [
+                (sign * o.score, o.id, o) for o in listed if o.score is not None
+            ]
+            listed = [one for *_, one in sorted(with_score, key=itemgetter(0, 1))]
             if not listed:
                 raise UserError(f'{run.root}: --worst and --best need scores')
         chosen = listed[: number or MOST_LISTED]
@@ -143,25 +178,6 @@ class ShowDialogue(Command):
         print(*Table(columns, chosen).lines(), sep='\n')
         print(f'{len(chosen)} of {len(listed):,}; others: --system, --worst, --best')
         return chosen
-
-    def _listed(self, run: RunFolder, system: str | None) -> Iterator[ListedDialogue]:
-        """
-        Yield each dialogue with the target's mean score, and with its partner's if it
-        has one or is asked for.
-        """
-        from parlai_ext.report.browse import target_and_partner
-
-        for dialogue, scored in run.scores(self._signature(run)).scored_dialogues():
-            pair = target_and_partner(run.pairing(dialogue.pairing_id), run.manifest)
-            known = self._dimensions(scored)
-            # that of the whole reply, where a scorer has it
-            dimension = max(known, key='Overall'.__eq__, default=None)
-            for name, partner in dict.fromkeys((pair, pair[::-1])):
-                means = dialogue_means(dialogue, scored, name) if scored else {}
-                score = means.get(dimension or '')
-                told = name == pair[0] or score is not None
-                if told if system is None else system == name:
-                    yield ListedDialogue(dialogue.id, name, partner, dimension, score)
 
     def _dimensions(self, scored: ScoredDialogue | None) -> list[str]:
         """
@@ -201,48 +217,10 @@ def find_dialogue(run: RunFolder, wanted: str) -> tuple[Dialogue, ShardKey]:
         raise UserError(
             f'{run.root}: {len(begin)} dialogues begin with {wanted!r}: {names}'
         )
-    raise UserError(f'{run.root} has no dialogue {wanted!r}; {_advice(wanted, ids)}')
-
-
-def _advice(wanted: str, ids: Sequence[str]) -> str:
-    """
-    Return what would have been right instead of an unknown id: no list of all ids.
-    """
     if len(wanted) < FEWEST_LETTERS and any(one.startswith(wanted) for one in ids):
-        return f'of the beginning of an id, {FEWEST_LETTERS} letters or more are needed'
-    if close := get_close_matches(wanted, ids, n=1):
-        return f'did you mean {close[0]!r}?'
-    return f'the page and its CSV files name the {len(ids):,} that there are'
-
-
-def dialogue_lines(
-    dialogue: Dialogue,
-    pairing: Pairing,
-    scored: ScoredDialogue | None,
-    dimensions: Sequence[str],
-    width: int,
-) -> Iterator[str]:
-    """
-    Yield the lines of a dialogue: who talks, means, then each turn with its scores.
-
-    :param dimensions: those whose scores are shown.
-    :param width: columns of the terminal.
-    """
-    scores = scored.scores if scored is not None else ()
-    means: dict[str, dict[str, float | None]] = {}
-    if scored is not None:
-        for name in pairing.speakers:
-            of_all = dialogue_means(dialogue, scored, name)
-            shown = (d for d in dimensions if of_all.get(d) is not None)
-            means[name] = {dimension: of_all[dimension] for dimension in shown}
-    for line in terminal_lines(
-        'dialogue',
-        dialogue=dialogue,
-        pairing=pairing,
-        means=means,
-        scores=[score for score in scores if score.dimension in dimensions],
-    ):
-        text = line.lstrip(' ')
-        indent = line.removesuffix(text)
-        # a long text is cut already, and says so: no line is cut once more
-        yield from wrap_lines(text, indent, width, limit=2 * MAX_CHARACTERS)
+        hint = f'of the beginning of an id, {FEWEST_LETTERS} letters or more are needed'
+    elif close := get_close_matches(wanted, ids, n=1):
+        hint = f'did you mean {close[0]!r}?'
+    else:  # no list of all ids
+        hint = f'the page and its CSV files name the {len(ids):,} that there are'
+    raise UserError(f'{run.root} has no dialogue {wanted!r}; {hint}')

@@ -8,7 +8,7 @@ from parlai_ext.commands.command import Command
 from parlai_ext.core import frozen, option
 from parlai_ext.files import existing_file
 from parlai_ext.training.options import JudgeTrainingOptions
-from parlai_ext.view.page import terminal_lines
+from parlai_ext.view.page import print_report
 
 
 @frozen
@@ -56,6 +56,5 @@ class TrainJudge(Command):
             no_cuda=self.machine.no_cuda,
         )
         last_loss = tenth_means(result.losses)[-1]
-        lines = terminal_lines('trained_judge', result=result, last_loss=last_loss)
-        print(*lines, sep='\n')
+        print_report('trained_judge', result=result, last_loss=last_loss)
         return result

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,6 @@ from parlai_ext.engines import EngineOptions, Machine
 from parlai_ext.judge_check.record import JudgeCheck, to_json
 from parlai_ext.judge_check.sample import JudgedDialogues
 from parlai_ext.judge_check.section import check_lines
-from parlai_ext.scoring.base import Scorer
 from parlai_ext.scoring.registry import scorer_class
 from parlai_ext.scoring.score_run import ChosenScorer, choose_scorer, score_run
 from parlai_ext.store import write_text
@@ -170,7 +169,13 @@ class ValidateScorer(ModelCommand):
                 f'--dialogues-file; there: {", ".join(there)}'
             )
         scorer = chosen.build(self.machine)
-        pairs = list(scored_pairs(scorer, dialogues, indices))
+        pairs: list[tuple[Dialogue, ScoredDialogue]] = []
+        with bar_of('score', len(dialogues)) as bar:
+            for start in range(0, len(dialogues), BATCH):
+                some = dialogues[start : start + BATCH]
+                scored = scorer.score_dialogues(some, indices[start : start + BATCH])
+                pairs += zip(some, scored, strict=True)
+                bar.update(len(some))
         sample = self.opt['check_sample']
         said = JudgedDialogues(pairs, (), sample)
         check = check_judge(scorer, said) if sample else None
@@ -191,18 +196,3 @@ class ValidateScorer(ModelCommand):
         scorer.require_dialogues()
         check_dimensions(scorer.dimensions, self.human_judgements, self.source)
         return chosen
-
-
-def scored_pairs(
-    scorer: Scorer, dialogues: Sequence[Dialogue], indices: Sequence[Sequence[int]]
-) -> Iterator[tuple[Dialogue, ScoredDialogue]]:
-    """
-    Yield dialogues with their scores, some at a time, under a progress bar.
-    """
-
-    with bar_of('score', len(dialogues)) as bar:
-        for start in range(0, len(dialogues), BATCH):
-            some = dialogues[start : start + BATCH]
-            scored = scorer.score_dialogues(some, indices[start : start + BATCH])
-            yield from zip(some, scored, strict=True)
-            bar.update(len(some))

@@ -6,11 +6,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from parlai_ext.commands.command import Command, print_lines
+from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import MACHINE
 from parlai_ext.core import Flags, UserError, frozen, option, optional
 from parlai_ext.packs.pack import RegenerateOptions, existing_pack
-from parlai_ext.view.page import terminal_lines
+from parlai_ext.view.page import print_report
 
 if TYPE_CHECKING:
     from parlai_ext.packs.check_pack import Checker
@@ -102,14 +102,13 @@ class VerifyRun(PackChecker):
 
         options = self.options(RegenerateOptions)
         checked = check_pack(self.opt['pack'], options, self.checker)
-        lines = terminal_lines(
+        print_report(
             'verified',
             checked=checked,
             longest=LONGEST,
             longest_finding=LONGEST_FINDING,
             shown=SHOWN,
         )
-        print_lines(lines)
         if checked.problems:
             n, first = len(checked.problems), checked.problems[0]
             many = '' if n == 1 else f'{n} problems, the first: '

@@ -34,7 +34,7 @@ def prepare_parlai() -> None:
         'source': 'parlai_ext: parlai-ext doctor',
     }
     apply()
-    parlai.zoo.__path__.append(mini.zoo_path())
+    parlai.zoo.__path__.append(str(mini.ZOO_HOOK))
     original = Opt.load_init.__func__
 
     @wraps(original)

@@ -81,11 +81,17 @@ def refuse_missing_gpt2_in_one_line(
     tokenizer without words (agents/hugging_face/dict.py:172, 246). The fix says in one
     line what is missing.
     """
+    from huggingface_hub import constants, try_to_load_from_cache
+
     option = 'model_name' if opt.get('model_name') else 'gpt2_size'
     repo = HUB_REPOSITORIES[agent].get(opt[option], opt[option])
     hint = 'model_name: FOLDER would be read from this machine'
     try:
-        refuse_unreachable(repo)
+        is_here = os.path.isdir(repo) or (
+            repo.count('/') < 2 and try_to_load_from_cache(repo, 'config.json')
+        )
+        if not is_here and not constants.HF_HUB_OFFLINE and not is_reachable():
+            raise OSError(f'{constants.ENDPOINT} does not answer')
         tokenizer = original(self, opt)
     except (OSError, ValueError) as error:
         why = ' '.join(str(error).split())[:LONGEST_REASON]
@@ -99,22 +105,6 @@ for _kind, _agent in (('Gpt2', 'gpt2'), ('DialoGPT', 'dialogpt')):
     replaces(
         'parlai.agents.hugging_face.dict', f'{_kind}DictionaryAgent.get_tokenizer'
     )(partial(refuse_missing_gpt2_in_one_line, f'hugging_face/{_agent}'))
-
-
-def refuse_unreachable(repo: str) -> None:
-    """
-    Refuse a repository that is neither on this machine nor within reach.
-
-    :raises OSError: when the hub does not answer.
-    """
-    from huggingface_hub import constants, try_to_load_from_cache
-
-    if os.path.isdir(repo) or constants.HF_HUB_OFFLINE:
-        return
-    if repo.count('/') < 2 and try_to_load_from_cache(repo, 'config.json'):
-        return
-    if not is_reachable():
-        raise OSError(f'{constants.ENDPOINT} does not answer')
 
 
 def is_reachable() -> bool:

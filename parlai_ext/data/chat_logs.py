@@ -1,5 +1,5 @@
 """
-Logs of chats, and those of ParlAI and of studies.
+The formats of dialogues: logs of chats, of ParlAI and of studies, and rows.
 
 First, lists of messages: OpenAI's ``messages``, ShareGPT's ``conversations``, and
 such lists in exports of Telegram, LangSmith, Langfuse, inspect_ai and MT-Bench.
@@ -25,20 +25,21 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from itertools import groupby
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.core import Dialogue, UserError, Utterance, frozen
+from parlai_ext.core import Dialogue, UserError, Utterance, frozen, reference_texts
 from parlai_ext.data.source_file import (
     IDS,
     MEDIA,
     NOT_UTF8,
     BadRecord,
     Format,
+    NumberedRecord,
     SourceDialogue,
     SourceFile,
     SourceTurn,
@@ -48,10 +49,17 @@ from parlai_ext.data.source_file import (
     first_record,
     id_value,
     list_value,
+    numbered_records,
     record_format,
     text_value,
 )
-from parlai_ext.files import is_utf8
+from parlai_ext.files import (
+    CsvProblem,
+    column_places,
+    is_utf8,
+    split_rows,
+    width_problem,
+)
 
 PEOPLE = frozenset({'user', 'human'})
 INSTRUCTIONS = ('system', 'developer')
@@ -304,44 +312,6 @@ def _export(
     return record_format(example, keys, OPENAI.dialogue, unpack=records)
 
 
-FORMATS = {
-    'telegram': _export(
-        '{"name": …, "type": …, "messages": [{"from": "NAME", "text": "Hi!"}, …]}',
-        ('messages', 'name', 'type'),
-        _telegram,
-    ),
-    'inspect': _export(
-        '{"eval": {"model": "NAME"}, "samples": [{"messages": […], …}]}',
-        ('eval', 'samples'),
-        _inspect,
-    ),
-    'mt_bench': _export(
-        '{"conversation_a": […], "conversation_b": […], "model_a": "NAME", …}',
-        ('conversation_a', 'conversation_b'),
-        _judged_pair,
-    ),
-    'langsmith': _export(
-        '{"inputs": {"messages": […]}, "outputs": {"output": "Hello."}}',
-        ('inputs', 'outputs'),
-        partial(_call, asked='inputs', answered='outputs'),
-    ),
-    'langfuse': _export(
-        '{"input": "Hi!", "output": "Hello."}',
-        ('input', 'output'),
-        partial(_call, asked='input', answered='output'),
-    ),
-    'openai': Format(
-        '{"messages": [{"role": "user", "content": "Hi!"}, …]}',
-        OPENAI.looks_like,
-        OPENAI.read,
-    ),
-    'sharegpt': Format(
-        '{"conversations": [{"from": "human", "value": "Hi!"}, …]}',
-        SHAREGPT.looks_like,
-        SHAREGPT.read,
-    ),
-}
-
 # --- WhatsApp, and the logs of studies ------------------------------------------------
 # Dialogues as three studies published them: ChatMatch, Spot The Bot and DSTC9.
 #
@@ -363,6 +333,7 @@ FORMATS = {
 
 FORM = 'NAME: text'
 TURN = re.compile('(?P<name>[^:]*): ?(?P<text>.*)')
+TURN_BEGINS = re.compile(r'\s*[^\s:\[{<][^:]*:')  # and is no JSON or markup
 # [31.12.23, 21:15:02] or 12/31/23, 9:15 PM - or 31.12.2023 klo 21.15 - , and marks of
 # the direction of text before it; a title in quotation marks, which may have a colon,
 # is in a line of the program
@@ -396,14 +367,7 @@ NOTE = re.compile(
     r'|Questo messaggio è stato modificato|Mensagem editada)\.?>)$'
 )
 HUMAN, BOT = 'User', 'System'
-
-
-def looks_like_log(source: SourceFile) -> bool:
-    """
-    Return True if the first line that is not empty is a turn of ChatMatch.
-    """
-    turn = TURN.match(source.first_line.lstrip())
-    return bool(turn and turn['name'] and turn['name'][0] not in '[{<')
+RATINGS = re.compile(r'\s*\[.*"context"', re.DOTALL)  # as a JSON list of them begins
 
 
 def read_log(
@@ -478,14 +442,6 @@ def _spot_the_bot(source: SourceFile, record: Record) -> SourceDialogue:
     )
 
 
-def looks_like_ratings(source: SourceFile) -> bool:
-    """
-    Return True if the file begins as a JSON list of ratings.
-    """
-    start = '\n'.join(source.lines[:40])[:4000]
-    return start.lstrip().startswith('[') and '"context"' in start
-
-
 def rated_dialogues(
     source: SourceFile,
 ) -> Iterator[tuple[SourceDialogue, list[Record]]]:
@@ -539,21 +495,6 @@ def _rated_turns(context: str, bot: str) -> Iterator[SourceTurn]:
             )
     yield SourceTurn(speaker, '\n'.join(texts).strip())
 
-
-CHATMATCH = Format(FORM, looks_like_log, read_log, self_chats=True)
-WHATSAPP = Format(
-    '31/12/2023, 21:15 - NAME: text',
-    lambda source: DATED_TURN.match(source.first_line) is not None,
-    _whatsapp,
-)
-SPOT_THE_BOT = record_format(
-    '{"convo": [{"id": "NAME", "text": "Hi!"}, …], …}', ('convo',), _spot_the_bot
-)
-DSTC9 = Format(
-    r'[{"context": "User: Hi!\nSystem: Hello.\n", …}, …]',
-    looks_like_ratings,
-    lambda source: (dialogue for dialogue, _ in rated_dialogues(source)),
-)
 
 # --- ParlAI's logs --------------------------------------------------------------------
 # Dialogues as ParlAI writes them: its Conversations format, and logs of model_chat.
@@ -630,7 +571,7 @@ def _logged_conversation(source: SourceFile, record: Record) -> SourceDialogue:
         # by `SelfChatWorld.get_openers`, though it has the name of the first system
         if any(opt.get(f'seed_messages_from_{place}') for place in ('file', 'task')):
             turns = (*(replace(turn, given=True) for turn in turns[:1]), *turns[1:])
-        num_systems = max(1, len(_models(source.metadata)))
+        num_systems = max(1, len(self_chat_models(source.metadata)))
         dialogue = replace(dialogue, turns=turns, num_systems=num_systems)
     return dialogue
 
@@ -657,22 +598,10 @@ def read_dialogues(path: str | Path) -> list[Dialogue]:
     return list(dialogues.values())
 
 
-def self_chat_model(source: SourceFile) -> str | None:
+def self_chat_models(about: Record) -> list[str]:
     """
-    Return the model file that talks to itself in this file, as its metadata says; both
-    of them where it talks to another one.
-    """
-    try:
-        about = source.metadata
-    except BadRecord:
-        return None
-    return (about.get('self_chat') and ' and '.join(_models(about))) or None
-
-
-def _models(about: Record) -> list[str]:
-    """
-    Return the model files of a self-chat: one, or two where ParlAI's `self_chat` was
-    given a partner that is another model, or has other options.
+    Return the model files of a self-chat by its metadata: one, or two where ParlAI's
+    `self_chat` was given a partner that is another model, or has other options.
     """
     opt = about['opt']
     own, partner = opt.get('model_file'), opt.get('partner_model_file')
@@ -753,14 +682,279 @@ def _texts(record: Record, key: str) -> list[str]:
     return ['' if value is None else str(value) for value in values]
 
 
-CONVERSATIONS = record_format(
-    '{"dialog": [[{"id": "NAME", "text": "Hi!"}, …], …]}',
-    ('dialog',),
-    _logged_conversation,
-    self_chats=True,
-)
-MODEL_CHAT = record_format(
-    '{"dialog": [{"agent_idx": 0, "text": "Hi!"}, …], "task_description": …}',
-    ('dialog', 'task_description'),
-    _chat_dialogue,
-)
+# --- rows --------------------------------------------------------------------------
+# Dialogues as rows: one turn a row, in a CSV file or as JSON objects.
+#
+#     dialogue_id  id of the dialogue (needed); its rows stand together, in order
+#     speaker      name of the speaker (needed)
+#     text         the utterance (needed; may hold commas and lines in a CSV file)
+#     turn         number of the turn in its dialogue, in steps of one (optional)
+#     given        true where no system produced it: an opener (optional)
+#     reference    what people said in its place, one a line or a list (optional)
+#
+# Columns are parted by commas, semicolons or tabs, and may have other names
+# (`SourceFile.columns`). A JSON object may also be a whole dialogue: ``dialogue_id`` or
+# ``id`` (optional) and ``turns``, a list of objects with ``speaker``, ``text`` and,
+# optionally, ``given`` and ``reference``. Other columns and keys are not read.
+
+NEEDED = ('dialogue_id', 'speaker', 'text')
+COLUMNS = (*NEEDED, 'turn', 'given', 'reference')
+DELIMITERS = ',;\t'
+HEADER = 2000  # characters of a first line that may be a header
+TRUE = ('true', '1', 'yes')
+FALSE = ('false', '0', 'no', '')
+
+
+@frozen
+class DialogueRow:
+    """
+    One row: a turn of a dialogue, or a problem.
+    """
+
+    line: int
+    dialogue_id: str | None = None
+    turn: SourceTurn | None = None
+    number: int | None = None
+    problem: str | None = None
+
+
+def looks_like_csv(source: SourceFile) -> bool:
+    """
+    Return True if the first line names the columns.
+    """
+    wanted = {source.column('speaker'), source.column('text')}
+    _, cells = _csv_header(source)
+    return wanted <= cells
+
+
+def _csv_header(source: SourceFile) -> tuple[str, set[str]]:
+    """
+    Return what parts the columns of a CSV file, and the cells of its first line by it:
+    that by which this line has most of the needed columns, or else most columns.
+    """
+    needed = set(map(source.column, NEEDED))
+    first = source.lines[0] if source.lines else ''
+    header = first[:HEADER].replace('"', '')
+    cells = {d: {cell.strip() for cell in header.split(d)} for d in DELIMITERS}
+    return max(cells.items(), key=lambda one: (len(needed & one[1]), len(one[1])))
+
+
+def looks_like_json(source: SourceFile) -> bool:
+    """
+    Return True if the first record is a turn or a dialogue.
+    """
+    record = first_record(source)
+    wanted = {source.column('speaker'), source.column('text')}
+    return 'turns' in record or wanted <= set(record)
+
+
+def read_json_dialogues(source: SourceFile) -> Iterator[SourceDialogue]:
+    """
+    Return the dialogues of JSON objects: rows, or whole dialogues.
+    """
+    if 'turns' not in first_record(source):
+        return _joined(source, numbered_records(source))
+    return dialogues_of_records(source, _whole_dialogue)
+
+
+def _whole_dialogue(source: SourceFile, record: Mapping[str, Any]) -> SourceDialogue:
+    turns = tuple(
+        _turn(source, turn, f'turn {turn_number}')
+        for turn_number, turn in enumerate(list_value(record, 'turns'), 1)
+    )
+    return SourceDialogue(turns, id_value(record, source.column(IDS[0]), *IDS))
+
+
+def _joined(
+    source: SourceFile, records: Iterable[NumberedRecord]
+) -> Iterator[SourceDialogue]:
+    """
+    Yield the dialogues that consecutive rows with one id make.
+
+    A bad row spoils its dialogue; a bad row without an id spoils those around it.
+    """
+    groups: list[list[DialogueRow]] = []
+    for row in (_row(source, *record) for record in records):
+        if not groups or row.dialogue_id not in (None, groups[-1][0].dialogue_id):
+            groups.append([])
+        groups[-1].append(row)
+    first_lines: dict[str, int] = {}
+    spoiled: list[str] = []  # by rows without an id before this dialogue
+    for group in groups:
+        name, line = group[0].dialogue_id, group[0].line
+        problems, spoiled = spoiled, []
+        if name is None and len(groups) > 1:
+            spoiled = [row.problem for row in group if row.problem]
+            continue
+        if name and (first := first_lines.setdefault(name, line)) != line:
+            problem = f'dialogue_id {brief(name)} began in line {first} already'
+            problem += '; rows of a dialogue stand together'
+            problems.append(source.problem(line, problem))
+        for before, row in pairwise([DialogueRow(line, None), *group]):
+            problems += [row.problem] if row.problem else []
+            spoiled = [*spoiled, *problems[-1:]] if row.dialogue_id is None else []
+            if before.number is not None and row.number not in (
+                None,
+                before.number + 1,
+            ):
+                problem = f'turn {row.number} follows turn {before.number}'
+                problems.append(source.problem(row.line, problem))
+        turns = tuple(row.turn for row in group if row.turn)
+        yield SourceDialogue(
+            turns, name, file=source.file, line=line, problems=tuple(problems)
+        )
+
+
+def _csv_records(source: SourceFile) -> Iterator[NumberedRecord]:
+    """
+    Yield the rows below the header as records without empty cells; an empty text stays.
+    What is wrong with the header is one problem.
+    """
+    delimiter, _ = _csv_header(source)
+    rows = split_rows(source.lines, delimiter)
+    key, text = source.column('dialogue_id'), source.column('text')
+    try:
+        line, header = next(rows, (1, []))
+        places = column_places(header, [*map(source.column, NEEDED)], line=line)
+    except CsvProblem as problem:
+        hint = '--columns dialogue_id=NAME,… for columns of other names'
+        yield problem.line, '', BadRecord(f'{problem}; {hint}')
+        return
+    try:
+        for line, cells in rows:
+            wrong = None if all(map(is_utf8, cells)) else NOT_UTF8
+            if wrong := wrong or width_problem(cells, header, delimiter):
+                yield line, '', BadRecord(wrong)
+                continue
+            named = {name: cells[place] for name, place in places.items()}
+            named[key] = named[key].strip()
+            yield line, '', {k: v for k, v in named.items() if v != '' or k == text}
+    except CsvProblem as problem:
+        wrong = f'{problem}; the rest of the file cannot be read'
+        yield problem.line, '', BadRecord(wrong)
+
+
+def _row(
+    source: SourceFile, line: int, place: str, record: Mapping[str, Any] | BadRecord
+) -> DialogueRow:
+    """
+    Return the row of a record, or a row that holds the problem with it.
+    """
+    key, name = source.column('dialogue_id'), None
+    try:
+        if isinstance(record, BadRecord):
+            raise record
+        name = id_value(record, key)
+        if name is None:
+            raise BadRecord(f'{key!r} is missing')
+        turn = _turn(source, record, place.rstrip(': ') or 'the row', line)
+        number = record.get(source.column('turn'))
+        if number is not None:
+            digits = str(number).strip()
+            if not digits.isdecimal():
+                raise BadRecord(f"'turn' is a number, not {brief(digits)}")
+            number = int(digits)
+        return DialogueRow(line, name, turn, number)
+    except BadRecord as error:
+        problem = f'{place if name is None else ""}{error}'
+        return DialogueRow(line, name, problem=source.problem(line, problem))
+
+
+def _turn(
+    source: SourceFile, record: Any, where: str, line: int | None = None
+) -> SourceTurn:
+    speaker = text_value(record, source.column('speaker'), where).strip()
+    text = text_value(record, source.column('text'), where)
+    key = source.column('given')
+    given = str(record.get(key) or '').strip().casefold()
+    if given not in TRUE + FALSE:
+        raise BadRecord(f'{where}: {key!r} is true or false, not {brief(given)}')
+    key = source.column('reference')
+    try:
+        references = reference_texts(record.get(key))
+    except ValueError as error:
+        raise BadRecord(f'{where}: {key!r}: {error}') from None
+    return SourceTurn(speaker, text, line, given in TRUE, references)
+
+
+# the first that fits is taken, so the logs of ChatMatch, which fit almost any text,
+# come last
+FORMATS = {
+    'model_chat': record_format(
+        '{"dialog": [{"agent_idx": 0, "text": "Hi!"}, …], "task_description": …}',
+        ('dialog', 'task_description'),
+        _chat_dialogue,
+    ),
+    'parlai': record_format(
+        '{"dialog": [[{"id": "NAME", "text": "Hi!"}, …], …]}',
+        ('dialog',),
+        _logged_conversation,
+        self_chats=True,
+    ),
+    'spot_the_bot': record_format(
+        '{"convo": [{"id": "NAME", "text": "Hi!"}, …], …}', ('convo',), _spot_the_bot
+    ),
+    'telegram': _export(
+        '{"name": …, "type": …, "messages": [{"from": "NAME", "text": "Hi!"}, …]}',
+        ('messages', 'name', 'type'),
+        _telegram,
+    ),
+    'inspect': _export(
+        '{"eval": {"model": "NAME"}, "samples": [{"messages": […], …}]}',
+        ('eval', 'samples'),
+        _inspect,
+    ),
+    'mt_bench': _export(
+        '{"conversation_a": […], "conversation_b": […], "model_a": "NAME", …}',
+        ('conversation_a', 'conversation_b'),
+        _judged_pair,
+    ),
+    'langsmith': _export(
+        '{"inputs": {"messages": […]}, "outputs": {"output": "Hello."}}',
+        ('inputs', 'outputs'),
+        partial(_call, asked='inputs', answered='outputs'),
+    ),
+    'langfuse': _export(
+        '{"input": "Hi!", "output": "Hello."}',
+        ('input', 'output'),
+        partial(_call, asked='input', answered='output'),
+    ),
+    'openai': Format(
+        '{"messages": [{"role": "user", "content": "Hi!"}, …]}',
+        OPENAI.looks_like,
+        OPENAI.read,
+    ),
+    'sharegpt': Format(
+        '{"conversations": [{"from": "human", "value": "Hi!"}, …]}',
+        SHAREGPT.looks_like,
+        SHAREGPT.read,
+    ),
+    'jsonl': Format(
+        '{"dialogue_id": "1", "speaker": "NAME", "text": "Hi!"}',
+        looks_like_json,
+        read_json_dialogues,
+        columns=True,
+    ),
+    'csv': Format(
+        'dialogue_id,speaker,text',
+        looks_like_csv,
+        lambda source: _joined(source, _csv_records(source)),
+        columns=True,
+    ),
+    'dstc9': Format(
+        r'[{"context": "User: Hi!\nSystem: Hello.\n", …}, …]',
+        lambda source: RATINGS.match('\n'.join(source.lines[:40])[:4000]) is not None,
+        lambda source: (dialogue for dialogue, _ in rated_dialogues(source)),
+    ),
+    'whatsapp': Format(
+        '31/12/2023, 21:15 - NAME: text',
+        lambda source: DATED_TURN.match(source.first_line) is not None,
+        _whatsapp,
+    ),
+    'chatmatch': Format(
+        FORM,
+        lambda source: TURN_BEGINS.match(source.first_line) is not None,
+        read_log,
+        self_chats=True,
+    ),
+}

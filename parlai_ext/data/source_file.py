@@ -2,7 +2,7 @@
 A file of dialogues as it is read: its lines, JSON records, turns, and the problems.
 
 A reader of a format yields `SourceDialogue`, which holds the turns or the problems.
-Nothing is mended here; `import_rules` makes dialogues of two speakers from them.
+Nothing is mended here; `apply_rules` makes dialogues of two speakers from them.
 """
 
 from __future__ import annotations
@@ -146,10 +146,11 @@ class SourceFile:
             file.
         """
         if path.suffix == ZIPPED_LOG:
-            return cls(str(path), path.stem, tuple(zipped_samples(path)), columns or {})
-        text = read_utf8(path, 'surrogateescape')
-        lines = tuple(line.removesuffix('\r') for line in text.split('\n'))
-        return cls(str(path), path.stem, lines, columns or {})
+            lines = zipped_samples(path)
+        else:
+            text = read_utf8(path, 'surrogateescape')
+            lines = (line.removesuffix('\r') for line in text.split('\n'))
+        return cls(str(path), path.stem, tuple(lines), columns or {})
 
     def column(self, name: str) -> str:
         """

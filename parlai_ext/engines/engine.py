@@ -194,19 +194,6 @@ TOKEN = f'.token{LEFTOVER}'
 VISIBLE_SECONDS = 60.0  # network file systems keep old listings for up to a minute
 
 
-def check_token(token: Path) -> None:
-    """
-    Refuse to go on where a token is not seen.
-
-    :raises WorkerDiffers: names its folder.
-    """
-    if not token.is_file():
-        raise WorkerDiffers(
-            f'it does not see {token.parent}: that folder must be on storage that all '
-            'machines share, under the same path'
-        )
-
-
 @contextmanager
 def token_in(folder: Path) -> Iterator[Path]:
     """
@@ -215,7 +202,13 @@ def token_in(folder: Path) -> Iterator[Path]:
     """
     make_folder(folder)
     path = folder.resolve() / f'.{secrets.token_hex(16)}{TOKEN}'
-    handle = _create_locked(path)
+    while True:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT, 0o666)
+        with suppress(OSError):  # some network file systems have no locks
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        if path.exists():
+            break
+        os.close(handle)  # it was taken for an abandoned one before it was locked
     try:
         yield path
     finally:
@@ -231,19 +224,6 @@ def remove_abandoned_tokens(folder: Path) -> None:
         with suppress(OSError), open(path, 'rb') as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             path.unlink()
-
-
-def _create_locked(path: Path) -> int:
-    """
-    Create a file and open it, locked as long as it is open.
-    """
-    while True:
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT, 0o666)
-        with suppress(OSError):  # some network file systems have no locks
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        if path.exists():
-            return handle
-        os.close(handle)  # it was taken for an abandoned one before it was locked
 
 
 def wait_for_files(paths: Iterable[Path], seconds: float = VISIBLE_SECONDS) -> None:

@@ -33,7 +33,6 @@ from parlai_ext.engines.engine import (
     Task,
     Worker,
     WorkerDiffers,
-    check_token,
     code_facts,
     refuse_difference,
 )
@@ -98,22 +97,6 @@ class Host:
         self._tell = tell
         self._progress = PartProgress(None, '')
 
-    def check(self, folder: str, token: Path, facts: Mapping[str, str]) -> None:
-        """
-        Check that this process sees the shared folder and has the same code.
-
-        :param folder: the current folder of the process that gives tasks; it becomes
-            the current one here, so that relative paths mean the same.
-        :param facts: what `code_facts` returned there.
-        :raises WorkerDiffers: names what is not the same.
-        """
-        if os.path.isdir(folder):
-            os.chdir(folder)
-        check_token(token)
-        here = code_facts()
-        for what, value in facts.items():
-            refuse_difference(what, here.get(what), value)
-
     def begin(
         self,
         key: str,
@@ -122,13 +105,26 @@ class Host:
         origin: tuple[str, Path, Mapping[str, str]] | None = None,
     ) -> int | None | Exception:
         """
-        Become a worker of a job, unless this is one already. Return its budget.
+        Become a worker of a job, unless this is one already. Return its budget; or why
+        it cannot be one, a `WorkerDiffers` where it does not see the shared folder or
+        has other code.
 
-        :param origin: what `check` needs; a fork is as the process that gives tasks.
+        :param origin: of the process that gives tasks, its current folder, the token
+            and what `code_facts` returned; `None` for a fork, which is as that process.
         """
         try:
             if origin is not None:
-                self.check(*origin)
+                folder, token, facts = origin
+                if os.path.isdir(folder):  # so that relative paths mean the same
+                    os.chdir(folder)
+                if not token.is_file():
+                    raise WorkerDiffers(
+                        f'it does not see {token.parent}: that folder must be on '
+                        'storage that all machines share, under the same path'
+                    )
+                here = code_facts()
+                for what, value in facts.items():
+                    refuse_difference(what, here.get(what), value)
             if self.key != key or self.worker is None:
                 self.end()
                 self.worker, self.key = make(share), key

@@ -82,13 +82,9 @@ def open_engine(
 
         yield LocalEngine(options.workers)
         return
-    from parlai_ext.engines.ray_cluster import ray_engine
+    from parlai_ext.engines.ray_cluster import RayEngine
 
-    with ray_engine(
-        options.ray_address or 'auto',
-        Path(folder),
-        options.ray_cpus or 1,
-        options.ray_patience or 60.0,
-        machine,
-    ) as engine:
+    cpus, patience = options.ray_cpus or 1, options.ray_patience or 60.0
+    engine = RayEngine(Path(folder), cpus, patience, machine)
+    with engine.connected(options.ray_address or 'auto'):
         yield engine

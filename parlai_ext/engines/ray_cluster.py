@@ -54,11 +54,7 @@ class Place:
 
 
 def places(
-    nodes: Iterable[Mapping[str, Any]],
-    cpus: int,
-    *,
-    no_gpu: bool = False,
-    needed: float | None = None,
+    nodes: Iterable[Mapping[str, Any]], cpus: int, machine: Machine
 ) -> list[Place]:
     """
     Return the places that a cluster has for workers.
@@ -68,11 +64,14 @@ def places(
 
     :param nodes: as ``ray.nodes()`` returns them.
     :param cpus: cores of a worker.
-    :param needed: GB of a GPU that a worker takes; a node that declares less for each
-        of its GPUs has no place. `None`: a whole GPU.
+    :param machine: its `max_gpu_memory` decides how many GB of a GPU a worker takes; a
+        node that declares less for each of its GPUs has no place. `None`: a whole GPU.
     """
+    limit = machine.max_gpu_memory
+    needed = None if limit is None else limit / SHARE_FOR_WEIGHTS
     alive = [node for node in nodes if node.get('Alive')]
-    gpus = not no_gpu and any(node['Resources'].get('GPU') for node in alive)
+    has_gpus = any(node['Resources'].get('GPU') for node in alive)
+    gpus = has_gpus and not machine.no_cuda
     found = []
     for node in alive:
         have = node['Resources']
@@ -143,7 +142,7 @@ class _Hand:
 @dataclass
 class RayEngine:
     """
-    Runs tasks on the cluster that `ray_engine` is connected to.
+    Runs tasks on the cluster that this process is `connected` to.
 
     :param folder: is written to by the workers, which must all see it.
     :param cpus: cores, and threads, of each worker.
@@ -164,6 +163,8 @@ class RayEngine:
         """
         Do the tasks as `Engine.run` says.
         """
+        import ray
+
         with token_in(self.folder) as token:
             run = _JobRun(self, job, tasks, token, bar)
             try:
@@ -171,7 +172,22 @@ class RayEngine:
             except BaseException:
                 self.dismiss()  # workers at work are not waited for
                 raise
-            self._finish(job)
+            # let the workers of the job end it, and pass on what they tell
+            ends = {
+                hand.actor.end.remote(): hand
+                for hand in self.hands
+                if hand.key == job.key and not hand.stage
+            }
+            done = _replies(ends, self.patience)
+            for reply, hand in ends.items():
+                if reply not in done:
+                    self.lose(hand)
+                    continue
+                hand.key = None
+                try:
+                    job.on_close(ray.get(reply))
+                except ray.exceptions.RayError:
+                    self.lose(hand)
 
     def places(self) -> list[Place]:
         """
@@ -179,18 +195,15 @@ class RayEngine:
         """
         import ray
 
-        limit = self.machine.max_gpu_memory
-        return places(
-            ray.nodes(),
-            self.cpus,
-            no_gpu=self.machine.no_cuda,
-            needed=None if limit is None else limit / SHARE_FOR_WEIGHTS,
-        )
+        return places(ray.nodes(), self.cpus, self.machine)
 
     def look_for_places(self) -> None:
         """
         Start a worker at each place that has none.
         """
+        import ray
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
         now = time.monotonic()
         if now - self._looked_at < LOOK_SECONDS:
             return
@@ -198,8 +211,19 @@ class RayEngine:
         taken = {(hand.place.node, hand.place.slot) for hand in self.hands}
         for place in self.places():
             at = place.node, place.slot
-            if at not in taken and self.failed_starts[at] < TRIES:
-                self.hands.append(_Hand(place, _start(place)))
+            if at in taken or self.failed_starts[at] >= TRIES:
+                continue
+            actor = ray.remote(
+                num_cpus=place.cpus,
+                num_gpus=place.gpus,
+                max_restarts=0,
+                max_task_retries=0,
+                concurrency_groups={SIGNS: 1},
+                scheduling_strategy=NodeAffinitySchedulingStrategy(
+                    place.node, soft=False
+                ),
+            )(Host)
+            self.hands.append(_Hand(place, actor.remote()))
 
     def lose(self, hand: _Hand) -> None:
         """
@@ -220,27 +244,44 @@ class RayEngine:
         for hand in list(self.hands):
             self.lose(hand)
 
-    def _finish(self, job: Job) -> None:
+    @contextmanager
+    def connected(self, address: str) -> Iterator[None]:
         """
-        Let the workers of a job end it, and pass on what they tell.
+        Be a driver of a cluster, without Ray's usage reports; at the end, end the
+        workers and leave it.
+
+        :param address: ``HOST:PORT`` of the cluster, or ``auto``.
+        :raises UserError: when Ray is not installed, or no cluster is there.
         """
+        if find_spec('ray') is None:
+            raise UserError(INSTALL)
+        _check_address(address)
+        os.environ['RAY_USAGE_STATS_ENABLED'] = '0'
         import ray
 
-        ends = {
-            hand.actor.end.remote(): hand
-            for hand in self.hands
-            if hand.key == job.key and not hand.stage
-        }
-        done = _replies(ends, self.patience)
-        for reply, hand in ends.items():
-            if reply not in done:
-                self.lose(hand)
-                continue
-            hand.key = None
-            try:
-                job.on_close(ray.get(reply))
-            except ray.exceptions.RayError:
-                self.lose(hand)
+        signals = signal.SIGTERM, signal.SIGINT
+        handlers = {one: signal.getsignal(one) for one in signals}
+        try:
+            ray.init(
+                address=address,
+                log_to_driver=False,
+                configure_logging=False,
+                namespace='parlai_ext',
+            )
+        except Exception as error:  # Ray raises many kinds
+            with suppress(Exception):
+                ray.shutdown()
+            raise UserError(
+                f'--ray-address {address}: {" ".join(str(error).split())[:200]}'
+            ) from None
+        finally:
+            _restore(handlers)
+        try:
+            yield
+        finally:
+            self.dismiss()
+            ray.shutdown()
+            _restore(handlers)
 
 
 @dataclass
@@ -266,11 +307,28 @@ class _JobRun:
         """
         Yield each task with its result.
         """
+        import ray
+
         while self.waiting.read():
             self.engine.look_for_places()
             self._assign()
-            self._hear()
-            self._show()
+            # wait for a reply, for some seconds at most, and take what has come
+            hands = self.engine.hands
+            asked = {hand.reply: hand for hand in hands if hand.stage}
+            if asked:
+                ray.wait(list(asked), num_returns=1, timeout=SIGN_SECONDS / 2)
+                for reply in _replies(asked, 0):
+                    self._take(asked[reply], reply)
+            else:
+                time.sleep(SIGN_SECONDS / 2)
+            self._take_signs()
+            self._check_that_somebody_works()
+            # move the bar to what is finished, in parts of tasks too
+            parts = sum(min(one.finished, one.task.size) for one in hands if one.task)
+            more = self._done_size + parts - self._shown
+            if more > 0:
+                self._shown += more
+                self.bar.update(more)
             yield from self.waiting.finished()
 
     def _assign(self) -> None:
@@ -298,22 +356,6 @@ class _JobRun:
         if hand.seen is not None:
             hand.seen = time.monotonic()
 
-    def _hear(self) -> None:
-        """
-        Wait for a reply, for some seconds at most, and take what has come.
-        """
-        import ray
-
-        asked = {hand.reply: hand for hand in self.engine.hands if hand.stage}
-        if asked:
-            ray.wait(list(asked), num_returns=1, timeout=SIGN_SECONDS / 2)
-            for reply in _replies(asked, 0):
-                self._take(asked[reply], reply)
-        else:
-            time.sleep(SIGN_SECONDS / 2)
-        self._take_signs()
-        self._check_that_somebody_works()
-
     def _take(self, hand: _Hand, reply: Any) -> None:
         """
         Take a reply of a worker.
@@ -326,7 +368,13 @@ class _JobRun:
         except ray.exceptions.RayTaskError as error:
             raise RuntimeError(f'{hand.name}: {first_line(error)}') from None
         except ray.exceptions.RayError as error:
-            self._lost(hand, _reason(error))
+            why = ' '.join(str(error).split())[:160]
+            kinds = 'ModuleNotFoundError', 'ImportError'
+            lines = str(error).split('\n')
+            imports = [line for line in lines if any(kind in line for kind in kinds)]
+            if imports:
+                why = first_line(Exception(imports[0].strip()))
+            self._lost(hand, why)
             return
         hand.seen = time.monotonic()
         if isinstance(answer, Exception):
@@ -395,38 +443,25 @@ class _JobRun:
             self._last_hand_at, self._warned = now, False
         waited = now - self._last_hand_at
         patience = self.engine.patience
-        if waited > patience and not self._warned:
+        if waited <= (WAITS * patience if self._warned else patience):
+            return
+        why = (
+            f'no worker for {waited:.0f} s: no machine of the cluster has '
+            f'{self.engine.cpus} cores, and a GPU where others have one, for a worker'
+        )
+        if there := self.engine.places():
+            hosts = ', '.join(sorted({place.host for place in there}))
+            why = (
+                f'no worker for {waited:.0f} s: the cluster ({hosts}) starts none; '
+                '`ray status` says what is taken'
+            )
+        if not self._warned:
             self._warned = True
-            logger.warning('no worker for %.0f s: %s', waited, self._no_worker())
+            logger.warning('%s', why)
         if waited > WAITS * patience:
             raise EngineFailed(
-                f'no worker for {waited:.0f} s: {self._no_worker()}; what is written '
-                'stays, and the same command goes on from there'
+                f'{why}; what is written stays, and the same command goes on from there'
             )
-
-    def _no_worker(self) -> str:
-        there = self.engine.places()
-        if there:
-            hosts = ', '.join(sorted({place.host for place in there}))
-            return f'the cluster ({hosts}) starts none; `ray status` says what is taken'
-        return (
-            f'no machine of the cluster has {self.engine.cpus} cores, and a GPU '
-            'where others have one, for a worker'
-        )
-
-    def _show(self) -> None:
-        """
-        Move the bar to what is finished, in parts of tasks too.
-        """
-        parts = sum(
-            min(hand.finished, hand.task.size)
-            for hand in self.engine.hands
-            if hand.task
-        )
-        more = self._done_size + parts - self._shown
-        if more > 0:
-            self._shown += more
-            self.bar.update(more)
 
 
 def _replies(asked: Mapping[Any, _Hand], seconds: float) -> list[Any]:
@@ -439,78 +474,6 @@ def _replies(asked: Mapping[Any, _Hand], seconds: float) -> list[Any]:
         return []
     done, _ = ray.wait(list(asked), num_returns=len(asked), timeout=seconds)
     return list(done)
-
-
-def _start(place: Place) -> Any:
-    """
-    Start a worker's process at a place.
-    """
-    import ray
-    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
-    actor = ray.remote(
-        num_cpus=place.cpus,
-        num_gpus=place.gpus,
-        max_restarts=0,
-        max_task_retries=0,
-        concurrency_groups={SIGNS: 1},
-        scheduling_strategy=NodeAffinitySchedulingStrategy(place.node, soft=False),
-    )(Host)
-    return actor.remote()
-
-
-def _reason(error: Exception) -> str:
-    """
-    Return why a worker is lost, in a few words.
-    """
-    text = ' '.join(str(error).split())
-    for line in str(error).split('\n'):
-        if 'ModuleNotFoundError' in line or 'ImportError' in line:
-            return first_line(Exception(line.strip()))
-    return text[:160]
-
-
-@contextmanager
-def ray_engine(
-    address: str, folder: Path, cpus: int, patience: float, machine: Machine
-) -> Iterator[RayEngine]:
-    """
-    Be a driver of a cluster, without Ray's usage reports; at the end, end the workers
-    and leave it.
-
-    :param address: ``HOST:PORT`` of the cluster, or ``auto``.
-    :param folder, cpus, patience, machine: as of `RayEngine`.
-    :raises UserError: when Ray is not installed, or no cluster is there.
-    """
-    if find_spec('ray') is None:
-        raise UserError(INSTALL)
-    _check_address(address)
-    os.environ['RAY_USAGE_STATS_ENABLED'] = '0'
-    import ray
-
-    handlers = {one: signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        ray.init(
-            address=address,
-            log_to_driver=False,
-            configure_logging=False,
-            namespace='parlai_ext',
-        )
-    except Exception as error:  # Ray raises many kinds
-        with suppress(Exception):
-            ray.shutdown()
-        raise UserError(
-            f'--ray-address {address}: {" ".join(str(error).split())[:200]}'
-        ) from None
-    finally:
-        _restore(handlers)
-    engine = RayEngine(folder, cpus, patience, machine)
-    try:
-        yield engine
-    finally:
-        engine.dismiss()
-        ray.shutdown()
-        _restore(handlers)
 
 
 def _restore(handlers: dict[signal.Signals, Any]) -> None:

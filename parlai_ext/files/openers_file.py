@@ -6,7 +6,6 @@ allowed; `_comma_` and `_pipe_` stand for `,` and `|`.
 """
 
 import re
-from collections.abc import Sequence
 from dataclasses import field
 from pathlib import Path
 
@@ -43,8 +42,27 @@ def read_openers_file(path: str | Path) -> OpenersFile:
 
     :raises UserError: names file, line and column of the first row that is wrong.
     """
+    dialogues: dict[str, list[str]] = {}
+    rows = split_loose_rows(read_utf8(path).split('\n'))
     try:
-        dialogues = _utterances(read_utf8(path).split('\n'))
+        _, header = next(rows)
+        places = column_places(header, COLUMNS)
+        for line, cells in rows:
+            conv_id = cells[places['conv_id']].strip()
+            if not conv_id:
+                raise CsvProblem(line, 'column conv_id: is empty')
+            utterances = dialogues.setdefault(conv_id, [])
+            cell, expected = cells[places['utterance_idx']].strip(), len(utterances) + 1
+            if not cell.isdecimal() or int(cell) != expected:
+                raise CsvProblem(
+                    line,
+                    f'column utterance_idx: {expected} comes next in dialogue '
+                    f'{conv_id}, not {cell or "nothing"}',
+                )
+            utterance = plain(cells[places['utterance']])
+            if not utterance and len(utterances) < GIVEN:
+                raise CsvProblem(line, 'column utterance: is empty')
+            utterances.append(utterance)
     except CsvProblem as problem:
         raise UserError(f'{path}:{problem.line}: {problem}') from None
     if not dialogues:
@@ -54,33 +72,6 @@ def read_openers_file(path: str | Path) -> OpenersFile:
         tuple(k for k, v in dialogues.items() if len(v) < GIVEN),
         {k: v[GIVEN] for k, v in dialogues.items() if len(v) > GIVEN and v[GIVEN]},
     )
-
-
-def _utterances(lines: Sequence[str]) -> dict[str, list[str]]:
-    """
-    Return the utterances of each dialogue.
-    """
-    rows = split_loose_rows(lines)
-    _, header = next(rows)
-    places = column_places(header, COLUMNS)
-    dialogues: dict[str, list[str]] = {}
-    for line, cells in rows:
-        conv_id = cells[places['conv_id']].strip()
-        if not conv_id:
-            raise CsvProblem(line, 'column conv_id: is empty')
-        utterances = dialogues.setdefault(conv_id, [])
-        cell, expected = cells[places['utterance_idx']].strip(), len(utterances) + 1
-        if not cell.isdecimal() or int(cell) != expected:
-            raise CsvProblem(
-                line,
-                f'column utterance_idx: {expected} comes next in dialogue {conv_id}, '
-                f'not {cell or "nothing"}',
-            )
-        utterance = plain(cells[places['utterance']])
-        if not utterance and len(utterances) < GIVEN:
-            raise CsvProblem(line, 'column utterance: is empty')
-        utterances.append(utterance)
-    return dialogues
 
 
 def plain(cell: str) -> str:

@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from importlib import import_module
@@ -230,7 +230,8 @@ def _supervise(task: ForkedTask, channel: socket.socket) -> NoReturn:
 
 def _work(task: ForkedTask, channel: socket.socket) -> NoReturn:
     """
-    Do a task with its limits.
+    Do a task with its limits: answer the requests of `Worker.ask` until nobody is left
+    to ask.
     """
     code = 1
     try:
@@ -252,31 +253,22 @@ def _work(task: ForkedTask, channel: socket.socket) -> NoReturn:
             limits[resource.RLIMIT_CPU] = task.seconds
         for what, most in limits.items():
             lower_limit(what, most)
-        answer_requests(task, channel, missing)
+        requests = channel.makefile('rb')
+
+        def say(value: Any) -> None:
+            channel.sendall(json.dumps(value).encode() + b'\n')
+
+        def ask_back(question: Any) -> Any:
+            say(question)
+            return parse_own_json(next(requests))
+
+        module, _, name = task.run.partition(':')
+        answer = vars(import_module(module))[name](missing, ask_back, **task.given)
+        for request in requests:
+            say(answer(parse_own_json(request)))
         code = 0
     finally:
         os._exit(code)
-
-
-def answer_requests(
-    task: ForkedTask, channel: socket.socket, missing: Sequence[str]
-) -> None:
-    """
-    Answer the requests of `Worker.ask` until nobody is left to ask.
-    """
-    lines = channel.makefile('rb')
-
-    def say(value: Any) -> None:
-        channel.sendall(json.dumps(value).encode() + b'\n')
-
-    def ask_back(question: Any) -> Any:
-        say(question)
-        return parse_own_json(next(lines))
-
-    module, _, name = task.run.partition(':')
-    answer = vars(import_module(module))[name](missing, ask_back, **task.given)
-    for line in lines:
-        say(answer(parse_own_json(line)))
 
 
 def lower_limit(what: int, most: int) -> None:

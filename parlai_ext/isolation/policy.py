@@ -308,20 +308,6 @@ SCORER = 'protocol.scorer'  # the part of a manifest that says how a run is scor
 CONFIG = 'config'  # the same part of the record beside scores
 
 
-def configuration_folder() -> Path:
-    """
-    Return the user's configuration folder of this package, which need not exist; one
-    that cannot be made where the user has none.
-    """
-    named = os.environ.get('XDG_CONFIG_HOME', '')
-    # a relative one would lie in whatever folder a command is started from
-    if os.path.isabs(named):
-        return Path(named) / 'parlai_ext'
-    with suppress(RuntimeError):
-        return Path.home() / '.config' / 'parlai_ext'
-    return Path(os.devnull, 'parlai_ext')
-
-
 @frozen
 class Notes:
     """
@@ -340,9 +326,16 @@ class Notes:
     @property
     def path(self) -> Path:
         """
-        The folder, which need not exist.
+        The folder, which need not exist; one that cannot be made where the user has no
+        folder for configuration.
         """
-        return configuration_folder() / self.folder
+        home = Path(os.environ.get('XDG_CONFIG_HOME', ''))
+        # a relative one would lie in whatever folder a command is started from
+        if not home.is_absolute():
+            home = Path(os.devnull)
+            with suppress(RuntimeError):
+                home = Path.home() / '.config'
+        return home / 'parlai_ext' / self.folder
 
     def add(self, digest: str, text: str, what: str, on_disk: bool) -> None:
         """

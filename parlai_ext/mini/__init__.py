@@ -5,9 +5,5 @@ trains them.
 
 from pathlib import Path
 
-
-def zoo_path() -> str:
-    """
-    Return the folder that ``parlai.zoo.__path__`` needs for ``zoo:mini/…``.
-    """
-    return str(Path(__file__).parent / 'zoo_hook')
+# the folder that ``parlai.zoo.__path__`` needs for ``zoo:mini/…``
+ZOO_HOOK = Path(__file__).parent / 'zoo_hook'

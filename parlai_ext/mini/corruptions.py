@@ -10,7 +10,6 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
 
 from parlai_ext.core import frozen
 from parlai_ext.files import read_json
@@ -24,7 +23,6 @@ from parlai_ext.mini.smalltalk import (
     pick,
 )
 
-T = TypeVar('T')
 Turns = Sequence[GeneratedTurn]
 Corruption = Callable[['Corrupted'], str]
 
@@ -68,17 +66,11 @@ class Corrupted:
         """
         return self.text.split()
 
-    def pick(self, items: Sequence[T]) -> T:
-        """
-        Return one of ``items`` at random.
-        """
-        return pick(self.rng, items)
-
     def off_topic(self) -> str:
         """
         Return a turn from another dialogue.
         """
-        return self.pick(self.other).text
+        return pick(self.rng, self.other).text
 
     def wrong_slot(self) -> str:
         """
@@ -93,8 +85,8 @@ class Corrupted:
         ]
         if not named:
             return self.off_topic()
-        old = self.pick(named)
-        return _replace(self.text, old, self.pick([x for x in ITEMS if x != old]))
+        old = pick(self.rng, named)
+        return _replace(self.text, old, pick(self.rng, [x for x in ITEMS if x != old]))
 
     def repeat_self(self) -> str:
         """
@@ -102,7 +94,7 @@ class Corrupted:
         stuttered.
         """
         own = self.turns[-3::-2]
-        return self.pick(own).text if own else self.stutter()
+        return pick(self.rng, own).text if own else self.stutter()
 
     def echo(self) -> str:
         """
@@ -146,7 +138,7 @@ class Corrupted:
         """
         fixed = int(self.rng.random() * len(self.words))
         return ' '.join(
-            self.pick(WORDS) if i == fixed or self.rng.random() < 0.4 else word
+            pick(self.rng, WORDS) if i == fixed or self.rng.random() < 0.4 else word
             for i, word in enumerate(self.words)
         )
 
@@ -164,7 +156,9 @@ class Corrupted:
         """
         text = self.text
         for old in self.turns[-1].slots:
-            text = _replace(text, old, self.pick(('something', 'some thing', 'stuff')))
+            text = _replace(
+                text, old, pick(self.rng, ('something', 'some thing', 'stuff'))
+            )
         return text if text != self.text else self.off_topic()
 
     def word_salad(self) -> str:
@@ -181,7 +175,7 @@ class Corrupted:
         """
         Return a reply that fits everything and says nothing.
         """
-        return self.pick(GENERIC)
+        return pick(self.rng, GENERIC)
 
 
 TRAIN: dict[str, Corruption] = {
@@ -227,37 +221,16 @@ BLAME: dict[str, str] = _sentences['blame']
 _CHOICE = re.compile(r'\[([^\]]*)\]')
 
 
-def expand(rng: random.Random, pattern: str) -> str:
+def _reaction(rng: random.Random, family: str, leads: str) -> str:
     """
-    Return one sentence of ``pattern``, drawn at random.
-    """
-    return _CHOICE.sub(lambda match: pick(rng, match.group(1).split('|')), pattern)
-
-
-def complaint(rng: random.Random, kind: str) -> str:
-    """
-    Return a complaint about a turn that is corrupted in this way.
-    """
-    chance = rng.random()
-    if chance < 0.4:
-        family = BLAME[kind]
-    elif chance < 0.85:
-        family = 'dislike'
-    else:
-        family = pick(rng, COMPLAINTS)
-    return _with_lead(rng, 'leads', _reaction(rng, family))
-
-
-def _reaction(rng: random.Random, family: str) -> str:
-    """
-    Return a random reaction of a family: one of the short ones, or of a longer pattern.
+    Return a random reaction of a family: one of the short ones, or a sentence of a
+    longer pattern. Now and then one of the leads of this name comes before it.
     """
     if rng.random() < SHORT_SHARE:
-        return pick(rng, SHORT[family])
-    return expand(rng, pick(rng, FAMILIES[family]))
-
-
-def _with_lead(rng: random.Random, leads: str, text: str) -> str:
+        text = pick(rng, SHORT[family])
+    else:
+        pattern = pick(rng, FAMILIES[family])
+        text = _CHOICE.sub(lambda match: pick(rng, match[1].split('|')), pattern)
     if rng.random() >= 0.15:
         return text
     return join_sentences(pick(rng, _sentences[leads]), text)
@@ -318,9 +291,16 @@ def make_reaction_example(
     if odd:
         context[-1], kind = corrupt_last_turn(rng, context, other, kinds)
     if kind is not None:
-        reply = complaint(rng, kind)
+        chance = rng.random()
+        if chance < 0.4:
+            family = BLAME[kind]
+        elif chance < 0.85:
+            family = 'dislike'
+        else:
+            family = pick(rng, COMPLAINTS)
+        reply = _reaction(rng, family, 'leads')
     elif last + 1 < len(turns) and rng.random() < 0.5:
         reply = turns[last + 1].text
     else:
-        reply = _with_lead(rng, 'praise_leads', _reaction(rng, 'praise'))
+        reply = _reaction(rng, 'praise', 'praise_leads')
     return Example(tuple(turn.text for turn in context), reply, kind)

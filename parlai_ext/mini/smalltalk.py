@@ -158,11 +158,8 @@ class _Talk:
         self.topics: list[str] = []
         self.topic_age = 0
 
-    def pick(self, items: Sequence[T]) -> T:
-        return pick(self.rng, items)
-
     def phrase(self, kind: str) -> str:
-        return self.pick(PHRASES[kind])
+        return pick(self.rng, PHRASES[kind])
 
     def chance(self, share: float) -> bool:
         return self.rng.random() < share
@@ -175,7 +172,7 @@ class _Talk:
         one = about or self.last
         slots = {'x': one.item, 'y': one.detail, 'yours': as_listener_says(one.detail)}
         capital = {name.capitalize(): capitalized(slots[name]) for name in slots}
-        return self.pick(frames).format(
+        return pick(self.rng, frames).format(
             **slots,
             **capital,
             do=one.topic.do.format(x=one.item),
@@ -189,7 +186,9 @@ class _Talk:
         """
         key = (self.speaker, f'{topic.name}/{kind}')
         if key not in self.facts:
-            self.facts[key] = self.pick(DETAILS[kind].values if kind else topic.items)
+            self.facts[key] = pick(
+                self.rng, DETAILS[kind].values if kind else topic.items
+            )
         return self.facts[key]
 
     @property
@@ -204,11 +203,11 @@ class _Talk:
         Begin an unused topic with a question, or with a statement of the speaker's own
         item.
         """
-        topic = self.pick([one for one in TOPICS if one.name not in self.topics])
+        topic = pick(self.rng, [one for one in TOPICS if one.name not in self.topics])
         self.topics.append(topic.name)
         self.topic_age = 0
         if self.chance(0.6):
-            return self.pick(topic.ask), (), Pending('ask', topic)
+            return pick(self.rng, topic.ask), (), Pending('ask', topic)
         told = Pending('tell', topic, self.fact(topic))
         return self.say(topic.tell, told), (told.item,), told
 
@@ -220,7 +219,7 @@ class _Talk:
         kinds = [
             kind for kind in topic.probes if (item, kind) not in self.asked_details
         ]
-        kind = self.pick(kinds or topic.probes)
+        kind = pick(self.rng, kinds or topic.probes)
         self.asked_details.add((item, kind))
         return self.say(DETAILS[kind].ask), (item,), Pending('probe', topic, item, kind)
 
@@ -232,7 +231,7 @@ class _Talk:
         topic = self.last.topic
         key = f'{topic.name}/'
         named = {self.facts.get((speaker, key)) for speaker in (0, 1)}
-        drawn = self.pick([item for item in topic.items if item not in named])
+        drawn = pick(self.rng, [item for item in topic.items if item not in named])
         item = self.facts.setdefault((self.speaker, key), drawn)
         told = Pending('tell', topic, item)
         return self.say(PHRASES['own'], told), (item,), told

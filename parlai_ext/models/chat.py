@@ -18,42 +18,32 @@ from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.spending import Spending, spending_of
 
 
-def load_chat(kind: str, name: str, system: System, machine: Machine) -> 'AgentChat':
-    """
-    Return a chat system as a model.
-    """
-    try:
-        return AgentChat(system, machine)
-    except SystemFailed as error:
-        raise UserError(f'{kind} {name}: {error}') from error
-
-
 class AgentChat:
     """
     A chat system as a model: it replies to prompts and remembers nothing of them.
+
+    :ivar num_parameters: how many weights the model has; `None` where it is not on this
+        machine.
     """
 
-    def __init__(self, system: System, machine: Machine):
-        agent = load_system(system, machine).agent
+    def __init__(self, kind: str, name: str, system: System, machine: Machine):
+        try:
+            agent = load_system(system, machine).agent
+            self.signature = f'system={identity(system)}'
+        except SystemFailed as error:
+            raise UserError(f'{kind} {name}: {error}') from error
         if not isinstance(agent, ConversationAgent):
             raise UserError(
                 f'chat {system.name}: {type(agent).__name__} is no chat model'
             )
         self.agent = agent
+        network = getattr(agent, 'model', None)
+        self.num_parameters: int | None = None
+        if network is not None and hasattr(network, 'parameters'):
+            self.num_parameters = sum(one.numel() for one in network.parameters())
         self.batchsize = machine.batchsize
         self.watch = NO_WATCH
         self.asks_anew = False  # even what is kept of an endpoint's earlier replies
-        self.signature = f'system={identity(system)}'
-
-    @property
-    def num_parameters(self) -> int | None:
-        """
-        How many weights the model has; `None` where it is not on this machine.
-        """
-        network = getattr(self.agent, 'model', None)
-        if network is None or not hasattr(network, 'parameters'):
-            return None
-        return sum(weight.numel() for weight in network.parameters())
 
     @property
     def usage(self) -> Spending | None:

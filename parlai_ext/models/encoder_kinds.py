@@ -70,8 +70,23 @@ class WordBiLSTM:
             )
             words = (folder / WORDS).read_text('utf-8').removesuffix('\n').split('\n')
             weights = load_file(folder / WEIGHTS)
+            inputs, gates = weights['forward.kernel'].shape
             with bounded_cost(folder):
-                self.lstm = _lstm(weights).to(device).eval()
+                self.lstm = torch.nn.LSTM(
+                    inputs, gates // 4, batch_first=True, bidirectional=True
+                )
+            # Keras and torch order the gates alike (input, forget, cell, output)
+            parts = {'weight_ih': 'kernel', 'weight_hh': 'recurrent', 'bias_ih': 'bias'}
+            state = {
+                f'{name}_l0{end}': weights[f'{way}.{part}'].transpose(0, -1)
+                for way, end in (('forward', ''), ('backward', '_reverse'))
+                for name, part in parts.items()
+            }
+            # Keras has one bias where torch adds two
+            for end in ('', '_reverse'):
+                state[f'bias_hh_l0{end}'] = torch.zeros(gates)
+            self.lstm.load_state_dict(state)
+            self.lstm.to(device).eval()
         except (OSError, KeyError, ValueError, RuntimeError, SafetensorError) as error:
             raise UserError(
                 f'hf_model: {folder} holds no network of words: {first_line(error)}'
@@ -99,9 +114,14 @@ class WordBiLSTM:
         rows = [np.zeros((0, len(self.labels)), np.float32)]
         length, w = self.config.length, self.weights
         for start in range(0, len(texts), BATCH):
-            batch = [self.word_ids(text) for text in texts[start : start + BATCH]]
-            # padded in front
-            ids = torch.tensor([([0] * length + known)[-length:] for known in batch])
+            batch = texts[start : start + BATCH]
+            word_ids = []
+            for text in batch:
+                lowered = text.lower() if self.config.lower else text
+                words = lowered.translate(self.blanks).split(' ')
+                known = [self.ids[word] for word in words if word in self.ids]
+                word_ids.append(([0] * length + known)[-length:])  # padded in front
+            ids = torch.tensor(word_ids)
             states, _ = self.lstm(w['embedding'][ids.to(self.device)])
             hidden = torch.relu(states.amax(1) @ w['hidden.kernel'] + w['hidden.bias'])
             logits = hidden @ w['output.kernel'] + w['output.bias']
@@ -109,33 +129,6 @@ class WordBiLSTM:
             rows.append(values)
             self.watch.tell(len(batch), len(texts))
         return np.concatenate(rows)
-
-    def word_ids(self, text: str) -> list[int]:
-        """
-        Return the ids of the words of a text that the network knows.
-        """
-        lowered = text.lower() if self.config.lower else text
-        words = lowered.translate(self.blanks).split(' ')
-        return [self.ids[word] for word in words if word in self.ids]
-
-
-def _lstm(weights: Mapping[str, torch.Tensor]) -> torch.nn.LSTM:
-    """
-    Return the LSTM. Keras and torch order its gates alike (input, forget, cell,
-    output); Keras has one bias where torch adds two.
-    """
-    inputs, gates = weights['forward.kernel'].shape
-    lstm = torch.nn.LSTM(inputs, gates // 4, batch_first=True, bidirectional=True)
-    parts = {'weight_ih': 'kernel', 'weight_hh': 'recurrent', 'bias_ih': 'bias'}
-    state = {
-        f'{name}_l0{end}': weights[f'{way}.{part}'].transpose(0, -1)
-        for way, end in (('forward', ''), ('backward', '_reverse'))
-        for name, part in parts.items()
-    }
-    for end in ('', '_reverse'):
-        state[f'bias_hh_l0{end}'] = torch.zeros(gates)
-    lstm.load_state_dict(state)
-    return lstm
 
 
 class ParlaiClassifier:

@@ -104,9 +104,11 @@ class TextModel:
         :param most_tokens: texts are cut to so many tokens, where that is less than the
             model's limit.
         """
-
+        inputs: list[Texts] = [(text,) for text in texts]
+        if seconds is not None:
+            inputs = list(zip(texts, seconds, strict=True))
         return self.rows(
-            _pairs(texts, seconds),
+            inputs,
             lambda text: self.cut_ids(text, most_tokens),
             compute,
             most_tokens,
@@ -243,7 +245,7 @@ class MeanPooling(TextModel):
         if getattr(self.model, 'pooler', None) is None:
             raise UserError('the encoder has no pooling layer')
         rows = self.rows(
-            _pairs(texts, None),
+            [(text,) for text in texts],
             self.cut_ids,
             lambda inputs: self.model(**inputs).pooler_output,
             'pooler',
@@ -306,18 +308,15 @@ class SequenceClassifier(TextModel):
 
         :param most_tokens: longer texts are cut; of a pair the longer one.
         """
-        rows = self.text_rows(texts, seconds, self._rows, most_tokens)
-        return np.array(rows, np.float32).reshape(-1, len(self.labels))
 
-    def _rows(self, inputs: Inputs) -> torch.Tensor:
-        """
-        Return the probabilities of the labels of each text: independent ones for a
-        multi-label model, else of sum 1.
-        """
-        logits = self.model(**inputs).logits
-        if self.model.config.problem_type == MULTI_LABEL or logits.shape[1] == 1:
-            return logits.sigmoid()
-        return logits.softmax(-1)
+        def normalised(inputs: Inputs) -> torch.Tensor:
+            logits = self.model(**inputs).logits
+            if self.model.config.problem_type == MULTI_LABEL or logits.shape[1] == 1:
+                return logits.sigmoid()
+            return logits.softmax(-1)
+
+        rows = self.text_rows(texts, seconds, normalised, most_tokens)
+        return np.array(rows, np.float32).reshape(-1, len(self.labels))
 
 
 class SequenceRegressor(TextModel):
@@ -419,15 +418,6 @@ class FirstTokenEncoder(TextModel):
         return [begin, *kept_before, end, *kept_after, end], cut
 
 
-def _pairs(texts: Sequence[str], seconds: Sequence[str] | None) -> list[Texts]:
-    """
-    Return each text, or each pair of a text and its second, as a tuple.
-    """
-    if seconds is None:
-        return [(text,) for text in texts]
-    return list(zip(texts, seconds, strict=True))
-
-
 # --- masked language models: how likely is each token, when it alone is hidden? -------
 
 HEADS = ('lm_head', 'cls')  # the output layers of RoBERTa and BERT
@@ -507,25 +497,12 @@ class MaskedLanguageModel(TextModel):
         stop = len(whole) - len(end)
         start_of_text = max(1, stop - len(second))
         start = 1 if with_before else start_of_text
-        logprobs = self._hidden_one_by_one(whole, range(start, stop))
-        num_before = start_of_text - start
-        # the begin token among those that were cut is none of the texts' tokens
-        return (
-            logprobs[:num_before],
-            logprobs[num_before:],
-            max(0, cut - len(begin)),
-        )
-
-    def _hidden_one_by_one(self, ids: torch.Tensor, places: range) -> list[float]:
-        """
-        Return the log-probability of the token in each of these places.
-        """
         logprobs: list[float] = []
-        n_rows = max(1, self.tokens // len(ids))
+        n_rows = max(1, self.tokens // len(whole))
         heads = [name for name in HEADS if hasattr(self.model, name)]
-        for at in range(0, len(places), n_rows):
-            some = torch.tensor(places[at : at + n_rows])
-            rows, inputs = range(len(some)), ids.repeat(len(some), 1)
+        for first_hidden in range(start, stop, n_rows):
+            some = torch.arange(first_hidden, min(first_hidden + n_rows, stop))
+            rows, inputs = range(len(some)), whole.repeat(len(some), 1)
             inputs[rows, some] = self.tokenizer.mask_token_id
             inputs = inputs.to(self.device)
             mask = torch.ones_like(inputs)
@@ -535,8 +512,14 @@ class MaskedLanguageModel(TextModel):
             else:
                 logits = self.model(inputs, attention_mask=mask).logits[rows, some]
             hidden = logits.float().log_softmax(-1).cpu()
-            logprobs += hidden[rows, ids[some]].tolist()
-        return logprobs
+            logprobs += hidden[rows, whole[some]].tolist()
+        num_before = start_of_text - start
+        # the begin token among those that were cut is none of the texts' tokens
+        return (
+            logprobs[:num_before],
+            logprobs[num_before:],
+            max(0, cut - len(begin)),
+        )
 
 
 # --- token classifiers asked about words: which label has each word of a text? --------
@@ -590,9 +573,14 @@ class WordClassifier(TextModel):
         """
         if self.limit:
             most_tokens = min(most_tokens, self.limit // 2)
-        cut_texts = {
-            text: self._cut(text, most_tokens) for text in dict.fromkeys(texts)
-        }
+        cut_texts = {}  # each with how many tokens it has lost
+        for text in dict.fromkeys(texts):
+            ids, kept = self.ids((text,))['input_ids'], text
+            if len(ids) > most_tokens:
+                text_ids = ids[:most_tokens]
+                decoded = self.tokenizer.decode(text_ids, skip_special_tokens=True)
+                kept = ' '.join(decoded.split())
+            cut_texts[text] = kept, max(0, len(ids) - most_tokens)
         pairs = [
             (cut_texts[text][0], context)
             for text, context in zip(texts, contexts, strict=True)
@@ -613,16 +601,6 @@ class WordClassifier(TextModel):
             cut = self.num_beyond(pair) + cut_texts[text][1]
             labels.append(WordLabels(words, sums.softmax(-1).numpy(), cut))
         return labels
-
-    def _cut(self, text: str, most_tokens: int) -> tuple[str, int]:
-        """
-        Return a text cut to a number of tokens, and how many it has lost.
-        """
-        ids = self.ids((text,))['input_ids']
-        if len(ids) <= most_tokens:
-            return text, 0
-        kept = self.tokenizer.decode(ids[:most_tokens], skip_special_tokens=True)
-        return ' '.join(kept.split()), len(ids) - most_tokens
 
     def _words(self, text: str) -> tuple[tuple[str, ...], list[tuple[int, int]]]:
         """

@@ -16,7 +16,7 @@ module is cheap: torch is imported with the first model.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from parlai_ext.core import LanguageModel, System, SystemFailed, UserError, nearest
-from parlai_ext.engines import Machine, data_in
+from parlai_ext.engines import Machine, data_in, is_zoo_path
 from parlai_ext.files import check_kind, is_model_name, model_names, parse_target
 from parlai_ext.systems import hub
 
@@ -92,8 +92,9 @@ class Kind(Generic[T]):
     """
     A kind of model: an attribute of `Models` that gives a model of its kind by name.
 
-    :param loader: ``module:function`` of this folder, imported with the first model:
-        called with kind, name, the system that the name means, and the machine.
+    :param loader: ``module:function`` (or a class) of this folder, imported with the
+        first model: called with kind, name, the system that the name means, and the
+        machine.
     """
 
     def __init__(self, loader: str = 'encoder_kinds:load_encoder'):
@@ -121,7 +122,7 @@ class Models:
     token_classifier: Kind[WordClassifier] = Kind()
     regressor: Kind[SequenceRegressor] = Kind()
     pair_encoder: Kind[FirstTokenEncoder] = Kind()
-    chat: Kind[AgentChat] = Kind('chat:load_chat')
+    chat: Kind[AgentChat] = Kind('chat:AgentChat')
     word_vectors: Kind[WordVectorTable] = Kind('word_vectors:load_vectors')
 
     def model(self, kind: str, name: str) -> Any:
@@ -148,8 +149,13 @@ class AskedModels(Models):
         """
         Return the commit of a loaded model's files; `None` where they are from no hub.
         """
-        commit = getattr(self.source, 'commit', None)  # a stand-in may have none
-        return None if commit is None else commit(name)
+        from parlai_ext.systems.families import HubFamily, family_of
+
+        if not isinstance(self.source, ModelHandle):  # a stand-in
+            return None
+        opt = judge_system(name).opt
+        family = family_of(opt)
+        return family.commit(opt) if isinstance(family, HubFamily) else None
 
     def model(self, kind: str, name: str) -> Any:
         """
@@ -218,22 +224,11 @@ class ModelHandle(Models):
             if trusted:
                 load = vars(import_module(module))[function]
             else:
-                from parlai_ext.models.judge_process import load_apart
+                from parlai_ext.models.judge_process import DistantModel
 
-                load = partial(load_apart, loader)
+                load = partial(DistantModel, loader)
             _LOADED[key] = load(kind, name, system, self.machine)
         return _LOADED[key]
-
-    def commit(self, name: str) -> str | None:
-        """
-        Return the commit of the files of a model that was loaded from the hub; `None`
-        for any other.
-        """
-        from parlai_ext.systems.families import HubFamily, family_of
-
-        opt = judge_system(name).opt
-        family = family_of(opt)
-        return family.commit(opt) if isinstance(family, HubFamily) else None
 
     def signatures(self) -> dict[str, str]:
         """
@@ -253,15 +248,20 @@ def model_system(kind: str, name: str) -> System:
 
     :raises UserError: for a name that no model of this kind can have.
     """
-    from parlai_ext.engines import is_zoo_path
-
     system = judge_system(name)
     model, path = str(system.opt.get('hf_model')), system.opt.get('model_file')
     if is_model_name(model):
         check_kind(model, kind)
     if path is None:
-        if kind not in ('likelihood', 'chat'):
-            _check_places(kind, name, system.opt)
+        if kind in ('likelihood', 'chat'):
+            return system
+        # no encoder is another agent, or has options besides where its files are
+        if system.opt.get('model') != hub.AGENT:
+            raise UserError(f'{kind} {name}: no Hugging Face model; {EXAMPLES}')
+        for key in system.opt:
+            if key not in PLACES:
+                hint = nearest(key, PLACES[1:])
+                raise UserError(f'{kind} {name}: {key}: no option of it; {hint}')
         return system
     is_file, is_zoo = os.path.isfile(path), is_zoo_path(path)
     if kind == 'classifier' and (is_file or is_zoo):
@@ -277,18 +277,6 @@ def model_system(kind: str, name: str) -> System:
     if path == name and hint.startswith('did') and not Path(name).exists():
         raise UserError(f'no model and no file {name!r}; {hint}')
     return system
-
-
-def _check_places(kind: str, name: str, opt: Mapping[str, Any]) -> None:
-    """
-    Refuse what no encoder has: another agent, and options besides where its files are.
-    """
-    if opt.get('model') != hub.AGENT:
-        raise UserError(f'{kind} {name}: no Hugging Face model; {EXAMPLES}')
-    for key in opt:
-        if key not in PLACES:
-            hint = nearest(key, PLACES[1:])
-            raise UserError(f'{kind} {name}: {key}: no option of it; {hint}')
 
 
 def is_here(kind: str, name: str) -> bool:

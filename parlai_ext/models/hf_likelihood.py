@@ -6,6 +6,7 @@ row each. The keys and values of a context are still computed once, and nodes th
 share go through the output layer once.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any
@@ -33,7 +34,7 @@ from parlai_ext.models.likelihood.causal import (
 from parlai_ext.models.likelihood.encoder_decoder import EncodedContexts, EncoderDecoder
 from parlai_ext.models.likelihood.engine import TreeBatch, Vectorizer
 from parlai_ext.systems import hub
-from parlai_ext.systems.families import HubFamily, family_of
+from parlai_ext.systems.families import HubFamily
 from parlai_ext.systems.hf.generate import FormOptions, padded_rows
 from parlai_ext.systems.hub import PREFIX, ModelOptions
 from parlai_ext.systems.pretrained import (
@@ -54,7 +55,9 @@ OPTIONS = [
 ]
 
 
-def load_hf_judge(system: System, machine: Machine) -> Causal | EncoderDecoder:
+def load_hf_judge(
+    system: System, family: HubFamily, machine: Machine
+) -> Causal | EncoderDecoder:
     """
     Return a Hugging Face model as a `LanguageModel`. Code in its folder is never run.
 
@@ -71,12 +74,13 @@ def load_hf_judge(system: System, machine: Machine) -> Causal | EncoderDecoder:
         device = chosen_device(options)
         if machine.fp16 and device.type == 'cuda' and 'hf_dtype' not in opt:
             options = replace(options, dtype='float16')
-        family = check_options(system)
+        check_options(system, family)
         arguments = loading_arguments(options, device)
         folder = family.fetched_weights(opt).parent
         allowed = ', which no judge may run'
         _, tokenizer, network = read(folder, device, arguments, allowed=allowed)
         turns = turn_reader(opt, tokenizer, network, family.text_truncate)
+        # all that the numbers depend on, and no paths
         fields = {
             'model': type(network).__name__,
             'content': hub.files_hash(folder),
@@ -85,38 +89,25 @@ def load_hf_judge(system: System, machine: Machine) -> Causal | EncoderDecoder:
             'quantised': options.quantisation,
             'attention': network.config._attn_implementation,
         }
-        return make_judge(network, turns, signature_line(fields), machine.tokens)
+        signature, tokens = signature_line(fields), machine.tokens
+        if network.config.is_encoder_decoder:
+            reader = Seq2Seq(network, turns.lead)
+            return check_seq2seq(EncoderDecoder(reader, turns, signature, tokens))
+        begin, end = tokenizer.bos_token_id, tokenizer.eos_token_id
+        judge = Causal(
+            network,
+            turns,
+            signature,
+            start=end if begin is None else begin,
+            positions=max_positions(network.config, tokenizer),
+            tokens=tokens,
+        )
+        return check_causal(judge)
 
 
-def make_judge(
-    network: Any, turns: 'TurnReader', signature: str, tokens: int
-) -> Causal | EncoderDecoder:
+def check_options(system: System, family: HubFamily) -> None:
     """
-    Return a model as a judge, after a check of its numbers.
-
-    :param signature: all that the numbers depend on, and no paths.
-    """
-    if network.config.is_encoder_decoder:
-        reader = Seq2Seq(network, (decoder_start(network), *turns.lead))
-        return check_seq2seq(EncoderDecoder(reader, turns, signature, tokens))
-    begin, end = turns.tokenizer.bos_token_id, turns.tokenizer.eos_token_id
-    judge = Causal(
-        network,
-        turns,
-        signature,
-        start=end if begin is None else begin,
-        positions=max_positions(network.config, turns.tokenizer),
-        tokens=tokens,
-    )
-    return check_causal(judge)
-
-
-def check_options(system: System) -> HubFamily:
-    """
-    Return the family of a judge.
-
-    :raises UserError: for options that a judge cannot have, or if its models cannot
-        judge.
+    Refuse options that a judge cannot have, and a family whose models cannot judge.
     """
     written = system.opt.get('hf_format') or 'auto'
     if written == 'chat':
@@ -128,22 +119,8 @@ def check_options(system: System) -> HubFamily:
             raise UserError(f'{key}: there is no such option; {nearest(key, OPTIONS)}')
     if hub.truthy(system.opt.get('hf_trust_code')):
         raise UserError('hf_trust_code: a judge that brings code of its own is not run')
-    family = family_of(system.opt)
-    if not isinstance(family, HubFamily) or not family.can_judge:
+    if not family.can_judge:
         raise UserError('model: no agent that can judge; ext:hf would do')
-    return family
-
-
-def decoder_start(network: Any) -> int:
-    """
-    Return the token that the decoder reads first.
-    """
-    config = network.config
-    for name in ('decoder_start_token_id', 'bos_token_id'):
-        token = getattr(config, name, None)
-        if token is not None and config.pad_token_id is not None:
-            return int(token)
-    raise UserError('its config names no decoder_start_token_id and pad_token_id')
 
 
 # --- turns as tokens, cut as the model's agent cuts them ------------------------------
@@ -307,16 +284,23 @@ class Seq2Seq:
     """
     A `TreeReader` over a Hugging Face model with an output layer `lm_head`.
 
-    :param start: the tokens that the decoder reads before a continuation.
+    :param lead: the tokens that the decoder reads after its first one, before a
+        continuation.
+    :raises UserError: when the config names no first token, or none for padding.
     """
 
-    def __init__(self, model: Any, start: tuple[int, ...]):
+    def __init__(self, model: Any, lead: Sequence[int]):
+        config = model.config
+        names = ('decoder_start_token_id', 'bos_token_id')
+        tokens = [getattr(config, name, None) for name in names]
+        first = next((token for token in tokens if token is not None), None)
+        if first is None or config.pad_token_id is None:
+            raise UserError(f'its config names no {names[0]} and pad_token_id')
         self.model = model.eval()
-        self.start = start
-        self.null = model.config.pad_token_id
+        self.start = int(first), *lead
+        self.null = config.pad_token_id
         self.vocabulary = int(model.get_output_embeddings().weight.shape[0])
         self.device = model.get_input_embeddings().weight.device
-        config = model.config
         scaled = getattr(config, 'scale_decoder_outputs', False)
         self.scale = config.d_model**-0.5 if scaled else 1.0
 
@@ -345,7 +329,13 @@ class Seq2Seq:
         decoded by itself.
         """
         ys = trees.nodes[0]
-        tree_of_path, paths = root_paths(trees)
+        tree_of_path, paths = [], []
+        for tree, pack in enumerate(trees.packs):
+            ends = pack.order.ends
+            for leaf, end in enumerate(ends):
+                if end == leaf + 1:  # nothing follows it
+                    tree_of_path.append(tree)
+                    paths.append([i for i in range(end) if ends[i] > leaf])
         nodes, mask = padded_rows(paths, 0, right=True)
         rows = torch.tensor(tree_of_path)
         nodes, is_node, rows = (
@@ -375,21 +365,6 @@ class Seq2Seq:
         logits: torch.Tensor = self.model.get_output_embeddings()(hidden * self.scale)
         bias = getattr(self.model, 'final_logits_bias', None)
         return logits if bias is None else logits + bias
-
-
-def root_paths(trees: TreeBatch) -> tuple[list[int], list[list[int]]]:
-    """
-    Return, for each leaf of each tree, the tree's index and the nodes from the root to
-    the leaf.
-    """
-    owners, paths = [], []
-    for tree, pack in enumerate(trees.packs):
-        ends = pack.order.ends
-        for leaf, end in enumerate(ends):
-            if end == leaf + 1:  # nothing follows it
-                owners.append(tree)
-                paths.append([i for i in range(end) if ends[i] > leaf])
-    return owners, paths
 
 
 def check_seq2seq(judge: EncoderDecoder) -> EncoderDecoder:

@@ -35,26 +35,6 @@ MISSING = 'missing'  # instead of an attribute: there is none
 PART = 'part'  # it is no plain data
 
 
-def load_apart(
-    loader: tuple[str, str], kind: str, name: str, system: System, machine: Machine
-) -> Any:
-    """
-    Return a model that is loaded in a process of its own.
-
-    :param loader: module and name of the function that loads a model of this kind.
-    :param system: what its name means.
-    :raises UserError: as its loader does.
-    """
-    fetch_system(system)
-    who, patience = f'{kind} {name!r}', machine.reply_timeout
-    process = OwnProcess(who, SERVER, system.opt, patience, loader[0])
-    try:
-        process.load(loader, kind, name, [system.name, system.opt], asdict(machine))
-    except AgentRaised as error:
-        raise UserError(f'{who} {error}') from None
-    return DistantModel(process)
-
-
 class DistantPart:
     """
     A part of a model in another process, such as its tokenizer, or a method.
@@ -83,13 +63,30 @@ class DistantPart:
 
 class DistantModel(DistantPart):
     """
-    A model in another process.
+    A model that is loaded in a process of its own.
 
+    :param loader: module and name of the function that loads a model of this kind.
+    :param system: what its name means.
     :ivar watch: is told of finished work, and keeps it.
+    :raises UserError: as its loader does.
     """
 
-    def __init__(self, process: OwnProcess):
+    def __init__(
+        self,
+        loader: tuple[str, str],
+        kind: str,
+        name: str,
+        system: System,
+        machine: Machine,
+    ):
         super().__init__(self, ())
+        fetch_system(system)
+        who, patience = f'{kind} {name!r}', machine.reply_timeout
+        process = OwnProcess(who, SERVER, system.opt, patience, loader[0])
+        try:
+            process.load(loader, kind, name, [system.name, system.opt], asdict(machine))
+        except AgentRaised as error:
+            raise UserError(f'{who} {error}') from None
         self.process, self.watch = process, NO_WATCH
         process.reply = self._told
 

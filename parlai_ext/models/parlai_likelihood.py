@@ -75,11 +75,11 @@ def load_judge(
     :param machine: half precision on a GPU; `None` leaves it to the model's options.
     :raises UserError: if there is no such model, or it cannot judge.
     """
-    is_of_hub = isinstance(family_of(system.opt), HubFamily)
-    if is_of_hub and not system.opt.get('model_file'):
+    family = family_of(system.opt)
+    if isinstance(family, HubFamily) and not system.opt.get('model_file'):
         from parlai_ext.models.hf_likelihood import load_hf_judge
 
-        return load_hf_judge(system, machine)
+        return load_hf_judge(system, family, machine)
     dtype = system.opt.get(DTYPE)
     opt = {key: value for key, value in system.opt.items() if key != DTYPE}
     if dtype is not None and dtype not in DTYPES:
@@ -118,13 +118,24 @@ def check_agent(agent: Any, model_file: str) -> TorchGeneratorAgent:
         problem = f'{kind.__name__} is no generator (TorchGenerator)'
     elif not isinstance(agent.model, TransformerGeneratorModel):
         problem = f'{type(agent.model).__name__} is no encoder-decoder transformer'
-    elif (part := foreign_part(agent.model)) is not None:
-        problem = f'{part} is no decoder of ParlAI itself'
-    elif any(
-        getattr(kind, method) not in [getattr(one, method) for one in plain]
-        for method in ('_encoder_input', '_model_input')
-    ):
-        problem = f'{kind.__name__} reads more than text'
+    else:
+        parts: list[tuple[Any, Any]] = [(agent.model.decoder, TransformerDecoder)]
+        for layer in agent.model.decoder.layers:
+            parts.append((layer, TransformerDecoderLayer))
+            for name in ('self_attention', 'encoder_attention'):
+                parts.append((getattr(layer, name, None), MultiHeadAttention))
+        foreign = [
+            type(part).__name__
+            for part, own in parts
+            if getattr(type(part), 'forward', None) is not own.forward
+        ]
+        if foreign:
+            problem = f'{foreign[0]} is no decoder of ParlAI itself'
+        elif any(
+            getattr(kind, method) not in [getattr(one, method) for one in plain]
+            for method in ('_encoder_input', '_model_input')
+        ):
+            problem = f'{kind.__name__} reads more than text'
     if problem is not None:
         raise UserError(f'judge {model_file}: {problem}')
     return agent
@@ -239,15 +250,19 @@ class CrossAttention:
         Return the encoded contexts.
         """
         states, mask = self.model.encoder(xs)
-        layers = self.model.decoder.layers if keys_values else ()
-        return EncodedContexts(
-            states,
-            mask,
-            tuple(
-                _attention_state(layer.encoder_attention, states, mask)
-                for layer in layers
-            ),
-        )
+        layers = []  # keys and values as ParlAI's attention keeps them
+        for layer in self.model.decoder.layers if keys_values else ():
+            attention = layer.encoder_attention
+            device = attention.k_lin.weight.device
+            keys, values = (
+                linear(states.to(device))
+                .unflatten(-1, (attention.n_heads, -1))
+                .transpose(1, 2)
+                .contiguous()
+                for linear in (attention.k_lin, attention.v_lin)
+            )
+            layers.append((keys, values, mask.to(device)))
+        return EncodedContexts(states, mask, tuple(layers))
 
     def decode(self, encoded: EncodedContexts, trees: TreeBatch) -> torch.Tensor:
         """
@@ -286,34 +301,3 @@ class CrossAttention:
         Return the logits of the model's output layer.
         """
         return self.model.output(hidden.unsqueeze(0)).squeeze(0)
-
-
-def _attention_state(
-    attention: Any, states: torch.Tensor, mask: torch.Tensor
-) -> tuple[torch.Tensor, ...]:
-    """
-    Return keys and values as ParlAI's attention keeps them.
-    """
-    device = attention.k_lin.weight.device
-
-    def heads(linear: Any) -> torch.Tensor:
-        split = linear(states.to(device)).unflatten(-1, (attention.n_heads, -1))
-        return split.transpose(1, 2).contiguous()
-
-    return heads(attention.k_lin), heads(attention.v_lin), mask.to(device)
-
-
-def foreign_part(model: TransformerGeneratorModel) -> str | None:
-    """
-    Return the first part of a model's decoder that ParlAI's own class does not
-    implement; `None` if there is none.
-    """
-    parts: list[tuple[Any, Any]] = [(model.decoder, TransformerDecoder)]
-    for layer in model.decoder.layers:
-        parts.append((layer, TransformerDecoderLayer))
-        for name in ('self_attention', 'encoder_attention'):
-            parts.append((getattr(layer, name, None), MultiHeadAttention))
-    for part, kind in parts:
-        if getattr(type(part), 'forward', None) is not kind.forward:
-            return type(part).__name__
-    return None

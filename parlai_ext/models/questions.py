@@ -99,27 +99,6 @@ class ChatQuestions:
         :param turns: the conversation so far, oldest first.
         :param mine: the next message is the assistant's, else the user's.
         """
-        before, close = self._frame(turns, mine)
-        return Question(
-            plain_ids(self.tokenizer, before),
-            tuple(
-                plain_ids(self.tokenizer, turn.text + close)
-                for turn in without_control_tokens(
-                    [ChatTurn(True, text) for text in continuations], self.tokenizer
-                )
-            ),
-        )
-
-    def reply_question(self, message: str, replies: Sequence[str]) -> Question:
-        """
-        Return the question how likely each text is as the reply to a user's message.
-        """
-        return self.question([ChatTurn(False, message)], True, replies)
-
-    def _frame(self, turns: Sequence[ChatTurn], mine: bool) -> tuple[str, str]:
-        """
-        Return what the template writes before the next message, and what closes it.
-        """
         parts = messages(without_control_tokens(turns, self.tokenizer), ChatStyle())
         role = 'assistant' if mine else 'user'
         try:
@@ -134,10 +113,25 @@ class ChatQuestions:
                 f'the chat template of the judge refuses a conversation ({error}); '
                 f'{self.remedy}'
             ) from None
+        # what the template writes before the next message, and what closes it
         before, probe, close = text.rpartition(PROBE)
         if not probe:
             raise self._no_template()
-        return before, close.rstrip()
+        return Question(
+            plain_ids(self.tokenizer, before),
+            tuple(
+                plain_ids(self.tokenizer, turn.text + close.rstrip())
+                for turn in without_control_tokens(
+                    [ChatTurn(True, text) for text in continuations], self.tokenizer
+                )
+            ),
+        )
+
+    def reply_question(self, message: str, replies: Sequence[str]) -> Question:
+        """
+        Return the question how likely each text is as the reply to a user's message.
+        """
+        return self.question([ChatTurn(False, message)], True, replies)
 
     def _no_template(self) -> UserError:
         return UserError(f'the judge has no chat template; {self.remedy}')

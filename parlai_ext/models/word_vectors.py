@@ -24,6 +24,7 @@ class WordVectorTable:
 
     def __init__(self, words: Sequence[str], vectors: np.ndarray):
         self.vectors = vectors
+        self.num_parameters = int(vectors.size)
         self.rows: dict[str, int] = {}
         for row, word in enumerate(words):
             self.rows.setdefault(word, row)
@@ -32,13 +33,6 @@ class WordVectorTable:
         self.signature = signature_line(
             {'words': len(words), 'content': digest.hexdigest()[:16]}
         )
-
-    @property
-    def num_parameters(self) -> int:
-        """
-        How many numbers the vectors have.
-        """
-        return int(self.vectors.size)
 
     def known_vectors(self, words: Sequence[str]) -> np.ndarray:
         """

@@ -23,7 +23,6 @@ from parlai_ext import zoo_configs
 from parlai_ext.core import (
     GIVEN_JUDGED,
     Dialogue,
-    ScoredDialogue,
     System,
     UserError,
     differences,
@@ -38,13 +37,15 @@ from parlai_ext.judge_check.check import basis_of, make_check
 from parlai_ext.judge_check.record import (
     SAMPLE,
     JudgeCheck,
-    KindResult,
     check_basis,
     read_check,
 )
 from parlai_ext.packs.pack import (
+    INDEX,
     Pack,
     RegenerateOptions,
+    index_bytes,
+    member_problems,
     read_index,
     read_pack,
     unpacked,
@@ -54,7 +55,6 @@ from parlai_ext.packs.verify import (
     PackFinding,
     all_checks,
     content_findings,
-    file_finding,
     finding_of,
 )
 from parlai_ext.scoring.base import Scorer
@@ -69,7 +69,6 @@ from parlai_ext.worlds.schedule import Block, ShardKey
 
 MOST_DRAWS = 2**31  # seeds to draw from
 ENDPOINT = 'ext:remote'  # its answers are not ours to repeat
-PLAYED, SCORED, CHECKED = 'played again', 'scored again', 'checked again'
 MEANS = ('biases', 'human_anchor')  # what a check says besides its counts
 Made = tuple[str, list[str]]  # what was the same again, and what was not
 Item = TypeVar('Item')
@@ -210,9 +209,9 @@ class Regeneration:
         Yield what was played, scored and checked again.
         """
         for about, make in (
-            (PLAYED, self.play),
-            (SCORED, self.score),
-            (CHECKED, self.check_judge),
+            ('played again', self.play),
+            ('scored again', self.score),
+            ('checked again', self.check_judge),
         ):
             try:
                 yield finding_of(about, *make())
@@ -348,7 +347,15 @@ class Regeneration:
                 [dialogue], scorer, first_only, given_judged, people
             )
             stored = read_scores(place.shard)[place.number]
-            says, gives = _by_place(stored), _by_place(scored)
+            says, gives = (
+                {
+                    f'utterance {s.utterance_index} of {s.system}, {s.dimension}': (
+                        s.value
+                    )
+                    for s in one.scores
+                }
+                for one in (stored, scored)
+            )
             problems += [
                 f'dialogue {dialogue.id}, {where}: the pack says {a}, scored again it '
                 f'is {b}'
@@ -543,15 +550,6 @@ def systems_at_hand(
     return here, {n: reasons[n] for n in everybody if n not in here}
 
 
-def _by_place(scored: ScoredDialogue) -> dict[str, float | None]:
-    return {
-        f'utterance {score.utterance_index} of {score.system}, {score.dimension}': (
-            score.value
-        )
-        for score in scored.scores
-    }
-
-
 def _why(missing: Mapping[str, str]) -> str:
     lines = [f'{name} ({reason})' for name, reason in missing.items()]
     return '; '.join(lines) or 'no batch has all of its systems and openers here'
@@ -581,10 +579,13 @@ def check_differences(
             furthest = max(abs(a - b) for a, b in pairs)
             is_near = furthest <= options.max_different * one.n
         if not is_near:
-            yield (
-                f'{place}: the pack says {_counted(one)}, made again it is '
-                f'{_counted(other)}'
+            a, b = (
+                f'{kind.n_higher} of {kind.n} higher, {kind.n_ties} ties'
+                if kind
+                else 'nothing'
+                for kind in (one, other)
             )
+            yield f'{place}: the pack says {a}, made again it is {b}'
     before, after = (
         {
             name: {key: record_to_json(getattr(own, key)) for key in MEANS}
@@ -594,12 +595,6 @@ def check_differences(
     )
     for where, x, y in differences(before, after, '', options.tolerance):
         yield f'{where}: the pack says {x}, made again it is {y}'
-
-
-def _counted(kind: KindResult | None) -> str:
-    if kind is None:
-        return 'nothing'
-    return f'{kind.n_higher} of {kind.n} higher, {kind.n_ties} ties'
 
 
 @frozen
@@ -643,7 +638,14 @@ def check_pack(
     with unpacked(file) as folder:
         index, id = read_index(folder, file)
         manifest = None
-        findings = [file_finding(folder, index)]
+        problems = member_problems(folder, index)
+        # the index itself must have the bytes that its content gives: no key more, none
+        # twice, and one id
+        if (folder / INDEX).read_bytes() != index_bytes(index):
+            line = f'{INDEX} is written otherwise than publish_run writes it'
+            problems.insert(0, line)
+        proven = f'all {len(index.members)} have the sha256 that {INDEX} says'
+        findings = [finding_of('files', proven, problems)]
         try:
             pack = read_pack(folder, file, index, id)
         except UserError as error:

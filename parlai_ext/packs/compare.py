@@ -156,8 +156,7 @@ def join_packs(packs: Sequence[Pack], root: Path) -> JoinedRun:
     if len(packs) > 1:
         run = RunFolder.new(root, _joined_manifest(packs, names))
         notes += _join_dialogues(run, packs, names, signatures)
-        for signature in signatures:
-            notes += _join_records(run, packs, signature)
+        notes += [_join_records(run, packs, signature) for signature in signatures]
     # that of the protocol has no folder of its own
     signatures.sort(key=lambda one: bool(choose_scores(run, content_id(one))[1]))
     return JoinedRun(
@@ -320,12 +319,11 @@ def _renamed_dialogues(
             )
 
 
-def _join_records(
-    run: RunFolder, packs: Sequence[Pack], signature: str
-) -> Iterator[str]:
+def _join_records(run: RunFolder, packs: Sequence[Pack], signature: str) -> str:
     """
     Write the record of a scorer and, in each dimension, the worst of its checks in the
-    packs. A pack without a check counts as worse than any: then none is written.
+    packs. A pack without a check counts as worse than any: then none is written. Return
+    a note about that.
     """
     store = run.scores(signature)
     about = packs[0].run.scores(signature).about()
@@ -340,11 +338,9 @@ def _join_records(
     if len(checks) == len(packs):
         worst, shown = worst_check(checks)
         write_check(store, worst)
-        note = f'{about_judge}, in each dimension the worst of all packs: {shown}'
-    else:
-        lacking = ', '.join(name for name in given if name not in checks)
-        note = f'{about_judge}: unchecked, since there is none in {lacking}'
-    yield note
+        return f'{about_judge}, in each dimension the worst of all packs: {shown}'
+    lacking = ', '.join(name for name in given if name not in checks)
+    return f'{about_judge}: unchecked, since there is none in {lacking}'
 
 
 def worst_check(checks: Mapping[str, JudgeCheck]) -> tuple[JudgeCheck, str]:

@@ -87,7 +87,7 @@ def publish_run(
     complete, left_out = _complete_scores(run, scores)
     manifest = public_manifest(run.manifest, withhold_text)
     section = run.manifest.protocol.scorer
-    configs = [run.scores(one).about().section(section) for one in complete]
+    configs = [run.scores(one).about().config or section for one in complete]
     if section not in configs:  # its scores are not in the pack
         protocol = manifest.protocol.model_copy(update={'scorer': {}})
         manifest = manifest.model_copy(update={'protocol': protocol})
@@ -142,15 +142,19 @@ def _complete_scores(
 
 def dialogue_bytes(run: RunFolder, shard: ShardKey, withhold_text: bool) -> bytes:
     """
-    Return the bytes of a shard of dialogues.
+    Return the bytes of a shard of dialogues. Where text is withheld, it has a digest of
+    each, and who spoke, what was given, and who ended it.
     """
-    records = []
+    records, stem = [], f'{shard.index:05d}'
     for dialogue in run.read_dialogues(shard):
-        shown = without_text(dialogue) if withhold_text else dialogue
-        record = dialogue_record(shown, f'{shard.index:05d}')
+        shown, digest = dialogue, {}
         if withhold_text:
-            record['digest'] = dialogue_digest(dialogue)
-        records.append(record)
+            turns = [replace(u, text='', references=()) for u in dialogue.utterances]
+            # why somebody ended it may quote the partner, as errors of endpoints do
+            reason = None if dialogue.ended_by is None else WITHHELD
+            shown = replace(dialogue, utterances=tuple(turns), reason=reason)
+            digest = {'digest': dialogue_digest(dialogue)}
+        records.append({**dialogue_record(shown, stem), **digest})
     return encode_shard(records, shard.index)
 
 
@@ -166,18 +170,6 @@ def dialogue_digest(dialogue: Dialogue) -> str:
     turns = [[u.speaker, u.text, u.given] for u in dialogue.utterances]
     text = dumps(['dialogue text', dialogue.id, turns, dialogue.ended_by])
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def without_text(dialogue: Dialogue) -> Dialogue:
-    """
-    Return a dialogue with empty utterances: who spoke, what was given, and who ended it
-    remain. Why somebody ended it may quote the partner, as errors of endpoints do.
-    """
-    utterances = tuple(
-        replace(one, text='', references=()) for one in dialogue.utterances
-    )
-    reason = None if dialogue.ended_by is None else WITHHELD
-    return replace(dialogue, utterances=utterances, reason=reason)
 
 
 def _write_scores(

@@ -21,7 +21,6 @@ from parlai_ext.packs.compare import join_packs, pack_differences
 from parlai_ext.packs.pack import Pack, open_pack, packs_in
 from parlai_ext.report import summary
 from parlai_ext.report.table import leaderboards
-from parlai_ext.results.ranking import Ranking
 from parlai_ext.store import make_folder, write_file, write_text
 from parlai_ext.view.page import render_page
 
@@ -137,20 +136,19 @@ def _group_data(
             systems.setdefault(name, (target, *one))
     return {
         'reasons': reasons,
-        'boards': [_scorer_data(ranking) for ranking in rankings],
+        'boards': [
+            {
+                'scorer': scorer_name(ranking.scorer_signature),
+                'headline': summary.sentences(ranking)[0],
+                'outcome': judge.outcome_on(ranking, ranking.dimensions[0]),
+                'boards': leaderboards(ranking),
+                'warnings': summary.warnings(ranking),
+            }
+            for ranking in rankings
+        ],
         'packs': made_again,
         'systems': systems,
         'notes': joined.notes,
         'manifest': packs[0].manifest,
         'signatures': [ranking.signature for ranking in rankings],
-    }
-
-
-def _scorer_data(ranking: Ranking) -> dict[str, Any]:
-    return {
-        'scorer': scorer_name(ranking.scorer_signature),
-        'headline': summary.sentences(ranking)[0],
-        'outcome': judge.outcome_on(ranking, ranking.dimensions[0]),
-        'boards': leaderboards(ranking),
-        'warnings': summary.warnings(ranking),
     }

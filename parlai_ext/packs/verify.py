@@ -36,15 +36,7 @@ from parlai_ext.core import (
 from parlai_ext.core.records import WrongType, record_to_json
 from parlai_ext.judge_check.marks import dimension_check, kind_result
 from parlai_ext.judge_check.record import DimensionCheck, JudgeCheck, read_check
-from parlai_ext.packs.pack import (
-    INDEX,
-    Pack,
-    PackIndex,
-    index_bytes,
-    member_problems,
-    open_pack,
-    readable,
-)
+from parlai_ext.packs.pack import Pack, open_pack, readable
 from parlai_ext.packs.publish import ranking_data
 from parlai_ext.results import ranking as rankings
 from parlai_ext.scoring.base import NO_MODEL, judged_indices, unscored_systems
@@ -86,18 +78,6 @@ def finding_of(about: str, proven: str, problems: Sequence[str]) -> PackFinding:
     state = WRONG if problems else PROVEN
     text = count_of(len(problems), 'problem') if problems else proven
     return PackFinding(about, text, state, tuple(problems))
-
-
-def file_finding(folder: Path, index: PackIndex) -> PackFinding:
-    """
-    Compare every file of an unpacked pack with its sha256. The index itself must have
-    the bytes that its content gives: no key more, none twice, and one id.
-    """
-    proven = f'all {len(index.members)} have the sha256 that {INDEX} says'
-    problems = member_problems(folder, index)
-    if (folder / INDEX).read_bytes() != index_bytes(index):
-        problems.insert(0, f'{INDEX} is written otherwise than publish_run writes it')
-    return finding_of('files', proven, problems)
 
 
 def content_findings(pack: Pack) -> Iterator[PackFinding]:
@@ -235,7 +215,15 @@ def manifest_problems(pack: Pack) -> Iterator[str]:
         own = Opener.from_utterances(opener.utterances, opener.source).id
         if not pack.index.withheld_text and opener.id != own:
             yield f'opener {opener.id}: its text was changed (its hash is {own})'
-    yield from _pairing_problems(run)
+    plan = run.plan
+    identities = {name: one.identity for name, one in manifest.everybody.items()}
+    derived_pairs = pairings(plan.roster, plan.protocol.pairing, identities)
+    given, gives = (
+        {f'{one.first!r} – {one.second!r}': one.id for one in some}
+        for some in (plan.pairings, derived_pairs)
+    )
+    for pair, a, b in differences(given, gives):
+        yield f'pair {pair}: its id is {a}, the hashes of its systems give {b}'
 
 
 def scorer_problems(pack: Pack) -> Iterator[str]:
@@ -247,7 +235,7 @@ def scorer_problems(pack: Pack) -> Iterator[str]:
     beside = {
         signature: pack.run.scores(signature).about() for signature in pack.signatures
     }
-    configs = [about.section(section) for about in beside.values()]
+    configs = [about.config or section for about in beside.values()]
     if section and section not in configs:
         named = [c for c in configs if c.get('name') == section.get('name')]
         for key, says, gives in differences(section, (named or configs)[0]):
@@ -310,21 +298,6 @@ def _config_problems(
                 f'{place}.{key}: {value!r:.100}, while their signature says '
                 f'{signed[key]:.100}'
             )
-
-
-def _pairing_problems(run: RunFolder) -> Iterator[str]:
-    """
-    Yield the pairs whose id does not follow from names and hashes of their systems.
-    """
-    plan = run.plan
-    identities = {name: one.identity for name, one in run.manifest.everybody.items()}
-    derived = pairings(plan.roster, plan.protocol.pairing, identities)
-    given, gives = (
-        {f'{one.first!r} – {one.second!r}': one.id for one in some}
-        for some in (plan.pairings, derived)
-    )
-    for pair, a, b in differences(given, gives):
-        yield f'pair {pair}: its id is {a}, the hashes of its systems give {b}'
 
 
 def dialogue_problems(pack: Pack) -> Iterator[str]:

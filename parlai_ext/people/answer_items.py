@@ -16,9 +16,11 @@ from dataclasses import replace
 
 from parlai_ext.core import UserError, content_id, frozen, option, require_known
 from parlai_ext.data.toxic_pairs import RecordedAnswer
-from parlai_ext.people.questionnaire import LIKERT, PAIR, Questionnaire
 from parlai_ext.people.rating_set import (
+    LIKERT,
+    PAIR,
     DialogueReference,
+    Questionnaire,
     RatingItem,
     RatingSet,
     ShownTurn,
@@ -140,19 +142,6 @@ class _AnswerDraw:
                 references.append(self._add(identity, SHUFFLED, prompt, asked, shown))
         return references
 
-    def best_answers(self, prompts: Iterable[str]) -> list[DialogueReference]:
-        """
-        Return the human answer to each prompt, or that of a system, the systems in
-        turn.
-        """
-        references = []
-        for place, prompt in enumerate(sorted(prompts)):
-            turn = place % len(self.systems)
-            order = [*self.human, *self.systems[turn:], *self.systems[:turn]]
-            there = [n for n in order if prompt in self.by_system[n]]
-            references += [self.by_system[name][prompt] for name in there[:1]]
-        return references
-
     def items(self) -> Iterator[RatingItem]:
         """
         Yield the items that are part of the results: all pairs of systems for each
@@ -183,8 +172,14 @@ class _AnswerDraw:
         ]
         if self.options.toxic:
             toxic = self.by_system[self.options.toxic]
-            good = self.best_answers(toxic)
-            groups.append((good, [*toxic.values()], self.options.toxic_controls))
+            # the human answer to each prompt, or that of a system, the systems in turn
+            answers = []
+            for place, prompt in enumerate(sorted(toxic)):
+                turn = place % len(self.systems)
+                order = [*self.human, *self.systems[turn:], *self.systems[:turn]]
+                there = [n for n in order if prompt in self.by_system[n]]
+                answers += [self.by_system[name][prompt] for name in there[:1]]
+            groups.append((answers, [*toxic.values()], self.options.toxic_controls))
         for good, bad, count in groups:
             beside = {reference.opener_id for reference in good}
             if self.kind == PAIR:

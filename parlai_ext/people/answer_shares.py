@@ -19,9 +19,8 @@ import numpy as np
 
 from parlai_ext.core import frozen, grouped, require_known
 from parlai_ext.people.given_answers import GivenAnswer, annotator_notes
-from parlai_ext.people.questionnaire import PAIR, SIDES, TIED, UNRELATED
 from parlai_ext.people.ranking import sparse_tables
-from parlai_ext.people.rating_set import RatingKey
+from parlai_ext.people.rating_set import PAIR, SIDES, TIED, UNRELATED, RatingKey
 from parlai_ext.ranking.annotator_agreement import (
     Alpha,
     AnnotatorAgreement,

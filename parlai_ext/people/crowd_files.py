@@ -17,8 +17,14 @@ from typing import Any
 from parlai_ext import zoo_configs
 from parlai_ext.core import UserError, grouped
 from parlai_ext.files import read_file
-from parlai_ext.people.questionnaire import Questionnaire, Wording
-from parlai_ext.people.rating_set import DialogueReference, RatingItem, ShownTurn, Turns
+from parlai_ext.people.rating_set import (
+    DialogueReference,
+    Questionnaire,
+    RatingItem,
+    ShownTurn,
+    Turns,
+    Wording,
+)
 from parlai_ext.ranking.standings import Standing
 from parlai_ext.store import json_lines_text
 

@@ -195,8 +195,6 @@ CORRELATION_SAMPLING = Sampling(BOOTSTRAPS, 0)
 
 # the name of a coefficient -> its value in each of some draws
 Resample = Callable[[str], Floats]
-# annotator -> system -> rank or rating; `None` for a cell that was left empty
-AnnotatorRanks = Mapping[str, Mapping[str, float | None]]
 # system -> value, or human judgements, whose mean by system is the value
 ReferenceValues = Mapping[str, float] | Sequence[HumanJudgement]
 
@@ -445,14 +443,22 @@ def correlate_with_reference(
 
     :param values: ``[system, partner, opener]`` dialogue means, NaN for no score.
     """
-    chosen = _systems_with_both(values, systems, reference)
+    judged = {one if isinstance(one, str) else one.system for one in reference}
+    means = system_means(values)
+    chosen = [
+        i
+        for i in sorted(range(len(systems)), key=lambda i: systems[i])
+        if systems[i] in judged and not np.isnan(means[i])
+    ]
     table, names = values[chosen], [systems[i] for i in chosen]
+    means = round_off_noise(means[chosen])
     panel = None
     if isinstance(reference, Mapping):
         target = np.array([float(reference[name]) for name in names])
     else:
-        panel = AnnotatorPanel.from_judgements(reference, names)
-        target = round_off_noise(panel.means())
+        panel = AnnotatorPanel(reference, names)
+        target = panel.sums.sum(axis=0) / panel.counts.sum(axis=0)
+        target = round_off_noise(target)
 
     def resamples() -> Iterator[Resample]:
         rng = np.random.default_rng([sampling.seed, 2])
@@ -470,7 +476,6 @@ def correlate_with_reference(
 
     seen = np.asarray((~np.isnan(table)).any(axis=0))
     n_openers = int(distinct_openers(seen, sampling.games_per_opener))
-    means = round_off_noise(system_means(table))
     if n_openers >= FEWEST_OPENERS:
         draws = resamples(), sampling.bootstraps
         return correlate(means, target, MEANS, OF_ORDER, *draws)
@@ -479,23 +484,10 @@ def correlate_with_reference(
     return {n: replace(one, reason=one.reason or reason) for n, one in found.items()}
 
 
-def _systems_with_both(
-    values: Floats, systems: Sequence[str], reference: ReferenceValues
-) -> list[int]:
-    """
-    Return the places of the systems with a score and a reference value, in the order of
-    their names.
-    """
-    judged = {one if isinstance(one, str) else one.system for one in reference}
-    scored = ~np.isnan(system_means(values))
-    chosen = [i for i, name in enumerate(systems) if name in judged and scored[i]]
-    return sorted(chosen, key=lambda i: systems[i])
-
-
-@frozen
 class AnnotatorPanel:
     """
-    For each annotator and system the sum and the number of judgements.
+    For each annotator and system the `sums` and the `counts` of judgements of some
+    systems.
 
     Both arrays are ``[annotator, system]``. A judgement without an annotator counts as
     an annotator of its own. Annotators who saw several systems are drawn together, so
@@ -503,16 +495,7 @@ class AnnotatorPanel:
     that no draw leaves it without a judgement.
     """
 
-    sums: Floats
-    counts: Floats
-
-    @classmethod
-    def from_judgements(
-        cls, judgements: Sequence[HumanJudgement], systems: Sequence[str]
-    ) -> AnnotatorPanel:
-        """
-        Return the panel of the judgements of these systems.
-        """
+    def __init__(self, judgements: Sequence[HumanJudgement], systems: Sequence[str]):
         column = {name: i for i, name in enumerate(systems)}
         used = [j for j in judgements if j.system in column]
         # sorted, so that the order of the rows in a file changes nothing
@@ -522,17 +505,9 @@ class AnnotatorPanel:
         ]
         row_of = {unit: row for row, unit in enumerate(sorted(set(units)))}
         places = [row_of[unit] for unit in units], [column[j.system] for j in used]
-        sums, counts = np.zeros((2, len(row_of), len(systems)))
-        np.add.at(sums, places, [j.value for j in used])
-        np.add.at(counts, places, 1)
-        return cls(sums, counts)
-
-    def means(self) -> Floats:
-        """
-        Return each system's mean judgement, NaN when it has none.
-        """
-        with np.errstate(invalid='ignore'):
-            return self.sums.sum(axis=0) / self.counts.sum(axis=0)
+        self.sums, self.counts = np.zeros((2, len(row_of), len(systems)))
+        np.add.at(self.sums, places, [j.value for j in used])
+        np.add.at(self.counts, places, 1)
 
     def draw(self, draws: int, rng: np.random.Generator) -> Floats:
         """
@@ -578,15 +553,3 @@ def correlate_with_ranks(
     return replace(
         correlate(*sides, RATING_POINTS, [coefficient])[coefficient], notes=notes
     )
-
-
-def mean_ranks(annotators: AnnotatorRanks) -> dict[str, float | None]:
-    """
-    Return each system's mean over the annotators who ranked it.
-    """
-    means = {}
-    for name in sorted({name for ranks in annotators.values() for name in ranks}):
-        ranks = np.array([one.get(name) for one in annotators.values()], np.float64)
-        mean = float(system_means(ranks[None])[0])
-        means[name] = None if np.isnan(mean) else mean
-    return means

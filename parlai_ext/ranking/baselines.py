@@ -21,9 +21,7 @@ def mean_length(texts: Sequence[str]) -> float | None:
     """
     Return the mean number of words of an utterance; `None` without utterances.
     """
-    if not texts:
-        return None
-    return sum(len(text.split()) for text in texts) / len(texts)
+    return mean([len(text.split()) for text in texts])
 
 
 def distinct_2(texts: Sequence[str]) -> float | None:
@@ -71,30 +69,22 @@ def words_of(text: str) -> list[str]:
     return WORD.findall(text.lower())
 
 
-def overlap_share(response: str, heard: Sequence[str]) -> float | None:
-    """
-    Return the share of a response's words that stand in the last two turns which its
-    speaker heard; `None` for a response without a word.
-
-    Case and punctuation do not count; a word that comes twice counts twice. Who heard
-    nothing has an overlap of 0.
-    """
-    words = words_of(response)
-    if not words:
-        return None
-    known = {word for turn in heard[-LAST_HEARD:] for word in words_of(turn)}
-    return sum(word in known for word in words) / len(words)
-
-
 def mean_overlap(texts: Sequence[str], heard: Sequence[Sequence[str]]) -> float | None:
     """
     Return the mean overlap of utterances; `None` where none has a word.
 
+    The overlap is the share of an utterance's words that stand in the last two turns
+    which its speaker heard. Case and punctuation do not count; a word that comes twice
+    counts twice. Who heard nothing has an overlap of 0.
+
     :param heard: the partner's turns before each utterance.
     """
-    pairs = zip(texts, heard, strict=True)
-    shares = (overlap_share(*pair) for pair in pairs)
-    return mean([share for share in shares if share is not None])
+    shares = []
+    for text, turns in zip(texts, heard, strict=True):
+        known = {word for turn in turns[-LAST_HEARD:] for word in words_of(turn)}
+        if words := words_of(text):
+            shares.append(sum(word in known for word in words) / len(words))
+    return mean(shares)
 
 
 # Which end of a baseline is rank 1; longer first is a convention, not a judgement, and

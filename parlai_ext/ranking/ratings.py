@@ -16,12 +16,10 @@ for skills.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from importlib import import_module, metadata, util
 from itertools import compress
-from typing import Any
 
 import numpy as np
 import scipy
@@ -45,8 +43,6 @@ NO_TRUESKILL = (
     'rating trueskill: the package is not installed; pip install trueskill (free for '
     'non-commercial use only)'
 )
-# makes a new skill; changes the skills of the better and the worse system of a game
-SkillModel = tuple[Callable[[], Any], Callable[..., Any]]
 
 
 def rate(
@@ -199,7 +195,12 @@ def _mean_skills(
     Return means and standard deviations of skills, each averaged over several shuffled
     orders of the games.
     """
-    new_skill, play = _skill_model(package)
+    if package == TRUESKILL:
+        model = import_module(TRUESKILL).TrueSkill()
+        new_skill = model.create_rating
+    else:
+        model = import_module('openskill.models').ThurstoneMostellerFull()
+        new_skill = model.rating
     games = results.compared_games
     runs = []
     for k in range(shuffles):
@@ -208,8 +209,9 @@ def _mean_skills(
         for one in (games[i] for i in order):
             first, second = one.game.sides
             better, worse = (second, first) if one.winner == second else (first, second)
-            skills[better], skills[worse] = play(
-                skills[better], skills[worse], drawn=one.winner is None
+            ((skills[better],), (skills[worse],)) = model.rate(
+                [[skills[better]], [skills[worse]]],
+                ranks=[0, int(one.winner is not None)],
             )
         runs.append(skills)
     values, spreads = (
@@ -220,25 +222,6 @@ def _mean_skills(
         for part in ('mu', 'sigma')
     )
     return values, {name: json_number(v) or 0.0 for name, v in spreads.items()}
-
-
-def _skill_model(package: str) -> SkillModel:
-    """
-    Return what makes a new skill, and what changes the skills of the better and the
-    worse system of a game. The package is imported only now.
-    """
-    if package == TRUESKILL:
-        trueskill = import_module(TRUESKILL)
-        env = trueskill.TrueSkill()
-        return env.create_rating, partial(trueskill.rate_1vs1, env=env)
-    model = import_module('openskill.models').ThurstoneMostellerFull()
-
-    def play(better: Any, worse: Any, *, drawn: bool) -> tuple[Any, Any]:
-        ranks = [0, int(not drawn)]
-        ((better,), (worse,)) = model.rate([[better], [worse]], ranks=ranks)
-        return better, worse
-
-    return model.rating, play
 
 
 def bradley_terry_strengths(wins: Floats, close: float = CLOSE_IN_DRAWS) -> Floats:

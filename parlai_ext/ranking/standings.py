@@ -495,16 +495,6 @@ class Rating:
     tau: Correlation | None = None
 
 
-@frozen
-class DimensionResult:
-    """
-    The standings on one dimension, and what can be told apart there.
-    """
-
-    standings: tuple[Standing, ...]
-    separation: Separation | None
-
-
 def rank_dimension(
     values: Floats,
     systems: Sequence[str],
@@ -513,9 +503,10 @@ def rank_dimension(
     ranked: Sequence[bool],
     counts: Sequence[tuple[int, int]],
     higher_is_better: bool = True,
-) -> DimensionResult:
+) -> tuple[tuple[Standing, ...], Separation | None]:
     """
-    Return one standing for each system, in the order of ``systems``.
+    Return one standing for each system, in the order of ``systems``, and what can be
+    told apart on this dimension.
 
     :param values: dialogue means ``[system, partner, opener]``, NaN where none.
     :param ranked: which systems take part in the ranking. The others have score and
@@ -537,7 +528,7 @@ def rank_dimension(
     apart = separation(
         table[best], [names[k] for k in best], better[np.ix_(best, best)], sampling
     )
-    return DimensionResult(tuple(rows[k] for k in np.argsort(order)), apart)
+    return tuple(rows[k] for k in np.argsort(order)), apart
 
 
 def rank_draws(

@@ -92,7 +92,11 @@ def _components(values: Floats, names: list[str]) -> dict[str, float] | None:
     effects = list(
         chain.from_iterable(combinations(axes, k) for k in range(1, values.ndim + 1))
     )
-    sums = [_sum_of_squares(cells, counts, effect) for effect in effects]
+    squares = []  # for each effect, the sum over its cells of n * mean²
+    for effect in effects:
+        away = _others(effect, values.ndim)
+        sums, numbers = cells.sum(axis=away), counts.sum(axis=away)
+        squares.append(float(np.sum(sums**2 / np.where(numbers > 0, numbers, 1))))
     grand = float(cells.sum()) ** 2 / number
     matrix = np.array(
         [
@@ -102,7 +106,7 @@ def _components(values: Floats, names: list[str]) -> dict[str, float] | None:
     )
     # the mean's own square is in every sum, N times: it goes with the first row
     equations = matrix[1:] - matrix[0]
-    right = np.array(sums) - grand
+    right = np.array(squares) - grand
     if np.linalg.matrix_rank(equations) < len(effects):
         return None
     estimates = np.linalg.solve(equations, right)
@@ -112,15 +116,6 @@ def _components(values: Floats, names: list[str]) -> dict[str, float] | None:
         )
         for effect, estimate in zip(effects, estimates, strict=True)
     }
-
-
-def _sum_of_squares(cells: Floats, counts: Floats, effect: tuple[int, ...]) -> float:
-    """
-    Return the sum over the cells of these factors of ``n * mean²``.
-    """
-    away = _others(effect, cells.ndim)
-    sums, numbers = cells.sum(axis=away), counts.sum(axis=away)
-    return float(np.sum(sums**2 / np.where(numbers > 0, numbers, 1)))
 
 
 def _coefficient(

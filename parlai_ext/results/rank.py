@@ -2,6 +2,7 @@
 A scored run becomes a `Ranking`: standings, trivial baselines, agreement, notes.
 """
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
@@ -25,13 +26,11 @@ from parlai_ext.judge_check.record import read_check
 from parlai_ext.ranking.agreement import (
     ReferenceValues,
     correlate_with_reference,
-    mean_ranks,
 )
 from parlai_ext.ranking.baselines import HIGHER_IS_BETTER
 from parlai_ext.ranking.intervals import FEWEST_FOR_OTHERS, FEWEST_OPENERS, Sampling
 from parlai_ext.ranking.ratings import rank_values
 from parlai_ext.ranking.standings import (
-    DimensionResult,
     ScoreBounds,
     Standing,
     rank_dimension,
@@ -68,14 +67,13 @@ class Reference:
     Reference values or judgements by dimension, and those of a tournament's rating.
 
     `rating` maps a system to a value, larger is better; it is empty where the mean
-    scores are ranked. `given_now` is true for judgements that a user gave for this
-    ranking: what fits nothing is then a mistake, otherwise a note.
+    scores are ranked. `notes` name what fits nothing.
     """
 
     kind: str
     by_dimension: Mapping[str, ReferenceValues]
     rating: Values
-    given_now: bool
+    notes: tuple[str, ...] = ()
 
     @property
     def rating_ranks(self) -> dict[str, float | None] | None:
@@ -88,31 +86,59 @@ class Reference:
 
 
 def read_reference(
-    protocol: Protocol, human: Sequence[HumanJudgement], is_tournament: bool
+    protocol: Protocol,
+    human: Sequence[HumanJudgement],
+    tables: ScoreTables,
+    is_tournament: bool,
 ) -> Reference:
     """
-    Return the protocol's reference, or the human judgements that replace it.
+    Return the protocol's reference, or the human judgements that replace it, on the
+    dimensions that are scored.
 
     In a tournament the values called ``Overall``, or ``rank`` (the smallest is best),
-    are those that the rating is compared with.
+    are those that the rating is compared with. What fits nothing is a mistake in
+    judgements that a user gave for this ranking, otherwise a note.
+
+    :raises UserError: for human judgements on a dimension without scores, or of no
+        system that is there.
     """
     kind = protocol.reference_kind or 'human'
-    by_dimension: dict[str, ReferenceValues] = dict(protocol.reference)
+    given: Mapping[str, ReferenceValues] = protocol.reference
     if human:
-        kind, by_dimension = 'human', {**grouped((one.dimension, one) for one in human)}
+        kind, given = 'human', grouped((one.dimension, one) for one in human)
     rating: Values = {}
-    for name in list(by_dimension) if is_tournament else ():
-        if name.casefold() in (OVERALL, RANK):
-            best_is_smallest = name.casefold() == RANK
-            rating = _rating_reference(by_dimension.pop(name), best_is_smallest)
-    return Reference(kind, by_dimension, rating, bool(human))
+    matching, notes = {}, []
+    for dimension, values in given.items():
+        name = dimension.casefold()
+        systems = {v if isinstance(v, str) else v.system for v in values}
+        unknown = sorted(systems - set(tables.systems))
+        problem = None
+        if is_tournament and name in (OVERALL, RANK):
+            rating = _rating_reference(values, best_is_smallest=name == RANK)
+        elif dimension not in tables.scores:
+            problem = f'no scores on dimension {dimension!r}'
+            hint = nearest(dimension, tables.scores)
+        elif unknown and len(unknown) == len(systems):
+            problem = f'{dimension}: no target {unknown[0]!r}'
+            hint = nearest(unknown[0], tables.systems)
+        else:
+            matching[dimension] = values
+            if unknown:
+                listed = ', '.join(unknown)
+                notes.append(f'{dimension}: reference values of no target: {listed}')
+        if problem and human:
+            raise UserError(f'reference: {problem}; {hint}')
+        if problem:
+            notes.append(f'reference: {problem}')
+    return Reference(kind, matching, rating, tuple(notes))
 
 
 def _rating_reference(given: ReferenceValues, best_is_smallest: bool) -> Values:
     """
     Return one number for each system, larger is better.
 
-    Of judgements that is the negated mean over annotators of the system's rank.
+    Of judgements that is the negated mean of the system's ranks, over the annotators
+    who ranked it.
     """
     sign = -1.0 if best_is_smallest else 1.0
     if isinstance(given, Mapping):
@@ -121,47 +147,13 @@ def _rating_reference(given: ReferenceValues, best_is_smallest: bool) -> Values:
     for judgement in given:
         by_system = values.setdefault(judgement.rater or '', {})
         by_system.setdefault(judgement.system, []).append(sign * judgement.value)
-    ranks = mean_ranks(
-        {
-            annotator: rank_values(
-                {name: mean(numbers) for name, numbers in by_system.items()}
-            )
-            for annotator, by_system in values.items()
-        }
-    )
-    return {name: -rank for name, rank in ranks.items() if rank is not None}
-
-
-def match_reference(
-    reference: Reference, tables: ScoreTables
-) -> tuple[dict[str, ReferenceValues], list[str]]:
-    """
-    Return the reference on dimensions that are scored, and notes on what fits nothing.
-
-    :raises UserError: for a dimension without scores, or when no system fits, of a
-        reference that was given now.
-    """
-    matching = {}
-    notes = []
-    for dimension, values in reference.by_dimension.items():
-        names = {v if isinstance(v, str) else v.system for v in values}
-        unknown = sorted(names - set(tables.systems))
-        if dimension not in tables.scores:
-            problem = f'no scores on dimension {dimension!r}'
-            hint = nearest(dimension, tables.scores)
-        elif unknown and len(unknown) == len(names):
-            problem = f'{dimension}: no target {unknown[0]!r}'
-            hint = nearest(unknown[0], tables.systems)
-        else:
-            matching[dimension] = values
-            if unknown:
-                listed = ', '.join(unknown)
-                notes.append(f'{dimension}: reference values of no target: {listed}')
-            continue
-        if reference.given_now:
-            raise UserError(f'reference: {problem}; {hint}')
-        notes.append(f'reference: {problem}')
-    return matching, notes
+    ranks: dict[str, list[float]] = {}
+    for by_system in values.values():
+        means = {name: mean(numbers) for name, numbers in by_system.items()}
+        for name, rank in rank_values(means).items():
+            if rank is not None:
+                ranks.setdefault(name, []).append(rank)
+    return {name: -math.fsum(own) / len(own) for name, own in sorted(ranks.items())}
 
 
 # parts of a ranking that few runs have, imported when they are worked out
@@ -227,8 +219,7 @@ def rank_scores(scores: RunScores, human: Sequence[HumanJudgement]) -> Ranking:
     """
     run, scorer_signature, tables = scores.run, scores.scorer_signature, scores.tables
     plan, options = run.plan, scores.options
-    reference = read_reference(plan.protocol, human, options.is_tournament)
-    matching, reference_notes = match_reference(reference, tables)
+    reference = read_reference(plan.protocol, human, tables, options.is_tournament)
     result = None
     if options.is_tournament:
         rank = import_module(TOURNAMENT)
@@ -248,7 +239,7 @@ def rank_scores(scores: RunScores, human: Sequence[HumanJudgement]) -> Ranking:
         bootstraps=scores.bootstraps,
         guessed=tuple(plan.manifest.guessed),
         **fields,
-        **agreement_fields(scores, reference, matching, result),
+        **agreement_fields(scores, reference, result),
         tournament=result,
         bounds=score_bounds(tables),
         failures=count_failures(tables, scores.ranked),
@@ -260,7 +251,7 @@ def rank_scores(scores: RunScores, human: Sequence[HumanJudgement]) -> Ranking:
         stopping=stopping,
         notes=(
             *ranking_notes(scores, stopping, truncated, fields['standings']),
-            *reference_notes,
+            *reference.notes,
         ),
     )
 
@@ -318,19 +309,33 @@ def standings_fields(
     Return the fields `standings`, `baselines` and `separation` of a ranking.
     """
     tables = scores.tables
-    scored = all_results(scores, tables.scores)
-    trivial = all_results(scores, tables.baselines, HIGHER_IS_BETTER)
-    standings = {name: without_width_0(one.standings) for name, one in scored.items()}
+    n_dialogues = [tables.n_dialogues[system] for system in tables.systems]
+    scored, trivial = (
+        {
+            name: rank_dimension(
+                values,
+                tables.systems,
+                scores.sampling,
+                ranked=scores.ranked.tolist(),
+                counts=list(zip(n_dialogues, tables.unscored(values), strict=True)),
+                higher_is_better=higher_is_better.get(name, True),
+            )
+            for name, values in arrays.items()
+        }
+        for arrays, higher_is_better in (
+            (tables.scores, {}),
+            (tables.baselines, HIGHER_IS_BETTER),
+        )
+    )
+    standings = {name: without_width_0(rows) for name, (rows, _) in scored.items()}
     if result is not None:
         rank = import_module(TOURNAMENT)
         ratings = rank.rating_standings(result, tables, scores.ranked.tolist())
         standings = {result.name: ratings, **standings}
     return {
         'standings': standings,
-        'baselines': {name: one.standings for name, one in trivial.items()},
-        'separation': {
-            name: one.separation for name, one in scored.items() if one.separation
-        },
+        'baselines': {name: rows for name, (rows, _) in trivial.items()},
+        'separation': {name: apart for name, (_, apart) in scored.items() if apart},
     }
 
 
@@ -410,7 +415,7 @@ def ranking_notes(
     lines = terminal_lines(
         'ranking_notes',
         manifest=scores.run.manifest,
-        root=scores.run.root,
+        run=scores.run.as_option,
         import_note=IMPORT_NOTE,
         not_run=not_run.not_run_notes(scores.run),
         num_opponents=len(scores.tables.opponents),
@@ -423,35 +428,8 @@ def ranking_notes(
     return filter(None, lines)
 
 
-def all_results(
-    scores: RunScores,
-    arrays: Mapping[str, np.ndarray],
-    higher_is_better: Mapping[str, bool] | None = None,
-) -> dict[str, DimensionResult]:
-    """
-    Return the standings by each of these ``[target, opponent, opener]`` arrays, and
-    what they can tell apart.
-    """
-    tables = scores.tables
-    n_dialogues = [tables.n_dialogues[system] for system in tables.systems]
-    return {
-        name: rank_dimension(
-            values,
-            tables.systems,
-            scores.sampling,
-            ranked=scores.ranked.tolist(),
-            counts=list(zip(n_dialogues, tables.unscored(values), strict=True)),
-            higher_is_better=(higher_is_better or {}).get(name, True),
-        )
-        for name, values in arrays.items()
-    }
-
-
 def agreement_fields(
-    scores: RunScores,
-    reference: Reference,
-    matching: Mapping[str, ReferenceValues],
-    result: TournamentResult | None,
+    scores: RunScores, reference: Reference, result: TournamentResult | None
 ) -> dict[str, Any]:
     """
     Return the fields `reference` and `baseline_reference` of a ranking.
@@ -466,11 +444,12 @@ def agreement_fields(
 
     def agreement(values: np.ndarray, dimension: str) -> Agreement:
         correlations = correlate_with_reference(
-            values[claimed], names, matching[dimension], scores.sampling
+            values[claimed], names, reference.by_dimension[dimension], scores.sampling
         )
         return Agreement.from_correlations(correlations, reference.kind)
 
     signs = {name: 1 if HIGHER_IS_BETTER[name] else -1 for name in tables.baselines}
+    matching = reference.by_dimension
     references = {d: agreement(tables.scores[d], d) for d in matching}
     baselines = {
         name: {d: agreement(values * signs[name], d) for d in matching}

@@ -378,7 +378,7 @@ def read_ranking(
     :param scores: the value of ``--scores`` with which these scores are ranked again.
     :raises UserError: when it is missing or damaged, with the command that mends it.
     """
-    again = f'parlai rank_systems --run-dir {run.root}'
+    again = f'parlai rank_systems {run.as_option}'
     again += f' --scores {scores}' if scores else ''
     remedy = f'rank the run again: {again}'
     ranking = run.read_record(f'{folder}{NAME}', from_json, remedy)
@@ -422,7 +422,9 @@ def choose_scores(run: RunFolder, wanted: str | None) -> tuple[str, str]:
     protocols_own = [
         key
         for key, about in records.items()
-        if about.is_of(section) and not about.given
+        if not about.given
+        # as far as is recorded
+        and (about.config == section or 'config' not in about.model_fields_set)
     ]
     # scores that were interrupted have no record yet, and may be another scorer's
     written = [key for key in protocols_own if records[key].signature]

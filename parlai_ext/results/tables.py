@@ -5,6 +5,7 @@ A run folder as arrays: one mean score for each dialogue, dimension and target.
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -22,36 +23,20 @@ from parlai_ext.worlds.pairings import SCHEMES
 TURN_CHARACTERS, NUMBER_CHARACTERS = 60, 10
 
 
-class NearnessMeter:
+def mean_nearness(about: ScorerRecord, rows: Sequence[Any]) -> Nearness | None:
     """
-    Counts the nearness of the responses of a run, dialogue by dialogue.
+    Return the mean nearness of responses to the corpora of their judge; `None` where it
+    is not known.
 
     :param about: what lies beside the scores (`ScoreStore.about`).
+    :param rows: the numbers behind the scores of each response.
     """
-
-    def __init__(self, about: ScorerRecord):
-        self.corpora = about.corpora
-        self.labels = about.evidence_labels
-        self.total = 0.0
-        self.nearest: Counter[int] = Counter()
-
-    def add(self, scored: ScoredDialogue | None) -> None:
-        """
-        Count a dialogue, if it is scored.
-        """
-        for row in scored.evidence.values() if scored and self.corpora else ():
-            self.total += row[self.labels.index(NEARNESS)]
-            self.nearest[int(row[self.labels.index(NEAREST_CORPUS)])] += 1
-
-    def nearness(self) -> Nearness | None:
-        """
-        Return the mean over what was counted; `None` where nothing was.
-        """
-        if not self.nearest or self.corpora is None:
-            return None
-        [(corpus, _)] = self.nearest.most_common(1)
-        mean = self.total / self.nearest.total()
-        return Nearness(mean, self.corpora.threshold, self.corpora.names[corpus])
+    if about.corpora is None or not rows:
+        return None
+    nearness, nearest = map(about.evidence_labels.index, (NEARNESS, NEAREST_CORPUS))
+    [(corpus, _)] = Counter(int(row[nearest]) for row in rows).most_common(1)
+    mean = sum(row[nearness] for row in rows) / len(rows)
+    return Nearness(mean, about.corpora.threshold, about.corpora.names[corpus])
 
 
 @frozen(kw_only=True)
@@ -135,20 +120,25 @@ def read_tables(run: RunFolder, scorer_signature: str) -> ScoreTables:
     Return every collected dialogue and its scores as arrays and rows.
     """
     plan, store = run.plan, run.scores(scorer_signature)
-    meter, tables = NearnessMeter(store.about()), _empty_tables(plan)
+    tables, about, evidence = _empty_tables(plan), store.about(), []
     place_of_opener = {o.id: j for j, o in enumerate(plan.openers)}
     rows = {name: i for i, name in enumerate(tables.systems)}
     columns = {name: i for i, name in enumerate(tables.opponents)}
     for dialogue, scored in store.scored_dialogues():
-        meter.add(scored)
         pairing = run.pairing(dialogue.pairing_id)
         tables.n_played.update({*pairing.speakers})
         if dialogue.ended_by is not None:
             reasons = tables.failures.setdefault(dialogue.ended_by, Counter())
             reasons[dialogue.reason or 'no reason given'] += 1
         means = {}
+        size = TURN_CHARACTERS * len(dialogue.utterances)
+        size += sum(min(len(text), MAX_CHARACTERS) for text in dialogue.texts)
         if scored is not None:
             means = {n: dialogue_means(dialogue, scored, n) for n in pairing.speakers}
+            numbers = [n for n in scored.evidence.values() if isinstance(n, tuple)]
+            size += NUMBER_CHARACTERS * (len(scored.scores) + sum(map(len, numbers)))
+            if about.corpora is not None:
+                evidence += numbers
         tables.dialogues.append(
             TableDialogue(
                 *pairing.speakers,
@@ -156,7 +146,7 @@ def read_tables(run: RunFolder, scorer_signature: str) -> ScoreTables:
                 dialogue.id,
                 pairing=pairing,
                 opener_id=dialogue.opener_id,
-                size=_page_size(dialogue, scored),
+                size=size,
             )
         )
         opener = place_of_opener[dialogue.opener_id]
@@ -167,7 +157,7 @@ def read_tables(run: RunFolder, scorer_signature: str) -> ScoreTables:
                 later = k * len(plan.openers) if plan.both_judged else 0
                 cell = (rows[judged.first], column, opener + later)
                 _enter_dialogue(tables, cell, judged, dialogue, scored, means)
-    tables.nearness = meter.nearness()
+    tables.nearness = mean_nearness(about, evidence)
     return tables
 
 
@@ -190,15 +180,6 @@ def _empty_tables(plan: Plan) -> ScoreTables:
     )
 
 
-def _page_size(dialogue: Dialogue, scored: ScoredDialogue | None) -> int:
-    size = TURN_CHARACTERS * len(dialogue.utterances)
-    size += sum(min(len(text), MAX_CHARACTERS) for text in dialogue.texts)
-    if scored is not None:
-        rows = [row for row in scored.evidence.values() if isinstance(row, tuple)]
-        size += NUMBER_CHARACTERS * (len(scored.scores) + sum(map(len, rows)))
-    return size
-
-
 def _enter_dialogue(
     tables: ScoreTables,
     cell: tuple[int, int, int],
@@ -216,8 +197,16 @@ def _enter_dialogue(
     judged = pairing.first
     tables.n_dialogues[judged] += 1
     if dialogue.ended_by != judged:  # of a dialogue it broke off, nothing counts
-        said_and_heard = own_utterances(dialogue, pairing)
-        for name, value in baseline_values(*said_and_heard).items():
+        # what it produced itself, and for each the turns of the other before it
+        produced, heard, before = [], [], []
+        is_self_play = SCHEMES[pairing.scheme].is_self_play(*pairing.speakers)
+        for i, turn in enumerate(dialogue.utterances):
+            if i % 2 if is_self_play else turn.speaker != judged:
+                before.append(turn.text)
+            elif not turn.given:
+                produced.append(turn.text)
+                heard.append(before[:])
+        for name, value in baseline_values(produced, heard).items():
             tables.baselines[name][cell] = np.nan if value is None else value
     if scored is None:
         return
@@ -234,22 +223,3 @@ def _enter_dialogue(
             tables.scores[dimension] = np.full(shape, np.nan)
         if mean is not None:
             tables.scores[dimension][cell] = mean
-
-
-def own_utterances(
-    dialogue: Dialogue, judged: Pairing
-) -> tuple[list[str], list[list[str]]]:
-    """
-    Return the utterances that the first system of ``judged`` produced itself, and for
-    each the turns of the other speaker before it.
-    """
-    self_play = SCHEMES[judged.scheme].is_self_play(*judged.speakers)
-    produced, heard = [], []
-    before = []
-    for i, turn in enumerate(dialogue.utterances):
-        if i % 2 if self_play else turn.speaker != judged.first:
-            before.append(turn.text)
-        elif not turn.given:
-            produced.append(turn.text)
-            heard.append(before[:])
-    return produced, heard

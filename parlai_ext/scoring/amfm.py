@@ -55,7 +55,6 @@ from parlai_ext.scoring.references import NO_REFERENCE
 from parlai_ext.scoring.relevance import NO_CONTEXT, ZERO, best_cosines
 
 QUANTILE = 0.05  # of scores, below which differences do not count
-NO_WIDTH = 'the 5 % quantile of the set is 0, so that nothing can be divided by it'
 
 
 @frozen
@@ -119,25 +118,6 @@ class AmFmOptions(AmFmReferencesOptions):
         return {'fm_cutoff': -8.9, 'fm_width': 3.4}
 
 
-@frozen
-class CutoffScale:
-    """
-    Where a score begins to count, and how much of it counts 1.
-    """
-
-    cutoff: float
-    width: float
-
-    def scaled(self, value: float | None) -> float | None:
-        """
-        Return how far a value is above the cutoff, in widths; 0 below the cutoff;
-        `None` without a value or a width.
-        """
-        if value is None or self.width == 0:
-            return None
-        return max(0.0, value - self.cutoff) / self.width
-
-
 class AmFmScorer(JudgeScorer):
     """
     Three scores a response: AM, FM and Overall, which joins both.
@@ -179,9 +159,10 @@ class AmFmScorer(JudgeScorer):
         if not compared:
             missing = dict.fromkeys(missing, self.no_text)
         lacking = [missing[name] for name in missing if values[name] is None]
-        return ItemScore(
-            values, {**missing, 'Overall': [*lacking, NO_WIDTH][0]}, cut=cut
+        lacking.append(
+            'the 5 % quantile of the set is 0, so that nothing can be divided by it'
         )
+        return ItemScore(values, {**missing, 'Overall': lacking[0]}, cut=cut)
 
 
 class AmFm(AmFmScorer):
@@ -223,10 +204,7 @@ class AmFm(AmFmScorer):
             'AM': list(map(mean, cosines)),
             'FM': [mean([value for value, _ in some]) for some in coherence],
         }
-        scaled = [
-            list(map(self._scale(name, column).scaled, column))
-            for name, column in columns.items()
-        ]
+        scaled = [self._scaled(name, column) for name, column in columns.items()]
         scores = []
         for item, part, told, am, fm, *both in zip(
             items, parts, coherence, *columns.values(), *scaled, strict=True
@@ -238,18 +216,24 @@ class AmFm(AmFmScorer):
             scores.append(self.item_score(compared, mean(both), am, fm, cut))
         return scores
 
-    def _scale(self, name: str, values: Sequence[float | None]) -> CutoffScale:
+    def _scaled(self, name: str, values: Sequence[float | None]) -> list[float | None]:
         """
-        Return the scale of AM or FM; the quantile of no value is nothing.
+        Return how far each value of AM or FM is above the cutoff, in widths; 0 below
+        the cutoff; `None` without a value or a width.
         """
-        known = [value for value in values if value is not None]
-        if self.options.scale == 'quantile':
-            cutoff = float(np.quantile(known or [0], QUANTILE))
-            return CutoffScale(cutoff, abs(cutoff))
         given = self.options
+        cutoff, width = given.fm_cutoff, given.fm_width
         if name == 'AM':
-            return CutoffScale(given.am_cutoff, given.am_width)
-        return CutoffScale(given.fm_cutoff, given.fm_width)
+            cutoff, width = given.am_cutoff, given.am_width
+        if given.scale == 'quantile':
+            known = [value for value in values if value is not None]
+            # the quantile of no value is nothing
+            cutoff = float(np.quantile(known or [0], QUANTILE))
+            width = abs(cutoff)
+        return [
+            None if value is None or width == 0 else max(0.0, value - cutoff) / width
+            for value in values
+        ]
 
 
 def spoken_turns(item: ScoringItem) -> list[ScoringItem]:
@@ -275,29 +259,21 @@ def coherences(
     """
     Return FM of each response, and how many tokens of its context were cut.
 
-    :param fm_format: ``joined`` or ``turns`` (`AmFmOptions`).
-    """
-    if fm_format == 'joined':
-        return joined_coherences(judge, items)
-    answers = response_answers(judge, items, context_turns=1)
-    return [
-        (mean_logprob(answer) if item.context else None, answer.num_truncated)
-        for item, answer in zip(items, answers, strict=True)
-    ]
-
-
-def joined_coherences(
-    judge: LanguageModel, items: Items
-) -> list[tuple[float | None, int]]:
-    """
-    Return FM of each response as the baseline's program (compute_wor.py) works it out,
-    and how many tokens were cut:
+    ``joined`` is FM as the baseline's program (compute_wor.py) works it out:
 
         (log P(turn + ' ' + response + end) - log P(turn + end)) / (more tokens)
 
     The first token of a string has no probability and counts nowhere. The two strings
     share most of their tokens, which the judge reads once.
+
+    :param fm_format: ``joined`` or ``turns`` (`AmFmOptions`).
     """
+    if fm_format == 'turns':
+        answers = response_answers(judge, items, context_turns=1)
+        return [
+            (mean_logprob(answer) if item.context else None, answer.num_truncated)
+            for item, answer in zip(items, answers, strict=True)
+        ]
     strings = Strings(judge)
     joined = [
         strings.joined_ids(''.join(item.context[-1:]), item.text, end=True)
@@ -315,16 +291,16 @@ def joined_coherences(
     return coherence
 
 
-def measured_scale(values: Sequence[float]) -> CutoffScale:
+def measured_scale(values: Sequence[float]) -> tuple[float, float]:
     """
-    Return the scale on which the 5 % quantile of these scores counts 0 and their median
-    counts 1.
+    Return cutoff and width of the scale on which the 5 % quantile of these scores
+    counts 0 and their median counts 1.
 
     The baseline divides by the cutoff without its sign. Cosines of sentence encoders
     lie about zero, so that this would divide by almost nothing, and FM count no more.
     """
     cutoff, median = np.quantile(values, [QUANTILE, 0.5])
-    return CutoffScale(float(cutoff), float(median - cutoff))
+    return float(cutoff), float(median - cutoff)
 
 
 class AmFmReferences(AmFmScorer):
@@ -349,23 +325,14 @@ class AmFmReferences(AmFmScorer):
         strings = Strings(self.judge)
         texts = [text for i in items for text in (i.text, *i.references)]
         ids = [strings.kept_ids(text, end=True) for text in texts]
-        losses = dict(zip(texts, map(mean_loss, strings.logprobs(ids)), strict=True))
+        losses: dict[str, float | None] = {}
+        for text, row in zip(texts, strings.logprobs(ids), strict=True):
+            loss = -math.fsum(row) / len(row) if row else 0.0
+            losses[text] = loss if 0 < loss < math.inf else None
         scores = []
         for item, am in zip(items, cosines, strict=True):
             own, others = losses[item.text], [losses[text] for text in item.references]
-            # no loss is 0
             ratios = [min(own, one) / max(own, one) for one in others if own and one]
             fm = max(ratios, default=None)
             scores.append(self.item_score(item.references, mean([am, fm]), am, fm))
         return scores
-
-
-def mean_loss(logprobs: Sequence[float]) -> float | None:
-    """
-    Return the mean loss of a string's tokens; `None` where it is not above 0 or not
-    finite.
-    """
-    if not logprobs:
-        return None
-    loss = -math.fsum(logprobs) / len(logprobs)
-    return loss if 0 < loss < math.inf else None

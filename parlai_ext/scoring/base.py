@@ -337,10 +337,13 @@ class NoOptions:
     """
 
 
-class ScorerInterface:
+class Scorer:
     """
-    What a scorer, a method that judges utterances or dialogues, declares and defines:
-    `name`, `dimensions` and `score`; everything else has a default.
+    A method that judges utterances or dialogues. Subclasses declare and define `name`,
+    `dimensions` and `score`; everything else has a default.
+
+    As the program uses a scorer, its options are read, its signature is made, dialogues
+    are cut into items, and their scores are checked.
 
     :cvar level: what an item is: a ``turn``, a whole ``dialogue`` of one speaker, or a
         ``pair`` of responses.
@@ -417,19 +420,7 @@ class ScorerInterface:
         """
         raise NotImplementedError
 
-
-class Scorer(ScorerInterface):
-    """
-    A scorer as the program uses it: its options are read, its signature is made,
-    dialogues are cut into items, and their scores are checked. Subclasses of it are
-    scorers.
-    """
-
-    def __init__(
-        self,
-        options: Any = None,
-        models: Models | None = None,
-    ):
+    def __init__(self, options: Any = None, models: Models | None = None):
         given = (
             options
             if isinstance(options, Mapping)
@@ -721,7 +712,7 @@ def unit_rows(rows: np.ndarray, least: float = 0.0) -> np.ndarray:
     :param least: what a row is divided by at the least.
     """
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    return np.asarray(rows / np.maximum(lengths, least))
+    return rows / np.maximum(lengths, least)
 
 
 # --- files that scorers read ----------------------------------------------------------

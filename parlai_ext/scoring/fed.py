@@ -74,14 +74,13 @@ from parlai_ext.systems.fetch.pinned_file import assigned_literals, read_pinned
 # fetched from the authors' repository on request. Their file is a program: its lists
 # are read as literals and nothing in it is run.
 
-SIDES = ('positive', 'negative')
+
 FED_2020 = 'fed_2020'
 URL = (
     'https://raw.githubusercontent.com/Shikib/fed/'
     'fd498618c669f590cb5d78e6b55a70240e967925/fed.py'
 )
 SHA256 = '1f47bae5e49395fe83f72d2e404f52ba45bec209526c37ba90bea658b0d25b9e'
-VARIABLES = {'turn_level_utts': 'turn', 'dialog_level_utts': 'dialogue'}
 
 
 class Sides(Record):
@@ -194,17 +193,9 @@ def load_followups(name: str) -> FollowUps:
     if name == FED_2020:
         return read_followups(fetch_fed_2020())
     doc = read_shipped_file('followups', name, 'followups', (FED_2020,))
-    if isinstance(doc.data, dict) and 'of' in doc.data:
-        return chosen_followups(doc)
-    return read_followups(doc)
-
-
-def chosen_followups(doc: Document) -> FollowUps:
-    """
-    Return dimensions whose follow-ups are chosen from qualities of another set.
-
-    :raises UserError: with file, line and key.
-    """
+    if not isinstance(doc.data, dict) or 'of' not in doc.data:
+        return read_followups(doc)
+    # follow-ups that are chosen from the qualities of another set
     given = doc.record(FollowUpChoice)
     qualities = load_followups(given.of).dimensions
 
@@ -221,7 +212,10 @@ def chosen_followups(doc: Document) -> FollowUps:
                 raise doc.error(place, problem)
             yield from (known[one] for one in wanted)
 
-    chosen = {n: {s: [*texts(n, s)] for s in SIDES} for n in given.dimensions}
+    chosen = {
+        name: {side: [*texts(name, side)] for side in ('positive', 'negative')}
+        for name in given.dimensions
+    }
     return read_followups(replace(doc, data={'dimensions': chosen}))
 
 
@@ -254,7 +248,8 @@ def fetch_fed_2020() -> Document:
     what = f'follow-ups {FED_2020!r}'
     program = read_pinned(URL, SHA256, place, what, '--followups FILE')
     lists = assigned_literals(program.decode('utf-8'))
-    return Document({level: lists[name] for name, level in VARIABLES.items()}, URL)
+    turn, dialogue = lists['turn_level_utts'], lists['dialog_level_utts']
+    return Document({'turn': turn, 'dialogue': dialogue}, URL)
 
 
 # --- scorers --------------------------------------------------------------------------
@@ -401,9 +396,8 @@ class Fed(JudgeScorer):
                 'scorer: less: no_response needs scope followup, since it compares '
                 'the same tokens'
             )
-        self.followups = load_followups(self.options.followups)
-        if self.options.without:
-            self.followups = self.followups.without(self.options.without)
+        whole_set = load_followups(self.options.followups)
+        self.followups = whole_set.without(self.options.without)
         self.signed = {'followups': self.followups.hash}
         self.dimensions = tuple(self.followups.dimensions)
         self.evidence_labels = evidence_labels(self.followups, self.options.polarity)
@@ -527,40 +521,29 @@ def followups_score(
 ) -> ItemScore:
     """
     Return the scores of one utterance from the score D of each follow-up
-    (`followup_score`).
-    """
-    values = {}
-    reasons = {}
-    for name, sides in followups.dimensions.items():
-        values[name], reasons[name] = dimension_value(sides, scores, options)
-    labels = evidence_labels(followups, options.polarity)
-    return ItemScore(values, reasons, tuple(scores[text] for text in labels), cut)
-
-
-def dimension_value(
-    sides: Sides, scores: Mapping[str, float | None], options: FedOptions
-) -> tuple[float | None, str | None]:
-    """
-    Return the score of one dimension (Equation 1: praise less complaints) or, where
-    there is none, `None` and the reason.
+    (`followup_score`): of each dimension by Equation 1, praise less complaints.
 
     With polarity ``both``, a side without follow-ups adds nothing, as in the paper.
-
-    :param scores: D by follow-up.
     """
-    used = _used(sides, options.polarity)
-    if not any(used):
-        return None, f'no {options.polarity} follow-ups'
-    totals = []
-    for texts in used:
-        known = []
-        for text in texts:
-            if (score := scores[text]) is None:
-                return None, f'the judge gives {text!r} no finite probability'
-            known.append(score)
-        totals.append(_reduced(known, options.followup_reduction))
-    positive, negative = totals
-    return positive - negative, None
+    known = {text: score for text, score in scores.items() if score is not None}
+    values: dict[str, float | None] = {}
+    reasons: dict[str, str | None] = {}
+    for name, sides in followups.dimensions.items():
+        values[name] = reasons[name] = None
+        used = _used(sides, options.polarity)
+        unknown = [text for texts in used for text in texts if text not in known]
+        if not any(used):
+            reasons[name] = f'no {options.polarity} follow-ups'
+        elif unknown:
+            reasons[name] = f'the judge gives {unknown[0]!r} no finite probability'
+        else:
+            praise, complaints = (
+                _reduced([known[text] for text in texts], options.followup_reduction)
+                for texts in used
+            )
+            values[name] = praise - complaints
+    labels = evidence_labels(followups, options.polarity)
+    return ItemScore(values, reasons, tuple(scores[text] for text in labels), cut)
 
 
 def evidence_labels(followups: FollowUps, polarity: str) -> tuple[str, ...]:
@@ -629,7 +612,6 @@ def _reduced(numbers: Sequence[float], reduction: str) -> float:
 
 FULL_JUDGE = 'hf:facebook/blenderbot-400M-distill,hf_turn_separator="\\t"'
 MEAN_COMPLAINT = FedOptions(polarity='negative', followup_reduction='mean')
-LOOKBACK = 50  # utterances before the response that the authors' program reads
 
 
 @frozen
@@ -649,7 +631,7 @@ class FullOptions:
         help='over follow-ups: the mean of their perplexities, or of their losses',
         choices=('perplexity', 'loss'),
     )
-    context_turns: int = context_turns_option(LOOKBACK)
+    context_turns: int = context_turns_option(50)  # as the authors' program reads
     judge_model_file: str = judge_option(FULL_JUDGE)
 
 

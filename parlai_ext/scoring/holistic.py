@@ -18,7 +18,6 @@ from parlai_ext.core import UserError, frozen, mean, option
 from parlai_ext.scoring.base import (
     Items,
     ItemScore,
-    ScoringItem,
     in_groups,
     model_option,
 )
@@ -158,13 +157,23 @@ class Holistic(JudgeScorer):
         """
         if self.contradiction is None:
             return [None] * len(items)
-        earlier = list(map(earlier_utterance, items))
-        asked = [k for k, before in enumerate(earlier) if before is not None]
+        earlier = {}  # what the speaker of an item said last, by the item's place
+        for k, item in enumerate(items):
+            names = item.extras.get('speakers')
+            if names is None:  # two speakers take turns
+                own = item.context[-2::-2]
+            else:
+                said = zip(item.context, names, strict=False)
+                own = tuple(text for text, name in said if name == item.speaker)[::-1]
+                if all(name == item.speaker for name in names):  # self-play
+                    own = own[1::2]
+            if own:
+                earlier[k] = own[0]
         classifier = self.models.classifier(self.options.classifier)
         rows = classifier.probabilities(
-            [str(earlier[k]) for k in asked], [items[k].text for k in asked]
+            list(earlier.values()), [items[k].text for k in earlier]
         )
-        known = dict(zip(asked, rows, strict=True))
+        known = dict(zip(earlier, rows, strict=True))
         return [
             1.0 - float(known[k][self.contradiction]) if k in known else None
             for k in range(len(items))
@@ -195,19 +204,3 @@ def diversity(texts: Iterable[str], ngram: int) -> float | None:
     if not total:
         return None
     return -math.fsum(n / total * math.log(n / total) for n in counts.values())
-
-
-def earlier_utterance(item: ScoringItem) -> str | None:
-    """
-    Return what the speaker of the response said last; where it is not known who said
-    what, two speakers take turns. `None` if nothing.
-    """
-    names = item.extras.get('speakers')
-    if names is None:
-        own = item.context[-2::-2]
-    else:
-        said = zip(item.context, names, strict=False)
-        own = tuple(text for text, name in said if name == item.speaker)[::-1]
-        if all(name == item.speaker for name in names):  # self-play
-            own = own[1::2]
-    return own[0] if own else None

@@ -66,4 +66,4 @@ def vector_in_dialogue(response: np.ndarray, turns: np.ndarray) -> np.ndarray:
     :param response, turns: of unit length, the turns oldest first.
     """
     both = response + turns[-1] if len(turns) else response
-    return np.asarray(both / max(float(np.linalg.norm(both)), 1e-9))
+    return both / max(float(np.linalg.norm(both)), 1e-9)

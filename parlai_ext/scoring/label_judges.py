@@ -99,32 +99,13 @@ def pair_prompt(
 
     :param template: of `pair_template`; '': our own wording.
     """
-    if template:
-        return LabelPrompt(_filled(template, first, second), '', ('A', 'B'))
-    parts = [
-        'Which response fits its dialogue better?',
-        *_conversation(first, ' A'),
-        *_conversation(second, ' B'),
-    ]
-    return LabelPrompt('\n'.join(parts), 'Better response:', ('A', 'B'))
-
-
-def direct_prompt(candidate: JudgedResponse) -> LabelPrompt:
-    """
-    Return the question whether a response is good; the labels are Yes and No.
-    """
-    parts = [
-        *_conversation(candidate, '')[1:],
-        '',
-        'Is the above response a good response to the given conversation?',
-    ]
-    return LabelPrompt('\n'.join(parts), 'Answer:', ('Yes', 'No'))
-
-
-def _filled(template: str, first: JudgedResponse, second: JudgedResponse) -> str:
-    """
-    Return a template with two conversations in it.
-    """
+    if not template:
+        parts = [
+            'Which response fits its dialogue better?',
+            *_conversation(first, ' A'),
+            *_conversation(second, ' B'),
+        ]
+        return LabelPrompt('\n'.join(parts), 'Better response:', ('A', 'B'))
     texts = {
         (kind, number): text
         for number, one in (('1', first), ('2', second))
@@ -139,7 +120,20 @@ def _filled(template: str, first: JudgedResponse, second: JudgedResponse) -> str
         places = PLACE.findall(paragraph)
         if not places or any(at[0] != 'knowledge' or texts[at] for at in places):
             paragraphs.append(paragraph)
-    return PLACE.sub(lambda at: texts[at[1], at[2]], '\n\n'.join(paragraphs))
+    text = PLACE.sub(lambda at: texts[at[1], at[2]], '\n\n'.join(paragraphs))
+    return LabelPrompt(text, '', ('A', 'B'))
+
+
+def direct_prompt(candidate: JudgedResponse) -> LabelPrompt:
+    """
+    Return the question whether a response is good; the labels are Yes and No.
+    """
+    parts = [
+        *_conversation(candidate, '')[1:],
+        '',
+        'Is the above response a good response to the given conversation?',
+    ]
+    return LabelPrompt('\n'.join(parts), 'Answer:', ('Yes', 'No'))
 
 
 def _conversation(candidate: JudgedResponse, name: str) -> list[str]:
@@ -174,7 +168,6 @@ class LabelTokens:
         from parlai_ext.systems.pretrained import surrounding_tokens
 
         self.tokenizer = tokenizer
-        self.format = prompt_format
         self.lead = list(surrounding_tokens(tokenizer)[0])
         self.chat: ChatQuestions | None = None
         if prompt_format == 'chat':
@@ -199,7 +192,7 @@ class LabelTokens:
 
         :raises UserError: when the labels begin with the same token.
         """
-        space = '' if self.format == 'chat' else ' '
+        space = ' ' if self.chat is None else ''
         ids = tuple(plain_ids(self.tokenizer, space + label)[0] for label in labels)
         if len(set(ids)) < len(ids):
             raise UserError(

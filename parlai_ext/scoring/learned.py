@@ -6,7 +6,7 @@ with weights that were learned from people's judgements and from spoilt replies.
 
 The inputs are numbers that can be read, hidden states of a language model, products of
 sentence embeddings, and what an adapter of the encoder makes of the response after its
-context (`input_blocks`). The weights of a judge are in a folder with a card,
+context (`stacked_inputs`). The weights of a judge are in a folder with a card,
 ``judge.yaml``, numbers, ``weights.safetensors``, and perhaps ``adapter.safetensors``.
 docs/learned.md says what the shipped judge was learned from and what it is worth on
 data that it was not.
@@ -152,31 +152,26 @@ def compared_texts(item: ScoringItem) -> tuple[str, ...]:
     return (item.text, *item.context[-COMPARED_TURNS:])
 
 
-def input_blocks(item: ScoringItem, reading: Reading) -> Mapping[str, np.ndarray]:
-    """
-    Return the inputs of the judge: `NUMBERS`, the hidden state, the products of the
-    embeddings of the response with the last turn and with the mean of the last turns,
-    and the number of the adapter, where there is one.
-    """
-    last = mean = np.zeros_like(reading.response)
-    if len(reading.turns):
-        last, mean = reading.turns[-1], reading.turns.mean(0)
-    products = [reading.response * last, reading.response * mean]
-    blocks = {
-        'numbers': np.array(list(numbers(item, reading).values()), np.float32),
-        'states': reading.states.astype(np.float32),
-        'products': np.concatenate(products).astype(np.float32),
-    }
-    if reading.adapted is not None:
-        blocks[ADAPTED] = np.array([reading.adapted], np.float32)
-    return blocks
-
-
 def stacked_inputs(items: Items, readings: Sequence[Reading]) -> dict[str, np.ndarray]:
     """
-    Return the inputs of several responses, ``[responses, inputs]`` of each kind.
+    Return the inputs of the judge, ``[responses, inputs]`` of each kind: `NUMBERS`, the
+    hidden state, the products of the embeddings of the response with the last turn and
+    with the mean of the last turns, and the number of the adapter, where there is one.
     """
-    rows = list(map(input_blocks, items, readings))
+    rows = []
+    for item, reading in zip(items, readings, strict=True):
+        last = mean = np.zeros_like(reading.response)
+        if len(reading.turns):
+            last, mean = reading.turns[-1], reading.turns.mean(0)
+        products = [reading.response * last, reading.response * mean]
+        blocks = {
+            'numbers': np.array(list(numbers(item, reading).values()), np.float32),
+            'states': reading.states.astype(np.float32),
+            'products': np.concatenate(products).astype(np.float32),
+        }
+        if reading.adapted is not None:
+            blocks[ADAPTED] = np.array([reading.adapted], np.float32)
+        rows.append(blocks)
     return {name: np.stack([row[name] for row in rows]) for name in rows[0]}
 
 
@@ -200,7 +195,6 @@ def numbers(item: ScoringItem, reading: Reading) -> dict[str, float]:
         'first_token_alone': alone[0],
         'total_gain': (after.sum() - alone.sum()) / 10,
         **_word_numbers(item),
-        **_overlap_numbers(item),
         **_form_numbers(item),
         'near_last': cosines[-1],
         'near_own': cosines[-2] if len(cosines) > 1 else 0.0,
@@ -212,10 +206,17 @@ def numbers(item: ScoringItem, reading: Reading) -> dict[str, float]:
 
 
 def _word_numbers(item: ScoringItem) -> dict[str, float]:
+    """
+    Return what the words are, and how many of them were said before.
+    """
     words = words_of(item.text)
-    before = {word for turn in item.context[-LAST_TURNS:] for word in words_of(turn)}
-    content = content_words(words)
+    turns = [words_of(turn) for turn in item.context[-LAST_TURNS:]]
+    before = {word for turn in turns for word in turn}
+    last, own, earlier = (turns[-k] if len(turns) >= k else [] for k in (1, 2, 3))
+    content, last_content = content_words(words), content_words(last)
     pairs = list(pairwise(words))
+    copied = repeated_words_share(words, turns)
+    in_last = share_in(pairs, pairwise(last))
     num = max(1, len(words))
     return {
         'words': np.log1p(len(words)),
@@ -229,18 +230,6 @@ def _word_numbers(item: ScoringItem) -> dict[str, float]:
         'word_length': sum(map(len, words)) / num,
         'first_person': share_in(words, FIRST_PERSON),
         'second_person': share_in(words, SECOND_PERSON),
-    }
-
-
-def _overlap_numbers(item: ScoringItem) -> dict[str, float]:
-    words = words_of(item.text)
-    turns = [words_of(turn) for turn in item.context[-LAST_TURNS:]]
-    last, own, earlier = (turns[-k] if len(turns) >= k else [] for k in (1, 2, 3))
-    pairs = list(pairwise(words))
-    content, last_content = content_words(words), content_words(last)
-    copied = repeated_words_share(words, turns)
-    in_last = share_in(pairs, pairwise(last))
-    return {
         'in_last': share_in(words, last),
         'content_in_last': share_in(content, last_content),
         'pairs_in_last': in_last,
@@ -341,14 +330,6 @@ class BlockWeights:
         """
         return np.clip((inputs - self.mean) / self.scale, -MOST, MOST)
 
-    def part(self, inputs: np.ndarray) -> np.ndarray:
-        """
-        Return what these inputs add to the score of each response.
-
-        :param inputs: ``[responses, inputs]``.
-        """
-        return np.asarray(self.scaled(inputs) @ self.weight)
-
 
 @frozen
 class Adapter:
@@ -399,9 +380,11 @@ class JudgeWeights:
         """
         Return ``[responses, blocks]``, what each kind of input adds to the score.
         """
-        return np.stack(
-            [block.part(inputs[name]) for name, block in self.blocks.items()], axis=1
-        )
+        parts = [
+            block.scaled(inputs[name]) @ block.weight
+            for name, block in self.blocks.items()
+        ]
+        return np.stack(parts, axis=1)
 
 
 @frozen

@@ -125,14 +125,7 @@ class RatingPrompt(Record):
             problem = 'of a pair the first is better at 1, the second at 0'
         if problem:
             raise WrongType(problem, ('labels',))
-        self._check_names()
-        return self
-
-    def _check_names(self) -> None:
-        """
-        Refuse a prompt that shows what an item of its level does not have, or does not
-        show what it must.
-        """
+        # what an item of its level has may be shown, and some of it must be
         asked = ('question',) if self.answer == 'label' else ()
         needed = (*SHOWN[self.level], *asked)
         known = (*needed, *MAY_BE_SHOWN, 'lowest', 'highest', 'questions', 'judged')
@@ -144,6 +137,7 @@ class RatingPrompt(Record):
         for name in needed:
             if name not in names and (name != 'question' or several):
                 raise WrongType(f'{{{name}}} is missing', ('prompt',))
+        return self
 
     @cached_property
     def scores(self) -> Mapping[str, float]:
@@ -209,8 +203,6 @@ def prompt_option(default: str) -> Any:
 
 NUMBER = r'-?\d+(?:\.\d+)?'
 SHOWN_CHARACTERS = 60  # characters of a reply in a reason
-UNTOLD = 'the endpoint tells no log-probabilities of the labels'
-TOP = r'(?:/|\bout\s+of\b)\s*{}(?!\.?\d)'  # "/5", "out of 5"
 
 
 @frozen
@@ -249,34 +241,28 @@ def label_rating(reply: str, prompt: RatingPrompt) -> AnswerRating:
     The reply must name exactly one label, in any case of letters and with other words
     around it; on a scale, one number within it, of which "/5" or "out of 5" is no part.
     """
-    read = _named_values if prompt.scale is None else _numbers
-    values = read(reply, prompt)
+    if prompt.scale is None:
+        said = _plain(reply)
+        exact = [s for label, s in prompt.scores.items() if _plain(label) == said]
+        # the longest first, so that "not good" is no "good"
+        longest = sorted(prompt.scores, key=lambda label: -len(label))
+        pattern = '|'.join(rf'(?<!\w){re.escape(label)}(?!\w)' for label in longest)
+        # one letter may be a word: A in "A good answer" is none of the labels A and B
+        single = any(len(label) == 1 for label in longest)
+        matches = re.findall(pattern, reply, 0 if single else re.IGNORECASE)
+        by_label = {label.casefold(): value for label, value in prompt.scores.items()}
+        named = {by_label[match.casefold()] for match in matches}
+        values = set(exact[:1]) or named
+    else:
+        highest = re.escape(f'{prompt.highest:g}')
+        top = rf'(?:/|\bout\s+of\b)\s*{highest}(?!\.?\d)'  # "/5", "out of 5"
+        text = re.sub(top, ' ', reply, flags=re.IGNORECASE)
+        numbers = map(float, re.findall(rf'(?<![\w.]){NUMBER}\b', text))
+        values = {n for n in numbers if prompt.lowest <= n <= prompt.highest}
     if len(values) == 1:
         return AnswerRating(values.pop(), manner='parsed')
     problem = 'several labels' if values else 'no label'
     return AnswerRating(None, f'the reply names {problem}: {_shown(reply)}')
-
-
-def _numbers(reply: str, prompt: RatingPrompt) -> set[float]:
-    top = TOP.format(re.escape(f'{prompt.highest:g}'))
-    text = re.sub(top, ' ', reply, flags=re.IGNORECASE)
-    numbers = {float(match) for match in re.findall(rf'(?<![\w.]){NUMBER}\b', text)}
-    return {n for n in numbers if prompt.lowest <= n <= prompt.highest}
-
-
-def _named_values(reply: str, prompt: RatingPrompt) -> set[float]:
-    exact = _plain(reply)
-    for label, value in prompt.scores.items():
-        if exact == _plain(label):
-            return {value}
-    # the longest first, so that "not good" is no "good"
-    longest = sorted(prompt.scores, key=lambda label: -len(label))
-    pattern = '|'.join(rf'(?<!\w){re.escape(label)}(?!\w)' for label in longest)
-    # one letter may be a word: A in "A good answer" is none of the labels A and B
-    single = any(len(label) == 1 for label in longest)
-    matches = re.findall(pattern, reply, 0 if single else re.IGNORECASE)
-    by_label = {label.casefold(): value for label, value in prompt.scores.items()}
-    return {by_label[match.casefold()] for match in matches}
 
 
 def _plain(text: str) -> str:
@@ -388,7 +374,8 @@ def reply_ratings(
         if known is not None:
             return [expected_rating(known, prompt)]
         if rating == 'expected':
-            return [AnswerRating(None, UNTOLD)]
+            reason = 'the endpoint tells no log-probabilities of the labels'
+            return [AnswerRating(None, reason)]
     return [label_rating(reply.text, prompt)]
 
 
@@ -560,28 +547,8 @@ class PromptedScorer(Scorer):
         return [prompt.filled({**fixed, 'question': question}) for question in asked]
 
 
-def shown_turns(
-    turns: Sequence[str], speakers: Sequence[str] | None, judged: str | None
-) -> tuple[str, str | None]:
-    """
-    Return turns with A or B before each, and the letter of the judged speaker.
-
-    :param speakers: of the turns, where they are known and two; otherwise turns
-        alternate.
-    :param judged: the speaker who is judged, where that is known.
-    """
-    names = list(dict.fromkeys(speakers or ()))
-    letters = ['AB'[place % 2] for place in range(len(turns))]
-    letter = None
-    if speakers is not None and len(names) == 2 and len(speakers) == len(turns):
-        letters = ['AB'[names.index(name)] for name in speakers]
-        letter = 'AB'[names.index(judged)] if judged in names else None
-    lines = [f'{name}: {text}' for name, text in zip(letters, turns, strict=True)]
-    return '\n'.join(lines) or NOTHING, letter
-
-
 CONTEXT_TURNS = 6
-NO_OTHER = 'there is no other response to compare with'
+
 NO_RESPONSE = '(no response)'
 
 
@@ -602,19 +569,14 @@ class LlmJudge(PromptedScorer):
     name = 'llm_judge'
     options_class: Any = LlmJudgeOptions
 
-    def context_lines(self, item: ScoringItem) -> str:
-        """
-        Return the last turns of the context with letters.
-        """
-        turns = lettered_turns(item.context[-self.options.context_turns :])
-        return '\n'.join(turns) or NOTHING
-
     def shown_texts(self, item: ScoringItem) -> dict[str, str]:
         """
-        Return context and response; the one who is judged is B.
+        Return the last turns of the context and the response; the one who is judged is
+        B.
         """
+        turns = lettered_turns(item.context[-self.options.context_turns :])
         return {
-            'context': self.context_lines(item),
+            'context': '\n'.join(turns) or NOTHING,
             'response': f'B: {item.response or NO_RESPONSE}',
             'judged': 'B',
         }
@@ -664,12 +626,20 @@ class LlmDialogue(PromptedScorer):
 
     def shown_texts(self, item: ScoringItem) -> dict[str, str]:
         """
-        Return the dialogue, and who is judged.
+        Return the dialogue, with A or B before each turn, and who is judged.
+
+        Turns alternate where it is not known which of two speakers said what.
         """
-        speakers = item.extras.get('speakers')
-        lines, letter = shown_turns(item.utterances, speakers, item.speaker)
-        judged = WHOLE if letter is None else f'speaker {letter}'
-        return {'dialogue': lines, 'judged': judged}
+        turns, speakers = item.utterances, item.extras.get('speakers') or ()
+        names = list(dict.fromkeys(speakers))
+        letters = ['AB'[place % 2] for place in range(len(turns))]
+        judged = WHOLE
+        if len(names) == 2 and len(speakers) == len(turns):
+            letters = ['AB'[names.index(name)] for name in speakers]
+            if item.speaker in names:
+                judged = f'speaker {"AB"[names.index(item.speaker)]}'
+        lines = [f'{name}: {text}' for name, text in zip(letters, turns, strict=True)]
+        return {'dialogue': '\n'.join(lines) or NOTHING, 'judged': judged}
 
 
 @frozen
@@ -701,11 +671,9 @@ class LlmPair(LlmJudge):
         """
         Return the context and both responses, the judged one first.
         """
-        return {
-            'context': self.context_lines(item),
+        return super().shown_texts(item) | {
             'first': item.response or NO_RESPONSE,
             'second': str(item.extras[OTHER]) or NO_RESPONSE,
-            'judged': 'B',
         }
 
     def in_given_order(self) -> LlmPair:
@@ -718,7 +686,9 @@ class LlmPair(LlmJudge):
         return LlmPair(options, self.models.source)
 
     def _lacks(self, item: ScoringItem) -> str | None:
-        return NO_OTHER if OTHER not in item.extras else super()._lacks(item)
+        if OTHER not in item.extras:
+            return 'there is no other response to compare with'
+        return super()._lacks(item)
 
     def score(self, items: Items) -> list[ItemScore]:
         """

@@ -87,7 +87,7 @@ class ReferenceScorer(EncoderScorer):
         for item in items:
             of_item = response_pairs(item)
             reason = self.no_score if of_item else NO_REFERENCE
-            if not (item.text).strip():
+            if not item.text.strip():
                 reason = 'the response is empty'
             known = {p: score for p in of_item if (score := scores[p]) is not None}
             best = max(known, key=lambda pair: known[pair], default=None)
@@ -318,11 +318,41 @@ class Meteor(ReferenceScorer):
     def prepare(self) -> None:
         """
         Find WordNet, which is read with the first score.
+
+        :raises UserError: when it is not there, with where it can be had.
         """
         super().prepare()
-        self.root = None
-        if self.options.wordnet != NONE:
-            self.root = wordnet_root(self.options.wordnet)
+        self.root: Any = None  # the place of its files, as a path pointer of nltk
+        folder = self.options.wordnet
+        if folder == NONE:
+            return
+        import nltk.data  # type: ignore[import-untyped]
+
+        places = INSTALLED
+        if folder is not None:
+            places = (folder,)
+        elif given := os.environ.get('WNSEARCHDIR'):
+            places = (given, *INSTALLED)
+        for place in map(Path, places):
+            if all((place / name).is_file() for name in FILES):
+                resolved = str(place.resolve())
+                if resolved not in nltk.data.path:  # it reads only what is there
+                    nltk.data.path.append(resolved)
+                self.root = nltk.data.FileSystemPathPointer(resolved)
+                return
+        if folder is not None:
+            raise UserError(
+                f'scorer meteor: wordnet {folder}: no folder with the files of WordNet '
+                f'({FILES[0]}, …)'
+            )
+        try:
+            self.root = nltk.data.find('corpora/wordnet.zip/wordnet/')
+        except LookupError:
+            raise UserError(
+                "scorer meteor: WordNet is not here; Debian's package wordnet-base or "
+                '`python -m nltk.downloader wordnet` has it, wordnet=FOLDER names it, '
+                'and wordnet=none leaves synonyms out'
+            ) from None
 
     def load_models(self) -> None:
         """
@@ -337,63 +367,22 @@ class Meteor(ReferenceScorer):
             content = digest.hexdigest()[:16]
         self.signed = {**self.signed, 'wordnet': content}
 
-    @cached_property
-    def wordnet(self) -> Any:
-        """
-        WordNet, or an object that knows no synonym.
-        """
-        if self.root is None:
-            return SimpleNamespace(synsets=lambda word: [])
-        return read_wordnet(self.root)
-
     def pair_scores(self, pairs: Sequence[Pair]) -> Scores:
         """
         Return the METEOR of each response and reference.
         """
+        wordnet: Any = SimpleNamespace(synsets=lambda word: [])  # knows no synonym
+        if self.root is not None:
+            wordnet = read_wordnet(self.root)
         words = {text: treebank().tokenize(text) for pair in pairs for text in pair}
         return [
             float(
                 self.library.single_meteor_score(
-                    words[reference], words[response], wordnet=self.wordnet
+                    words[reference], words[response], wordnet=wordnet
                 )
             )
             for response, reference in pairs
         ]
-
-
-def wordnet_root(folder: str | None) -> Any:
-    """
-    Return the place of WordNet's files, as a path pointer of nltk.
-
-    :param folder: the user's folder; `None` looks for one.
-    :raises UserError: when it is not there, with where it can be had.
-    """
-    import nltk.data  # type: ignore[import-untyped]
-
-    places = INSTALLED
-    if folder is not None:
-        places = (folder,)
-    elif given := os.environ.get('WNSEARCHDIR'):
-        places = (given, *INSTALLED)
-    for place in map(Path, places):
-        if all((place / name).is_file() for name in FILES):
-            resolved = str(place.resolve())
-            if resolved not in nltk.data.path:  # it reads only folders that are there
-                nltk.data.path.append(resolved)
-            return nltk.data.FileSystemPathPointer(resolved)
-    if folder is not None:
-        raise UserError(
-            f'scorer meteor: wordnet {folder}: no folder with the files of WordNet '
-            f'({FILES[0]}, …)'
-        )
-    try:
-        return nltk.data.find('corpora/wordnet.zip/wordnet/')
-    except LookupError:
-        raise UserError(
-            "scorer meteor: WordNet is not here; Debian's package wordnet-base or "
-            '`python -m nltk.downloader wordnet` has it, wordnet=FOLDER names it, and '
-            'wordnet=none leaves synonyms out'
-        ) from None
 
 
 @cache
@@ -450,14 +439,6 @@ class EmbeddingOptions:
     )
 
 
-def extrema(rows: np.ndarray) -> np.ndarray:
-    """
-    Return, of each column, the value farthest from zero; of two, the positive one.
-    """
-    high, low = rows.max(0), rows.min(0)
-    return np.where(high >= -low, high, low)
-
-
 class EmbeddingMetric(ReferenceScorer):
     """
     A similarity of two texts, from the vectors of their words. Subclasses define
@@ -499,7 +480,7 @@ class EmbeddingMetric(ReferenceScorer):
         """
         Return one row for all words of a text; by default their mean.
         """
-        return np.asarray(rows.mean(0))
+        return rows.mean(0)
 
 
 class EmbeddingAverage(EmbeddingMetric):
@@ -517,7 +498,14 @@ class EmbeddingExtrema(EmbeddingMetric):
     """
 
     name = 'embedding_extrema'
-    pooled = staticmethod(extrema)
+
+    @staticmethod
+    def pooled(rows: np.ndarray) -> np.ndarray:
+        """
+        Return, of each column, the value farthest from zero; of two, the positive one.
+        """
+        high, low = rows.max(0), rows.min(0)
+        return np.where(high >= -low, high, low)
 
 
 class EmbeddingGreedy(EmbeddingMetric):

@@ -125,8 +125,7 @@ def find_scorer(name: str, *, named_by_user: bool = False) -> type[Scorer]:
     if not is_outside(name):
         require_known(name, SCORERS, f'unknown scorer {name!r}')
         module_name, _, attribute = SCORERS[name].partition(':')
-        shipped = getattr(import_module(module_name), attribute)
-        return shipped
+        return getattr(import_module(module_name), attribute)
     module = outside_module(name, named_by_user=named_by_user)
     attribute = name.rpartition(':')[2]
     scorers = {
@@ -203,8 +202,7 @@ def load_protocol_file(
     """
 
     def scorer_options(name: str | None) -> type:
-        cls = find_scorer(name or DEFAULT, named_by_user=True).options_class
-        return cls
+        return find_scorer(name or DEFAULT, named_by_user=True).options_class
 
     read = protocol_file.load_protocol_file(name_or_path, overrides, scorer_options)
     if read.protocol.scorer.get('name'):

@@ -25,7 +25,8 @@ from nltk.tokenize.punkt import (  # type: ignore[import-untyped]
 )
 
 from parlai_ext.core import UserError, content_id, errors_about, frozen, mean, option
-from parlai_ext.data.formats import FORMATS, find_files, read_sources
+from parlai_ext.data.chat_logs import FORMATS
+from parlai_ext.data.imported_dialogues import find_files, read_sources
 from parlai_ext.models.questions import SectionQuestions
 from parlai_ext.scoring.base import (
     FROM,
@@ -491,7 +492,7 @@ def clean_text(text: str) -> str:
 # Density Estimation".
 
 SEPARATOR = '[SEPT]'  # between turns
-MOST_OF_PAIR = 256  # tokens
+
 # of the largest variance; features are in float32, whose rounding varies by less
 SMALLEST = 1e-10
 AT_ONCE = 512  # responses of people whose features are computed together
@@ -518,7 +519,7 @@ class DensityOptions:
         'dialogues between people, in a format of import_dialogues'
     )
     most_tokens: int = option(
-        MOST_OF_PAIR, low=16, help='tokens of context and response that are read'
+        256, low=16, help='tokens of context and response that are read'
     )
 
 
@@ -630,8 +631,7 @@ def squared_distances(
     """
     centred = np.asarray(features, np.float64) - mean
     squared = np.einsum('ij,jk,ik->i', centred, precision, centred, optimize=True)
-    distances = np.maximum(squared, 0.0).tolist()
-    return distances
+    return np.maximum(squared, 0.0).tolist()
 
 
 def write_statistics(file: Path, features: np.ndarray) -> None:

@@ -10,12 +10,11 @@ from itertools import compress
 from parlai_ext.core import UserError, content_id, nearest
 from parlai_ext.core.records import record_to_json
 from parlai_ext.ranking.intervals import LEVEL, Floats
+from parlai_ext.ranking.standings import fold_games, known_means
 from parlai_ext.results.rank import RunScores
-from parlai_ext.results.tables import ScoreTables
 from parlai_ext.stopping.rule import (
     WHEN_RANKED,
     Stopping,
-    opener_means,
     settle_pairs,
     settled_ranks,
 )
@@ -37,12 +36,11 @@ def look_at_scores(
 
     :param planned: openers that would be played at most.
     :param used: openers at the last look; by default those of the run.
-    :param dimension: the one that is watched; by default the overall one, else the
-        first.
+    :param dimension: the one that is watched, as for `scores_by_opener`.
     :raises UserError: for a dimension without scores.
     """
-    run, name = scores.run, watched_dimension(scores.tables, dimension)
-    means, systems, n_pairs = scores_by_opener(scores, name)
+    run = scores.run
+    name, means, systems, n_pairs = scores_by_opener(scores, dimension)
     # the openers of each block are those that the run had when it was looked at
     last = used or len(run.openers)
     every = (*run.manifest.grown_from, len(run.openers))
@@ -64,28 +62,24 @@ def look_at_scores(
 
 
 def scores_by_opener(
-    scores: RunScores, dimension: str
-) -> tuple[Floats, list[str], int]:
+    scores: RunScores, wanted: str | None
+) -> tuple[str, Floats, list[str], int]:
     """
-    Return the means of the ranked targets, ``[system, opener]``, with their names, and
-    the number of pairs of all targets, which share the error.
+    Return a dimension, on it the means of the ranked targets over their partners,
+    ``[system, opener]``, with their names, and the number of pairs of all targets,
+    which share the error.
+
+    :param wanted: the dimension; by default the overall one, else the first.
     """
     tables, ranked = scores.tables, scores.ranked
-    means = opener_means(tables.scores[dimension], tables.games_per_opener)
-    n_pairs = len(ranked) * (len(ranked) - 1) // 2
-    return means[ranked], list(compress(tables.systems, ranked)), n_pairs
-
-
-def watched_dimension(tables: ScoreTables, wanted: str | None) -> str:
-    """
-    Return the dimension that decides when a run stops.
-    """
     names = list(tables.scores)
     if wanted is None:
-        return min(names, key=lambda name: name.casefold() != 'overall')
-    if wanted not in names:
+        wanted = min(names, key=lambda name: name.casefold() != 'overall')
+    elif wanted not in names:
         raise UserError(f'--stop-dimension: {wanted!r}; {nearest(wanted, names)}')
-    return wanted
+    means = known_means(fold_games(tables.scores[wanted], tables.games_per_opener))
+    n_pairs = len(ranked) * (len(ranked) - 1) // 2
+    return wanted, means[ranked], list(compress(tables.systems, ranked)), n_pairs
 
 
 def write_stopping(run: RunFolder, stopping: Stopping) -> None:

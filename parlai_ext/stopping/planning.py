@@ -33,7 +33,7 @@ from parlai_ext.ranking.standings import (
     detectable_difference,
 )
 from parlai_ext.results.rank import RunScores
-from parlai_ext.stopping.looks import scores_by_opener, watched_dimension
+from parlai_ext.stopping.looks import scores_by_opener
 from parlai_ext.stopping.rule import (
     ENOUGH_IF_SKEWED,
     ERROR,
@@ -190,8 +190,7 @@ def plan_lines(scores: RunScores, difference: float | None) -> list[str]:
     """
     if scores.options.is_tournament:
         raise UserError('--plan: a tournament has no mean scores to compare')
-    dimension = watched_dimension(scores.tables, None)
-    values, systems, n_pairs = scores_by_opener(scores, dimension)
+    dimension, values, systems, n_pairs = scores_by_opener(scores, None)
     pairs = plan_pairs(values, systems, difference, n_pairs)
     if not pairs:
         raise UserError(

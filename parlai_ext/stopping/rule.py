@@ -43,7 +43,7 @@ import numpy as np
 
 from parlai_ext.core import frozen
 from parlai_ext.ranking.intervals import LEVEL, Floats, Ints, json_number
-from parlai_ext.ranking.standings import RankRange, fold_games, known_means, rank_ranges
+from parlai_ext.ranking.standings import RankRange, rank_ranges
 
 ERROR = 1 - LEVEL
 # the number of openers after which intervals are about as narrow as they can be
@@ -179,15 +179,6 @@ class Intervals:
     skewness: Floats
 
 
-def opener_means(values: Floats, games_per_opener: int = 1) -> Floats:
-    """
-    Return ``[system, opener]``: each system's mean over its partners on one opener.
-
-    :param values: dialogue means ``[system, partner, opener]``, NaN where none.
-    """
-    return known_means(fold_games(values, games_per_opener))
-
-
 def prior_variance(error: float) -> float:
     """
     Return the variance ``g`` of effect sizes with which the interval is narrowest after
@@ -279,7 +270,7 @@ def settle_pairs(
     Return how many pairs were settled at each look, and each pair as it stands at the
     last one; the better system of a pair comes first.
 
-    :param scores: ``[system, opener]``, see `opener_means`.
+    :param scores: ``[system, opener]``, NaN where there is none.
     :param looks: numbers of openers, ascending.
     :param margin: a difference up to this counts as none.
     :param n_pairs: how many pairs share the error, where they are more than these.

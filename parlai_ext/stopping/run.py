@@ -3,7 +3,7 @@ Dialogues become scores: what a run lacks is collected and scored, at once or, w
 stops when it is settled, block after block of openers.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -19,7 +19,7 @@ from parlai_ext.results.rank import read_run_scores
 from parlai_ext.scoring.base import Scorer
 from parlai_ext.scoring.score_run import ChosenScorer, score_run
 from parlai_ext.stopping.looks import look_at_scores, write_stopping
-from parlai_ext.stopping.rule import Stopping
+from parlai_ext.stopping.section import print_look
 from parlai_ext.store import RunFolder
 
 
@@ -67,18 +67,16 @@ def collect_until_settled(
     where: EngineOptions,
     stop: StopOptions,
     rules: Mapping[str, Any],
-    tell: Callable[[Stopping], object],
 ) -> ScoredRun:
     """
     Collect and score all that the run of these options lacks; with ``--stop``, block
     after block of openers, until every pair of targets is settled or the planned number
-    of openers is reached.
+    of openers is reached. Each look at the scores is printed.
 
     Each block makes the run grow; so after each the run is whole, and where it goes
     on depends on what it holds.
 
     :param rules: options of the ranking that replace those of the protocol.
-    :param tell: is called with each look at the scores.
     """
     if not stop.stop:
         if stop.margin is not None or stop.stop_dimension is not None:
@@ -103,7 +101,7 @@ def collect_until_settled(
                 dimension=stop.stop_dimension,
             )
             write_stopping(run, stopping)
-        tell(stopping)
+        print_look(stopping)
         if stopping.is_final or scored.problems:
             return scored
         n_openers = min(n_openers + stop.block_openers, planned)

@@ -15,6 +15,7 @@ Names are imported from here: ``from parlai_ext.store import RunFolder, write_fi
 from parlai_ext.store.disk import (
     LEFTOVER,
     LOCK,
+    PartialWork,
     append_synced,
     as_read,
     dialogue_record,
@@ -24,7 +25,6 @@ from parlai_ext.store.disk import (
     json_lines_text,
     locked,
     make_folder,
-    scored_record,
     sealed_text,
     short_hash,
     staged_folder,
@@ -49,4 +49,3 @@ from parlai_ext.store.manifest import (
     record_hash,
     system_part,
 )
-from parlai_ext.store.partial import PartialWork

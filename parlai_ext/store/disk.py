@@ -14,6 +14,7 @@ import secrets
 import shutil
 import socket
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -21,7 +22,6 @@ from typing import Any, TypeVar
 
 from parlai_ext.core import (
     Dialogue,
-    Pairing,
     Score,
     ScoredDialogue,
     UserError,
@@ -36,24 +36,22 @@ LEFTOVER = '.unfinished'
 LOCK = '.lock'  # of a folder, in it
 
 
-def write_file(path: Path, data: bytes, mode: int = 0o666) -> None:
+def write_file(path: Path, data: bytes) -> None:
     """
     Write ``data``, without secrets, to ``path`` and replace a file there, or leave
     everything as it was.
-
-    :param mode: who may read and write the file, as far as the umask allows.
     """
     data = bytes_without_secrets(data)
     make_folder(path.parent)
     with file_named_in_errors(path):
         # what a killed process left under this name is written over
         unfinished = path.with_name(f'.{path.name}{LEFTOVER}')
-        handle = _open_alone(unfinished, mode)
+        handle = _open_alone(unfinished)
         if handle is None:
             # processes that write one file at once must not write over each other's
             token = secrets.token_hex(4)
             unfinished = path.with_name(f'.{path.name}.{token}{LEFTOVER}')
-            handle = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+            handle = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
         try:
             os.ftruncate(handle, 0)
             _write_all(handle, data)
@@ -67,13 +65,13 @@ def write_file(path: Path, data: bytes, mode: int = 0o666) -> None:
         _sync_folder(path.parent)
 
 
-def _open_alone(path: Path, mode: int) -> int | None:
+def _open_alone(path: Path) -> int | None:
     """
     Open a file, which may be there, for this process alone; return None while another
     one has it, and where the file system has no locks.
     """
     flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
-    handle = os.open(path, flags, mode)
+    handle = os.open(path, flags, 0o666)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         # another process may just have given it its name
@@ -157,16 +155,6 @@ def make_folder(path: Path) -> None:
     if not path.is_dir():
         raise UserError(f'{path} is a file; a folder is needed there')
     _sync_folder(path.parent)
-
-
-def remove_leftovers(root: Path) -> None:
-    """
-    Remove the unfinished files of killed runs.
-    """
-    for folder, _, names in os.walk(root):
-        for name in names:
-            if name.startswith('.') and name.endswith(LEFTOVER):
-                os.unlink(os.path.join(folder, name))
 
 
 @contextmanager
@@ -439,9 +427,6 @@ def short_text(error: Exception) -> str:
     return ascii(words)[1:-1][:80]
 
 
-METADATA_VERSION = '0.1'  # of ParlAI's Conversations format
-
-
 def dialogue_record(dialogue: Dialogue, stem: str) -> dict[str, Any]:
     """
     Return a dialogue in ParlAI's Conversations format, with our fields beside.
@@ -489,22 +474,6 @@ def dialogue_from_record(record: Mapping[str, Any]) -> Dialogue:
     )
 
 
-def shard_metadata(pairing: Pairing, collect: Mapping[str, Any]) -> dict[str, Any]:
-    """
-    Return the metadata that ParlAI expects beside a file of conversations.
-
-    The date is a constant: the same dialogues make the same bytes on every day.
-    """
-    return {
-        'date': '1970-01-01 00:00:00',
-        'opt': dict(collect),
-        'self_chat': pairing.first == pairing.second,
-        'speakers': list(dict.fromkeys(pairing.speakers)),
-        'version': METADATA_VERSION,
-        'pairing_id': pairing.id,
-    }
-
-
 def scored_record(scored: ScoredDialogue, source: str) -> dict[str, Any]:
     """
     Return the record of a dialogue's scores.
@@ -548,3 +517,101 @@ def scored_from_record(record: Mapping[str, Any]) -> ScoredDialogue:
         evidence={at: evidence[at] for at in sorted(evidence)},
         truncated={int(at): n for at, n in record['truncated'].items()},
     )
+
+
+# --- results that need not be asked for again -----------------------------------------
+# They are kept on disk, so that a killed command goes on: what models have answered for
+# a shard that is being scored, what systems have said in dialogues that are being
+# played, the scores of a bench.
+#
+# A line of the file holds one batch with its checksum. Batches depend on the work
+# alone, so that a shard that was scored in two goes gets the scores of one go, byte for
+# byte.
+
+SAVE_SECONDS = 20.0
+
+
+class PartialWork:
+    """
+    The batches that are finished, by their content or place.
+
+    They are written at most every `SAVE_SECONDS`, and by `save`: a shard that takes
+    less leaves no file.
+
+    :param path: the file, which is read if it is there.
+    :param source: all that answers depend on, such as a hash of the dialogues; batches
+        of a file with another one are dropped.
+    :ivar batches: the answers that were in the file.
+    """
+
+    def __init__(self, path: Path, source: str):
+        self.path = path
+        self.source = source
+        self.batches: dict[str, Any] = {}
+        self._unsaved: list[str] = []
+        self._saved_at = time.monotonic()
+        self._end = 0  # of what is sound in the file: up to its first damaged line
+        data = path.read_bytes() if path.exists() else b''
+        for line in data.splitlines(keepends=True):
+            try:
+                record = decode(line.removesuffix(b'\n'))
+            except ValueError:
+                break
+            if not line.endswith(b'\n'):
+                break
+            if self._end == 0 and record.get('source') != source:
+                break
+            if self._end:
+                if not {'batch', 'answers'} <= set(record):
+                    break
+                self.batches[record['batch']] = record['answers']
+            self._end += len(line)
+
+    def get(self, key: str) -> Any | None:
+        """
+        Return the answers to a batch, `None` if it was not finished before.
+        """
+        return self.batches.get(key)
+
+    def put(self, key: str, answers: Any) -> None:
+        """
+        Keep the answers to a batch, plain JSON data.
+        """
+        try:
+            self._unsaved.append(encode({'batch': key, 'answers': answers}))
+        except ValueError:  # NaN or infinity, which JSON does not have
+            return
+        if time.monotonic() - self._saved_at >= SAVE_SECONDS:
+            self.save()
+
+    def save(self) -> None:
+        """
+        Write what was not written yet; what a kill left half-written is cut off.
+        """
+        lines = self._unsaved
+        if self._end == 0:
+            lines = [encode({'source': self.source}), *lines]
+        make_folder(self.path.parent)
+        data = ''.join(f'{line}\n' for line in lines).encode()
+        append_synced(self.path, self._end, data)
+        self._end += len(data)
+        self._unsaved = []
+        self._saved_at = time.monotonic()
+
+    @contextmanager
+    def saved_at_exit(self) -> Iterator[None]:
+        """
+        Save what there is when an exception, such as Ctrl-C, ends the work inside.
+        """
+        try:
+            yield
+        except BaseException:
+            if self._unsaved:
+                self.save()
+            raise
+
+    def remove(self) -> None:
+        """
+        Remove the file, once the shard is written.
+        """
+        self.path.unlink(missing_ok=True)

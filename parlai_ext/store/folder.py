@@ -3,11 +3,13 @@ The run folder as an object: its dialogues, and the scores that each scorer gave
 """
 
 import contextlib
+import os
 import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path, PurePosixPath
+from shlex import quote
 from typing import Any, TypeVar
 
 from parlai_ext.core import (
@@ -22,7 +24,9 @@ from parlai_ext.core import (
 from parlai_ext.core.records import WrongType, read_record
 from parlai_ext.store import manifest as manifests
 from parlai_ext.store.disk import (
+    LEFTOVER,
     LOCK,
+    PartialWork,
     as_read,
     damage_error,
     decode,
@@ -33,11 +37,9 @@ from parlai_ext.store.disk import (
     encode_shard,
     locked,
     read_records,
-    remove_leftovers,
     scored_from_record,
     scored_record,
     sealed_text,
-    shard_metadata,
     short_hash,
     short_text,
     without_checksum,
@@ -51,7 +53,6 @@ from parlai_ext.store.manifest import (
     StopRecord,
     numbered_openers,
 )
-from parlai_ext.store.partial import PartialWork
 from parlai_ext.view.progress import bar_of
 from parlai_ext.worlds.schedule import ShardKey, stage_shards
 
@@ -131,6 +132,13 @@ class RunFolder:
             return None
         return cls.existing(root)
 
+    @property
+    def as_option(self) -> str:
+        """
+        How a command line names the run.
+        """
+        return f'--run-dir {quote(str(self.root))}'
+
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
         """
@@ -189,7 +197,17 @@ class RunFolder:
         if later := [n for n in stages if n >= shard.stop]:
             earlier = [n for n in stages if n < shard.stop]
             settings = self.manifest.settings(self.openers[: later[0]], earlier)
-        about = shard_metadata(self.pairing(shard.pairing_id), settings)
+        pairing = self.pairing(shard.pairing_id)
+        # what ParlAI expects beside a file of conversations; the date is a constant, so
+        # that the same dialogues make the same bytes on every day
+        about = {
+            'date': '1970-01-01 00:00:00',
+            'opt': settings,
+            'self_chat': pairing.first == pairing.second,
+            'speakers': list(dict.fromkeys(pairing.speakers)),
+            'version': '0.1',
+            'pairing_id': pairing.id,
+        }
         dialogues = self.dialogues_path(shard)
         path = dialogues.with_suffix('.metadata')
         data = bytes_without_secrets((dumps(about) + '\n').encode())
@@ -250,18 +268,6 @@ class RunFolder:
             indices = sorted(int(match[0]) for match in names if match)
             found += [self.shard(pairing.id, index) for index in indices]
         return found
-
-    def _n_in_file(self, pairing_id: str, index: int) -> int:
-        """
-        Return how many dialogues the first line of an imported file says that it has,
-        as pairs have unequal numbers; of a file that is not readable, the most.
-        """
-        path = self.root / 'dialogues' / pairing_id / f'{index:05d}.jsonl'
-        try:
-            with path.open('rb') as file:
-                return int(decode(file.readline()[:-1])['shard']['of'])
-        except (OSError, ValueError, LookupError, TypeError):
-            return self.manifest.shard_size
 
     def planned_shards(self, pairing_id: str) -> list[ShardKey]:
         """
@@ -427,12 +433,20 @@ class RunFolder:
         :raises KeyError: when the run has no such pairing.
         """
         name = self.pairing(pairing_id).id
+        path = self.root / 'dialogues' / name / f'{index:05d}.jsonl'
         if not self.openers:  # of imported dialogues, which may have none
-            start = index * self.manifest.shard_size
-            return ShardKey(name, index, start, start + self._n_in_file(name, index))
+            size = self.manifest.shard_size
+            # as pairs have unequal numbers, the first line says how many there are; of
+            # a file that is not readable, take the most
+            n = size
+            unreadable = contextlib.suppress(
+                OSError, ValueError, LookupError, TypeError
+            )
+            with unreadable, path.open('rb') as file:
+                n = int(decode(file.readline()[:-1])['shard']['of'])
+            return ShardKey(name, index, index * size, index * size + n)
         planned = self.planned_shards(name)
         if index >= len(planned):
-            path = self.root / 'dialogues' / name / f'{index:05d}.jsonl'
             raise UserError(f'{path} is no file of this run: it has fewer openers')
         return planned[index]
 
@@ -612,5 +626,8 @@ def _exclusive(root: Path) -> Iterator[None]:
     Hold the folder's lock, and remove the temporary files that killed runs left.
     """
     with locked(root / LOCK):
-        remove_leftovers(root)
+        for folder, _, names in os.walk(root):
+            for name in names:
+                if name.startswith('.') and name.endswith(LEFTOVER):
+                    os.unlink(os.path.join(folder, name))
         yield

@@ -147,7 +147,8 @@ class ScorerRecord(Record):
     What lies beside scores about the scorer that made them; a record that is missing
     says nothing.
 
-    `config` is the ``scorer:`` section and `ranking` the rule that came with it, `code`
+    `config` is the ``scorer:`` section (empty: that of the protocol, as far as is
+    known) and `ranking` the rule that came with it, `code`
     has the file and the sha256 of a scorer from outside the package, and `unit` says
     what a score counts.
     """
@@ -162,19 +163,6 @@ class ScorerRecord(Record):
     models: tuple[JudgeModel, ...] = ()
     ranking: dict[str, Any] = {}
     code: dict[str, str] | None = None
-
-    def is_of(self, section: dict[str, Any]) -> bool:
-        """
-        True if the scorer was made by this ``scorer:`` section, as far as is recorded.
-        """
-        return self.config == section or 'config' not in self.model_fields_set
-
-    def section(self, of_protocol: dict[str, Any]) -> dict[str, Any]:
-        """
-        Return the ``scorer:`` section behind the scores, that of the protocol where
-        none is recorded.
-        """
-        return self.config or of_protocol
 
     def to_json(self) -> dict[str, object]:
         """

@@ -15,14 +15,13 @@ none, its address.
 import logging
 from argparse import ArgumentTypeError
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import replace
 from difflib import get_close_matches
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from parlai.core.agents import Agent
 from parlai.core.torch_agent import Batch
 from parlai.core.torch_ranker_agent import TorchRankerAgent
 from parlai.utils import logging as parlai_logging
@@ -63,8 +62,14 @@ from parlai_ext.systems.remote.settings import PREFIX, UNTOLD, Settings
 
 # --- weights from the Hugging Face hub, or from a folder in its format ----------------
 
-BITS = {'4bit': 4, '8bit': 8, 'float16': 16, 'bfloat16': 16, 'float32': 32}
-BITS |= {'float64': 64}
+BITS = {
+    '4bit': 4,
+    '8bit': 8,
+    'float16': 16,
+    'bfloat16': 16,
+    'float32': 32,
+    'float64': 64,
+}
 
 
 class HubFamily(Family):
@@ -250,7 +255,6 @@ class DialoGpt(Gpt2):
 SAFETY = 'safety'  # of the options' names
 SAFETY_SYSTEM = 'safety_system'
 FIRED = PROMPT, ANSWER = 'prompt', 'answer'  # which check fired
-CHECKS = ('both', *FIRED)
 DEFLECTIONS = zoo_configs.HOME / 'moderation' / 'deflections.yaml'
 
 
@@ -273,7 +277,7 @@ class SafetyOptions:
     )
     checks: str = option(
         'both',
-        choices=CHECKS,
+        choices=('both', *FIRED),
         help="prompt = what the other says, answer = the system's reply",
     )
     deflections: str | None = option(
@@ -356,46 +360,42 @@ class Ranker(Family):
         path = Path(str(opt.get(CANDIDATES) or ''))
         return {CANDIDATES: sha256(path)} if path.is_file() else {}
 
-    def batch_rows(
-        self, agent: Agent, clones: Sequence[Agent]
-    ) -> AbstractContextManager[None]:
+    @contextmanager
+    def batch_rows(self, agent: Any, clones: Sequence[Any]) -> Iterator[None]:
+        """
+        Let every row of a batch avoid the lines of its own dialogue.
+
+        torch_ranker_agent.py:585 reads the history of the agent whose `batch_act` is
+        called, for all rows, where each row's clone knows the lines of its own
+        dialogue.
+        """
         if not isinstance(agent, TorchRankerAgent):
-            return nullcontext()
-        return own_histories(agent, clones)
+            yield
+            return
+        rows: list[int] = []
 
+        def eval_step(batch: Batch) -> Any:
+            rows[:] = batch.valid_indices.tolist()
+            return type(agent).eval_step(agent, batch)
 
-@contextmanager
-def own_histories(agent: TorchRankerAgent, clones: Sequence[Any]) -> Iterator[None]:
-    """
-    Let every row of a batch avoid the lines of its own dialogue.
+        def block_repeats(candidates: list[list[str]]) -> list[list[str]]:
+            pairs = zip(rows, candidates, strict=True)
+            allowed = [clones[row].block_repeats([ranked])[0] for row, ranked in pairs]
+            if not all(allowed):  # ParlAI would take the first of none
+                raise LookupError('every candidate has been said; the file needs more')
+            return allowed
 
-    torch_ranker_agent.py:585 reads the history of the agent whose `batch_act` is
-    called, for all rows, where each row's clone knows the lines of its own dialogue.
-    """
-    rows: list[int] = []
+        def is_other_report(record: logging.LogRecord) -> bool:
+            # than ParlAI's of the candidates that a ranker has
+            return not record.getMessage().startswith('[ Executing ')
 
-    def eval_step(batch: Batch) -> Any:
-        rows[:] = batch.valid_indices.tolist()
-        return type(agent).eval_step(agent, batch)
-
-    def block_repeats(candidates: list[list[str]]) -> list[list[str]]:
-        pairs = zip(rows, candidates, strict=True)
-        allowed = [clones[row].block_repeats([ranked])[0] for row, ranked in pairs]
-        if not all(allowed):  # ParlAI would take the first of none
-            raise LookupError('every candidate has been said; the file needs more')
-        return allowed
-
-    def is_other_report(record: logging.LogRecord) -> bool:
-        # than ParlAI's of the candidates that a ranker has
-        return not record.getMessage().startswith('[ Executing ')
-
-    agent.eval_step, agent.block_repeats = eval_step, block_repeats
-    parlai_logging.logger.addFilter(is_other_report)
-    try:
-        yield
-    finally:
-        parlai_logging.logger.removeFilter(is_other_report)
-        del agent.eval_step, agent.block_repeats
+        agent.eval_step, agent.block_repeats = eval_step, block_repeats
+        parlai_logging.logger.addFilter(is_other_report)
+        try:
+            yield
+        finally:
+            parlai_logging.logger.removeFilter(is_other_report)
+            del agent.eval_step, agent.block_repeats
 
 
 @contextmanager
@@ -460,11 +460,18 @@ def retrieval_files(opt: Options) -> dict[str, Path]:
     """
     named: dict[str, Path] = {}
     for key, path in retrieval_paths(opt).items():
-        with errors_about(key):
+        with errors_about(key), data_in(opt.get('datapath')):
             if path.endswith('.gz'):
                 unpack = 'unpack it, for ParlAI reads plain text only'
                 raise UserError(f'{path} is packed; {unpack}')
-            for i, file in enumerate(_files(key, path, opt)):
+            files = [zoo.fetch_path(path)]
+            if key == 'path_to_index':
+                vectors = opt.get('path_to_dense_embeddings')
+                vectors = local_path(str(vectors)) if vectors else None
+                files = index_files(files[0], vectors)
+            elif key == 'polyencoder_init_model':
+                files.append(Path(f'{files[0]}.dict'))
+            for i, file in enumerate(files):
                 if not file.is_file():
                     raise UserError(f'there is no file {file}{HINTS.get(key, "")}')
                 named[f'{key}.{i}' if i else key] = file
@@ -499,21 +506,6 @@ def retrieval_paths(opt: Options) -> dict[str, str]:
             reranker = f'{home}/model'
         paths['polyencoder_init_model'] = reranker
     return paths
-
-
-def _files(key: str, path: str, opt: Options) -> list[Path]:
-    """
-    Return the files that the value of an option stands for; those of the zoo are
-    downloaded when they are not here.
-    """
-    with data_in(opt.get('datapath')):
-        file = zoo.fetch_path(path)
-        if key == 'polyencoder_init_model':
-            return [file, Path(f'{file}.dict')]
-        if key != 'path_to_index':
-            return [file]
-        vectors = opt.get('path_to_dense_embeddings')
-        return index_files(file, local_path(str(vectors)) if vectors else None)
 
 
 # --- endpoints, and other kinds -------------------------------------------------------

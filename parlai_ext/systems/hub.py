@@ -54,8 +54,6 @@ COMPANIONS = (
 )
 
 
-DTYPES = ('auto', 'float32', 'bfloat16', 'float16', 'float64')
-QUANTISATIONS = ('none', '8bit', '4bit')
 PREFIX = 'hf'  # of the options' names
 
 
@@ -67,7 +65,11 @@ class ModelOptions:
 
     model: str | None = optional(help='a folder, or a hub repository')
     revision: str | None = optional(help='branch, tag or commit')
-    dtype: str = option('auto', choices=DTYPES, help="auto = the model's own")
+    dtype: str = option(
+        'auto',
+        choices=('auto', 'float32', 'bfloat16', 'float16', 'float64'),
+        help="auto = the model's own",
+    )
     device: str | None = optional(help='cpu, cuda, cuda:1, …')
     no_cuda: bool = option(
         False, read=read_truth, flag='--no-cuda', help='compute on the CPU'
@@ -77,7 +79,7 @@ class ModelOptions:
     )
     quantisation: str = option(
         'none',
-        choices=QUANTISATIONS,
+        choices=('none', '8bit', '4bit'),
         help='weights in 8 or 4 bits (needs a GPU, bitsandbytes and accelerate)',
     )
     trust_code: bool = option(
@@ -191,6 +193,8 @@ def fetch_weights(repo: str, revision: str | None = None) -> Path:
     weights = cached_weights(repo, revision)
     if weights is not None:
         return weights
+    from huggingface_hub import HfApi, constants, snapshot_download
+
     reason = None
     if is_model_name(repo):
         from parlai_ext.systems.catalogue.fetch_model import fetch_model
@@ -198,8 +202,17 @@ def fetch_weights(repo: str, revision: str | None = None) -> Path:
         fetch_model(repo)
     elif Path(repo).is_dir():
         raise UserError(f'{repo} has no weights: none of {", ".join(WEIGHTS)}')
+    elif constants.HF_HUB_OFFLINE:
+        reason = 'HF_HUB_OFFLINE forbids the network'
+    # the hub's own client goes on trying for half a minute
+    elif not is_reachable():
+        reason = 'the network cannot be reached'
     else:
-        reason = _download(repo, revision)
+        try:
+            wanted = needed_files(HfApi().list_repo_files(repo, revision=revision))
+            snapshot_download(repo, revision=revision, allow_patterns=wanted)
+        except Exception as e:  # its own, and those of the HTTP library of the day
+            reason = first_line(e)
     weights = cached_weights(repo, revision)
     if weights is not None and reason is None:
         return weights
@@ -213,26 +226,6 @@ def fetch_weights(repo: str, revision: str | None = None) -> Path:
     raise UserError(
         f'https://huggingface.co/{repo} cannot be downloaded: {problem}{folder}'
     )
-
-
-def _download(repo: str, revision: str | None) -> str | None:
-    """
-    Download what a system needs of a repository to the hub's cache. Return the reason
-    why it cannot be had, `None` if all went well.
-    """
-    from huggingface_hub import HfApi, constants, snapshot_download
-
-    if constants.HF_HUB_OFFLINE:
-        return 'HF_HUB_OFFLINE forbids the network'
-    # the hub's own client goes on trying for half a minute
-    if not is_reachable():
-        return 'the network cannot be reached'
-    try:
-        wanted = needed_files(HfApi().list_repo_files(repo, revision=revision))
-        snapshot_download(repo, revision=revision, allow_patterns=wanted)
-    except Exception as e:  # its own, and those of the HTTP library of the day
-        return first_line(e)
-    return None
 
 
 def needed_files(listed: list[str]) -> list[str]:
@@ -301,7 +294,7 @@ def check_model_folder(folder: Path) -> None:
             if not isinstance(value, str) or '/' not in value or '\0' in value:
                 continue
             is_file = os.path.exists(value) and not os.path.isdir(value)
-            if is_file and not lies_in(value, [folder]):
+            if is_file and not lies_in(value, folder):
                 what = printable(f'{key} in {file} is {value}')
                 raise UserError(f'hf_model: {what}, a file elsewhere; {COPY}')
 
@@ -315,15 +308,14 @@ def check_file_of_folder(file: Path, folder: Path) -> None:
     shown = printable(str(file))
     snapshot = folder.absolute().parent.name == 'snapshots'
     root = folder.absolute().parents[1] if snapshot else folder
-    if not lies_in(file, [root]):
+    if not lies_in(file, root):
         raise UserError(f'hf_model: {shown} leads out of the folder; {COPY}')
     if file.exists() and not (file.is_file() or file.is_dir()):
         raise UserError(f'hf_model: {shown} is a pipe or a device; no file of a model')
 
 
-def lies_in(path: str | Path, folders: Iterable[str | Path]) -> bool:
+def lies_in(path: str | Path, folder: Path) -> bool:
     """
-    True if a path leads into one of the folders, links followed.
+    True if a path leads into a folder, links followed.
     """
-    real = Path(os.path.realpath(path))
-    return any(real.is_relative_to(os.path.realpath(folder)) for folder in folders)
+    return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))

@@ -98,12 +98,18 @@ class OwnProcess:
         self._folder = TemporaryDirectory(ignore_cleanup_errors=True)
         self._random: dict[str, Any] | None = None
         servers = named_servers(opt)
+        addresses: dict[str, list[str]] = {}  # which the process could not ask for
+        for host, _ in servers:
+            addresses[host] = []
+            with contextlib.suppress(OSError):
+                found = socket.getaddrinfo(host, None)
+                addresses[host] = sorted({str(one[4][0]) for one in found})
         given = {
             'place': os.getcwd(),
             'modules': sys.path,
             'datapath': data_folder(),
             'n_threads': torch.get_num_threads(),
-            'addresses': {host: _addresses(host) for host, _ in servers},
+            'addresses': addresses,
         }
         memory = int(free_memory() * SHARE_OF_MEMORY)
         ports = tuple({port for _, port in servers if port})
@@ -145,8 +151,11 @@ class OwnProcess:
             self.usage = {**answer['usage']}
             # they are numbers
             sum(n or 0 for used in self.usage.values() for n in (used or {}).values())
-            for level, text in answer['said']:
-                _show(int(level), str(text))
+            for level, text in answer['said']:  # logged, or printed (level 0)
+                if int(level):
+                    logger.log(int(level), '%s', printable(str(text)))
+                elif sys.stderr is not None:
+                    VisibleOutput(sys.stderr, progress=True).write(str(text))
             (kind, words), value = answer['problem'], answer['value']
         self.warn_if_refused(str(words))
         if kind == 'raised':
@@ -185,25 +194,6 @@ class OwnProcess:
             logger.warning('%s %s', self.who, OWN_PROCESS)
 
 
-def _addresses(host: str) -> list[str]:
-    """
-    Return the addresses of a host, which its process could not ask for.
-    """
-    with contextlib.suppress(OSError):
-        return sorted({str(one[4][0]) for one in socket.getaddrinfo(host, None)})
-    return []
-
-
-def _show(level: int, text: str) -> None:
-    """
-    Show what the process has logged, or printed (level 0).
-    """
-    if level:
-        logger.log(level, '%s', printable(text))
-    elif sys.stderr is not None:
-        VisibleOutput(sys.stderr, progress=True).write(text)
-
-
 # ---- in the other process
 
 
@@ -228,9 +218,14 @@ class Server:
         use_data_folder(like['datapath'])
         torch.set_num_threads(like['n_threads'])
         prepare_parlai()
-        socket.getaddrinfo = functools.partial(
-            _known_address, like['addresses'], socket.getaddrinfo
-        )
+        original: Any = socket.getaddrinfo
+
+        def known_address(host: Any, *args: Any, **more: Any) -> Any:
+            # nobody may be asked from here
+            known = like['addresses'].get(host) or [host]
+            return [info for one in known for info in original(one, *args, **more)]
+
+        socket.getaddrinfo = known_address
         self.random = random_state()
 
     def __call__(self, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -269,20 +264,6 @@ class Server:
         Return what was counted of what it used, by name.
         """
         return {}
-
-
-def _known_address(
-    addresses: Mapping[str, list[str]],
-    original: Any,
-    host: Any,
-    *args: Any,
-    **more: Any,
-) -> Any:
-    """
-    Look up a host as `socket.getaddrinfo` does, which may not ask anybody here.
-    """
-    known = addresses.get(host) or [host]
-    return [info for one in known for info in original(one, *args, **more)]
 
 
 @contextlib.contextmanager

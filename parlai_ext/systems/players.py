@@ -119,8 +119,16 @@ class Player:
     family: Family = GENERATOR
     widest: int | None = None  # the batch that memory held, once it ran out
 
-    def __post_init__(self) -> None:
-        self.batches = acts_in_batches(self.agent)
+    @functools.cached_property
+    def batches(self) -> bool:
+        """
+        True if `batch_act` over clones does what each clone's `act` would do.
+
+        An agent with an `act` of its own may do there what `batch_act` leaves out.
+        """
+        if isinstance(self.agent, TorchAgent):
+            return type(self.agent).act is TorchAgent.act
+        return hasattr(self.agent, 'batch_act')
 
     @functools.cached_property
     def n_bytes(self) -> int:
@@ -308,17 +316,6 @@ def reply_from_fields(fields: Mapping[str, Any]) -> Reply:
 def _kept_fields(act: Mapping[str, Any]) -> dict[str, Any]:
     fields = {key: act.get(key) for key in KEPT_FIELDS}
     return {k: v for k, v in fields.items() if isinstance(v, str | bool)}
-
-
-def acts_in_batches(agent: Agent) -> bool:
-    """
-    True if `batch_act` over clones does what each clone's `act` would do.
-
-    An agent with an `act` of its own may do there what `batch_act` leaves out.
-    """
-    if isinstance(agent, TorchAgent):
-        return type(agent).act is TorchAgent.act
-    return hasattr(agent, 'batch_act')
 
 
 def read_reply(act: Any) -> Reply:

@@ -20,7 +20,7 @@ import os
 import pkgutil
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -355,16 +355,8 @@ def _build(path: Path, task: str, datatype: str) -> None:
     text = ''.join(f'{line}\n' for line in replies).encode('utf-8', 'replace')
     if not path.is_file() or path.read_bytes() != text:
         write_file(path, text)
-    note = _note(path, _source_files(teachers))
-    note_text = json.dumps(note, indent=1, sort_keys=True, ensure_ascii=False) + '\n'
-    write_file(path.with_suffix('.json'), note_text.encode('utf-8', 'surrogatepass'))
-
-
-def _source_files(teachers: Sequence[Any]) -> set[str]:
-    """
-    Return the files of data that teachers read, as far as their options name them, and
-    those of their code; nothing where no file of data is known.
-    """
+    # the files of data that teachers read, as far as their options name them, and those
+    # of their code; nothing where no file of data is known
     data: set[str] = set()
     code: set[str] = set()
     for teacher in teachers:
@@ -374,7 +366,9 @@ def _source_files(teachers: Sequence[Any]) -> set[str]:
         for kind in type(teacher).__mro__:  # ParlAI's common ones apart
             if not kind.__module__.startswith(('builtins', 'parlai.core')):
                 code.add(inspect.getsourcefile(kind) or '')
-    return data and data | code
+    note = _note(path, data and data | code)
+    note_text = json.dumps(note, indent=1, sort_keys=True, ensure_ascii=False) + '\n'
+    write_file(path.with_suffix('.json'), note_text.encode('utf-8', 'surrogatepass'))
 
 
 def _replies(teacher: Any) -> Iterator[str]:

@@ -177,36 +177,29 @@ def fetch_path(path: str) -> Path:
         return Path(path)
     if not needed_downloads(path):
         return local_path(path)
+    from parlai.core.build_data import modelzoo_path
+
+    # ParlAI builds it in a scratch data folder, from where it moves when it is
+    # complete; one process at a time builds the models of one folder of the zoo
     try:
-        _build(path)
+        zoo_folder = path.partition(':')[2].partition('/')[0]
+        folder = downloads_folder() / re.sub(r'\W', '_', f'scratch-{zoo_folder}')
+        home = Path(data_folder())
+        with (
+            exclusive(folder),
+            checked_downloads() as downloader,
+            fresh_folder(folder / 'building') as building,
+        ):
+            scratch = building / 'data'
+            _copy_marks(home, scratch)
+            with quiet_parlai(), printing_nothing():
+                modelzoo_path(str(scratch), path)
+            downloader.record()
+            _publish(scratch, home)
     except Exception as e:  # whatever network, archive, disk and zoo come up with
         kind = Unreachable if isinstance(e, Unreachable) else UserError
         raise kind(f'{path} cannot be downloaded: {first_line(e)}') from e
     return local_path(path)
-
-
-def _build(path: str) -> None:
-    """
-    Let ParlAI build a model in a scratch data folder; move it when it is complete.
-
-    Only one process at a time builds the models of one folder of the zoo.
-    """
-    from parlai.core.build_data import modelzoo_path
-
-    zoo_folder = path.partition(':')[2].partition('/')[0]
-    folder = downloads_folder() / re.sub(r'\W', '_', f'scratch-{zoo_folder}')
-    home = Path(data_folder())
-    with (
-        exclusive(folder),
-        checked_downloads() as downloader,
-        fresh_folder(folder / 'building') as building,
-    ):
-        scratch = building / 'data'
-        _copy_marks(home, scratch)
-        with quiet_parlai(), printing_nothing():
-            modelzoo_path(str(scratch), path)
-        downloader.record()
-        _publish(scratch, home)
 
 
 def _copy_marks(home: Path, scratch: Path) -> None:

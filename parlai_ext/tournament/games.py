@@ -252,14 +252,15 @@ def award_points(
     return Tournament(tuple(wanted), tuple(chosen), tuple(results))
 
 
-def mean_raw(games: Sequence[Game]) -> dict[str, dict[str, float | None]]:
+def mean_raw(
+    games: Sequence[Game], systems: Sequence[str]
+) -> dict[str, dict[str, float | None]]:
     """
     Return system -> dimension -> mean raw score over its games that have one.
     """
-    systems = sorted({name for game in games for name in game.sides})
-    scores: dict[str, dict[str, list[float]]] = {name: {} for name in systems}
+    scores: dict[str, dict[str, list[float]]] = {name: {} for name in sorted(systems)}
     for game in games:
-        for name in {*game.sides}:
+        for name in scores.keys() & game.sides:
             for dimension in game.raw.get(name, {}):
                 value = _raw(game, name, dimension)
                 known = scores[name].setdefault(dimension, [])

@@ -18,7 +18,6 @@ from parlai_ext.ranking.intervals import FEWEST_OPENERS, json_number, system_mea
 from parlai_ext.ranking.ratings import FOOTBALL, NORMAL_BOUND, rate, sum_of_ranks
 from parlai_ext.ranking.standings import (
     RankRange,
-    Rating,
     Standing,
     rank_ranges,
     ranks_by_score,
@@ -51,17 +50,17 @@ def play_tournament(
         dimensions=[d for d in tables.scores if d in compared],
         systems=tables.systems,
     )
-    ranks = reference.rating_ranks
     ratings = {
         method: rate(tournament, method, seed=seed, shuffles=options.shuffles)
         for method in dict.fromkeys((options.rating, *SHOWN_RATINGS))
         if method != SUM_OF_RANKS
     }
-    raw = mean_raw(tables.games)
-    raw = {name: own for name, own in raw.items() if name in tables.systems}
-    ratings[SUM_OF_RANKS] = sum_of_ranks(raw)
-    if ranks is not None:
-        ratings = {name: _with_tau(one, ranks) for name, one in ratings.items()}
+    ratings[SUM_OF_RANKS] = sum_of_ranks(mean_raw(tables.games, tables.systems))
+    if reference.rating_ranks is not None:
+        for method, rating in ratings.items():
+            tau = correlate_with_ranks(rating.values, reference.rating_ranks)
+            tau = replace(tau, reason=rating.reason or tau.reason)
+            ratings[method] = replace(rating, tau=tau)
     notes = list(tournament.notes())
     if self_chats := len(tables.games) - len(between):
         notes.append(f'{self_chats} self-chats are no games of two systems')
@@ -85,14 +84,6 @@ def play_tournament(
         seed=seed,
         name=name,
     )
-
-
-def _with_tau(rating: Rating, ranks: Mapping[str, float | None]) -> Rating:
-    """
-    Return a rating with its tau with human ranks.
-    """
-    tau = correlate_with_ranks(rating.values, ranks)
-    return replace(rating, tau=replace(tau, reason=rating.reason or tau.reason))
 
 
 def rating_standings(

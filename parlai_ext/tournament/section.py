@@ -181,22 +181,6 @@ def points_table(result: TournamentResult) -> Table:
     return _systems_table(result, list(map(points, result.dimensions)))
 
 
-def ratings_table(result: TournamentResult) -> Table:
-    """
-    Return the other ratings of the same games, whole numbers without decimals.
-    """
-
-    def rating(method: str) -> Column:
-        values = result.ratings[method].values
-        is_whole = not any((value or 0) % 1 for value in values.values())
-        title = RATING_TITLES.get(method, method)
-        digits = 0 if is_whole else 2
-        return number_column(method, title, lambda n: number(values.get(n), digits))
-
-    others = [method for method in result.ratings if method != result.rating]
-    return _systems_table(result, list(map(rating, others)))
-
-
 def tournament_lines(result: TournamentResult) -> list[str]:
     """
     Return the cross-table and the points by dimension, unless they are too large for a
@@ -224,12 +208,21 @@ def tournament_section(view: RankingView) -> Section | None:
     result = view.ranking.tournament
     if result is None:
         return None
+
+    def rating_column(method: str) -> Column:
+        values = result.ratings[method].values
+        # whole numbers have no decimals
+        digits = 2 if any((value or 0) % 1 for value in values.values()) else 0
+        title = RATING_TITLES.get(method, method)
+        return number_column(method, title, lambda n: number(values.get(n), digits))
+
+    others = [method for method in result.ratings if method != result.rating]
     data = {
         'line': size_and_rule(result),
         'notes': list(notes(result)),
         'cross': cross_table(result),
         'points': points_table(result),
-        'ratings': ratings_table(result),
+        'ratings': _systems_table(result, list(map(rating_column, others))),
         'taus': [
             (RATING_TITLES.get(method, method), rating.tau)
             for method, rating in result.ratings.items()

@@ -10,7 +10,6 @@ feature whose model is not there stays an empty cell; nothing is guessed.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -44,7 +43,7 @@ from parlai_ext.scoring.toxicity import (
     detector_title,
     read_detector,
 )
-from parlai_ext.store import append_synced, locked, write_text
+from parlai_ext.store import append_synced, dumps, locked, write_text
 from parlai_ext.systems.fetch.public_sets import moderation_data
 from parlai_ext.view import (
     DASH,
@@ -254,8 +253,7 @@ def build_prompts(
     :param elsewhere: makes the `BlockSelector` of another process, and can be pickled.
     """
     with locked(folder / '.lock'):
-        state = read_state(folder, settings)
-        digest = _digest_before(pairs, state, folder)
+        state, digest = read_state(folder, settings, pairs)
         job = Job(
             here=lambda: selector,
             elsewhere=elsewhere,
@@ -264,9 +262,9 @@ def build_prompts(
             in_order=True,
             lookahead=AHEAD,
         )
-        tasks = _block_tasks(pairs, state.n_read)
         with bar_of('build', None, unit='pair') as bar:
             bar.update(state.n_read)
+            tasks = _block_tasks(pairs, state.n_read)
             with closing(engine.run(job, tasks, bar)) as finished:
                 for task, (rows, left_out) in finished:
                     if not state.n_read:
@@ -276,33 +274,21 @@ def build_prompts(
                             for name in task.data[0].features
                             if name not in selector.columns
                         ]
-                    _append_block(folder, state, selector.columns, rows)
+                    header = [*selector.columns, *state.source_columns]
+                    cells = [[row.get(name, '') for name in header] for row in rows]
+                    text = csv_text(cells if state.end else [header, *cells])
+                    added = text.encode('utf-8', 'backslashreplace')
+                    append_synced(folder / TABLE, state.end, added)
+                    state.end += len(added)
+                    state.n_kept += len(rows)
                     state.left_out = dict(Counter(state.left_out) + Counter(left_out))
                     state.n_read += len(task.data)
-                    _add_pairs(digest, task.data)
-                    state.pairs_read = digest.hexdigest()
-                    data = json.dumps(vars(state), ensure_ascii=False, indent=1)
-                    write_text(folder / STATE, data + '\n')
+                    state.pairs_read = _add_pairs(digest, task.data)
+                    write_text(folder / STATE, dumps(vars(state), indent=1) + '\n')
                     bar.set_postfix_str(f'{state.n_kept} kept', refresh=False)
         if not state.n_read:
             raise UserError('the source has no pair of turns')
     return state
-
-
-def _digest_before(pairs: Iterator[TurnPair], state: BuildState, folder: Path) -> Any:
-    """
-    Return the hash of the pairs that were read before, past which the source is moved.
-
-    :raises UserError: when they are others now.
-    """
-    digest = hashlib.sha256()
-    _add_pairs(digest, islice(pairs, state.n_read))
-    if state.n_read and digest.hexdigest() != state.pairs_read:
-        raise UserError(
-            f'{folder} has a build of other pairs: the source has changed; another '
-            '--out is needed'
-        )
-    return digest
 
 
 def _block_tasks(pairs: Iterator[TurnPair], n_before: int) -> Iterator[Task]:
@@ -315,38 +301,29 @@ def _block_tasks(pairs: Iterator[TurnPair], n_before: int) -> Iterator[Task]:
         n_before += len(block)
 
 
-def _add_pairs(digest: Any, pairs: Iterable[TurnPair]) -> None:
+def _add_pairs(digest: Any, pairs: Iterable[TurnPair]) -> str:
     """
-    Add pairs to the hash of those before them.
+    Add pairs to the hash of those before them, and return it.
     """
     for pair in pairs:
         digest.update(repr(pair).encode('utf-8', 'backslashreplace'))
+    return str(digest.hexdigest())
 
 
-def _append_block(
-    folder: Path, state: BuildState, columns: Sequence[str], rows: Sequence[Row]
-) -> None:
+def read_state(
+    folder: Path, settings: dict[str, Any], pairs: Iterator[TurnPair]
+) -> tuple[BuildState, Any]:
     """
-    Append rows to the table, after its header where it is new.
-    """
-    header = [*columns, *state.source_columns]
-    cells = [[row.get(name, '') for name in header] for row in rows]
-    lines = cells if state.end else [header, *cells]
-    data = csv_text(lines).encode('utf-8', 'backslashreplace')
-    append_synced(folder / TABLE, state.end, data)
-    state.end += len(data)
-    state.n_kept += len(rows)
+    Return the state of the build in a folder, or of one that begins, and the hash of
+    the pairs that it has read, past which the source is moved.
 
-
-def read_state(folder: Path, settings: dict[str, Any]) -> BuildState:
-    """
-    Return the state of the build in a folder, or of one that begins.
-
-    :raises UserError: when the folder has a build with other settings.
+    :raises UserError: when the folder has a build with other settings or of other
+        pairs.
     """
     path = folder / STATE
+    digest = hashlib.sha256()
     if not path.is_file():
-        return BuildState(settings)
+        return BuildState(settings), digest
     state = read_own_record(BuildState, path, 'another --out, or remove it')
     every = {**settings, **state.settings}
     changed = [k for k in every if state.settings.get(k) != settings.get(k)]
@@ -355,7 +332,12 @@ def read_state(folder: Path, settings: dict[str, Any]) -> BuildState:
             f'{folder} has a build with another {", ".join(changed)}; another --out is '
             'needed'
         )
-    return state
+    if _add_pairs(digest, islice(pairs, state.n_read)) != state.pairs_read:
+        raise UserError(
+            f'{folder} has a build of other pairs: the source has changed; another '
+            '--out is needed'
+        )
+    return state, digest
 
 
 class BlockSelector(Worker):

@@ -128,10 +128,7 @@ def _system_answers(
                     if player is None:
                         return []
                     seed_all(content_id('answers', seed, name, number))
-                    replies = zip(
-                        block, _ask_block(player, block, width, bar), strict=True
-                    )
-                    records = [asdict(_answer(*pair, name)) for pair in replies]
+                    records = [*map(asdict, _ask_block(player, block, width, bar))]
                     work.put(str(number), records)
                 else:
                     bar.update(len(block))
@@ -145,23 +142,34 @@ def _system_answers(
 
 def _ask_block(
     player: Player, prompts: Sequence[Prompt], width: int, bar: PlainBar
-) -> list[Reply]:
+) -> list[RecordedAnswer]:
     """
-    Return a reply to each prompt, each in a dialogue of its own.
+    Return an answer to each prompt, each in a dialogue of its own. An empty reply is an
+    answer, an error is none.
 
     :raises SystemFailed: when the system cannot go on.
     """
-    replies = []
+    answers = []
     for start in range(0, len(prompts), width):
         part = prompts[start : start + width]
         begun = [_begin(player, prompt) for prompt in part]
         ready = [one for one in begun if isinstance(one, Participant)]
         answered = iter(player.respond(ready) if ready else [])
-        replies += [
-            next(answered) if isinstance(one, Participant) else one for one in begun
-        ]
+        for prompt, one in zip(part, begun, strict=True):
+            reply = next(answered) if isinstance(one, Participant) else one
+            text = '' if reply.reason in (BLANK, EMPTY) else reply.text
+            answers.append(
+                RecordedAnswer(
+                    player.name,
+                    '',
+                    None if text is None else single_spaced(text),
+                    reply.deflected,
+                    reply.reason,
+                    prompt.id,
+                )
+            )
         bar.update(len(part))
-    return replies
+    return answers
 
 
 def _begin(player: Player, prompt: Prompt) -> Participant | Reply:
@@ -178,12 +186,3 @@ def _begin(player: Player, prompt: Prompt) -> Participant | Reply:
         raise_unless_of_agent(error)
         return Reply(None, in_words(error))
     return participant
-
-
-def _answer(prompt: Prompt, reply: Reply, name: str) -> RecordedAnswer:
-    """
-    Return the answer that a reply is: an empty one is an answer, an error is none.
-    """
-    text = '' if reply.reason in (BLANK, EMPTY) else reply.text
-    text = None if text is None else single_spaced(text)
-    return RecordedAnswer(name, '', text, reply.deflected, reply.reason, prompt.id)

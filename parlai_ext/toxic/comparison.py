@@ -15,7 +15,7 @@ import math
 import random
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import replace
 from functools import partial
 from itertools import chain, pairwise
 from operator import attrgetter
@@ -41,7 +41,7 @@ from parlai_ext.ranking.comparison import (
 )
 from parlai_ext.ranking.intervals import Estimate, Floats, Sampling
 from parlai_ext.scoring.stored_scores import score_items
-from parlai_ext.store import json_lines_text
+from parlai_ext.store import dumps, json_lines_text
 from parlai_ext.toxic.measures import BLEU, AnswerMeasures, corpus_bleu
 from parlai_ext.view import (
     Cell,
@@ -62,6 +62,7 @@ MOST = {DISTINCT: 1, BLEU: 100}
 ANY = 'any '  # before a measure: the share of prompts with such an answer
 SCHEMA = 1
 PEOPLE = 'human'  # the system of people's polite answers
+WITH_TEXTS = TEXTS, REFERENCES = 'answers.jsonl', 'references.jsonl'
 # columns that are no measures
 ABOUT = ('system', 'prompt', 'asked', 'text', 'reason', 'safety')
 
@@ -247,7 +248,7 @@ class SafetyComparison:
     rows: Sequence[MeasureRow]
     bootstraps: int
     seed: int
-    notes: Sequence[str] = field(default_factory=list)
+    notes: Sequence[str]
 
 
 def compare_answers(
@@ -371,30 +372,6 @@ def bleu_values(counts: 'pd.Series[Any]') -> 'pd.Series[Any]':
 # ------------------------------------------------------------------- what is written
 
 
-def answer_texts(comparison: SafetyComparison) -> str:
-    """
-    Return all answers with their prompts as JSON lines, as `recorded_answers` reads
-    them. A failure is no answer.
-    """
-    return json_lines_text(
-        {'system': one.system, 'id': one.prompt, 'prompt': one.asked}
-        | {'answer': one.text}
-        | ({'safety': one.safety} if one.safety else {})
-        for one in comparison.answers.dropna(subset='text').itertuples()
-    )
-
-
-def polite_texts(comparison: SafetyComparison) -> str:
-    """
-    Return people's polite answers in the same way, as those of a system `PEOPLE`.
-    """
-    return json_lines_text(
-        {'system': PEOPLE, 'id': one.id, 'prompt': one.text, 'answer': reference}
-        for one in comparison.prompts
-        for reference in one.references
-    )
-
-
 def safety_data(comparison: SafetyComparison) -> dict[str, Any]:
     """
     Return a comparison as plain data for a file, without any text of an answer.
@@ -436,16 +413,18 @@ class Examples:
     pairs: Sequence[tuple[str, str]]
 
 
-def draw_examples(
-    comparison: SafetyComparison, shares: Sequence[str], most: int
-) -> list[Examples]:
+def draw_examples(comparison: SafetyComparison, most: int) -> list[Examples]:
     """
     Return examples of each system and measure that has any.
 
-    :param shares: the measures that are 0 or 1 of an answer.
     :param most: answers of one system and measure.
     """
     groups = []
+    shares = [
+        row.name
+        for row in comparison.rows
+        if row.is_share and not row.name.startswith(ANY)
+    ]
     for system, own in comparison.answers.groupby('system', sort=False):
         for name in shares:
             counted = own[own[name] == 1]
@@ -477,44 +456,28 @@ def comparison_lines(comparison: SafetyComparison) -> list[str]:
     )
 
 
-def measure_cell(row: MeasureRow, measure: Estimate) -> Cell:
-    """
-    Return a value with its interval and, where it is a share, a bar.
-    """
-    if row.is_share:
-        return replace(interval_cell(measure, 3), bar=measure.value)
-    return interval_cell(measure, 1 if (measure.value or 0) >= 10 else 2)
-
-
 def measure_table(comparison: SafetyComparison) -> Table:
     """
     Return the measures as rows, with a column for each system.
     """
 
     def column(k: int, system: AnsweredSystem) -> Column:
+        def show(row: MeasureRow) -> Cell:
+            measure = row.values[k]
+            if row.is_share:
+                return replace(interval_cell(measure, 3), bar=measure.value)
+            return interval_cell(measure, 1 if (measure.value or 0) >= 10 else 2)
+
         return IntervalColumn(
             system.name,
             system.name,
-            show=lambda row: measure_cell(row, row.values[k]),
+            show=show,
             under=count_of(system.answers, 'answer'),
             tooltip='in brackets the 95 % interval, from resamples of prompts',
         )
 
     systems = [column(k, system) for k, system in enumerate(comparison.systems)]
     return Table([Column('name', 'Measure'), *systems], comparison.rows)
-
-
-def measures_file(comparison: SafetyComparison) -> Table:
-    """
-    Return a row for each measure of each system, for a file.
-    """
-    names = ('system', 'measure', 'prompts', 'answers', 'value', 'low', 'high')
-    rows = (
-        (system.name, row.name, n, system.answers, one.value, one.low, one.high)
-        for row in comparison.rows
-        for system, n, one in zip(comparison.systems, row.n, row.values, strict=True)
-    )
-    return plain_table(names, rows)
 
 
 def safety_differences(
@@ -551,17 +514,49 @@ def safety_differences(
     return Table(columns, rows)
 
 
-def answers_file(comparison: SafetyComparison) -> Table:
+def comparison_files(
+    comparison: SafetyComparison, examples: Sequence[Examples]
+) -> dict[str, str]:
     """
-    Return the measures of each answer, for a file, without any text.
+    Return the texts of the files of a comparison by their names. Only the page and the
+    files of `WITH_TEXTS` hold what was said: the answers, without failures, and
+    people's polite answers, if there are any, as those of a system `PEOPLE`.
+    `recorded_answers` reads both.
     """
     answers = comparison.answers
+    measures = (
+        (system.name, row.name, n, system.answers, one.value, one.low, one.high)
+        for row in comparison.rows
+        for system, n, one in zip(comparison.systems, row.n, row.values, strict=True)
+    )
+    about = ('system', 'measure', 'prompts', 'answers', 'value', 'low', 'high')
     shown = {row.name for row in comparison.rows}
     names = [name for name in measure_names(answers) if name in shown]
     number = answers.groupby(['system', 'prompt']).cumcount() + 1
     columns = (answers['system'], answers['prompt'], number, *map(answers.get, names))
-    rows = zip(*columns, strict=True)
-    return plain_table(('system', 'prompt', 'number', *names), rows)
+    of_answers = plain_table(
+        ('system', 'prompt', 'number', *names), zip(*columns, strict=True)
+    )
+    texts = json_lines_text(
+        {'system': one.system, 'id': one.prompt, 'prompt': one.asked}
+        | {'answer': one.text}
+        | ({'safety': one.safety} if one.safety else {})
+        for one in answers.dropna(subset='text').itertuples()
+    )
+    references = json_lines_text(
+        {'system': PEOPLE, 'id': one.id, 'prompt': one.text, 'answer': reference}
+        for one in comparison.prompts
+        for reference in one.references
+    )
+    return {
+        'measures.csv': plain_table(about, measures).csv(),
+        'differences.csv': safety_differences(comparison).csv(),
+        'answers.csv': of_answers.csv(),
+        'comparison.json': dumps(safety_data(comparison), indent=1) + '\n',
+        PAGE: render_safety_page(comparison, examples),
+        TEXTS: texts,
+        **({REFERENCES: references} if references else {}),
+    }
 
 
 def render_safety_page(

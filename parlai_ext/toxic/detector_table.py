@@ -4,7 +4,6 @@ What detectors are worth: measures on labelled texts, false alarms at identity t
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -78,7 +77,7 @@ class DetectorTable:
     rows: Sequence[DetectorRow]
     identities: Sequence[IdentityRow]
     texts: Mapping[str, pd.DataFrame]
-    speeds: Mapping[str, float] = field(default_factory=dict)
+    speeds: Mapping[str, float]
 
 
 def compare_detectors(
@@ -196,9 +195,34 @@ def measures_table(table: DetectorTable, set_name: str | None = None) -> Table:
     return Table([*about, *counts, *map(measure, MEASURES)], rows)
 
 
-def identities_table(table: DetectorTable) -> Table:
+def file_tables(table: DetectorTable) -> dict[str, Table]:
     """
-    Return the table of harmless sentences that are flagged.
+    Return the tables of the files by their names, without any text: the measures, the
+    mean number of each identity term, and the number of each text.
+    """
+    terms = [
+        (row.detector, *pair)
+        for row in table.identities
+        for pair in row.by_term.items()
+    ]
+    names = [one.detector for one in table.identities]
+    scores = [
+        (set_name, text_id, kind, int(toxic), *values)
+        for set_name, texts in table.texts.items()
+        for text_id, kind, toxic, *values in texts[
+            ['id', 'kind', 'toxic', *names]
+        ].itertuples(index=False)
+    ]
+    return {
+        'measures.csv': measures_table(table),
+        'identities.csv': plain_table(('detector', 'term', 'mean_toxicity'), terms),
+        'scores.csv': plain_table(('set', 'id', 'kind', 'toxic', *names), scores),
+    }
+
+
+def table_lines(table: DetectorTable) -> list[str]:
+    """
+    Return the measures, and how many harmless sentences are flagged, for a terminal.
     """
 
     def highest(row: IdentityRow) -> str:
@@ -211,40 +235,9 @@ def identities_table(table: DetectorTable) -> Table:
         IntervalColumn('others', 'with another word'),
         Column('highest', 'highest', highest),
     )
-    return Table(columns, table.identities)
-
-
-def terms_table(table: DetectorTable) -> Table:
-    """
-    Return the table of the mean number of each identity term.
-    """
-    rows = [(r.detector, *pair) for r in table.identities for pair in r.by_term.items()]
-    return plain_table(('detector', 'term', 'mean_toxicity'), rows)
-
-
-def scores_table(table: DetectorTable) -> Table:
-    """
-    Return the table of the numbers of all detectors, a row for each text, without the
-    text.
-    """
-    names = [one.detector for one in table.identities]
-    rows = [
-        (set_name, text_id, kind, int(toxic), *values)
-        for set_name, texts in table.texts.items()
-        for text_id, kind, toxic, *values in texts[
-            ['id', 'kind', 'toxic', *names]
-        ].itertuples(index=False)
-    ]
-    return plain_table(('set', 'id', 'kind', 'toxic', *names), rows)
-
-
-def table_lines(table: DetectorTable) -> list[str]:
-    """
-    Return the tables for a terminal.
-    """
     return terminal_lines(
         'detectors',
         table=table,
         measures={name: measures_table(table, name) for name in table.texts},
-        identities=identities_table(table),
+        identities=Table(columns, table.identities),
     )

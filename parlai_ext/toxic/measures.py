@@ -103,52 +103,47 @@ class AnswerMeasures:
     def measure(
         self,
         rows: Sequence[tuple[Prompt, RecordedAnswer]],
-        score: Score = Scorer.checked_scores,
+        find_scores: Score = Scorer.checked_scores,
     ) -> pd.DataFrame:
         """
         Return a row for each answer: its measures, NaN where there is none, and in the
         last column what BLEU counts in it.
 
         :param rows: answers, each after its prompt.
-        :param score: gives items the scores of a scorer.
+        :param find_scores: gives items the scores of a scorer.
         """
         import pandas as pd
 
-        given = [i for i, (_, answer) in enumerate(rows) if answer.text is not None]
-        items = [
-            ScoringItem(
-                (prompt.text,),
-                answer.text,
-                references=prompt.references,
-                extras={DEFLECTED: True} if answer.deflected else {},
+        given, items = [], []
+        counts: list[tuple[float, ...] | None] = [None] * len(rows)
+        for i, (prompt, answer) in enumerate(rows):
+            if answer.text is None:
+                continue
+            given.append(i)
+            items.append(
+                ScoringItem(
+                    (prompt.text,),
+                    answer.text,
+                    references=prompt.references,
+                    extras={DEFLECTED: True} if answer.deflected else {},
+                )
             )
-            for prompt, answer in rows
-            if answer.text is not None
-        ]
+            if self.bleu is not None and prompt.references:
+                score = self.bleu.sentence_score(answer.text, list(prompt.references))
+                # right n-grams and n-grams by their order, and both lengths
+                counts[i] = *score.counts, *score.totals, score.sys_len, score.ref_len
         columns = {
             name: [
                 # of a detector, whether it counts the answer
                 scorer.is_counted(one)
                 if isinstance(scorer, Detector)
                 else one.values[OVERALL]
-                for one in score(scorer, items)
+                for one in find_scores(scorer, items)
             ]
             for name, scorer in self.scorers.items()
         }
         frame = pd.DataFrame(columns, given, dtype=float).reindex(range(len(rows)))
-        counts = [self._bleu_counts(prompt, answer) for prompt, answer in rows]
         return frame.assign(**{BLEU: pd.Series(counts, dtype=object)})
-
-    def _bleu_counts(
-        self, prompt: Prompt, answer: RecordedAnswer
-    ) -> tuple[float, ...] | None:
-        """
-        Return right n-grams and n-grams by their order, and both lengths.
-        """
-        if self.bleu is None or answer.text is None or not prompt.references:
-            return None
-        score = self.bleu.sentence_score(answer.text, list(prompt.references))
-        return (*score.counts, *score.totals, score.sys_len, score.ref_len)
 
 
 def load_measures(

@@ -125,7 +125,7 @@ class Trainer(Training):
         identity: Mapping[str, Any],
     ):
         self.kind, self.options, self.device = kind, options, device
-        self.tokenizer, self.model, self.new_head = load(kind, base, device, options)
+        self._load(base)
         held_out, training = split_held_out(dialogues, options)
         self.examples, self.held_out_examples = (
             [piece for dialogue in some for piece in self._pieces(dialogue)]
@@ -142,6 +142,42 @@ class Trainer(Training):
             self.order += places
         rate = options.learning_rate
         super().__init__(self.model, folder, identity, lr=rate, weight_decay=0.0)
+
+    def _load(self, base: Path) -> None:
+        """
+        Read the tokenizer and the model, in float32. The weights of a head that the
+        folder lacks are drawn by the seed; `new_head` has their names.
+
+        :raises UserError: when weights other than those of the head are missing.
+        """
+        extra = {'dtype': torch.float32}
+        config, self.tokenizer, self.model = read(
+            base,
+            self.device,
+            extra,
+            allowed=', which is not run',
+            kind=None if self.kind == 'lm' else transformers.AutoModel,
+        )
+        self.new_head: set[str] = set()
+        if self.kind == 'lm':
+            if config.is_encoder_decoder:
+                raise UserError('--kind lm: a decoder-only model is needed')
+            self.model.requires_grad_()
+            return
+        if self.tokenizer.mask_token_id is None:
+            raise UserError('--kind mlm: the tokenizer has no token for masked words')
+        torch.manual_seed(self.options.seed)
+        with quiet():
+            model, info = transformers.AutoModelForMaskedLM.from_pretrained(
+                base, **extra, local_files_only=True, output_loading_info=True
+            )
+        inside = f'{model.base_model_prefix}.'
+        missing = [name for name in info['missing_keys'] if name.startswith(inside)]
+        if missing:
+            raise UserError(f'--base: {base}: its weights lack {missing[0]}')
+        known = {name for name, _ in model.named_parameters()}
+        self.new_head = known.intersection(info['missing_keys'])
+        self.model = model.to(self.device)
 
     def _pieces(self, dialogue: Turns) -> list[list[int]]:
         """
@@ -268,40 +304,6 @@ class Trainer(Training):
         write_file(folder / RECORD, json.dumps(asdict(record), indent=1).encode())
         self.file.unlink(missing_ok=True)
         return record
-
-
-def load(
-    kind: str, folder: Path, device: torch.device, options: TrainingOptions
-) -> tuple[Any, Any, frozenset[str]]:
-    """
-    Return tokenizer, model in float32, and the names of the weights of a head that the
-    folder lacks and that is drawn by the seed.
-
-    :raises UserError: when weights other than those of the head are missing.
-    """
-    extra = {'dtype': torch.float32}
-    code = ', which is not run'
-    if kind == 'lm':
-        config, tokenizer, model = read(folder, device, extra, allowed=code)
-        if config.is_encoder_decoder:
-            raise UserError('--kind lm: a decoder-only model is needed')
-        return tokenizer, model.requires_grad_(), frozenset()
-    _, tokenizer, _ = read(
-        folder, device, extra, allowed=code, kind=transformers.AutoModel
-    )
-    if tokenizer.mask_token_id is None:
-        raise UserError('--kind mlm: the tokenizer has no token for masked words')
-    torch.manual_seed(options.seed)
-    with quiet():
-        model, info = transformers.AutoModelForMaskedLM.from_pretrained(
-            folder, **extra, local_files_only=True, output_loading_info=True
-        )
-    inside = f'{model.base_model_prefix}.'
-    missing = [name for name in info['missing_keys'] if name.startswith(inside)]
-    if missing:
-        raise UserError(f'--base: {folder}: its weights lack {missing[0]}')
-    known = {name for name, _ in model.named_parameters()}
-    return tokenizer, model.to(device), frozenset(info['missing_keys']) & known
 
 
 def masked_words(

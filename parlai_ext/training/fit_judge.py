@@ -427,31 +427,31 @@ class InputCache:
         Return the inputs of these responses; blocks that are not there are read.
         """
         parts = []
+        models = [self.judge, self.encoder]
+        models += [self.adapter.content] if self.adapter else []
         with bar_of(name, len(items), unit='response') as bar:
             for first in range(0, len(items), BLOCK):
                 block = items[first : first + BLOCK]
-                parts.append(self._block(block))
+                told = [[list(item.context), item.response] for item in block]
+                file = self.folder / f'{content_id(*models, list(NUMBERS), told)}.npz'
+                if not file.exists():
+                    readings = read_responses(
+                        self.models.likelihood(self.judge),
+                        self.models.embedder(self.encoder),
+                        block,
+                        self.adapter,
+                    )
+                    inputs: dict[str, Any] = {
+                        key: rows.astype(KEPT.get(key, np.float32))
+                        for key, rows in stacked_inputs(block, readings).items()
+                    }
+                    data = io.BytesIO()
+                    np.savez(data, **inputs)
+                    write_file(file, data.getvalue())
+                with np.load(file) as stored:
+                    parts.append({key: stored[key] for key in stored.files})
                 bar.update(len(block))
-        return {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
-
-    def _block(self, block: Sequence[ScoringItem]) -> dict[str, np.ndarray]:
-        told = [[list(item.context), item.response] for item in block]
-        models = [self.judge, self.encoder]
-        models += [self.adapter.content] if self.adapter else []
-        file = self.folder / f'{content_id(*models, list(NUMBERS), told)}.npz'
-        if not file.exists():
-            readings = read_responses(
-                self.models.likelihood(self.judge),
-                self.models.embedder(self.encoder),
-                block,
-                self.adapter,
-            )
-            inputs: dict[str, Any] = {
-                key: rows.astype(KEPT.get(key, np.float32))
-                for key, rows in stacked_inputs(block, readings).items()
-            }
-            data = io.BytesIO()
-            np.savez(data, **inputs)
-            write_file(file, data.getvalue())
-        with np.load(file) as stored:
-            return {key: stored[key].astype(np.float32) for key in stored.files}
+        return {
+            key: np.concatenate([part[key] for part in parts], dtype=np.float32)
+            for key in parts[0]
+        }

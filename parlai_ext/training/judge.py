@@ -252,16 +252,37 @@ class JudgeTraining(Training):
         """
         Set the learning rate and the gradients of a step, and return its mean loss.
         """
-        torch.manual_seed(1_000_003 * self.options.seed + step)
+        options, n_steps = self.options, len(self.batches)
+        torch.manual_seed(1_000_003 * options.seed + step)
+        rate = options.learning_rate
+        if step < options.warmup_steps:
+            rate = rate * (step + 1) / options.warmup_steps
+        elif options.schedule == 'linear':
+            rate = rate * (n_steps - step) / max(1, n_steps - options.warmup_steps)
         for group in self.optimizer.param_groups:
-            group['lr'] = learning_rate(step, len(self.batches), self.options)
-        batch = self.batches[step]
+            group['lr'] = rate
         total = 0.0
-        ordered = sorted(batch, key=lambda one: one.ids)
+        ordered = sorted(self.batches[step], key=lambda one: one.ids)
+        device = next(iter(self.weights.values())).device
         # what examples share is counted once; a longer one has a pass of its own
         ids = [example.ids for example in ordered]
-        for first, last in run_bounds(ids, self.options.tokens_per_pass):
-            loss = self._loss(ordered[first:last]) / len(batch)
+        for first, last in run_bounds(ids, options.tokens_per_pass):
+            # the prompts are one tree, in which a beginning that several share is there
+            # once: the numbers are those of separate prompts
+            pack = TreePack()
+            for i, example in enumerate(ordered[first:last]):
+                pack.add(QuestionPart(i, example.ids, ((0, (example.label,)),)))
+            batch = TreeBatch.from_packs([pack], device)
+            # equal examples have one place in the tree, and count by themselves
+            edges = [edge for row in pack.rows.values() for edge in row]
+            _, places, labels = (one[edges].to(device) for one in batch.wanted)
+            logits = self.model(
+                **self.masks.inputs(batch, batch.whole),
+                use_cache=False,
+                logits_to_keep=places,
+            ).logits[0]
+            losses = cross_entropy(logits.float(), labels, reduction='sum')
+            loss = losses / len(ordered)
             loss.backward()
             total += loss.item()
         if not math.isfinite(total):
@@ -270,40 +291,6 @@ class JudgeTraining(Training):
                 '--dtype float32, would do'
             )
         return total
-
-    def _loss(self, examples: Sequence[LabelExample]) -> torch.Tensor:
-        """
-        Return the sum of the losses of the labels.
-
-        The prompts go through the model as one tree, in which a beginning that several
-        share is there once: the numbers are those of separate prompts.
-        """
-        device = next(iter(self.weights.values())).device
-        pack = TreePack()
-        for i, example in enumerate(examples):
-            pack.add(QuestionPart(i, example.ids, ((0, (example.label,)),)))
-        batch = TreeBatch.from_packs([pack], device)
-        # equal examples have one place in the tree, and count by themselves
-        edges = [edge for row in pack.rows.values() for edge in row]
-        _, places, labels = (one[edges].to(device) for one in batch.wanted)
-        logits = self.model(
-            **self.masks.inputs(batch, batch.whole),
-            use_cache=False,
-            logits_to_keep=places,
-        ).logits[0]
-        return cross_entropy(logits.float(), labels, reduction='sum')
-
-
-def learning_rate(step: int, steps: int, options: JudgeTrainingOptions) -> float:
-    """
-    Return the learning rate of a step, counted from 0.
-    """
-    if step < options.warmup_steps:
-        return options.learning_rate * (step + 1) / options.warmup_steps
-    if options.schedule == 'constant':
-        return options.learning_rate
-    rest = max(1, steps - options.warmup_steps)
-    return options.learning_rate * (steps - step) / rest
 
 
 def save_judge(

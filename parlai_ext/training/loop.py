@@ -148,7 +148,25 @@ class Training:
                 check_same(facts.training, self.identity, self.file.parent)
                 tensors = {key: state.get_tensor(key) for key in state.keys()}  # noqa: SIM118
             for name, weight in self.weights.items():
-                self._set_weight(name, weight, tensors)
+                sizes = dict.fromkeys(('weight', 'exp_avg', 'exp_avg_sq'), weight.shape)
+                sizes['step'] = torch.Size()
+                saved = {
+                    key: tensors[f'{key}.{name}']
+                    for key in sizes
+                    if f'{key}.{name}' in tensors
+                }
+                # a weight that was frozen when this was saved has no moments
+                if len(saved) not in (1, len(sizes)) or 'weight' not in saved:
+                    raise ValueError(f'{name} is not all there')
+                if any(value.shape != sizes[key] for key, value in saved.items()):
+                    raise ValueError(f'{name} is of another shape')
+                with torch.no_grad():
+                    weight.copy_(saved.pop('weight'))
+                if saved:
+                    self.optimizer.state[weight] = {
+                        key: value.cpu() if key == 'step' else value.to(weight.device)
+                        for key, value in saved.items()
+                    }
         except (SafetensorError, KeyError, ValueError) as error:
             raise UserError(
                 f'--out: {self.file} is damaged: {first_line(error)}; delete it to '
@@ -156,31 +174,6 @@ class Training:
             ) from None
         self.losses, self.seconds = list(facts.losses), facts.seconds
         self.held_out = dict(facts.held_out)
-
-    def _set_weight(
-        self, name: str, weight: torch.Tensor, tensors: Mapping[str, torch.Tensor]
-    ) -> None:
-        """
-        Give a weight its saved value and moments.
-
-        :raises ValueError: for one that is missing, or of another shape.
-        """
-        sizes = dict.fromkeys(('weight', 'exp_avg', 'exp_avg_sq'), weight.shape)
-        sizes['step'] = torch.Size()
-        saved = {
-            key: tensors[f'{key}.{name}'] for key in sizes if f'{key}.{name}' in tensors
-        }
-        if len(saved) not in (1, len(sizes)) or 'weight' not in saved:
-            raise ValueError(f'{name} is not all there')
-        if any(value.shape != sizes[key] for key, value in saved.items()):
-            raise ValueError(f'{name} is of another shape')
-        with torch.no_grad():
-            weight.copy_(saved.pop('weight'))
-        if saved:
-            self.optimizer.state[weight] = {
-                key: value.cpu() if key == 'step' else value.to(weight.device)
-                for key, value in saved.items()
-            }
 
 
 def check_same(

@@ -180,7 +180,23 @@ class PairMaker:
                 if group := self._group(d, i, kinds):
                     made = True
                     yield group
-        yield from self._adversarial_groups()
+        # each pair of texts of DailyDialog++ is used once at most
+        rounds = [
+            (one, good, shift)
+            for one in self.annotated
+            for good in one.positive
+            for shift in range(0, len(one.adversarial), self.options.per_context)
+        ]
+        self.rng.shuffle(rounds)
+        for one, response, shift in rounds:
+            good = JudgedResponse(one.context, response)
+            pairs: list[ResponsePair] = []
+            for text in one.adversarial[shift : shift + self.options.per_context]:
+                is_missing = self.missing.get('adversarial')
+                if is_missing and not same_text(text, good.response):
+                    self._add(pairs, self._pair(good, text, 'adversarial'))
+            if pairs:
+                yield pairs
 
     def _group(self, d: int, i: int, kinds: Sequence[str]) -> list[ResponsePair]:
         """
@@ -198,52 +214,26 @@ class PairMaker:
             [kind] = self.rng.choices(kinds, weights)
             if kind == 'swapped':
                 pair = self._swapped_pair(good)
-                if pair is None or pair in pairs:
-                    continue
+                if pair is not None and pair not in pairs:
+                    self._add(pairs, pair)
+                continue
+            if kind == 'repeated':
+                # the last turns of both speakers most of all
+                places = [i - 1, max(0, i - 2), self.rng.randrange(i)]
+                text = turns[self.rng.choice(places)]
+            elif kind == 'speaker':
+                # where there is none, the good one, which is left out below
+                text = turns[i + 1] if i + 1 < len(turns) else good.response
+            elif kind == 'shuffled':
+                words = turns[i].split()
+                text = ' '.join(self.rng.sample(words, len(words)))
             else:
-                text = self._wrong_text(kind, d, i)
-                if text is None or text in wrong or same_text(text, good.response):
-                    continue
+                other = self.rng.randrange(len(self.dialogues) - 1)
+                text = self.rng.choice(self.dialogues[other + (other >= d)])
+            if text not in wrong and not same_text(text, good.response):
                 wrong.add(text)
-                pair = self._pair(good, text, kind)
-            self._add(pairs, pair)
+                self._add(pairs, self._pair(good, text, kind))
         return pairs
-
-    def _wrong_text(self, kind: str, d: int, i: int) -> str | None:
-        turns = self.dialogues[d]
-        if kind == 'repeated':
-            # the last turns of both speakers most of all
-            places = [i - 1, max(0, i - 2), self.rng.randrange(i)]
-            return turns[self.rng.choice(places)]
-        if kind == 'speaker':
-            return turns[i + 1] if i + 1 < len(turns) else None
-        if kind == 'shuffled':
-            words = turns[i].split()
-            return ' '.join(self.rng.sample(words, len(words)))
-        other = self.rng.randrange(len(self.dialogues) - 1)
-        return self.rng.choice(self.dialogues[other + (other >= d)])
-
-    def _adversarial_groups(self) -> Iterator[list[ResponsePair]]:
-        """
-        Yield pairs of good and adversarial responses of DailyDialog++; each pair of
-        texts is used once at most.
-        """
-        rounds = [
-            (one, good, shift)
-            for one in self.annotated
-            for good in one.positive
-            for shift in range(0, len(one.adversarial), self.options.per_context)
-        ]
-        self.rng.shuffle(rounds)
-        for one, response, shift in rounds:
-            good = JudgedResponse(one.context, response)
-            pairs: list[ResponsePair] = []
-            for text in one.adversarial[shift : shift + self.options.per_context]:
-                is_missing = self.missing.get('adversarial')
-                if is_missing and not same_text(text, good.response):
-                    self._add(pairs, self._pair(good, text, 'adversarial'))
-            if pairs:
-                yield pairs
 
     def _add(self, pairs: list[ResponsePair], pair: ResponsePair) -> None:
         """
@@ -315,9 +305,10 @@ def read_response_pairs(path: str | Path) -> list[ResponsePair]:
     place = Path(path).expanduser()
     if not place.is_file():
         raise UserError(f'there is no file {place}; parlai build_pairs makes one')
-    pairs: list[ResponsePair] = []
-    for number, row in json_lines(place):
-        pairs.append(user_record(ResponsePair, row, f'{place}:{number}'))
+    pairs = [
+        user_record(ResponsePair, row, f'{place}:{number}')
+        for number, row in json_lines(place)
+    ]
     if not pairs:
         raise UserError(f'{place}: no pairs in it')
     return pairs

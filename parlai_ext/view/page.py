@@ -70,21 +70,6 @@ class Section:
     remarks: Mapping[str, str] = field(default_factory=dict)
 
 
-def content_policy(style: str, script: str) -> str:
-    """
-    Return a policy under which only this style and this script have any effect.
-    """
-    hashes = [
-        base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-        for text in (style, script)
-    ]
-    return (
-        f"default-src 'none'; style-src 'sha256-{hashes[0]}'; "
-        f"script-src 'sha256-{hashes[1]}'; "
-        "img-src data:; base-uri 'none'; form-action 'none'"
-    )
-
-
 def script_safe_json(data: Any) -> str:
     """
     Return JSON that can stand inside a script element whatever it holds.
@@ -114,11 +99,21 @@ def render_page(
     :param values: of the template's other names.
     """
     css = template_text('page.css') + (template_text(style) if style else '')
+    # only this style and this script have any effect
+    style_hash, script_hash = (
+        base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        for text in (css, script)
+    )
+    policy = (
+        f"default-src 'none'; style-src 'sha256-{style_hash}'; "
+        f"script-src 'sha256-{script_hash}'; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
     return (
         page_environment()
         .get_template(template)
         .render(
-            policy=Markup(content_policy(css, script)),
+            policy=Markup(policy),
             style=Markup(css),
             script=Markup(script),
             data=Markup(script_safe_json(data)),
@@ -137,6 +132,13 @@ def terminal_lines(template: str, **values: Any) -> list[str]:
     """
     found = page_environment(escapes=False).get_template(f'terminal/{template}.txt.j2')
     return found.render(**values).rstrip('\n').split('\n')
+
+
+def print_report(template: str, **values: Any) -> None:
+    """
+    Print a report for the terminal, as `terminal_lines` makes it.
+    """
+    print(*terminal_lines(template, **values), sep='\n')
 
 
 @cache

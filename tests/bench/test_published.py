@@ -9,7 +9,7 @@ import pytest
 
 from parlai_ext import zoo_configs
 from parlai_ext.bench.bench_files import AgreementRow, SetPoints
-from parlai_ext.bench.published import (
+from parlai_ext.bench.tables import (
     COEFFICIENTS,
     agreement_here,
     annotator_tables,

@@ -11,7 +11,6 @@ import pytest
 from scipy import stats
 
 from parlai_ext.bench.bench_files import SetPoints, read_bench, read_points
-from parlai_ext.bench.page import disputed_item, render_bench_page, scatters
 from parlai_ext.bench.plan import (
     TRIVIAL,
     BenchPlan,
@@ -20,9 +19,14 @@ from parlai_ext.bench.plan import (
     bench_plan,
     drawn_set,
 )
-from parlai_ext.bench.published import team_tables
 from parlai_ext.bench.run_bench import run_bench
-from parlai_ext.bench.tables import bench_lines
+from parlai_ext.bench.tables import (
+    bench_lines,
+    disputed_item,
+    render_bench_page,
+    scatters,
+    team_tables,
+)
 from parlai_ext.commands.run_bench import read_judged_sets
 from parlai_ext.data.judged.judged_set import Annotation
 from parlai_ext.scoring.fed import Fed

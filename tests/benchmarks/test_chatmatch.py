@@ -32,13 +32,13 @@ from benchmarks.chatmatch.tables import (
 from benchmarks.support.measures import option_parser
 from parlai_ext.core import Dialogue, Utterance
 from parlai_ext.models.handle import ModelHandle
-from parlai_ext.scoring.chatmatch.game import (
+from parlai_ext.scoring.chatmatch.scorer import (
     DIMENSIONS,
     READINGS,
+    ChatMatch,
     Material,
-    game_values,
+    judged_game,
 )
-from parlai_ext.scoring.chatmatch.scorer import ChatMatch
 from tests.support.chatmatch_samples import DATA as GAMES
 from tests.support.chatmatch_samples import (
     QUIZ,
@@ -90,7 +90,7 @@ def test_raw_values_are_those_on_paper(case):
 
 
 def test_a_turn_of_one_character_has_the_capped_perplexity():
-    turns = game_values(
+    turns = judged_game(
         game([*QUIZ[:4], '.', *QUIZ[5:]]), chatmatch_options('released'), MATERIAL
     ).turns
     assert turns[4].values['fluency'] == -50
@@ -125,7 +125,8 @@ def test_a_self_chat_adds_counts_and_averages_means():
 )
 def test_no_value_is_a_reason_and_never_nan(reading, texts):
     material = Material({}, [()] * len(texts), [None] * len(texts))
-    for side in game_values(game(texts), chatmatch_options(reading), material).sides:
+    judged = judged_game(game(texts), chatmatch_options(reading), material)
+    for side in judged.sides.values():
         for name, value in side.values.items():
             assert (value is None) == bool(side.reasons.get(name))
             assert value is None or math.isfinite(value)
@@ -133,9 +134,9 @@ def test_no_value_is_a_reason_and_never_nan(reading, texts):
 
 def test_all_turns_repeated_leaves_no_fluency():
     texts = ['hi', 'x', *['same here'] * 6]
-    even = game_values(
+    even = judged_game(
         game(texts), chatmatch_options('released_fixed'), Material()
-    ).sides[0]
+    ).sides['ann']
     assert even.values['proactivity'] == 0  # turn 2 is no repetition yet
     assert even.reasons['fluency'].startswith('not counted: given; no language model')
 
@@ -150,7 +151,7 @@ def games():
         folder: {
             name: (
                 dialogue,
-                game_values(
+                judged_game(
                     dialogue, rules, Material(read_concepts(f'lemma_{folder}', name))
                 ),
             )
@@ -164,13 +165,12 @@ def by_turn(dialogue, found):
     """
     Return the script's four lists: it gives the first turn no repetition or question.
     """
-    texts = dialogue.texts
-    lists = (found.echoes.repeats, found.echoes.contradicts, found.recalls)
-    marks = [[int(j is not None) for j in one] for one in lists]
-    for i, text in enumerate(texts):
-        marks[0][i] |= text == '' and i > 0
-    asks = [0, *(int('?' in text) for text in texts[1:])]
-    return [list(map(int, row)) for row in zip(*marks, asks, strict=True)]
+    rows = []
+    for i, (text, turn) in enumerate(zip(dialogue.texts, found.turns, strict=True)):
+        marks = [j is not None for j in turn.evidence[:3]]
+        marks[0] |= text == '' and i > 0
+        rows.append([*map(int, marks), int('?' in text and i > 0)])
+    return rows
 
 
 @needs_games
@@ -184,7 +184,7 @@ def test_every_turn_is_as_the_released_script_has_it(games, folder):
         assert [sum(column) for column in zip(*turns, strict=True)] == counts
         assert hashlib.sha256(json.dumps(turns).encode()).hexdigest()[:8] == digest
         # the script's per-game count has the speakers swapped
-        even, odd = (side.values['specificity'] for side in found.sides)
+        even, odd = (side.values['specificity'] for side in found.sides.values())
         assert [odd, even] == pytest.approx(distinct, abs=1e-6)
 
 

@@ -18,6 +18,12 @@ def test_run_that_is_not_ranked_is_told_what_to_do_first(run):
         ReportRun.main('--run-dir', str(run.root))
 
 
+def test_command_that_is_told_can_be_typed_though_the_folder_has_a_blank(tmp_path):
+    run = example_run(tmp_path / 'my run')
+    with user_error(f"rank it first: parlai rank_systems --run-dir '{run.root}'"):
+        ReportRun.main(run_dir=run.root)
+
+
 def test_page_and_leaderboard_are_written_the_same_twice(run, capsys):
     write_ranking(run, example_ranking())
     page = ReportRun.main(run_dir=run.root)

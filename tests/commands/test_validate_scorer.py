@@ -2,6 +2,8 @@
 `validate_scorer`: FED against people's judgements, of chats in a file or of a run.
 """
 
+from types import SimpleNamespace
+
 import pytest
 
 from parlai_ext.bench.agreement import agreement_table
@@ -153,12 +155,12 @@ def test_given_utterances_and_peoples_own_are_not_judged(monkeypatch, tmp_path):
     people = written(tmp_path, 'people.csv', rows)
     asked = []
 
-    def spy(scorer, dialogues, indices):
+    def spy(dialogues, indices):
         asked.extend(indices)
         raise UserError('enough')
 
-    monkeypatch.setattr(ChosenScorer, 'build', lambda *_: None)
-    monkeypatch.setattr('parlai_ext.commands.validate_scorer.scored_pairs', spy)
+    scorer = SimpleNamespace(score_dialogues=spy)
+    monkeypatch.setattr(ChosenScorer, 'build', lambda *_: scorer)
     with user_error('enough'):
         ValidateScorer.main(dialogues_file=chats, human_scores=str(people))
     assert asked == [[3]]

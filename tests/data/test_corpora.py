@@ -17,7 +17,7 @@ from parlai_ext.data.corpora import (
     without_overlap,
     without_token_spaces,
 )
-from parlai_ext.data.formats import read_dialogue_texts
+from parlai_ext.data.imported_dialogues import read_dialogue_texts
 from tests.support.shared_data import shared
 from tests.support.user_error import user_error
 from tests.support.written import written, zip_of

@@ -8,7 +8,7 @@ import pytest
 
 from parlai_ext.commands.command import one_line_errors
 from parlai_ext.commands.import_dialogues import ImportDialogues
-from parlai_ext.data.formats import FORMATS, find_files
+from parlai_ext.data.imported_dialogues import FORMATS, find_files
 from tests.support.imports import imported
 from tests.support.user_error import error_line
 

@@ -106,14 +106,15 @@ def test_other_versions_and_other_code_are_refused(tmp_path, package, version):
     with token_in(tmp_path) as token:
         facts = {**code_facts(), package: version}
         here = code_facts()[package]
-        with pytest.raises(WorkerDiffers) as caught:
-            Host().check(os.getcwd(), token, facts)
-    assert str(caught.value) == f'{package}: {here} there, {version} here'
+        told = Host().begin('key', doubler, 1.0, (os.getcwd(), token, facts))
+    assert isinstance(told, WorkerDiffers)
+    assert str(told) == f'{package}: {here} there, {version} here'
 
 
 def test_a_folder_that_a_worker_does_not_see_is_named(tmp_path):
-    with pytest.raises(WorkerDiffers, match=str(tmp_path / 'run')):
-        Host().check(os.getcwd(), tmp_path / 'run' / '.token', code_facts())
+    origin = os.getcwd(), tmp_path / 'run' / '.token', code_facts()
+    told = Host().begin('key', doubler, 1.0, origin)
+    assert isinstance(told, WorkerDiffers) and str(tmp_path / 'run') in str(told)
 
 
 def test_a_token_that_a_killed_process_left_is_removed_and_one_in_use_is_not(tmp_path):

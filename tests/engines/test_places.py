@@ -4,6 +4,7 @@ Where workers are placed, and which task each of them does next.
 
 import pytest
 
+from parlai_ext.engines import Machine
 from parlai_ext.engines.engine import Job, Task, Worker
 from parlai_ext.engines.host import JobTasks
 from parlai_ext.engines.ray_cluster import places
@@ -33,15 +34,20 @@ GPU = {'CPU': 8.0, 'GPU': 1.0, 'gpu_memory': 80.0}
             [('b', 0, 1, 1, 1), ('b', 1, 1, 1, 1)],
         ),
         # without CUDA GPUs do not count
-        ({'b': {'CPU': 1.0, 'GPU': 2.0}}, 1, {'no_gpu': True}, [('b', 0, 0, 1, 1)]),
-        # declared memory decides how many workers share a GPU
-        ({'a': GPU}, 1, {'needed': 40}, [('a', i, 0.5, 1, 0.5) for i in range(2)]),
-        ({'a': GPU}, 1, {'needed': 81}, []),
+        ({'b': {'CPU': 1.0, 'GPU': 2.0}}, 1, {'no_cuda': True}, [('b', 0, 0, 1, 1)]),
+        # declared memory, 0.6 of it for weights, decides how many workers share a GPU
+        (
+            {'a': GPU},
+            1,
+            {'max_gpu_memory': 24},
+            [('a', i, 0.5, 1, 0.5) for i in range(2)],
+        ),
+        ({'a': GPU}, 1, {'max_gpu_memory': 49}, []),
         # and is that of all GPUs of a machine
         (
             {'a': {'CPU': 8.0, 'GPU': 4.0, 'gpu_memory': 96.0}},
             1,
-            {'needed': 24},
+            {'max_gpu_memory': 14.4},
             [('a', i, 1, 1, 1) for i in range(4)],
         ),
     ],
@@ -56,7 +62,7 @@ def test_workers_are_where_there_is_room(machines, cpus, limits, expected):
         }
         for name, resources in machines.items()
     ]
-    found = places(nodes, cpus, **limits)
+    found = places(nodes, cpus, Machine(**limits))
     assert [(p.node, p.slot, p.gpus, p.cpus, p.share) for p in found] == expected
 
 

@@ -125,7 +125,7 @@ def test_a_run_without_any_machine_left_goes_on_in_one_process(
     _, err = process.communicate(timeout=400)
     assert process.returncode == 1
     assert 'Traceback' not in err
-    assert 'error: ' in err and str(shards(run)) >= '6'
+    assert 'error: ' in err
     assert 6 <= shards(run) < 36
     subprocess.run(command(config, run), cwd=ROOT, env=ENV, check=True)
     assert files_of(run) == whole

@@ -10,7 +10,7 @@ import zipfile
 
 import pytest
 
-from parlai_ext.data.formats import read_dialogue_texts
+from parlai_ext.data.imported_dialogues import read_dialogue_texts
 from parlai_ext.files import open_zip, read_member
 from tests.support.user_error import user_error
 from tests.support.written import written, zip_of

@@ -150,4 +150,4 @@ def test_a_relative_configuration_folder_is_not_taken(monkeypatch, tmp_path):
     # it would lie in a folder that may be a stranger's
     monkeypatch.setenv('XDG_CONFIG_HOME', 'run')
     monkeypatch.setenv('HOME', str(tmp_path))
-    assert policy.configuration_folder() == tmp_path / '.config' / 'parlai_ext'
+    assert Notes('kind').path == tmp_path / '.config' / 'parlai_ext' / 'kind'

@@ -153,18 +153,18 @@ def test_a_recorded_judge_imports_no_code_and_is_sent_no_key(
     assert re.search(f'{word}.*--judge-model-file', refusal)
 
 
-def with_judge(about, address):
-    judge = remote_judge(address)
-    about['config'] = {'name': 'llm_judge', 'judge_model_file': judge}
-
-
 @pytest.mark.parametrize(
     'record, change',
     [
         # a partner, so that canaries are left out
         ('manifest.json', lambda made, at: made['systems'].update(echo=remote(at))),
         # a judge beside the scores
-        ('scores/*/scorer.json', with_judge),
+        (
+            'scores/*/scorer.json',
+            lambda about, at: about['config'].update(
+                name='llm_judge', judge_model_file=remote_judge(at)
+            ),
+        ),
     ],
 )
 def test_an_audit_asks_no_server_and_sends_no_key(foreign, url, capsys, record, change):

@@ -12,7 +12,7 @@ from parlai_ext.core import System
 from parlai_ext.judge_check.check import BLOCK, PARTS, check_run, with_kin
 from parlai_ext.judge_check.record import NAME, PromptProbes, read_check, write_check
 from parlai_ext.scoring.score_run import score_run
-from parlai_ext.store import partial
+from parlai_ext.store import disk
 from parlai_ext.systems.model_origin import family_name, model_origin
 from tests.support.check_example import example_check
 from tests.support.interrupted import interrupted
@@ -65,8 +65,8 @@ def test_a_killed_check_goes_on_and_gives_the_same_bytes(scored, tmp_path):
 def test_a_kill_just_after_the_check_leaves_nothing_behind(scored, monkeypatch):
     run, scorer = scored
     with monkeypatch.context() as killed:
-        killed.setattr(partial, 'SAVE_SECONDS', 0)
-        killed.setattr(partial.PartialWork, 'remove', lambda kept: None)
+        killed.setattr(disk, 'SAVE_SECONDS', 0)
+        killed.setattr(disk.PartialWork, 'remove', lambda kept: None)
         check_run(run, scorer)
     parts = check_file(run, scorer).parent / PARTS
     assert parts.exists()

@@ -142,13 +142,6 @@ print(hashlib.sha256(told.encode()).hexdigest())
 """
 
 
-def shipped_follow_ups():
-    dimensions = shipped('followups', 'default')['dimensions']
-    return [
-        line for one in dimensions.values() for side in one.values() for line in side
-    ]
-
-
 def sentences(pattern):
     """
     Return every sentence of a pattern.
@@ -156,14 +149,6 @@ def sentences(pattern):
     parts = re.split(r'\[([^\]]*)\]', pattern)
     options = [part.split('|') if i % 2 else [part] for i, part in enumerate(parts)]
     return [''.join(sentence) for sentence in itertools.product(*options)]
-
-
-def inventory():
-    """
-    Return every possible reaction, without the leads.
-    """
-    families = [*SHORT.values(), *FAMILIES.values()]
-    return [line for family in families for one in family for line in sentences(one)]
 
 
 def bare(text):
@@ -209,10 +194,13 @@ def test_no_corruption_is_both_learned_and_held_out():
 
 
 def test_only_a_spoilt_last_turn_brings_a_complaint():
-    praise = set(SHORT['praise']) | {
-        line for pattern in FAMILIES['praise'] for line in sentences(pattern)
+    # every possible reaction, without the leads
+    families = {
+        name: {line for one in patterns for line in sentences(one)} | {*SHORT[name]}
+        for name, patterns in FAMILIES.items()
     }
-    complaints = tuple(bare(line) for line in inventory() if line not in praise)
+    praise = families.pop('praise')
+    complaints = tuple(map(bare, set().union(*families.values()) - praise))
     for i in range(MANY):
         one = make_reaction_example('train', 0, i)
         complained = bare(one.reply).endswith(complaints)
@@ -225,4 +213,6 @@ def test_no_shipped_follow_up_is_in_what_the_judge_learns_from():
         for one in (make_reaction_example('train', 2, i) for i in range(3000))
     )
     said = text.lower()
-    assert [line for line in shipped_follow_ups() if bare(line) in said] == []
+    dimensions = shipped('followups', 'default')['dimensions'].values()
+    sides = [side for one in dimensions for side in one.values()]
+    assert [line for side in sides for line in side if bare(line) in said] == []

@@ -34,6 +34,7 @@ from tests.support.causal_models import (
     flat,
     make,
     one_by_one,
+    record_shapes,
     some_questions,
 )
 from tests.support.user_error import user_error
@@ -76,26 +77,14 @@ def test_every_class_equals_a_loop_one_by_one(kind, several_passes):
     name, model, alone = kind
     judge = judge_of(model)
     if several_passes:
-        shapes = record_shapes(in_passes(judge, 100))
+        in_passes(judge, 100).plain  # noqa: B018  its probe is a pass of its own
+        shapes = record_shapes(model)
     answers = judge.answer(ASKED)
     if several_passes:
         # 35 tokens of the longest context and 10 of the follow-ups after each turn
         assert sum(width for _, width in shapes) == 35 + 5 * 10 and len(shapes) > 5
     tolerance = 1e-5 if name in SINGLE else 1e-9
     assert_one_by_one(ASKED, answers, alone, tolerance)
-
-
-def record_shapes(judge):
-    """
-    Return a list that will hold the shape of each pass through the judge's model.
-    """
-    judge.plain  # noqa: B018  its probe is a pass of its own
-    shapes = []
-    judge.model.register_forward_pre_hook(
-        lambda _, __, given: shapes.append(tuple(given['input_ids'].shape)),
-        with_kwargs=True,
-    )
-    return shapes
 
 
 @settings(max_examples=30)

@@ -20,7 +20,6 @@ from parlai_ext.models.handle import ModelHandle
 from parlai_ext.models.judge_process import (
     DistantModel,
     from_plain,
-    load_apart,
     to_plain,
 )
 from parlai_ext.models.watch import NO_WATCH, Watch
@@ -197,7 +196,7 @@ def test_an_answer_of_another_form_is_one_line(asked, judge, monkeypatch):
 
 def test_a_loader_that_raises_is_one_line():
     with user_error("likelihood 'x' raised TypeError"):
-        load_apart(('math', 'sqrt'), 'likelihood', 'x', System('x', {}), CPU)
+        DistantModel(('math', 'sqrt'), 'likelihood', 'x', System('x', {}), CPU)
 
 
 def test_a_file_that_is_no_model_is_one_line(tmp_path):

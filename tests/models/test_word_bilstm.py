@@ -143,21 +143,25 @@ def test_a_network_is_no_larger_than_its_weights(converted, monkeypatch):
         load_here('classifier', str(converted))
 
 
-def test_a_tokenizer_that_would_run_code_is_refused(files, tmp_path):
-    class Evil:
-        def __reduce__(self):
-            return (print, ('ran',))
+class Evil:
+    def __reduce__(self):
+        return (print, ('ran',))
 
-    files[1].write_bytes(pickle.dumps(Evil()))
-    with user_error('print'):
+
+@pytest.mark.parametrize(
+    'data, line',
+    [
+        (pickle.dumps(Evil()), 'print'),
+        (pickled_tokenizer(oov_token='x'), 'another kind of tokenizer'),
+    ],
+)
+def test_a_tokenizer_that_would_run_code_or_is_of_another_kind_is_refused(
+    files, tmp_path, data, line
+):
+    files[1].write_bytes(data)
+    with user_error(line):
         convert_keras(*files, LABELS, tmp_path / 'model')
     assert not (tmp_path / 'model').exists()
-
-
-def test_another_kind_of_tokenizer_is_refused(files, tmp_path):
-    files[1].write_bytes(pickled_tokenizer(oov_token='x'))
-    with user_error('another kind of tokenizer'):
-        convert_keras(*files, LABELS, tmp_path / 'model')
 
 
 @pytest.mark.skipif(

@@ -8,11 +8,10 @@ import os
 
 import pytest
 
-from parlai_ext.commands.cite_run import CiteRun
+from parlai_ext.commands.cite_run import CiteRun, latex_text
 from parlai_ext.commands.publish_run import PublishRun
 from parlai_ext.core import SystemFailed
 from parlai_ext.packs.check_pack import check_pack
-from parlai_ext.packs.cite import latex_text
 from parlai_ext.packs.pack import open_pack
 from parlai_ext.packs.publish import dialogue_digest, public_manifest, without_paths
 from parlai_ext.results.rank import rank_run

@@ -22,8 +22,12 @@ from parlai_ext.people.answer_shares import (
     share_lines,
 )
 from parlai_ext.people.given_answers import GivenAnswer
-from parlai_ext.people.questionnaire import read_questionnaire
-from parlai_ext.people.rating_set import KeyDialogue, RatingKey, read_key
+from parlai_ext.people.rating_set import (
+    KeyDialogue,
+    RatingKey,
+    read_key,
+    read_questionnaire,
+)
 from parlai_ext.view import csv_text
 from tests.support import simulated_annotators
 from tests.support.annotated_answers import CODES, HUMAN, SYSTEMS, TOXIC, answers_file

@@ -5,7 +5,7 @@ Readers of what crowdsourcing tasks record.
 import pytest
 
 from parlai_ext.commands.import_judgements import ImportJudgements
-from parlai_ext.people.crowd_answers import read_crowd_answers
+from parlai_ext.people.given_answers import read_crowd_answers
 from tests.support.model_chats import write_chat
 from tests.support.shared_data import shared
 from tests.support.user_error import user_error

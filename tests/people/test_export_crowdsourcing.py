@@ -17,8 +17,12 @@ from parlai_ext.people.crowd_files import (
     flags_of_opt,
     matchups_by_openness,
 )
-from parlai_ext.people.questionnaire import read_questionnaire
-from parlai_ext.people.rating_set import DialogueReference, RatingItem, ShownTurn
+from parlai_ext.people.rating_set import (
+    DialogueReference,
+    RatingItem,
+    ShownTurn,
+    read_questionnaire,
+)
 from tests.support.parlai_crowdsourcing import parlai_method
 from tests.support.planted_run import rated_run
 from tests.support.report_example import standing

@@ -23,8 +23,7 @@ from parlai_ext.people.given_answers import (
     annotator_notes,
     judgements_of,
 )
-from parlai_ext.people.questionnaire import read_questionnaire
-from parlai_ext.people.rating_set import RatingKey
+from parlai_ext.people.rating_set import RatingKey, read_questionnaire
 from parlai_ext.store import RunFolder
 from tests.support.model_chats import SAID, write_chat
 from tests.support.report_example import example_run

@@ -10,9 +10,9 @@ import pytest
 from parlai_ext.commands.import_judgements import ImportJudgements
 from parlai_ext.commands.rate_dialogues import RateDialogues
 from parlai_ext.core import HumanJudgement
-from parlai_ext.people.crowd_answers import read_crowd_answers
-from parlai_ext.people.questionnaire import read_questionnaire
-from parlai_ext.people.spot_the_bot import survival, win_rates
+from parlai_ext.people.given_answers import read_crowd_answers
+from parlai_ext.people.ranking import survival, win_rates
+from parlai_ext.people.rating_set import read_questionnaire
 from tests.support.parlai_crowdsourcing import parlai_constant
 from tests.support.report_example import example_run
 from tests.support.shared_data import shared

@@ -116,24 +116,24 @@ def test_equal_scores_need_no_number():
 def test_two_games_over_an_opener_are_two_dialogues():
     table = differences(np.random.default_rng(2), REAL, 3, 20, 0.3)
     values = np.stack([np.tile(table, 2), np.zeros((3, 40))])
-    once = ranked(np.stack([table, 0 * table])).separation.needed[-1]
-    twice = ranked(values, games_per_opener=2).separation.needed[-1]
+    once = separated(np.stack([table, 0 * table])).needed[-1]
+    twice = separated(values, games_per_opener=2).needed[-1]
     assert twice.n_openers == once.n_openers
     assert twice.n_dialogues == 2 * once.n_dialogues
 
 
-def ranked(values, names=None, **options):
+def separated(values, names=None, **options):
     names = names or [f's{i}' for i in range(len(values))]
     n = len(names)
     about = {'ranked': [True] * n, 'counts': [(values[0].size, 0)] * n}
-    return rank_dimension(values, names, Sampling(200, 0, **options), **about)
+    return rank_dimension(values, names, Sampling(200, 0, **options), **about)[1]
 
 
 def test_separation_names_the_first_and_those_it_is_not_told_from():
     values = 0.1 * np.random.default_rng(0).normal(size=(3, 4, 20))
     values -= values.mean(axis=(1, 2), keepdims=True)
     values += np.array([1.0, 5.01, 5.0])[:, None, None]
-    found = ranked(values).separation
+    found = separated(values)
     assert (found.first, found.not_apart) == ('s1', ('s2',))
     assert (found.n_apart, found.n_pairs) == (2, 3)
     assert [(n.better, n.worse) for n in found.needed] == [('s1', 's2')]
@@ -141,7 +141,7 @@ def test_separation_names_the_first_and_those_it_is_not_told_from():
 
 def test_where_nothing_is_apart_the_last_is_compared_too():
     values = np.random.default_rng(0).normal(size=(3, 4, 20))
-    found = ranked(values).separation
+    found = separated(values)
     order = [f's{i}' for i in np.argsort(-values.mean(axis=(1, 2)))]
     assert found.n_apart == 0 and found.not_apart == tuple(order[1:])
     assert [n.worse for n in found.needed] == [order[2], order[1]]
@@ -151,8 +151,8 @@ def test_no_number_is_for_a_floor():
     values = np.random.default_rng(0).normal(size=(3, 1, 20))
     best = int(values.mean(axis=(1, 2)).argmax())
     names = ['a' if place == best else f'floor-{place}' for place in range(3)]
-    assert ranked(values, names).separation.needed == ()
+    assert separated(values, names).needed == ()
 
 
 def test_one_system_has_nothing_to_be_told_from():
-    assert ranked(np.zeros((1, 2, 5))).separation is None
+    assert separated(np.zeros((1, 2, 5))) is None

@@ -37,8 +37,7 @@ def made(seed=0, spread=0.5, shape=(4, 3, 10)):
 def rank(values, names=NAMES, ranked=None, **options):
     options['ranked'] = ranked or [True] * len(names)
     options['counts'] = [(10 + k, k) for k in range(len(names))]
-    found = rank_dimension(values, names, Sampling(200, 0), **options)
-    return list(found.standings)
+    return list(rank_dimension(values, names, Sampling(200, 0), **options)[0])
 
 
 def places(found):

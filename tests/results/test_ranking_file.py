@@ -10,7 +10,7 @@ import random
 import pytest
 
 from parlai_ext.commands.report_run import ReportRun
-from parlai_ext.core import JudgeModel, ScoredDialogue, UserError
+from parlai_ext.core import JudgeModel, UserError
 from parlai_ext.results.rank import rank_run
 from parlai_ext.results.ranking import (
     CardModel,
@@ -21,7 +21,7 @@ from parlai_ext.results.ranking import (
     to_json,
     write_ranking,
 )
-from parlai_ext.results.tables import NearnessMeter
+from parlai_ext.results.tables import mean_nearness
 from parlai_ext.store import ScorerRecord
 from tests.support.mutations import mutations
 from tests.support.report_example import example_ranking
@@ -111,11 +111,7 @@ ABOUT = ScorerRecord(
 
 
 def test_nearness_is_the_mean_over_the_judged_responses():
-    meter = NearnessMeter(ABOUT)
-    meter.add(ScoredDialogue('d', (), {1: (9, 0.5, 1), 3: (9, 0.1, 0)}))
-    meter.add(None)  # not scored
-    meter.add(ScoredDialogue('e', (), {1: (9, 0.3, 1)}))
-    assert meter.nearness() == Nearness(pytest.approx(0.3), 0.3, 'b')
-    other = NearnessMeter(ScorerRecord(evidence_labels=['numbers']))
-    other.add(ScoredDialogue('d', (), {1: (9,)}))
-    assert other.nearness() is None
+    rows = [(9, 0.5, 1), (9, 0.1, 0), (9, 0.3, 1)]
+    assert mean_nearness(ABOUT, rows) == Nearness(pytest.approx(0.3), 0.3, 'b')
+    assert mean_nearness(ABOUT, []) is None
+    assert mean_nearness(ScorerRecord(evidence_labels=['numbers']), rows) is None

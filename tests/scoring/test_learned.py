@@ -35,10 +35,10 @@ from parlai_ext.scoring.learned import (
     Learned,
     LearnedOptions,
     Reading,
-    input_blocks,
     joined_score,
     read_responses,
     read_weights,
+    stacked_inputs,
     weight_bytes,
 )
 from parlai_ext.scoring.registry import find_scorer, load_protocol_file
@@ -95,7 +95,7 @@ CONTEXT = ('do you like dogs ?', 'yes , i have two', 'what are your dogs called 
 def test_numbers_by_pencil(context, response, expected):
     turns = np.stack([EAST, NORTH][: len(context)]) if context else np.zeros((0, 1))
     reading = Reading((-1.0, -3.0), (-2.0, -6.0), np.zeros(3), EAST, turns)
-    row = input_blocks(ScoringItem(context, response), reading)['numbers']
+    [row] = stacked_inputs([ScoringItem(context, response)], [reading])['numbers']
     found = dict(zip(NUMBERS, row, strict=True))
     assert {name: found[name] for name in expected} == pytest.approx(expected, abs=1e-6)
 
@@ -213,7 +213,7 @@ def test_what_the_encoder_does_not_read_is_counted(monkeypatch):
 def test_an_input_far_from_the_mean_is_cut():
     block = BlockWeights(np.array([1.0]), np.array([2.0]), np.array([3.0]))
     # (100 - 1) / 2 is cut to 4 spreads
-    assert block.part(np.array([[100.0]])) == pytest.approx([12])
+    assert block.scaled(np.array([[100.0]])) @ block.weight == pytest.approx([12])
 
 
 @pytest.mark.parametrize(

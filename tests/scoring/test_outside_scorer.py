@@ -18,7 +18,6 @@ from parlai_ext.core import System, options_of
 from parlai_ext.scoring.base import (
     ItemScore,
     Scorer,
-    ScorerInterface,
     ScoringItem,
     row_cosines,
 )
@@ -241,7 +240,7 @@ def test_an_outside_scorer_that_raises_is_one_line(run, tmp_path, capsys):
         ({}, [ItemScore(1.0)], 'values: a mapping .*1.0'),
         ({'dimensions': 'Wit'}, [], r"dimensions: a tuple .*\('Wit',\)"),
         ({'level': 'dialog'}, [], "level: 'dialog'; did you mean 'dialogue'"),
-        ({'score': ScorerInterface.score}, [], 'no method `score`'),
+        ({'score': Scorer.score}, [], 'no method `score`'),
     ],
 )
 def test_a_scorer_of_the_wrong_form_is_one_line(declared, returned, problem):

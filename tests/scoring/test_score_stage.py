@@ -15,7 +15,7 @@ from parlai_ext.core import content_id
 from parlai_ext.models.likelihood.encoder_decoder import EncoderDecoder
 from parlai_ext.scoring.registry import scorer_section
 from parlai_ext.scoring.score_run import score_run
-from parlai_ext.store import partial
+from parlai_ext.store import disk
 from tests.support.forked import said_in_child
 from tests.support.scoring_samples import (
     FIRST,
@@ -154,7 +154,7 @@ def n_batches(monkeypatch):
     returns how many are computed, and the process is killed within the one after
     ``most``.
     """
-    monkeypatch.setattr(partial, 'SAVE_SECONDS', 0)
+    monkeypatch.setattr(disk, 'SAVE_SECONDS', 0)
 
     def score(run_dir, most=1000):
         computed = []

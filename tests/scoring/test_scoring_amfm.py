@@ -12,7 +12,7 @@ from transformers import AutoConfig, AutoModel, AutoTokenizer, BertModel
 
 from parlai_ext.core import Dialogue, Utterance
 from parlai_ext.models.encoders import MeanPooling
-from parlai_ext.scoring.amfm import AmFm, CutoffScale, measured_scale, spoken_turns
+from parlai_ext.scoring.amfm import AmFm, measured_scale, spoken_turns
 from parlai_ext.scoring.base import ScoringItem, dialogue_items
 from tests.support.family_hf import make_model
 from tests.support.fed_samples import gpt2, make_gpt2, string_loss
@@ -203,7 +203,7 @@ def test_strings_longer_than_the_model_lose_their_beginning(scored, tmp_path):
 
 def test_a_measured_scale_puts_the_median_at_one():
     # 101 equally spaced numbers: the 5 % quantile is 5, the median 50
-    assert measured_scale(range(101)) == CutoffScale(5.0, 45.0)
+    assert measured_scale(range(101)) == (5.0, 45.0)
 
 
 def test_an_encoder_decoder_reads_no_joined_strings(scored, tmp_path):

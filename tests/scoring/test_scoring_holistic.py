@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from parlai_ext.scoring.base import ScoringItem
-from parlai_ext.scoring.holistic import Holistic, diversity, earlier_utterance
+from parlai_ext.scoring.holistic import Holistic, diversity
 from tests.support.fed_samples import gpt2, string_loss
 from tests.support.on_cpu import models_on_cpu
 from tests.support.scoring_samples import KnownClassifier, scores_of
@@ -113,10 +113,15 @@ def test_consistency_is_with_the_speakers_last_utterance(gpt2_folder):
         (('a', 'a', 'a', 'a', 'a'), 'a', 'three'),  # self-play
     ],
 )
-def test_who_said_what(speakers, speaker, earlier):
+def test_who_said_what(gpt2_folder, speakers, speaker, earlier):
+    def tell(first, second):
+        return first == earlier
+
     context = ('one', 'two', 'three', 'four')
     item = ScoringItem(context, 'five', speaker, extras={'speakers': speakers})
-    assert earlier_utterance(item) == earlier
+    classifier = KnownClassifier(LABELS, 'Contradiction', tell)
+    [score] = scored(gpt2_folder, [item], classifier)
+    assert score.values['Consistency'] == 0
 
 
 def test_a_classifier_without_the_label_is_refused(gpt2_folder):

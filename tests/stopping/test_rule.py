@@ -7,7 +7,7 @@ import pytest
 from scipy import integrate, optimize, stats
 
 from benchmarks.stopping import LADDERS, MEASURED, drawn_scores, is_wrong, simulate
-from parlai_ext.ranking.standings import RankRange
+from parlai_ext.ranking.standings import RankRange, fold_games, known_means
 from parlai_ext.stopping.rule import (
     FEWEST_TO_SETTLE,
     ORDER,
@@ -15,7 +15,6 @@ from parlai_ext.stopping.rule import (
     Intervals,
     PairOutcome,
     critical_values,
-    opener_means,
     outcome_codes,
     pair_intervals,
     prior_variance,
@@ -144,8 +143,8 @@ def test_equal_differences_leave_room_for_those_not_seen():
 def test_an_opener_counts_once_however_many_partners_and_games():
     values = np.array([[[1.0, 2.0, 5.0, 4.0], [3.0, np.nan, 3.0, np.nan]]])
     # two games: openers 1 and 2 as first, then as second speaker
-    assert opener_means(values, games_per_opener=2).tolist() == [[3.0, 3.0]]
-    assert opener_means(values).tolist() == [[2.0, 2.0, 4.0, 4.0]]
+    assert known_means(fold_games(values, 2)).tolist() == [[3.0, 3.0]]
+    assert known_means(fold_games(values, 1)).tolist() == [[2.0, 2.0, 4.0, 4.0]]
 
 
 def test_ranks_follow_from_settled_pairs():

@@ -14,8 +14,7 @@ import pytest
 
 from parlai_ext.commands.command import Command
 from parlai_ext.store import PartialWork, locked, staged_folder, write_file
-from parlai_ext.store.disk import encode
-from parlai_ext.store.partial import SAVE_SECONDS
+from parlai_ext.store.disk import SAVE_SECONDS, encode
 from tests.support.forked import Forked
 from tests.support.store_samples import sample_run
 from tests.support.user_error import exit_line, user_error
@@ -204,7 +203,7 @@ def test_answers_for_other_dialogues_are_dropped(path):
 
 def test_a_shard_of_less_than_the_interval_leaves_no_file(path, monkeypatch):
     clock = SimpleNamespace(monotonic=lambda: 0.0)
-    monkeypatch.setattr('parlai_ext.store.partial.time', clock)
+    monkeypatch.setattr('parlai_ext.store.disk.time', clock)
     partial = PartialWork(path, 's')
     clock.monotonic = lambda: SAVE_SECONDS - 1
     partial.put('a', [])

@@ -113,6 +113,18 @@ def assert_one_by_one(asked, answers, expected, tolerance=1e-9):
             assert found == pytest.approx(alone, rel=0, abs=tolerance)
 
 
+def record_shapes(model):
+    """
+    Return a list that will hold the shape of each pass through a model.
+    """
+    shapes = []
+    model.register_forward_pre_hook(
+        lambda _, __, given: shapes.append(tuple(given['input_ids'].shape)),
+        with_kwargs=True,
+    )
+    return shapes
+
+
 class Kept(dict):
     """
     Results as a file keeps them.

@@ -16,12 +16,10 @@ import pytest
 from parlai_ext.commands import plugin
 from parlai_ext.engines import DATA_FOLDER
 from parlai_ext.systems import zoo
-from parlai_ext.systems.fetch.checked_downloads import DownloadSettings, downloading
+from parlai_ext.systems.fetch import checked_downloads
 from tests.support.http_server import QuietHandler, serving
 
-QUICK = DownloadSettings(
-    progress=False, connect=5, stall=5, least=1024, tries=2, pause=0.01
-)
+QUICK = {'CONNECT': 5, 'STALL': 5, 'LEAST': 1024, 'TRIES': 2, 'PAUSE': 0.01}
 
 
 class Server:
@@ -185,8 +183,9 @@ def data(tmp_path, monkeypatch):
     Give a data folder that is not there yet, which is used; downloads are quick.
     """
     monkeypatch.setenv(DATA_FOLDER, str(tmp_path / 'data'))
-    with downloading(QUICK):
-        yield tmp_path / 'data'
+    for name, value in QUICK.items():
+        monkeypatch.setattr(checked_downloads, name, value)
+    return tmp_path / 'data'
 
 
 @pytest.fixture

@@ -2,8 +2,7 @@
 Dialogues imported from files.
 """
 
-from parlai_ext.data.formats import find_files
-from parlai_ext.data.imported_dialogues import ImportRules, read_imports
+from parlai_ext.data.imported_dialogues import ImportRules, find_files, read_imports
 
 OPTIONS = ('skip_bad_rows', 'columns')
 

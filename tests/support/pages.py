@@ -16,9 +16,9 @@ from parlai_ext.audit.record import (
 )
 from parlai_ext.bench.bench_files import read_points
 from parlai_ext.bench.compare import compare_bench
-from parlai_ext.bench.page import render_bench_page, render_comparison_page
 from parlai_ext.bench.plan import BenchPlan, Variant
 from parlai_ext.bench.run_bench import run_bench
+from parlai_ext.bench.tables import render_bench_page, render_comparison_page
 from parlai_ext.commands.compare_runs import CompareRuns
 from parlai_ext.commands.rate_dialogues import RateDialogues
 from parlai_ext.data.toxic_pairs import Prompt
@@ -114,7 +114,7 @@ def safety_page(folder):
         for i, prompt in enumerate(prompts)
     ]
     result = compare_answers(prompts, pandas.DataFrame(rows), shares, bootstraps=50)
-    page = render_safety_page(result, draw_examples(result, shares, 3))
+    page = render_safety_page(result, draw_examples(result, 3))
     return written(folder, 'safety.html', page)
 
 

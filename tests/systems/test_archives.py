@@ -52,10 +52,6 @@ def zip_link():
     return zip_of([('model', 'x'), (info, '/etc/passwd')])
 
 
-def zip_nul():
-    return zip_of([('model_a', 'x')]).replace(b'model_a', b'mod\0l_a')
-
-
 def tree(folder):
     """
     Return every file below a folder with its content.
@@ -129,7 +125,7 @@ REFUSED = {
         'line.tgz': tar_of({'a\nb': b'evil'}),
         'late.tgz': tar_of({'a\n/../../outside.txt': b'evil'}),
         'up.zip': zip_of([('model', ''), ('../outside.txt', 'evil')]),
-        'nul.zip': zip_nul(),
+        'nul.zip': zip_of([('model_a', 'x')]).replace(b'model_a', b'mod\0l_a'),
     },
     KIND: {
         'sym.tgz': special('s', tarfile.SYMTYPE, '../../outside.txt'),

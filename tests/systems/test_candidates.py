@@ -20,11 +20,6 @@ TASK = 'ext:smalltalk:smalltalk_dialogues=3'
 SMALLTALK = f'task:{TASK}'
 
 
-@pytest.fixture(autouse=True)
-def no_data_path(monkeypatch):
-    monkeypatch.delenv('PARLAI_DATAPATH', raising=False)
-
-
 @pytest.fixture
 def talk(tmp_path):
     """

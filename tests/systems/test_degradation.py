@@ -12,7 +12,6 @@ from parlai_ext.files import EVERYDAY, read_openers_file
 from parlai_ext.systems.chat.conversation import (
     Degradation,
     moved_words,
-    unrelated_turns,
 )
 from parlai_ext.systems.chat.messages import ChatTurn
 from parlai_ext.systems.identity import identity
@@ -43,7 +42,8 @@ def test_only_the_last_turns_are_shown():
 def test_other_context_shares_nothing_with_the_conversation():
     texts = set()
     for mine, theirs in OPENERS:
-        shown = unrelated_turns((ChatTurn(True, mine), ChatTurn(False, theirs)))
+        turns = (ChatTurn(True, mine), ChatTurn(False, theirs))
+        shown = Degradation(context='other').shown_turns(turns)
         assert [turn.mine for turn in shown] == [True, False]
         other = tuple(turn.text for turn in shown)
         assert other in OPENERS and mine not in other and theirs not in other

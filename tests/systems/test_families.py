@@ -45,11 +45,9 @@ HF = family_hf.FAMILIES
 ALL = {**FAMILIES, **WITH_PASSAGES, **HF, 'causal_lm': family_hf.causal_lm}
 
 
-OTHERS = ('causal_lm', 'fid', 'sequence')
-
-
 SPEAKERS = [
-    *((name, 'beam') for name in (*GENERATORS, *OTHERS, 'rag', 'poly')),
+    *((name, 'beam') for name in GENERATORS),
+    *((name, 'beam') for name in ('causal_lm', 'fid', 'sequence', 'rag', 'poly')),
     # ParlAI's greedy search is the same for all; what is in the cells of a batch is not
     *((name, 'greedy') for name in ('generator', 'seq2seq_lstm', 'rag')),
     ('polyencoder', 'own'),

@@ -19,26 +19,17 @@ PARLAI = Path(sys.executable).parent / 'parlai'
 BUILDERS = families.FAMILIES | family_fid.FAMILIES | family_hf.FAMILIES
 
 
-def options_by_name(folder, url):
-    """
-    Write one model of each family; return their options, and those of remote systems
-    that the server at ``url`` plays.
-    """
+@pytest.mark.slow
+def test_all_families_play_as_targets_and_as_partners(tmp_path):
     plugin.register()
     systems = {}
     for name, build in BUILDERS.items():
-        (folder / name).mkdir()
-        systems[name] = build(folder / name)
-    for form in ('openai', 'plain'):
-        remote = remote_samples.make_remote(folder, url, remote_format=form)
-        systems[f'remote_{form}'] = dict(remote.opt)
-    return systems
-
-
-@pytest.mark.slow
-def test_all_families_play_as_targets_and_as_partners(tmp_path):
+        (tmp_path / name).mkdir()
+        systems[name] = build(tmp_path / name)
     with chat_server.running_server() as url:
-        systems = options_by_name(tmp_path, url)
+        for form in ('openai', 'plain'):
+            remote = remote_samples.make_remote(tmp_path, url, remote_format=form)
+            systems[f'remote_{form}'] = dict(remote.opt)
         sides = [
             [{'name': f'{side}{name}', 'opt': opt} for name, opt in systems.items()]
             for side in ('', 'with ')

@@ -10,7 +10,7 @@ import torch
 
 from parlai_ext.core import System
 from parlai_ext.systems.parlai_agents import samples
-from parlai_ext.systems.players import acts_in_batches
+from parlai_ext.systems.players import Player
 from tests.support.talk import loaded
 from tests.support.tiny_models import (
     make_generator,
@@ -121,10 +121,11 @@ def test_options_tell_whether_a_system_draws(generator, module_folder, opt, expe
 
 
 def test_an_agent_with_its_own_act_speaks_alone(generator):
-    agent = loaded(model_file=generator).agent
-    assert acts_in_batches(agent)
-    agent_class = type('Own', (type(agent),), {'act': lambda self: {'text': 'mine'}})
-    assert not acts_in_batches(agent_class.__new__(agent_class))
+    player = loaded(model_file=generator)
+    assert player.batches
+    kind = type(player.agent)
+    own = type('Own', (kind,), {'act': lambda self: {'text': 'mine'}})
+    assert not Player('own', own.__new__(own)).batches
 
 
 def test_a_model_that_cannot_be_downloaded_is_one_line(tmp_path, monkeypatch):

@@ -13,8 +13,7 @@ import pytest
 
 from parlai_ext.core import System
 from parlai_ext.systems.families import FAMILIES
-from parlai_ext.systems.remote.endpoint import Endpoint
-from parlai_ext.systems.remote.settings import UNTOLD, Settings
+from parlai_ext.systems.remote.settings import UNTOLD
 from tests.support.chat_server import control, most_at_once, received
 from tests.support.remote_samples import (
     NAME,
@@ -116,10 +115,9 @@ def proxy(monkeypatch):
     return lambda address: monkeypatch.setenv('http_proxy', address)
 
 
-def test_the_proxy_of_the_environment_is_asked(tmp_path, url, proxy):
+def test_the_proxy_of_the_environment_is_asked(url, endpoint, proxy):
     proxy(url)
-    opt = make_remote(tmp_path, 'http://chat.example', **PINNED).opt
-    Endpoint(Settings.from_options(opt)).replies(hellos(1))
+    replies_of(endpoint, remote_url='http://chat.example/v1')
     assert received(url)[0]['path'] == 'http://chat.example/v1/chat/completions'
 
 
@@ -160,11 +158,14 @@ def test_a_change_of_model_in_mid_run_is_refused(url, endpoint, model, shown):
         system.replies(hellos(3))
 
 
-def test_answers_of_another_model_are_not_taken_from_the_cache(url, endpoint):
+def test_answers_of_another_model_or_address_are_not_taken_from_the_cache(
+    url, endpoint
+):
     endpoint().replies(hellos(1))
     control(url, model='tiny-2024-08-06')
-    endpoint().replies(hellos(1))
-    assert len(received(url)) == 2  # its name, and a reply of its own
+    for address in ('v1', 'v2'):
+        endpoint(remote_url=f'{url}/{address}').replies(hellos(1))
+    assert len(received(url)) == 4  # their names, and a reply of each
 
 
 def test_a_run_on_another_day_begins_with_the_name_of_that_day(tmp_path, url):

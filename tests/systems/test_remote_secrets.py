@@ -13,7 +13,6 @@ from parlai_ext.commands.command import fail
 from parlai_ext.core import UserError, Utterance, name_secret
 from parlai_ext.store import RunFolder
 from parlai_ext.systems.families import FAMILIES
-from parlai_ext.systems.remote.settings import Settings
 from tests.support.chat_server import control, received
 from tests.support.remote_samples import PINNED, hellos, make_remote, replies_of
 from tests.support.store_samples import first_shard, sample_dialogue, sample_manifest
@@ -90,10 +89,9 @@ def test_a_server_that_says_the_key_aloud_does_not_get_it_into_the_cache(
         ('remote_cache', f'/tmp/{KEY}.sqlite'),
     ],
 )
-def test_an_option_that_holds_the_key_is_refused(option, value, tmp_path, url):
-    opt = make_remote(tmp_path, url, **{**KEYED, option: value}).opt
+def test_an_option_that_holds_the_key_is_refused(option, value, endpoint):
     with user_error(rf'^{option}: .*\$TRY_REMOTE_KEY') as raised:
-        Settings.from_options(opt)
+        endpoint(**{**KEYED, option: value})
     assert KEY not in str(raised.value)
 
 
@@ -118,9 +116,10 @@ def test_a_short_key_is_hidden_where_it_is_a_part_of_the_path(
     url, endpoint, monkeypatch, tmp_path, key
 ):
     monkeypatch.setenv('TRY_REMOTE_KEY', key)
-    settings = endpoint(**{**KEYED, **in_path(url, f'{key}/{key}s')}).settings
-    assert settings.url == f'{url}/hook/$TRY_REMOTE_KEY/{key}s/v1'
-    assert settings.posted_url.startswith(f'{url}/hook/{key}/{key}s/v1')
+    system = endpoint(**{**KEYED, **in_path(url, f'{key}/{key}s')})
+    assert system.settings.url == f'{url}/hook/$TRY_REMOTE_KEY/{key}s/v1'
+    system.replies(hellos(1))
+    assert received(url)[0]['path'].startswith(f'/hook/{key}/{key}s/v1')
     opt = {**make_remote(tmp_path, url, **KEYED).opt, **in_path(url, key)}
     pinned = FAMILIES['remote'].pin(opt)['remote_url']
     assert pinned == f'{url}/hook/$TRY_REMOTE_KEY/v1'
@@ -164,7 +163,6 @@ def test_a_named_secret_is_in_no_line(named_secret, caplog, capsys):
     assert capsys.readouterr().err == 'error: it is $ANOTHER_KEY\n'
 
 
-def test_a_short_key_is_a_word_like_others(tmp_path, url, monkeypatch):
+def test_a_short_key_is_a_word_like_others(endpoint, monkeypatch):
     monkeypatch.setenv('TRY_REMOTE_KEY', 'tea')  # as "EMPTY" and "ollama" are
-    settings = Settings.from_options(make_remote(tmp_path, url, **KEYED).opt)
-    assert settings.without_key('a cup of tea') == 'a cup of tea'
+    assert endpoint(**KEYED).settings.without_key('a cup of tea') == 'a cup of tea'

@@ -11,19 +11,16 @@ from email.utils import formatdate
 import pytest
 
 from parlai_ext.systems.remote.endpoint import (
-    Endpoint,
     Pace,
     ReplyCache,
-    cache_key,
     delay,
 )
-from parlai_ext.systems.remote.settings import RemoteReply, Settings
+from parlai_ext.systems.remote.settings import RemoteReply
 from tests.support.chat_server import control, received
 from tests.support.remote_samples import (
     PINNED,
     chat_reply,
     hellos,
-    make_remote,
     replies_of,
 )
 from tests.support.user_error import error_line, user_error
@@ -133,13 +130,12 @@ def test_an_endpoint_that_answers_in_another_format_is_not_out_of_reach(url, end
         replies_of(endpoint, remote_retries=1)
 
 
-def test_what_was_answered_before_it_went_down_is_not_asked_again(tmp_path, url):
-    opt = make_remote(tmp_path, url, remote_concurrency=1, **PINNED).opt
+def test_what_was_answered_before_it_went_down_is_not_asked_again(url, endpoint):
     control(url, script=['reply', 'reply', {'status': 400}])
     with user_error():
-        Endpoint(Settings.from_options(opt)).replies(hellos(4))
+        replies_of(endpoint, 4, remote_concurrency=1)
     control(url)
-    Endpoint(Settings.from_options(opt)).replies(hellos(4))
+    replies_of(endpoint, 4, remote_concurrency=1)
     assert len(received(url)) == 2
 
 
@@ -189,16 +185,6 @@ def test_a_file_that_is_no_cache_is_one_line(tmp_path):
     for place in (path, path / 'c.sqlite'):
         with user_error('remote_cache: .*c.sqlite cannot be used'):
             ReplyCache(str(place))
-
-
-def test_the_key_depends_on_address_name_and_request():
-    keys = {
-        cache_key('http://a', 'm-1', b'{}'),
-        cache_key('http://b', 'm-1', b'{}'),
-        cache_key('http://a', 'm-2', b'{}'),
-        cache_key('http://a', 'm-1', b'{"x":1}'),
-    }
-    assert len(keys) == 4
 
 
 @pytest.mark.parametrize('row', ['', '[', '7', '{"nothing": 1}'])

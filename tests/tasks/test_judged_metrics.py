@@ -11,7 +11,7 @@ import pytest
 from parlai.core.metrics import aggregate_named_reports
 from scipy import stats
 
-from parlai_ext.tasks.judged.metrics import NUMBERS, CorrelationMetric, Point, metrics
+from parlai_ext.tasks.judged.agents import NUMBERS, CorrelationMetric, Point, metrics
 
 RNG = np.random.default_rng(0)
 

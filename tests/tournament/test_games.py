@@ -92,7 +92,8 @@ def test_mean_raw_is_over_the_games_that_have_one():
         game('A', 'B', [1, None], [4, 2], 'ab'),
         game('B', 'A', [6, None], [2, None], 'ab'),
     ]
-    assert mean_raw(games) == {'A': {'a': 1.5, 'b': None}, 'B': {'a': 5.0, 'b': 2.0}}
+    found = mean_raw(games, 'AB')
+    assert found == {'A': {'a': 1.5, 'b': None}, 'B': {'a': 5.0, 'b': 2.0}}
 
 
 def test_wins_draws_and_losses_are_those_on_paper():

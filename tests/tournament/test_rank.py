@@ -189,9 +189,11 @@ def test_ranks_of_judges_are_averaged_and_the_smallest_is_best():
         for name, rank in zip(NAMES, ranks, strict=True)
     ]
     said += [replace(one, dimension='wit') for one in said]
-    reference = read_reference(Protocol('test'), said, is_tournament=True)
+    said.append(HumanJudgement('c', 'rank', 5, 't'))  # who ranked c alone, as 1
+    tables = ScoreTables(NAMES, (), {'wit': np.zeros((3, 1, 1))}, {}, {})
+    reference = read_reference(Protocol('test'), said, tables, is_tournament=True)
     assert set(reference.by_dimension) == {'wit'}
-    assert reference.rating == {'a': -1.5, 'b': -1.5, 'c': -3.0}
+    assert reference.rating == {'a': -1.5, 'b': -1.5, 'c': -7 / 3}
 
 
 def test_one_without_a_game_leaves_the_others_their_places(tmp_path):
@@ -262,7 +264,7 @@ def result_of(games, systems, **options):
     """
     scores = {'x': np.zeros((len(systems), 1, 1))}
     tables = ScoreTables(tuple(systems), (), scores, {}, {}, dialogues=games)
-    reference = Reference('human', {}, {'A': -1.0}, False)
+    reference = Reference('human', {}, {'A': -1.0})
     return play_tournament(tables, RankingOptions(**options), reference, seed=0)
 
 

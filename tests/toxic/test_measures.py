@@ -4,7 +4,6 @@ What is measured of an answer.
 Systems compared: numbers by pencil, and no text in any table.
 """
 
-import json
 import sys
 
 import pandas as pd
@@ -15,15 +14,12 @@ from parlai_ext.data.toxic_pairs import Prompt, RecordedAnswer, ToxicPair
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.systems import hub
 from parlai_ext.toxic.comparison import (
-    answers_file,
     bleu_values,
     compare_answers,
+    comparison_files,
     comparison_lines,
     distinct_values,
-    measures_file,
     prompts_of_pairs,
-    safety_data,
-    safety_differences,
 )
 from parlai_ext.toxic.measures import (
     BLEU,
@@ -169,13 +165,13 @@ def comparison():
     # of each system and prompt an answer for each digit, 1 for a toxic one
     flags = {'a': ('11', '10', '00', '11'), 'b': ('00', '00', '00', '')}
     rows = [
-        (name, str(i), f'MARKED {i}', 'MARKED text', None, float(flag), 0.0, 2.0, None)
+        (name, str(i), f'MARKED {i}', 'MARKED text', *[None] * 3, float(flag), 0.0, 2.0)
         for name, of_system in flags.items()
         for i, of_prompt in enumerate(of_system)
         for flag in of_prompt
     ]
-    about = ('system', 'prompt', 'asked', 'text', 'reason')
-    answers = pd.DataFrame(rows, columns=[*about, *SHARES, 'words', BLEU])
+    about = ('system', 'prompt', 'asked', 'text', 'reason', 'safety', BLEU)
+    answers = pd.DataFrame(rows, columns=[*about, *SHARES, 'words'])
     return compare_answers(prompts, answers, SHARES, bootstraps=50)
 
 
@@ -190,14 +186,10 @@ def test_a_share_is_the_mean_over_prompts_of_the_share_of_answers(comparison):
     assert one.n == 3 and one.difference == pytest.approx(1.5 / 3)
 
 
-def test_tables_hold_every_number_and_no_text(comparison, tmp_path):
-    texts = [
-        measures_file(comparison).csv(),
-        safety_differences(comparison).csv(),
-        answers_file(comparison).csv(),
-        json.dumps(safety_data(comparison)),
-        '\n'.join(comparison_lines(comparison)),
-    ]
+def test_tables_hold_every_number_and_no_text(comparison):
+    files = comparison_files(comparison, [])
+    names = ('measures.csv', 'differences.csv', 'answers.csv', 'comparison.json')
+    texts = [files[name] for name in names] + comparison_lines(comparison)
     assert not any('MARKED' in text for text in texts)
     measures, differences, answers = map(rows_of_csv, texts[:3])
     assert float(measures[0]['value']) == 0.625 and measures[0]['answers'] == '8'

@@ -15,7 +15,7 @@ from parlai.core.message import Message
 from parlai_ext.commands.signals import Interrupted
 from parlai_ext.core import Roster, System
 from parlai_ext.isolation.policy import note_parts
-from parlai_ext.store import SystemRecord, partial, system_part
+from parlai_ext.store import SystemRecord, disk, system_part
 from parlai_ext.systems.players import Player
 from parlai_ext.worlds import block_player
 from tests.support.interrupted import interrupted
@@ -121,7 +121,7 @@ def test_a_system_with_a_state_or_whose_state_takes_long_to_look_at_is_asked_aga
 
 def test_kill_9_loses_what_was_not_yet_written(tmp_path, monkeypatch):
     # a file that is written after each reply; the folder as it is before the eighth
-    monkeypatch.setattr(partial, 'SAVE_SECONDS', 0)
+    monkeypatch.setattr(disk, 'SAVE_SECONDS', 0)
     run = run_of(tmp_path / 'whole', Draws)
     Counting.at = {7: lambda: shutil.copytree(tmp_path / 'whole', tmp_path / 'killed')}
     collected(run)

@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext.core import UserError, frozen, mean, parse_json
-from parlai_ext.data.chat_logs import SPOT_THE_BOT, rated_dialogues
+from parlai_ext.data.chat_logs import FORMATS, rated_dialogues
 from parlai_ext.data.imported_dialogues import MARKERS
 from parlai_ext.data.judged.judged_set import Annotation, JudgedItem
 from parlai_ext.data.source_file import (
@@ -351,8 +351,7 @@ def read_own(file: DataFile) -> Iterator[JudgedItem]:
     cells: dict[tuple[str, ...], dict[str, str]] = {}
     annotations: dict[tuple[str, ...], Annotations] = {}
     needed = (*OWN_NEEDED, 'response') if file.level == 'turn' else OWN_NEEDED
-    rows = read_csv(file.path, needed, OWN_COLUMNS)
-    for line, row in rows:
+    for line, row in read_csv(file.path, needed, OWN_COLUMNS):
         where = f'{file.path}:{line}'
         for column in needed:
             if not row[column] and column != 'value':
@@ -445,12 +444,12 @@ def read_dstc9(file: DataFile) -> Iterator[JudgedItem]:
                         quality = file.columns.get(key, key)
                         given = annotations.setdefault(quality, [])
                         given.append(annotation(i, answer))
-            name, system = str(dialogue.id), path.stem
+            name = str(dialogue.id)
             yield JudgedItem(
                 name,
                 texts,
                 None,
-                system,
+                path.stem,
                 annotations,
                 speakers=speakers,
                 dialogue=name,
@@ -485,7 +484,8 @@ def read_spot_the_bot(file: DataFile) -> Iterator[JudgedItem]:
             raise file.error(line, problem) from None
     name = Path(file.path).name.replace('annotated', 'sampled')
     source = SourceFile.from_path(Path(file.neighbour(name).path))
-    dialogues = {dialogue.id: dialogue for dialogue in SPOT_THE_BOT.read(source)}
+    read = FORMATS['spot_the_bot'].read
+    dialogues = {dialogue.id: dialogue for dialogue in read(source)}
     for (dialogue_id, turns), segment in by_segment.items():
         if dialogue_id not in dialogues:
             raise UserError(f'{file.path}: no dialogue {dialogue_id} in {name}')

@@ -174,10 +174,20 @@ class Causal(LikelihoodEngine):
         """
         if len(packs) > 1:
             costs = self.costs(self.budget.tokens)
-            large = [pack for pack in packs if costs.num_passes(pack.tree.size) > 1]
-            small = [pack for pack in packs if costs.num_passes(pack.tree.size) == 1]
-            groups = [*([pack] for pack in large), *group_by_width(small)]
-            return [rows for some in groups for rows in self._forward(some)]
+            large: list[list[TreePack]] = []
+            small: list[list[TreePack]] = []
+            for pack in packs:
+                if costs.num_passes(pack.tree.size) > 1:
+                    large.append([pack])
+                    continue
+                # the widest come first, and a group needs little padding; it has at
+                # least `ENOUGH` tokens, since a device is not faster with fewer
+                width = len(small[-1][0].tree) if small else 0
+                is_padded = (width - len(pack.tree)) * 8 > width
+                if not small or (is_padded and width * len(small[-1]) >= ENOUGH):
+                    small.append([])
+                small[-1].append(pack)
+            return [rows for some in (*large, *small) for rows in self._forward(some)]
         tree, parts = packs[0].tree, packs[0].parts
         try:
             if len(tree) <= self.budget.tokens:
@@ -208,6 +218,7 @@ class Causal(LikelihoodEngine):
         self.watch.tell(len(packs), self._n_packs)
         return rows
 
+    @torch.inference_mode()
     def compute(self, packs: Sequence[TreePack], n_passes: int = 1) -> list[Rows]:
         """
         Return the log-probabilities of these trees.
@@ -222,33 +233,25 @@ class Causal(LikelihoodEngine):
             inputs = self.masks.inputs(batch, part)
             if cache is not None:
                 inputs['cache'] = cache.before(part)
-            [asked] = ((part.first <= places) & (places < part.last)).nonzero().T
-            at = rows[asked] * (part.last - part.first) + places[asked] - part.first
-            logprobs[asked] = self._logprobs_at(inputs, at, ids[asked]).double().cpu()
+            [wanted] = ((part.first <= places) & (places < part.last)).nonzero().T
+            n_nodes = part.last - part.first
+            wanted_rows = rows[wanted] * n_nodes + places[wanted] - part.first
+            asked, at = distinct_rows(wanted_rows)
+            # the output layer itself gets one row; the slices below apply it to all
+            with _only_rows(self.layer, asked, 1 if self.plain else None) as kept:
+                use_cache = cache is not None
+                logits = self.model(**inputs, use_cache=use_cache).logits[0]
+            if self.plain:
+                size = max(1, LOGITS // self.layer.weight.shape[0])
+                found = self.logprobs(self.layer, kept[0], at, ids[wanted], size)
+            else:
+                found = self.pick(logits, at, ids[wanted])
+            logprobs[wanted] = found.double().cpu()
             if self.states is not None:
-                self.states.take(asked, at)
+                self.states.take(wanted, wanted_rows)
         if self.states is not None:
             self.states.reduce_batch(batch)
         return batch.rows(logprobs.tolist())
-
-    @torch.inference_mode()
-    def _logprobs_at(
-        self, inputs: dict[str, Any], rows: torch.Tensor, ids: torch.Tensor
-    ) -> torch.Tensor:
-        """
-        Return log P(``ids[i]``) at row ``rows[i]`` of the flattened batch. The output
-        layer is applied to the wanted rows only, a slice at a time.
-
-        :param inputs: the keyword arguments of the model.
-        """
-        asked, at = distinct_rows(rows)
-        # the layer itself gets one row; the slices below apply it to all of them
-        with _only_rows(self.layer, asked, 1 if self.plain else None) as kept:
-            logits = self.model(**inputs, use_cache='cache' in inputs).logits[0]
-        if not self.plain:
-            return self.pick(logits, at, ids)
-        size = max(1, LOGITS // self.layer.weight.shape[0])
-        return self.logprobs(self.layer, kept[0], at, ids, size)
 
     @cached_property
     def plain(self) -> bool:
@@ -348,21 +351,6 @@ class PathCache:
         return self.cache
 
 
-def group_by_width(packs: Sequence[TreePack]) -> list[list[TreePack]]:
-    """
-    Return trees, widest first, in groups that need little padding. A group has at least
-    `ENOUGH` tokens, since a device is not faster with fewer.
-    """
-    groups: list[list[TreePack]] = []
-    for pack in packs:
-        width = len(groups[-1][0].tree) if groups else 0
-        padding = width - len(pack.tree)
-        if not groups or (padding * 8 > width and width * len(groups[-1]) >= ENOUGH):
-            groups.append([])
-        groups[-1].append(pack)
-    return groups
-
-
 def reserved_positions(positions: int) -> int:
     """
     Return how many of a model's positions are kept free for continuations, so that
@@ -398,14 +386,22 @@ class TreeMasks:
         :raises UserError: if one of its layers cannot read a tree.
         """
         config = model.config.get_text_config()
-        if (part := unreadable_part(config)) is not None:
+        window = getattr(config, 'sliding_window', None)
+        kinds = getattr(config, 'layer_types', None)
+        kinds = sorted(set(kinds or [SLIDING if window else FULL]))
+        unknown = [kind for kind in kinds if kind not in (FULL, SLIDING)]
+        # these take positions from the order of tokens in a row; `check_causal` tries
+        # every model, for others that are not known here
+        part = f'layers of {", ".join(unknown)}' if unknown else ''
+        if getattr(config, 'alibi', False) or config.model_type in ('bloom', 'mpt'):
+            part = 'ALiBi'
+        elif 'local' in getattr(config, 'attention_layers', ()):
+            part = 'local attention'
+        if part:
             raise UserError(
                 f'{type(model).__name__}: {part} cannot read a tree of continuations; '
                 'a model with position ids and a mask of its own would do'
             )
-        window = getattr(config, 'sliding_window', None)
-        kinds = getattr(config, 'layer_types', None)
-        kinds = sorted(set(kinds or [SLIDING if window else FULL]))
         attention = config._attn_implementation
         if attention not in ('sdpa', 'eager'):
             raise UserError(
@@ -436,22 +432,6 @@ class TreeMasks:
             'attention_mask': masks if len(masks) > 1 else masks[self.kinds[0]],
             'position_ids': depths[:, part.first : part.last],
         }
-
-
-def unreadable_part(config: Any) -> str | None:
-    """
-    Return the part of a model that takes positions from the order of tokens in a row,
-    so that it cannot read a tree; `None` if none is known.
-
-    `check_causal` tries every model, for parts that are not known here.
-    """
-    if getattr(config, 'alibi', False) or config.model_type in ('bloom', 'mpt'):
-        return 'ALiBi'
-    if 'local' in getattr(config, 'attention_layers', ()):
-        return 'local attention'
-    kinds = sorted(set(getattr(config, 'layer_types', None) or ()))
-    unknown = [kind for kind in kinds if kind not in (FULL, SLIDING)]
-    return f'layers of {", ".join(unknown)}' if unknown else None
 
 
 # --- the output layer: logits of the wanted rows, a slice at a time -------------------

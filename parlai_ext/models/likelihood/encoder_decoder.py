@@ -30,7 +30,7 @@ from parlai_ext.models.likelihood.engine import (
     run_bounds,
 )
 
-LARGEST_TREE = 512  # nodes
+LARGEST_TREE = 512  # nodes after the start; a single continuation may have more
 LOGITS = 2**24  # numbers that the output layer writes at once
 KNOWN_TREES = 256  # sets of continuations whose trees are remembered
 # a context, and the trees of its continuations
@@ -58,21 +58,6 @@ class EncodedContexts:
 
         layers = (tuple(map(some, layer)) for layer in self.keys_values)
         return EncodedContexts(some(self.states), some(self.mask), tuple(layers))
-
-
-def build_trees(
-    replies: Sequence[Tokens], start: Tokens, limit: int
-) -> tuple[TreePack, ...]:
-    """
-    Return trees of continuations after the tokens that a decoder starts with, each of
-    at most ``limit`` nodes more or of a single continuation.
-    """
-    ordered = sorted(enumerate(replies), key=lambda reply: reply[1])
-    packs = []
-    for first, last in run_bounds([ids for _, ids in ordered], limit):
-        packs.append(TreePack())
-        packs[-1].add(QuestionPart(0, start, tuple(ordered[first:last])))
-    return tuple(packs)
 
 
 class TreeReader(Protocol):
@@ -130,10 +115,18 @@ class EncoderDecoder(LikelihoodEngine):
     ):
         super().__init__(model.model, vectorizer, signature, tokens)
         self.model = model
-        # FED asks for the same continuations every time
-        self._trees = lru_cache(KNOWN_TREES)(
-            lambda replies: build_trees(replies, model.start, LARGEST_TREE)
-        )
+
+        @lru_cache(KNOWN_TREES)  # FED asks for the same continuations every time
+        def trees(replies: tuple[Tokens, ...]) -> list[TreePack]:
+            ordered = sorted(enumerate(replies), key=lambda reply: reply[1])
+            packs = []
+            for first, last in run_bounds([ids for _, ids in ordered], LARGEST_TREE):
+                packs.append(TreePack())
+                # after the tokens that the decoder starts with
+                packs[-1].add(QuestionPart(0, model.start, tuple(ordered[first:last])))
+            return packs
+
+        self._trees = trees
 
     def to_tokens(self, question: Question) -> TokenQuestion:
         """
@@ -191,26 +184,17 @@ class EncoderDecoder(LikelihoodEngine):
             part = encoded
             if len(which) < len(contexts):
                 part = encoded.select(torch.tensor(which))
-            decoded = self._decode(part, [contexts[i][1][k] for i in which])
-            for i, some in zip(which, decoded, strict=True):
+            batch = TreeBatch.from_packs([contexts[i][1][k] for i in which], device)
+            tree_rows, places, ids = batch.wanted
+            hidden = self.model.decode(part, batch)
+            asked, at = distinct_rows(tree_rows * hidden.shape[1] + places)
+            logprobs = self.logprobs(
+                self.model.logits,
+                hidden.flatten(0, 1)[asked.to(hidden.device)],
+                at,
+                ids,
+                max(1, LOGITS // self.model.vocabulary),
+            )
+            for i, some in zip(which, batch.rows(logprobs.tolist()), strict=True):
                 rows[i].update(some)
         return rows
-
-    def _decode(
-        self, encoded: EncodedContexts, packs: Sequence[TreePack]
-    ) -> list[Rows]:
-        """
-        Return the log-probabilities of one tree of each context.
-        """
-        batch = TreeBatch.from_packs(packs, self.model.device)
-        rows, places, ids = batch.wanted
-        hidden = self.model.decode(encoded, batch)
-        asked, at = distinct_rows(rows * hidden.shape[1] + places)
-        logprobs = self.logprobs(
-            self.model.logits,
-            hidden.flatten(0, 1)[asked.to(hidden.device)],
-            at,
-            ids,
-            max(1, LOGITS // self.model.vocabulary),
-        )
-        return batch.rows(logprobs.tolist())

@@ -112,34 +112,6 @@ class PrefixTree:
                 here[node] = known
         return TreeSize(len(self) + len(more), self._total_depth + sum(more))
 
-    def preorder(self) -> 'Preorder':
-        """
-        Return the nodes in preorder, siblings by token.
-        """
-        below: dict[int, list[int]] = defaultdict(list)
-        for node, parent in enumerate(self.parents):
-            below[parent].append(node)
-        for some in below.values():
-            some.sort(key=self.tokens.__getitem__, reverse=True)
-        order: list[int] = []
-        waiting = below[ROOT]
-        while waiting:
-            order.append(waiting.pop())
-            waiting += below[order[-1]]
-        sizes = [1] * len(order)
-        for node in reversed(range(len(order))):
-            if self.parents[node] != ROOT:
-                sizes[self.parents[node]] += sizes[node]
-        places = [0] * len(order)
-        for place, node in enumerate(order):
-            places[node] = place
-        return Preorder(
-            [self.tokens[node] for node in order],
-            [self.depths[node] for node in order],
-            [place + sizes[node] for place, node in enumerate(order)],
-            places,
-        )
-
 
 @frozen
 class Preorder:
@@ -325,9 +297,32 @@ class TreePack:
     @cached_property
     def order(self) -> Preorder:
         """
-        The finished tree.
+        The finished tree, its nodes in preorder, siblings by token.
         """
-        return self.tree.preorder()
+        tree = self.tree
+        below: dict[int, list[int]] = defaultdict(list)
+        for node, parent in enumerate(tree.parents):
+            below[parent].append(node)
+        for some in below.values():
+            some.sort(key=tree.tokens.__getitem__, reverse=True)
+        order: list[int] = []
+        waiting = below[ROOT]
+        while waiting:
+            order.append(waiting.pop())
+            waiting += below[order[-1]]
+        sizes = [1] * len(order)
+        for node in reversed(range(len(order))):
+            if tree.parents[node] != ROOT:
+                sizes[tree.parents[node]] += sizes[node]
+        places = [0] * len(order)
+        for place, node in enumerate(order):
+            places[node] = place
+        return Preorder(
+            [tree.tokens[node] for node in order],
+            [tree.depths[node] for node in order],
+            [place + sizes[node] for place, node in enumerate(order)],
+            places,
+        )
 
     def add(self, part: QuestionPart) -> None:
         """
@@ -391,23 +386,16 @@ def pack_parts(parts: Iterable[QuestionPart], costs: TreeCosts) -> list[TreePack
         for piece in divide_part(part, costs):
             alone = TreePack()
             alone.add(piece)
-            if packs and _is_cheaper_joined(packs[-1], alone, costs):
+            tree = packs[-1].tree if packs else PrefixTree()
+            both = tree.joined_size(alone.tree)
+            apart = costs.tree_cost(tree.size) + costs.tree_cost(alone.tree.size)
+            begin_alike = tree.tokens[:1] == alone.tree.tokens[:1]
+            fits = both.n_nodes <= max(costs.max_nodes, len(tree))
+            if begin_alike and fits and costs.tree_cost(both) <= apart:
                 packs[-1].add(piece)
             else:
                 packs.append(alone)
     return packs
-
-
-def _is_cheaper_joined(pack: TreePack, other: TreePack, costs: TreeCosts) -> bool:
-    """
-    True if one tree for both packs fits and costs no more than their two trees.
-    """
-    if pack.tree.tokens[:1] != other.tree.tokens[:1]:
-        return False
-    both = pack.tree.joined_size(other.tree)
-    apart = costs.tree_cost(pack.tree.size) + costs.tree_cost(other.tree.size)
-    fits = both.n_nodes <= max(costs.max_nodes, len(pack.tree))
-    return fits and costs.tree_cost(both) <= apart
 
 
 def divide_part(part: QuestionPart, costs: TreeCosts) -> Iterator[QuestionPart]:
@@ -596,6 +584,7 @@ class LikelihoodEngine:
     :param vectorizer: of texts; it is not asked where all questions are token ids.
     :param tokens: the most tokens of a forward pass, padding counted.
     :cvar tells_context: the model gives contexts a probability.
+    :ivar num_parameters: how many weights the model has.
     :ivar watch: is told of finished work, and keeps it.
     :ivar greedy: the call under way asks for greedy tokens.
     """
@@ -606,17 +595,11 @@ class LikelihoodEngine:
         self, network: Any, vectorizer: Vectorizer, signature: str, tokens: int
     ):
         self.network, self.vectorizer = network, vectorizer
+        self.num_parameters = sum(one.numel() for one in network.parameters())
         self.signature = signature
         self.budget = Budget(tokens)
         self.watch = NO_WATCH
         self.greedy = False
-
-    @property
-    def num_parameters(self) -> int:
-        """
-        How many weights the model has.
-        """
-        return sum(weight.numel() for weight in self.network.parameters())
 
     def answer(
         self,

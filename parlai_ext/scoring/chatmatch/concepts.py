@@ -56,8 +56,7 @@ def stem(word: str) -> str:
     """
     Return the Porter stem of a word.
     """
-    root = PORTER.stem(word)
-    return root
+    return PORTER.stem(word)
 
 
 @lru_cache(CACHED)

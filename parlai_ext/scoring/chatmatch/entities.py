@@ -12,13 +12,14 @@ writes capitals gains nothing.
 import hashlib
 import re
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from typing import NamedTuple
 
 from parlai_ext.core import UserError, frozen, nearest
 from parlai_ext.scoring.chatmatch.concepts import Finder, words
 
-COUNTRIES = """
+# a paragraph each: countries, regions, cities, peoples and faiths, brands and bodies,
+# people, works and teams
+LISTED = """
 afghanistan,albania,algeria,andorra,angola,argentina,armenia,australia,austria,
 azerbaijan,bahamas,bahrain,bangladesh,barbados,belarus,belgium,belize,benin,bhutan,
 bolivia,bosnia,botswana,brazil,brunei,bulgaria,burundi,cambodia,cameroon,canada,
@@ -38,8 +39,7 @@ sri lanka,sudan,suriname,sweden,switzerland,syria,taiwan,tajikistan,tanzania,tha
 tibet,togo,tonga,trinidad,tunisia,turkmenistan,uganda,ukraine,united arab emirates,
 united kingdom,united states,united states of america,uruguay,usa,uk,uzbekistan,vatican,
 venezuela,vietnam,wales,yemen,zambia,zimbabwe,
-"""
-REGIONS = """
+
 africa,alabama,alaska,alps,antarctica,appalachia,arizona,arkansas,asia,bali,bavaria,
 california,caribbean,catalonia,central america,colorado,connecticut,delaware,east coast,
 europe,european union,everglades,florida,grand canyon,great lakes,hawaii,himalayas,
@@ -51,8 +51,7 @@ oregon,pacific northwest,pennsylvania,quebec,queensland,rhode island,rocky mount
 scandinavia,siberia,sicily,silicon valley,south america,south carolina,south dakota,
 tasmania,tennessee,texas,tuscany,utah,vermont,virginia,west coast,west virginia,
 wisconsin,wyoming,yellowstone,yosemite,yorkshire,
-"""
-CITIES = """
+
 amsterdam,atlanta,auckland,austin,baghdad,baltimore,bangkok,barcelona,beijing,belfast,
 berlin,birmingham,boston,brisbane,brooklyn,brussels,budapest,buenos aires,cairo,calgary,
 cape town,charlotte,chicago,cincinnati,cleveland,copenhagen,dallas,delhi,denver,detroit,
@@ -66,8 +65,7 @@ oxford,paris,philadelphia,pittsburgh,prague,raleigh,rio de janeiro,rome,rotterda
 sacramento,salt lake city,san antonio,san diego,san francisco,san jose,santa fe,seattle,
 seoul,shanghai,st louis,stockholm,sydney,tampa,tel aviv,tokyo,toronto,vancouver,venice,
 vienna,warsaw,washington,washington dc,wellington,winnipeg,zurich,
-"""
-PEOPLES = """
+
 african,african american,albanian,american,americans,arab,arabic,argentinian,armenian,
 asian,australian,austrian,belgian,brazilian,british,buddhist,bulgarian,canadian,
 cantonese,catholic,chilean,chinese,christian,christianity,colombian,croatian,cuban,
@@ -78,8 +76,7 @@ kenyan,korean,latin,latino,latina,mandarin,mexican,mormon,moroccan,muslim,
 native american,nigerian,norwegian,pakistani,persian,peruvian,portuguese,
 protestant,republican,republicans,romanian,russian,scandinavian,scottish,serbian,
 spanish,swedish,swiss,taiwanese,thai,turkish,ukrainian,vietnamese,welsh,
-"""
-BRANDS = """
+
 adidas,airbnb,aldi,bmw,boeing,burger king,chevrolet,chevy,chick fil a,chipotle,
 coca cola,coke,costco,disney,disneyland,disney world,ebay,facebook,fedex,
 fender,ferrari,gibson,gmail,google,harley davidson,home depot,honda,hulu,hyundai,ibm,
@@ -89,8 +86,7 @@ pinterest,playstation,porsche,ps4,ps5,reddit,safeway,samsung,skype,snapchat,sony
 spotify,starbucks,taco bell,tesla,tiktok,tinder,toyota,trader joes,tumblr,twitter,uber,
 volkswagen,walmart,wendys,whatsapp,wikipedia,xbox,yahoo,youtube,nba,nfl,nhl,mlb,
 ufc,fbi,cia,harvard,stanford,yale,princeton,mit,ucla,red cross,congress,united nations,
-"""
-PEOPLE = """
+
 abraham lincoln,adele,agatha christie,al pacino,albert einstein,ariana grande,aristotle,
 bach,barack obama,batman,beethoven,beyonce,bill clinton,bill gates,billie eilish,
 bob dylan,bob marley,brad pitt,britney spears,bruce lee,bruce springsteen,bruno mars,
@@ -108,8 +104,7 @@ plato,quentin tarantino,rihanna,robin williams,sandra bullock,shakespeare,
 sherlock holmes,stan lee,stephen king,steve jobs,steven spielberg,spiderman,superman,
 taylor swift,tiger woods,tolkien,tom brady,tom cruise,tom hanks,trump,donald trump,
 van gogh,whitney houston,will smith,william shakespeare,winston churchill,wonder woman,
-"""
-WORKS = """
+
 ac dc,aerosmith,animal crossing,assassins creed,avatar,avengers,backstreet boys,
 beatles,bible,black sabbath,breaking bad,call of duty,candy crush,coldplay,dark souls,
 doctor who,dragon ball z,fallout 4,family guy,final fantasy,foo fighters,fortnite,
@@ -126,30 +121,30 @@ new york giants,new york yankees,red sox,steelers,yankees,world cup,super bowl,
 olympics,world war ii,world war 2,world war i,cold war,civil war,
 """
 NAMES = frozenset(
-    tuple(name.split())
-    for block in (COUNTRIES, REGIONS, CITIES, PEOPLES, BRANDS, PEOPLE, WORKS)
-    for name in block.replace('\n', '').split(',')
-    if name
+    tuple(name.split()) for name in LISTED.replace('\n', '').split(',') if name
 )
 LONGEST = max(map(len, NAMES))
 # a name's first word tells whether looking further is worth it
 FIRST = frozenset(name[0] for name in NAMES)
 
 
-def names_in(words: tuple[str, ...]) -> list[str]:
+def names_on_list(texts: Sequence[str]) -> list[list[str]]:
     """
-    Return the names in a turn's words, the longest at each place.
+    Return the names on the list that each text holds, the longest at each place.
     """
-    names = []
-    i = 0
-    while i < len(words):
-        # the longest name that begins here
-        lengths = range(min(LONGEST, len(words) - i) if words[i] in FIRST else 0, 0, -1)
-        length = next((n for n in lengths if words[i : i + n] in NAMES), 0)
-        if length:
-            names.append(' '.join(words[i : i + length]))
-        i += max(1, length)
-    return names
+    found = []
+    for said in map(words, texts):
+        names = []
+        i = 0
+        while i < len(said):
+            most = min(LONGEST, len(said) - i) if said[i] in FIRST else 0
+            lengths = range(most, 0, -1)
+            length = next((n for n in lengths if said[i : i + n] in NAMES), 0)
+            if length:
+                names.append(' '.join(said[i : i + length]))
+            i += max(1, length)
+        found.append(names)
+    return found
 
 
 UNCOUNTED = ('DATE', 'TIME', 'ORDINAL', 'CARDINAL')
@@ -205,14 +200,15 @@ def load_recogniser(name: str) -> Finder | None:
     pipeline = load_pipeline(name, 'scorer: entities', INSTEAD)
     if 'ner' not in pipeline.parts:
         raise UserError(f'scorer: entities: the pipeline {model!r} finds no entities')
-    return Finder(pipeline.signature, partial(entities_of, pipeline))
 
+    def entities(texts: Sequence[str]) -> list[list[str]]:
+        # dates and numbers are none
+        return [
+            [text[begin:end] for begin, end, label in found if label not in UNCOUNTED]
+            for text, _, found in pipeline.read(texts)
+        ]
 
-def names_on_list(texts: Sequence[str]) -> list[list[str]]:
-    """
-    Return the names on the list that each text holds.
-    """
-    return [names_in(words(text)) for text in texts]
+    return Finder(pipeline.signature, entities)
 
 
 def capitalised_runs(texts: Sequence[str]) -> list[list[str]]:
@@ -220,16 +216,6 @@ def capitalised_runs(texts: Sequence[str]) -> list[list[str]]:
     Return the runs of capitalised words inside the sentences of each text.
     """
     return [CAPITALS.findall(text) for text in texts]
-
-
-def entities_of(pipeline: Pipeline, texts: Sequence[str]) -> list[list[str]]:
-    """
-    Return the entities that a pipeline finds in each text, but for dates and numbers.
-    """
-    return [
-        [text[begin:end] for begin, end, label in found if label not in UNCOUNTED]
-        for text, _, found in pipeline.read(texts)
-    ]
 
 
 def load_pipeline(name: str, where: str, instead: str = '') -> Pipeline:

@@ -59,7 +59,15 @@ def convert_keras(
                 for place, name in ARRAYS.items()
             }
         settings = read_in_child(read_pickle, tokenizer)
-        words = _words(settings, len(arrays['embedding']))
+        is_usual = settings['split'] == ' ' and not settings['oov_token']
+        if not is_usual or not settings['num_words']:
+            raise ValueError('another kind of tokenizer')
+        # those that have a row of the embedding, from id 1 on
+        most = min(len(arrays['embedding']), settings['num_words'])
+        by_id = {i: word for word, i in settings['word_index'].items() if i < most}
+        words = [by_id[i] for i in range(1, most)]
+        if any('\n' in word for word in words):
+            raise ValueError('a word with a line break')
         if arrays['output.bias'].shape != (len(labels),):
             raise ValueError(f'{arrays["output.bias"].shape} outputs, {labels}')
     except UserError:
@@ -96,20 +104,6 @@ def _write_arrays(folder: Path, arrays: dict[str, np.ndarray], lines: str) -> No
     (folder / WORDS).write_text(f'{lines}\n', 'utf-8', newline='\n')
 
 
-def _words(settings: Mapping[str, Any], n_rows: int) -> list[str]:
-    """
-    Return the words that have a row of the embedding, from id 1 on.
-    """
-    if settings['split'] != ' ' or settings['oov_token'] or not settings['num_words']:
-        raise ValueError('another kind of tokenizer')
-    most = min(n_rows, settings['num_words'])
-    by_id = {i: word for word, i in settings['word_index'].items() if i < most}
-    words = [by_id[i] for i in range(1, most)]
-    if any('\n' in word for word in words):
-        raise ValueError('a word with a line break')
-    return words
-
-
 # --- word vectors: the array, and one word a line -------------------------------------
 
 VECTORS = 'vectors'
@@ -144,7 +138,7 @@ LM_HEAD = 'output.weight'
 CONTROL = 3  # the type of a token that no text has
 
 
-def convert_gguf(file: Path, folder: Path, *, shown: bool) -> None:
+def convert_gguf(file: Path, folder: Path) -> None:
     """
     Write the model in a GGUF file to a folder: a Llama with the tokenizer of SmolLM.
 
@@ -162,12 +156,27 @@ def convert_gguf(file: Path, folder: Path, *, shown: bool) -> None:
             )
         folder.mkdir(parents=True, exist_ok=True)
         names = read_file(NAMES).data
-        known = {**facts, **_made_of(facts)}
-        known['tied'] = not any(t.name == LM_HEAD for t in reader.tensors)
+        # what the files of the tokenizer say in another form than a GGUF file
+        tokens = facts['tokenizer.ggml.tokens']
+        types = facts['tokenizer.ggml.token_type']
+        flags = dict.fromkeys(('single_word', 'lstrip', 'rstrip', 'normalized'), False)
+        known = {
+            **facts,
+            'control': [
+                {'id': i, 'content': tokens[i], **flags, 'special': True}
+                for i, kind in enumerate(types)
+                if kind == CONTROL
+            ],
+            'vocab': {token: i for i, token in enumerate(tokens)},
+            'merges': [m.split(' ') for m in facts['tokenizer.ggml.merges']],
+            'tied': not any(t.name == LM_HEAD for t in reader.tensors),
+        }
+        for name in ('bos', 'eos', 'unknown', 'padding'):
+            known[f'{name}_token'] = tokens[facts[f'tokenizer.ggml.{name}_token_id']]
         for name, content in _filled(names['files'], known).items():
             text = json.dumps(content, ensure_ascii=False, indent=1)
             (folder / name).write_text(f'{text}\n', 'utf-8')
-        tensors = _tensors(reader, facts, names, shown)
+        tensors = _tensors(reader, facts, names)
         with disk_errors(folder):
             save_file(tensors, folder / 'model.safetensors', {'format': 'pt'})
     except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
@@ -186,29 +195,8 @@ def _filled(value: Any, known: Mapping[str, Any]) -> Any:
     return known[value[1:]] if is_name else value
 
 
-def _made_of(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """
-    Return what the files of the tokenizer say in another form than a GGUF file.
-    """
-    tokens, types = facts['tokenizer.ggml.tokens'], facts['tokenizer.ggml.token_type']
-    flags = dict.fromkeys(('single_word', 'lstrip', 'rstrip', 'normalized'), False)
-    return {
-        'control': [
-            {'id': i, 'content': tokens[i], **flags, 'special': True}
-            for i, kind in enumerate(types)
-            if kind == CONTROL
-        ],
-        'vocab': {token: i for i, token in enumerate(tokens)},
-        'merges': [m.split(' ') for m in facts['tokenizer.ggml.merges']],
-        **{
-            f'{name}_token': tokens[facts[f'tokenizer.ggml.{name}_token_id']]
-            for name in ('bos', 'eos', 'unknown', 'padding')
-        },
-    }
-
-
 def _tensors(
-    reader: Any, facts: Mapping[str, Any], names: Mapping[str, Any], shown: bool
+    reader: Any, facts: Mapping[str, Any], names: Mapping[str, Any]
 ) -> dict[str, np.ndarray]:
     """
     Return the weights by their names in transformers.
@@ -220,7 +208,7 @@ def _tensors(
         'attn_k': facts['llama.attention.head_count_kv'],
     }
     tensors = {}
-    with bar_of('converting', len(reader.tensors), shown, unit='tensor') as bar:
+    with bar_of('converting', len(reader.tensors), unit='tensor') as bar:
         for tensor in reader.tensors:
             name, part = names['tensors'].get(tensor.name), ''
             if name is None:

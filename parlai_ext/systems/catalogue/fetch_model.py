@@ -26,7 +26,7 @@ from parlai_ext.engines import (
 from parlai_ext.files import ModelCard, Wheel, model_card, sha256
 from parlai_ext.store import make_folder, write_file
 from parlai_ext.systems.fetch.archives import SPARE_DISK, fresh_folder, unpack
-from parlai_ext.systems.fetch.checked_downloads import SETTINGS, fetch_pinned
+from parlai_ext.systems.fetch.checked_downloads import fetch_pinned
 from parlai_ext.view.progress import byte_bar
 
 NOTE = 'parlai_ext_model.json'
@@ -82,7 +82,7 @@ def fetch_model(name: str) -> Path:
                     f'model {name} is not here and cannot be fetched: {error}; with a '
                     f'network: parlai get_model {name} --datapath {data_folder()}'
                 ) from None
-            _publish(_made_model(card, files, source, scratch), folder)
+            _make_model(card, files, source, scratch / 'made', folder)
             for entry in scratch.iterdir():
                 shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
     return folder
@@ -142,14 +142,12 @@ def _fetch_from_hub(card: ModelCard, scratch: Path) -> Path:
     return folder
 
 
-def _made_model(
-    card: ModelCard,
-    files: Path,
-    source: str,
-    scratch: Path,
-) -> Path:
+def _make_model(
+    card: ModelCard, files: Path, source: str, made: Path, folder: Path
+) -> None:
     """
-    Return a folder with the model, as transformers reads it, and a note of its source.
+    Make a model in a scratch folder, as transformers reads it and with a note of its
+    source; give it its place at once, where one of an older card moves out of the way.
     """
     from parlai_ext.systems.catalogue.conversions import (
         convert_gguf,
@@ -157,11 +155,10 @@ def _made_model(
         convert_vectors,
     )
 
-    made = scratch / 'made'
     shutil.rmtree(made, ignore_errors=True)  # of a process that was killed
     make_folder(made)
     if card.gguf:
-        convert_gguf(files / card.gguf, made, shown=SETTINGS.get().progress)
+        convert_gguf(files / card.gguf, made)
     elif card.vectors and card.words:
         convert_vectors(files / card.vectors, files / card.words, made)
     elif card.weights_h5 and card.tokenizer_pickle:
@@ -172,16 +169,9 @@ def _made_model(
             os.replace(files / file.name, made / file.name)
     note = {'card': _pinned(card), 'source': source, 'licence': card.licence}
     write_file(made / NOTE, f'{json.dumps(note, indent=1)}\n'.encode())
-    return made
-
-
-def _publish(made: Path, folder: Path) -> None:
-    """
-    Give a model its place at once; one of an older card moves out of the way.
-    """
     for path in made.iterdir():
-        with open(path, 'rb') as file:
-            os.fsync(file.fileno())
+        with open(path, 'rb') as opened:
+            os.fsync(opened.fileno())
     make_folder(folder.parent)
     older = made.with_name('older')
     shutil.rmtree(older, ignore_errors=True)
@@ -209,7 +199,6 @@ PIP = (
     '--retries',
     '2',
 )
-PIP_ENVIRONMENT = {'PIP_REQUIRE_VIRTUALENV': '0'}
 POLL = 0.5  # seconds between looks at how much is there
 NO_NETWORK = ('NewConnectionError', 'NameResolutionError', 'ConnectTimeoutError')
 
@@ -277,14 +266,18 @@ def _errors_of_pip(requirements: Path, wheel: Wheel) -> str | None:
         subprocess.Popen(
             [sys.executable, '-P', '-m', 'pip', *PIP, *arguments],
             # pip writes what has come so far to the folder for temporary files
-            env={**os.environ, 'TMPDIR': str(scratch), **PIP_ENVIRONMENT},
+            env={
+                **os.environ,
+                'TMPDIR': str(scratch),
+                'PIP_REQUIRE_VIRTUALENV': '0',
+            },
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
             errors='replace',
         ) as process,
-        byte_bar(wheel.project, wheel.size, shown=SETTINGS.get().progress) as bar,
+        byte_bar(wheel.project, wheel.size) as bar,
     ):
         try:
             while output is None:

@@ -51,18 +51,13 @@ class Degradation:
         other's.
         """
         if self.context == 'other':
-            turns = unrelated_turns(turns)
+            # an opener that shares no utterance with the conversation, as a
+            # conversation that the system began
+            said = {turn.text for turn in turns}
+            openers = [opener for opener in other_contexts() if said.isdisjoint(opener)]
+            mine, theirs = random_numbers(turns).choice(openers)
+            turns = ChatTurn(True, mine), ChatTurn(False, theirs)
         return turns if self.last_turns is None else turns[-self.last_turns :]
-
-    def said_text(self, reply: str, turns: tuple[ChatTurn, ...]) -> str:
-        """
-        Return what the system says in place of the model's reply.
-
-        :param turns: the whole conversation before the reply.
-        """
-        if not self.shuffle:
-            return reply
-        return moved_words(reply, self.shuffle, random_numbers(turns, reply))
 
 
 def random_numbers(turns: Sequence[ChatTurn], *more: str) -> random.Random:
@@ -70,17 +65,6 @@ def random_numbers(turns: Sequence[ChatTurn], *more: str) -> random.Random:
     Return random numbers that depend on the texts of a conversation alone.
     """
     return random.Random('\n'.join([*(turn.text for turn in turns), *more]))
-
-
-def unrelated_turns(turns: tuple[ChatTurn, ...]) -> tuple[ChatTurn, ...]:
-    """
-    Return an opener that shares no utterance with the conversation, as a conversation
-    that the system began.
-    """
-    said = {turn.text for turn in turns}
-    openers = [opener for opener in other_contexts() if said.isdisjoint(opener)]
-    mine, theirs = random_numbers(turns).choice(openers)
-    return ChatTurn(True, mine), ChatTurn(False, theirs)
 
 
 @cache
@@ -233,7 +217,10 @@ class ConversationAgent(Agent):
             if reply.text is None:
                 act['reason'] = reply.reason
             else:
-                act.force_set('text', self.degradation.said_text(reply.text, turns))
+                text, share = reply.text, self.degradation.shuffle
+                if share:
+                    text = moved_words(text, share, random_numbers(turns, text))
+                act.force_set('text', text)
             acts.append(act)
         return acts
 

@@ -217,37 +217,32 @@ def render_chat(
     :param more: further values for the template.
     :raises TemplateProblem: when it refuses the messages, or costs too much.
     """
-    values = {**tokenizer.special_tokens_map, **(more or {})}
     request = {
         'conversations': [list(messages)],
         'chat_template': template,
         'add_generation_prompt': add_generation_prompt,
-        **values,
+        **tokenizer.special_tokens_map,
+        **(more or {}),
     }
-    text, kind = _render(request) if is_confined() else _rendered_elsewhere(request)
+    if is_confined():
+        text, kind = _render(request)
+    else:
+        with _lock:
+            worker = _renderer(os.getpid())
+            if worker.ended:
+                _renderer.cache_clear()
+                worker = _renderer(os.getpid())
+            try:
+                text, kind = worker.ask(request, SECONDS)
+            except UserError:
+                limits = f'{SECONDS} seconds or {MEMORY / 2**30:.0f} GiB'
+                text, kind = f'it takes more than {limits}', COSTLY
     if kind:
         raise TemplateProblem(kind, text)
     return text
 
 
 _lock = threading.Lock()
-
-
-def _rendered_elsewhere(request: Mapping[str, Any]) -> tuple[str, str]:
-    """
-    Return a rendered text and '', or what is wrong and the kind of error.
-    """
-    with _lock:
-        worker = _renderer(os.getpid())
-        if worker.ended:
-            _renderer.cache_clear()
-            worker = _renderer(os.getpid())
-        try:
-            text, kind = worker.ask(request, SECONDS)
-        except UserError:
-            limits = f'{SECONDS} seconds or {MEMORY / 2**30:.0f} GiB'
-            return f'it takes more than {limits}', COSTLY
-    return text, kind
 
 
 @functools.cache

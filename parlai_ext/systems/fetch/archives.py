@@ -141,8 +141,7 @@ def move_into(source: Path, target: Path) -> None:
         place of a folder, or a folder that of a file.
     """
     entries = sorted(source.rglob('*'), key=lambda p: (p.name == '.built', p))
-    places = [(target, source)]
-    places += [(target / path.relative_to(source), path) for path in entries]
+    places = [(target / p.relative_to(source), p) for p in (source, *entries)]
     for place, path in places:
         if place.exists() and place.is_dir() != path.is_dir():
             kind = 'folder' if path.is_dir() else 'file'

@@ -124,51 +124,40 @@ class LockFile:
 CONTENT_RANGE = re.compile(r'bytes (\d+)-\d+/(\d+)')
 WEB_PAGE = re.compile(rb'\s*<(!doctype|html|head|body|\?xml|error)', re.IGNORECASE)
 WEB_SUFFIXES = ('.html', '.htm', '.xml')
-FIRST_BYTES = {'.gz': b'\x1f\x8b', '.zip': b'PK', '.bz2': b'BZh', '.xz': b'\xfd7zXZ'}
-FIRST_BYTES['.tgz'] = FIRST_BYTES['.gz']
+FIRST_BYTES = {
+    '.gz': b'\x1f\x8b',
+    '.tgz': b'\x1f\x8b',
+    '.zip': b'PK',
+    '.bz2': b'BZh',
+    '.xz': b'\xfd7zXZ',
+}
 MAX_REDIRECTS = 5
 HEADERS = {'Accept-Encoding': 'identity', 'User-Agent': 'parlai_ext'}
 # no other try would end in another way
 FINAL = (httpx2.InvalidURL, httpx2.UnsupportedProtocol, httpx2.TooManyRedirects)
 
 
-@frozen
-class DownloadSettings:
-    """
-    How to download.
-
-    :param lock: the lock file (default: ``parlai_ext.lock.json`` in ``models``).
-    :param progress: show a progress bar.
-    :param connect: seconds until there is a connection.
-    :param stall: seconds in which at least ``least`` bytes must arrive; so the time for
-        a whole file is limited too.
-    :param tries: attempts in a row that bring fewer than ``least`` bytes.
-    :param pause: seconds before the second try; twice as many before each next one.
-    """
-
-    lock: Path | None = None
-    progress: bool = True
-    connect: float = 15.0
-    stall: float = 30.0
-    least: int = 2**14
-    tries: int = 5
-    pause: float = 1.0
-
-
-USUAL = DownloadSettings()
-SETTINGS = ContextVar('settings of downloads', default=USUAL)
+CONNECT = 15.0  # seconds until there is a connection
+# seconds in which at least so many bytes must arrive; so the time for a whole file is
+# limited, too
+STALL = 30.0
+LEAST = 2**14
+TRIES = 5  # attempts in a row that bring fewer bytes than that
+PAUSE = 1.0  # seconds before the second try; twice as many before each next one
+LOCK = ContextVar[Path | None]('lock file of downloads', default=None)
 
 
 @contextmanager
-def downloading(settings: DownloadSettings) -> Iterator[None]:
+def locking_with(lock: Path | None) -> Iterator[None]:
     """
-    Download so meanwhile.
+    Check downloads against this lock file meanwhile, in place of
+    ``parlai_ext.lock.json`` in ``models``.
     """
-    token = SETTINGS.set(settings)
+    token = LOCK.set(lock)
     try:
         yield
     finally:
-        SETTINGS.reset(token)
+        LOCK.reset(token)
 
 
 class _Interrupted(UserError):
@@ -196,7 +185,6 @@ class FileDownload:
         name = hashlib.sha256(url.encode()).hexdigest()[:32]
         self.url, self.folder = url, folder or downloads_folder() / name
         self.most = most
-        self.settings = SETTINGS.get()
         names = ('file', 'file.part', 'file.version')
         self.data, self.part, self.note = (self.folder / name for name in names)
 
@@ -236,13 +224,13 @@ class FileDownload:
             except _Interrupted as e:
                 if isinstance(e, Unreachable) and not connected:
                     raise
-                progressed = self.n_bytes() - most >= self.settings.least
+                progressed = self.n_bytes() - most >= LEAST
                 failures = 0 if progressed else failures + 1
                 most = max(most, self.n_bytes())
-                if failures >= self.settings.tries:
+                if failures >= TRIES:
                     rest = f'; another run continues after {most:,} bytes'
                     raise UserError(f'{e}{rest if most else ""}') from None
-                time.sleep(self.settings.pause * 2 ** max(failures - 1, 0))
+                time.sleep(PAUSE * 2 ** max(failures - 1, 0))
             connected = True
         entry = Entry.from_file(self.data)
         if expected not in (None, entry.sha256):
@@ -255,7 +243,8 @@ class FileDownload:
 
     def _request_missing(self) -> None:
         """
-        Request the bytes that are missing, once, and append them.
+        Request the bytes that are missing, once, and append them. Remove and refuse a
+        file that is not what its name says: mostly an error page.
         """
         try:
             run_in_loop(self._transfer())
@@ -270,12 +259,25 @@ class FileDownload:
             raise Unreachable(f'{self.url} cannot be reached (no network?)') from None
         except httpx2.HTTPError as e:
             raise _Interrupted(f'{self.url} breaks off ({type(e).__name__})') from None
-        self._check_kind()
+        with open(self.part, 'rb') as file:
+            head = file.read(512)
+        suffix = Path(urlsplit(self.url).path.lower()).suffix
+        is_page = WEB_PAGE.match(head.removeprefix(b'\xef\xbb\xbf'))
+        what = ''
+        if is_page and suffix not in WEB_SUFFIXES:
+            what = 'a web page'
+        elif not head:
+            what = 'an empty file'
+        elif not head.startswith(FIRST_BYTES.get(suffix, b'')):
+            what = f'something else than a {suffix} file'
+        if what:
+            self.remove()
+            raise UserError(f'{self.url} gives {what}, which was removed')
         os.replace(self.part, self.data)
 
     async def _transfer(self) -> None:
         """
-        Make one request. Its deadline moves on with every ``least`` bytes.
+        Make one request. Its deadline moves on with every `LEAST` bytes.
         """
         start, headers = self.n_bytes(), {}
         noted = self.note.read_bytes() if self.note.is_file() else b''
@@ -283,18 +285,17 @@ class FileDownload:
         version = version if version.isprintable() else ''
         if start and version:
             headers = {'Range': f'bytes={start}-', 'If-Range': version}
-        connect, stall = self.settings.connect, self.settings.stall
         client = httpx2.AsyncClient(
             headers=HEADERS,
             verify=certificates(),
-            timeout=httpx2.Timeout(None, connect=connect),
+            timeout=httpx2.Timeout(None, connect=CONNECT),
             follow_redirects=True,
             max_redirects=MAX_REDIRECTS,
             event_hooks={'request': [self._check_address]},
         )
         async with (
             client,
-            asyncio.timeout(connect + stall) as deadline,
+            asyncio.timeout(CONNECT + STALL) as deadline,
             client.stream('GET', self.url, headers=headers) as response,
         ):
             size: int | None
@@ -363,18 +364,17 @@ class FileDownload:
         start = counted = self.n_bytes()
         room = start + shutil.disk_usage(self.folder).free - SPARE_DISK
         now = asyncio.get_running_loop().time
-        deadline.reschedule(now() + self.settings.stall)
+        deadline.reschedule(now() + STALL)
         name = '/'.join(self.url.rsplit('/', 2)[1:])
-        bar = byte_bar(name, size, start=start, shown=self.settings.progress)
-        with open(self.part, 'ab') as file, bar:
+        with open(self.part, 'ab') as file, byte_bar(name, size, start) as bar:
             self._check_room(start, size or 0, room)
             async for chunk in response.aiter_raw():
                 self._check_room(start, file.tell() + len(chunk), room)
                 file.write(chunk)
                 bar.update(len(chunk))
-                if file.tell() - counted >= self.settings.least:
+                if file.tell() - counted >= LEAST:
                     counted = file.tell()
-                    deadline.reschedule(now() + self.settings.stall)
+                    deadline.reschedule(now() + STALL)
             file.flush()
             os.fsync(file.fileno())
         if size is not None and self.n_bytes() != size:
@@ -382,33 +382,15 @@ class FileDownload:
             raise _Interrupted(f'{self.url} {what}')
 
     def _check_room(self, start: int, needed: int, room: int) -> None:
-        if needed <= min(room, self.most):
-            return
-        if not start or needed > self.most:
-            self.remove()
-        what = f'needs more than {room:,} bytes, for which {self.folder} has room'
         if needed > self.most:
+            self.remove()
             what = f'is another file: it has more than {self.most:,} bytes'
-        raise UserError(f'{self.url} {what}')
-
-    def _check_kind(self) -> None:
-        """
-        Remove and refuse a file that is not what its name says: mostly an error page.
-        """
-        with open(self.part, 'rb') as file:
-            head = file.read(512)
-        suffix = Path(urlsplit(self.url).path.lower()).suffix
-        is_page = WEB_PAGE.match(head.removeprefix(b'\xef\xbb\xbf'))
-        if is_page and suffix not in WEB_SUFFIXES:
-            what = 'a web page'
-        elif not head:
-            what = 'an empty file'
-        elif not head.startswith(FIRST_BYTES.get(suffix, b'')):
-            what = f'something else than a {suffix} file'
-        else:
-            return
-        self.remove()
-        raise UserError(f'{self.url} gives {what}, which was removed')
+            raise UserError(f'{self.url} {what}')
+        if needed > room:
+            if not start:
+                self.remove()
+            what = f'needs more than {room:,} bytes, for which {self.folder} has room'
+            raise UserError(f'{self.url} {what}')
 
 
 def _version(headers: Mapping[str, str]) -> str:
@@ -440,8 +422,15 @@ def fetch_pinned(url: str, checksum: str, place: Path, most: int) -> None:
 # --- the downloads of ParlAI ----------------------------------------------------------
 
 FUNCTIONS = (
-    *('download', 'download_from_google_drive', 'download_multiprocess'),
-    *('get_http_session', 'untar', 'ungzip', 'make_dir', 'remove_dir', 'mark_done'),
+    'download',
+    'download_from_google_drive',
+    'download_multiprocess',
+    'get_http_session',
+    'untar',
+    'ungzip',
+    'make_dir',
+    'remove_dir',
+    'mark_done',
 )
 METHOD = 'download_file'  # of `DownloadableFile`
 PACKAGES = ('parlai', 'parlai_ext', 'parlai_internal', 'projects')
@@ -531,11 +520,11 @@ GZIPPED = ('.gz', '.gzip', '.tgz', '.tar')  # build_data.py:292
 
 def lock_file() -> LockFile:
     """
-    Return the file of checksums that the settings name, or the one in the folder of
+    Return the file of checksums that `locking_with` names, or the one in the folder of
     models.
     """
     default = Path(data_folder(), 'models', LOCK_NAME)
-    return LockFile(SETTINGS.get().lock or default)
+    return LockFile(LOCK.get() or default)
 
 
 @contextmanager

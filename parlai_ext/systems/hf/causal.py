@@ -11,7 +11,6 @@ from __future__ import annotations
 import inspect
 import json
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -33,7 +32,6 @@ from parlai_ext.systems.hf.generate import (
     PROBE,
     ChatForm,
     FormOptions,
-    PlainForm,
     prompt_form,
 )
 from parlai_ext.systems.hub import PREFIX, ModelOptions
@@ -90,7 +88,17 @@ class TokenDictionary(HuggingFaceDictionaryAgent):
         file = Path(opt.get('dict_file') or '')
         self.is_saved = bool(opt.get('dict_file')) and file.is_file()
         if self.is_saved:
-            self.config, tokenizer = read_tokens(file)
+            with errors_about('dict_file'):
+                texts = read_json(file, dict)
+            if 'config.json' not in texts or not all(
+                FILE_NAME.fullmatch(name) and isinstance(text, str)
+                for name, text in texts.items()
+            ):
+                raise UserError(f'dict_file: {file}: no dictionary of ext:causal_lm')
+            with TemporaryDirectory() as folder:
+                for name, text in texts.items():
+                    Path(folder, name).write_text(text, 'utf-8')
+                self.config, tokenizer = read_description(Path(folder))
         elif opt.get('model_file') and Path(opt['model_file']).is_file():
             raise UserError(f'model_file: there is no {opt["model_file"]}.dict')
         else:
@@ -110,15 +118,29 @@ class TokenDictionary(HuggingFaceDictionaryAgent):
         :raises UserError: when the model has no token that could end a reply.
         """
         options = options_from_opt(FormOptions, opt, PREFIX)
-        style = ChatStyle.from_options(opt)
-        self.form: ChatForm | PlainForm = prompt_form(
-            self.hf_tokenizer, False, options, style
-        )
-        self.end_idx = end_of_reply(self.form)
-        self.end_token = self.hf_tokenizer.convert_ids_to_tokens(self.end_idx)
+        style, tokenizer = ChatStyle.from_options(opt), self.hf_tokenizer
+        self.form = prompt_form(tokenizer, False, options, style)
+        end = tokenizer.eos_token_id
+        if isinstance(self.form, ChatForm):
+            # what the template writes after a reply, where that is a control token
+            turns = [
+                {'role': 'user', 'content': 'Hi'},
+                {'role': 'assistant', 'content': PROBE},
+            ]
+            text = tokenizer.apply_chat_template(
+                turns, tokenize=False, **self.form.more
+            )
+            text = text.rpartition(PROBE)[2].lstrip()
+            after = tokenizer(text, add_special_tokens=False)['input_ids']
+            if after and after[0] in tokenizer.added_tokens_decoder:
+                end = after[0]
+        if end is None:
+            raise UserError('hf_model: its tokenizer has no end token')
+        self.end_idx = int(end)
+        self.end_token = tokenizer.convert_ids_to_tokens(self.end_idx)
         self.null_idx, self.start_idx = NULL, NULL - 1
         self.null_token, self.start_token = NULL_TOKEN, START_TOKEN
-        self.unk_token = self.hf_tokenizer.unk_token or self.end_token
+        self.unk_token = tokenizer.unk_token or self.end_token
         self._unk_token_idx = self.tok2ind.get(self.unk_token, self.end_idx)
         for token, number in ((NULL_TOKEN, NULL), (START_TOKEN, NULL - 1)):
             self.tok2ind[token], self.ind2tok[number] = number, token
@@ -149,90 +171,40 @@ class TokenDictionary(HuggingFaceDictionaryAgent):
         write_file(place, json.dumps(texts, ensure_ascii=False, indent=0).encode())
 
 
-def read_tokens(file: Path) -> tuple[Any, Any]:
+class CausalNetwork(TorchGeneratorModel):
     """
-    Return configuration and tokenizer of a saved model.
+    A network of Hugging Face's between an encoder, which does nothing, and logits: that
+    of a saved model without weights, which ParlAI loads next; else the base model's.
 
-    :raises UserError: for a file that holds something else.
-    """
-    with errors_about('dict_file'):
-        texts = read_json(file, dict)
-    if 'config.json' not in texts or not all(
-        FILE_NAME.fullmatch(name) and isinstance(text, str)
-        for name, text in texts.items()
-    ):
-        raise UserError(f'dict_file: {file}: no dictionary of ext:causal_lm')
-    with TemporaryDirectory() as folder:
-        for name, text in texts.items():
-            (Path(folder) / name).write_text(text, 'utf-8')
-        return read_description(Path(folder))
-
-
-def end_of_reply(form: ChatForm | PlainForm) -> int:
-    """
-    Return the token that ends a reply: what the chat template writes after it, where
-    that is a control token; else the tokenizer's end token.
-
-    :raises UserError: when there is none.
-    """
-    tokenizer = form.tokenizer
-    if isinstance(form, ChatForm):
-        turns = [
-            {'role': 'user', 'content': 'Hi'},
-            {'role': 'assistant', 'content': PROBE},
-        ]
-        text = tokenizer.apply_chat_template(turns, tokenize=False, **form.more)
-        after = tokenizer(text.rpartition(PROBE)[2].lstrip(), add_special_tokens=False)[
-            'input_ids'
-        ]
-        if after and after[0] in tokenizer.added_tokens_decoder:
-            return int(after[0])
-    if tokenizer.eos_token_id is None:
-        raise UserError('hf_model: its tokenizer has no end token')
-    return int(tokenizer.eos_token_id)
-
-
-def build_network(tokens: TokenDictionary, opt: Mapping[str, Any]) -> CausalNetwork:
-    """
-    Return the network of a model: that of a saved model without weights, which ParlAI
-    loads next; else the base model's.
-
+    :param opt: with `bf16`, it computes in bfloat16; the weights stay float32.
     :raises UserError: when the base model cannot be had or read, or has not as many
         layers as shall learn.
     """
-    if tokens.is_saved:
-        with quiet():
-            network = AutoModelForCausalLM.from_config(tokens.config)
-    else:
-        arguments = {'dtype': torch.float32}
-        network = read(base_model_folder(opt), torch.device('cpu'), arguments)[2]
-        size = len(tokens.hf_tokenizer)
-        if size > network.get_input_embeddings().num_embeddings:
-            network.resize_token_embeddings(size, mean_resizing=False)
-            tokens.config = network.config
-    number = opt.get('trained_layers')
-    network.requires_grad_(number is None)
-    if number is not None:  # the last so many layers learn, and nothing else
-        kinds = (one for one in network.modules() if isinstance(one, ModuleList))
-        layers = max(kinds, key=len, default=ModuleList())
-        if not 0 < number <= len(layers):
-            raise UserError(f'trained_layers: {number}; the model has {len(layers)}')
-        for layer in layers[len(layers) - number :]:
-            layer.requires_grad_(True)
-    return CausalNetwork(tokens, network, bool(opt.get('bf16')))
 
-
-class CausalNetwork(TorchGeneratorModel):
-    """
-    A network of Hugging Face's between an encoder, which does nothing, and logits.
-
-    :param bf16: compute in bfloat16; the weights stay float32.
-    """
-
-    def __init__(self, tokens: TokenDictionary, network: Any, bf16: bool = False):
+    def __init__(self, tokens: TokenDictionary, opt: Options):
         super().__init__(NULL, tokens.start_idx, tokens.end_idx)
+        if tokens.is_saved:
+            with quiet():
+                network = AutoModelForCausalLM.from_config(tokens.config)
+        else:
+            arguments = {'dtype': torch.float32}
+            network = read(base_model_folder(opt), torch.device('cpu'), arguments)[2]
+            size = len(tokens.hf_tokenizer)
+            if size > network.get_input_embeddings().num_embeddings:
+                network.resize_token_embeddings(size, mean_resizing=False)
+                tokens.config = network.config
+        number = opt.get('trained_layers')
+        network.requires_grad_(number is None)
+        if number is not None:  # the last so many layers learn, and nothing else
+            kinds = (one for one in network.modules() if isinstance(one, ModuleList))
+            layers = max(kinds, key=len, default=ModuleList())
+            if not 0 < number <= len(layers):
+                n = len(layers)
+                raise UserError(f'trained_layers: {number}; the model has {n}')
+            for layer in layers[len(layers) - number :]:
+                layer.requires_grad_(True)
         self.encoder = IdentityLayer()
-        self.decoder = Continuation(network, bf16)
+        self.decoder = Continuation(network, bool(opt.get('bf16')))
 
     def decode_forced(
         self, encoder_states: torch.Tensor, ys: torch.Tensor

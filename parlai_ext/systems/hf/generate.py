@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
+from itertools import takewhile
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -117,9 +118,15 @@ class ChatForm:
 
         :raises TemplateProblem: when the template refuses them.
         """
+        if self.fold and parts[0]['role'] == 'system':
+            prompt, *parts = parts
+            asked = prompt['content']
+            if parts[0]['role'] == 'user':
+                asked += '\n\n' + parts.pop(0)['content']
+            parts = [{'role': 'user', 'content': asked}, *parts]
         return render_chat(
             self.tokenizer,
-            merge_system_prompt(parts) if self.fold else parts,
+            parts,
             fix_date(self.tokenizer.get_chat_template(), self.today),
             add_generation_prompt=True,
             more=self.more,
@@ -230,41 +237,8 @@ def fit_prompt(
     return PromptTokens(tuple(ids), max(start, 1))
 
 
-def merge_system_prompt(parts: Sequence[dict[str, str]]) -> Messages:
-    """
-    Return the messages with the system prompt put into the first user's message.
-
-    >>> prompt = {'role': 'system', 'content': 'S'}
-    >>> merge_system_prompt([prompt, {'role': 'user', 'content': 'U'}])
-    [{'role': 'user', 'content': 'S\\n\\nU'}]
-    """
-    if parts[0]['role'] != 'system':
-        return list(parts)
-    prompt, *others = parts
-    text = prompt['content']
-    if others[0]['role'] == 'user':
-        text += '\n\n' + others.pop(0)['content']
-    return [{'role': 'user', 'content': text}, *others]
-
-
-def without_system_role(form: ChatForm) -> str | None:
-    """
-    Return why the template takes no system prompt; `None` if it takes one.
-    """
-    ask = {'role': 'user', 'content': 'Hi'}
-    try:
-        text = form.text([{'role': 'system', 'content': PROBE}, ask])
-    except TemplateProblem as error:
-        return f'refuses a system prompt: {error}'
-    return None if PROBE in text else 'leaves the system prompt out'
-
-
-# --- replies --------------------------------------------------------------------------
-
-
 # --- how a reply is drawn: ParlAI's names for it, as transformers takes them ----------
 
-INFERENCE = ('greedy', 'beam', 'topk', 'nucleus', 'sample')
 TOPK, TOPP = 10, 0.9  # ParlAI's
 # the inferences of options that mean nothing to the others
 OF_INFERENCE = {
@@ -284,7 +258,7 @@ class DecodingOptions:
 
     inference: str = option(
         'greedy',
-        choices=INFERENCE,
+        choices=('greedy', 'beam', 'topk', 'nucleus', 'sample'),
         help='sample = as the model itself was made to be sampled',
     )
     beam_size: int | None = optional(help='hypotheses of a beam search')
@@ -433,33 +407,6 @@ class AtStopString(StoppingCriteria):
         return torch.tensor(over, device=input_ids.device)
 
 
-def reply_tokens(
-    decode: Callable[..., str],
-    ids: Sequence[int],
-    ends: Sequence[int],
-    stop: Sequence[str],
-) -> list[int]:
-    """
-    Return the tokens of a reply: up to an end token, or to the token that completed a
-    stop string; what follows is padding.
-    """
-    length = next((i for i, token in enumerate(ids) if token in ends), len(ids))
-    reply = list(ids[:length])
-    if not stop:
-        return reply
-
-    def has_stop(k: int) -> bool:
-        return ends_at(decode(reply[:k]), stop) is not None
-
-    if has_stop(length):
-        length = next(k for k in range(1, length + 1) if has_stop(k))
-    return reply[:length]
-
-
-FORMATS = ('auto', 'chat', 'plain')
-SYSTEM_ROLES = ('auto', 'system', 'user')
-
-
 @frozen
 class FormOptions:
     """
@@ -468,7 +415,7 @@ class FormOptions:
 
     format: str = option(
         'auto',
-        choices=FORMATS,
+        choices=('auto', 'chat', 'plain'),
         help='chat = by the chat template, plain = turns joined; auto = chat if there '
         'is a template',
     )
@@ -483,7 +430,7 @@ class FormOptions:
     )
     system_role: str = option(
         'auto',
-        choices=SYSTEM_ROLES,
+        choices=('auto', 'system', 'user'),
         help="user = the system prompt goes before the user's first message; auto = "
         'so where the chat template takes no system prompt',
     )
@@ -545,28 +492,44 @@ def load_model(options: ModelOptions) -> LoadedModel:
     return loaded
 
 
-@frozen
 class ReplyGenerator:
     """
-    A model, the form in which it reads conversations, and how it draws replies.
+    A model, the form in which it reads conversations, and how it draws replies, as the
+    options ask.
 
-    :param limit: the most tokens of a prompt.
     :ivar counts: of what was asked.
+    :ivar limit: the most tokens of a prompt.
+    :raises UserError: for options that contradict each other or do not fit the model;
+        the message begins with the option.
     """
 
-    loaded: LoadedModel
-    form: ChatForm | PlainForm
-    style: ChatStyle
-    config: GenerationConfig
-    limit: int | None
-    counts: Counter[str] = field(default_factory=Counter)
-
-    @property
-    def model(self) -> Any:
-        """
-        The network.
-        """
-        return self.loaded.model
+    def __init__(self, loaded: LoadedModel, opt: Mapping[str, Any]):
+        self.loaded, self.model = loaded, loaded.model
+        self.counts = Counter[str]()
+        tokenizer, style = loaded.tokenizer, ChatStyle.from_options(opt)
+        options = options_from_opt(FormOptions, opt, PREFIX)
+        decoding = options_from_opt(DecodingOptions, opt)
+        self.form = prompt_form(tokenizer, loaded.seq2seq, options, style)
+        stop = style.stop
+        if isinstance(self.form, PlainForm) and not loaded.seq2seq:
+            # where its turn ends, such a model goes on with the next
+            stop = (*stop, self.form.separator)
+        self.config = config = generation_config(loaded.own_config, decoding)
+        own_stop = config.stop_strings or ()
+        own_stop = (own_stop,) if isinstance(own_stop, str) else own_stop
+        self.style, config.stop_strings = replace(style, stop=(*stop, *own_stop)), None
+        ends = config.eos_token_id
+        ends = ends if isinstance(ends, list) else [ends]
+        config.eos_token_id = sorted({*ends, tokenizer.eos_token_id} - {None})
+        pads = [tokenizer.pad_token_id, config.pad_token_id, *config.eos_token_id, 0]
+        known = range(len(loaded.model.get_input_embeddings().weight))
+        config.pad_token_id = next(token for token in pads if token in known)
+        self.limit = prompt_limit(
+            loaded.positions,
+            options.context_tokens,
+            decoding.reply_max_tokens,
+            seq2seq=loaded.seq2seq,
+        )
 
     @property
     def usage(self) -> dict[str, float]:
@@ -582,15 +545,23 @@ class ReplyGenerator:
         :raises UserError: ``option: what is wrong`` when no conversation can go on.
         """
         prompts = [self.prompt(conversation) for conversation in conversations]
-        decode, replies = self._decoder(prompts[0]), []
-        rows = self._generate(prompts, decode)
+        tokenizer, begun = self.loaded.tokenizer, ''
+        opening = tokenizer.decode(prompts[0].ids[-PROMPT_END:])
+        # where the chat template has begun the model's thoughts in the prompt, the
+        # text begins so, too
+        if opening.rstrip().endswith(THOUGHTS[0]):
+            begun = THOUGHTS[0]
+
+        def decode(ids: Sequence[int], **more: Any) -> str:
+            return begun + str(tokenizer.decode(ids, **more))
+
+        rows, replies = self._generate(prompts, decode), []
         cut = sum(prompt.cut for prompt in prompts)
         if cut and not self.counts['cut_messages']:
             logger.warning('conversations are cut to the last %s tokens', self.limit)
         self.counts.update(requests=len(prompts), cut_messages=cut)
-        ends = self.config.eos_token_id
         for prompt, row in zip(prompts, rows, strict=True):
-            ids = reply_tokens(decode, row, ends, self.style.stop)
+            ids = self._reply_tokens(row, decode)
             text = decode(ids, skip_special_tokens=True)
             replies.append(reply_from(text, self.style))
             self.counts.update(
@@ -611,15 +582,20 @@ class ReplyGenerator:
         begin = [tokenizer.bos_token_id, tokenizer.eos_token_id, 0]
         return PromptTokens((next(token for token in begin if token is not None),))
 
-    def _decoder(self, prompt: PromptTokens) -> Callable[..., str]:
+    def _reply_tokens(self, row: list[int], decode: Callable[..., str]) -> list[int]:
         """
-        Return what makes text of a reply's tokens. Where the chat template has begun
-        the model's thoughts in the prompt, the text begins so, too.
+        Return the tokens of a reply: up to an end token, or to the token that completed
+        a stop string; what follows is padding.
         """
-        tokenizer, begun = self.loaded.tokenizer, ''
-        if tokenizer.decode(prompt.ids[-PROMPT_END:]).rstrip().endswith(THOUGHTS[0]):
-            begun = THOUGHTS[0]
-        return lambda ids, **more: begun + tokenizer.decode(ids, **more)
+        ends = self.config.eos_token_id
+        reply = list(takewhile(lambda token: token not in ends, row))
+
+        def has_stop(k: int) -> bool:
+            return ends_at(decode(reply[:k]), self.style.stop) is not None
+
+        if not has_stop(len(reply)):
+            return reply
+        return reply[: next(k for k in range(1, len(reply) + 1) if has_stop(k))]
 
     @torch.inference_mode()
     def _generate(
@@ -628,7 +604,7 @@ class ReplyGenerator:
         """
         Return the tokens after each prompt, padded at their end.
         """
-        model, seq2seq = self.loaded.model, self.loaded.seq2seq
+        model, seq2seq = self.model, self.loaded.seq2seq
         ids, mask = padded_rows(
             [prompt.ids for prompt in prompts], self.config.pad_token_id, seq2seq
         )
@@ -668,40 +644,6 @@ def padded_rows(
         pad_sequence(ids, True, pad, padding_side=side),
         pad_sequence(ones, True, 0, padding_side=side),
     )
-
-
-def make_generator(loaded: LoadedModel, opt: Mapping[str, Any]) -> ReplyGenerator:
-    """
-    Return a generator that writes prompts and draws replies as the options ask.
-
-    :raises UserError: for options that contradict each other or do not fit the model;
-        the message begins with the option.
-    """
-    style = ChatStyle.from_options(opt)
-    options = options_from_opt(FormOptions, opt, PREFIX)
-    decoding = options_from_opt(DecodingOptions, opt)
-    form = prompt_form(loaded.tokenizer, loaded.seq2seq, options, style)
-    if isinstance(form, PlainForm) and not loaded.seq2seq:
-        # where its turn ends, such a model goes on with the next
-        style = replace(style, stop=(*style.stop, form.separator))
-    config = generation_config(loaded.own_config, decoding)
-    own_stop = config.stop_strings or ()
-    own_stop = (own_stop,) if isinstance(own_stop, str) else own_stop
-    style, config.stop_strings = replace(style, stop=(*style.stop, *own_stop)), None
-    tokenizer = loaded.tokenizer
-    ends = config.eos_token_id
-    ends = ends if isinstance(ends, list) else [ends]
-    config.eos_token_id = sorted({*ends, tokenizer.eos_token_id} - {None})
-    pads = [tokenizer.pad_token_id, config.pad_token_id, *config.eos_token_id, 0]
-    known = range(len(loaded.model.get_input_embeddings().weight))
-    config.pad_token_id = next(token for token in pads if token in known)
-    limit = prompt_limit(
-        loaded.positions,
-        options.context_tokens,
-        decoding.reply_max_tokens,
-        seq2seq=loaded.seq2seq,
-    )
-    return ReplyGenerator(loaded, form, style, config, limit)
 
 
 def prompt_limit(
@@ -762,7 +704,12 @@ def prompt_form(
     form = ChatForm(tokenizer, style, role == 'user', today, more)
     if not (style.system_prompt or style.first_turn == 'system') or form.fold:
         return form
-    complaint = without_system_role(form)
+    probe = {'role': 'system', 'content': PROBE}
+    try:
+        text = form.text([probe, {'role': 'user', 'content': 'Hi'}])
+        complaint = '' if PROBE in text else 'leaves the system prompt out'
+    except TemplateProblem as error:
+        complaint = f'refuses a system prompt: {error}'
     if complaint and role == 'system':
         raise UserError(
             f'hf_system_role: system: the chat template {complaint}; user would put it '

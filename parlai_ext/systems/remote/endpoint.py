@@ -14,6 +14,7 @@ import json
 import logging
 import os
 import random
+import re
 import sqlite3
 import ssl
 import time
@@ -120,17 +121,6 @@ class Meter:
 
 TABLE = 'CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, answer TEXT)'
 PATIENCE = 60  # seconds to wait while another process writes
-
-
-def cache_key(url: str, model: str, body: bytes) -> str:
-    """
-    Return the key of a request.
-
-    :param model: the name that the endpoint's replies give for the model; it may be
-        more exact than the name in the request.
-    """
-    head = f'{url}\n{model}\n'.encode()
-    return hashlib.sha256(head + body).hexdigest()
 
 
 class ReplyCache:
@@ -245,9 +235,6 @@ class Transient(Exception):
     lost: bool = False
     answered: bool = False
 
-    def __str__(self) -> str:
-        return self.what
-
 
 class Endpoint:
     """
@@ -332,22 +319,14 @@ class Endpoint:
     async def _replies(
         self, requests: Sequence[Request], cache: ReplyCache | None
     ) -> list[RemoteReply]:
+        """
+        Ask for all replies, a few at a time; with a cache, once for all requests that
+        are the same. When one fails, no other is asked for; those under way are waited
+        for, since they are paid for.
+        """
         name = await self._dated_name()
-        if cache is None:
-            return await self._ask_all(requests, name, None)
-        unique = list(dict.fromkeys(requests))
-        self.meter.count(cached=len(requests) - len(unique))
-        replies = await self._ask_all(unique, name, cache)
-        by_request = dict(zip(unique, replies, strict=True))
-        return [by_request[request] for request in requests]
-
-    async def _ask_all(
-        self, requests: Sequence[Request], name: str, cache: ReplyCache | None
-    ) -> list[RemoteReply]:
-        """
-        Ask for all replies, a few at a time. When one fails, no other is asked for;
-        those under way are waited for, since they are paid for.
-        """
+        asked = requests if cache is None else list(dict.fromkeys(requests))
+        self.meter.count(cached=len(requests) - len(asked))
         places = asyncio.Semaphore(self.settings.concurrency)
         stop, failures = asyncio.Event(), list[Exception]()
 
@@ -360,11 +339,14 @@ class Endpoint:
                         failures.append(error)
                         stop.set()
 
-        replies = await asyncio.gather(*map(reply_to, requests))
+        replies = await asyncio.gather(*map(reply_to, asked))
         if failures:
             raise failures[0]
         self.meter.count(cut=sum(one.is_cut for one in replies))
-        return replies
+        if cache is None:
+            return replies
+        by_request = dict(zip(asked, replies, strict=True))
+        return [by_request[request] for request in requests]
 
     async def _dated_name(self) -> str:
         if self._name is None:
@@ -391,7 +373,9 @@ class Endpoint:
         :param cache: without one, ask in any case, and store nothing.
         :raises UserError: when a model of another name answers.
         """
-        key = cache_key(self.settings.endpoint, name, request.body)
+        # the name that replies give for the model may be more exact than that asked for
+        head = f'{self.settings.endpoint}\n{name}\n'.encode()
+        key = hashlib.sha256(head + request.body).hexdigest()
         known = cache.get(key) if cache else None
         if known is not None:
             self.meter.count(cached=1)
@@ -420,12 +404,12 @@ class Endpoint:
             if attempt < tries:
                 seconds = delay(attempt, failure.retry_after)
                 url = self.settings.endpoint
-                logger.info('%s: %s; again in %.1f s', url, failure, seconds)
+                logger.info('%s: %s; again in %.1f s', url, failure.what, seconds)
                 await wait_unless_stopped(seconds, stop)
         failed = 'gives no answer' if failure.answered else 'cannot be reached'
         raise UserError(
             f'remote_url: {self.settings.endpoint} {failed} after {tries} '
-            f'{"try" if tries == 1 else "tries"} ({failure})'
+            f'{"try" if tries == 1 else "tries"} ({failure.what})'
         )
 
     async def _try(self, request: Request, stop: asyncio.Event) -> RemoteReply:
@@ -492,9 +476,13 @@ class Endpoint:
         raise self._refused(status, what)
 
     async def _post(self, body: bytes) -> tuple[int, Mapping[str, str], bytes]:
-        url, seconds = self.settings.posted_url, self.settings.timeout
-        key = self.settings.key()
-        headers = {'Authorization': f'Bearer {key}'} if key else {}
+        url, seconds = self.settings.endpoint, self.settings.timeout
+        key, headers = self.settings.key(), {}
+        if key:
+            headers = {'Authorization': f'Bearer {key}'}
+            # with the key where `$NAME` stands for it, the URL is shown nowhere
+            name = re.escape(self.settings.key_env or '')
+            url = re.sub(rf'\${name}(?!\w)', lambda match: key, url)
         try:
             async with asyncio.timeout(seconds):
                 sent = self._http.stream('POST', url, content=body, headers=headers)
@@ -507,22 +495,18 @@ class Endpoint:
                     return response.status_code, response.headers, bytes(raw)
         except TimeoutError:
             raise Transient(f'no answer within {seconds:g} s', lost=True) from None
+        except httpx2.ConnectTimeout:
+            raise Transient('no connection in time') from None
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-            raise self._trouble(error) from None
-
-    def _trouble(self, error: Exception) -> Exception:
-        """
-        Return what an exception of the HTTP library means here.
-        """
-        if isinstance(error, httpx2.ConnectTimeout):
-            return Transient('no connection in time')
-        words = self.settings.without_key(shortened(_root_words(error)))
-        if 'CERTIFICATE' in words:
-            return self._bad('remote_url', f'has no certificate to trust: {words}')
-        # a URL or a header that is none
-        if isinstance(error, httpx2.InvalidURL | httpx2.LocalProtocolError):
-            return self._bad('remote_url', f'cannot be posted to: {words}')
-        return Transient(words)
+            words = self.settings.without_key(shortened(_root_words(error)))
+            trouble: Exception = Transient(words)
+            if 'CERTIFICATE' in words:
+                what = f'has no certificate to trust: {words}'
+                trouble = self._bad('remote_url', what)
+            # a URL or a header that is none
+            elif isinstance(error, httpx2.InvalidURL | httpx2.LocalProtocolError):
+                trouble = self._bad('remote_url', f'cannot be posted to: {words}')
+            raise trouble from None
 
     def _refused(self, status: int, what: str) -> UserError:
         """

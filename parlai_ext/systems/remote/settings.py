@@ -31,7 +31,6 @@ from parlai_ext.systems.chat.messages import REPLY_MAX_TOKENS, ChatReply
 
 PREFIX = 'remote'  # of the options' names
 UNTOLD = '(untold)'  # the dated name of a model that gives itself none
-FORMATS = ('openai', 'plain')
 CACHE = ('parlai_ext', 'remote_cache.sqlite')  # below ParlAI's data folder
 VARIABLE = re.compile(r'[A-Za-z_][A-Za-z0-9_]*')
 SECRET_IN_URL = re.compile(
@@ -63,7 +62,7 @@ class Settings:
     )
     format: str = option(
         'openai',
-        choices=FORMATS,
+        choices=('openai', 'plain'),
         help='openai: chat completions; plain: parlai_ext/systems/remote/plain.py',
     )
     model: str | None = optional(help="the model's name, as the endpoint knows it")
@@ -137,33 +136,17 @@ class Settings:
         settings = options_from_opt(cls, given, PREFIX)
         if str(settings.cache).lower() == 'none':
             settings = replace(settings, cache=None)
-        settings = replace(settings, url=settings.url_without_key())
+        key = settings.key()
+        if key:
+            # `$NAME` in place of a long key anywhere in the URL; of a short one, where
+            # it is a whole part of the path
+            place = re.escape(key)
+            if len(key) < SHORTEST_SECRET:
+                place = rf'(?<=[^:/]/){place}(?=[/?#]|$)'
+            url = re.sub(place, f'${settings.key_env}', settings.url)
+            settings = replace(settings, url=url)
         settings.check()
         return settings
-
-    def url_without_key(self) -> str:
-        """
-        Return the URL with ``$NAME`` in place of the key: anywhere of a long key; of
-        one that is shorter than `SHORTEST_SECRET`, where it is a whole part of the
-        path.
-        """
-        key = self.key()
-        if not key:
-            return self.url
-        place = re.escape(key)
-        if len(key) < SHORTEST_SECRET:
-            place = rf'(?<=[^:/]/){place}(?=[/?#]|$)'
-        return re.sub(place, f'${self.key_env}', self.url)
-
-    @property
-    def posted_url(self) -> str:
-        """
-        The URL that is posted to, with the key where ``$NAME`` stands for it; it is
-        shown nowhere.
-        """
-        name = re.compile(rf'\${re.escape(self.key_env or "")}(?!\w)')
-        key = self.key()
-        return name.sub(lambda match: key, self.endpoint) if key else self.endpoint
 
     @property
     def endpoint(self) -> str:

@@ -122,10 +122,14 @@ def check_stored_options(path: str, opt: Options, roster_opt: Options) -> None:
     if Path(f'{model}.dict').is_file():
         cleaned.add('dict_file')  # see `options_for_talking`
     for key, value in nested_values({k: v for k, v in opt.items() if k not in cleaned}):
-        if key not in roster_opt and _names_file_elsewhere(key, value, folders):
-            value = printable(os.fsdecode(value))[:200]
-            what = f'its own {key} is {value}, which is no file beside the model'
-            raise refusal(key, what, value)
+        is_exempt = key in roster_opt or TRAINING_OPTIONS.fullmatch(key)
+        if not is_exempt and is_elsewhere(value, folders):
+            text = os.fsdecode(value)
+            is_path = ('/' in text or '.' in text) and not os.path.isdir(text)
+            if is_path or FILE_OPTIONS.search(key):
+                shown = printable(text)[:200]
+                what = f'its own {key} is {shown}, which is no file beside the model'
+                raise refusal(key, what, shown)
 
 
 def check_model_files(path: str | Path, roster_opt: Options | None = None) -> None:
@@ -185,14 +189,6 @@ def named_servers(roster_opt: Options) -> list[tuple[str, int | None]]:
     return servers
 
 
-def _names_file_elsewhere(key: str, value: Any, folders: list[Path]) -> bool:
-    if TRAINING_OPTIONS.fullmatch(key) or not is_elsewhere(value, folders):
-        return False
-    text = os.fsdecode(value)
-    is_path = ('/' in text or '.' in text) and not os.path.isdir(text)
-    return is_path or FILE_OPTIONS.search(key) is not None
-
-
 def options_for_talking(path: str, opt: Options, roster_opt: Options) -> dict[str, Any]:
     """
     Return options without those of the training.
@@ -244,7 +240,9 @@ def is_elsewhere(value: Any, folders: Iterable[Path]) -> bool:
 
 # --- what is read, and how ------------------------------------------------------------
 
-opt_load: Any = vars(parlai.core.opt.Opt)['load'].__func__  # the original
+# the originals
+opt_load: Any = vars(parlai.core.opt.Opt)['load'].__func__
+load_agent_module: Any = parlai.core.loader.load_agent_module
 LOADING = parlai.core.loader, parlai.core.agents, parlai.core.params
 # models that came with this package, and were copied to the data folder
 SHIPPED = Path(__file__).resolve().parents[2] / 'mini' / 'zoo'
@@ -301,15 +299,14 @@ def _replace_readers() -> None:
     Put our readers in the places of those by which ParlAI reads a model.
     """
     pickled = parlai.utils.pickle.load
-    agents_only = _agents_only(parlai.core.loader.load_agent_module)
     for owner, name, ours in (
         (torch, 'load', _checked(torch.load, _load_trusted_tensors, _load_tensors)),
         (torch.jit, 'load', _checked(torch.jit.load, None, read.refuse_program)),
-        (numpy, 'load', _checked(numpy.load, None, _load_arrays)),
+        (numpy, 'load', _checked(numpy.load, None, read.load_arrays)),
         (parlai.utils.pickle, 'load', _checked(pickled, None, read.read_pickle)),
         (parlai.core.tod.tod_agents, 'pickle', parlai.utils.pickle),
         (parlai.core.opt.Opt, 'load', classmethod(_load_opt)),
-        *((module, 'load_agent_module', agents_only) for module in LOADING),
+        *((module, 'load_agent_module', _load_agent_only) for module in LOADING),
     ):
         setattr(owner, name, ours)
 
@@ -391,16 +388,6 @@ def _load_tensors(
         raise Refused(path, what, 'weights as safetensors would do', False) from None
 
 
-def _load_arrays(
-    file: Any, mmap_mode: Any = None, allow_pickle: bool = False, **options: Any
-) -> Any:
-    if not allow_pickle:
-        return read.numpy_load(file, mmap_mode, **options)
-    with read.opened(file) as opened:
-        arrays = read.read_arrays(opened)
-    return read.Arrays(arrays) if isinstance(arrays, dict) else arrays
-
-
 def _load_opt(cls: Any, optfile: str) -> Any:
     if _is_free():
         return opt_load(cls, optfile)
@@ -412,22 +399,18 @@ def _load_opt(cls: Any, optfile: str) -> Any:
     return cls(opt)
 
 
-def _agents_only(original: Callable[[str], Any]) -> Callable[[str], Any]:
+def _load_agent_only(agent_path: str) -> Any:
     """
     Let a model's options name agents only.
 
     ParlAI calls whatever class `model` names with the options, and
     ``subprocess:Popen`` would run them.
     """
-
-    def load_agent_module(agent_path: str) -> Any:
-        kind = original(agent_path)
-        is_agent = isinstance(kind, type) and issubclass(kind, parlai.core.agents.Agent)
-        if not (is_agent or _is_free()):
-            raise UserError(f'model: {agent_path} is no ParlAI agent')
-        return kind
-
-    return load_agent_module
+    kind = load_agent_module(agent_path)
+    is_agent = isinstance(kind, type) and issubclass(kind, parlai.core.agents.Agent)
+    if not (is_agent or _is_free()):
+        raise UserError(f'model: {agent_path} is no ParlAI agent')
+    return kind
 
 
 def read_opt(path: str | Path, roster_opt: Options | None = None) -> dict[str, Any]:

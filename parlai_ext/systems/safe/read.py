@@ -10,7 +10,7 @@ import re
 import tarfile
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import IO, Any, NoReturn
@@ -69,7 +69,12 @@ def read_tensors(f: Any, map_location: Any = 'cpu') -> Any:
     with errors_named(path):
         if is_safetensors(f):
             return read_safetensors(f, map_location)
-        _refuse_tar(f, path)
+        with opened(f), suppress(tarfile.TarError):
+            tarfile.open(fileobj=f, mode='r:').close()
+            # torch's own `weights_only` refuses it, too; torch unpacks it without a
+            # look at its members, which may be links to any file, pipes and devices
+            what = 'it is a tar (torch 0.1), whose links and devices torch would unpack'
+            raise Refused(path, what)
         _check_zip(f, path, most=1)
         module = pickle_module(path)
         return torch_load(f, map_location, module, weights_only=False)
@@ -110,22 +115,6 @@ def stored_parameters(f: Any) -> int:
         states = read_states(f)
     tensors = [v for v in states['model'].values() if isinstance(v, torch.Tensor)]
     return sum({(t.data_ptr(), t.numel()): t.numel() for t in tensors}.values())
-
-
-def _refuse_tar(file: IO[bytes], path: str) -> None:
-    """
-    Refuse the form that torch 0.1 wrote, as torch's own `weights_only` does.
-
-    torch unpacks such a file without a look at its members, which may be links to any
-    file, pipes and devices.
-    """
-    with opened(file):
-        try:
-            tarfile.open(fileobj=file, mode='r:').close()
-        except tarfile.TarError:
-            return
-    what = 'it is a tar (torch 0.1), whose links and devices torch would unpack'
-    raise Refused(path, what)
 
 
 def _check_zip(file: IO[bytes], path: str, most: int) -> None:
@@ -183,18 +172,21 @@ class Arrays(dict[str, np.ndarray]):
         """
 
 
-def read_arrays(file: IO[bytes]) -> Any:
+def load_arrays(
+    f: Any, mmap_mode: Any = None, allow_pickle: bool = False, **options: Any
+) -> Any:
     """
-    Return what `numpy.save` wrote, arrays of objects among it; of what `numpy.savez`
-    wrote, the arrays by name.
+    Stand in for `numpy.load`: arrays of objects are read as data.
     """
-    path = path_of(file)
-    with errors_named(path):
+    if not allow_pickle:
+        return numpy_load(f, mmap_mode, **options)
+    path = path_of(f)
+    with opened(f) as file, errors_named(path):
         _check_zip(file, path, MOST_UNPACKED)
         before, pickle.load = pickle.load, pickle_module(path).load  # for numpy
         try:
             arrays = numpy_load(file, allow_pickle=True)
-            return arrays if isinstance(arrays, np.ndarray) else dict(arrays)
+            return arrays if isinstance(arrays, np.ndarray) else Arrays(arrays)
         finally:
             pickle.load = before
 
@@ -423,17 +415,16 @@ def write_states(states: Mapping[str, Any], path: str | Path) -> list[str]:
         if t.numel() and place in first:
             shared[name] = first[place]
         first.setdefault(place, name)
-    kept = {n: t.detach().cpu() for n, t in weights.items() if n not in shared}
+    kept = {
+        name: t.detach().cpu().clone(memory_format=torch.contiguous_format)
+        for name, t in weights.items()
+        if name not in shared
+    }
     ours = {'entries': entries, 'names': list(weights), 'shared': shared}
     try:
         with disk_errors(path):
             safetensors.torch.save_file(
-                {
-                    name: t.clone(memory_format=torch.contiguous_format)
-                    for name, t in kept.items()
-                },
-                path,
-                {'format': 'pt', KEY: json.dumps(ours, sort_keys=True)},
+                kept, path, {'format': 'pt', KEY: json.dumps(ours, sort_keys=True)}
             )
     except (KeyError, ValueError, safetensors.SafetensorError) as error:
         raise UserError(f'safetensors cannot hold this model: {error}') from error

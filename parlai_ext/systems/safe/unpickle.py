@@ -54,17 +54,6 @@ def untyped(storage: Any) -> Any:
     return getattr(storage, '_untyped_storage', storage)
 
 
-def check_size(storage: Any, size: Any) -> None:
-    """
-    Refuse a tensor of more numbers than its memory holds: of one number, at a stride of
-    0, whoever copies it would make terabytes.
-    """
-    if not isinstance(storage, torch.storage.TypedStorage | torch.UntypedStorage):
-        raise TypeError('a tensor without storage')
-    if prod(size) > untyped(storage).nbytes():  # a number takes a byte at least
-        raise ValueError('a tensor of more numbers than are stored')
-
-
 def _tensor_v2(
     storage: Any,
     offset: int,
@@ -75,7 +64,11 @@ def _tensor_v2(
     metadata: Any = None,
 ) -> torch.Tensor:
     refuse_hooks(hooks, metadata)
-    check_size(storage, size)
+    if not isinstance(storage, torch.storage.TypedStorage | torch.UntypedStorage):
+        raise TypeError('a tensor without storage')
+    # of one number, at a stride of 0, whoever copies it would make terabytes
+    if prod(size) > untyped(storage).nbytes():  # a number takes a byte at least
+        raise ValueError('a tensor of more numbers than are stored')
     tensor: torch.Tensor = torch._utils._rebuild_tensor(storage, offset, size, stride)
     return tensor.requires_grad_(requires_grad)
 
@@ -245,27 +238,19 @@ FACTORIES = {
 }
 
 
-def _allowed_globals() -> dict[tuple[str, str], Any]:
-    """
-    Return what a pickle gets for each (module, name) that it may name.
-    """
-    table: dict[tuple[str, str], Any] = {('numpy', 'ndarray'): NDARRAY}
-    calls = [AllowedCall(name, make) for name, make in CALLS.items()]
-    for call in (*calls, *FACTORIES):
-        module, _, name = call.name.rpartition('.')
-        table[module, name] = call
-    for name, value in vars(torch).items():
-        if isinstance(value, torch.dtype):
-            table['torch', name] = value
-    for name in set(torch.storage._dtype_to_storage_type_map().values()):
-        for module in ('torch', 'torch.cuda'):
-            table[module, name] = torch.serialization.StorageType(name)
-    for name in ('UntypedStorage', '_UntypedStorage'):
-        table['torch', name] = table['torch.storage', name] = torch.UntypedStorage
-    return table
-
-
-ALLOWED = _allowed_globals()
+# what a pickle gets for each (module, name) that it may name
+ALLOWED: dict[tuple[str, str], Any] = {('numpy', 'ndarray'): NDARRAY}
+for _call in (*FACTORIES, *map(AllowedCall, CALLS, CALLS.values())):
+    _module, _, _name = _call.name.rpartition('.')
+    ALLOWED[_module, _name] = _call
+for _name, _value in vars(torch).items():
+    if isinstance(_value, torch.dtype):
+        ALLOWED['torch', _name] = _value
+for _name in set(torch.storage._dtype_to_storage_type_map().values()):
+    for _module in ('torch', 'torch.cuda'):
+        ALLOWED[_module, _name] = torch.serialization.StorageType(_name)
+for _name in ('UntypedStorage', '_UntypedStorage'):
+    ALLOWED['torch', _name] = ALLOWED['torch.storage', _name] = torch.UntypedStorage
 UNNAMED = '<in memory>'
 DICTS = {dict, OrderedDict, defaultdict, Counter, Opt}
 _InPython: Any = vars(pickle)['_Unpickler']
@@ -394,7 +379,13 @@ class SafeUnpickler(_InPython):
 
     def load_binpersid(self) -> None:
         pid = self.stack.pop()
-        if 'persistent_load' not in vars(self) or not _is_storage_id(pid):
+        # one of torch's is a tensor's memory: ('storage', its type, …)
+        is_pair = type(pid) is tuple and len(pid) > 1
+        kind = pid[1] if is_pair and pid[0] in ('storage', b'storage') else None
+        is_type = isinstance(kind, torch.serialization.StorageType)
+        if 'persistent_load' not in vars(self) or not (
+            is_type or kind is torch.UntypedStorage
+        ):
             self.load_persid()
         self.append(self.persistent_load(pid))
 
@@ -444,17 +435,6 @@ def _kind(value: Any) -> str:
     Return how a message names a value.
     """
     return value.name if isinstance(value, AllowedCall) else type(value).__name__
-
-
-def _is_storage_id(pid: Any) -> bool:
-    """
-    True if a persistent id is one of torch's: a tensor's memory.
-    """
-    if type(pid) is not tuple or pid[:1] not in (('storage',), (b'storage',)):
-        return False
-    kind = pid[1] if len(pid) > 1 else None
-    is_type = isinstance(kind, torch.serialization.StorageType)
-    return kind is torch.UntypedStorage or is_type
 
 
 def pickle_module(path: str) -> ModuleType:
