@@ -78,7 +78,7 @@ def audit_run(
         about.report(f'Without a rank, and so not audited: {join_names(unranked)}.')
     results = [about, *made_checks(TABLES, audited)]
     try:
-        player: object = gaming.SidePlayer.build(audited, machine, scorer, places)
+        player: object = gaming.SidePlayer(audited, machine, scorer, places)
     except UserError as error:
         player = error
     results += made_checks(PLAYED, player, UserError)

@@ -2,8 +2,6 @@
 The run under audit: its table of scores, its ranked systems, and its order of them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property

@@ -8,8 +8,6 @@ folder of its own, below `audit/` in the run's, collected and scored by the same
 functions, so that it goes on where it was killed. Its ranking is none of the run's.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -43,7 +41,6 @@ from parlai_ext.core import (
     System,
     UserError,
     content_id,
-    frozen,
     require_known,
     signature_differences,
 )
@@ -64,76 +61,61 @@ from parlai_ext.ranking.standings import (
     place_newcomer,
 )
 from parlai_ext.results.tables import read_tables
-from parlai_ext.scoring.base import Scorer
-from parlai_ext.store import Manifest, RunFolder, ScorerRecord, record_hash, system_part
+from parlai_ext.store import Manifest, RunFolder, record_hash, system_part
 from parlai_ext.view import interval, join_names, number
 from parlai_ext.worlds.schedule import pairings, shard_size_for
 
 FOLDER = 'audit'
 
 
-@frozen
 class SidePlayer:
     """
-    What plays and judges side runs: the machine, and the scorer of the audited scores.
+    What plays and judges side runs: the machine, and the scorer of the audited scores,
+    if the user named what it asks and runs: in this command or when it scored.
 
-    :param scored: how the audited scores were made.
+    :param named: the ``scorer:`` section that the user names in this command.
     :param cloned: places of the systems that are to be cloned.
+    :raises UserError: when nothing can be played, or this is another scorer now.
     """
 
-    audited: Audited
-    machine: Machine
-    num_openers: int
-    scorer: Scorer
-    scored: ScorerRecord
-    cloned: Sequence[int]
-
-    @classmethod
-    def build(
-        cls,
+    def __init__(
+        self,
         audited: Audited,
         machine: Machine,
         named: Mapping[str, Any] | None,
         cloned: Sequence[int],
-    ) -> SidePlayer:
-        """
-        Load the scorer of the audited scores, if the user named what it asks and runs:
-        in this command or when it scored.
-
-        :param named: the ``scorer:`` section that the user names in this command.
-        :raises UserError: when nothing can be played, or this is another scorer now.
-        """
+    ):
         from parlai_ext.scoring.score_run import (
             ChosenScorer,
             require_named_scorer,
             score_signature,
         )
 
+        self.audited, self.machine, self.cloned = audited, machine, cloned
         options, manifest = audited.asked, audited.run.manifest
         if options.tables_only:
             raise UserError('--tables-only')
         refuse_collecting(audited.run)
         if audited.num_openers < 3:
             raise UserError('fewer than three openers give no interval')
-        about = audited.run.scores(audited.scores.scorer_signature).about()
-        section = about.config or manifest.protocol.scorer
+        then = audited.scores.scorer_signature
+        self.scored = audited.run.scores(then).about()
+        section = self.scored.config or manifest.protocol.scorer
         is_own = (
-            is_own_part(record_hash(about), CONFIG)
-            if about.config
+            is_own_part(record_hash(self.scored), CONFIG)
+            if self.scored.config
             else is_own_scorer(manifest)
         )
         if not is_own and section != named:
             name = section.get('name')
             given = {'name': name} if name == options.scores else {}
             require_named_scorer(section, given)
-        scorer = ChosenScorer(section).build(machine)
-        signature = score_signature(scorer, about.given)
-        then = audited.scores.scorer_signature
+        self.scorer = ChosenScorer(section).build(machine)
+        signature = score_signature(self.scorer, self.scored.given)
         if signature != then:
             [first, *_] = signature_differences(then, signature)
             raise UserError(f'the scorer is not the one that made the scores: {first}')
-        size = min(options.audit_openers, audited.num_openers)
-        return cls(audited, machine, size, scorer, about, cloned)
+        self.num_openers = min(options.audit_openers, audited.num_openers)
 
     @property
     def is_self_play(self) -> bool:
@@ -329,11 +311,6 @@ def _settling_text(
     """
     audited, (values, sampling) = player.audited, player.first_games
     better = [k for k in placing.surely_better if k in audited.honest]
-    open_systems = [
-        k
-        for k in audited.honest
-        if k not in placing.beaten and k not in placing.surely_better
-    ]
     needed = sorted(
         (
             dialogues_needed(
@@ -342,7 +319,8 @@ def _settling_text(
                 math.comb(len(values) + 1, 2),
                 sampling,
             )
-            for k in open_systems
+            for k in audited.honest
+            if k not in (*placing.beaten, *placing.surely_better)
         ),
         key=dialogues_first,
     )

@@ -676,7 +676,7 @@ def check_siblings(result: PartResult, audited: Audited) -> None:
         )
     value, draws = drawn
     low, high = middle_of(draws)
-    if audited.num_openers < FEWEST_OPENERS or low is None or high is None:
+    if audited.num_openers < FEWEST_OPENERS:
         low = high = None
     effect = Estimate(json_number(value), low, high)
     outcome = outcome_of_equality(audited, effect)

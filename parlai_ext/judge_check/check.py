@@ -126,7 +126,7 @@ def check_judge(
     kinds = perturbations_for(scorer)
     people = [] if judged.is_whole else people_parts(judged.openers)
     # people's replies, half as many as the systems', must be scored themselves, too
-    of_system = len(kinds_of_original(kinds, 'systems', 0))
+    of_system = len(kinds) - len(PARROTS) + PARROTS_EACH
     cost = of_system + ((len(kinds) + 1) / 2 if people else 0)
     affordable = int(SHARE_OF_SCORING * judged.n_scorings / cost)
     least = MIN_WHOLE if judged.is_whole else MIN_SAMPLE
@@ -239,22 +239,6 @@ def perturbations_for(scorer: Scorer) -> Perturbations:
     return {**PERTURBATIONS, **more}
 
 
-def kinds_of_original(kinds: Iterable[str], source: str, i: int) -> list[str]:
-    """
-    Return the kinds of copies that are made of one original.
-
-    They are all kinds, but of a system's response some of the parrots only, in turn: of
-    the parrots all together is asked more than of any kind.
-
-    :param i: the place of the original in the list of its source.
-    """
-    tried = list(PARROTS)
-    if source == 'systems':
-        places = range(PARROTS_EACH * i, PARROTS_EACH * (i + 1))
-        tried = [tried[place % len(tried)] for place in places]
-    return [kind for kind in kinds if kind not in PARROTS or kind in tried]
-
-
 def all_copies(
     parts: Sequence[JudgedPart], source: str, kinds: Perturbations
 ) -> Iterator[Copy]:
@@ -262,11 +246,17 @@ def all_copies(
     Yield everything that must be scored of the originals of one source, the copies of
     one original together: they have one context, which a model need read only once.
 
-    Replies of another dialogue are those of the next part of the same system.
+    They are of all kinds, but of a system's response some of the parrots only, in turn:
+    of the parrots all together is asked more than of any kind. Replies of another
+    dialogue are those of the next part of the same system.
     """
     for i, part in enumerate(parts):
+        parrots = list(PARROTS)
         if source == 'people':
             yield Copy(source, None, part, part)
+        else:
+            places = range(PARROTS_EACH * i, PARROTS_EACH * (i + 1))
+            parrots = [parrots[place % len(parrots)] for place in places]
         # whole parts go far beyond their opener; others are over another one, if known
         mine = part.dialogue
         may_share = part.is_whole or not mine.opener_id
@@ -280,8 +270,10 @@ def all_copies(
             ),
             [],
         )
-        for kind in kinds_of_original(kinds, source, i):
-            dialogue = perturbed_dialogue(mine, part.places, kinds[kind], others)
+        for kind, perturb in kinds.items():
+            if kind in PARROTS and kind not in parrots:
+                continue
+            dialogue = perturbed_dialogue(mine, part.places, perturb, others)
             if dialogue is not None:
                 yield Copy(source, kind, part, replace(part, dialogue=dialogue))
 

@@ -396,18 +396,19 @@ def turn_marks(
         value, earlier = scores.get(dimension), None if turn is None else int(turn)
         if not isinstance(value, int | float) or not value:
             continue
-        if earlier is not None:
+        if earlier is None:
+            words = no_turn
+        else:
             words = words.format(turn=earlier, distance=index - earlier)
-        elif not no_turn:
-            continue
-        marks.append(
-            {
-                'bonus': bonus,
-                'dimension': dimension,
-                'turn': earlier,
-                'words': no_turn if earlier is None else words,
-            }
-        )
+        if words:
+            marks.append(
+                {
+                    'bonus': bonus,
+                    'dimension': dimension,
+                    'turn': earlier,
+                    'words': words,
+                }
+            )
     return marks
 
 

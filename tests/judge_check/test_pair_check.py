@@ -5,7 +5,7 @@ The check of scorers of pairs whose choices are known beforehand.
 import pytest
 
 from parlai_ext.api import check_judge
-from parlai_ext.judge_check.check import check_items, check_pairs, item_part
+from parlai_ext.judge_check.check import check_items, check_pairs
 from parlai_ext.judge_check.record import from_json, to_json
 from parlai_ext.judge_check.section import check_lines
 from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
@@ -172,8 +172,3 @@ def test_a_whole_dialogue_is_spoilt_on_the_judged_speakers_side():
     dotted = kinds(check_of(scorer, items), 'Overall')['punctuation']
     # all three turns become ". . . .", so six different utterances become four
     assert (dotted.share, dotted.n) == (1.0, 12)
-
-
-def test_the_judged_speaker_said_the_last_utterance():
-    part = item_part(ScoringItem(('a', 'b'), 'c', 'bot'), 7, 'turn')
-    assert part.dialogue.speakers == ('bot', 'partner', 'bot')
