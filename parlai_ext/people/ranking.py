@@ -11,13 +11,14 @@ Comparisons are ranked by Bradley-Terry. The score of a system is the share of
 comparisons that it would win if it met each other system equally often.
 """
 
+from __future__ import annotations
+
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 import scipy
 
 from parlai_ext.core import HumanJudgement, frozen, grouped
@@ -55,6 +56,9 @@ from parlai_ext.ranking.standings import (
 from parlai_ext.view import Column, Table, number_column, shown_table
 from parlai_ext.view.page import terminal_lines
 from parlai_ext.view.progress import bar_of
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Units = Mapping[Unit, Mapping[str, float]]  # annotator -> value, of each unit
 
@@ -191,6 +195,8 @@ def sparse_tables(
 
     :param tables: the name of the table that each value is in.
     """
+    import pandas as pd
+
     place, names = pd.factorize(pd.Index(tables), sort=True)
     context, rater = (
         pd.factorize(np.array(n), sort=True)[0] for n in (contexts, annotators)
@@ -217,6 +223,8 @@ def comparison_draws(
     Return the win shares of the systems, in the order of their names, and bootstrap
     draws of them.
     """
+    import pandas as pd
+
     played = [(c.first, c.second) for c in comparisons]
     systems = sorted({name for pair in played for name in pair})
     values = np.array([c.value for c in comparisons])
@@ -341,6 +349,8 @@ def win_rates(ratings: Judged) -> pd.DataFrame:
     :param ratings: of one dimension. Of an annotator who judged a segment twice, the
         first ratings of both speakers belong together, and so on.
     """
+    import pandas as pd
+
     segment = ['dialogue_id', 'utterance_index', 'rater']
     rows = pd.DataFrame(list(ratings))
     rows['nth'] = rows.groupby([*segment, 'system'], dropna=False).cumcount()
@@ -365,6 +375,8 @@ def spot_the_bot_tables(ratings: Judged) -> Iterator[tuple[str, str, Table]]:
     )
     if not segments:
         return
+    import pandas as pd
+
     names = sorted(segments)
     curves = pd.DataFrame({name: survival(segments[name]) for name in names})
     title = 'unspotted after so many exchanges (Turnbull)'
