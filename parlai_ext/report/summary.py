@@ -191,13 +191,16 @@ def needed_sentence(needed: DialoguesNeeded, units: str, n_partners: int) -> str
         return f'What would tell {pair} is not known: {needed.reason}.'
     openers = rough_count(needed.n_openers, needed.is_rough)
     dialogues = rough_count(needed.n_dialogues, needed.is_rough)
-    partners = str(needed.n_partners)
-    if needed.n_partners is not None and needed.n_partners > n_partners:
-        partners = rough_count(needed.n_partners, needed.is_rough)
+    n_needed = needed.n_partners or n_partners
+    partners = str(n_needed)
+    if n_needed > n_partners:
+        partners = rough_count(n_needed, needed.is_rough)
+    partners += ' partner' if n_needed == 1 else ' partners'
+    if n_needed < n_partners:  # as in all-play-all, where each meets all but itself
+        partners += ' that both met'
     return (
-        f'To tell {pair} would take {openers} {units} with {partners} '
-        f'partner{"s" if needed.n_partners != 1 else ""} ({dialogues} dialogues of '
-        'each system), if they go on to differ as they do now.'
+        f'To tell {pair} would take {openers} {units} with {partners} ({dialogues} '
+        'dialogues of each system), if they go on to differ as they do now.'
     )
 
 

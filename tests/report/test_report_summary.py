@@ -209,7 +209,10 @@ def test_the_sentence_has_no_figure_that_is_not_known():
     words = 'hundreds of openers with hundreds of partners (tens of thousands of dial'
     assert words in said(129, 217, 27_993, is_rough=True)
     # the partners of the run are known
-    assert 'with 4 partners' in said(4, 217, 868, is_rough=True)
+    assert 'with 4 partners (' in said(4, 217, 868, is_rough=True)
+    # in all-play-all two systems share all partners but themselves
+    assert 'with 3 partners that both met (' in said(3, 217, 651, is_rough=True)
+    assert 'with 1 partner that both met (' in said(1, 217, 217, is_rough=True)
 
 
 @pytest.fixture(scope='module')
