@@ -459,6 +459,7 @@ class BlockPlayer:
             batchsize = None if whole else self.batchsize
             with self._keeping(rows, seed, batchsize) as player:
                 dialogues = player.play_rows(rows, players, num_turns, seed, batchsize)
+            del players  # whose memory the next group needs
             rest: Iterator[Any] = iter(dialogues)
             for shard in ready:
                 own = list(islice(rest, shard.n_dialogues))

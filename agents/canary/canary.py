@@ -33,9 +33,10 @@ CANARIES = ('echo', 'opener_parrot', 'instruction_injector', *PARROTS)
 
 def canary_text(kind: str, heard: Sequence[str], own: str) -> str:
     """
-    Return what a canary says, in another wording each turn: a parrot of the judge check
-    that heard nothing that it could say back asks what fits everything.
+    Return what a canary says: a parrot of the judge check, in another wording each
+    turn. Where it heard nothing that it could say back, it asks what fits everything.
 
+    :param kind: one of `CANARIES`.
     :param own: its own first utterance, or ``''``.
     """
     number = max(0, len(heard) - 1)

@@ -64,8 +64,9 @@ def places(
 
     :param nodes: as ``ray.nodes()`` returns them.
     :param cpus: cores of a worker.
-    :param machine: its `max_gpu_memory` decides how many GB of a GPU a worker takes; a
-        node that declares less for each of its GPUs has no place. `None`: a whole GPU.
+    :param machine: `no_cuda` leaves GPUs alone; `max_gpu_memory` decides how many GB of
+        a GPU a worker takes (`None`: a whole GPU), and a node that declares less for
+        each of its GPUs has no place.
     """
     limit = machine.max_gpu_memory
     needed = None if limit is None else limit / SHARE_FOR_WEIGHTS
@@ -441,7 +442,8 @@ class _JobRun:
             self._last_hand_at, self._warned = now, False
         waited = now - self._last_hand_at
         patience = self.engine.patience
-        if waited <= (WAITS * patience if self._warned else patience):
+        longest = WAITS * patience
+        if waited <= (longest if self._warned else patience):
             return
         why = (
             f'no worker for {waited:.0f} s: no machine of the cluster has '
@@ -456,7 +458,7 @@ class _JobRun:
         if not self._warned:
             self._warned = True
             logger.warning('%s', why)
-        if waited > WAITS * patience:
+        if waited > longest:
             raise EngineFailed(
                 f'{why}; what is written stays, and the same command goes on from there'
             )

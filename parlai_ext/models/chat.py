@@ -22,8 +22,10 @@ class AgentChat:
     """
     A chat system as a model: it replies to prompts and remembers nothing of them.
 
+    :param kind, name: of the model that was asked for, for messages.
     :ivar num_parameters: how many weights the model has; `None` where it is not on this
         machine.
+    :raises UserError: when the system cannot be loaded, or is no chat model.
     """
 
     def __init__(self, kind: str, name: str, system: System, machine: Machine):

@@ -300,7 +300,8 @@ class SequenceClassifier(TextModel):
         most_tokens: int | None = None,
     ) -> np.ndarray:
         """
-        Return one row for each text (or pair of texts), one column for each label.
+        Return one row for each text (or pair of texts), one column for each label:
+        independent probabilities for a multi-label model, else of sum 1.
 
         :param most_tokens: longer texts are cut; of a pair the longer one.
         """

@@ -20,6 +20,7 @@ class WordVectorTable:
     Words, and a row of an array for each. Of a word that comes twice, the first counts.
 
     :param vectors: float32, one row a word.
+    :ivar num_parameters: how many numbers the vectors have.
     """
 
     def __init__(self, words: Sequence[str], vectors: np.ndarray):

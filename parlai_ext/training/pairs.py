@@ -180,7 +180,7 @@ class PairMaker:
                 if group := self._group(d, i, kinds):
                     made = True
                     yield group
-        # each pair of texts of DailyDialog++ is used once at most
+        # good and adversarial responses of DailyDialog++, each two texts once at most
         rounds = [
             (one, good, shift)
             for one in self.annotated

@@ -70,9 +70,9 @@ def read_tensors(f: Any, map_location: Any = 'cpu') -> Any:
         if is_safetensors(f):
             return read_safetensors(f, map_location)
         with opened(f), suppress(tarfile.TarError):
-            tarfile.open(fileobj=f, mode='r:').close()
-            # torch's own `weights_only` refuses it, too; torch unpacks it without a
-            # look at its members, which may be links to any file, pipes and devices
+            tarfile.open(fileobj=f, mode='r:').close()  # an error where it is none
+            # torch would unpack a tar without a look at its members, which may be links
+            # to any file, pipes and devices; its own `weights_only` refuses it, too
             raise Refused(
                 path,
                 'it is a tar (torch 0.1), whose links and devices torch would unpack',
