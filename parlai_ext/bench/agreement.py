@@ -139,7 +139,9 @@ def agreement(
         if key_of(one) in keys
     )
     rows = []
-    for dimension in filter(by_dimension.get, scores.dimensions):
+    for dimension in scores.dimensions:
+        if dimension not in by_dimension:
+            continue
         # by system and dialogue, which is '' where systems were judged
         people = mean_by_key(by_dimension[dimension])
         for variant in scores.variants:

@@ -311,7 +311,8 @@ def _differences_of_sets(
             p_values = test(table) if known else []
             for (pair, own), p in zip(known.items(), p_values, strict=True):
                 items[pair].setdefault(one.set_name, []).append(own)
-                place, reason = (one.set_name, quality), None
+                place = (one.set_name, quality)
+                reason = None
                 if one.unit != 'item':
                     reason = NOT_INDEPENDENT.format(one.unit)
                 rows.append(_difference(pair, place, [[own]], own.parts, p, reason))

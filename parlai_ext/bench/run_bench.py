@@ -105,7 +105,8 @@ def run_bench(
         if outlier_deviations is not None:
             whole = without_outliers(whole, outlier_deviations)
         choice = plan.choice(name)
-        one = drawn[name] = drawn_set(whole, choice.max_items, seed)
+        one = drawn_set(whole, choice.max_items, seed)
+        drawn[name] = one
         about.append(SetAbout.from_set(whole, one, choice.turns, n_annotations))
     results = score_sets(plan, drawn, folder, seed=seed, machine=machine, engine=engine)
     results += mean_rank_results(plan.mean_ranks, results, drawn)

@@ -372,7 +372,7 @@ def redundancy_table(result: BenchComparison) -> Table:
     return Table([name, *(column(*one) for one in numbered)], numbered)
 
 
-# --- what papers published ----------------------------------------------------------
+# --- what papers published ------------------------------------------------------------
 # Tables that were published, with a bench's scorers beside the teams: one data file
 # each in ``zoo_configs/published/`` (those with ``columns``); and figures of the
 # paper that a bench file names (``figures.yaml``).
@@ -629,7 +629,7 @@ def agreement_here(
     return mean(known)
 
 
-# --- pages and a picture ------------------------------------------------------------
+# --- pages and a picture --------------------------------------------------------------
 
 
 def render_bench_page(

@@ -682,7 +682,7 @@ def _texts(record: Record, key: str) -> list[str]:
     return ['' if value is None else str(value) for value in values]
 
 
-# --- rows --------------------------------------------------------------------------
+# --- rows -----------------------------------------------------------------------------
 # Dialogues as rows: one turn a row, in a CSV file or as JSON objects.
 #
 #     dialogue_id  id of the dialogue (needed); its rows stand together, in order

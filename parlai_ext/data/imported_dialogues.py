@@ -189,7 +189,7 @@ def read_dialogue_texts(given: Sequence[str]) -> list[Turns]:
     return dialogues
 
 
-# --- rules -------------------------------------------------------------------------
+# --- rules ----------------------------------------------------------------------------
 # Turn the dialogue of a file into one of two systems that take turns, or refuse it.
 #
 # Nothing is mended unless an option asks for it.
@@ -535,8 +535,8 @@ def _check_one_model(models: dict[str, str], source: SourceFile) -> None:
     :param models: gets the model of this file; the files before it, by their models.
     """
     with suppress(BadRecord):  # metadata that cannot be read, which its reader tells
-        if source.metadata.get('self_chat'):
-            model = ' and '.join(self_chat_models(source.metadata))
+        model = ' and '.join(self_chat_models(source.metadata))
+        if model and source.metadata.get('self_chat'):
             models.setdefault(model, source.file)
     if len(models) > 1:
         raise UserError(

@@ -677,30 +677,34 @@ def recorded_answers(spec: str) -> list[RecordedAnswer]:
     own = name if sign else None
     if path.suffix not in ENDINGS:
         raise UserError(f'--answers {spec}: a file {", ".join(ENDINGS)} is expected')
-    system, answers = own or path.stem, []
-    rows = read_json(path, list) if path.suffix == '.json' else []
-    if path.suffix != '.json':
+    if path.suffix == '.json':
+        answers = list(_diasafety_answers(path, own or path.stem))
+    else:
         lines = (
             json_lines(path) if path.suffix == '.jsonl' else read_csv(path, ['answer'])
         )
         answers = [_answer(row, own, f'{path}:{number}') for number, row in lines]
-    elif rows and isinstance(rows[0], dict) and 'label' in rows[0]:
-        # labelled responses: those to toxic contexts are of two systems
-        for pair in diasafety(path):
-            if pair.answer and pair.features['category'] == AGREEMENT:
-                ending = '_safe' if pair.features['label'] == 'Safe' else '_unsafe'
-                answers.append(
-                    RecordedAnswer(system + ending, pair.prompt, pair.answer)
-                )
-    else:
-        answers = [
-            RecordedAnswer(system, single_spaced(row.context), single_spaced(text))
-            for _, row in diasafety_rows(path, GeneratedResponses)
-            for text in row.gen_response
-        ]
     if not answers:
         raise UserError(f'--answers {spec}: there is no answer in it')
     return answers
+
+
+def _diasafety_answers(path: Path, system: str) -> Iterator[RecordedAnswer]:
+    """
+    Yield the generated responses of a system; of labelled responses those to toxic
+    contexts, as of two systems.
+    """
+    rows = read_json(path, list)
+    if rows and isinstance(rows[0], dict) and 'label' in rows[0]:
+        for pair in diasafety(path):
+            if pair.answer and pair.features['category'] == AGREEMENT:
+                ending = '_safe' if pair.features['label'] == 'Safe' else '_unsafe'
+                yield RecordedAnswer(system + ending, pair.prompt, pair.answer)
+        return
+    for _, row in diasafety_rows(path, GeneratedResponses):
+        for text in row.gen_response:
+            prompt = single_spaced(row.context)
+            yield RecordedAnswer(system, prompt, single_spaced(text))
 
 
 def _answer(row: Mapping[str, Any], own: str | None, where: str) -> RecordedAnswer:

@@ -236,15 +236,17 @@ def _sheet_answers(
             annotator=_cell(row, 'annotator') or path.stem.strip(),
             rating_set=key.rating_set,
         )
-        if key.kind == PAIR:
-            flags = []
-            for letter, side in zip('ab', sides, strict=True):
-                mark = _cell(row, f'flag_{letter}').casefold()
-                if mark not in (*MARKED, *NOT_MARKED):
-                    raise UserError(f'{where}: flag_{letter}: {mark!r}; x, or nothing')
-                flags += [side] * (mark in MARKED)
-            answer = replace(answer, left=sides[0], flags=tuple(sorted(flags)))
-        yield where, answer
+        if key.kind != PAIR:
+            yield where, answer
+            continue
+        flags = []
+        for letter, side in zip('ab', sides, strict=True):
+            mark = _cell(row, f'flag_{letter}').casefold()
+            if mark not in (*MARKED, *NOT_MARKED):
+                raise UserError(f'{where}: flag_{letter}: {mark!r}; x, or nothing')
+            if mark in MARKED:
+                flags.append(side)
+        yield where, replace(answer, left=sides[0], flags=tuple(sorted(flags)))
 
 
 def _cell(row: Mapping[str, Any], column: str) -> str:
@@ -451,7 +453,7 @@ def named_annotators(named: Iterable[str]) -> str:
     return ', '.join(first[:MOST_NAMED]) + more
 
 
-# --- crowdsourcing tasks -------------------------------------------------------------
+# --- crowdsourcing tasks --------------------------------------------------------------
 # What crowdsourcing tasks record, read as judgements; one reader for each format.
 #
 # ``acute_eval``: the ``*.full.csv`` of ParlAI's ACUTE-Eval analysis.

@@ -307,7 +307,7 @@ def people_lines(
     )
 
 
-# --- Spot The Bot --------------------------------------------------------------------
+# --- Spot The Bot ---------------------------------------------------------------------
 # Spot The Bot (Deriu et al. 2020): for how many exchanges systems pass for humans, and
 # which ones win against which.
 #

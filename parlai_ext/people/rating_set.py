@@ -57,7 +57,7 @@ from parlai_ext.view import count_of, spreadsheet_csv
 from parlai_ext.view.page import render_page, template_text, terminal_lines
 from parlai_ext.worlds.pairings import SCHEMES
 
-# --- questionnaires ------------------------------------------------------------------
+# --- questionnaires -------------------------------------------------------------------
 # What annotators are asked about a dialogue, or about two side by side.
 #
 #     kind: pair                      # or likert
@@ -324,7 +324,7 @@ def _wordings(
     yield Wording(dimension, question.text, answers, values)
 
 
-# --- dialogues and items ----------------------------------------------------------
+# --- dialogues and items --------------------------------------------------------------
 
 
 @frozen(slots=True)
@@ -794,7 +794,7 @@ def read_keys(run: RunFolder) -> dict[str, RatingKey]:
     return {key.rating_set: key for key in map(read_key, paths)}
 
 
-# --- pages and sheets --------------------------------------------------------------
+# --- pages and sheets -----------------------------------------------------------------
 # A page is an offline HTML file on which people compare or rate dialogues. It holds the
 # dialogues, the questions and a script, and nothing that says which system spoke. Order
 # and sides are drawn anew for each annotator, in the browser.

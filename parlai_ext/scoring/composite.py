@@ -266,7 +266,7 @@ def repeated_words_share(
     return max(inside, 2 * copied - 1)
 
 
-# --- Correlation Re-Scaling ----------------------------------------------------------
+# --- Correlation Re-Scaling -----------------------------------------------------------
 
 LEAST = 1 / 3  # the largest weight of a set is this or more
 

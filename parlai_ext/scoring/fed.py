@@ -608,7 +608,7 @@ def _reduced(numbers: Sequence[float], reduction: str) -> float:
     return total / len(numbers) if reduction == 'mean' and numbers else total
 
 
-# --- FULL ----------------------------------------------------------------------
+# --- FULL -----------------------------------------------------------------------------
 
 FULL_JUDGE = 'hf:facebook/blenderbot-400M-distill,hf_turn_separator="\\t"'
 MEAN_COMPLAINT = FedOptions(polarity='negative', followup_reduction='mean')

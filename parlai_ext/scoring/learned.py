@@ -158,10 +158,10 @@ def stacked_inputs(items: Items, readings: Sequence[Reading]) -> dict[str, np.nd
     """
     rows = []
     for item, reading in zip(items, readings, strict=True):
-        last = mean = np.zeros_like(reading.response)
-        if len(reading.turns):
-            last, mean = reading.turns[-1], reading.turns.mean(0)
-        products = [reading.response * last, reading.response * mean]
+        turns = reading.turns
+        if not len(turns):  # nothing was said before
+            turns = np.zeros_like([reading.response])
+        products = [reading.response * turns[-1], reading.response * turns.mean(0)]
         blocks = {
             'numbers': np.array(list(numbers(item, reading).values()), np.float32),
             'states': reading.states.astype(np.float32),
@@ -556,7 +556,7 @@ def _tensors(
     return data, tensors
 
 
-# --- with references ------------------------------------------------------------
+# --- with references ------------------------------------------------------------------
 
 # BERTScore by `minilm` of responses other than the reference, over six judged sets
 CENTRE, SPREAD = 0.30, 0.13

@@ -371,7 +371,7 @@ def reply_ratings(
     return [label_rating(reply.text, prompt)]
 
 
-# --- the judges ----------------------------------------------------------------------
+# --- the judges -----------------------------------------------------------------------
 
 NOTHING = '(nothing)'
 WHOLE = 'the conversation'

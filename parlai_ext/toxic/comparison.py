@@ -62,7 +62,8 @@ MOST = {DISTINCT: 1, BLEU: 100}
 ANY = 'any '  # before a measure: the share of prompts with such an answer
 SCHEMA = 1
 PEOPLE = 'human'  # the system of people's polite answers
-WITH_TEXTS = TEXTS, REFERENCES = 'answers.jsonl', 'references.jsonl'
+TEXTS, REFERENCES = 'answers.jsonl', 'references.jsonl'
+WITH_TEXTS = (TEXTS, REFERENCES)
 # columns that are no measures
 ABOUT = ('system', 'prompt', 'asked', 'text', 'reason', 'safety')
 

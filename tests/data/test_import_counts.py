@@ -147,6 +147,12 @@ def test_logs_of_other_partners_are_told_apart_by_file(tmp_path):
     assert len(report.systems) == 4
 
 
+def test_a_log_that_names_no_model_is_of_no_other_model(tmp_path):
+    paths = [log(tmp_path, 'b', model_file='a'), log(tmp_path, 'c')]
+    report = ImportDialogues.main(dialogues=paths, run_dir=str(tmp_path / 'run'))
+    assert report.n_dialogues == 2
+
+
 def test_names_by_file_need_files_of_different_names(tmp_path):
     text = 'A: hello\nB: hi\n'
     paths = [tmp_path / folder / 'log.txt' for folder in ('gpt', 'llama')]

@@ -521,7 +521,7 @@ def side_score(
     return ItemScore(values, reasons)
 
 
-# --- the scorers -------------------------------------------------------------------
+# --- the scorers ----------------------------------------------------------------------
 
 REMEMBERED = 64  # games
 UNNAMED = ('one', 'other')  # speakers of a game that names none
