@@ -314,8 +314,9 @@ def variance_shares(values: Floats) -> VarianceShares | None:
         return None
     dropped = tuple(k for k in range(values.ndim) if k not in axes)
     for axis in sorted(dropped, reverse=True):
-        level = int(scored.any(axis=_others([axis], values.ndim)).argmax())
+        level = int(scored.any(axis=_others([axis], scored.ndim)).argmax())
         values = np.asarray(values.take(level, axis))
+        scored = ~np.isnan(values)
     components = _components(values, [FACTORS[k] for k in axes])
     if components is None:
         return None
