@@ -314,8 +314,9 @@ def variance_shares(values: Floats) -> VarianceShares | None:
         return None
     dropped = tuple(k for k in range(values.ndim) if k not in axes)
     for axis in sorted(dropped, reverse=True):
-        level = int(scored.any(axis=_others([axis], values.ndim)).argmax())
+        level = int(scored.any(axis=_others([axis], scored.ndim)).argmax())
         values = np.asarray(values.take(level, axis))
+        scored = ~np.isnan(values)
     components = _components(values, [FACTORS[k] for k in axes])
     if components is None:
         return None
@@ -338,7 +339,7 @@ def _components(values: Floats, names: list[str]) -> dict[str, float] | None:
     """
     present = ~np.isnan(values)
     counts = present.astype(np.float64)
-    number = counts.sum()
+    n_scores = counts.sum()
     # centred, so that squares keep their digits
     cells = np.where(present, values - values[present].mean(), 0.0)
     axes = range(values.ndim)
@@ -350,7 +351,7 @@ def _components(values: Floats, names: list[str]) -> dict[str, float] | None:
         away = _others(effect, values.ndim)
         sums, numbers = cells.sum(axis=away), counts.sum(axis=away)
         squares.append(float(np.sum(sums**2 / np.where(numbers > 0, numbers, 1))))
-    grand = float(cells.sum()) ** 2 / number
+    grand = float(cells.sum()) ** 2 / n_scores
     matrix = np.array(
         [
             [_coefficient(counts, rows, effect) for effect in effects]
@@ -409,7 +410,7 @@ def check_variance(result: PartResult, audited: Audited) -> None:
         raise LeftOut('there are too few dialogues, or their scores do not vary')
     texts = [f'{name} {percent(share)}' for name, share in shares.shares.items()]
     system, choice = system_and_choice(shares)
-    # of openers drawn with replacement
+    # the same shares of openers drawn with replacement
     size, rng = table.shape[2], np.random.default_rng([audited.sampling.seed, 15])
     resamples = [
         variance_shares(table[:, :, rng.integers(size, size=size)])

@@ -158,10 +158,10 @@ def set_means(values: Floats, own_place: Sequence[int], sets: Ints) -> SetMeans:
     between = np.zeros((2, len(values), len(values)))
     between[:, :, places[places != NO_SYSTEM]] = pairs[:, :, places != NO_SYSTEM]
     inside = between[:, sets[:, :, None], sets[:, None, :]].sum(axis=3)
-    total, number = base[:, sets] + inside
-    all_total, all_number = base + between.sum(axis=2)
+    total, n_scored = base[:, sets] + inside
+    all_total, all_scored = base + between.sum(axis=2)
     with np.errstate(invalid='ignore'):
-        means, full = total / number, all_total / all_number
+        means, full = total / n_scored, all_total / all_scored
     return SetMeans(sets, round_off_noise(means), round_off_noise(full))
 
 

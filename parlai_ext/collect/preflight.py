@@ -179,7 +179,8 @@ def try_system(player: BlockPlayer, name: str, index: int) -> SystemCheck:
     bad_on_purpose = is_floor(name) or name in plan.protocol.planted_systems
     check = check_system(name, played, bad_on_purpose=bad_on_purpose)
     texts = [reply.text for d in played for reply in replies_in(d, name)]
-    longest, is_cut = loaded[name].longest_reply or 0, False
+    longest = loaded[name].longest_reply or 0
+    is_cut = False
     if longest > 0 and texts:
         if written := tokens_written(loaded[name]) - before:
             is_cut = written >= longest * len(texts)
@@ -217,6 +218,8 @@ def check_system(
     stop = f'{broken[0]} (dialogue ended)' if broken else None
     if said and not stop and not any(reply.words for reply in said):
         stop = f'empty replies: nothing but {shortened(said[0].text, SHOWN)!r}'
+    # copied: half of the replies repeat the utterance before them, or dialogues of
+    # several replies are the same whatever was heard
     repeated = [reply for reply in said if reply.is_repeat]
     several = [dialogue for dialogue in replies if len(dialogue) > 1]
     lines = {tuple(reply.words for reply in dialogue) for dialogue in several}

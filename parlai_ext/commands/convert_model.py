@@ -69,7 +69,8 @@ class ConvertModel(Command):
             instead = f', not {name}' if name else ''
             raise UserError(f'--output: NAME{SUFFIX} is needed{instead}')
         output = Path(name)
-        if not (parent := output.absolute().parent).is_dir():
+        parent = output.absolute().parent
+        if not parent.is_dir():
             raise UserError(f'--output: there is no folder {parent}')
         flag = '--trust-model-code'
         named = self.machine.trust_model_code

@@ -517,7 +517,7 @@ def check_items(
             asked.append(item)
         return [known_values(one.values) for one in scorer.checked_scores(asked)]
 
-    # each context that has a reference, once
+    # each context that has a reference, once; the first reference is its reply
     openers = {
         item.context: Opener.from_utterances(
             item.context, REFERENCES, item.references[0]
@@ -568,10 +568,7 @@ def check_pairs(
     :param items: the originals; which other response they have does not matter.
     :param sample: originals that are perturbed, at most.
     """
-    # their content alone decides which ones are drawn
-    known = [item for item in items if item.response and item.response.strip()]
-    known.sort(key=lambda item: content_id(list(item.context), item.response))
-    originals = known[:sample]
+    originals = drawn_items(items, sample)
     kinds = perturbations_for(scorer)
     parts = [item_part(item, n, 'turn') for n, item in enumerate(originals)]
     copies = list(all_copies(parts, 'systems', kinds))
@@ -586,8 +583,9 @@ def check_pairs(
     again = both[: 2 * N_REPEATED] if scorer.prompted else []
 
     def preferences(block: Items) -> list[Values]:
-        known = [known_values(one.values) for one in asked.checked_scores(block)]
-        return [{d: v - asked.even for d, v in own.items()} for own in known]
+        given = [known_values(one.values) for one in asked.checked_scores(block)]
+        # less the score of a tie
+        return [{d: v - asked.even for d, v in own.items()} for own in given]
 
     scored = score_blocks(asked, both, again, preferences, unit='pair')
     scores, second_scores = scored[: len(both)], scored[len(both) :]
@@ -610,6 +608,15 @@ def check_pairs(
         probes=replace(repeats(scores, second_scores), order=order_swap(scores)),
         notes=('a scorer of pairs: it chooses between original and copy',),
     )
+
+
+def drawn_items(items: Items, sample: int) -> list[ScoringItem]:
+    """
+    Return up to so many items that have a response, drawn by their content alone.
+    """
+    known = [item for item in items if item.response and item.response.strip()]
+    known.sort(key=lambda item: content_id(list(item.context), item.response))
+    return known[:sample]
 
 
 def order_swap(scores: Sequence[Values]) -> OrderSwap:

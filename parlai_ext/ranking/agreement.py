@@ -759,8 +759,8 @@ def agreement_of_halves(
     if not len(correlations):
         reason = f'no division leaves {FEWEST} points that differ in both halves'
         return AnnotatorAgreement(None, len(names), len(annotators), reason=reason)
-    mean, ends = float(np.mean(correlations)), percentile_ends(correlations)
-    return AnnotatorAgreement(mean, len(names), len(annotators), *ends)
+    average, ends = float(np.mean(correlations)), percentile_ends(correlations)
+    return AnnotatorAgreement(average, len(names), len(annotators), *ends)
 
 
 def _half_correlations(

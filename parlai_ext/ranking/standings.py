@@ -1,7 +1,8 @@
 """
 Standings from dialogue means: score, two intervals, rank, rank interval and tied group
-for each system; what its unscored dialogues could change; and how many dialogues it
-would take to tell more systems apart.
+for each system; what its unscored dialogues could change; how many dialogues it would
+take to tell more systems apart; and what lies behind a ranking: spreads, means with
+each partner, and comparisons of two systems, of a newcomer, of two orders.
 
 Which systems differ, all pairs at once, and the ranks and groups that this leaves open.
 

@@ -75,7 +75,7 @@ def method_section(view: RankingView) -> Section:
     if scorer is not None:
         protocol['scorer'] = scorer.config
         protocol['ranking'] = scorer.ranking or protocol.get('ranking')
-        # such commands as make and show another ranking than the protocol's
+        # another ranking than the protocol's takes further commands
         section = dict(scorer.config)
         name = section.pop('name', scorer_name(ranking.scorer_signature))
         words = ['--scorer', name]

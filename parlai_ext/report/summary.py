@@ -240,8 +240,8 @@ def warnings(ranking: Ranking) -> list[str]:
     """
     Return the reasons to doubt the ranking, as sentences.
     """
-    # by each floor that scores above systems, and these systems in words, where it
-    # does: a sign that the scorer rewards the wrong thing
+    # the dimensions on which a floor scores above systems, by the floor and these
+    # systems in words: a sign that the scorer rewards the wrong thing
     floors = defaultdict(list)
     # the trivial baselines that agree with the reference as well as the scorer does
     as_good = []

@@ -5,7 +5,6 @@ A run folder as arrays: one mean score for each dialogue, dimension and target.
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -14,29 +13,13 @@ from parlai_ext.ranking.baselines import HIGHER_IS_BETTER, baseline_values
 from parlai_ext.ranking.intervals import distinct_openers
 from parlai_ext.results.ranking import Nearness
 from parlai_ext.scoring.judged_corpora import NEAREST_CORPUS, NEARNESS
-from parlai_ext.store import Plan, RunFolder, ScorerRecord
+from parlai_ext.store import Plan, RunFolder
 from parlai_ext.tournament.games import Game, RawScores
 from parlai_ext.view import MAX_CHARACTERS
 from parlai_ext.worlds.pairings import SCHEMES
 
 # what a turn and a number take beside the text on a page: keys, quotes, commas
 TURN_CHARACTERS, NUMBER_CHARACTERS = 60, 10
-
-
-def mean_nearness(about: ScorerRecord, rows: Sequence[Any]) -> Nearness | None:
-    """
-    Return the mean nearness of responses to the corpora of their judge; `None` where it
-    is not known.
-
-    :param about: what lies beside the scores (`ScoreStore.about`).
-    :param rows: the numbers behind the scores of each response.
-    """
-    if about.corpora is None or not rows:
-        return None
-    nearness, nearest = map(about.evidence_labels.index, (NEARNESS, NEAREST_CORPUS))
-    [(corpus, _)] = Counter(int(row[nearest]) for row in rows).most_common(1)
-    mean = sum(row[nearness] for row in rows) / len(rows)
-    return Nearness(mean, about.corpora.threshold, about.corpora.names[corpus])
 
 
 @frozen(kw_only=True)
@@ -120,7 +103,8 @@ def read_tables(run: RunFolder, scorer_signature: str) -> ScoreTables:
     Return every collected dialogue and its scores as arrays and rows.
     """
     plan, store = run.plan, run.scores(scorer_signature)
-    tables, about, evidence = _empty_tables(plan), store.about(), []
+    tables, about = _empty_tables(plan), store.about()
+    nearness, nearest = 0.0, Counter[int]()  # of responses to the judge's corpora
     place_of_opener = {o.id: j for j, o in enumerate(plan.openers)}
     rows = {name: i for i, name in enumerate(tables.systems)}
     columns = {name: i for i, name in enumerate(tables.opponents)}
@@ -131,14 +115,11 @@ def read_tables(run: RunFolder, scorer_signature: str) -> ScoreTables:
             reasons = tables.failures.setdefault(dialogue.ended_by, Counter())
             reasons[dialogue.reason or 'no reason given'] += 1
         means = {}
-        size = TURN_CHARACTERS * len(dialogue.utterances)
-        size += sum(min(len(text), MAX_CHARACTERS) for text in dialogue.texts)
         if scored is not None:
             means = {n: dialogue_means(dialogue, scored, n) for n in pairing.speakers}
-            numbers = [n for n in scored.evidence.values() if isinstance(n, tuple)]
-            size += NUMBER_CHARACTERS * (len(scored.scores) + sum(map(len, numbers)))
-            if about.corpora is not None:
-                evidence += numbers
+            for row in scored.evidence.values() if about.corpora else ():
+                nearness += row[about.evidence_labels.index(NEARNESS)]
+                nearest[int(row[about.evidence_labels.index(NEAREST_CORPUS)])] += 1
         tables.dialogues.append(
             TableDialogue(
                 *pairing.speakers,
@@ -146,7 +127,7 @@ def read_tables(run: RunFolder, scorer_signature: str) -> ScoreTables:
                 dialogue.id,
                 pairing=pairing,
                 opener_id=dialogue.opener_id,
-                size=size,
+                size=page_size(dialogue, scored),
             )
         )
         opener = place_of_opener[dialogue.opener_id]
@@ -157,8 +138,23 @@ def read_tables(run: RunFolder, scorer_signature: str) -> ScoreTables:
                 later = k * len(plan.openers) if plan.both_judged else 0
                 cell = (rows[judged.first], column, opener + later)
                 _enter_dialogue(tables, cell, judged, dialogue, scored, means)
-    tables.nearness = mean_nearness(about, evidence)
+    if about.corpora and nearest:
+        [(corpus, _)] = nearest.most_common(1)
+        names, least = about.corpora.names, about.corpora.threshold
+        tables.nearness = Nearness(nearness / nearest.total(), least, names[corpus])
     return tables
+
+
+def page_size(dialogue: Dialogue, scored: ScoredDialogue | None) -> int:
+    """
+    Return about how many characters a dialogue takes on a page, with its scores.
+    """
+    size = TURN_CHARACTERS * len(dialogue.utterances)
+    size += sum(min(len(text), MAX_CHARACTERS) for text in dialogue.texts)
+    if scored is not None:
+        rows = [row for row in scored.evidence.values() if isinstance(row, tuple)]
+        size += NUMBER_CHARACTERS * (len(scored.scores) + sum(map(len, rows)))
+    return size
 
 
 def _empty_tables(plan: Plan) -> ScoreTables:

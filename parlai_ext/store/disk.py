@@ -1,5 +1,6 @@
 """
-What lies on the disk: files that are complete or absent, and records as lines of JSON.
+What lies on the disk: files that are complete or absent, records as lines of JSON, and
+results that are kept so that a killed command goes on.
 
 A file is written by temporary name, fsync, rename and fsync of the folder.
 """

@@ -198,8 +198,9 @@ class RunFolder:
             earlier = [n for n in stages if n < shard.stop]
             settings = self.manifest.settings(self.openers[: later[0]], earlier)
         pairing = self.pairing(shard.pairing_id)
-        # what ParlAI expects beside a file of conversations; the date is a constant, so
-        # that the same dialogues make the same bytes on every day
+        # what ParlAI expects beside a file of conversations, with the version of its
+        # format; the date is a constant, so that the same dialogues make the same bytes
+        # on every day
         about = {
             'date': '1970-01-01 00:00:00',
             'opt': settings,

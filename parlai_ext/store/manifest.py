@@ -148,9 +148,8 @@ class ScorerRecord(Record):
     says nothing.
 
     `config` is the ``scorer:`` section (empty: that of the protocol, as far as is
-    known) and `ranking` the rule that came with it, `code`
-    has the file and the sha256 of a scorer from outside the package, and `unit` says
-    what a score counts.
+    known) and `ranking` the rule that came with it, `code` has the file and the sha256
+    of a scorer from outside the package, and `unit` says what a score counts.
     """
 
     signature: str = ''

@@ -54,8 +54,14 @@ def test_shrout_and_fleiss_1979():
 
 @pytest.mark.parametrize(
     'values',
-    [np.ones((3, 2, 4)), np.ones((1, 1, 1)), np.full((2, 2, 2), np.nan)],
-    ids=['constant', 'single', 'empty'],
+    [
+        np.ones((3, 2, 4)),
+        np.ones((1, 1, 1)),
+        np.full((2, 2, 2), np.nan),
+        # the second partner over the second opener alone
+        np.pad(np.ones((2, 1, 1)), [(0, 0), (1, 0), (1, 0)], constant_values=np.nan),
+    ],
+    ids=['constant', 'single', 'empty', 'one cell each'],
 )
 def test_what_cannot_be_told_apart_has_no_shares(values):
     assert variance_shares(values) is None

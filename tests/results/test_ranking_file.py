@@ -6,6 +6,7 @@ The card of a judge, from a signature and from what lies beside its scores.
 
 import json
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -21,7 +22,7 @@ from parlai_ext.results.ranking import (
     to_json,
     write_ranking,
 )
-from parlai_ext.results.tables import mean_nearness
+from parlai_ext.results.tables import read_tables
 from parlai_ext.store import ScorerRecord
 from tests.support.mutations import mutations
 from tests.support.report_example import example_ranking
@@ -97,14 +98,19 @@ def test_a_scorer_without_a_model_has_a_card_without_one():
     assert card_of('made-up|v:1').scorer == 'made-up'
 
 
-ABOUT = ScorerRecord(
-    evidence_labels=['numbers', 'nearness', 'nearest_corpus'],
-    corpora={'names': ['a', 'b'], 'threshold': 0.3},
-)
-
-
-def test_nearness_is_the_mean_over_the_judged_responses():
-    rows = [(9, 0.5, 1), (9, 0.1, 0), (9, 0.3, 1)]
-    assert mean_nearness(ABOUT, rows) == Nearness(pytest.approx(0.3), 0.3, 'b')
-    assert mean_nearness(ABOUT, []) is None
-    assert mean_nearness(ScorerRecord(evidence_labels=['numbers']), rows) is None
+def test_nearness_is_the_mean_over_the_judged_responses(tmp_path):
+    run = played(tmp_path, names=('a', 'b'))
+    store = run.scores(SCORER)
+    rows = dict(enumerate([(9, 0.5, 1), (9, 0.1, 0), (9, 0.3, 1)]))
+    for shard in run.dialogue_shards():
+        [scored] = store.by_dialogue(shard).values()
+        store.path(shard).unlink()
+        store.write(shard, [replace(scored, evidence=rows)])
+    assert read_tables(run, SCORER).nearness is None
+    about = {
+        'evidence_labels': ['numbers', 'nearness', 'nearest_corpus'],
+        'corpora': {'names': ['a', 'b'], 'threshold': 0.3},
+    }
+    run.write_json(f'scores/{store.root.name}/scorer.json', about)
+    found = read_tables(run, SCORER).nearness
+    assert found == Nearness(pytest.approx(0.3), 0.3, 'b')
