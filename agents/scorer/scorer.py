@@ -14,7 +14,13 @@ from parlai.core.opt import Opt
 from parlai.core.params import ParlaiParser
 from parlai.utils import logging
 
-from parlai_ext.core import UserError, add_flags, options_from_opt, whole_characters
+from parlai_ext.core import (
+    Flags,
+    UserError,
+    add_declared,
+    options_from_opt,
+    whole_characters,
+)
 from parlai_ext.data.judged.judged_set import JudgedItem
 from parlai_ext.engines import Machine
 from parlai_ext.isolation.policy import is_own_scorer
@@ -64,14 +70,15 @@ class ScorerAgent(Agent):
         Add the scorer's name and options, and where its models run.
         """
         group = parser.add_argument_group('Scorer Agent')
-        if cls.scorer_name is None:
-            add_flags(group, ScorerChoice)
-        else:
+        declares: list[type | Flags] = [ScorerChoice]
+        if cls.scorer_name is not None:
             kind = find_scorer(cls.scorer_name)
-            add_flags(group, kind.options_class, prefix=kind.name, not_given=True)
-            add_flags(group, ScorerChoice, only=('--scorer-option',))
-        add_flags(group, CheckOptions)
-        add_flags(parser, Machine, only=('--no-cuda', '--fp16'))
+            declares = [
+                Flags(kind.options_class, prefix=kind.name, not_given=True),
+                Flags(ScorerChoice, only=('--scorer-option',)),
+            ]
+        add_declared(group, [*declares, CheckOptions])
+        Flags(Machine, only=('--no-cuda', '--fp16')).add_to(parser)
         return parser
 
     def __init__(self, opt: Opt, shared: dict[str, Any] | None = None):

@@ -32,7 +32,7 @@ from parlai_ext.core import (
     content_id,
     frozen,
     is_floor,
-    shortened,
+    quoted_reply,
 )
 from parlai_ext.engines import Machine
 from parlai_ext.scoring.score_run import ChosenScorer, score_dialogues
@@ -69,7 +69,6 @@ COPIED_SHARE = 0.5
 FEWEST_COPIES = 2
 # a reply that begins with so many words of what it heard was copied
 QUOTED_WORDS = 4
-SHOWN = 60  # characters of a reply
 
 
 class Script(Agent):
@@ -217,7 +216,7 @@ def check_system(
     broken = [str(d.reason) for d in dialogues if d.ended_by == system]
     stop = f'{broken[0]} (dialogue ended)' if broken else None
     if said and not stop and not any(reply.words for reply in said):
-        stop = f'empty replies: nothing but {shortened(said[0].text, SHOWN)!r}'
+        stop = f'empty replies: nothing but {quoted_reply(said[0].text)}'
     # copied: half of the replies repeat the utterance before them, or dialogues of
     # several replies are the same whatever was heard
     repeated = [reply for reply in said if reply.is_repeat]
@@ -228,19 +227,18 @@ def check_system(
     if len(repeated) >= max(FEWEST_COPIES, COPIED_SHARE * len(said)):
         odd = (
             f'copied replies: {len(repeated)} of {len(said)} repeat what was heard '
-            f'({shortened(repeated[0].text, SHOWN)!r})'
+            f'({quoted_reply(repeated[0].text)})'
         )
     elif len(lines) == 1 and len(heard) > 1:
         odd = (
             'copied replies: the same in all dialogues, whatever the other said '
-            f'({shortened(several[0][0].text, SHOWN)!r}, …)'
+            f'({quoted_reply(several[0][0].text)}, …)'
         )
     if odd and not stop and not bad_on_purpose:
         stop, odd = odd, None
     elif not odd and several and all(len({r.words for r in d}) == 1 for d in several):
         odd = (
-            'says one thing throughout a dialogue '
-            f'({shortened(several[0][0].text, SHOWN)!r})'
+            f'says one thing throughout a dialogue ({quoted_reply(several[0][0].text)})'
         )
     return SystemCheck(system, stop, (odd,) if odd else (), len(said))
 

@@ -79,6 +79,13 @@ def shortened(text: str, most: int = 200) -> str:
     return line if len(line) <= most else f'{line[: most - 1]}…'
 
 
+def quoted_reply(text: str) -> str:
+    """
+    Return a reply in quotation marks, on one line and at most 60 characters of it.
+    """
+    return repr(shortened(text, 60))
+
+
 def printable(text: str) -> str:
     """
     Return a text that is safe to print on a terminal: one line, control characters

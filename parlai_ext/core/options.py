@@ -7,7 +7,7 @@ Options that are declared once: fields of a frozen dataclass, made with `option`
         against: str = option('context', help='…', choices=('context', 'last_turn'))
 
 From such a class come the keys of a YAML section (`read_options`), the flags of a
-command or of a ParlAI agent (`Flags`, `add_flags`, `flag_values`) and the part of a
+command or of a ParlAI agent (`Flags`, `add_declared`, `flag_values`) and the part of a
 signature (`signature_values`).
 
 A class may have a class method ``presets(given)``, which returns other defaults that
@@ -312,13 +312,6 @@ class Flags:
             place.add_argument(
                 *names, **_argument(option, self.not_given, self.overrides)
             )
-
-
-def add_flags(parser: Any, cls: type, **how: Any) -> None:
-    """
-    Add the flags of a class's options to a parser, as `Flags` says.
-    """
-    Flags(cls, **how).add_to(parser)
 
 
 def add_declared(parser: Any, declares: Iterable[type | Flags]) -> None:

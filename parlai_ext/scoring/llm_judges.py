@@ -42,7 +42,7 @@ from parlai_ext.core import (
     mean,
     nearest,
     option,
-    shortened,
+    quoted_reply,
 )
 from parlai_ext.core.records import RealNumber, Record, WholeNumber, WrongType
 from parlai_ext.models.questions import ChatQuestions
@@ -193,7 +193,6 @@ def prompt_option(default: str) -> Any:
 
 
 NUMBER = r'-?\d+(?:\.\d+)?'
-SHOWN_CHARACTERS = 60  # characters of a reply in a reason
 
 
 @frozen
@@ -253,9 +252,7 @@ def label_rating(reply: str, prompt: RatingPrompt) -> AnswerRating:
     if len(values) == 1:
         return AnswerRating(values.pop(), manner='parsed')
     problem = 'several labels' if values else 'no label'
-    return AnswerRating(
-        None, f'the reply names {problem}: {shortened(reply, SHOWN_CHARACTERS)!r}'
-    )
+    return AnswerRating(None, f'the reply names {problem}: {quoted_reply(reply)}')
 
 
 def _plain(text: str) -> str:
@@ -272,9 +269,7 @@ def json_ratings(reply: str, prompt: RatingPrompt) -> dict[str, AnswerRating]:
     """
     data = first_object(reply)
     if data is None:
-        reason = (
-            f'the reply holds no JSON object: {shortened(reply, SHOWN_CHARACTERS)!r}'
-        )
+        reason = f'the reply holds no JSON object: {quoted_reply(reply)}'
         return dict.fromkeys(prompt.dimensions, AnswerRating(None, reason))
     given = {key.casefold(): value for key, value in data.items()}
     return {
@@ -292,15 +287,11 @@ def _json_rating(value: Any, prompt: RatingPrompt) -> AnswerRating:
     if isinstance(value, str) and re.fullmatch(NUMBER, value.strip()):
         value = float(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        return AnswerRating(
-            None, f'no number: {shortened(str(value), SHOWN_CHARACTERS)!r}'
-        )
+        return AnswerRating(None, f'no number: {quoted_reply(str(value))}')
     # comparing works with whole numbers of any length, and fails for NaN
     if not prompt.lowest <= value <= prompt.highest:
         ends = f'{prompt.lowest:g} to {prompt.highest:g}'
-        return AnswerRating(
-            None, f'{shortened(str(value), SHOWN_CHARACTERS)!r} is not from {ends}'
-        )
+        return AnswerRating(None, f'{quoted_reply(str(value))} is not from {ends}')
     return AnswerRating(float(value), manner='parsed')
 
 

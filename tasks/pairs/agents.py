@@ -7,12 +7,11 @@ from typing import Any
 from parlai.core import loader
 from parlai.core.agents import Agent
 from parlai.core.opt import Opt
-from parlai.core.params import ParlaiParser
 from parlai.core.teachers import Teacher
 
 from parlai_ext.collect.options import PlanOptions
 from parlai_ext.collect.plan import make_plan
-from parlai_ext.core import UserError, add_flags
+from parlai_ext.core import DeclaresOptions, Flags, UserError
 from parlai_ext.core.protocol import ProtocolOptions
 from parlai_ext.engines import Machine
 from parlai_ext.systems.safe.trusted_files import note_trusted
@@ -24,22 +23,17 @@ DIALOGUES = ('--openers', '--num-dialogues', '--num-turns')
 NOT_OURS = ('--run-dir', '--batchsize', '--datapath')
 
 
-class RosterAgent(Agent):
+class RosterAgent(DeclaresOptions, Agent):
     """
     All systems of a roster. It does not talk itself; its world lets its systems talk.
     """
 
-    @classmethod
-    def add_cmdline_args(
-        cls, parser: ParlaiParser, partial_opt: Opt | None = None
-    ) -> ParlaiParser:
-        """
-        Add the options that `collect_dialogues` has, too.
-        """
-        add_flags(parser, PlanOptions, skip=NOT_OURS)
-        add_flags(parser, ProtocolOptions, only=DIALOGUES, overrides=True)
-        add_flags(parser, Machine, skip=NOT_OURS)
-        return parser
+    # the options that `collect_dialogues` has, too
+    declares = (
+        Flags(PlanOptions, skip=NOT_OURS),
+        Flags(ProtocolOptions, only=DIALOGUES, overrides=True),
+        Flags(Machine, skip=NOT_OURS),
+    )
 
     def __init__(self, opt: Opt, shared: Any = None):
         self.id = 'roster'

@@ -8,7 +8,7 @@ import os
 import pytest
 
 from parlai_ext.commands import plugin
-from parlai_ext.core import add_flags
+from parlai_ext.core import add_declared
 from parlai_ext.isolation import fork_server
 from parlai_ext.systems.chat import messages as rendering
 from parlai_ext.systems.chat.messages import (
@@ -108,7 +108,7 @@ def parser():
 
     plugin.register()
     made = ParlaiParser(False, False)
-    add_flags(made, ChatStyle)
+    add_declared(made, [ChatStyle])
     return made
 
 
