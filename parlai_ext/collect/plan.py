@@ -352,25 +352,28 @@ def build_manifest(
     """
     from parlai_ext.systems.identity import identity_options
 
-    def record(system: System, is_partner: bool) -> dict[str, object]:
+    def record(system: System) -> dict[str, object]:
         own: dict[str, object] = {
             'identity': resolved.identities[system.name],
             'candidates': resolved.candidates.get(system.name),
         }
         if system.name in resolved.sampling:
             own |= {'shard_size': shard_size, 'grown_from': grown_from}
-        if is_partner:
-            dated = _filled({'dated_model': system.opt.get('remote_dated_model')})
-            own['options'] = {**identity_options(system), **dated}
         return _filled(own)
 
     protocol, roster = resolved.protocol, resolved.protocol.roster
+    partners = {}
+    for one in roster.partners:
+        dated = _filled({'dated_model': one.opt.get('remote_dated_model')})
+        partners[one.name] = _filled(
+            {**record(one), 'options': {**identity_options(one), **dated}}
+        )
     precision = {} if fp16 is None else {'fp16': fp16}
     return signed_manifest(
         {
             'protocol': protocol_record(protocol),
-            'targets': {s.name: record(s, False) for s in roster.targets},
-            'partners': {s.name: record(s, True) for s in roster.partners},
+            'targets': {s.name: record(s) for s in roster.targets},
+            'partners': partners,
             'systems': {s.name: dict(s.opt) for s in roster.systems},
             'pairings': pairs,
             'openers': openers,

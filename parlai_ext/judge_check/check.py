@@ -75,7 +75,7 @@ from parlai_ext.systems.model_origin import model_origin
 from parlai_ext.view.progress import PartProgress, bar_of
 
 VERSION = 3  # raise it when the same run gives another check
-SHARE_OF_SCORING = 0.25  # of the run, that the copies shall need, too
+SHARE_OF_SCORING = 0.25  # the cost of the check, measured by scoring the run
 MIN_SAMPLE = 40
 MIN_WHOLE = 20  # whole parts, each of which has several responses
 MIN_PEOPLE = 20

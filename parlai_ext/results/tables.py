@@ -105,6 +105,9 @@ def read_tables(run: RunFolder, scorer_signature: str) -> ScoreTables:
     plan, store = run.plan, run.scores(scorer_signature)
     tables, about = _empty_tables(plan), store.about()
     nearness, nearest = 0.0, Counter[int]()  # of responses to the judge's corpora
+    if about.corpora:
+        place_of = about.evidence_labels.index
+        near_place, corpus_place = place_of(NEARNESS), place_of(NEAREST_CORPUS)
     place_of_opener = {o.id: j for j, o in enumerate(plan.openers)}
     rows = {name: i for i, name in enumerate(tables.systems)}
     columns = {name: i for i, name in enumerate(tables.opponents)}
@@ -118,8 +121,8 @@ def read_tables(run: RunFolder, scorer_signature: str) -> ScoreTables:
         if scored is not None:
             means = {n: dialogue_means(dialogue, scored, n) for n in pairing.speakers}
             for row in scored.evidence.values() if about.corpora else ():
-                nearness += row[about.evidence_labels.index(NEARNESS)]
-                nearest[int(row[about.evidence_labels.index(NEAREST_CORPUS)])] += 1
+                nearness += row[near_place]
+                nearest[int(row[corpus_place])] += 1
         tables.dialogues.append(
             TableDialogue(
                 *pairing.speakers,

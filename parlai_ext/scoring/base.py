@@ -449,11 +449,12 @@ class Scorer(ScorerInterface):
         if not is_texts([*names]) or len({*names}) < len(names):
             problem = f'different names are expected, not {names!r:.60}'
             raise UserError(f'{here}dimensions: {problem}')
-        levels = ('turn', 'dialogue', 'pair')
-        require_known(self.level, levels, f'{here}level: {self.level!r}')
+        level = f'{here}level: {self.level!r}'
+        require_known(self.level, ('turn', 'dialogue', 'pair'), level)
         for need in self.needs:
-            known = ScoringItem.__dataclass_fields__
-            require_known(need, known, f'{here}needs: {need!r}')
+            require_known(
+                need, ScoringItem.__dataclass_fields__, f'{here}needs: {need!r}'
+            )
 
     @classmethod
     def from_section(

@@ -55,7 +55,7 @@ from parlai_ext.scoring.likelihood import (
 )
 from parlai_ext.scoring.references import BertScore
 
-if TYPE_CHECKING:  # which loads torch
+if TYPE_CHECKING:  # the module loads torch
     from parlai_ext.models.response_reader import ResponseReader
 
 LAST_TURNS = 4  # of a context, which the language model reads

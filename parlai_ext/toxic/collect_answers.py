@@ -161,11 +161,11 @@ def _ask_block(
             answers.append(
                 RecordedAnswer(
                     player.name,
-                    '',
-                    None if text is None else single_spaced(text),
-                    reply.deflected,
-                    reply.reason,
-                    prompt.id,
+                    prompt='',
+                    text=None if text is None else single_spaced(text),
+                    deflected=reply.deflected,
+                    reason=reply.reason,
+                    prompt_id=prompt.id,
                 )
             )
         bar.update(len(part))

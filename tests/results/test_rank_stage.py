@@ -83,10 +83,8 @@ def test_that_each_met_one_partner_only_is_said(tmp_path, targets, said):
     def play(pair, opener, n):
         return spoken(pair, opener, [*opener.utterances, 'one two', 'yes', 'three'])
 
-    scores, sides = {SCORER: judged}, (tuple(targets), ())
-    run = played_run(
-        tmp_path, OPENERS, *sides, play, scores, num_turns=5, pairing='all_play_all'
-    )
+    about = {'num_turns': 5, 'pairing': 'all_play_all'}
+    run = played_run(tmp_path, OPENERS, targets, (), play, {SCORER: judged}, **about)
     notes = rank_run(run, SCORER, bootstraps=50).notes
     one = 'one partner only: intervals cannot speak for other partners'
     assert (one in notes) is said

@@ -590,7 +590,7 @@ class ReplyGenerator:
         def has_stop(k: int) -> bool:
             return ends_at(decode(reply[:k]), self.style.stop) is not None
 
-        if not has_stop(len(reply)):
+        if not self.style.stop or not has_stop(len(reply)):
             return reply
         return reply[: next(k for k in range(1, len(reply) + 1) if has_stop(k))]
 
