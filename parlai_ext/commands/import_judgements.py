@@ -2,9 +2,7 @@
 `import_judgements`: what people said of dialogues, as files that other commands read.
 """
 
-import contextlib
-import gc
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -43,7 +41,7 @@ from parlai_ext.people.rating_set import (
     read_keys,
     stream_turns,
 )
-from parlai_ext.store import RunFolder, dumps, write_text
+from parlai_ext.store import RunFolder, dumps, no_garbage_collection, write_text
 from parlai_ext.view import Table
 
 PAGE = 'page'
@@ -96,21 +94,6 @@ class ImportJudgementsOptions(Resamples):
         help='model_chat logs of the judged dialogues: what annotators said of their '
         'own chats is left out',
     )
-
-
-@contextlib.contextmanager
-def no_garbage_collection() -> Iterator[None]:
-    """
-    Keep Python from looking for cycles: it would walk again and again through the
-    records of all answers, which live until the end and form none.
-    """
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 class ImportJudgements(Command):

@@ -132,18 +132,18 @@ def _check_text(text: str) -> None:
     """
     Refuse a text that is too large, or nested too deeply, before it is parsed.
 
-    What is left of it, for the depth, are quotation marks and brackets; those inside
-    strings go with the strings. Two marks side by side hold nothing and are dropped
-    first. An innermost pair of brackets is taken out once for each level.
+    Where there are more brackets than levels, only quotation marks and brackets stay;
+    those inside strings go with the strings. Two marks side by side hold nothing and
+    are dropped first. An innermost pair of brackets is taken out once for each level.
     """
     if len(text) > MOST_CHARACTERS:
         raise ValueError(f'more than {MOST_CHARACTERS:,} characters')
+    if text.count('[') + text.count('{') <= DEEPEST:
+        return
     marks = text.encode('utf-8', 'replace').translate(_AS_BRACKETS, _NO_MARKS)
     if b'\\' in marks:
         marks = marks.replace(b'\\\\', b'').replace(b'\\"', b'')
     marks = marks.replace(b'""', b'')
-    if len(marks) <= DEEPEST:
-        return
     marks = b''.join(marks.split(b'"')[::2])
     left = marks
     for _ in range(DEEPEST):

@@ -283,7 +283,7 @@ def human_anchor(
         if n < MIN_CONTEXTS:
             continue
         mean = fmean(differences)
-        half = float(scipy.stats.t.ppf(0.975, n - 1)) * stdev(differences) / n**0.5
+        half = float(scipy.special.stdtrit(n - 1, 0.975)) * stdev(differences) / n**0.5
         if mean - half > 0 and mean > FAR * spread:
             far.append(f'{name} ({number(means[name])})')
     warning = None

@@ -74,7 +74,7 @@ def mean_overlap(texts: Sequence[str], heard: Sequence[Sequence[str]]) -> float 
     """
     shares = []
     for text, turns in zip(texts, heard, strict=True):
-        known = {word for turn in turns[-LAST_HEARD:] for word in words_of(turn)}
+        known = set(words_of(' '.join(turns[-LAST_HEARD:])))
         if words := words_of(text):
             shares.append(sum(word in known for word in words) / len(words))
     return mean(shares)

@@ -119,7 +119,7 @@ def williams_test(
     if scale <= 0:  # the scorers give one order, or one is people's own
         return (0.0, 1.0) if first == second else (math.inf, 0.0)
     t = (first - second) * math.sqrt((n - 1) * (1 + between) / scale)
-    return t, float(2 * scipy.stats.t.sf(abs(t), n - 3))
+    return t, float(2 * scipy.special.stdtr(n - 3, -abs(t)))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

@@ -302,9 +302,9 @@ def detectable_difference(
     tested = components.variance(n_partners, n_openers, counted)
     freedom = degrees_of_freedom(of_openers, tested, openers, units)
     tail = (1 - LEVEL ** (1 / n_pairs)) / 2
-    bound = student_bound(float(scipy.stats.norm.isf(tail)), freedom)
+    bound = student_bound(-float(scipy.special.ndtri(tail)), freedom)
     real = components.variance(n_partners, n_openers)
-    return bound * np.sqrt(tested) + scipy.stats.norm.ppf(POWER) * np.sqrt(real)
+    return bound * np.sqrt(tested) + scipy.special.ndtri(POWER) * np.sqrt(real)
 
 
 # --- standings ------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from parlai_ext.ranking.baselines import HIGHER_IS_BETTER, baseline_values
 from parlai_ext.ranking.intervals import distinct_openers
 from parlai_ext.results.ranking import Nearness
 from parlai_ext.scoring.judged_corpora import NEAREST_CORPUS, NEARNESS
-from parlai_ext.store import Plan, RunFolder
+from parlai_ext.store import Plan, RunFolder, no_garbage_collection
 from parlai_ext.tournament.games import Game, RawScores
 from parlai_ext.view import MAX_CHARACTERS
 from parlai_ext.worlds.pairings import SCHEMES
@@ -98,6 +98,7 @@ class ScoreTables:
         return dict(zip(self.systems, seen.tolist(), strict=True))
 
 
+@no_garbage_collection()
 def read_tables(run: RunFolder, scorer_signature: str) -> ScoreTables:
     """
     Return every collected dialogue and its scores as arrays and rows.
@@ -152,8 +153,8 @@ def page_size(dialogue: Dialogue, scored: ScoredDialogue | None) -> int:
     """
     Return about how many characters a dialogue takes on a page, with its scores.
     """
-    size = TURN_CHARACTERS * len(dialogue.utterances)
-    size += sum(min(len(text), MAX_CHARACTERS) for text in dialogue.texts)
+    shown = [min(len(turn.text), MAX_CHARACTERS) for turn in dialogue.utterances]
+    size = TURN_CHARACTERS * len(shown) + sum(shown)
     if scored is not None:
         rows = [row for row in scored.evidence.values() if isinstance(row, tuple)]
         size += NUMBER_CHARACTERS * (len(scored.scores) + sum(map(len, rows)))

@@ -54,7 +54,7 @@ from parlai_ext.view.page import terminal_lines
 # standard errors beyond the confidence sequence with which an order is settled in four
 # of five runs, or in half of them, and a tie in four of five
 SETTLED, SETTLED_IN_HALF, TIED = map(
-    float, np.ravel(scipy.stats.norm.ppf([POWER, 0.5, (1 + POWER) / 2]))
+    float, np.ravel(scipy.special.ndtri([POWER, 0.5, (1 + POWER) / 2]))
 )
 SHARES = {'sequential': SETTLED, 'sequential_half': SETTLED_IN_HALF, 'tie': TIED}
 TOO_MANY = f'>{MOST_OPENERS:,}'
@@ -176,7 +176,7 @@ def variance_range(n_openers: int) -> tuple[float, float]:
     normal differences; the numbers of openers change by about as much.
     """
     freedom = n_openers - 1
-    low, high = (freedom / scipy.stats.chi2.isf(tail, freedom) for tail in (0.1, 0.9))
+    low, high = (freedom / scipy.special.chdtri(freedom, tail) for tail in (0.1, 0.9))
     return float(low), float(high)
 
 

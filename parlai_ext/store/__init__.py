@@ -25,6 +25,7 @@ from parlai_ext.store.disk import (
     json_lines_text,
     locked,
     make_folder,
+    no_garbage_collection,
     sealed_text,
     staged_folder,
     without_checksum,

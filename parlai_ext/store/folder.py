@@ -6,7 +6,7 @@ import contextlib
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from functools import cached_property, partial
 from pathlib import Path, PurePosixPath
 from shlex import quote
@@ -232,13 +232,19 @@ class RunFolder:
         path = self.dialogues_path(shard)
         return decode_shard(_read_bytes(path, 'collect it'), shard.index, path)
 
-    def read_with_checksum(self, shard: ShardKey) -> tuple[list[Dialogue], str]:
+    def read_with_checksum(
+        self, shard: ShardKey, recorded: Set[str] = frozenset()
+    ) -> tuple[list[Dialogue], str]:
         """
         Return one shard's dialogues, and what `dialogues_checksum` does of them.
+
+        :param recorded: their checksum when they were scored; where it fits, single
+            lines need no check.
         """
         path = self.dialogues_path(shard)
         data = _read_bytes(path, 'collect it')
-        records = decode_shard(data, shard.index, path)
+        source = short_hash(data)
+        records = decode_shard(data, shard.index, path, recorded == {source})
         dialogues = read_records(dialogue_from_record, records, path, 'dialogue')
         if any(dialogue.pairing_id != shard.pairing_id for dialogue in dialogues):
             raise damage_error(path, 'line 1 is of another pairing')
@@ -247,7 +253,7 @@ class RunFolder:
                 f'{path}: these are dialogues over other openers than those of '
                 f'{self.root / manifests.NAME}; restore one of them from a copy'
             )
-        return dialogues, short_hash(data)
+        return dialogues, source
 
     @property
     def n_dialogues(self) -> int:
@@ -499,40 +505,49 @@ class ScoreStore:
         shards = self.run.dialogue_shards()
         with bar_of('read', sum(s.n_dialogues for s in shards), delay=3) as bar:
             for shard in shards:
-                dialogues, source = self.run.read_with_checksum(shard)
-                scored = self.by_dialogue(shard, source)
+                scored, recorded = self._read(shard) if self.has(shard) else ([], set())
+                dialogues, source = self.run.read_with_checksum(shard, recorded)
+                self._check_source(shard, recorded, source)
+                by_id = {one.dialogue_id: one for one in scored}
                 for dialogue in dialogues:
-                    yield dialogue, scored.get(dialogue.id)
+                    yield dialogue, by_id.get(dialogue.id)
                     bar.update()
 
-    def read(self, shard: ShardKey, source: str | None = None) -> list[ScoredDialogue]:
+    def read(self, shard: ShardKey) -> list[ScoredDialogue]:
         """
         Return the scores of one shard.
 
-        :param source: the checksum of its dialogues, if it is known.
         :raises UserError: when they are damaged, or of dialogues that have changed.
         """
-        path = self.path(shard)
-        records = decode_shard(_read_bytes(path, 'have it scored'), shard.index, path)
-        scored = read_records(scored_from_record, records, path, 'score')
-        source = source or self.run.dialogues_checksum(shard)
-        if any(record['dialogues'] != source for record in records):
-            self.run.read_dialogues(shard)  # which may be damaged
-            raise UserError(
-                f'{path}: these are scores of other dialogues than the run has now; '
-                'delete this file and run again to have it redone'
-            )
+        scored, recorded = self._read(shard)
+        self._check_source(shard, recorded, self.run.dialogues_checksum(shard))
         return scored
 
-    def by_dialogue(
-        self, shard: ShardKey, source: str | None = None
-    ) -> dict[str, ScoredDialogue]:
+    def by_dialogue(self, shard: ShardKey) -> dict[str, ScoredDialogue]:
         """
         Return the scores of one shard by dialogue; none when it is not scored.
         """
         if not self.has(shard):
             return {}
-        return {one.dialogue_id: one for one in self.read(shard, source)}
+        return {one.dialogue_id: one for one in self.read(shard)}
+
+    def _read(self, shard: ShardKey) -> tuple[list[ScoredDialogue], set[str]]:
+        """
+        Return the scores of one shard, and the checksum that its dialogues had.
+        """
+        path = self.path(shard)
+        records = decode_shard(_read_bytes(path, 'have it scored'), shard.index, path)
+        scored = read_records(scored_from_record, records, path, 'score')
+        return scored, {record['dialogues'] for record in records}
+
+    def _check_source(self, shard: ShardKey, recorded: set[str], source: str) -> None:
+        if recorded <= {source}:
+            return
+        self.run.read_dialogues(shard)  # which may be damaged
+        raise UserError(
+            f'{self.path(shard)}: these are scores of other dialogues than the run has '
+            'now; delete this file and run again to have it redone'
+        )
 
     def about(self) -> ScorerRecord:
         """
