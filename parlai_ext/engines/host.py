@@ -6,7 +6,6 @@ Nothing here imports Ray, which only calls the methods of `Host`.
 """
 
 import ctypes
-import heapq
 import os
 import signal
 import sys
@@ -166,22 +165,19 @@ class Host:
         return worker.close() if worker is not None else None
 
 
-Group = frozenset[str]
-
-
 class JobTasks:
     """
     The tasks of a job, read as far ahead as it says, and their results.
 
-    Tasks wait by the weights that they need. A worker is given one for which it has to
-    load the fewest bytes; among equals one that no other worker is busy with, then the
-    first in the order of the tasks. An error while tasks are made waits until the tasks
-    before it are done, as it does where they are done one after the other.
+    A worker is given a task for which it has to load the fewest bytes; among equals one
+    whose weights no other worker is busy with, then the first in the order of the
+    tasks. An error while tasks are made waits until the tasks before it are done, as it
+    does where they are done one after the other.
     """
 
     def __init__(self, job: Job, tasks: Iterable[Task]) -> None:
-        self._groups: dict[Group, list[tuple[int, Task]]] = {}  # by their numbers
-        self._busy: Counter[Group] = Counter()
+        self._waiting: dict[int, Task] = {}  # by their numbers
+        self._busy: Counter[frozenset[str]] = Counter()  # workers, by what is loaded
         self._job = job
         self._tasks = iter(tasks)
         self._n_read = self._n_yielded = 0
@@ -189,14 +185,7 @@ class JobTasks:
         self._error: Exception | None = None
 
     def __len__(self) -> int:
-        return sum(map(len, self._groups.values()))
-
-    def add(self, task: Task) -> None:
-        """
-        Add a task to those that wait.
-        """
-        group = self._groups.setdefault(frozenset(task.weights), [])
-        heapq.heappush(group, (task.number, task))
+        return len(self._waiting)
 
     def take(
         self, loaded: Collection[str], budget: int | None, largest: int | None
@@ -210,29 +199,29 @@ class JobTasks:
         :param largest: the budget of the worker that may load most: tasks that need
             more still are left to it.
         """
-        ranks: dict[Group, tuple[int, int, int]] = {}
-        for group, waiting in self._groups.items():
-            number, task = waiting[0]
+
+        def may_do(task: Task) -> bool:
             size = sum(task.weights.values())
             is_for_largest = budget == largest and size > (largest or 0)
-            if budget is None or size <= budget or is_for_largest:
-                missing = group.difference(loaded)
-                to_load = sum(task.weights[name] for name in missing)
-                ranks[group] = to_load, self._busy[group], number
-        if not ranks:
-            return None
-        group = min(ranks, key=ranks.__getitem__)
-        _, task = heapq.heappop(self._groups[group])
-        if not self._groups[group]:
-            del self._groups[group]
-        self._busy[group] += 1
-        return task
+            return budget is None or size <= budget or is_for_largest
 
-    def done(self, task: Task) -> None:
+        def cost(task: Task) -> tuple[int, int, int]:
+            missing = task.weights.keys() - loaded
+            to_load = sum(task.weights[name] for name in missing)
+            return to_load, self._busy[frozenset(task.weights)], task.number
+
+        best = min(filter(may_do, self._waiting.values()), key=cost, default=None)
+        if best is not None:
+            del self._waiting[best.number]
+            self._busy[frozenset(best.weights)] += 1
+        return best
+
+    def give_back(self, task: Task) -> None:
         """
-        Note that no worker is busy with a task any more.
+        Let a task that a worker was given wait for another one.
         """
         self._busy[frozenset(task.weights)] -= 1
+        self._waiting[task.number] = task
 
     def read(self) -> bool:
         """
@@ -243,12 +232,13 @@ class JobTasks:
             limit is None or self._n_read - self._n_yielded < limit
         ):
             try:
-                self.add(replace(next(self._tasks), number=self._n_read))
+                task = replace(next(self._tasks), number=self._n_read)
             except StopIteration:
                 break
             except Exception as error:
                 self._error = error
                 break
+            self._waiting[self._n_read] = task
             self._n_read += 1
         if self._n_yielded < self._n_read:
             return True
@@ -260,7 +250,7 @@ class JobTasks:
         """
         Take the result of a task.
         """
-        self.done(task)
+        self._busy[frozenset(task.weights)] -= 1
         self._results[task.number] = task, result
 
     def finished(self) -> Iterator[tuple[Task, Any]]:

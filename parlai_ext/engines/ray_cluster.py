@@ -401,7 +401,7 @@ class _JobRun:
             if self.engine.failed_starts[hand.place] >= TRIES and not started:
                 raise EngineFailed(f'{hand.name} cannot be started: {reason}')
             return
-        self.waiting.done(task)
+        self.waiting.give_back(task)
         self.losses[task.number] += 1
         if self.losses[task.number] >= TRIES:
             raise EngineFailed(
@@ -409,7 +409,6 @@ class _JobRun:
                 f'last on {hand.place.host} ({reason}); what is written stays, and the '
                 'same command goes on from there, with or without --engine ray'
             )
-        self.waiting.add(task)
 
     def _take_signs(self) -> None:
         """

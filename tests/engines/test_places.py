@@ -105,6 +105,5 @@ def test_a_worker_is_given_what_it_can_begin_soonest(needs, asks):
 def test_a_task_that_came_back_is_first_again():
     tasks = waiting({}, {})
     task = tasks.take((), None, None)
-    tasks.done(task)
-    tasks.add(task)
+    tasks.give_back(task)
     assert tasks.take((), None, None) is task
