@@ -129,16 +129,14 @@ class Host:
             return portable(error)
         return self.worker.budget
 
-    def work(
-        self, data: Any, size: int, steps: str, whole: bool = False
-    ) -> Done | Exception:
+    def work(self, data: Any, size: int, whole: bool = False) -> Done | Exception:
         """
         Do a task.
 
-        :param steps, whole: as `Job.steps` and `Job.whole_tasks`.
+        :param whole: as `Job.whole_tasks`.
         """
         assert self.worker is not None
-        parts = self._progress = PartProgress(None, steps, whole)
+        parts = self._progress = PartProgress(None, '', whole)
         parts.begin(size)
 
         def tell(n: int, of: int) -> None:
@@ -410,10 +408,7 @@ def _be_worker(pipe: Connection, job: Job, share: float, parent: int) -> None:
         begun = host.begin(job.key, job.elsewhere, share)
         while asked := pipe.recv():
             failed = isinstance(begun, Exception)
-            data, size = asked
-            pipe.send(
-                begun if failed else host.work(data, size, job.steps, job.whole_tasks)
-            )
+            pipe.send(begun if failed else host.work(*asked, job.whole_tasks))
         pipe.send(host.end())
 
 

@@ -348,7 +348,7 @@ class _JobRun:
                 self._ask(hand, 'begin', hand.actor.begin.remote(*begin))
             elif task := self.waiting.take(hand.loaded, hand.budget, largest):
                 hand.task = task
-                work = task.data, task.size, job.steps, job.whole_tasks
+                work = task.data, task.size, job.whole_tasks
                 self._ask(hand, 'work', hand.actor.work.remote(*work))
 
     def _ask(self, hand: _Hand, stage: str, reply: Any) -> None:

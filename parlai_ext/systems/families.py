@@ -477,13 +477,12 @@ def retrieval_files(opt: Options) -> dict[str, Path]:
                     raise UserError(f'there is no file {file}{HINTS.get(key, "")}')
                 named[f'{key}.{i}' if i else key] = file
     if named and str(opt.get('query_model', 'bert')).startswith('bert'):
-        model_file = opt.get('model_file')
-        places = {
-            'model_file': model_file and local_path(str(model_file)),
-            'datapath': data_folder(opt.get('datapath')),
-        }
+        model_file = str(opt.get('model_file') or '')
         with errors_about('query_model'):
-            home = bert_home(places)
+            home = bert_home(
+                local_path(model_file) if model_file else None,
+                data_folder(opt.get('datapath')),
+            )
         named |= {f'query_model/{name}': home / name for name in BERT_FILES}
     return named
 

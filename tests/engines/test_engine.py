@@ -79,7 +79,7 @@ def test_results_come_in_order_and_a_worker_is_closed_also_after_a_mistake():
 def test_an_exception_of_a_worker_ends_the_job_here(data, kind, words):
     host = Host()
     host.begin('key', doubler, 1.0)
-    told = pickle.loads(pickle.dumps(host.work(data, 1, 'steps')))
+    told = pickle.loads(pickle.dumps(host.work(data, 1)))
     error = error_of_worker(told, 'the worker on node-7')
     assert type(error) is kind
     assert words in str(error)

@@ -42,7 +42,7 @@ class ScatteredEngine:
             for n, task in reversed(list(enumerate(tasks))):
                 self.n_tasks += 1
                 for host in hosts if self.twice else [hosts[n % 2]]:
-                    done = host.work(pickled(task.data), task.size, job.steps)
+                    done = host.work(pickled(task.data), task.size)
                     if isinstance(done, Exception):
                         raise error_of_worker(pickled(done), 'the worker')
                     assert isinstance(done, Done)
