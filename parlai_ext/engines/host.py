@@ -282,14 +282,7 @@ def run_in_forks(job: Job, tasks: Iterable[Task], bar: Bar, n_workers: int) -> R
         where workers would outlive it.
     :raises EngineFailed: when a worker was killed.
     """
-    torch = sys.modules.get('torch')
-    if torch is not None and torch.cuda.is_initialized():
-        raise UserError(
-            f'--workers {n_workers}: models are on a GPU, which forked processes '
-            'cannot share; --no-cuda, --workers 1 or --engine ray would do'
-        )
-    if sys.platform != 'linux':
-        raise UserError('--workers above 1 needs Linux; --engine ray would do')
+    _require_forks(n_workers)
     waiting = JobTasks(job, tasks)
     crew: list[_Fork] = []
     try:
@@ -317,6 +310,17 @@ def run_in_forks(job: Job, tasks: Iterable[Task], bar: Bar, n_workers: int) -> R
             fork.process.kill()
             fork.process.join()
             fork.pipe.close()
+
+
+def _require_forks(n_workers: int) -> None:
+    torch = sys.modules.get('torch')
+    if torch is not None and torch.cuda.is_initialized():
+        raise UserError(
+            f'--workers {n_workers}: models are on a GPU, which forked processes '
+            'cannot share; --no-cuda, --workers 1 or --engine ray would do'
+        )
+    if sys.platform != 'linux':
+        raise UserError('--workers above 1 needs Linux; --engine ray would do')
 
 
 class _Fork:

@@ -357,8 +357,16 @@ def _build(path: Path, task: str, datatype: str) -> None:
     text = ''.join(f'{line}\n' for line in replies).encode('utf-8', 'replace')
     if not path.is_file() or path.read_bytes() != text:
         write_file(path, text)
-    # the files of data that teachers read, as far as their options name them, and those
-    # of their code; nothing where no file of data is known
+    note = _note(path, _files_read(teachers))
+    note_text = json.dumps(note, indent=1, sort_keys=True, ensure_ascii=False) + '\n'
+    write_file(path.with_suffix('.json'), note_text.encode('utf-8', 'surrogatepass'))
+
+
+def _files_read(teachers: Iterable[Any]) -> set[str]:
+    """
+    Return the files of data that teachers read, as far as their options name them, and
+    those of their code; none where no file of data is known.
+    """
     data: set[str] = set()
     code: set[str] = set()
     for teacher in teachers:
@@ -368,9 +376,7 @@ def _build(path: Path, task: str, datatype: str) -> None:
         for kind in type(teacher).__mro__:  # ParlAI's common ones apart
             if not kind.__module__.startswith(('builtins', 'parlai.core')):
                 code.add(inspect.getsourcefile(kind) or '')
-    note = _note(path, data and data | code)
-    note_text = json.dumps(note, indent=1, sort_keys=True, ensure_ascii=False) + '\n'
-    write_file(path.with_suffix('.json'), note_text.encode('utf-8', 'surrogatepass'))
+    return data and data | code
 
 
 def _replies(teacher: Any) -> Iterator[str]:
