@@ -282,7 +282,7 @@ def run_in_forks(job: Job, tasks: Iterable[Task], bar: Bar, n_workers: int) -> R
         where workers would outlive it.
     :raises EngineFailed: when a worker was killed.
     """
-    _require_forks(n_workers)
+    require_forks(n_workers)
     waiting = JobTasks(job, tasks)
     crew: list[_Fork] = []
     try:
@@ -312,7 +312,10 @@ def run_in_forks(job: Job, tasks: Iterable[Task], bar: Bar, n_workers: int) -> R
             fork.pipe.close()
 
 
-def _require_forks(n_workers: int) -> None:
+def require_forks(n_workers: int) -> None:
+    """
+    Refuse workers that cannot be forked from this process, or would outlive it.
+    """
     torch = sys.modules.get('torch')
     if torch is not None and torch.cuda.is_initialized():
         raise UserError(
@@ -412,7 +415,8 @@ def _be_worker(pipe: Connection, job: Job, share: float, parent: int) -> None:
         begun = host.begin(job.key, job.elsewhere, share)
         while asked := pipe.recv():
             failed = isinstance(begun, Exception)
-            pipe.send(begun if failed else host.work(*asked, job.whole_tasks))
+            data, size = asked
+            pipe.send(begun if failed else host.work(data, size, job.whole_tasks))
         pipe.send(host.end())
 
 

@@ -241,7 +241,7 @@ def _work(task: ForkedTask, channel: socket.socket) -> NoReturn:
         if task.folder:
             os.environ['TMPDIR'] = tempfile.tempdir = task.folder
         missing = confine(filter(None, [task.folder]), task.ports)
-        _lower_limits(task)
+        lower_limits(task)
         requests = channel.makefile('rb')
 
         def say(value: Any) -> None:
@@ -260,7 +260,10 @@ def _work(task: ForkedTask, channel: socket.socket) -> NoReturn:
         os._exit(code)
 
 
-def _lower_limits(task: ForkedTask) -> None:
+def lower_limits(task: ForkedTask) -> None:
+    """
+    Lower the limits of this process to those of a task.
+    """
     # what this process can write to already, as its limit counts that
     lines = Path('/proc/self/status').read_text().split('\n')
     data = sum(int(line.split()[1]) for line in lines if line[:7] == 'VmData:')

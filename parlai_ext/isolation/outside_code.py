@@ -31,7 +31,7 @@ def outside_module(name: str, *, named_by_user: bool) -> ModuleType:
     try:
         if not source.endswith('.py') and '/' not in source:
             return import_module(source)
-        return _module_of_file(source)
+        return module_of_file(source)
     except UserError:
         raise
     except Exception as error:  # which foreign code may raise
@@ -41,7 +41,7 @@ def outside_module(name: str, *, named_by_user: bool) -> ModuleType:
         raise UserError(f'scorer {name}: it cannot be imported: {what}') from error
 
 
-def _module_of_file(source: str) -> ModuleType:
+def module_of_file(source: str) -> ModuleType:
     """
     Return the module of a file, which is imported once for each content.
     """

@@ -141,7 +141,7 @@ def cached_weights(repo: str, revision: str | None = None) -> Path | None:
             raise UserError(f'hf_revision: the catalogue fixes the revision of {repo}')
         folder = model_folder(repo).absolute() if is_fetched(repo) else None
     elif not Path(repo).is_dir():
-        folder = _cached_snapshot(repo, revision)
+        folder = cached_snapshot(repo, revision)
     if folder is None:
         return None
     check_model_folder(folder)
@@ -151,7 +151,7 @@ def cached_weights(repo: str, revision: str | None = None) -> Path | None:
     return None
 
 
-def _cached_snapshot(repo: str, revision: str | None) -> Path | None:
+def cached_snapshot(repo: str, revision: str | None) -> Path | None:
     """
     Return the folder of a repository's weights in the hub's cache, if they are there.
     """
@@ -201,7 +201,7 @@ def fetch_weights(repo: str, revision: str | None = None) -> Path:
     elif Path(repo).is_dir():
         raise UserError(f'{repo} has no weights: none of {", ".join(WEIGHTS)}')
     else:
-        problem = _download_snapshot(repo, revision)
+        problem = download_snapshot(repo, revision)
     weights = cached_weights(repo, revision)
     if weights is not None and not problem:
         return weights
@@ -217,7 +217,7 @@ def fetch_weights(repo: str, revision: str | None = None) -> Path:
     )
 
 
-def _download_snapshot(repo: str, revision: str | None) -> str:
+def download_snapshot(repo: str, revision: str | None) -> str:
     """
     Download a repository's weights to the hub's cache. Return why that failed; '' where
     it did not.

@@ -178,7 +178,7 @@ def resolve(system: System) -> Resolution:
             for needed in needed_by_system(system)
             if needed.option != 'model_file' and needed.note
         ]
-        _check_agent(system, model)
+        check_agent_options(system, model)
         if any('://' in line for line in besides):
             status = DOWNLOAD
         inner = family.inner_system(system.opt)
@@ -197,7 +197,7 @@ def resolve(system: System) -> Resolution:
     return Resolution(system.name, status, where, reason, params, tuple(besides))
 
 
-def _check_agent(system: System, model: Path | None) -> None:
+def check_agent_options(system: System, model: Path | None) -> None:
     """
     Refuse a system without an agent, or with options that its agent does not take.
 

@@ -357,12 +357,12 @@ def _build(path: Path, task: str, datatype: str) -> None:
     text = ''.join(f'{line}\n' for line in replies).encode('utf-8', 'replace')
     if not path.is_file() or path.read_bytes() != text:
         write_file(path, text)
-    note = _note(path, _files_read(teachers))
+    note = _note(path, files_read(teachers))
     note_text = json.dumps(note, indent=1, sort_keys=True, ensure_ascii=False) + '\n'
     write_file(path.with_suffix('.json'), note_text.encode('utf-8', 'surrogatepass'))
 
 
-def _files_read(teachers: Iterable[Any]) -> set[str]:
+def files_read(teachers: Iterable[Any]) -> set[str]:
     """
     Return the files of data that teachers read, as far as their options name them, and
     those of their code; none where no file of data is known.

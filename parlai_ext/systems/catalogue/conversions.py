@@ -62,7 +62,7 @@ def convert_keras(
                 for place, name in ARRAYS.items()
             }
         settings = read_in_child(read_pickle, tokenizer)
-        words = _words_by_id(settings, len(arrays['embedding']))
+        words = words_by_id(settings, len(arrays['embedding']))
         if arrays['output.bias'].shape != (len(labels),):
             raise ValueError(f'{arrays["output.bias"].shape} outputs, {labels}')
     except UserError:
@@ -82,7 +82,7 @@ def convert_keras(
     (folder / CONFIG).write_text(f'{json.dumps(config, indent=1)}\n', 'utf-8')
 
 
-def _words_by_id(settings: Mapping[str, Any], n_rows: int) -> list[str]:
+def words_by_id(settings: Any, n_rows: int) -> list[str]:
     """
     Return the words of a tokenizer of Keras that have a row of the embedding, from id 1
     on.

@@ -109,7 +109,7 @@ def check_stored_options(path: str, opt: Options, roster_opt: Options) -> None:
         elif key in MOST and _exceeds(value, MOST[key]):
             what = f'its own {key} is {value!r:.40}, more than {MOST[key]:,}'
             raise _refused_option(path, key, what)
-    for key, value in nested_values(_options_that_are_read(path, opt)):
+    for key, value in nested_values(options_that_are_read(path, opt)):
         if key in roster_opt or TRAINING_OPTIONS.fullmatch(key):
             continue
         if is_elsewhere(value, _model_folders(path, roster_opt)):
@@ -125,7 +125,7 @@ def _refused_option(path: str, key: str, what: str, value: str = '…') -> Refus
     return Refused(path, what, f'if you mean it: `{key}: {value}` in the roster entry')
 
 
-def _options_that_are_read(path: str, opt: Options) -> dict[str, Any]:
+def options_that_are_read(path: str, opt: Options) -> Options:
     """
     Return stored options without those that are dropped or replaced when they are read.
     """

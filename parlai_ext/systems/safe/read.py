@@ -410,7 +410,7 @@ def write_states(states: Mapping[str, Any], path: str | Path) -> list[str]:
     for name, value in weights.items():
         if not isinstance(value, torch.Tensor) or value.layout != torch.strided:
             raise UserError(f'model: {name} is no plain tensor; safetensors holds none')
-    shared = _shared_names(weights)
+    shared = shared_names(weights)
     kept = {
         name: t.detach().cpu().clone(memory_format=torch.contiguous_format)
         for name, t in weights.items()
@@ -428,7 +428,7 @@ def write_states(states: Mapping[str, Any], path: str | Path) -> list[str]:
     return dropped
 
 
-def _shared_names(weights: Weights) -> dict[str, str]:
+def shared_names(weights: Weights) -> dict[str, str]:
     """
     Return, for each name of a tensor that is there already, its first name.
     """
