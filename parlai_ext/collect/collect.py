@@ -18,6 +18,7 @@ from parlai_ext.collect.plan import named_systems, prepare
 from parlai_ext.core import System, content_id, frozen
 from parlai_ext.engines import EngineOptions, Machine, open_engine, use_data_folder
 from parlai_ext.engines.engine import (
+    LOCAL,
     Engine,
     Job,
     Task,
@@ -26,7 +27,6 @@ from parlai_ext.engines.engine import (
     refuse_difference,
     wait_for_files,
 )
-from parlai_ext.engines.host import LOCAL
 from parlai_ext.isolation.policy import note_parts, note_trust
 from parlai_ext.store import Plan, RunFolder
 from parlai_ext.systems.identity import identity

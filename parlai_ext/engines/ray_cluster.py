@@ -20,14 +20,17 @@ from typing import Any
 
 from parlai_ext.core import UserError, first_line, frozen, logger
 from parlai_ext.engines.engine import (
+    Done,
     EngineFailed,
+    Host,
     Job,
+    JobTasks,
     Results,
     Task,
     code_facts,
+    error_of_worker,
     token_in,
 )
-from parlai_ext.engines.host import Done, Host, JobTasks, error_of_worker
 from parlai_ext.engines.machine import SHARE_FOR_WEIGHTS, Machine
 from parlai_ext.view.progress import Bar
 

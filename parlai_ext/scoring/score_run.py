@@ -23,6 +23,7 @@ from parlai_ext.core import (
 )
 from parlai_ext.engines import Machine, use_data_folder
 from parlai_ext.engines.engine import (
+    LOCAL,
     Engine,
     Job,
     Task,
@@ -31,7 +32,6 @@ from parlai_ext.engines.engine import (
     refuse_difference,
     wait_for_files,
 )
-from parlai_ext.engines.host import LOCAL
 from parlai_ext.isolation.policy import (
     CONFIG,
     note_parts,

@@ -16,15 +16,18 @@ import pytest
 from parlai_ext.core import UserError, name_secret
 from parlai_ext.engines import EngineOptions, Machine, open_engine
 from parlai_ext.engines.engine import (
+    LOCAL,
+    Host,
     Job,
     Task,
     Worker,
     WorkerDiffers,
     code_facts,
+    error_of_worker,
+    portable,
     token_in,
     wait_for_files,
 )
-from parlai_ext.engines.host import LOCAL, Host, error_of_worker, portable
 from parlai_ext.view.progress import bar_of
 from tests.support.user_error import user_error
 

@@ -6,8 +6,7 @@ hosts, as on two machines.
 import os
 import pickle
 
-from parlai_ext.engines.engine import code_facts, token_in
-from parlai_ext.engines.host import Done, Host, error_of_worker
+from parlai_ext.engines.engine import Done, Host, code_facts, error_of_worker, token_in
 
 
 def pickled(value):
