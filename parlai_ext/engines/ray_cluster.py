@@ -79,21 +79,17 @@ def places(
     found = []
     for node in alive:
         have = node['Resources']
-        n_cores = int(have.get('CPU', 0) // cpus)
-        on_each = 1
+        n_places = on_device = int(have.get('CPU', 0) // cpus)
         if gpus:
-            n_gpus = int(have.get('GPU', 0))
+            n_gpus, on_device = int(have.get('GPU', 0)), 1
             declared = have.get(GPU_MEMORY)  # of all GPUs of the node
             if n_gpus and declared is not None and needed is not None:
-                on_each = int(declared / n_gpus // needed)
-            n_places = min(n_cores, n_gpus * on_each)
-            share = 1 / max(1, on_each)
-        else:
-            n_places = n_cores
-            share = 1 / max(1, n_cores)
+                on_device = int(declared / n_gpus // needed)
+            n_places = min(n_places, n_gpus * on_device)
+        share = 1 / max(1, on_device)
         host = str(node.get('NodeManagerHostname') or node.get('NodeManagerAddress'))
         found += [
-            Place(node['NodeID'], host, slot, cpus, 1 / on_each if gpus else 0.0, share)
+            Place(node['NodeID'], host, slot, cpus, share if gpus else 0.0, share)
             for slot in range(n_places)
         ]
     return found
@@ -376,7 +372,7 @@ class _JobRun:
             lines = str(error).split('\n')
             imports = [line for line in lines if any(kind in line for kind in kinds)]
             if imports:
-                why = first_line(Exception(imports[0].strip()))
+                why = imports[0].strip()
             self._lost(hand, why)
             return
         hand.seen = time.monotonic()

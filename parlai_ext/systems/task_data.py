@@ -28,7 +28,6 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext.compat import prepare_parlai
-from parlai_ext.compat.libraries import quiet_parlai
 from parlai_ext.core import (
     Opener,
     UserError,
@@ -42,11 +41,9 @@ from parlai_ext.core import (
 from parlai_ext.engines import data_folder
 from parlai_ext.files import existing_file, read_openers_file, report_too_short, sha256
 from parlai_ext.store import write_file
-from parlai_ext.systems import zoo
 from parlai_ext.systems.fetch.checked_downloads import (
-    DownloadNoter,
+    downloads_noted,
     ensure_checked_downloads,
-    replaced,
 )
 
 FILE_TASK = 'ext:empathetic_openers'
@@ -299,12 +296,7 @@ def _data_urls(module: str) -> list[str]:
 
     opt = {'datapath': data_folder(), 'datatype': 'train:evalmode'}
     # a build of another kind raises when it really runs
-    with (
-        suppress(Exception),
-        replaced(DownloadNoter(stop)),
-        quiet_parlai(),
-        zoo.printing_nothing(),
-    ):
+    with suppress(Exception), downloads_noted(stop):
         build.build(opt)
     return [str(resource.url) for resource in resources] if wanted else []
 

@@ -25,6 +25,7 @@ from urllib.parse import urlsplit
 import httpx2
 from pydantic import StringConstraints
 
+from parlai_ext.compat.libraries import silent_parlai
 from parlai_ext.core import UserError, frozen, parse_json, printable
 from parlai_ext.core.records import record_from_json
 from parlai_ext.engines import data_folder, downloads_folder, exclusive
@@ -521,6 +522,17 @@ class DownloadNoter:
     ungzip = make_dir = remove_dir = mark_done = untar
     download_from_google_drive = download
     download_multiprocess = get_http_session = staticmethod(refuse_unknown_way)
+
+
+@contextmanager
+def downloads_noted(note: Callable[[str], object]) -> Iterator[None]:
+    """
+    Let ParlAI's modules run as if they downloaded, without a word.
+
+    :param note: as of `DownloadNoter`.
+    """
+    with replaced(DownloadNoter(note)), silent_parlai():
+        yield
 
 
 GZIPPED = ('.gz', '.gzip', '.tgz', '.tar')  # build_data.py:292
