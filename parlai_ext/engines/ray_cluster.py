@@ -343,15 +343,17 @@ class _JobRun:
             if hand.key != job.key:
                 hand.key, hand.budget, hand.loaded = job.key, None, ()
                 origin = os.getcwd(), self.token, code_facts()
-                begin = job.key, job.elsewhere, hand.place.share, origin
-                self._ask(hand, 'begin', hand.actor.begin.remote(*begin))
+                share = hand.place.share
+                self._ask(hand, 'begin', job.key, job.elsewhere, share, origin)
             elif task := self.waiting.take(hand.loaded, hand.budget, largest):
                 hand.task = task
-                work = task.data, task.size, job.whole_tasks
-                self._ask(hand, 'work', hand.actor.work.remote(*work))
+                self._ask(hand, 'work', task.data, task.size, job.whole_tasks)
 
-    def _ask(self, hand: _Hand, stage: str, reply: Any) -> None:
-        hand.stage, hand.reply = stage, reply
+    def _ask(self, hand: _Hand, stage: str, *given: Any) -> None:
+        """
+        Ask a worker to do a method of `Host`.
+        """
+        hand.stage, hand.reply = stage, getattr(hand.actor, stage).remote(*given)
         if hand.seen is not None:
             hand.seen = time.monotonic()
 
