@@ -53,7 +53,7 @@ from parlai_ext.scoring.likelihood import (
     judge_option,
     negated,
 )
-from parlai_ext.systems.fetch.public_sets import assigned_literals, read_pinned
+from parlai_ext.systems.fetch.pinned_file import assigned_literals, read_pinned
 
 # Follow-up sets: what a partner would say after a good utterance, and after a bad
 # one.
