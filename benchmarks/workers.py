@@ -18,7 +18,7 @@ from parlai_ext.collect.options import PlanOptions
 from parlai_ext.collect.plan import prepare
 from parlai_ext.commands.collect_dialogues import CollectDialogues
 from parlai_ext.engines import Machine
-from parlai_ext.engines.host import LocalEngine
+from parlai_ext.engines.engine import LocalEngine
 from parlai_ext.scoring.score_run import ChosenScorer, score_run
 
 STAGES = 'collect', 'score', 'both'

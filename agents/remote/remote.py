@@ -23,9 +23,9 @@ from parlai_ext.systems.chat.conversation import (
     ConversationAgent,
     Degradation,
 )
-from parlai_ext.systems.chat.messages import ChatReply, ChatStyle, reply_from
+from parlai_ext.systems.chat.messages import ChatReply, ChatStyle
 from parlai_ext.systems.remote.endpoint import Endpoint, shared_endpoint
-from parlai_ext.systems.remote.settings import PREFIX, RemoteReply, Settings
+from parlai_ext.systems.remote.settings import PREFIX, Settings
 
 TOP_LOGPROBS = 20  # alternatives of a token; OpenAI's endpoint tells no more
 
@@ -55,14 +55,6 @@ class RemoteAgent(DeclaresOptions, ConversationAgent):
         place = {'datapath': data_folder(opt.get('datapath'))}
         return shared_endpoint(Settings.from_options({**opt, **place}), style)
 
-    def replies(self, conversations: Sequence[Conversation]) -> list[ChatReply]:
-        """
-        Return one reply to each conversation.
-
-        :raises UserError: ``option: what is wrong`` when the system cannot go on.
-        """
-        return list(map(self._shown, self.engine.replies(conversations)))
-
     def rating_replies(
         self, conversations: Sequence[Conversation], logprobs: bool, anew: bool = False
     ) -> list[ChatReply]:
@@ -76,17 +68,8 @@ class RemoteAgent(DeclaresOptions, ConversationAgent):
         if logprobs and self.engine.settings.format == 'openai':
             body |= {'logprobs': True, 'top_logprobs': TOP_LOGPROBS}
         try:
-            replies = self.engine.replies(conversations, body, anew)
+            return self.engine.replies(conversations, body, anew)
         except UserError as error:
             if 'logprobs' in body and 'logprobs' in str(error):
                 raise UserError(f'{error}; rating: parsed asks without them') from None
             raise
-        return list(map(self._shown, replies))
-
-    def _shown(self, reply: RemoteReply) -> ChatReply:
-        """
-        Return what is told of an endpoint's reply, cut at the first stop string.
-        """
-        if reply.text is None:
-            return ChatReply(None, reply.reason or 'no text')
-        return reply_from(reply.text, self.engine.style, reply.alternatives)

@@ -48,8 +48,7 @@ from parlai_ext.data.judged.judged_set import (
     main_score,
 )
 from parlai_ext.engines import Machine
-from parlai_ext.engines.engine import Engine, EngineFailed
-from parlai_ext.engines.host import LOCAL
+from parlai_ext.engines.engine import LOCAL, Engine, EngineFailed
 from parlai_ext.ranking.agreement import BOOTSTRAPS
 from parlai_ext.ranking.intervals import Sampling
 from parlai_ext.scoring.base import ItemScore, OwnScorerFailed, Scorer, ScoringItem

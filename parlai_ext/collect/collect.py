@@ -18,6 +18,7 @@ from parlai_ext.collect.plan import named_systems, prepare
 from parlai_ext.core import System, content_id, frozen
 from parlai_ext.engines import EngineOptions, Machine, open_engine, use_data_folder
 from parlai_ext.engines.engine import (
+    LOCAL,
     Engine,
     Job,
     Task,
@@ -26,8 +27,7 @@ from parlai_ext.engines.engine import (
     refuse_difference,
     wait_for_files,
 )
-from parlai_ext.engines.host import LOCAL
-from parlai_ext.isolation.policy import note_parts
+from parlai_ext.isolation.policy import note_parts, note_trust
 from parlai_ext.store import Plan, RunFolder
 from parlai_ext.systems.identity import identity
 from parlai_ext.systems.model_cache import (
@@ -38,7 +38,6 @@ from parlai_ext.systems.model_cache import (
 )
 from parlai_ext.systems.player_process import load_on
 from parlai_ext.systems.players import Player
-from parlai_ext.systems.safe.trusted_files import note_trusted
 from parlai_ext.systems.spending import Spending, add_to_spent
 from parlai_ext.view import count_of
 from parlai_ext.view.progress import bar_of
@@ -256,7 +255,7 @@ def block_worker(
     def load(system: System) -> Player:
         # it must be what the run's manifest says
         known = run.manifest.everybody[system.name].identity
-        note_trusted(machine.trust_model_code, on_disk=False)
+        note_trust(machine.trust_model_code, on_disk=False)
         what = f'system {system.name!r}: its options and files'
         refuse_difference(what, identity(system), known)
         return load_on(machine, system)

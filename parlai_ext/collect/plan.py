@@ -18,7 +18,13 @@ from parlai_ext.core.protocol import Protocol
 from parlai_ext.engines import Machine
 from parlai_ext.engines.engine import versions
 from parlai_ext.files import parse_target
-from parlai_ext.isolation.policy import SCORER, is_named, is_own_scorer, note_parts
+from parlai_ext.isolation.policy import (
+    SCORER,
+    is_named,
+    is_own_scorer,
+    note_parts,
+    trusted_hashes,
+)
 from parlai_ext.store import (
     BATCHSIZE,
     Manifest,
@@ -30,7 +36,6 @@ from parlai_ext.store import (
     read_manifest,
     system_part,
 )
-from parlai_ext.systems.safe.trusted_files import trusted_hashes
 from parlai_ext.systems.task_data import NO_DOWNLOAD, load_openers
 from parlai_ext.worlds.schedule import pairings, sample_openers, shard_size_for
 

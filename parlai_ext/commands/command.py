@@ -413,9 +413,9 @@ class ModelCommand(Command):
 
             require_in_zoo(value)
         if files := self.machine.trust_model_code:
-            from parlai_ext.systems.safe.trusted_files import note_trusted
+            from parlai_ext.isolation.policy import note_trust
 
-            note_trusted(files)
+            note_trust(files)
 
     def scorer_values(self) -> list[str]:
         """

@@ -14,10 +14,9 @@ from parlai_ext.commands.command import Command, print_lines
 from parlai_ext.core import UserError, frozen, option
 from parlai_ext.engines import is_zoo_path, local_path
 from parlai_ext.files import missing_file
-from parlai_ext.isolation.policy import Options
+from parlai_ext.isolation.policy import Options, note_trust, trusted_hashes
 from parlai_ext.store import LOCK, staged_folder
 from parlai_ext.systems import zoo
-from parlai_ext.systems.safe.trusted_files import note_trusted, trusted_hashes
 
 SUFFIX = '.safetensors'
 # suffixes of files that belong to a model; `.dict.opt` is read by nobody
@@ -75,7 +74,7 @@ class ConvertModel(Command):
         flag = '--trust-model-code'
         named = self.machine.trust_model_code
         trusted = [str(existing_model(path, flag)) for path in named]
-        note_trusted(trusted)
+        note_trust(trusted)
         result = convert(source, output)
         dropped = ', '.join(result.dropped)
         lines = (

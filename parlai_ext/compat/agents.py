@@ -221,7 +221,7 @@ BERT_FILES = ('config.json', 'vocab.txt')
 # --- the files that a retriever reads beside its model -------------------------------
 
 
-def bert_home(opt: Mapping[str, Any]) -> Path:
+def bert_home(model_file: str | Path | None, datapath: str | None) -> Path:
     """
     Return the folder with the configuration and the vocabulary of the query encoder.
 
@@ -232,10 +232,8 @@ def bert_home(opt: Mapping[str, Any]) -> Path:
     """
     from huggingface_hub import hf_hub_download, try_to_load_from_cache
 
-    model_file, datapath = opt.get('model_file'), opt.get('datapath')
-    places = [Path(model_file).parent] if model_file else []
-    places += [Path(datapath)] if datapath else []
-    homes = [place / BERT_FOLDER for place in places]
+    homes = [Path(model_file).parent / BERT_FOLDER] if model_file else []
+    homes += [Path(datapath, BERT_FOLDER)] if datapath else []
     cached = [  # the hub has renamed it
         try_to_load_from_cache(repo, BERT_FILES[-1])
         for repo in (BERT, f'google-bert/{BERT}')
@@ -339,7 +337,8 @@ def _bert_from_folder(opt: Mapping[str, Any]) -> Iterator[None]:
     """
     Have `FromFolder` read BERT from this system's folder.
     """
-    token = _bert_home.set(bert_home(opt))
+    home = bert_home(opt.get('model_file'), opt.get('datapath'))
+    token = _bert_home.set(home)
     try:
         yield
     finally:

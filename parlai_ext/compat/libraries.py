@@ -3,7 +3,8 @@ Fixes of ParlAI 1.7.2 for libraries that have changed since, and for progress ba
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
+from io import StringIO
 from typing import Any
 
 from parlai_ext.compat.after_import import fixes, replaces
@@ -40,6 +41,15 @@ def quiet_parlai() -> Iterator[None]:
         yield
     finally:
         handler.setLevel(level)
+
+
+@contextmanager
+def silent_parlai() -> Iterator[None]:
+    """
+    Keep ParlAI's own builders, too, from printing where a command prints its result.
+    """
+    with quiet_parlai(), redirect_stdout(StringIO()):
+        yield
 
 
 @replaces('parlai.agents.hugging_face.gpt2', 'GPT2Decoder.__init__')

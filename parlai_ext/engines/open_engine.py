@@ -74,12 +74,10 @@ def open_engine(
     :param folder: is written to by the workers, which must all see it.
     :raises UserError: when Ray is not there, or cannot be reached.
     """
-    from parlai_ext.engines.engine import remove_abandoned_tokens
+    from parlai_ext.engines.engine import LocalEngine, remove_abandoned_tokens
 
     remove_abandoned_tokens(Path(folder))
     if options.engine != RAY:
-        from parlai_ext.engines.host import LocalEngine
-
         yield LocalEngine(options.workers)
         return
     from parlai_ext.engines.ray_cluster import RayEngine

@@ -20,14 +20,17 @@ from typing import Any
 
 from parlai_ext.core import UserError, first_line, frozen, logger
 from parlai_ext.engines.engine import (
+    Done,
     EngineFailed,
+    Host,
     Job,
+    JobTasks,
     Results,
     Task,
     code_facts,
+    error_of_worker,
     token_in,
 )
-from parlai_ext.engines.host import Done, Host, JobTasks, error_of_worker
 from parlai_ext.engines.machine import SHARE_FOR_WEIGHTS, Machine
 from parlai_ext.view.progress import Bar
 
@@ -76,21 +79,17 @@ def places(
     found = []
     for node in alive:
         have = node['Resources']
-        n_cores = int(have.get('CPU', 0) // cpus)
-        on_each = 1
+        n_places = on_device = int(have.get('CPU', 0) // cpus)
         if gpus:
-            n_gpus = int(have.get('GPU', 0))
+            n_gpus, on_device = int(have.get('GPU', 0)), 1
             declared = have.get(GPU_MEMORY)  # of all GPUs of the node
             if n_gpus and declared is not None and needed is not None:
-                on_each = int(declared / n_gpus // needed)
-            n_places = min(n_cores, n_gpus * on_each)
-            share = 1 / max(1, on_each)
-        else:
-            n_places = n_cores
-            share = 1 / max(1, n_cores)
+                on_device = int(declared / n_gpus // needed)
+            n_places = min(n_places, n_gpus * on_device)
+        share = 1 / max(1, on_device)
         host = str(node.get('NodeManagerHostname') or node.get('NodeManagerAddress'))
         found += [
-            Place(node['NodeID'], host, slot, cpus, 1 / on_each if gpus else 0.0, share)
+            Place(node['NodeID'], host, slot, cpus, share if gpus else 0.0, share)
             for slot in range(n_places)
         ]
     return found
@@ -344,15 +343,17 @@ class _JobRun:
             if hand.key != job.key:
                 hand.key, hand.budget, hand.loaded = job.key, None, ()
                 origin = os.getcwd(), self.token, code_facts()
-                begin = job.key, job.elsewhere, hand.place.share, origin
-                self._ask(hand, 'begin', hand.actor.begin.remote(*begin))
+                share = hand.place.share
+                self._ask(hand, 'begin', job.key, job.elsewhere, share, origin)
             elif task := self.waiting.take(hand.loaded, hand.budget, largest):
                 hand.task = task
-                work = task.data, task.size, job.steps, job.whole_tasks
-                self._ask(hand, 'work', hand.actor.work.remote(*work))
+                self._ask(hand, 'work', task.data, task.size, job.whole_tasks)
 
-    def _ask(self, hand: _Hand, stage: str, reply: Any) -> None:
-        hand.stage, hand.reply = stage, reply
+    def _ask(self, hand: _Hand, stage: str, *given: Any) -> None:
+        """
+        Ask a worker to do a method of `Host`.
+        """
+        hand.stage, hand.reply = stage, getattr(hand.actor, stage).remote(*given)
         if hand.seen is not None:
             hand.seen = time.monotonic()
 
@@ -373,7 +374,7 @@ class _JobRun:
             lines = str(error).split('\n')
             imports = [line for line in lines if any(kind in line for kind in kinds)]
             if imports:
-                why = first_line(Exception(imports[0].strip()))
+                why = imports[0].strip()
             self._lost(hand, why)
             return
         hand.seen = time.monotonic()
@@ -401,7 +402,7 @@ class _JobRun:
             if self.engine.failed_starts[hand.place] >= TRIES and not started:
                 raise EngineFailed(f'{hand.name} cannot be started: {reason}')
             return
-        self.waiting.done(task)
+        self.waiting.give_back(task)
         self.losses[task.number] += 1
         if self.losses[task.number] >= TRIES:
             raise EngineFailed(
@@ -409,7 +410,6 @@ class _JobRun:
                 f'last on {hand.place.host} ({reason}); what is written stays, and the '
                 'same command goes on from there, with or without --engine ray'
             )
-        self.waiting.add(task)
 
     def _take_signs(self) -> None:
         """

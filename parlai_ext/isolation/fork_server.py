@@ -241,18 +241,7 @@ def _work(task: ForkedTask, channel: socket.socket) -> NoReturn:
         if task.folder:
             os.environ['TMPDIR'] = tempfile.tempdir = task.folder
         missing = confine(filter(None, [task.folder]), task.ports)
-        # what this process can write to already, as its limit counts that
-        lines = Path('/proc/self/status').read_text().split('\n')
-        data = sum(int(line.split()[1]) for line in lines if line[:7] == 'VmData:')
-        limits = {
-            resource.RLIMIT_DATA: data * 1024 + task.memory,
-            resource.RLIMIT_FSIZE: task.memory,
-            resource.RLIMIT_CORE: 0,
-        }
-        if task.seconds is not None:
-            limits[resource.RLIMIT_CPU] = task.seconds
-        for what, most in limits.items():
-            lower_limit(what, most)
+        lower_limits(task)
         requests = channel.makefile('rb')
 
         def say(value: Any) -> None:
@@ -269,6 +258,20 @@ def _work(task: ForkedTask, channel: socket.socket) -> NoReturn:
         code = 0
     finally:
         os._exit(code)
+
+
+def lower_limits(task: ForkedTask) -> None:
+    """
+    Lower the limits of this process to those of a task.
+    """
+    # what this process can write to already, as its limit counts that
+    lines = Path('/proc/self/status').read_text().split('\n')
+    data = sum(int(line.split()[1]) for line in lines if line[:7] == 'VmData:')
+    lower_limit(resource.RLIMIT_DATA, data * 1024 + task.memory)
+    lower_limit(resource.RLIMIT_FSIZE, task.memory)
+    lower_limit(resource.RLIMIT_CORE, 0)
+    if task.seconds is not None:
+        lower_limit(resource.RLIMIT_CPU, task.seconds)
 
 
 def lower_limit(what: int, most: int) -> None:

@@ -31,22 +31,7 @@ def outside_module(name: str, *, named_by_user: bool) -> ModuleType:
     try:
         if not source.endswith('.py') and '/' not in source:
             return import_module(source)
-        file = Path(os.path.expanduser(source)).resolve()
-        if not file.is_file():
-            raise UserError(f'scorer: there is no file {source}')
-        digest = hashlib.sha256(file.read_bytes()).hexdigest()
-        module_name = f'parlai_ext_outside_{file.stem}_{digest[:16]}'
-        if module_name not in sys.modules:
-            spec = importlib.util.spec_from_file_location(module_name, file)
-            assert spec is not None and spec.loader is not None
-            module = importlib.util.module_from_spec(spec)
-            sys.modules[module_name] = module
-            try:
-                spec.loader.exec_module(module)
-            except BaseException:
-                del sys.modules[module_name]
-                raise
-        return sys.modules[module_name]
+        return module_of_file(source)
     except UserError:
         raise
     except Exception as error:  # which foreign code may raise
@@ -54,3 +39,25 @@ def outside_module(name: str, *, named_by_user: bool) -> ModuleType:
         if Path(f'{source}.py').is_file():
             what = f'{what}; {source}.py:{attribute} names the file here'
         raise UserError(f'scorer {name}: it cannot be imported: {what}') from error
+
+
+def module_of_file(source: str) -> ModuleType:
+    """
+    Return the module of a file, which is imported once for each content.
+    """
+    file = Path(os.path.expanduser(source)).resolve()
+    if not file.is_file():
+        raise UserError(f'scorer: there is no file {source}')
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    module_name = f'parlai_ext_outside_{file.stem}_{digest[:16]}'
+    if module_name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(module_name, file)
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[module_name] = module
+        try:
+            spec.loader.exec_module(module)
+        except BaseException:
+            del sys.modules[module_name]
+            raise
+    return sys.modules[module_name]

@@ -17,7 +17,7 @@ import hashlib
 import os
 import pkgutil
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field
 from functools import cache
@@ -29,6 +29,7 @@ from typing import Any
 
 from parlai_ext.compat import prepare_parlai
 from parlai_ext.core import System, SystemFailed, UserError, frozen, logger
+from parlai_ext.engines import local_path
 from parlai_ext.files import FILE_OPTIONS, FOLDER_OPTIONS, sha256
 from parlai_ext.store import Manifest, ScorerRecord, record_hash
 
@@ -411,15 +412,42 @@ def _part_hash(digest: str, part: str) -> str:
     return hashlib.sha256(f'{digest} {part}'.encode()).hexdigest()
 
 
-def note_trust(files: Iterable[Path], *, on_disk: bool = True) -> None:
+def note_trust(names: Iterable[str | Path], *, on_disk: bool = True) -> None:
     """
-    Note that the user trusts these files as they are now.
+    Let the files of ``--trust-model-code``, as they are now, run code, in later
+    commands, too.
 
     :param on_disk: as of `Notes.add`.
     """
-    for file in files:
+    files = _existing_files(names)
+    options = [Path(f'{file}.opt') for file in files]
+    for file in (*files, *filter(Path.is_file, options)):
         text = str(file.resolve())
         TRUSTED.add(sha256(file), text, f'{file} is trusted', on_disk)
+
+
+def trusted_hashes(names: Sequence[str]) -> dict[str, str]:
+    """
+    Return the hash of each trusted file by its name; where names are the same, by as
+    much of the path as tells them apart.
+    """
+    paths = map(os.path.realpath, _existing_files(names))
+    files = [Path(path) for path in dict.fromkeys(paths)]
+    hashes: dict[str, str] = {}
+    for file in files:
+        n = 1
+        while any(o.parts[-n:] == file.parts[-n:] for o in files if o != file):
+            n += 1
+        hashes['/'.join(file.parts[-n:])] = sha256(file)
+    return hashes
+
+
+def _existing_files(names: Iterable[str | Path]) -> list[Path]:
+    files = [local_path(str(name)) for name in names]
+    for file in files:
+        if not file.is_file():
+            raise UserError(f'--trust-model-code: there is no file {file}')
+    return files
 
 
 def is_trusted_file(path: str | Path) -> bool:

@@ -23,6 +23,7 @@ from parlai_ext.core import (
 )
 from parlai_ext.engines import Machine, use_data_folder
 from parlai_ext.engines.engine import (
+    LOCAL,
     Engine,
     Job,
     Task,
@@ -31,8 +32,12 @@ from parlai_ext.engines.engine import (
     refuse_difference,
     wait_for_files,
 )
-from parlai_ext.engines.host import LOCAL
-from parlai_ext.isolation.policy import CONFIG, note_parts, require_named_options
+from parlai_ext.isolation.policy import (
+    CONFIG,
+    note_parts,
+    note_trust,
+    require_named_options,
+)
 from parlai_ext.models.handle import ModelHandle, check_model, model_system
 from parlai_ext.models.watch import Watch
 from parlai_ext.scoring.base import (
@@ -49,7 +54,6 @@ from parlai_ext.scoring.registry import (
     scorer_section,
 )
 from parlai_ext.store import RunFolder, ScorerRecord
-from parlai_ext.systems.safe.trusted_files import note_trusted
 from parlai_ext.systems.spending import spending_of
 from parlai_ext.view.progress import bar_of
 from parlai_ext.worlds.schedule import ShardKey
@@ -404,7 +408,7 @@ def scorer_elsewhere(chosen: ChosenScorer, machine: Machine | None) -> Scorer:
     """
     machine = machine or Machine()
     use_data_folder(machine.datapath)
-    note_trusted(machine.trust_model_code, on_disk=False)
+    note_trust(machine.trust_model_code, on_disk=False)
     return chosen.build(machine)
 
 

@@ -15,8 +15,15 @@ from typing import Any
 
 from parlai_ext.core import content_id, frozen
 from parlai_ext.engines import Machine
-from parlai_ext.engines.engine import Engine, Job, Task, Tell, Worker, refuse_difference
-from parlai_ext.engines.host import LOCAL
+from parlai_ext.engines.engine import (
+    LOCAL,
+    Engine,
+    Job,
+    Task,
+    Tell,
+    Worker,
+    refuse_difference,
+)
 from parlai_ext.models.watch import Watch
 from parlai_ext.scoring.base import Items, ItemScore, Scorer, ScoringItem
 from parlai_ext.store import PartialWork, locked

@@ -360,42 +360,44 @@ class Ranker(Family):
         path = Path(str(opt.get(CANDIDATES) or ''))
         return {CANDIDATES: sha256(path)} if path.is_file() else {}
 
-    @contextmanager
-    def batch_rows(self, agent: Any, clones: Sequence[Any]) -> Iterator[None]:
-        """
-        Let every row of a batch avoid the lines of its own dialogue.
 
-        torch_ranker_agent.py:585 reads the history of the agent whose `batch_act` is
-        called, for all rows, where each row's clone knows the lines of its own
-        dialogue.
-        """
-        if not isinstance(agent, TorchRankerAgent):
-            yield
-            return
-        rows: list[int] = []
+@contextmanager
+def rows_of_own_dialogue(agent: Any, clones: Sequence[Any]) -> Iterator[None]:
+    """
+    Let every row of a ranker's batch avoid the lines of its own dialogue, as the clone
+    of that dialogue would alone; other agents do so by themselves.
 
-        def eval_step(batch: Batch) -> Any:
-            rows[:] = batch.valid_indices.tolist()
-            return type(agent).eval_step(agent, batch)
+    torch_ranker_agent.py:585 reads the history of the agent whose `batch_act` is
+    called, for all rows, where each row's clone knows the lines of its own
+    dialogue.
+    """
+    if not isinstance(agent, TorchRankerAgent):
+        yield
+        return
+    rows: list[int] = []
 
-        def block_repeats(candidates: list[list[str]]) -> list[list[str]]:
-            pairs = zip(rows, candidates, strict=True)
-            allowed = [clones[row].block_repeats([ranked])[0] for row, ranked in pairs]
-            if not all(allowed):  # ParlAI would take the first of none
-                raise LookupError('every candidate has been said; the file needs more')
-            return allowed
+    def eval_step(batch: Batch) -> Any:
+        rows[:] = batch.valid_indices.tolist()
+        return type(agent).eval_step(agent, batch)
 
-        def is_other_report(record: logging.LogRecord) -> bool:
-            # than ParlAI's of the candidates that a ranker has
-            return not record.getMessage().startswith('[ Executing ')
+    def block_repeats(candidates: list[list[str]]) -> list[list[str]]:
+        pairs = zip(rows, candidates, strict=True)
+        allowed = [clones[row].block_repeats([ranked])[0] for row, ranked in pairs]
+        if not all(allowed):  # ParlAI would take the first of none
+            raise LookupError('every candidate has been said; the file needs more')
+        return allowed
 
-        agent.eval_step, agent.block_repeats = eval_step, block_repeats
-        parlai_logging.logger.addFilter(is_other_report)
-        try:
-            yield
-        finally:
-            parlai_logging.logger.removeFilter(is_other_report)
-            del agent.eval_step, agent.block_repeats
+    def is_other_report(record: logging.LogRecord) -> bool:
+        # than ParlAI's of the candidates that a ranker has
+        return not record.getMessage().startswith('[ Executing ')
+
+    agent.eval_step, agent.block_repeats = eval_step, block_repeats
+    parlai_logging.logger.addFilter(is_other_report)
+    try:
+        yield
+    finally:
+        parlai_logging.logger.removeFilter(is_other_report)
+        del agent.eval_step, agent.block_repeats
 
 
 @contextmanager
@@ -477,13 +479,12 @@ def retrieval_files(opt: Options) -> dict[str, Path]:
                     raise UserError(f'there is no file {file}{HINTS.get(key, "")}')
                 named[f'{key}.{i}' if i else key] = file
     if named and str(opt.get('query_model', 'bert')).startswith('bert'):
-        model_file = opt.get('model_file')
-        places = {
-            'model_file': model_file and local_path(str(model_file)),
-            'datapath': data_folder(opt.get('datapath')),
-        }
+        model_file = str(opt.get('model_file') or '')
         with errors_about('query_model'):
-            home = bert_home(places)
+            home = bert_home(
+                local_path(model_file) if model_file else None,
+                data_folder(opt.get('datapath')),
+            )
         named |= {f'query_model/{name}': home / name for name in BERT_FILES}
     return named
 

@@ -6,12 +6,9 @@ A family is declared once, as a subclass of `Family` with one entry in
 generator in a model file.
 """
 
-from collections.abc import Hashable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Hashable
 from pathlib import Path
 from typing import Any
-
-from parlai.core.agents import Agent
 
 from parlai_ext.core import System, UserError
 from parlai_ext.engines import is_zoo_path, local_path
@@ -146,15 +143,6 @@ class Family:
         :raises UserError: when the system cannot be asked what it is.
         """
         return dict(opt)
-
-    def batch_rows(
-        self, agent: Agent, clones: Sequence[Agent]
-    ) -> AbstractContextManager[None]:
-        """
-        Return a context in which ``agent`` replies for its clones, a batch row each, as
-        every clone would reply alone.
-        """
-        return nullcontext()
 
     def weights_option(self, opt: Options) -> str:
         """

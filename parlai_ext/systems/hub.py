@@ -7,7 +7,6 @@ replies.)
 
 import json
 import os
-from collections.abc import Iterable
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -134,34 +133,36 @@ def cached_weights(repo: str, revision: str | None = None) -> Path | None:
     repository is a folder, or a model of the catalogue that is in ``datapath``); of
     weights in several files, their index.
     """
-    from huggingface_hub import try_to_load_from_cache
-    from huggingface_hub.errors import HFValidationError
-
+    folder: Path | None = Path(repo)
     if is_model_name(repo):
         from parlai_ext.systems.catalogue.fetch_model import is_fetched, model_folder
 
         if revision:
             raise UserError(f'hf_revision: the catalogue fixes the revision of {repo}')
-        if not is_fetched(repo):
-            return None
-        repo = str(model_folder(repo).absolute())
-    if Path(repo).is_dir():
-        check_model_folder(Path(repo))
-        places: Iterable[Any] = (f'{repo}/{name}' for name in WEIGHTS)
-    else:
-        places = (try_to_load_from_cache(repo, n, revision=revision) for n in WEIGHTS)
+        folder = model_folder(repo).absolute() if is_fetched(repo) else None
+    elif not Path(repo).is_dir():
+        folder = cached_snapshot(repo, revision)
+    if folder is None:
+        return None
+    check_model_folder(folder)
+    for path in (folder / name for name in WEIGHTS):
+        if path.is_file() and all(file.is_file() for file in weight_files(path)):
+            return path
+    return None
+
+
+def cached_snapshot(repo: str, revision: str | None) -> Path | None:
+    """
+    Return the folder of a repository's weights in the hub's cache, if they are there.
+    """
+    from huggingface_hub import try_to_load_from_cache
+    from huggingface_hub.errors import HFValidationError
+
     try:
-        for place in places:
-            path = Path(place) if isinstance(place, str) else None
-            if path is None or not path.is_file():
-                continue
-            if not Path(repo).is_dir():
-                check_model_folder(path.parent)
-            if all(file.is_file() for file in weight_files(path)):
-                return path
+        places = [try_to_load_from_cache(repo, n, revision=revision) for n in WEIGHTS]
     except HFValidationError:
         raise UserError(f'{repo!r} is neither a folder nor a hub repository') from None
-    return None
+    return next((Path(one).parent for one in places if isinstance(one, str)), None)
 
 
 def weight_files(weights: Path) -> list[Path]:
@@ -192,28 +193,17 @@ def fetch_weights(repo: str, revision: str | None = None) -> Path:
     weights = cached_weights(repo, revision)
     if weights is not None:
         return weights
-    from huggingface_hub import HfApi, constants, snapshot_download
-
-    reason = None
+    problem = ''
     if is_model_name(repo):
         from parlai_ext.systems.catalogue.fetch_model import fetch_model
 
         fetch_model(repo)
     elif Path(repo).is_dir():
         raise UserError(f'{repo} has no weights: none of {", ".join(WEIGHTS)}')
-    elif constants.HF_HUB_OFFLINE:
-        reason = 'HF_HUB_OFFLINE forbids the network'
-    # the hub's own client goes on trying for half a minute
-    elif not is_reachable():
-        reason = 'the network cannot be reached'
     else:
-        try:
-            wanted = needed_files(HfApi().list_repo_files(repo, revision=revision))
-            snapshot_download(repo, revision=revision, allow_patterns=wanted)
-        except Exception as e:  # its own, and those of the HTTP library of the day
-            reason = first_line(e)
+        problem = download_snapshot(repo, revision)
     weights = cached_weights(repo, revision)
-    if weights is not None and reason is None:
+    if weights is not None and not problem:
         return weights
     # what has no owner is more likely the name of a folder
     folder = ''
@@ -221,10 +211,30 @@ def fetch_weights(repo: str, revision: str | None = None) -> Path:
         near = nearest(repo, model_names())
         hint = f'; {near}' if near.startswith('did') else ''
         folder = f'; there is no folder {repo} either{hint}'
-    problem = reason or 'it has no weights that torch reads'
+    problem = problem or 'it has no weights that torch reads'
     raise UserError(
         f'https://huggingface.co/{repo} cannot be downloaded: {problem}{folder}'
     )
+
+
+def download_snapshot(repo: str, revision: str | None) -> str:
+    """
+    Download a repository's weights to the hub's cache. Return why that failed; '' where
+    it did not.
+    """
+    from huggingface_hub import HfApi, constants, snapshot_download
+
+    if constants.HF_HUB_OFFLINE:
+        return 'HF_HUB_OFFLINE forbids the network'
+    # the hub's own client goes on trying for half a minute
+    if not is_reachable():
+        return 'the network cannot be reached'
+    try:
+        wanted = needed_files(HfApi().list_repo_files(repo, revision=revision))
+        snapshot_download(repo, revision=revision, allow_patterns=wanted)
+    except Exception as error:  # its own, and those of the HTTP library of the day
+        return first_line(error)
+    return ''
 
 
 def needed_files(listed: list[str]) -> list[str]:

@@ -43,6 +43,7 @@ from parlai_ext.systems.family import (
     no_model,
     roster_options,
 )
+from parlai_ext.systems.player_process import check_options_apart
 from parlai_ext.systems.safe.load import count_parameters
 from parlai_ext.systems.safe.unpickle import Refused
 
@@ -162,15 +163,14 @@ def resolve(system: System) -> Resolution:
 
     :raises SystemFailed: for one that only a record names and that would run code.
     """
-    from parlai_ext.systems.player_process import check_options_apart
-
     require_named(system)
     prepare_parlai()
+    family = family_of(system.opt)
     status, where, reason = MISSING, '', None
     besides: list[str] = []
     model: Path | None = None
     try:
-        status, where = family_of(system.opt).locate_weights(system)
+        status, where = family.locate_weights(system)
         if status == PRESENT and system.opt.get('model_file'):
             model = Path(where)
         besides = [
@@ -178,19 +178,10 @@ def resolve(system: System) -> Resolution:
             for needed in needed_by_system(system)
             if needed.option != 'model_file' and needed.note
         ]
-        opt = effective_options(system)
-        if opt.get('model'):
-            check_reader(opt)
-            # without files, so that none is looked for in the zoo
-            given = roster_options(system) | {'model': opt['model']}
-            given = {k: v for k, v in given.items() if k not in FILE_OPTIONS}
-            with data_in(None):
-                check_options_apart(system, given)  # which sets a data folder
-        elif model:
-            raise no_model(model)
+        check_agent_options(system, model)
         if any('://' in line for line in besides):
             status = DOWNLOAD
-        inner = family_of(system.opt).inner_system(system.opt)
+        inner = family.inner_system(system.opt)
         if inner is not None:
             found = resolve(inner)
             reason = found.reason and f'its system: {found.reason}'
@@ -204,6 +195,25 @@ def resolve(system: System) -> Resolution:
         except Refused as e:
             status, reason = MISSING, reason or e.as_option
     return Resolution(system.name, status, where, reason, params, tuple(besides))
+
+
+def check_agent_options(system: System, model: Path | None) -> None:
+    """
+    Refuse a system without an agent, or with options that its agent does not take.
+
+    :param model: its model file, if it is here.
+    :raises UserError: naming the option.
+    """
+    opt = effective_options(system)
+    if opt.get('model'):
+        check_reader(opt)
+        # without files, so that none is looked for in the zoo
+        given = roster_options(system) | {'model': opt['model']}
+        given = {k: v for k, v in given.items() if k not in FILE_OPTIONS}
+        with data_in(None):
+            check_options_apart(system, given)  # which sets a data folder
+    elif model:
+        raise no_model(model)
 
 
 def listed_params(system: System) -> int | None:

@@ -192,7 +192,7 @@ class Server:
     :param missing: what the kernel does not enforce here.
     :param ask_back: asks the process of the user something in the midst of an answer.
     :param like: what this process has alike with that of the user.
-    :ivar things: what requests name by number.
+    :ivar things: what requests name, by number or name.
     """
 
     def __init__(
@@ -200,7 +200,7 @@ class Server:
     ) -> None:
         self.missing = missing
         self.ask_back = ask_back
-        self.things: dict[int, Any] = {}
+        self.things: dict[int | str, Any] = {}
         os.chdir(like['place'])
         sys.path[:] = like['modules']
         use_data_folder(like['datapath'])

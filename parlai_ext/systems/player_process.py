@@ -102,13 +102,13 @@ class DistantParticipant(Participant):
         """
         Observe an utterance of the other speaker.
         """
-        self.ask('tell', self.number, 'hear', text, speaker)
+        self.ask('call', self.number, 'hear', text, speaker)
 
     def take_as_own(self, text: str) -> None:
         """
         Observe a given utterance, such as an opener's, as this system's own.
         """
-        self.ask('tell', self.number, 'take_as_own', text)
+        self.ask('call', self.number, 'take_as_own', text)
 
 
 class DistantPlayer(Player):
@@ -132,7 +132,7 @@ class DistantPlayer(Player):
         Return how many tokens each text has, `None` where the agent cannot tell.
         """
         with answers_of_a_kind():
-            counts = self._ask('count_tokens', list(texts))
+            counts = self._ask('call', 'count_tokens', list(texts))
             return None if counts is None else list(map(int, counts))
 
     def join(self) -> Participant:
@@ -141,7 +141,7 @@ class DistantPlayer(Player):
         """
         number = next(self.numbers)
         self._ask('join', number)
-        one = DistantParticipant(self.agent, ask=self._ask, number=number)
+        one = DistantParticipant(self.agent, ask=self.process.ask, number=number)
         weakref.finalize(one, self.process.gone.append, number)
         return one
 
@@ -218,7 +218,6 @@ class PlayersHere(Server):
 
     def __init__(self, *args: Any, **like: Any) -> None:
         super().__init__(*args, **like)
-        self.players: dict[str, Player] = {}
         self.acts: dict[int, Any] = {}
 
     def load(self, name: str, opt: Any, machine: Mapping[str, Any]) -> dict[str, Any]:
@@ -226,7 +225,7 @@ class PlayersHere(Server):
         Load a system, and return what is to be known of it.
         """
         player = load_system(System(name, opt), Machine(**machine))
-        self.players[name] = player
+        self.things[name] = player
         return self.facts() | {
             'batches': player.batches,
             'n_bytes': player.n_bytes,
@@ -243,13 +242,13 @@ class PlayersHere(Server):
         """
         Begin a dialogue.
         """
-        self.things[number] = self.players[name].join()
+        self.things[number] = self.things[name].join()
 
-    def tell(self, name: str, number: int, do: str, *given: str) -> None:
+    def call(self, name: str | int, do: str, *given: Any) -> Any:
         """
-        Let a participant observe something, by a method of `Participant`.
+        Return what a method of a player, or of a participant, returns.
         """
-        getattr(self.things[number], do)(*given)
+        return getattr(self.things[name], do)(*given)
 
     def replies(
         self, name: str, do: str, numbers: list[int], *given: list[dict[str, Any]]
@@ -266,7 +265,7 @@ class PlayersHere(Server):
             ]
             for some in given
         ]
-        spoken = getattr(self.players[name], do)(self._at(numbers), *replies)
+        spoken = self.call(name, do, self._at(numbers), *replies)
         self.acts = {n: one.act for n, one in zip(numbers, spoken, strict=True)}
         return list(map(reply_fields, spoken))
 
@@ -274,13 +273,7 @@ class PlayersHere(Server):
         """
         Return hashes of the states of participants.
         """
-        return self.players[name].states(self._at(numbers))
-
-    def count_tokens(self, name: str, texts: list[str]) -> list[int] | None:
-        """
-        Return how many tokens each text has.
-        """
-        return self.players[name].count_tokens(texts)
+        return self.call(name, 'states', self._at(numbers))
 
     def _at(self, numbers: list[int]) -> list[Participant]:
         return [self.things[number] for number in numbers]
@@ -289,4 +282,8 @@ class PlayersHere(Server):
         """
         Return what each system has counted; systems of one model count apart.
         """
-        return {name: spending_of(one.agent) for name, one in self.players.items()}
+        return {
+            name: spending_of(one.agent)
+            for name, one in self.things.items()
+            if isinstance(name, str)
+        }

@@ -35,7 +35,7 @@ from parlai_ext.core import (
     printable,
     without_half_characters,
 )
-from parlai_ext.systems.families import FIRED, GENERATOR
+from parlai_ext.systems.families import FIRED, GENERATOR, rows_of_own_dialogue
 from parlai_ext.systems.family import Family
 from parlai_ext.systems.torch_memory import is_out_of_memory
 from parlai_ext.view import VisibleOutput
@@ -239,9 +239,8 @@ class Player:
         """
         Return the acts of these participants from one call of `batch_act`.
         """
-        with self.family.batch_rows(
-            self.agent, [participant.agent for participant in participants]
-        ):
+        clones = [participant.agent for participant in participants]
+        with rows_of_own_dialogue(self.agent, clones):
             acts = self.agent.batch_act(
                 [participant.observation for participant in participants]
             )

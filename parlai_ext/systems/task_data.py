@@ -28,7 +28,6 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext.compat import prepare_parlai
-from parlai_ext.compat.libraries import quiet_parlai
 from parlai_ext.core import (
     Opener,
     UserError,
@@ -42,11 +41,9 @@ from parlai_ext.core import (
 from parlai_ext.engines import data_folder
 from parlai_ext.files import existing_file, read_openers_file, report_too_short, sha256
 from parlai_ext.store import write_file
-from parlai_ext.systems import zoo
 from parlai_ext.systems.fetch.checked_downloads import (
-    DownloadNoter,
+    downloads_noted,
     ensure_checked_downloads,
-    replaced,
 )
 
 FILE_TASK = 'ext:empathetic_openers'
@@ -299,12 +296,7 @@ def _data_urls(module: str) -> list[str]:
 
     opt = {'datapath': data_folder(), 'datatype': 'train:evalmode'}
     # a build of another kind raises when it really runs
-    with (
-        suppress(Exception),
-        replaced(DownloadNoter(stop)),
-        quiet_parlai(),
-        zoo.printing_nothing(),
-    ):
+    with suppress(Exception), downloads_noted(stop):
         build.build(opt)
     return [str(resource.url) for resource in resources] if wanted else []
 
@@ -357,8 +349,16 @@ def _build(path: Path, task: str, datatype: str) -> None:
     text = ''.join(f'{line}\n' for line in replies).encode('utf-8', 'replace')
     if not path.is_file() or path.read_bytes() != text:
         write_file(path, text)
-    # the files of data that teachers read, as far as their options name them, and those
-    # of their code; nothing where no file of data is known
+    note = _note(path, files_read(teachers))
+    note_text = json.dumps(note, indent=1, sort_keys=True, ensure_ascii=False) + '\n'
+    write_file(path.with_suffix('.json'), note_text.encode('utf-8', 'surrogatepass'))
+
+
+def files_read(teachers: Iterable[Any]) -> set[str]:
+    """
+    Return the files of data that teachers read, as far as their options name them, and
+    those of their code; none where no file of data is known.
+    """
     data: set[str] = set()
     code: set[str] = set()
     for teacher in teachers:
@@ -368,9 +368,7 @@ def _build(path: Path, task: str, datatype: str) -> None:
         for kind in type(teacher).__mro__:  # ParlAI's common ones apart
             if not kind.__module__.startswith(('builtins', 'parlai.core')):
                 code.add(inspect.getsourcefile(kind) or '')
-    note = _note(path, data and data | code)
-    note_text = json.dumps(note, indent=1, sort_keys=True, ensure_ascii=False) + '\n'
-    write_file(path.with_suffix('.json'), note_text.encode('utf-8', 'surrogatepass'))
+    return data and data | code
 
 
 def _replies(teacher: Any) -> Iterator[str]:

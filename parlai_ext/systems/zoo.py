@@ -7,18 +7,16 @@ of made; to download, with `checked_downloads`.
 
 import contextlib
 import errno
-import io
 import os
 import re
 import shutil
 import tempfile
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 from parlai_ext import mini
 from parlai_ext.compat import prepare_parlai
-from parlai_ext.compat.libraries import quiet_parlai
+from parlai_ext.compat.libraries import silent_parlai
 from parlai_ext.core import UserError, errors_about, first_line, nearest
 from parlai_ext.engines import (
     HIDDEN,
@@ -31,10 +29,9 @@ from parlai_ext.engines import (
 from parlai_ext.files import INDEX_OPTIONS, files_at
 from parlai_ext.systems.fetch.archives import fresh_folder, move_into
 from parlai_ext.systems.fetch.checked_downloads import (
-    DownloadNoter,
     Unreachable,
     checked_downloads,
-    replaced,
+    downloads_noted,
 )
 
 SHIPPED = 'mini/'  # comes with us
@@ -91,7 +88,7 @@ def _noted_urls(path: str, datapath: str) -> list[str]:
     prepare_parlai()
     urls: list[str] = []
     try:
-        with replaced(DownloadNoter(urls.append)), quiet_parlai(), printing_nothing():
+        with downloads_noted(urls.append):
             build_data.modelzoo_path(datapath, path)
     except ImportError as e:
         is_foreign = not (e.name or '').startswith('parlai')
@@ -159,13 +156,6 @@ def nearest_path(path: str) -> str:
     return nearest(path, [p for p in known if p.startswith(folder)] or known)
 
 
-def printing_nothing() -> contextlib.AbstractContextManager[Any]:
-    """
-    Keep ParlAI's own builders from printing where a command prints its result.
-    """
-    return contextlib.redirect_stdout(io.StringIO())
-
-
 def fetch_path(path: str) -> Path:
     """
     Return where a model's file is; one of the zoo is downloaded when it is not here.
@@ -192,7 +182,7 @@ def fetch_path(path: str) -> Path:
         ):
             scratch = building / 'data'
             _copy_marks(home, scratch)
-            with quiet_parlai(), printing_nothing():
+            with silent_parlai():
                 modelzoo_path(str(scratch), path)
             downloader.record()
             _publish(scratch, home)

@@ -14,7 +14,7 @@ from parlai_ext.collect.plan import make_plan
 from parlai_ext.core import DeclaresOptions, Flags, UserError
 from parlai_ext.core.protocol import ProtocolOptions
 from parlai_ext.engines import Machine
-from parlai_ext.systems.safe.trusted_files import note_trusted
+from parlai_ext.isolation.policy import note_trust
 from parlai_ext.worlds.block_player import BlockPlayer
 from parlai_ext.worlds.pairings import PLAYED
 
@@ -64,7 +64,7 @@ def load_roster(opt: Opt) -> BlockPlayer:
             raise UserError(f'--config is needed for {opt["task"]}, or one of: {known}')
         options['config'] = f'{scheme}_2022'
     machine = Machine.from_options(options)
-    note_trusted(machine.trust_model_code)
+    note_trust(machine.trust_model_code)
     plan = make_plan(PlanOptions.from_options(options), machine)
     there = len(plan.pairings) * len(plan.openers)
     wanted = given.get('num_self_chats', there)

@@ -16,15 +16,18 @@ import pytest
 from parlai_ext.core import UserError, name_secret
 from parlai_ext.engines import EngineOptions, Machine, open_engine
 from parlai_ext.engines.engine import (
+    LOCAL,
+    Host,
     Job,
     Task,
     Worker,
     WorkerDiffers,
     code_facts,
+    error_of_worker,
+    portable,
     token_in,
     wait_for_files,
 )
-from parlai_ext.engines.host import LOCAL, Host, error_of_worker, portable
 from parlai_ext.view.progress import bar_of
 from tests.support.user_error import user_error
 
@@ -79,7 +82,7 @@ def test_results_come_in_order_and_a_worker_is_closed_also_after_a_mistake():
 def test_an_exception_of_a_worker_ends_the_job_here(data, kind, words):
     host = Host()
     host.begin('key', doubler, 1.0)
-    told = pickle.loads(pickle.dumps(host.work(data, 1, 'steps')))
+    told = pickle.loads(pickle.dumps(host.work(data, 1)))
     error = error_of_worker(told, 'the worker on node-7')
     assert type(error) is kind
     assert words in str(error)

@@ -14,9 +14,8 @@ import pytest
 import torch
 
 from parlai_ext.core import UserError
-from parlai_ext.engines import host
-from parlai_ext.engines.engine import Job, Task, Worker
-from parlai_ext.engines.host import LocalEngine
+from parlai_ext.engines import engine
+from parlai_ext.engines.engine import Job, LocalEngine, Task, Worker
 from parlai_ext.view.progress import bar_of
 from tests.support.user_error import user_error
 from tests.support.waiting import children, comes_true, is_running
@@ -135,7 +134,7 @@ def test_workers_die_with_their_parent():
 def test_unasked_only_small_models_with_enough_to_do_get_workers(
     monkeypatch, small, size, n_workers
 ):
-    monkeypatch.setattr(host, 'n_cores', lambda: 2)
+    monkeypatch.setattr(engine, 'n_cores', lambda: 2)
     told = results(job(small=small), tasks('a', 'b', size=size), workers=None)
     workers = {process for _, process, _ in told}
     assert len(workers) == n_workers

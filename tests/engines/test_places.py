@@ -5,8 +5,7 @@ Where workers are placed, and which task each of them does next.
 import pytest
 
 from parlai_ext.engines import Machine
-from parlai_ext.engines.engine import Job, Task, Worker
-from parlai_ext.engines.host import JobTasks
+from parlai_ext.engines.engine import Job, JobTasks, Task, Worker
 from parlai_ext.engines.ray_cluster import places
 
 GPU = {'CPU': 8.0, 'GPU': 1.0, 'gpu_memory': 80.0}
@@ -105,6 +104,5 @@ def test_a_worker_is_given_what_it_can_begin_soonest(needs, asks):
 def test_a_task_that_came_back_is_first_again():
     tasks = waiting({}, {})
     task = tasks.take((), None, None)
-    tasks.done(task)
-    tasks.add(task)
+    tasks.give_back(task)
     assert tasks.take((), None, None) is task

@@ -6,8 +6,7 @@ hosts, as on two machines.
 import os
 import pickle
 
-from parlai_ext.engines.engine import code_facts, token_in
-from parlai_ext.engines.host import Done, Host, error_of_worker
+from parlai_ext.engines.engine import Done, Host, code_facts, error_of_worker, token_in
 
 
 def pickled(value):
@@ -42,7 +41,7 @@ class ScatteredEngine:
             for n, task in reversed(list(enumerate(tasks))):
                 self.n_tasks += 1
                 for host in hosts if self.twice else [hosts[n % 2]]:
-                    done = host.work(pickled(task.data), task.size, job.steps)
+                    done = host.work(pickled(task.data), task.size)
                     if isinstance(done, Exception):
                         raise error_of_worker(pickled(done), 'the worker')
                     assert isinstance(done, Done)

@@ -110,8 +110,9 @@ def test_half_characters_of_an_endpoint_are_replaced(url, endpoint):
     message = {'content': 'half \ud83d', 'role': 'assistant'}
     body = {'choices': [{'message': message}], 'model': 'm \udc00'}
     control(url, script=[{'status': 200, 'body': body}] * 2)
-    [reply] = endpoint().replies(hellos(1))
-    assert (reply.text, reply.model) == ('half \ufffd', 'm \ufffd')
+    system = endpoint()
+    [reply] = system.replies(hellos(1))
+    assert (reply.text, system.dated_name()) == ('half \ufffd', 'm \ufffd')
 
 
 def test_an_endpoint_that_answers_in_another_format_is_not_out_of_reach(url, endpoint):

@@ -26,9 +26,9 @@ from parlai.utils.fp16 import DynamicLossScaler
 import parlai_ext
 from parlai_ext import compat
 from parlai_ext.core import SystemFailed
+from parlai_ext.isolation.policy import trusted_hashes
 from parlai_ext.systems.safe import load
 from parlai_ext.systems.safe.load import Refused, guarded, read_opt, read_states
-from parlai_ext.systems.safe.trusted_files import trusted_hashes
 from parlai_ext.systems.safe.unpickle import SafeUnpickler
 from tests.support.malicious_pickles import (
     EXTENSION,

@@ -9,7 +9,7 @@ import pytest
 
 from parlai_ext.commands.collect_dialogues import CollectDialogues
 from parlai_ext.isolation import policy
-from parlai_ext.systems.safe.trusted_files import note_trusted
+from parlai_ext.isolation.policy import note_trust
 from tests.support.malicious_pickles import reduced
 from tests.support.small_run import small_config
 from tests.support.talk import loaded
@@ -68,7 +68,7 @@ def test_a_trusted_file_runs_and_is_in_the_manifest(tmp_path, path, marker):
 
 
 def test_trust_is_remembered_for_this_very_file(path, marker):
-    note_trusted([path])
+    note_trust([path])
     loaded(model_file=path)
     assert marker.exists()
     with open(f'{path}.opt', 'ab') as file:

@@ -8,6 +8,8 @@ weights are HDF5, read by `h5py`. The tokenizer is a pickle, which is read as da
 its words and settings are taken.
 """
 
+import contextlib
+import io
 import json
 from collections.abc import Mapping, Sequence
 from importlib import import_module
@@ -15,13 +17,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
+from safetensors import torch as torch_file
 from safetensors.numpy import save_file
 
 from parlai_ext import zoo_configs
 from parlai_ext.core import UserError, first_line
 from parlai_ext.files import read_file
 from parlai_ext.systems.safe.read import disk_errors
-from parlai_ext.view.progress import bar_of
 
 MODEL_TYPE = 'word_bilstm'
 CONFIG, WEIGHTS, WORDS = 'config.json', 'model.safetensors', 'words.txt'
@@ -59,15 +62,7 @@ def convert_keras(
                 for place, name in ARRAYS.items()
             }
         settings = read_in_child(read_pickle, tokenizer)
-        is_usual = settings['split'] == ' ' and not settings['oov_token']
-        if not is_usual or not settings['num_words']:
-            raise ValueError('another kind of tokenizer')
-        # those that have a row of the embedding, from id 1 on
-        most = min(len(arrays['embedding']), settings['num_words'])
-        by_id = {i: word for word, i in settings['word_index'].items() if i < most}
-        words = [by_id[i] for i in range(1, most)]
-        if any('\n' in word for word in words):
-            raise ValueError('a word with a line break')
+        words = words_by_id(settings, len(arrays['embedding']))
         if arrays['output.bias'].shape != (len(labels),):
             raise ValueError(f'{arrays["output.bias"].shape} outputs, {labels}')
     except UserError:
@@ -85,6 +80,24 @@ def convert_keras(
     }
     _write_arrays(folder, arrays, '\n'.join(words))
     (folder / CONFIG).write_text(f'{json.dumps(config, indent=1)}\n', 'utf-8')
+
+
+def words_by_id(settings: Any, n_rows: int) -> list[str]:
+    """
+    Return the words of a tokenizer of Keras that have a row of the embedding, from id 1
+    on.
+
+    :raises ValueError: for a tokenizer of another kind.
+    """
+    is_usual = settings['split'] == ' ' and not settings['oov_token']
+    if not is_usual or not settings['num_words']:
+        raise ValueError('another kind of tokenizer')
+    most = min(n_rows, settings['num_words'])
+    by_id = {i: word for word, i in settings['word_index'].items() if i < most}
+    words = [by_id[i] for i in range(1, most)]
+    if any('\n' in word for word in words):
+        raise ValueError('a word with a line break')
+    return words
 
 
 def _imported(package: str, content: str, extra: str) -> Any:
@@ -130,8 +143,8 @@ def convert_vectors(vectors: Path, words: Path, folder: Path) -> None:
 
 # --- a GGUF file: safetensors in float32, config and tokenizer ------------------------
 
-# what transformers calls the parts of a file
-NAMES = zoo_configs.HOME / 'conversions' / 'smollm_gguf.yaml'
+# what stands in the files beside the weights
+CONTENTS = zoo_configs.HOME / 'conversions' / 'smollm_gguf.yaml'
 # architecture, tokenizer, and how the tokenizer parts a text
 KIND = ('general.architecture', 'tokenizer.ggml.model', 'tokenizer.ggml.pre')
 LM_HEAD = 'output.weight'
@@ -145,6 +158,8 @@ def convert_gguf(file: Path, folder: Path) -> None:
     :raises UserError: for other models, and for a damaged file.
     """
     from gguf import GGUFReader
+    from transformers import AutoConfig, AutoModelForCausalLM
+    from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
 
     try:
         reader = GGUFReader(file)
@@ -155,37 +170,47 @@ def convert_gguf(file: Path, folder: Path) -> None:
                 f'{file.name}: architecture and tokenizer {kind} are not read'
             )
         folder.mkdir(parents=True, exist_ok=True)
-        names = read_file(NAMES).data
-        # what the files of the tokenizer say in another form than a GGUF file
-        tokens = facts['tokenizer.ggml.tokens']
-        types = facts['tokenizer.ggml.token_type']
-        flags = dict.fromkeys(('single_word', 'lstrip', 'rstrip', 'normalized'), False)
-        known = {
-            **facts,
-            'control': [
-                {'id': i, 'content': tokens[i], **flags, 'special': True}
-                for i, kind in enumerate(types)
-                if kind == CONTROL
-            ],
-            'vocab': {token: i for i, token in enumerate(tokens)},
-            'merges': [m.split(' ') for m in facts['tokenizer.ggml.merges']],
-            'tied': not any(t.name == LM_HEAD for t in reader.tensors),
-        }
-        for name in ('bos', 'eos', 'unknown', 'padding'):
-            known[f'{name}_token'] = tokens[facts[f'tokenizer.ggml.{name}_token_id']]
-        for name, content in _filled(names['files'], known).items():
+        facts['tied'] = not any(tensor.name == LM_HEAD for tensor in reader.tensors)
+        known = facts | _tokenizer_facts(facts)
+        for name, content in _filled(read_file(CONTENTS).data['files'], known).items():
             text = json.dumps(content, ensure_ascii=False, indent=1)
             (folder / name).write_text(f'{text}\n', 'utf-8')
-        tensors = _tensors(reader, facts, names)
+        with torch.device('meta'):
+            config = AutoConfig.from_pretrained(folder)
+            network = AutoModelForCausalLM.from_config(config)
+        # without a bar of transformers' own, for some seconds
+        with contextlib.redirect_stderr(io.StringIO()):
+            weights = load_gguf_checkpoint(file, True, network)['tensors']
         with disk_errors(folder):
-            save_file(tensors, folder / 'model.safetensors', {'format': 'pt'})
+            torch_file.save_file(weights, folder / WEIGHTS, {'format': 'pt'})
     except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
         raise UserError(f'{file.name} cannot be converted: {error}') from None
 
 
+def _tokenizer_facts(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """
+    Return what the files of the tokenizer say in another form than a GGUF file.
+    """
+    tokens, types = facts['tokenizer.ggml.tokens'], facts['tokenizer.ggml.token_type']
+    flags = dict.fromkeys(('single_word', 'lstrip', 'rstrip', 'normalized'), False)
+    return {
+        'control': [
+            {'id': i, 'content': tokens[i], **flags, 'special': True}
+            for i, kind in enumerate(types)
+            if kind == CONTROL
+        ],
+        'vocab': {token: i for i, token in enumerate(tokens)},
+        'merges': [merge.split(' ') for merge in facts['tokenizer.ggml.merges']],
+        **{
+            f'{name}_token': tokens[facts[f'tokenizer.ggml.{name}_token_id']]
+            for name in ('bos', 'eos', 'unknown', 'padding')
+        },
+    }
+
+
 def _filled(value: Any, known: Mapping[str, Any]) -> Any:
     """
-    Return content of `NAMES` with what is known in place of each ``=NAME``.
+    Return content of `CONTENTS` with what is known in place of each ``=NAME``.
     """
     if isinstance(value, dict):
         return {key: _filled(one, known) for key, one in value.items()}
@@ -193,34 +218,3 @@ def _filled(value: Any, known: Mapping[str, Any]) -> Any:
         return [_filled(one, known) for one in value]
     is_name = isinstance(value, str) and value.startswith('=')
     return known[value[1:]] if is_name else value
-
-
-def _tensors(
-    reader: Any, facts: Mapping[str, Any], names: Mapping[str, Any]
-) -> dict[str, np.ndarray]:
-    """
-    Return the weights by their names in transformers.
-    """
-    from gguf import dequantize
-
-    heads = {
-        'attn_q': facts['llama.attention.head_count'],
-        'attn_k': facts['llama.attention.head_count_kv'],
-    }
-    tensors = {}
-    with bar_of('converting', len(reader.tensors), unit='tensor') as bar:
-        for tensor in reader.tensors:
-            name, part = names['tensors'].get(tensor.name), ''
-            if name is None:
-                _, layer, part, end = tensor.name.split('.')
-                name = f'model.layers.{layer}.{names["layers"][part]}.{end}'
-            weights = dequantize(tensor.data, tensor.tensor_type).astype(np.float32)
-            if part in heads:
-                # llama.cpp turns pairs of neighbours, transformers one half of a head
-                # against the other (`LlamaModel.permute` of convert_hf_to_gguf.py, the
-                # other way round)
-                pairs = weights.reshape(heads[part], -1, 2, weights.shape[1])
-                weights = pairs.swapaxes(1, 2).reshape(weights.shape)
-            tensors[name] = np.ascontiguousarray(weights)
-            bar.update()
-    return tensors

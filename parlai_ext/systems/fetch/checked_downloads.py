@@ -25,6 +25,7 @@ from urllib.parse import urlsplit
 import httpx2
 from pydantic import StringConstraints
 
+from parlai_ext.compat.libraries import silent_parlai
 from parlai_ext.core import UserError, frozen, parse_json, printable
 from parlai_ext.core.records import record_from_json
 from parlai_ext.engines import data_folder, downloads_folder, exclusive
@@ -303,18 +304,8 @@ class FileDownload:
             asyncio.timeout(CONNECT + STALL) as deadline,
             client.stream('GET', self.url, headers=headers) as response,
         ):
-            size: int | None
             if response.status_code in (206, 416):
-                sent = CONTENT_RANGE.fullmatch(
-                    response.headers.get('Content-Range', '')
-                )
-                same_version = _version(response.headers) in ('', version)
-                first, size = -1, 0
-                if response.status_code == 206 and sent and same_version:
-                    first, size = map(int, sent.groups())
-                if not first == start < size:
-                    self.remove()
-                    raise _Interrupted(f'{self.url} has changed meanwhile')
+                size = self._size_of_rest(response, version)
             else:
                 size = self._size(response)
                 self.remove()
@@ -329,6 +320,21 @@ class FileDownload:
         if request.url.scheme not in schemes:
             address = printable(str(request.url))[:200]
             raise UserError(f'{self.url} redirects to {address}')
+
+    def _size_of_rest(self, response: httpx2.Response, version: str) -> int | None:
+        """
+        Return the size of the file of which a response gives the rest.
+
+        :raises _Interrupted: when that does not continue the part.
+        """
+        sent = CONTENT_RANGE.fullmatch(response.headers.get('Content-Range', ''))
+        if response.status_code == 206 and sent:
+            first, size = map(int, sent.groups())
+            is_same = _version(response.headers) in ('', version)
+            if is_same and first == self.n_bytes() < size:
+                return size
+        self.remove()
+        raise _Interrupted(f'{self.url} has changed meanwhile')
 
     def _size(self, response: httpx2.Response) -> int | None:
         """
@@ -516,6 +522,17 @@ class DownloadNoter:
     ungzip = make_dir = remove_dir = mark_done = untar
     download_from_google_drive = download
     download_multiprocess = get_http_session = staticmethod(refuse_unknown_way)
+
+
+@contextmanager
+def downloads_noted(note: Callable[[str], object]) -> Iterator[None]:
+    """
+    Let ParlAI's modules run as if they downloaded, without a word.
+
+    :param note: as of `DownloadNoter`.
+    """
+    with replaced(DownloadNoter(note)), silent_parlai():
+        yield
 
 
 GZIPPED = ('.gz', '.gzip', '.tgz', '.tar')  # build_data.py:292

@@ -35,7 +35,12 @@ from parlai_ext.core import (
     shortened,
     whole_characters,
 )
-from parlai_ext.systems.chat.messages import ChatStyle, ChatTurn
+from parlai_ext.systems.chat.messages import (
+    ChatReply,
+    ChatStyle,
+    ChatTurn,
+    reply_from,
+)
 from parlai_ext.systems.remote import openai, plain
 from parlai_ext.systems.remote.event_loop import certificates, run_in_loop
 from parlai_ext.systems.remote.settings import (
@@ -284,9 +289,9 @@ class Endpoint:
         conversations: Sequence[Sequence[ChatTurn]],
         body: Mapping[str, Any] | None = None,
         anew: bool = False,
-    ) -> list[RemoteReply]:
+    ) -> list[ChatReply]:
         """
-        Return a reply to each conversation, in their order.
+        Return a reply to each conversation, in their order, up to a stop string.
 
         :param body: more fields of the requests; the system's options go before them.
         :param anew: ask, even where the cache has a reply; the cache stays as it is.
@@ -294,7 +299,13 @@ class Endpoint:
             was answered until then is in the cache.
         """
         requests = [self.request(turns, self.style, body) for turns in conversations]
-        return run_in_loop(self._replies(requests, None if anew else self.cache))
+        replies = run_in_loop(self._replies(requests, None if anew else self.cache))
+        return [
+            ChatReply(None, one.reason or 'no text')
+            if one.text is None
+            else reply_from(one.text, self.style, one.alternatives)
+            for one in replies
+        ]
 
     def dated_name(self) -> str:
         """

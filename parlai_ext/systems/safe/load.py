@@ -93,12 +93,6 @@ def check_stored_options(path: str, opt: Options, roster_opt: Options) -> None:
     :param roster_opt: the roster's entry, which the user wrote: it may name them.
     :raises Refused: naming the agent or the option.
     """
-
-    def refusal(key: str, what: str, value: str = '…') -> Refused:
-        return Refused(
-            path, what, f'if you mean it: `{key}: {value}` in the roster entry'
-        )
-
     for key, value in nested_values(opt):
         if key == 'model' and value and value != roster_opt.get('model'):
             if not is_our_agent(str(value)):
@@ -110,30 +104,35 @@ def check_stored_options(path: str, opt: Options, roster_opt: Options) -> None:
         elif key in roster_opt:
             continue
         elif _is_for_the_roster(key, value):
-            raise refusal(
-                key, f'it wants to run with {key}, which a roster alone may set'
-            )
+            what = f'it wants to run with {key}, which a roster alone may set'
+            raise _refused_option(path, key, what)
         elif key in MOST and _exceeds(value, MOST[key]):
-            raise refusal(
-                key, f'its own {key} is {value!r:.40}, more than {MOST[key]:,}'
-            )
-    model = Path(path.removesuffix('.opt'))
-    folders = _model_folders(path, roster_opt)
-    cleaned = {*parlai.core.opt.__AUTOCLEAN_KEYS__, 'model_file', *TASK_OPTIONS}
-    if Path(f'{model}.dict').is_file():
-        cleaned.add('dict_file')  # see `options_for_talking`
-    for key, value in nested_values({k: v for k, v in opt.items() if k not in cleaned}):
-        is_exempt = key in roster_opt or TRAINING_OPTIONS.fullmatch(key)
-        if not is_exempt and is_elsewhere(value, folders):
+            what = f'its own {key} is {value!r:.40}, more than {MOST[key]:,}'
+            raise _refused_option(path, key, what)
+    for key, value in nested_values(options_that_are_read(path, opt)):
+        if key in roster_opt or TRAINING_OPTIONS.fullmatch(key):
+            continue
+        if is_elsewhere(value, _model_folders(path, roster_opt)):
             text = os.fsdecode(value)
             is_path = ('/' in text or '.' in text) and not os.path.isdir(text)
             if is_path or FILE_OPTIONS.search(key):
                 shown = printable(text)[:200]
-                raise refusal(
-                    key,
-                    f'its own {key} is {shown}, which is no file beside the model',
-                    shown,
-                )
+                what = f'its own {key} is {shown}, which is no file beside the model'
+                raise _refused_option(path, key, what, shown)
+
+
+def _refused_option(path: str, key: str, what: str, value: str = '…') -> Refused:
+    return Refused(path, what, f'if you mean it: `{key}: {value}` in the roster entry')
+
+
+def options_that_are_read(path: str, opt: Options) -> Options:
+    """
+    Return stored options without those that are dropped or replaced when they are read.
+    """
+    dropped = {*parlai.core.opt.__AUTOCLEAN_KEYS__, 'model_file', *TASK_OPTIONS}
+    if Path(f'{path.removesuffix(".opt")}.dict').is_file():
+        dropped.add('dict_file')  # see `options_for_talking`
+    return {key: value for key, value in opt.items() if key not in dropped}
 
 
 def check_model_files(path: str | Path, roster_opt: Options | None = None) -> None:

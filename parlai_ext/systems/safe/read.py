@@ -410,14 +410,7 @@ def write_states(states: Mapping[str, Any], path: str | Path) -> list[str]:
     for name, value in weights.items():
         if not isinstance(value, torch.Tensor) or value.layout != torch.strided:
             raise UserError(f'model: {name} is no plain tensor; safetensors holds none')
-    # for each name of a tensor that is there already, its first name
-    shared: dict[str, str] = {}
-    first: dict[Any, str] = {}
-    for name, t in weights.items():
-        place = (t.data_ptr(), t.dtype, tuple(t.shape), t.stride(), t.device)
-        if t.numel() and place in first:
-            shared[name] = first[place]
-        first.setdefault(place, name)
+    shared = shared_names(weights)
     kept = {
         name: t.detach().cpu().clone(memory_format=torch.contiguous_format)
         for name, t in weights.items()
@@ -433,6 +426,20 @@ def write_states(states: Mapping[str, Any], path: str | Path) -> list[str]:
         raise UserError(f'safetensors cannot hold this model: {error}') from error
     _sort_metadata(path)
     return dropped
+
+
+def shared_names(weights: Weights) -> dict[str, str]:
+    """
+    Return, for each name of a tensor that is there already, its first name.
+    """
+    shared: dict[str, str] = {}
+    first: dict[Any, str] = {}
+    for name, t in weights.items():
+        place = (t.data_ptr(), t.dtype, tuple(t.shape), t.stride(), t.device)
+        if t.numel() and place in first:
+            shared[name] = first[place]
+        first.setdefault(place, name)
+    return shared
 
 
 def _sort_metadata(path: str | Path) -> None:
