@@ -77,7 +77,6 @@ class Causal(LikelihoodEngine):
         tokens: int = TOKENS,
     ):
         super().__init__(model, vectorizer, signature, tokens)
-        self.model = model
         self.start = start
         self.positions = positions
         self.takes_cache = True
