@@ -67,7 +67,9 @@ def with_copies(
     :param other: a reply from another dialogue.
     """
     original = ScoringItem(tuple(texts[:place][-LAST_TURNS:]), texts[place])
-    response = ResponseInDialogue.alternating(texts[place], texts[:place], other)
+    before = texts[:place]  # two speakers take turns
+    own_turn = before[-2] if place > 1 else None
+    response = ResponseInDialogue(texts[place], before[::-2][::-1], own_turn, other)
     copies = {
         kind: replace(original, response=text)
         for kind, perturb in kinds.items()
