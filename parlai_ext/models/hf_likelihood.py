@@ -68,12 +68,7 @@ def load_hf_judge(
     opt = system.opt
     label = opt.get('hf_model') or opt.get('model') or system.name
     with errors_about(f'judge {label}'):
-        device_opt = {**opt, 'no_cuda': machine.no_cuda}
-        options = options_from_opt(ModelOptions, device_opt, PREFIX)
-        device = chosen_device(options)
-        if machine.fp16 and device.type == 'cuda' and 'hf_dtype' not in opt:
-            options = replace(options, dtype='float16')
-        check_options(system, family)
+        options, device = checked_options(opt, family, machine)
         arguments = loading_arguments(options, device)
         folder = family.fetched_weights(opt).parent
         allowed = ', which no judge may run'
@@ -103,22 +98,34 @@ def load_hf_judge(
         return check_causal(judge)
 
 
-def check_options(system: System, family: HubFamily) -> None:
+def checked_options(
+    opt: Options, family: HubFamily, machine: Machine
+) -> tuple[ModelOptions, torch.device]:
     """
-    Refuse options that a judge cannot have, and a family whose models cannot judge.
+    Return how a judge is loaded, and where.
+
+    :raises UserError: for options that a judge cannot have, and for a family whose
+        models cannot judge.
     """
-    written = system.opt.get('hf_format') or 'auto'
+    options = options_from_opt(
+        ModelOptions, {**opt, 'no_cuda': machine.no_cuda}, PREFIX
+    )
+    device = chosen_device(options)
+    written = opt.get('hf_format') or 'auto'
     if written == 'chat':
         raise UserError('hf_format: chat: a judge reads turns as they are; plain')
     if written not in FORMATS:
         raise UserError(f'hf_format: {written!r} is none of {", ".join(FORMATS)}')
-    for key in system.opt:
+    for key in opt:
         if key.startswith('hf_') and key not in OPTIONS:
             raise UserError(f'{key}: there is no such option; {nearest(key, OPTIONS)}')
-    if hub.truthy(system.opt.get('hf_trust_code')):
+    if hub.truthy(opt.get('hf_trust_code')):
         raise UserError('hf_trust_code: a judge that brings code of its own is not run')
     if not family.can_judge:
         raise UserError('model: no agent that can judge; ext:hf would do')
+    if machine.fp16 and device.type == 'cuda' and 'hf_dtype' not in opt:
+        options = replace(options, dtype='float16')
+    return options, device
 
 
 # --- turns as tokens, cut as the model's agent cuts them ------------------------------
