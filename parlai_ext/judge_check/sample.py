@@ -185,11 +185,13 @@ class JudgedDialogues:
         """
         by_system = grouped((p.system, p) for p in parts if not is_floor(p.system))
         for system, own in by_system.items():
-            names = [f'{one.dialogue.id} {one.places}' for one in own]
-            hashes = [hashlib.sha256(name.encode()).hexdigest() for name in names]
-            in_order = sorted(zip(hashes, own, strict=True), key=itemgetter(0))
-            turns = [(turn, *entry) for turn, entry in enumerate(in_order)]
-            every = [*self.kept.get(system, ()), *turns]
+            hashed = []
+            for part in own:
+                name = f'{part.dialogue.id} {part.places}'
+                hashed.append((hashlib.sha256(name.encode()).hexdigest(), part))
+            hashed.sort(key=itemgetter(0))
+            every = self.kept.get(system, [])
+            every += [(turn, *entry) for turn, entry in enumerate(hashed)]
             self.kept[system] = sorted(every, key=itemgetter(0, 1))[: self.most]
 
     def draw(self, n: int) -> list[JudgedPart]:

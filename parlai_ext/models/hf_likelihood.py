@@ -31,6 +31,7 @@ from parlai_ext.models.likelihood.engine import (
     EncoderDecoder,
     TreeBatch,
     Vectorizer,
+    select_rows,
 )
 from parlai_ext.systems import hub
 from parlai_ext.systems.families import HubFamily
@@ -278,11 +279,11 @@ class SelectedRows:
 
     @property
     def keys(self) -> torch.Tensor:
-        return self.whole[0].index_select(0, self.rows.to(self.whole[0].device))
+        return select_rows(self.rows, self.whole[0])
 
     @property
     def values(self) -> torch.Tensor:
-        return self.whole[1].index_select(0, self.rows.to(self.whole[1].device))
+        return select_rows(self.rows, self.whole[1])
 
 
 class Seq2Seq(EncoderDecoder):

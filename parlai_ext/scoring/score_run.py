@@ -239,10 +239,8 @@ def score_run(
     machine: Machine | None = None,
 ) -> ScoreReport:
     """
-    Score the shards that are not scored; a killed run goes on where it was.
-
-    Each shard is scored by itself, so its scores do not depend on the other shards.
-    What its models have answered is kept beside it until it is written.
+    Score the shards that are not scored, each by itself; a killed run goes on where it
+    was. What models have answered is kept beside a shard until it is written.
 
     :param chosen: what made the scorer; written beside its scores, by which
         `choose_scores` finds the protocol's own. If the user named it, that is noted,

@@ -185,11 +185,11 @@ class Usr(Scorer):
         :raises UserError: when the classifier has other than two labels.
         """
         model = self.models.classifier(name)
-        if len(model.labels) != 2:
-            labels = len(model.labels)
+        n_labels = len(model.labels)
+        if n_labels != 2:
             raise UserError(
                 f'scorer {self.name}: classifier {name}: two labels are expected, it '
-                f'has {labels}'
+                f'has {n_labels}'
             )
         rows = model.probabilities(contexts, responses, PAIR_TOKENS)
         return [float(row[RIGHT]) for row in rows]

@@ -13,7 +13,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from itertools import pairwise
 from typing import Any, TypeVar
 
@@ -747,11 +747,16 @@ class EncodedContexts:
         Return the encoded contexts of these rows.
         """
 
-        def some(tensor: torch.Tensor) -> torch.Tensor:
-            return tensor.index_select(0, rows.to(tensor.device))
-
+        some = partial(select_rows, rows)
         layers = (tuple(map(some, layer)) for layer in self.keys_values)
         return EncodedContexts(some(self.states), some(self.mask), tuple(layers))
+
+
+def select_rows(rows: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
+    """
+    Return some rows of a tensor, whose device may be another one.
+    """
+    return tensor.index_select(0, rows.to(tensor.device))
 
 
 class EncoderDecoder(LikelihoodEngine):
