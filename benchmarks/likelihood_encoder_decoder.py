@@ -28,7 +28,6 @@ from benchmarks.support.likelihood_sides import compare_sides
 from benchmarks.support.measures import CLOCKS, start
 from parlai_ext import compat
 from parlai_ext.core import Question
-from parlai_ext.models.likelihood.encoder_decoder import EncoderDecoder
 from parlai_ext.models.parlai_likelihood import CrossAttention
 
 DTYPES = {'fp32': torch.float32, 'bf16': torch.bfloat16, 'fp16': torch.float16}
@@ -92,7 +91,7 @@ def main(opt: argparse.Namespace) -> None:
     shape = SHAPES[opt.shape]
     questions = make_questions(shape, opt)
     model = build(shape, opt.device, DTYPES[opt.dtype])
-    engine = EncoderDecoder(CrossAttention(model), None, '', opt.tokens)
+    engine = CrossAttention(model, None, '', opt.tokens)
     sides: dict[str, Callable[[], Any]] = {
         'stock': lambda: stock(model, questions),
         'engine': lambda: engine.answer(questions),

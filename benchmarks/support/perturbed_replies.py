@@ -64,10 +64,16 @@ def with_copies(
     Return the reply at a place of a dialogue, as `ORIGINAL`, and after it its perturbed
     copies by kind. Copies that equal their original are left out.
 
+    :param place: its speaker has a turn before it.
     :param other: a reply from another dialogue.
     """
     original = ScoringItem(tuple(texts[:place][-LAST_TURNS:]), texts[place])
-    response = ResponseInDialogue.alternating(texts[place], texts[:place], other)
+    response = ResponseInDialogue(
+        texts[place],
+        texts[1 - place % 2 : place : 2],  # two speakers take turns
+        texts[place - 2],
+        other,
+    )
     copies = {
         kind: replace(original, response=text)
         for kind, perturb in kinds.items()

@@ -10,8 +10,8 @@ From such a class come the keys of a YAML section (`read_options`), the flags of
 command or of a ParlAI agent (`Flags`, `add_declared`, `flag_values`) and the part of a
 signature (`signature_values`).
 
-A class may have a class method ``presets(given)``, which returns other defaults that
-follow from the values given (the presets of a variant).
+A class may have ``presets``: by option and value given, the defaults of other options
+that follow from it (those of a variant).
 """
 
 import argparse
@@ -232,9 +232,11 @@ def read_options(
         for name, value in given_options(cls, given, error).items()
         if value != '' or known[name].default is not MISSING
     }
-    presets = getattr(cls, 'presets', None)
+    presets: dict[str, Any] = {}
+    for name, by_value in getattr(cls, 'presets', {}).items():
+        presets |= by_value.get(values.get(name), {})
     try:
-        return cls(**{**(presets(values) if presets else {}), **values})
+        return cls(**{**presets, **values})
     except TypeError:
         needed = [name for name in known if known[name].default is MISSING]
         missing = [name for name in needed if name not in values]

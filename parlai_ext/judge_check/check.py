@@ -125,12 +125,7 @@ def check_judge(
         return None
     kinds = perturbations_for(scorer)
     people = [] if judged.is_whole else people_parts(judged.openers)
-    # people's replies, half as many as the systems', must be scored themselves, too
-    of_system = len(kinds) - len(PARROTS) + PARROTS_EACH
-    cost = of_system + ((len(kinds) + 1) / 2 if people else 0)
-    affordable = int(SHARE_OF_SCORING * judged.n_scorings / cost)
-    least = MIN_WHOLE if judged.is_whole else MIN_SAMPLE
-    size = min(judged.most, max(least, affordable))
+    size = sample_size(judged, len(kinds), bool(people))
     systems, people = judged.draw(size), people[: max(MIN_PEOPLE, size // 2)]
     copies = list(all_copies(systems, 'systems', kinds))
     copies += all_copies(people, 'people', kinds)
@@ -157,6 +152,20 @@ def check_judge(
         probes=probes if is_prompted(scorer) else None,
     )
     return replace(check, notes=tuple(_notes(check, judged.is_whole)))
+
+
+def sample_size(judged: JudgedDialogues, n_kinds: int, with_people: bool) -> int:
+    """
+    Return how many originals of systems are perturbed, so that the check costs the
+    affordable share of the scoring, or has the least that says something.
+    """
+    cost = n_kinds - len(PARROTS) + PARROTS_EACH + 0.0
+    if with_people:
+        # their replies, half as many as the systems', must be scored themselves, too
+        cost += (n_kinds + 1) / 2
+    least = MIN_WHOLE if judged.is_whole else MIN_SAMPLE
+    affordable = int(SHARE_OF_SCORING * judged.n_scorings / cost)
+    return min(judged.most, max(least, affordable))
 
 
 def people_parts(openers: Sequence[Opener]) -> list[JudgedPart]:
@@ -501,22 +510,6 @@ def check_items(
         for part, score in zip(parts, scores, strict=True)
     ]
 
-    def score_copies(copies: Sequence[JudgedPart]) -> list[Values]:
-        asked = []
-        for copy in copies:
-            make = dialogue_items if copy.is_whole else turn_items
-            [item] = make(copy.dialogue, copy.places)
-            if copy.dialogue.pairing_id:  # it is of an item, and no person's reply
-                original = items[int(copy.dialogue.pairing_id)]
-                item = replace(
-                    item,
-                    references=original.references,
-                    facts=original.facts,
-                    persona=original.persona,
-                )
-            asked.append(item)
-        return [known_values(one.values) for one in scorer.checked_scores(asked)]
-
     # each context that has a reference, once; the first reference is its reply
     openers = {
         item.context: Opener.from_utterances(
@@ -527,7 +520,30 @@ def check_items(
     }
     replied = () if scorer.needs else tuple(openers.values())
     judged = JudgedDialogues(scored, replied, sample)
-    return check_judge(scorer, judged, people_source=REFERENCES, score=score_copies)
+    ask = partial(copied_item_scores, scorer, items)
+    return check_judge(scorer, judged, people_source=REFERENCES, score=ask)
+
+
+def copied_item_scores(
+    scorer: Scorer, items: Items, copies: Sequence[JudgedPart]
+) -> list[Values]:
+    """
+    Return the scores of copies of items, and of people's replies.
+    """
+    asked = []
+    for copy in copies:
+        make = dialogue_items if copy.is_whole else turn_items
+        [item] = make(copy.dialogue, copy.places)
+        if copy.dialogue.pairing_id:  # it is of an item, and no person's reply
+            original = items[int(copy.dialogue.pairing_id)]
+            item = replace(
+                item,
+                references=original.references,
+                facts=original.facts,
+                persona=original.persona,
+            )
+        asked.append(item)
+    return [known_values(one.values) for one in scorer.checked_scores(asked)]
 
 
 def item_part(item: ScoringItem, number: int, level: str) -> JudgedPart:
@@ -581,13 +597,8 @@ def check_pairs(
         both += [pair, swapped_item(pair)]
     asked = scorer.in_given_order()
     again = both[: 2 * N_REPEATED] if scorer.prompted else []
-
-    def preferences(block: Items) -> list[Values]:
-        given = [known_values(one.values) for one in asked.checked_scores(block)]
-        # less the score of a tie
-        return [{d: v - asked.even for d, v in own.items()} for own in given]
-
-    scored = score_blocks(asked, both, again, preferences, unit='pair')
+    ask = partial(preferences, asked)
+    scored = score_blocks(asked, both, again, ask, unit='pair')
     scores, second_scores = scored[: len(both)], scored[len(both) :]
     compared = []
     for copy, own, swapped in zip(copies, scores[::2], scores[1::2], strict=True):
@@ -608,6 +619,16 @@ def check_pairs(
         probes=replace(repeats(scores, second_scores), order=order_swap(scores)),
         notes=('a scorer of pairs: it chooses between original and copy',),
     )
+
+
+def preferences(scorer: Scorer, pairs: Items) -> list[Values]:
+    """
+    Return the scores of pairs less that of a tie.
+    """
+    return [
+        {d: v - scorer.even for d, v in known_values(one.values).items()}
+        for one in scorer.checked_scores(pairs)
+    ]
 
 
 def drawn_items(items: Items, sample: int) -> list[ScoringItem]:

@@ -30,6 +30,11 @@ SAME = 1e-6  # relative difference below which two scores are one: noise of floa
 MIN_PAIRS = 10  # fewer pairs of a kind say nothing
 ALL_PARROTS = 'parrots'  # all kinds of parrots together
 MAX_BIAS = 0.7  # |Spearman| of score and length or overlap: from here a judge is weak
+# biases that are held against a judge: in words, and what is measured
+FOLLOWED = (
+    ('length', 'length', 'the number of words'),
+    ('overlap', 'the overlap with the partner', 'the share of his last words'),
+)
 
 
 # what a judge owes to the copies of a kind: one that could not be tried, or cannot be
@@ -133,13 +138,7 @@ def dimension_check(
     together are a kind that is added.
     """
     kinds = [kind for kind in kinds if kind.kind != ALL_PARROTS]
-    for source in SOURCES:
-        own = [k for k in kinds if k.kind in PARROTS and k.source == source]
-        if own:
-            counts = [
-                sum(getattr(k, n) for k in own) for n in ('n', 'n_higher', 'n_ties')
-            ]
-            kinds.append(kind_result(ALL_PARROTS, source, *counts))
+    kinds += parrot_results(kinds)
     failed = [kind for kind in kinds if kind.required and kind.outcome == FAIL]
     doubtful = [
         kind
@@ -156,20 +155,30 @@ def dimension_check(
         for name, mark in MARKS.items()
         if mark == MUST_PASS and name not in tried
     ]
-    length, overlap = (biases.length, biases.overlap) if biases else (None, None)
-    measures = (
-        (length, 'length', 'the number of words'),
-        (overlap, 'the overlap with the partner', 'the share of his last words'),
-    )
     reasons += [
         f'its scores follow {name} (Spearman {number(value)} with {what})'
-        for value, name, what in measures
-        if abs(value or 0.0) >= MAX_BIAS
+        for key, name, what in FOLLOWED
+        if abs(value := getattr(biases, key, None) or 0.0) >= MAX_BIAS
     ]
     outcome = FAIL if failed else WEAK if reasons else PASS
     return DimensionCheck(
         dimension, outcome, tuple(reasons), tuple(kinds), human_anchor, biases
     )
+
+
+def parrot_results(kinds: Sequence[KindResult]) -> list[KindResult]:
+    """
+    Return how the originals of each source do against all kinds of parrots together.
+    """
+    results = []
+    for source in SOURCES:
+        own = [k for k in kinds if k.kind in PARROTS and k.source == source]
+        if own:
+            counts = [
+                sum(getattr(k, n) for k in own) for n in ('n', 'n_higher', 'n_ties')
+            ]
+            results.append(kind_result(ALL_PARROTS, source, *counts))
+    return results
 
 
 def is_below(kind: KindResult) -> bool:

@@ -221,16 +221,6 @@ class ResponseInDialogue:
     own_turn: str | None = None
     other_reply: str | None = None
 
-    @classmethod
-    def alternating(
-        cls, text: str, before: Sequence[str], other_reply: str | None
-    ) -> ResponseInDialogue:
-        """
-        Return a response to turns of two speakers who take turns.
-        """
-        own_turn = before[-2] if len(before) > 1 else None
-        return cls(text, before[::-2][::-1], own_turn, other_reply)
-
     def spoilt(self, perturb: Perturbation) -> str | None:
         """
         Return the perturbed text; `None` where there is none or it is the same text.

@@ -146,30 +146,37 @@ class JudgedDialogues:
         self.n_dialogues = 0
         self.is_whole = False
         for dialogue, scored in pairs:
-            if scored is None:
-                continue
-            self.n_dialogues += 1
-            parts = judged_parts(dialogue, scored)
-            self._add_to_sample(parts)
-            opener, names = dialogue.opener_id, dialogue.speakers
-            for part in parts:
-                heard = [turns_before(dialogue, place)[1] for place in part.places]
-                overlap = mean_overlap(part.texts, heard)
-                row = ScoreRow(
-                    part.system,
-                    # in self-play the system itself
-                    next((name for name in names if name != part.system), part.system),
-                    opener,
-                    fmean(len(text.split()) for text in part.texts),
-                    math.nan if overlap is None else overlap,
-                    math.nan if part.is_whole else part.places[0],
-                    part.values,
-                )
-                self.rows.append(row)
-                self.is_whole = part.is_whole
-                if part.places == (num_given.get(opener),):
-                    by_system = self.replies.setdefault(opener, {})
-                    by_system.setdefault(part.system, []).append(part.values)
+            if scored is not None:
+                self.n_dialogues += 1
+                parts = judged_parts(dialogue, scored)
+                self._add_to_sample(parts)
+                for part in parts:
+                    self._add_row(part, num_given)
+
+    def _add_row(self, part: JudgedPart, num_given: Mapping[str, int]) -> None:
+        """
+        Add a judged part to the table of biases, and to the replies to openers.
+
+        :param num_given: opener -> its utterances, of those with a person's reply.
+        """
+        dialogue, opener = part.dialogue, part.dialogue.opener_id
+        heard = [turns_before(dialogue, place)[1] for place in part.places]
+        overlap = mean_overlap(part.texts, heard)
+        others = (name for name in dialogue.speakers if name != part.system)
+        row = ScoreRow(
+            part.system,
+            next(others, part.system),  # in self-play the system itself
+            opener,
+            fmean(len(text.split()) for text in part.texts),
+            math.nan if overlap is None else overlap,
+            math.nan if part.is_whole else part.places[0],
+            part.values,
+        )
+        self.rows.append(row)
+        self.is_whole = part.is_whole
+        if part.places == (num_given.get(opener),):
+            by_system = self.replies.setdefault(opener, {})
+            by_system.setdefault(part.system, []).append(part.values)
 
     def _add_to_sample(self, parts: Sequence[JudgedPart]) -> None:
         """
@@ -178,11 +185,13 @@ class JudgedDialogues:
         """
         by_system = grouped((p.system, p) for p in parts if not is_floor(p.system))
         for system, own in by_system.items():
-            names = [f'{one.dialogue.id} {one.places}' for one in own]
-            hashes = [hashlib.sha256(name.encode()).hexdigest() for name in names]
-            in_order = sorted(zip(hashes, own, strict=True), key=itemgetter(0))
-            turns = [(turn, *entry) for turn, entry in enumerate(in_order)]
-            every = [*self.kept.get(system, ()), *turns]
+            hashed = []
+            for part in own:
+                name = f'{part.dialogue.id} {part.places}'
+                hashed.append((hashlib.sha256(name.encode()).hexdigest(), part))
+            hashed.sort(key=itemgetter(0))
+            every = self.kept.get(system, [])
+            every += [(turn, *entry) for turn, entry in enumerate(hashed)]
             self.kept[system] = sorted(every, key=itemgetter(0, 1))[: self.most]
 
     def draw(self, n: int) -> list[JudgedPart]:
@@ -264,12 +273,7 @@ def human_anchor(
     :returns: `None` where fewer than ten openers have both.
     """
     own = {opener: v[dimension] for opener, v in people.items() if dimension in v}
-    by_system: dict[str, dict[str, float]] = {}  # the mean score over each opener
-    for opener in own:
-        for system, scores in replies.get(opener, {}).items():
-            known = [score[dimension] for score in scores if dimension in score]
-            if known:
-                by_system.setdefault(system, {})[opener] = fmean(known)
+    by_system = mean_replies(dimension, replies, own)
     compared = {opener for over in by_system.values() for opener in over}
     if len(compared) < MIN_CONTEXTS:
         return None
@@ -295,3 +299,20 @@ def human_anchor(
     return HumanAnchor(
         len(compared), fmean(scores_of_people), fmean(means.values()), means, warning
     )
+
+
+def mean_replies(
+    dimension: str,
+    replies: Mapping[str, Mapping[str, Sequence[Values]]],
+    openers: Iterable[str],
+) -> dict[str, dict[str, float]]:
+    """
+    Return system -> opener -> the mean score of its replies, over these openers.
+    """
+    means: dict[str, dict[str, float]] = {}
+    for opener in openers:
+        for system, scores in replies.get(opener, {}).items():
+            known = [score[dimension] for score in scores if dimension in score]
+            if known:
+                means.setdefault(system, {})[opener] = fmean(known)
+    return means

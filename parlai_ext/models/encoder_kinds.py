@@ -39,6 +39,7 @@ from parlai_ext.systems.safe.load import bounded_cost, guarded
 from parlai_ext.systems.zoo import fetch_path
 
 BATCH = 256  # texts in one forward pass: all are padded to one length
+KERAS_PARTS = {'weight_ih': 'kernel', 'weight_hh': 'recurrent', 'bias_ih': 'bias'}
 
 
 @frozen
@@ -70,23 +71,8 @@ class WordBiLSTM:
             )
             words = (folder / WORDS).read_text('utf-8').removesuffix('\n').split('\n')
             weights = load_file(folder / WEIGHTS)
-            inputs, gates = weights['forward.kernel'].shape
             with bounded_cost(folder):
-                self.lstm = torch.nn.LSTM(
-                    inputs, gates // 4, batch_first=True, bidirectional=True
-                )
-            # Keras and torch order the gates alike (input, forget, cell, output)
-            parts = {'weight_ih': 'kernel', 'weight_hh': 'recurrent', 'bias_ih': 'bias'}
-            state = {
-                f'{name}_l0{end}': weights[f'{way}.{part}'].transpose(0, -1)
-                for way, end in (('forward', ''), ('backward', '_reverse'))
-                for name, part in parts.items()
-            }
-            # Keras has one bias where torch adds two
-            for end in ('', '_reverse'):
-                state[f'bias_hh_l0{end}'] = torch.zeros(gates)
-            self.lstm.load_state_dict(state)
-            self.lstm.to(device).eval()
+                self.lstm = lstm_of_keras(weights).to(device).eval()
         except (OSError, KeyError, ValueError, RuntimeError, SafetensorError) as error:
             raise UserError(
                 f'hf_model: {folder} holds no network of words: {first_line(error)}'
@@ -129,6 +115,23 @@ class WordBiLSTM:
             rows.append(values)
             self.watch.tell(len(batch), len(texts))
         return np.concatenate(rows)
+
+
+def lstm_of_keras(weights: Mapping[str, torch.Tensor]) -> torch.nn.LSTM:
+    """
+    Return the two-way LSTM of weights that Keras named.
+    """
+    inputs, gates = weights['forward.kernel'].shape
+    lstm = torch.nn.LSTM(inputs, gates // 4, batch_first=True, bidirectional=True)
+    state = {}
+    for way, end in (('forward', ''), ('backward', '_reverse')):
+        # both order the gates alike (input, forget, cell, output)
+        for name, part in KERAS_PARTS.items():
+            state[f'{name}_l0{end}'] = weights[f'{way}.{part}'].transpose(0, -1)
+        # Keras has one bias where torch adds two
+        state[f'bias_hh_l0{end}'] = torch.zeros(gates)
+    lstm.load_state_dict(state)
+    return lstm
 
 
 class ParlaiClassifier:

@@ -423,15 +423,12 @@ HEADS = ('lm_head', 'cls')  # the output layers of RoBERTa and BERT
 @frozen
 class MaskedLogprobs:
     """
-    Natural-log probabilities of the tokens of a text, each hidden by itself.
+    Natural-log probabilities of tokens, each hidden by itself.
 
-    :param before: of the tokens before the text, those that were read.
-    :param text: of the tokens of the text.
     :param cut: how many tokens were not read.
     """
 
-    before: tuple[float, ...]
-    text: tuple[float, ...]
+    logprobs: tuple[float, ...]
     cut: int
 
 
@@ -472,51 +469,54 @@ class MaskedLanguageModel(TextModel):
         known = {}
         for pair in different:
             key = content_id(self.signature, pair, most_tokens, with_before)
-            before, text, cut = self.watch.results(
+            logprobs, cut = self.watch.results(
                 key, partial(self._logprobs, *pair, most_tokens, with_before)
             )
-            known[pair] = MaskedLogprobs(tuple(before), tuple(text), cut)
+            known[pair] = MaskedLogprobs(tuple(logprobs), cut)
             self.watch.tell(1, len(different))
         return [known[pair] for pair in pairs]
 
     def _logprobs(
         self, before: str, text: str, most_tokens: int, with_before: bool
-    ) -> tuple[list[float], list[float], int]:
+    ) -> tuple[list[float], int]:
         """
         Return the fields of a `MaskedLogprobs`.
         """
         first, second = self.text_ids(before), self.text_ids(text)
         begin, end = surrounding_tokens(self.tokenizer)
         whole = torch.tensor([*begin, *first, *second, *end])
-        # the token at the very beginning is never hidden, whichever it is
         cut = max(0, len(whole) - (smallest_limit(most_tokens, self.limit) or 0))
         whole = whole[cut:]
         stop = len(whole) - len(end)
-        start_of_text = max(1, stop - len(second))
-        start = 1 if with_before else start_of_text
-        logprobs: list[float] = []
+        # the token at the very beginning is never hidden, whichever it is
+        start = 1 if with_before else max(1, stop - len(second))
         n_rows = max(1, self.tokens // len(whole))
-        heads = [name for name in HEADS if hasattr(self.model, name)]
+        logprobs: list[float] = []
         for first_hidden in range(start, stop, n_rows):
-            some = torch.arange(first_hidden, min(first_hidden + n_rows, stop))
-            rows, inputs = range(len(some)), whole.repeat(len(some), 1)
-            inputs[rows, some] = self.tokenizer.mask_token_id
-            inputs = inputs.to(self.device)
-            mask = torch.ones_like(inputs)
-            if heads:  # other places do not go through an output layer that is known
-                states = self.model.base_model(inputs, attention_mask=mask)[0]
-                logits = getattr(self.model, heads[0])(states[rows, some])
-            else:
-                logits = self.model(inputs, attention_mask=mask).logits[rows, some]
-            hidden = logits.float().log_softmax(-1).cpu()
-            logprobs += hidden[rows, whole[some]].tolist()
-        num_before = start_of_text - start
+            places = torch.arange(first_hidden, min(first_hidden + n_rows, stop))
+            logprobs += self._hidden_logprobs(whole, places)
         # the begin token among those that were cut is none of the texts' tokens
-        return (
-            logprobs[:num_before],
-            logprobs[num_before:],
-            max(0, cut - len(begin)),
-        )
+        return logprobs, max(0, cut - len(begin))
+
+    def _hidden_logprobs(
+        self, whole: torch.Tensor, places: torch.Tensor
+    ) -> list[float]:
+        """
+        Return the log-probability of each token at these places, where it is hidden and
+        all others are seen.
+        """
+        rows, inputs = range(len(places)), whole.repeat(len(places), 1)
+        inputs[rows, places] = self.tokenizer.mask_token_id
+        inputs = inputs.to(self.device)
+        mask = torch.ones_like(inputs)
+        heads = [name for name in HEADS if hasattr(self.model, name)]
+        if heads:  # other places do not go through an output layer that is known
+            states = self.model.base_model(inputs, attention_mask=mask)[0]
+            logits = getattr(self.model, heads[0])(states[rows, places])
+        else:
+            logits = self.model(inputs, attention_mask=mask).logits[rows, places]
+        hidden = logits.float().log_softmax(-1).cpu()
+        return hidden[rows, whole[places]].tolist()
 
 
 # --- token classifiers asked about words: which label has each word of a text? --------

@@ -6,7 +6,6 @@ row each. The keys and values of a context are still computed once, and nodes th
 share go through the output layer once.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any
@@ -27,8 +26,13 @@ from parlai_ext.core import (
 from parlai_ext.engines import Machine
 from parlai_ext.isolation.policy import Options
 from parlai_ext.models.likelihood.causal import Causal, check_causal, reserved_positions
-from parlai_ext.models.likelihood.encoder_decoder import EncodedContexts, EncoderDecoder
-from parlai_ext.models.likelihood.engine import TreeBatch, Vectorizer
+from parlai_ext.models.likelihood.engine import (
+    EncodedContexts,
+    EncoderDecoder,
+    TreeBatch,
+    Vectorizer,
+    select_rows,
+)
 from parlai_ext.systems import hub
 from parlai_ext.systems.families import HubFamily
 from parlai_ext.systems.hf.generate import FormOptions, padded_rows
@@ -65,12 +69,7 @@ def load_hf_judge(
     opt = system.opt
     label = opt.get('hf_model') or opt.get('model') or system.name
     with errors_about(f'judge {label}'):
-        device_opt = {**opt, 'no_cuda': machine.no_cuda}
-        options = options_from_opt(ModelOptions, device_opt, PREFIX)
-        device = chosen_device(options)
-        if machine.fp16 and device.type == 'cuda' and 'hf_dtype' not in opt:
-            options = replace(options, dtype='float16')
-        check_options(system, family)
+        options, device = checked_options(opt, family, machine)
         arguments = loading_arguments(options, device)
         folder = family.fetched_weights(opt).parent
         allowed = ', which no judge may run'
@@ -87,8 +86,7 @@ def load_hf_judge(
         }
         signature, tokens = signature_line(fields), machine.tokens
         if network.config.is_encoder_decoder:
-            reader = Seq2Seq(network, turns.lead)
-            return check_seq2seq(EncoderDecoder(reader, turns, signature, tokens))
+            return check_seq2seq(Seq2Seq(network, turns, signature, tokens))
         begin, end = tokenizer.bos_token_id, tokenizer.eos_token_id
         judge = Causal(
             network,
@@ -101,22 +99,34 @@ def load_hf_judge(
         return check_causal(judge)
 
 
-def check_options(system: System, family: HubFamily) -> None:
+def checked_options(
+    opt: Options, family: HubFamily, machine: Machine
+) -> tuple[ModelOptions, torch.device]:
     """
-    Refuse options that a judge cannot have, and a family whose models cannot judge.
+    Return how a judge is loaded, and where.
+
+    :raises UserError: for options that a judge cannot have, and for a family whose
+        models cannot judge.
     """
-    written = system.opt.get('hf_format') or 'auto'
+    options = options_from_opt(
+        ModelOptions, {**opt, 'no_cuda': machine.no_cuda}, PREFIX
+    )
+    device = chosen_device(options)
+    written = opt.get('hf_format') or 'auto'
     if written == 'chat':
         raise UserError('hf_format: chat: a judge reads turns as they are; plain')
     if written not in FORMATS:
         raise UserError(f'hf_format: {written!r} is none of {", ".join(FORMATS)}')
-    for key in system.opt:
+    for key in opt:
         if key.startswith('hf_') and key not in OPTIONS:
             raise UserError(f'{key}: there is no such option; {nearest(key, OPTIONS)}')
-    if hub.truthy(system.opt.get('hf_trust_code')):
+    if hub.truthy(opt.get('hf_trust_code')):
         raise UserError('hf_trust_code: a judge that brings code of its own is not run')
     if not family.can_judge:
         raise UserError('model: no agent that can judge; ext:hf would do')
+    if machine.fp16 and device.type == 'cuda' and 'hf_dtype' not in opt:
+        options = replace(options, dtype='float16')
+    return options, device
 
 
 # --- turns as tokens, cut as the model's agent cuts them ------------------------------
@@ -252,7 +262,7 @@ def turn_reader(
     return turns
 
 
-# --- encoder-decoders (T5, BART and the like) as tree readers -------------------------
+# --- encoder-decoders: T5, BART and the like ------------------------------------------
 
 EXAMPLE = 6  # tokens of the context and of the reply that a model is tried with
 TOLERANCE = {torch.float16: 0.05, torch.bfloat16: 0.5, torch.float64: 1e-9}
@@ -269,31 +279,32 @@ class SelectedRows:
 
     @property
     def keys(self) -> torch.Tensor:
-        return self.whole[0].index_select(0, self.rows.to(self.whole[0].device))
+        return select_rows(self.rows, self.whole[0])
 
     @property
     def values(self) -> torch.Tensor:
-        return self.whole[1].index_select(0, self.rows.to(self.whole[1].device))
+        return select_rows(self.rows, self.whole[1])
 
 
-class Seq2Seq:
+class Seq2Seq(EncoderDecoder):
     """
-    A `TreeReader` over a Hugging Face model with an output layer `lm_head`.
+    A Hugging Face model with an output layer `lm_head`. Its decoder reads what the
+    tokenizer puts before every text after its first token, before a continuation.
 
-    :param lead: the tokens that the decoder reads after its first one, before a
-        continuation.
     :raises UserError: when the config names no first token, or none for padding.
     """
 
-    def __init__(self, model: Any, lead: Sequence[int]):
+    vectorizer: TurnReader
+
+    def __init__(self, model: Any, *args: Any):
+        super().__init__(model, *args)
         config = model.config
         names = ('decoder_start_token_id', 'bos_token_id')
         tokens = [getattr(config, name, None) for name in names]
         first = next((token for token in tokens if token is not None), None)
         if first is None or config.pad_token_id is None:
             raise UserError(f'its config names no {names[0]} and pad_token_id')
-        self.model = model.eval()
-        self.start = int(first), *lead
+        self.start = int(first), *self.vectorizer.lead
         self.null = config.pad_token_id
         self.vocabulary = int(model.get_output_embeddings().weight.shape[0])
         self.device = model.get_input_embeddings().weight.device
@@ -363,26 +374,26 @@ class Seq2Seq:
         return logits if bias is None else logits + bias
 
 
-def check_seq2seq(judge: EncoderDecoder) -> EncoderDecoder:
+def check_seq2seq(judge: Seq2Seq) -> Seq2Seq:
     """
     Return the judge if, on a small example, it gives the numbers of its model's own
     forward pass.
 
     :raises UserError: if it does not, or cannot be called in this way.
     """
-    model, network = judge.model, judge.network
-    kind, start = type(network).__name__, len(model.start)
-    few = model.vocabulary - 3
+    kind, start = type(judge.model).__name__, len(judge.start)
+    few = judge.vocabulary - 3
     ids = [3 + i % few for i in range(2 * EXAMPLE)]
     context, reply = tuple(ids[:EXAMPLE]), tuple(ids[EXAMPLE:])
     xs, ys = (
-        torch.tensor([row], device=model.device)
-        for row in (context, (*model.start, *reply))
+        torch.tensor([row], device=judge.device)
+        for row in (context, (*judge.start, *reply))
     )
     try:
         [answer] = judge.answer([Question(context, (reply,))])
         with torch.inference_mode():
-            logits = network(input_ids=xs, decoder_input_ids=ys).logits[0, start - 1 :]
+            output = judge.model(input_ids=xs, decoder_input_ids=ys)
+            logits = output.logits[0, start - 1 :]
     except (AttributeError, IndexError, KeyError, RuntimeError, TypeError) as e:
         problem = ' '.join(str(e).split())[:200]
         raise UserError(

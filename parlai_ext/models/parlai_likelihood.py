@@ -23,8 +23,13 @@ from parlai_ext.core import System, UserError, content_id, signature_line
 from parlai_ext.engines import Machine
 from parlai_ext.files import sha256
 from parlai_ext.models.likelihood.causal import Causal
-from parlai_ext.models.likelihood.encoder_decoder import EncodedContexts, EncoderDecoder
-from parlai_ext.models.likelihood.engine import TreeBatch, Vectorizer, tree_mask
+from parlai_ext.models.likelihood.engine import (
+    EncodedContexts,
+    EncoderDecoder,
+    TreeBatch,
+    Vectorizer,
+    tree_mask,
+)
 from parlai_ext.systems.families import HubFamily, family_of
 from parlai_ext.systems.model_cache import fit_threads
 from parlai_ext.systems.parlai_agents import load_system
@@ -98,11 +103,8 @@ def load_judge(
         encoder = agent.model.encoder
         encoder.forward = partial(encoder.forward, image_features=None)
     agent.model.requires_grad_(False)
-    return EncoderDecoder(
-        CrossAttention(agent.model),
-        AgentVectorizer(agent),
-        judge_signature(agent),
-        machine.tokens,
+    return CrossAttention(
+        agent.model, AgentVectorizer(agent), judge_signature(agent), machine.tokens
     )
 
 
@@ -227,17 +229,17 @@ def keep_double_attention() -> None:
 # --- ParlAI's decoder reads a tree ----------------------------------------------------
 
 
-class CrossAttention:
+class CrossAttention(EncoderDecoder):
     """
-    A `TreeReader` over one of ParlAI's encoder-decoder transformers.
+    One of ParlAI's encoder-decoder transformers.
 
     ParlAI's own layers compute. ParlAI gives its decoder one row for each continuation,
     and each row computes the keys and values of its context again. Here a context has
     one row, a tree of all its continuations, so these are computed once.
     """
 
-    def __init__(self, model: TransformerGeneratorModel):
-        self.model = model.eval()
+    def __init__(self, model: TransformerGeneratorModel, *args: Any):
+        super().__init__(model, *args)
         self.null = int(model.NULL_IDX)
         self.vocabulary = len(model.embeddings.weight)
         self.device = model.embeddings.weight.device

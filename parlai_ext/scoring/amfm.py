@@ -29,8 +29,7 @@ with one reference each, the numbers are the same.
 """
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -107,15 +106,8 @@ class AmFmOptions(AmFmReferencesOptions):
     fm_cutoff: float = option(-5.9, help='FM below this counts as this')
     fm_width: float = option(2.0, above=0, help='FM so much above its cutoff counts 1')
 
-    @classmethod
-    def presets(cls, given: Mapping[str, Any]) -> dict[str, float]:
-        """
-        Return the scale of FM in the format ``turns``, in which a judge that was not
-        trained on it finds every response less likely.
-        """
-        if given.get('fm_format') != 'turns':
-            return {}
-        return {'fm_cutoff': -8.9, 'fm_width': 3.4}
+    # a judge that was not trained on the format finds every response less likely in it
+    presets = {'fm_format': {'turns': {'fm_cutoff': -8.9, 'fm_width': 3.4}}}
 
 
 class AmFmScorer(JudgeScorer):

@@ -21,7 +21,15 @@ from __future__ import annotations
 import json
 import math
 import traceback
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from contextlib import contextmanager
 from dataclasses import field, replace
 from functools import cached_property
 from itertools import chain
@@ -570,18 +578,8 @@ class Scorer(ScorerInterface):
         _ = self.signature  # no model may join after it; it loads those there are
         if not self.dimensions:
             raise UserError(f'scorer {self.name}: dimensions: it names none')
-        try:
+        with self._naming_own_code():
             scores = self.score(items) if items else []
-        except (UserError, OSError):
-            raise
-        except (Exception, SystemExit) as error:
-            file = str(self.code and self.code.file)
-            calls = traceback.extract_tb(error.__traceback__)
-            lines = [call.lineno for call in calls if call.filename.endswith(file)]
-            if not lines:
-                raise
-            what = f'{file}:{lines[-1]}: {type(error).__name__}: {error}'
-            raise OwnScorerFailed(f'scorer {self.name}: {what}') from error
         if not isinstance(scores, Sequence) or not all(
             isinstance(one, ItemScore) for one in scores
         ):
@@ -601,6 +599,24 @@ class Scorer(ScorerInterface):
                 raise UserError(f'scorer {self.name}: evidence: {problem}') from None
         with errors_about(f'scorer {self.name}'):
             return [one.completed(self.dimensions, self.no_score) for one in scores]
+
+    @contextmanager
+    def _naming_own_code(self) -> Iterator[None]:
+        """
+        Say where in the scorer's own file an exception comes from.
+        """
+        try:
+            yield
+        except (UserError, OSError):
+            raise
+        except (Exception, SystemExit) as error:
+            file = str(self.code and self.code.file)
+            calls = traceback.extract_tb(error.__traceback__)
+            lines = [call.lineno for call in calls if call.filename.endswith(file)]
+            if not lines:
+                raise
+            what = f'{file}:{lines[-1]}: {type(error).__name__}: {error}'
+            raise OwnScorerFailed(f'scorer {self.name}: {what}') from error
 
     def scored_dialogue(
         self, dialogue: Dialogue, indices: Sequence[int], scores: Sequence[ItemScore]

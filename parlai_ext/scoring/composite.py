@@ -157,38 +157,33 @@ class Composite(JudgeScorer):
         """
         Return the score of each response.
         """
+        answers = response_answers(self.judge, items, self.options.context_turns)
         new = [new_words(item) for item in items]
         own = [
             replace(i, response=' '.join(w)) for i, w in zip(items, new, strict=True)
         ]
-        rows = zip(
-            items,
-            new,
-            response_answers(self.judge, items, self.options.context_turns),
-            context_cosines(self.encoder, items, 'nearest'),
-            context_cosines(self.encoder, own, 'nearest'),
-            strict=True,
+        cosines = (
+            context_cosines(self.encoder, some, 'nearest') for some in (items, own)
         )
         scores = []
-        for item, words, answer, of_all, of_new in rows:
-            likelihood, cosine = mean_logprob(answer), None
-            if of_all is not None:
-                cosine = relevance(of_all, of_new or 0.0, item, words)
-            terms = (likelihood, cosine, float(min(len(words), LONGEST)))
+        for item, words, answer, of_all, of_new in zip(
+            items, new, answers, *cosines, strict=True
+        ):
+            values = {
+                'likelihood': mean_logprob(answer),
+                'relevance': None
+                if of_all is None
+                else relevance(of_all, of_new or 0.0, item, words),
+                'length': float(min(len(words), LONGEST)),
+            }
             repeated = repeated_words_share(
                 words_of(item.text), map(words_of, item.context)
             )
             overall = None
-            if likelihood is not None:
-                values = dict(zip(TERMS, terms, strict=True))
+            if values['likelihood'] is not None:
                 overall = overall_score(self.terms, values, repeated)
-            scores.append(
-                ItemScore(
-                    {'Overall': overall},
-                    evidence=(*terms, repeated),
-                    cut=answer.num_truncated,
-                )
-            )
+            evidence, cut = (*values.values(), repeated), answer.num_truncated
+            scores.append(ItemScore({'Overall': overall}, evidence=evidence, cut=cut))
         return scores
 
 

@@ -337,20 +337,17 @@ class FedOptions:
     )
     judge_model_file: str = judge_option(JUDGE)
 
-    @classmethod
-    def presets(cls, given: Mapping[str, Any]) -> dict[str, str]:
-        """
-        Return the defaults of the variant.
-        """
-        if given.get('variant') != 'original':
-            return {}
-        return {
-            'followups': 'fed_2020',
-            'polarity': 'both',
-            'followup_reduction': 'mean',
-            'scope': 'whole',
-            'judge_model_file': ORIGINAL_JUDGE,
+    presets = {
+        'variant': {
+            'original': {
+                'followups': 'fed_2020',
+                'polarity': 'both',
+                'followup_reduction': 'mean',
+                'scope': 'whole',
+                'judge_model_file': ORIGINAL_JUDGE,
+            }
         }
+    }
 
 
 class Fed(JudgeScorer):

@@ -508,15 +508,9 @@ def read_weights(name: str) -> JudgeWeights:
         raise UserError(
             f'{folder / WEIGHTS}: these are no weights of a learned judge'
         ) from None
-    corpora = None
+    corpora = adapter = None
     if (folder / CORPORA).is_file():
-        try:
-            _, points = _tensors(folder / CORPORA)
-            corpora = JudgedCorpora.from_tensors(points)
-        except (TypeError, ValueError):
-            problem = f'{folder / CORPORA}: these are no corpora of a learned judge'
-            raise UserError(problem) from None
-    adapter = None
+        corpora = read_corpora(folder / CORPORA)
     if card.adapter_sha256:
         data, _ = _tensors(folder / ADAPTER, doc, 'adapter_sha256')
         adapter = Adapter(data)
@@ -524,6 +518,17 @@ def read_weights(name: str) -> JudgeWeights:
     return JudgeWeights(
         blocks, bias, content, card.models, card.fitted_on, corpora, adapter
     )
+
+
+def read_corpora(path: Path) -> JudgedCorpora:
+    """
+    Return the corpora on which a judge was tried.
+    """
+    try:
+        _, points = _tensors(path)
+        return JudgedCorpora.from_tensors(points)
+    except (TypeError, ValueError):
+        raise UserError(f'{path}: these are no corpora of a learned judge') from None
 
 
 def weight_bytes(weights: JudgeWeights) -> bytes:

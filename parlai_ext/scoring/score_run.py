@@ -243,17 +243,14 @@ def score_run(
     machine: Machine | None = None,
 ) -> ScoreReport:
     """
-    Score the shards that are not scored; a killed run goes on where it was.
+    Score the shards that are not scored, each by itself; a killed run goes on where it
+    was. What models have answered is kept beside a shard until it is written.
 
-    Each shard is scored by itself, so its scores do not depend on the other shards.
-    What its models have answered is kept beside it until it is written.
-
-    :param chosen: what made the scorer. It is written beside its scores:
-        `choose_scores` finds the protocol's own scorer by it; and whether the user
-        named it is noted, so that an audit may build it again.
+    :param chosen: what made the scorer; written beside its scores, by which
+        `choose_scores` finds the protocol's own. If the user named it, that is noted,
+        so that an audit may build it again.
     :param include_given: score given utterances (an opener's) too.
-    :param engine: where shards are scored. Workers of other processes build the scorer
-        anew, from `chosen` and `machine`.
+    :param engine: where shards are scored; other processes build the scorer anew.
     """
     chosen = chosen or ChosenScorer({}, named_by_user=False)
     signature = score_signature(scorer, include_given)
@@ -262,22 +259,7 @@ def score_run(
     todo = [s for s in shards if not store.has(s)]
     counts: Counter[str] = Counter()
     store.remove_partial()
-    folder, there = str(run.root.resolve()), run.manifest.digest
-    job = Job(
-        here=lambda: ShardScorer(run, scorer, include_given),
-        elsewhere=partial(
-            shard_scorer,
-            folder,
-            there,
-            chosen,
-            machine,
-            include_given,
-            signature,
-        ),
-        steps='inputs read',
-        key=content_id('score', folder, there, signature),
-        small=_is_small(scorer, chosen.section, machine),
-    )
+    job = scoring_job(run, scorer, chosen, include_given, machine)
     tasks = [
         Task(f'scores of {s.pairing_id}, shard {s.index}', s, s.n_dialogues)
         for s in todo
@@ -295,6 +277,29 @@ def score_run(
         if chosen.named_by_user:
             note_parts(store.about(), [CONFIG])
     return ScoreReport(signature, len(shards), **counts)
+
+
+def scoring_job(
+    run: RunFolder,
+    scorer: Scorer,
+    chosen: ChosenScorer,
+    include_given: bool,
+    machine: Machine | None,
+) -> Job:
+    """
+    Return the job of scoring shards, in this process or in others.
+    """
+    folder, there = str(run.root.resolve()), run.manifest.digest
+    signature = score_signature(scorer, include_given)
+    return Job(
+        here=lambda: ShardScorer(run, scorer, include_given),
+        elsewhere=partial(
+            shard_scorer, folder, there, chosen, machine, include_given, signature
+        ),
+        steps='inputs read',
+        key=content_id('score', folder, there, signature),
+        small=_is_small(scorer, chosen.section, machine),
+    )
 
 
 def _is_small(

@@ -10,12 +10,14 @@ published for 300 responses of TopicalChat-USR, the regression gives their publi
 correlation with people's overall judgement, 0.419 (Pearson) and 0.422 (Spearman).
 """
 
+from __future__ import annotations
+
 import math
 import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from zipfile import BadZipFile
 
 import numpy as np
@@ -50,6 +52,9 @@ from parlai_ext.scoring.references import treebank
 from parlai_ext.scoring.relevance import NO_CONTEXT
 from parlai_ext.view import single_spaced
 from parlai_ext.view.progress import bar_of
+
+if TYPE_CHECKING:  # which imports torch
+    from parlai_ext.models.encoders import WordLabels
 
 MASKED, DR_C, DR_X = 'MLM', 'DR-c', 'DR-x'
 TERMS = (MASKED, DR_C, DR_X)
@@ -161,7 +166,7 @@ class Usr(Scorer):
         scores = []
         rows: Any = zip(items, answers, context, knowledge, strict=True)
         for item, answer, *shares in rows:
-            numbers = [mean([*answer.before, *answer.text]), *shares]
+            numbers = [mean(answer.logprobs), *shares]
             terms = dict(zip(TERMS, numbers, strict=True))
             values = {name: terms[term] for name, (term, _) in QUALITIES.items()}
             values[OVERALL] = None if None in numbers else overall(terms)
@@ -180,11 +185,11 @@ class Usr(Scorer):
         :raises UserError: when the classifier has other than two labels.
         """
         model = self.models.classifier(name)
-        if len(model.labels) != 2:
-            labels = len(model.labels)
+        n_labels = len(model.labels)
+        if n_labels != 2:
             raise UserError(
                 f'scorer {self.name}: classifier {name}: two labels are expected, it '
-                f'has {labels}'
+                f'has {n_labels}'
             )
         rows = model.probabilities(contexts, responses, PAIR_TOKENS)
         return [float(row[RIGHT]) for row in rows]
@@ -420,57 +425,47 @@ class Ctc(Scorer):
         """
         Return the scores of each response.
         """
+        responses = [single_spaced(clean_text(item.text)) for item in items]
         knowledge = [clean_text(item.knowledge) for item in items]
         both = [
             f'{text}\n\n\n{clean_text(chr(10).join(item.context))}'
             for text, item in zip(knowledge, items, strict=True)
         ]
-        engaging = self._aligned(ENGAGING, self.options.engaging_model, items, both)
-        grounded = self._aligned(
-            KNOWLEDGE, self.options.knowledge_model, items, knowledge
-        )
-        scores = []
-        for item, one, other in zip(items, engaging, grounded, strict=True):
-            known = other
-            if not item.has_knowledge:
-                known = ItemScore({}, {KNOWLEDGE: NO_KNOWLEDGE}, {})
-            scores.append(
-                ItemScore(
-                    {**one.values, **known.values},
-                    {**one.reasons, **known.reasons},
-                    {**one.evidence, **known.evidence},
-                    max(one.cut, known.cut),
-                )
+        columns = [
+            [None] * len(items)
+            if name is None
+            else self.models.token_classifier(name).word_labels(
+                responses, contexts, MOST_TOKENS
             )
-        return scores
+            for name, contexts in (
+                (self.options.engaging_model, both),
+                (self.options.knowledge_model, knowledge),
+            )
+        ]
+        return list(map(self._score, items, *columns))
 
-    def _aligned(
-        self,
-        dimension: str,
-        name: str | None,
-        items: Items,
-        contexts: Sequence[str],
-    ) -> list[ItemScore]:
+    def _score(self, item: ScoringItem, *columns: WordLabels | None) -> ItemScore:
         """
-        Return the score of each response beside its context in one dimension.
+        Return the scores of a response from the labels of its words in each dimension.
         """
-        if name is None:
-            nothing = ItemScore({}, {dimension: 'no model is named for it'}, {})
-            return [nothing] * len(items)
-        model = self.models.token_classifier(name)
-        responses = [single_spaced(clean_text(item.text)) for item in items]
-        aligned = []
-        for labels in model.word_labels(responses, contexts, MOST_TOKENS):
-            supported = [float(row[SUPPORTED]) for row in labels.probabilities]
-            counted = [
-                value
-                for word, value in zip(labels.words, supported, strict=True)
-                if self.options.stop_words == 'counted' or word not in LEFT_OUT
-            ]
-            values = {dimension: math.fsum(counted)} if supported else {}
-            evidence = {dimension: supported} if supported else {}
-            aligned.append(ItemScore(values, {}, evidence, labels.cut))
-        return aligned
+        values, reasons, evidence, cut = {}, {}, {}, 0
+        for dimension, labels in zip(self.dimensions, columns, strict=True):
+            if dimension == KNOWLEDGE and not item.has_knowledge:
+                reasons[dimension] = NO_KNOWLEDGE
+            elif labels is None:
+                reasons[dimension] = 'no model is named for it'
+            else:
+                cut = max(cut, labels.cut)
+                shares = [float(row[SUPPORTED]) for row in labels.probabilities]
+                counted = [
+                    share
+                    for word, share in zip(labels.words, shares, strict=True)
+                    if self.options.stop_words == 'counted' or word not in LEFT_OUT
+                ]
+                if shares:
+                    values[dimension] = math.fsum(counted)
+                    evidence[dimension] = shares
+        return ItemScore(values, reasons, evidence, cut)
 
 
 def clean_text(text: str) -> str:

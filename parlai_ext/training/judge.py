@@ -263,26 +263,10 @@ class JudgeTraining(Training):
             group['lr'] = rate
         total = 0.0
         ordered = sorted(self.batches[step], key=lambda one: one.ids)
-        device = next(iter(self.weights.values())).device
         # what examples share is counted once; a longer one has a pass of its own
         ids = [example.ids for example in ordered]
         for first, last in run_bounds(ids, options.tokens_per_pass):
-            # the prompts are one tree, in which a beginning that several share is there
-            # once: the numbers are those of separate prompts
-            pack = TreePack()
-            for i, example in enumerate(ordered[first:last]):
-                pack.add(QuestionPart(i, example.ids, ((0, (example.label,)),)))
-            batch = TreeBatch.from_packs([pack], device)
-            # equal examples have one place in the tree, and count by themselves
-            edges = [edge for row in pack.rows.values() for edge in row]
-            _, places, labels = (one[edges].to(device) for one in batch.wanted)
-            logits = self.model(
-                **self.masks.inputs(batch, batch.whole),
-                use_cache=False,
-                logits_to_keep=places,
-            ).logits[0]
-            losses = cross_entropy(logits.float(), labels, reduction='sum')
-            loss = losses / len(ordered)
+            loss = self.summed_loss(ordered[first:last]) / len(ordered)
             loss.backward()
             total += loss.item()
         if not math.isfinite(total):
@@ -291,6 +275,26 @@ class JudgeTraining(Training):
                 '--dtype float32, would do'
             )
         return total
+
+    def summed_loss(self, examples: Sequence[LabelExample]) -> torch.Tensor:
+        """
+        Return the sum of the losses of prompts. They are one tree, in which a beginning
+        that several share is there once; the numbers are those of separate prompts.
+        """
+        pack = TreePack()
+        for i, example in enumerate(examples):
+            pack.add(QuestionPart(i, example.ids, ((0, (example.label,)),)))
+        device = next(iter(self.weights.values())).device
+        batch = TreeBatch.from_packs([pack], device)
+        # equal examples have one place in the tree, and count by themselves
+        edges = [edge for row in pack.rows.values() for edge in row]
+        _, places, labels = (one[edges].to(device) for one in batch.wanted)
+        logits = self.model(
+            **self.masks.inputs(batch, batch.whole),
+            use_cache=False,
+            logits_to_keep=places,
+        ).logits[0]
+        return cross_entropy(logits.float(), labels, reduction='sum')
 
 
 def save_judge(

@@ -25,6 +25,7 @@ from parlai_ext.systems.safe.read import disk_errors
 from parlai_ext.view.progress import bar_of
 
 STATE = 'training.safetensors'
+SAVED = ('weight', 'exp_avg', 'exp_avg_sq', 'step')  # of each weight that learns
 RECENT = 20  # steps whose mean loss is shown
 
 
@@ -148,25 +149,7 @@ class Training:
                 check_same(facts.training, self.identity, self.file.parent)
                 tensors = {key: state.get_tensor(key) for key in state.keys()}  # noqa: SIM118
             for name, weight in self.weights.items():
-                sizes = dict.fromkeys(('weight', 'exp_avg', 'exp_avg_sq'), weight.shape)
-                sizes['step'] = torch.Size()
-                saved = {
-                    key: tensors[f'{key}.{name}']
-                    for key in sizes
-                    if f'{key}.{name}' in tensors
-                }
-                # a weight that was frozen when this was saved has no moments
-                if len(saved) not in (1, len(sizes)) or 'weight' not in saved:
-                    raise ValueError(f'{name} is not all there')
-                if any(value.shape != sizes[key] for key, value in saved.items()):
-                    raise ValueError(f'{name} is of another shape')
-                with torch.no_grad():
-                    weight.copy_(saved.pop('weight'))
-                if saved:
-                    self.optimizer.state[weight] = {
-                        key: value.cpu() if key == 'step' else value.to(weight.device)
-                        for key, value in saved.items()
-                    }
+                self._restore(name, weight, tensors)
         except (SafetensorError, KeyError, ValueError) as error:
             raise UserError(
                 f'--out: {self.file} is damaged: {first_line(error)}; delete it to '
@@ -174,6 +157,31 @@ class Training:
             ) from None
         self.losses, self.seconds = list(facts.losses), facts.seconds
         self.held_out = dict(facts.held_out)
+
+    def _restore(
+        self, name: str, weight: torch.Tensor, tensors: Mapping[str, torch.Tensor]
+    ) -> None:
+        """
+        Give a weight and its moments their saved values.
+
+        :raises ValueError: when some are missing, or of another shape.
+        """
+        saved = {
+            key: tensors[f'{key}.{name}'] for key in SAVED if f'{key}.{name}' in tensors
+        }
+        # a weight that was frozen when this was saved has no moments
+        if len(saved) not in (1, len(SAVED)) or 'weight' not in saved:
+            raise ValueError(f'{name} is not all there')
+        for key, value in saved.items():
+            if value.shape != (() if key == 'step' else weight.shape):
+                raise ValueError(f'{name} is of another shape')
+        with torch.no_grad():
+            weight.copy_(saved.pop('weight'))
+        if saved:
+            self.optimizer.state[weight] = {
+                key: value.cpu() if key == 'step' else value.to(weight.device)
+                for key, value in saved.items()
+            }
 
 
 def check_same(

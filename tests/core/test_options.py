@@ -34,9 +34,7 @@ class Sample:
     exact: bool = option(False, help='no rounding', signed=False)
     words: tuple[str, ...] = option((), help='list', flag='--word-list')
 
-    @classmethod
-    def presets(cls, given):
-        return {'share': 0.25} if given.get('against') == 'last_turn' else {}
+    presets = {'against': {'last_turn': {'share': 0.25}}}
 
 
 def parser_of(options, **about):

@@ -18,8 +18,7 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 from parlai_ext.core import Question, System
 from parlai_ext.engines import data_in
 from parlai_ext.models.hf_likelihood import Seq2Seq, check_seq2seq
-from parlai_ext.models.likelihood import encoder_decoder
-from parlai_ext.models.likelihood.encoder_decoder import EncoderDecoder
+from parlai_ext.models.likelihood import engine as likelihood_engine
 from parlai_ext.models.parlai_likelihood import AgentVectorizer
 from parlai_ext.systems.parlai_agents import load_system
 from tests.support.causal_models import assert_one_by_one, flat, some_questions
@@ -54,7 +53,7 @@ def pair(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp('model')
     if request.param in HUGGING_FACE:
         judge = load_judge(f'hf:{built(request.param, folder)}', double=True)
-        model = judge.model.model
+        model = judge.model
         start = torch.tensor([[model.config.decoder_start_token_id]])
 
         def forward(xs, ys):
@@ -91,7 +90,7 @@ def engine(judge, tokens=10_000):
     """
     Another engine over the judge's model, with its own budget.
     """
-    return EncoderDecoder(judge.model, judge.vectorizer, '', tokens)
+    return type(judge)(judge.model, judge.vectorizer, '', tokens)
 
 
 def assert_close(found, expected):
@@ -107,9 +106,9 @@ def test_each_class_equals_a_loop_in_several_trees_and_slices_too(
     answers = judge.answer(asked)
     assert_one_by_one(asked, answers, one_by_one)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(encoder_decoder, 'LARGEST_TREE', limit)
+        patch.setattr(likelihood_engine, 'LARGEST_TREE', limit)
         assert_close(engine(judge).answer(asked), answers)
-        patch.setattr(encoder_decoder, 'LOGITS', rows * judge.model.vocabulary)
+        patch.setattr(likelihood_engine, 'LARGEST_LOGITS', rows * judge.vocabulary)
         assert_close(engine(judge).answer(asked), answers)
 
 
@@ -122,8 +121,8 @@ def test_company_order_and_padding_change_nothing(pair, asked, tokens):
 
 
 def test_a_context_is_encoded_once_and_a_prediction_made_once(judge, monkeypatch):
-    encoded, predicted, model = [], [], judge.model
-    encode, logits = model.encode, model.logits
+    encoded, predicted = [], []
+    encode, logits = judge.encode, judge.logits
 
     def note_encoded(xs, keys_values):
         encoded.extend(xs.tolist())
@@ -133,8 +132,8 @@ def test_a_context_is_encoded_once_and_a_prediction_made_once(judge, monkeypatch
         predicted.extend(hidden)
         return logits(hidden)
 
-    monkeypatch.setattr(model, 'encode', note_encoded)
-    monkeypatch.setattr(model, 'logits', note_predicted)
+    monkeypatch.setattr(judge, 'encode', note_encoded)
+    monkeypatch.setattr(judge, 'logits', note_predicted)
     three = Question((9, 9), ((5, 6, 2), (5, 7, 2), (2,)))
     judge.answer([three, Question((8, 8), ((2,),)), Question((9, 9), ((2,),))])
     assert sorted(encoded) == [[8, 8], [9, 9]]
@@ -236,8 +235,8 @@ def test_a_long_context_loses_whole_turns_and_a_long_turn_keeps_its_end(folder):
 
 
 def test_a_model_whose_numbers_differ_is_refused(folder):
-    model = AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
-    asked = Seq2Seq(model, ())
-    asked.scale *= 2
+    model = AutoModelForSeq2SeqLM.from_pretrained(folder)
+    judge = Seq2Seq(model, load_judge(f'hf:{folder}').vectorizer, '')
+    judge.scale *= 2
     with user_error('are off by'):
-        check_seq2seq(EncoderDecoder(asked, None, ''))
+        check_seq2seq(judge)

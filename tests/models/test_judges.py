@@ -257,7 +257,7 @@ def described(tmp_path, **opt):
 
 def test_a_file_may_say_the_precision(tmp_path):
     judge = load_judge(described(tmp_path, judge_dtype='bfloat16'))
-    assert {w.dtype for w in judge.network.parameters()} == {torch.bfloat16}
+    assert {w.dtype for w in judge.model.parameters()} == {torch.bfloat16}
     assert 'dtype:bfloat16' in judge.signature
 
 

@@ -46,5 +46,5 @@ def load_judge(name, *, double=False):
     """
     judge = load_here('likelihood', name)
     if double:
-        judge.network.double()
+        judge.model.double()
     return judge

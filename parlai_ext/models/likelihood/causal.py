@@ -77,7 +77,6 @@ class Causal(LikelihoodEngine):
         tokens: int = TOKENS,
     ):
         super().__init__(model, vectorizer, signature, tokens)
-        self.model = model
         self.start = start
         self.positions = positions
         self.takes_cache = True
@@ -168,26 +167,12 @@ class Causal(LikelihoodEngine):
 
     def _run_group(self, packs: Sequence[TreePack]) -> list[Rows]:
         """
-        Return the log-probabilities of these trees. A tree that is read in several
-        passes goes by itself. A single tree that is too large for the memory is
-        divided.
+        Return the log-probabilities of these trees. A single tree that is too large for
+        the memory is divided.
         """
         if len(packs) > 1:
-            costs = self.costs(self.budget.tokens)
-            large: list[list[TreePack]] = []
-            small: list[list[TreePack]] = []
-            for pack in packs:
-                if costs.num_passes(pack.tree.size) > 1:
-                    large.append([pack])
-                    continue
-                # the widest come first, and a group needs little padding; it has at
-                # least `ENOUGH` tokens, since a device is not faster with fewer
-                width = len(small[-1][0].tree) if small else 0
-                is_padded = (width - len(pack.tree)) * 8 > width
-                if not small or (is_padded and width * len(small[-1]) >= ENOUGH):
-                    small.append([])
-                small[-1].append(pack)
-            return [rows for some in (*large, *small) for rows in self._forward(some)]
+            groups = self.groups_of_similar_width(packs)
+            return [rows for some in groups for rows in self._forward(some)]
         tree, parts = packs[0].tree, packs[0].parts
         try:
             if len(tree) <= self.budget.tokens:
@@ -204,6 +189,29 @@ class Causal(LikelihoodEngine):
             return self._forward(packs)
         gc.collect()
         return [self._run(smaller)]
+
+    def groups_of_similar_width(
+        self, packs: Sequence[TreePack]
+    ) -> list[list[TreePack]]:
+        """
+        Return trees, the widest first, in groups that go through the model together;
+        one that is read in several passes goes by itself.
+        """
+        costs = self.costs(self.budget.tokens)
+        large: list[list[TreePack]] = []
+        small: list[list[TreePack]] = []
+        for pack in packs:
+            if costs.num_passes(pack.tree.size) > 1:
+                large.append([pack])
+                continue
+            # a group needs little padding; it has at least `ENOUGH` tokens, since a
+            # device is not faster with fewer
+            width = len(small[-1][0].tree) if small else 0
+            is_padded = (width - len(pack.tree)) * 8 > width
+            if not small or (is_padded and width * len(small[-1]) >= ENOUGH):
+                small.append([])
+            small[-1].append(pack)
+        return large + small
 
     def _forward(self, packs: Sequence[TreePack]) -> list[Rows]:
         """

@@ -1,7 +1,8 @@
 """
-What the engines for causal models and for encoder-decoders share: trees of tokens, a
-limit on the tokens that go through a model at once, contexts and continuations as token
-ids, and log-probabilities from an output layer.
+Token log-probabilities of many continuations of many contexts: what the engines for
+causal models and for encoder-decoders share (trees of tokens, a limit on the tokens
+that go through a model at once, texts as token ids, log-probabilities from an output
+layer), and the engine for encoder-decoders.
 
 Logits take more memory than anything else in a language model, so they are never all
 there at once.
@@ -12,13 +13,14 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from itertools import pairwise
 from typing import Any, TypeVar
 
 import torch
+from torch.nn.utils.rnn import pad_sequence
 
-from parlai_ext.core import Answer, Question, UserError, frozen
+from parlai_ext.core import Answer, Question, UserError, content_id, frozen
 from parlai_ext.models.watch import NO_WATCH
 from parlai_ext.systems.torch_memory import give_back, is_out_of_memory
 
@@ -579,7 +581,7 @@ class LikelihoodEngine:
     """
     A model with its vectorizer, signature and budget.
 
-    :param network: what has the weights.
+    :param model: what has the weights.
     :param vectorizer: of texts; it is not asked where all questions are token ids.
     :param tokens: the most tokens of a forward pass, padding counted.
     :cvar tells_context: the model gives contexts a probability.
@@ -591,10 +593,10 @@ class LikelihoodEngine:
     tells_context = True
 
     def __init__(
-        self, network: Any, vectorizer: Vectorizer, signature: str, tokens: int
+        self, model: Any, vectorizer: Vectorizer, signature: str, tokens: int = TOKENS
     ):
-        self.network, self.vectorizer = network, vectorizer
-        self.num_parameters = sum(one.numel() for one in network.parameters())
+        self.model, self.vectorizer = model.eval(), vectorizer
+        self.num_parameters = sum(one.numel() for one in model.parameters())
         self.signature = signature
         self.budget = Budget(tokens)
         self.watch = NO_WATCH
@@ -714,3 +716,172 @@ def distinct_rows(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """
     distinct, places = rows.unique(return_inverse=True)
     return distinct if len(distinct) else rows.new_zeros(1), places
+
+
+# --- the engine for encoder-decoders --------------------------------------------------
+# Each different context is encoded once, however many questions have it, and its
+# cross-attention keys and values are computed once. All its continuations go through
+# the decoder as one tree, and only nodes whose prediction is wanted go through the
+# output layer.
+
+LARGEST_TREE = 512  # nodes after the start; a single continuation may have more
+LARGEST_LOGITS = 2**24  # numbers that the output layer writes at once
+KNOWN_TREES = 256  # sets of continuations whose trees are remembered
+# a context, and the trees of its continuations
+TreesOfContext = tuple[Tokens, Sequence[TreePack]]
+
+
+@frozen
+class EncodedContexts:
+    """
+    Encoded contexts, their mask, and the cross-attention keys and values of each layer
+    where these are computed.
+    """
+
+    states: torch.Tensor
+    mask: torch.Tensor
+    keys_values: tuple[tuple[torch.Tensor, ...], ...] = ()
+
+    def select(self, rows: torch.Tensor) -> 'EncodedContexts':
+        """
+        Return the encoded contexts of these rows.
+        """
+
+        some = partial(select_rows, rows)
+        layers = (tuple(map(some, layer)) for layer in self.keys_values)
+        return EncodedContexts(some(self.states), some(self.mask), tuple(layers))
+
+
+def select_rows(rows: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
+    """
+    Return some rows of a tensor, whose device may be another one.
+    """
+    return tensor.index_select(0, rows.to(tensor.device))
+
+
+class EncoderDecoder(LikelihoodEngine):
+    """
+    A `LanguageModel` over an encoder-decoder whose decoder can read a tree as if it
+    were a sequence. Subclasses define `encode`, `decode` and `logits`.
+
+    :ivar null: the padding token, which must not change results.
+    :ivar start: the tokens that the decoder reads before a continuation.
+    :ivar vocabulary: the number of logits.
+    """
+
+    tells_context = False  # an encoder gives its input no probability
+    null: int
+    start: Tokens
+    vocabulary: int
+    device: torch.device
+
+    def __init__(self, *args: Any):
+        super().__init__(*args)
+        # FED asks for the same continuations every time
+        self.trees = lru_cache(KNOWN_TREES)(self.continuation_trees)
+
+    def encode(self, xs: torch.Tensor, keys_values: bool) -> EncodedContexts:
+        """
+        Return the encoded contexts ``[contexts, tokens]``.
+
+        :param keys_values: compute the decoder's keys and values of the contexts now,
+            since several trees will be decoded.
+        """
+        raise NotImplementedError
+
+    def decode(self, encoded: EncodedContexts, trees: TreeBatch) -> torch.Tensor:
+        """
+        Return the input of the output layer, ``[contexts, nodes, features]``.
+
+        :param trees: one of continuations for each context.
+        """
+        raise NotImplementedError
+
+    def logits(self, hidden: torch.Tensor) -> torch.Tensor:
+        """
+        Return logits ``[n, vocabulary]`` of ``[n, features]``.
+        """
+        raise NotImplementedError
+
+    def continuation_trees(self, replies: Sequence[Tokens]) -> list[TreePack]:
+        """
+        Return trees of continuations, after the tokens that the decoder starts with.
+        """
+        ordered = sorted(enumerate(replies), key=lambda reply: reply[1])
+        packs = []
+        for first, last in run_bounds([ids for _, ids in ordered], LARGEST_TREE):
+            packs.append(TreePack())
+            packs[-1].add(QuestionPart(0, self.start, tuple(ordered[first:last])))
+        return packs
+
+    def to_tokens(self, question: Question) -> TokenQuestion:
+        """
+        Return a question as token ids. An empty context has tokens where the agent
+        would read some, such as an end token.
+        """
+        asked = super().to_tokens(question)
+        if question.context:
+            return asked
+        return replace(asked, context=tuple(self.vectorizer.context(())[0]))
+
+    def rows(self, asked: Sequence[TokenQuestion], with_context: bool) -> Rows:
+        """
+        Return the log-probabilities of continuations.
+        """
+        places: dict[Tokens, dict[Tokens, int]] = {}  # by context and continuation
+        for question in asked:
+            for reply in question.continuations:
+                known = places.setdefault(question.context, {})
+                known.setdefault(reply, len(known))
+        wanted = [(ids, tuple(replies)) for ids, replies in places.items()]
+        contexts = [(ids, self.trees(replies)) for ids, replies in wanted]
+        widths = [len(ids) + max(len(one.tree) for one in own) for ids, own in contexts]
+        call = content_id(self.signature, wanted, self.greedy)
+
+        @torch.inference_mode()
+        def score_group(group: list[int]) -> list[Rows]:
+            rows = self.kept_rows(
+                content_id(call, group),
+                lambda: self._encode_and_decode([contexts[i] for i in group]),
+            )
+            self.watch.tell(len(group), len(contexts))
+            return rows
+
+        scored = dict(zip(places, self.budget.run(widths, score_group), strict=True))
+        return {
+            (q, k): scored[question.context][0, places[question.context][reply]]
+            for q, question in enumerate(asked)
+            for k, reply in enumerate(question.continuations)
+        }
+
+    def _encode_and_decode(self, contexts: Sequence[TreesOfContext]) -> list[Rows]:
+        """
+        Return the log-probabilities of each context's trees: the first trees of all
+        contexts are decoded together, then the second ones, and so on.
+        """
+        rows: list[Rows] = [{} for _ in contexts]
+        most = max(len(packs) for _, packs in contexts)
+        tokens = [torch.tensor(ids or (self.null,)) for ids, _ in contexts]
+        xs = pad_sequence(tokens, batch_first=True, padding_value=self.null)
+        encoded = self.encode(xs.to(self.device), keys_values=most > 1)
+        for k in range(most):
+            which = [i for i, (_, packs) in enumerate(contexts) if len(packs) > k]
+            part = encoded
+            if len(which) < len(contexts):
+                part = encoded.select(torch.tensor(which))
+            packs = [contexts[i][1][k] for i in which]
+            batch = TreeBatch.from_packs(packs, self.device)
+            tree_rows, places, ids = batch.wanted
+            hidden = self.decode(part, batch)
+            asked, at = distinct_rows(tree_rows * hidden.shape[1] + places)
+            logprobs = self.logprobs(
+                self.logits,
+                hidden.flatten(0, 1)[asked.to(hidden.device)],
+                at,
+                ids,
+                max(1, LARGEST_LOGITS // self.vocabulary),
+            )
+            del hidden  # whose memory the next trees need
+            for i, some in zip(which, batch.rows(logprobs.tolist()), strict=True):
+                rows[i].update(some)
+        return rows

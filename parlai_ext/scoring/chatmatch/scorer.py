@@ -20,7 +20,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field
 from itertools import accumulate, pairwise
-from typing import Any
 
 import numpy as np
 
@@ -123,19 +122,16 @@ class ChatMatchOptions:
         'zoo:mini/judge/model', 'the language model for fluency, or none'
     )
 
-    @classmethod
-    def presets(cls, given: Mapping[str, Any]) -> dict[str, Any]:
-        """
-        Return the thresholds of the reading.
-        """
-        if given.get('reading') != 'paper':
-            return {}
-        return {
-            'perplexity_cap': 0.0,
-            'perplexity_unit': 'token',
-            'distinct_unit': 'token',
-            'first_judged': 1,
+    presets = {
+        'reading': {
+            'paper': {
+                'perplexity_cap': 0.0,
+                'perplexity_unit': 'token',
+                'distinct_unit': 'token',
+                'first_judged': 1,
+            }
         }
+    }
 
     @property
     def released(self) -> bool:
