@@ -296,27 +296,23 @@ def variance_shares(values: Floats) -> VarianceShares | None:
     covariance components", Biometrics 9): for each set of factors the sum over its
     cells of ``n * mean²``, and its expectation under the model, which is linear in the
     components; the equations are solved. Where every cell has a score these are the
-    classical ANOVA estimates (mean squares equated to their expectations); where cells
-    are missing, as on the diagonal of all-play-all, they are unbiased all the same. An
-    estimate below 0 counts as 0 in a share.
+    classical ANOVA estimates; where cells are missing, as on the diagonal of
+    all-play-all, they are unbiased all the same. One below 0 counts as 0 in a share.
 
     **Limits.** Five systems are five draws from the systems that there might be: the
     share of systems is rough, and it is of *these* systems. A factor with one level has
     no component.
     """
     scored = ~np.isnan(values)
-    axes = [
-        k
-        for k in range(values.ndim)
-        if scored.any(axis=_others([k], scored.ndim)).sum() > 1
+    levels = [
+        np.flatnonzero(scored.any(axis=_others([axis], values.ndim)))
+        for axis in range(values.ndim)
     ]
+    axes = [axis for axis, own in enumerate(levels) if len(own) > 1]
     if not axes:
         return None
-    dropped = tuple(k for k in range(values.ndim) if k not in axes)
-    for axis in sorted(dropped, reverse=True):
-        level = int(scored.any(axis=_others([axis], scored.ndim)).argmax())
-        values = np.asarray(values.take(level, axis))
-        scored = ~np.isnan(values)
+    for axis in _others(axes, values.ndim)[::-1]:
+        values = np.asarray(values.take(levels[axis][0], axis))
     components = _components(values, [FACTORS[k] for k in axes])
     if components is None:
         return None
@@ -410,14 +406,7 @@ def check_variance(result: PartResult, audited: Audited) -> None:
         raise LeftOut('there are too few dialogues, or their scores do not vary')
     texts = [f'{name} {percent(share)}' for name, share in shares.shares.items()]
     system, choice = system_and_choice(shares)
-    # the same shares of openers drawn with replacement
-    size, rng = table.shape[2], np.random.default_rng([audited.sampling.seed, 15])
-    resamples = [
-        variance_shares(table[:, :, rng.integers(size, size=size)])
-        for _ in range(RESAMPLES if size >= FEWEST_OPENERS else 0)
-    ]
-    pairs = [system_and_choice(drawn) for drawn in resamples if drawn is not None]
-    draws = np.array(pairs, np.float64).reshape(-1, 2)
+    draws = drawn_shares(table, audited.sampling.seed)
     low, high = middle_of(draws[:, 0])
     ends = '' if low is None else f'({percent(low)} to {percent(high)}) '
     text = (
@@ -441,6 +430,20 @@ def check_variance(result: PartResult, audited: Audited) -> None:
         shown=least is not None and least > 0, refuted=most is not None and most < 0
     )
     result.report(f'{text}).', outcome)
+
+
+def drawn_shares(table: Floats, seed: int) -> Floats:
+    """
+    Return ``[draw, 2]``: `system_and_choice` of openers drawn with replacement; no
+    draws of fewer than three.
+    """
+    size, rng = table.shape[2], np.random.default_rng([seed, 15])
+    resamples = [
+        variance_shares(table[:, :, rng.integers(size, size=size)])
+        for _ in range(RESAMPLES if size >= FEWEST_OPENERS else 0)
+    ]
+    pairs = [system_and_choice(drawn) for drawn in resamples if drawn is not None]
+    return np.array(pairs, np.float64).reshape(-1, 2)
 
 
 def system_and_choice(shares: VarianceShares) -> tuple[float, float]:

@@ -487,15 +487,7 @@ def _add_swings(audited: Audited, result: SetMeans, part: PartResult) -> None:
         outcome = NOT_SHOWN if outcome == HOLDS else outcome
     part.report(text, outcome)
     if pairs:
-        moves = [
-            f'{audited.systems[one.system]} {one.gain} up, {one.loss} down'
-            for one in every_swing
-            if one.gain or one.loss
-        ]
-        part.report(
-            f'Places that a system can gain or lose at worst: {"; ".join(moves)}; the '
-            f'other {len(every_swing) - len(moves)} stay.'
-        )
+        part.report(_moves_text(audited, every_swing))
     for pair in (sure or pairs)[:1]:
         members = join_names(audited.names(pair.unfair_set))
         part.report(
@@ -504,20 +496,6 @@ def _add_swings(audited: Audited, result: SetMeans, part: PartResult) -> None:
             f'{pair.n_sets} sets with both, most in {{{members}}}, by '
             f'{audited.score(pair.margin)}.'
         )
-    _add_swing_rows(audited, part, every_swing=every_swing, pairs=pairs)
-
-
-def _add_swing_rows(
-    audited: Audited,
-    part: PartResult,
-    *,
-    every_swing: Sequence[Swing],
-    pairs: Sequence[Overturned],
-) -> None:
-    """
-    Add the numbers behind the findings: the places that each system gains and loses at
-    worst, and by how much the worse system of a pair leads in its worst set.
-    """
     for one in every_swing:
         for quantity, places, own in (
             ('places gained', one.gain, one.gain_set),
@@ -529,6 +507,18 @@ def _add_swing_rows(
         members = ' + '.join(audited.names(pair.unfair_set))
         case = f'{audited.pair_name((pair.worse, pair.better), "over")}: {members}'
         part.add(case, '', {'lead in the worst set': json_number(pair.margin)})
+
+
+def _moves_text(audited: Audited, every_swing: Sequence[Swing]) -> str:
+    moves = [
+        f'{audited.systems[one.system]} {one.gain} up, {one.loss} down'
+        for one in every_swing
+        if one.gain or one.loss
+    ]
+    return (
+        f'Places that a system can gain or lose at worst: {"; ".join(moves)}; the '
+        f'other {len(every_swing) - len(moves)} stay.'
+    )
 
 
 def _swing_text(audited: Audited, swing: Swing) -> str:
