@@ -236,17 +236,26 @@ def _sheet_answers(
             annotator=_cell(row, 'annotator') or path.stem.strip(),
             rating_set=key.rating_set,
         )
-        if key.kind != PAIR:
-            yield where, answer
-            continue
-        flags = []
-        for letter, side in zip('ab', sides, strict=True):
-            mark = _cell(row, f'flag_{letter}').casefold()
-            if mark not in (*MARKED, *NOT_MARKED):
-                raise UserError(f'{where}: flag_{letter}: {mark!r}; x, or nothing')
-            if mark in MARKED:
-                flags.append(side)
-        yield where, replace(answer, left=sides[0], flags=tuple(sorted(flags)))
+        if key.kind == PAIR:
+            flags = tuple(sorted(_sheet_flags(row, sides, where)))
+            answer = replace(answer, left=sides[0], flags=flags)
+        yield where, answer
+
+
+def _sheet_flags(
+    row: Mapping[str, Any], sides: Sequence[str], where: str
+) -> Iterator[str]:
+    """
+    Yield the sides that a row of a sheet flags.
+
+    :param sides: those that stand first and second in it.
+    """
+    for letter, side in zip('ab', sides, strict=True):
+        mark = _cell(row, f'flag_{letter}').casefold()
+        if mark not in (*MARKED, *NOT_MARKED):
+            raise UserError(f'{where}: flag_{letter}: {mark!r}; x, or nothing')
+        if mark in MARKED:
+            yield side
 
 
 def _cell(row: Mapping[str, Any], column: str) -> str:
@@ -339,19 +348,7 @@ def judgements_of(
         name, shown = answer.annotator, key.items[answer.item]
         question = key.question(answer.dimension)
         if key.kind == PAIR:
-            first, second = shown
-            comparisons.append(
-                Comparison(
-                    name,
-                    answer.dimension,
-                    first.system,
-                    second.system,
-                    VALUES[answer.answer],
-                    first.dialogue_id,
-                    second.dialogue_id,
-                    answer.item,
-                )
-            )
+            comparisons.append(_comparison(answer, *shown))
         else:
             ratings += _ratings(answer, question, shown)
         if key.flag and question == key.questions[0]:
@@ -381,6 +378,21 @@ def refuse_two_scales(keys: Iterable[RatingKey]) -> None:
                     f'--answers: {one.dimension} was asked on two scales, the other '
                     f'one by {key.name}; import their answers apart, with --out'
                 )
+
+
+def _comparison(
+    answer: GivenAnswer, first: KeyDialogue, second: KeyDialogue
+) -> Comparison:
+    return Comparison(
+        answer.annotator,
+        answer.dimension,
+        first.system,
+        second.system,
+        VALUES[answer.answer],
+        first.dialogue_id,
+        second.dialogue_id,
+        answer.item,
+    )
 
 
 def _ratings(
@@ -688,26 +700,24 @@ def read_turn_annotations(paths: Sequence[Path], asked: Questionnaire) -> Judgem
             if not isinstance(turns, list) or {*map(type, turns)} - {dict}:
                 raise UserError(f'{where}: a list of utterances is expected')
             for k, turn in enumerate(turns):
-                if turn.get('agent_idx') != 1 or not turn.get('do_annotate', True):
-                    continue
-                known = user_record(
-                    JudgedTurn,
-                    turn.get('other_metadata') or {},
-                    f'{where}[{k}].other_metadata, as export_crowdsourcing writes it',
-                )
-                ratings += [
-                    HumanJudgement(
-                        known.system,
-                        bucket,
-                        value,
-                        path.parent.name,
-                        known.dialogue_id,
-                        known.utterance_index,
-                    )
-                    for bucket, value in _buckets(turn)
-                ]
+                if turn.get('agent_idx') == 1 and turn.get('do_annotate', True):
+                    at = f'{where}[{k}].other_metadata'
+                    ratings += _turn_ratings(turn, path.parent.name, at)
     note = f'left out: {count_of(unfinished, "file")} without annotations'
     return with_problems(ratings, [note] if unfinished else [])
+
+
+def _turn_ratings(
+    turn: Mapping[str, Any], annotator: str, where: str
+) -> Iterator[HumanJudgement]:
+    """
+    Yield what an annotator ticked or not of one turn.
+    """
+    where = f'{where}, as export_crowdsourcing writes it'
+    judged = user_record(JudgedTurn, turn.get('other_metadata') or {}, where)
+    whose = (annotator, judged.dialogue_id, judged.utterance_index)
+    for bucket, value in _buckets(turn):
+        yield HumanJudgement(judged.system, bucket, value, *whose)
 
 
 @frozen
