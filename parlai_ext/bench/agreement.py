@@ -132,13 +132,23 @@ def agreement(
     """
     ranked = [judgement for judgement in human if not is_floor(judgement.system)]
     check_judgements(scores, ranked, source)
+    rows = [*level_rows(scores, ranked, Sampling(bootstraps, SEED))]
+    rows.sort(key=itemgetter('level'))  # stable: dialogue first
+    return {'schema': SCHEMA, 'rows': rows, 'notes': [*notes(scores, human)]}
+
+
+def level_rows(
+    scores: MeanScores, ranked: Sequence[HumanJudgement], sampling: Sampling
+) -> Iterator[dict[str, Any]]:
+    """
+    Yield a row for every dimension, variant and level.
+    """
     keys = scores.keys
     by_dimension = grouped(
         (one.dimension, (key_of(one), one.value))
         for one in ranked
         if key_of(one) in keys
     )
-    rows = []
     for dimension in scores.dimensions:
         if dimension not in by_dimension:
             continue
@@ -151,16 +161,15 @@ def agreement(
                 correlations = correlate_items(
                     [left[key] for key in points],
                     [right[key] for key in points],
-                    Sampling(bootstraps, SEED),
+                    sampling,
                 )
                 about = {'level': level, 'dimension': dimension, 'variant': variant}
                 # without a score there is no point
                 dropped = n_judged - len(points)
-                rows.append(about | agreement_data(correlations, dropped=dropped))
+                row = about | agreement_data(correlations, dropped=dropped)
                 if not points and (variant, dimension) in scores.reasons:
-                    rows[-1]['reason'] = scores.reasons[variant, dimension]
-    rows.sort(key=itemgetter('level'))  # stable: dialogue first
-    return {'schema': SCHEMA, 'rows': rows, 'notes': [*notes(scores, human)]}
+                    row['reason'] = scores.reasons[variant, dimension]
+                yield row
 
 
 def _levels(

@@ -415,12 +415,10 @@ class ComparedScorers:
             if label in means
         ]
         most = max((row.n_groups for row in differences), default=0)
-        low, high = self.mean_interval(best)
         return BestScorer(
             best,
             means[best],
-            low,
-            high,
+            *self.mean_interval(best),
             _n_items(self.items_of_common_sets(best)),
             tuple(self.common),
             fitted_on=tuple(n for n in self.common if n in about[best].fitted_on),
