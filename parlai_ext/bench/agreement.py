@@ -132,12 +132,12 @@ def agreement(
     """
     ranked = [judgement for judgement in human if not is_floor(judgement.system)]
     check_judgements(scores, ranked, source)
-    rows = [*level_rows(scores, ranked, Sampling(bootstraps, SEED))]
+    rows = [*_level_rows(scores, ranked, Sampling(bootstraps, SEED))]
     rows.sort(key=itemgetter('level'))  # stable: dialogue first
     return {'schema': SCHEMA, 'rows': rows, 'notes': [*notes(scores, human)]}
 
 
-def level_rows(
+def _level_rows(
     scores: MeanScores, ranked: Sequence[HumanJudgement], sampling: Sampling
 ) -> Iterator[dict[str, Any]]:
     """

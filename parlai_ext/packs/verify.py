@@ -244,11 +244,11 @@ def scorer_problems(pack: Pack) -> Iterator[str]:
             )
     for (signature, about), config in zip(beside.items(), configs, strict=True):
         folder = f'scores/{content_id(signature)}'
-        for key, problem in config_problems(config, signature, about):
+        for key, problem in _config_problems(config, signature, about):
             yield f'{folder}: scorer.{key}: {problem}'
 
 
-def config_problems(
+def _config_problems(
     config: Mapping[str, Any], signature: str, about: ScorerRecord
 ) -> Iterator[tuple[str, str]]:
     """
