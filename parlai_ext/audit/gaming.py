@@ -62,7 +62,8 @@ from parlai_ext.ranking.standings import (
 )
 from parlai_ext.results.tables import read_tables
 from parlai_ext.store import Manifest, RunFolder, record_hash, system_part
-from parlai_ext.view import interval, join_names, number
+from parlai_ext.view import interval, number
+from parlai_ext.view.page import terminal_lines
 from parlai_ext.worlds.schedule import pairings, shard_size_for
 
 FOLDER = 'audit'
@@ -274,30 +275,25 @@ def canary_finding(audited: Audited, kind: str, placing: Placing) -> Finding:
     """
     Return where one canary would rank, and whether that is low enough.
     """
-    name = kind.replace('_', ' ')
-    if placing.rank is None:
-        text = f'The {name} has no score: {audited.dimension} is undefined for it.'
-        return Finding(CANARIES, text, REPORTS)
-    n_honest = len(audited.honest)
-    honest = [k for k in placing.beaten if k in audited.honest]
-    sure = [k for k in honest if k in placing.surely_beaten]
-    floors = len(placing.beaten) - len(honest)
-    text = (
-        f'The {name} ({KINDS[kind]}) would rank {placing.rank} of '
-        f'{len(audited.systems) + 1} with {audited.score(placing.score)}: it beats '
-        f'{len(honest)} of {n_honest} systems'
+    honest = audited.honest
+    beaten, sure, above = (
+        [k for k in places if k in honest]
+        for places in (placing.beaten, placing.surely_beaten, placing.surely_better)
     )
-    if honest:
-        text += f' ({join_names(audited.names(honest))}), {len(sure)} beyond chance'
-    if n_honest < len(audited.systems):
-        text += f', and {floors} of {len(audited.systems) - n_honest} floors'
-    above = [k for k in placing.surely_better if k in audited.honest]
-    text += f'; {len(above)} of {n_honest} systems are better beyond chance'
+    [text] = terminal_lines(
+        'canary',
+        audited=audited,
+        kind=kind,
+        does=KINDS[kind],
+        placing=placing,
+        beaten=beaten,
+        sure=sure,
+        above=above,
+    )
     outcome = outcome_of(
-        shown=2 * len(above) >= n_honest,
-        refuted=2 * len(honest) >= n_honest,
+        shown=2 * len(above) >= len(honest), refuted=2 * len(beaten) >= len(honest)
     )
-    return Finding(CANARIES, f'{text}.', outcome)
+    return Finding(CANARIES, text, REPORTS if placing.rank is None else outcome)
 
 
 def _settling_text(

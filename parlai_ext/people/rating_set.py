@@ -681,41 +681,25 @@ def make_rating_set(run: RunFolder, options: RatingOptions) -> RatingSet:
     if asked.segments:
         dialogues, wanted = beginning_speakers(dialogues), options.num_items
     items = draw_items(dialogues, asked.kind, wanted, options.seed)
-    notes = [*drawn_notes(items, wanted, num_broken)]
     turns = dict(stream_turns(run, {d for item in items for d in item.dialogues}))
+    long = items
     if asked.segments:
         longest = 2 * max(asked.segments)
         long = [i for i in items if len(turns[i.dialogues[0]]) >= longest]
-        if len(long) < len(items):
-            shorter = count_of(len(items) - len(long), 'shorter dialogue')
-            notes.append(f'left out: {shorter}')
         pages = segment_pages(long, asked.segments, options.num_pages)
     else:
         pages = item_pages(items, shared, options.num_pages)
+    notes = terminal_lines(
+        'drawn_items',
+        items=items,
+        wanted=wanted,
+        num_broken=num_broken,
+        unmatched=sum(len({d.conditions for d in i.dialogues}) > 1 for i in items),
+        num_short=len(items) - len(long),
+    )
     every = list(dict.fromkeys(chain(*pages)))
-    return RatingSet(rating_key(asked, every, turns), pages, turns, tuple(notes))
-
-
-def drawn_notes(
-    items: Sequence[RatingItem], wanted: int, num_broken: int
-) -> Iterator[str]:
-    """
-    Yield what is less, or other, than was asked for.
-
-    :param num_broken: dialogues that somebody broke off.
-    """
-    if num_broken:
-        broken = count_of(num_broken, 'dialogue')
-        yield f'left out: {broken} that somebody broke off'
-    if len(items) < wanted:
-        there = count_of(len(items), 'item')
-        yield f'{there}, not {wanted}: the run has no more dialogues'
-    unmatched = sum(len({d.conditions for d in i.dialogues}) > 1 for i in items)
-    if unmatched:
-        yield (
-            f'of dialogues with different openers or partners: {unmatched} of '
-            f'{count_of(len(items), "pair")}'
-        )
+    key = rating_key(asked, every, turns)
+    return RatingSet(key, pages, turns, tuple(filter(None, notes)))
 
 
 def item_pages(
