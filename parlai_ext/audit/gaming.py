@@ -332,22 +332,12 @@ def _summarize(audited: Audited, findings: list[Finding], result: PartResult) ->
     """
     outcomes = [one.outcome for one in findings if one.outcome != REPORTS]
     high, shown = outcomes.count(FAILS), outcomes.count(HOLDS)
-    if not outcomes:
-        text = f'Canaries are left out: {audited.dimension} is undefined for all.'
-        result.report(text, LEFT_OUT)
-        return
-    if high:
-        word = 'canary ranks' if high == 1 else 'canaries rank'
-        text = (
-            f'This judge can be gamed: {high} of {len(outcomes)} {word} above half of '
-            'the systems or more.'
-        )
-    else:
-        text = (
-            f'None of {len(outcomes)} canaries beats half of the '
-            f'{len(audited.honest)} systems; shown beyond chance for {shown} of them.'
-        )
-    result.report(text, outcome_of(shown=shown == len(outcomes), refuted=bool(high)))
+    n = len(outcomes)
+    [text] = terminal_lines(
+        'canaries', audited=audited, n=n, n_high=high, n_shown=shown
+    )
+    outcome = outcome_of(shown=shown == n, refuted=bool(high))
+    result.report(text, outcome if outcomes else LEFT_OUT)
 
 
 BY_DEFAULT = 2  # the first systems that are no floors
@@ -382,19 +372,9 @@ def check_clones_as_targets(result: PartResult, player: SidePlayer) -> None:
         values = np.concatenate([cloned, own[[place]]])
         values[:, np.isnan(values).all(axis=2).any(axis=0)] = np.nan  # itself
         gap = difference(values, sampling)
-        if gap.value == gap.low == gap.high == 0:
-            text = 'exactly as it does'
-        elif gap.value is None:
-            text = 'nothing'
-        else:
-            ends = interval(gap.low, gap.high, 3)
-            text = f'{number(gap.value, 3)} ({ends}) above it'
-        name = audited.systems[place]
-        result.report(
-            f'A clone of {name} as a further target scores {text}, over '
-            f'{player.num_openers} openers.',
-            outcome_of_equality(audited, gap),
-        )
+        name, n_openers = audited.systems[place], player.num_openers
+        [text] = terminal_lines('clone', name=name, gap=gap, n_openers=n_openers)
+        result.report(text, outcome_of_equality(audited, gap))
         result.add(clone.name, name, {'score above': gap})
 
 

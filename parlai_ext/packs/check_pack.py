@@ -65,6 +65,7 @@ from parlai_ext.scoring.score_run import ChosenScorer, score_dialogues
 from parlai_ext.store import Manifest
 from parlai_ext.systems.identity import PRESENT, candidates_hash, identity, resolve
 from parlai_ext.systems.task_data import load_openers
+from parlai_ext.view.page import terminal_lines
 from parlai_ext.view.progress import bar_of
 from parlai_ext.worlds.block_player import BlockPlayer
 from parlai_ext.worlds.schedule import Block, ShardKey
@@ -126,22 +127,6 @@ class Again:
         n = sum(self.played[name] for name in names)
         n_different = sum(self.different[name] for name in names)
         return f'{n - n_different} of {n}' if n else ''
-
-    def played_text(self, targets: Iterable[str], looked_at: str) -> str:
-        """
-        Return how many dialogues were the same, of each target and of all.
-
-        :param looked_at: how many targets were looked at, of how many.
-        """
-        played = [name for name in targets if self.played[name]]
-        counts = ', '.join(f'{name} {self.same([name])}' for name in played)
-        text = (
-            f'{self.same(played)} dialogues are the same word by word, of {looked_at}: '
-            f'{counts}'
-        )
-        if self.n_whole:
-            text += f'; {self.n_whole} of them only in the batch of the run'
-        return text
 
 
 @frozen
@@ -258,14 +243,18 @@ class Regeneration:
         if not again.played:
             raise NotMade(f'none: {"; ".join(failures.values())}')
         looked_at = self.targets_text(again.played, playable, '--regenerate')
-        text = again.played_text(self.pack.manifest.targets, looked_at)
-        if missing := {**missing, **failures}:
-            text += f'; not at hand: {_why(missing)}'
         share = again.different.total() / again.played.total()
-        if problems and share <= options.max_different:
-            text += f'; at most {options.max_different:.0%} may differ'
-            problems = []
-        return text, problems
+        is_allowed = problems and share <= options.max_different
+        missing |= failures
+        [text] = terminal_lines(
+            'played_again',
+            again=again,
+            targets=[name for name in self.pack.manifest.targets if again.played[name]],
+            looked_at=looked_at,
+            missing=missing and _why(missing),
+            allowed=options.max_different if is_allowed else None,
+        )
+        return text, [] if is_allowed else problems
 
     def player(self, here: Mapping[str, System]) -> BlockPlayer:
         """

@@ -3,7 +3,7 @@ A tournament for readers: its cross-table, points by dimension and ratings.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from parlai_ext.ranking.intervals import FEWEST_OPENERS
 from parlai_ext.ranking.ratings import NORMAL_BOUND
@@ -95,16 +95,11 @@ def _is_close_behind(result: TournamentResult, leader: str, other: str) -> bool:
     return best - value <= NORMAL_BOUND * deviation
 
 
-def notes(result: TournamentResult) -> Iterator[str]:
+def notes(result: TournamentResult) -> list[str]:
     """
-    Yield what a reader of the tournament must be told.
+    Return what a reader of the tournament must be told.
     """
-    yield from result.notes
-    if result.incomplete and result.rating != 'sum_of_ranks':
-        yield f'the tournament is not complete: {result.incomplete}'
-    for name, rating in result.ratings.items():
-        if rating.reason and rating.reason != result.incomplete:
-            yield f'{name} is undefined: {rating.reason}'
+    return [*filter(None, terminal_lines('tournament_notes', result=result))]
 
 
 def _systems_table(result: TournamentResult, columns: Sequence[Column]) -> Table:
@@ -195,7 +190,7 @@ def tournament_section(view: RankingView) -> Section | None:
     others = [method for method in result.ratings if method != result.rating]
     data = {
         'line': size_and_rule(result),
-        'notes': list(notes(result)),
+        'notes': notes(result),
         'cross': cross_table(result),
         'points': points_table(result),
         'ratings': _systems_table(result, list(map(rating_column, others))),
