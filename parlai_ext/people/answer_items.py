@@ -223,14 +223,12 @@ def make_annotation_set(
     bad = (SHUFFLED, *filter(None, [options.toxic]))
     shown = (*items, *controls)
     key = rating_key(asked, shown, drawn.turns, bad, options.human)
-    wanted = options.shuffled_controls + bool(options.toxic) * options.toxic_controls
     notes = terminal_lines(
         'drawn_answers',
         prompts=drawn.prompts,
         items=items,
         controls=controls,
         options=options,
-        wanted=wanted,
     )
     return RatingSet(key, (shown,), drawn.turns, tuple(notes))
 

@@ -13,7 +13,6 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from itertools import product
 from operator import attrgetter
-from types import MappingProxyType
 
 import numpy as np
 
@@ -146,7 +145,7 @@ def annotation_results(
     key: RatingKey,
     *,
     drop_failed: bool = False,
-    min_agreeing: Mapping[str, int] = MappingProxyType({}),
+    min_agreeing: Mapping[str, int] | None = None,
     bootstraps: int,
     seed: int = 0,
 ) -> AnnotationResults:

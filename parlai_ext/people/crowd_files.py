@@ -18,6 +18,7 @@ from parlai_ext import zoo_configs
 from parlai_ext.core import UserError, grouped
 from parlai_ext.files import read_file
 from parlai_ext.people.rating_set import (
+    BUCKET,
     DialogueReference,
     Questionnaire,
     RatingItem,
@@ -30,7 +31,6 @@ from parlai_ext.store import json_lines_text
 
 OTHER = 'other_speaker'
 GOOD, BAD = 'good', 'bad'
-BUCKET = 'label_'  # how the buckets of turn annotations begin that are labels
 # Sato et al. (2022), section 5.2 and its footnote 2
 CHATS_OF_A_SYSTEM = 50
 

@@ -564,6 +564,7 @@ SHARED_ITEMS = 10
 FORMAT = 'parlai_ext ratings'  # of the files that pages save
 ANSWER_COLUMN = {PAIR: 'choice', LIKERT: 'label'}  # of a sheet, which is filled in
 LETTERS = {TIED: 'T', UNRELATED: 'U'}
+BUCKET = 'label_'  # how the buckets of turn annotations begin that are labels
 
 
 @frozen
