@@ -12,7 +12,7 @@ import numpy as np
 from parlai_ext.audit.options import AuditOptions
 from parlai_ext.audit.record import outcome_of
 from parlai_ext.collect.plan import Plan
-from parlai_ext.core import System, UserError, frozen, is_floor, nearest
+from parlai_ext.core import System, UserError, frozen, is_floor, require_known
 from parlai_ext.ranking.intervals import (
     Bools,
     Estimate,
@@ -280,8 +280,8 @@ def read_audited(
     tables, wanted = scores.tables, (options.dimension or 'overall').casefold()
     dimension = min(tables.scores, key=lambda name: name.casefold() != wanted)
     if options.dimension and dimension.casefold() != wanted:
-        hint = nearest(options.dimension, list(tables.scores))
-        raise UserError(f'--dimension {options.dimension}: no such scores; {hint}')
+        problem = f'--dimension {options.dimension}: no such scores'
+        require_known(options.dimension, tables.scores, problem)
     values = tables.scores[dimension]
     ranked = scores.ranked & ~np.isnan(system_means(values))
     if ranked.sum() < 2:

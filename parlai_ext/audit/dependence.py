@@ -27,6 +27,7 @@ from parlai_ext.ranking.intervals import (
     FEWEST_OPENERS,
     Estimate,
     Floats,
+    Ints,
     draw_means,
     json_number,
     system_means,
@@ -127,28 +128,33 @@ def _moves_text(audited: Audited, cases: Cases) -> str:
     """
     Return by how many places ranks, and by how much scores move at most.
     """
-    names = list(cases)
-    moves = [
-        (abs(rank - audited.ranks[k]), -n, k, rank)
-        for n, means in enumerate(cases.values())
-        if not np.isnan(means).any()  # else ranks are of fewer systems
-        for k, rank in enumerate(ranks_of(means))
-    ]
-    places, n, system, rank = max(moves, key=lambda one: one[:2], default=(0, 0, 0, 0))
+    names, means = list(cases), np.array(list(cases.values()))
+    moves = np.array(list(map(ranks_of, means))) - audited.ranks
+    moves[np.isnan(means).any(axis=1)] = 0  # there ranks are of fewer systems
+    n, system = _largest(moves)
     rank_text = 'by no place'
-    if places:
+    if places := abs(int(moves[n, system])):
+        before = audited.ranks[system]
         rank_text = (
-            f'at most {count_of(places, "place")} '
-            f'({audited.systems[system]}, from {audited.ranks[system]} to {rank}, '
-            f'without {names[-n]})'
+            f'at most {count_of(places, "place")} ({audited.systems[system]}, '
+            f'from {before} to {before + moves[n, system]}, without {names[n]})'
         )
-    drift = np.array(list(cases.values())) - audited.means
-    case, moved = np.unravel_index(int(np.nanargmax(np.abs(drift))), drift.shape)
+    drift = means - audited.means
+    n, system = _largest(drift)
     return (
         f'ranks move {rank_text}, scores at most '
-        f'{audited.score(float(drift[case, moved]))} ({audited.systems[int(moved)]}, '
-        f'without {names[int(case)]})'
+        f'{audited.score(float(drift[n, system]))} ({audited.systems[system]}, '
+        f'without {names[n]})'
     )
+
+
+def _largest(changes: Floats | Ints) -> tuple[int, int]:
+    """
+    Return the place of the change that is farthest from 0, the first of equal ones.
+    """
+    place = int(np.nanargmax(np.abs(changes)))
+    row, column = divmod(place, changes.shape[1])
+    return row, column
 
 
 def _pairs_text(

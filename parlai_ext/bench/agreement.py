@@ -23,7 +23,7 @@ from parlai_ext.core import (
     dialogue_means,
     grouped,
     is_floor,
-    nearest,
+    require_known,
 )
 from parlai_ext.ranking.agreement import agreement_data, correlate_items
 from parlai_ext.ranking.intervals import Sampling
@@ -225,8 +225,8 @@ def check_judgements(
                 'none may have one'
             )
         if not any(judgement.system in systems for judgement in own):
-            hint = nearest(first.system, systems)
-            raise UserError(f'{source}: column system: no {first.system!r}; {hint}')
+            problem = f'{source}: column system: no {first.system!r}'
+            require_known(first.system, systems, problem)
         if not keys & set(map(key_of, own)):
             raise UserError(
                 f'{source}: column dialogue_id: {dimension}: no such dialogue of that '
@@ -241,11 +241,9 @@ def check_dimensions(
     Refuse judgements in no dimension of the scorer. Nothing need be scored for that.
     """
     for judgement in human:
-        if not is_floor(judgement.system) and judgement.dimension not in dimensions:
-            hint = nearest(judgement.dimension, dimensions)
-            raise UserError(
-                f'{source}: column dimension: no {judgement.dimension!r}; {hint}'
-            )
+        if not is_floor(judgement.system):
+            name = judgement.dimension
+            require_known(name, dimensions, f'{source}: column dimension: no {name!r}')
 
 
 def notes(scores: MeanScores, human: Sequence[HumanJudgement]) -> Iterator[str]:

@@ -24,7 +24,7 @@ from parlai_ext.bench.bench_files import (
     read_bench,
     read_points,
 )
-from parlai_ext.core import UserError, frozen, grouped, nearest, require_known
+from parlai_ext.core import UserError, frozen, grouped, require_known
 from parlai_ext.core.records import record_to_json
 from parlai_ext.ranking.agreement import group_weights, weighted_spearman
 from parlai_ext.ranking.comparison import (
@@ -220,8 +220,8 @@ def quality_points(points: Sequence[SetPoints], quality: str) -> list[QualityPoi
         compared += [(one, name) for name in names]
     if points and not compared:
         known = list(dict.fromkeys(name for one in points for name in one.human))
-        hint = nearest(quality, known)
-        raise UserError(f'--quality {quality}: no set of this bench has it; {hint}')
+        problem = f'--quality {quality}: no set of this bench has it'
+        require_known(quality, known, problem)
     return compared
 
 

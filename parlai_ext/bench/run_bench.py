@@ -40,7 +40,13 @@ from parlai_ext.bench.plan import (
     drawn_set,
     without_outliers,
 )
-from parlai_ext.core import UserError, content_id, first_line, nearest, option_values
+from parlai_ext.core import (
+    UserError,
+    content_id,
+    first_line,
+    option_values,
+    require_known,
+)
 from parlai_ext.data.judged.cards import set_name
 from parlai_ext.data.judged.judged_set import (
     OVERALL,
@@ -197,9 +203,9 @@ def _built(
     about = ScorerAbout(variant.label, section['name'], is_trivial=variant.is_trivial)
     try:
         scorer = ChosenScorer(section).build(machine)
-        if chosen not in (None, *scorer.dimensions):
-            hint = nearest(str(chosen), scorer.dimensions)
-            raise UserError(f'{scorer.name} has no dimension {chosen!r}; {hint}')
+        if chosen is not None:
+            problem = f'{scorer.name} has no dimension {chosen!r}'
+            require_known(chosen, scorer.dimensions, problem)
         about = replace(
             about,
             signature=scorer.signature,

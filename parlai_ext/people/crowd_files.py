@@ -85,16 +85,18 @@ def acute_files(items: Sequence[RatingItem], turns: Turns, wording: Wording) -> 
                 'dialogue_dicts': pair,
             }
         )
-    files = {'pairings.jsonl': json_lines_text(lines)}
-    files['blueprint.json'] = _json(
-        {
-            'pairings_filepath': 'pairings.jsonl',
-            'eval_question': wording.text,
-            's1_choice': wording.answers[0],
-            's2_choice': wording.answers[1],
-        }
-    )
-    return files | _fast_acute_files(dialogues, turns)
+    first, second = wording.answers
+    settings = {
+        'pairings_filepath': 'pairings.jsonl',
+        'eval_question': wording.text,
+        's1_choice': first,
+        's2_choice': second,
+    }
+    return {
+        'pairings.jsonl': json_lines_text(lines),
+        'blueprint.json': _json(settings),
+        **_fast_acute_files(dialogues, turns),
+    }
 
 
 def _fast_acute_files(dialogues: Sequence[DialogueReference], turns: Turns) -> Files:

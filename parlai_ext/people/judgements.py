@@ -214,11 +214,11 @@ class Judgements:
         Return one judgement for each annotator, dialogue and dimension, sorted: a
         rating, or the share of comparisons that the dialogue won.
         """
-        values = defaultdict(list)
-        for one in self.every:
-            for (system, dialogue, _), value in judged_units(one):
-                cell = (system, one.dimension, one.rater or '', dialogue)
-                values[cell].append(value)
+        values = grouped(
+            ((system, one.dimension, one.rater or '', dialogue), value)
+            for one in self.every
+            for (system, dialogue, _), value in judged_units(one)
+        )
         return [
             HumanJudgement(
                 system, dimension, sum(given) / len(given), rater, dialogue or None
