@@ -401,7 +401,6 @@ def _add_proof(audited: Audited, result: SetMeans, part: PartResult) -> None:
     # what of a standing must not depend on other targets: its rank interval may,
     # because it holds for all targets together
     numbers = attrgetter('score', 'low', 'high', 'low_fixed', 'high_fixed')
-    n_scores, n_pairs = ranked_sets.size, len(ranked_sets) * math.comb(size, 2)
     changed_scores = changed_pairs = 0
     for members in ranked_sets.tolist():
         alone = _ranked(audited, members)
@@ -410,29 +409,24 @@ def _add_proof(audited: Audited, result: SetMeans, part: PartResult) -> None:
         changed_scores += sum(numbers(one) != numbers(other) for one, other in both)
         # each pair is there twice
         changed_pairs += int((_orders(alone) != _orders(full)).sum()) // 2
-    changed_sets = (result.means != result.full[sets]).any()
-    holds = not (changed_scores or changed_pairs or changed_sets)
-    how_many = 'all' if step == 1 else f'{len(ranked_sets)} of'
-    if holds:
-        text = (
-            f'Ranks do not change with the target set: {how_many} {len(sets)} sets of '
-            f'{size} of the {len(audited.systems)} systems were ranked by themselves; '
-            f'0 of {n_scores} scores with their intervals and 0 of {n_pairs} orders '
-            'of two differ from those of the whole run.'
-        )
-    else:
-        text = (
-            f'Ranks change with the target set: {changed_scores} of {n_scores} scores '
-            f'and {changed_pairs} of {n_pairs} orders of two differ from the whole '
-            f'run’s in {how_many} {len(sets)} sets of {size}.'
-        )
-    part.report(text, outcome_of(shown=holds, refuted=not holds))
     counts = {
         'changed scores': changed_scores,
-        'compared scores': n_scores,
+        'compared scores': ranked_sets.size,
         'changed orders': changed_pairs,
-        'compared orders': n_pairs,
+        'compared orders': len(ranked_sets) * math.comb(size, 2),
     }
+    changed_sets = (result.means != result.full[sets]).any()
+    holds = not (changed_scores or changed_pairs or changed_sets)
+    [text] = terminal_lines(
+        'target_proof',
+        audited=audited,
+        n_ranked=len(ranked_sets),
+        n_sets=len(sets),
+        size=size,
+        holds=holds,
+        counts=counts,
+    )
+    part.report(text, outcome_of(shown=holds, refuted=not holds))
     part.add(f'sets of {size}', '', counts)
 
 
