@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from parlai_ext.audit import dependence, gaming, target_sets
-from parlai_ext.audit.audited import read_audited
+from parlai_ext.audit.audited import Audited, read_audited
 from parlai_ext.audit.options import AuditOptions
 from parlai_ext.audit.record import (
     CANARIES,
@@ -55,10 +55,8 @@ def audit_run(
     scorer: Mapping[str, Any] | None = None,
 ) -> Audit:
     """
-    Audit a scored run and write `audit.json` and `audit.csv` beside its ranking.
-
-    For a run that somebody else made, a user names what it has from outside the
-    package.
+    Audit a scored run and write `audit.json` and `audit.csv` beside its ranking. For a
+    run that somebody else made, a user names what it has from outside the package.
 
     :param systems: those that the user named; they take the place of the run's of the
         same names.
@@ -67,16 +65,7 @@ def audit_run(
     """
     audited = read_audited(run, options, systems)
     places = gaming.cloned_targets(audited)
-    about = PartResult('target sets')
-    if audited.scores.options.is_tournament:
-        about.report(
-            'This run is ranked by a tournament. The audit is of mean scores, by which '
-            'the order may be another one.'
-        )
-    unranked = [n for n in audited.scores.tables.systems if n not in audited.systems]
-    if unranked:
-        about.report(f'Without a rank, and so not audited: {join_names(unranked)}.')
-    results = [about, *made_checks(TABLES, audited)]
+    results = [what_is_audited(audited), *made_checks(TABLES, audited)]
     try:
         player: object = gaming.SidePlayer(audited, machine, scorer, places)
     except UserError as error:
@@ -103,6 +92,22 @@ def audit_run(
     )
     write_audit(run, audit, audited.folder)
     return audit
+
+
+def what_is_audited(audited: Audited) -> PartResult:
+    """
+    Return what a reader should know of the order that is audited.
+    """
+    about = PartResult('target sets')
+    if audited.scores.options.is_tournament:
+        about.report(
+            'This run is ranked by a tournament. The audit is of mean scores, by which '
+            'the order may be another one.'
+        )
+    unranked = [n for n in audited.scores.tables.systems if n not in audited.systems]
+    if unranked:
+        about.report(f'Without a rank, and so not audited: {join_names(unranked)}.')
+    return about
 
 
 def made_checks(

@@ -12,7 +12,7 @@ import numpy as np
 from parlai_ext.audit.options import AuditOptions
 from parlai_ext.audit.record import outcome_of
 from parlai_ext.collect.plan import Plan
-from parlai_ext.core import System, UserError, frozen, is_floor, nearest
+from parlai_ext.core import System, UserError, frozen, is_floor, require_known
 from parlai_ext.ranking.intervals import (
     Bools,
     Estimate,
@@ -31,6 +31,7 @@ from parlai_ext.results.rank import RunScores, read_run_scores
 from parlai_ext.results.ranking import NAME, choose_scores, read_ranking
 from parlai_ext.store import RunFolder
 from parlai_ext.view import number, rough_count
+from parlai_ext.view.page import terminal_lines
 
 # bootstraps of an audit's own intervals at most: it has many
 MOST_BOOTSTRAPS = 1000
@@ -249,18 +250,14 @@ def settling_text(
     :param played: the openers behind the finding.
     :param option: the one that takes more of the run's openers.
     """
-    if needed.n_openers is None or needed.n_partners is None:
-        return str(needed.reason)
-    pair = f'{needed.better} and {needed.worse}'
-    count = rough_count(needed.n_openers, needed.is_rough)
-    if needed.n_partners > len(audited.opponents):
-        partners = rough_count(needed.n_partners, needed.is_rough)
-        return f'{partners} partners and {count} openers would tell {pair} apart'
-    if needed.n_openers <= played:
-        return f'a few more openers would tell {pair} apart'
-    text = f'{count} openers would tell {pair} apart'
-    if option and needed.n_openers <= audited.num_openers:
-        return f'{text} ({option} {needed.n_openers})'
+    [text] = terminal_lines(
+        'settling',
+        audited=audited,
+        needed=needed,
+        played=played,
+        option=option,
+        rough_count=rough_count,
+    )
     return text
 
 
@@ -283,8 +280,8 @@ def read_audited(
     tables, wanted = scores.tables, (options.dimension or 'overall').casefold()
     dimension = min(tables.scores, key=lambda name: name.casefold() != wanted)
     if options.dimension and dimension.casefold() != wanted:
-        hint = nearest(options.dimension, list(tables.scores))
-        raise UserError(f'--dimension {options.dimension}: no such scores; {hint}')
+        problem = f'--dimension {options.dimension}: no such scores'
+        require_known(options.dimension, tables.scores, problem)
     values = tables.scores[dimension]
     ranked = scores.ranked & ~np.isnan(system_means(values))
     if ranked.sum() < 2:

@@ -27,6 +27,7 @@ from parlai_ext.ranking.intervals import (
     FEWEST_OPENERS,
     Estimate,
     Floats,
+    Ints,
     draw_means,
     json_number,
     system_means,
@@ -127,28 +128,33 @@ def _moves_text(audited: Audited, cases: Cases) -> str:
     """
     Return by how many places ranks, and by how much scores move at most.
     """
-    names = list(cases)
-    moves = [
-        (abs(rank - audited.ranks[k]), -n, k, rank)
-        for n, means in enumerate(cases.values())
-        if not np.isnan(means).any()  # else ranks are of fewer systems
-        for k, rank in enumerate(ranks_of(means))
-    ]
-    places, n, system, rank = max(moves, key=lambda one: one[:2], default=(0, 0, 0, 0))
+    names, means = list(cases), np.array(list(cases.values()))
+    moves = np.array(list(map(ranks_of, means))) - audited.ranks
+    moves[np.isnan(means).any(axis=1)] = 0  # there ranks are of fewer systems
+    n, system = _largest(moves)
     rank_text = 'by no place'
-    if places:
+    if places := abs(int(moves[n, system])):
+        before = audited.ranks[system]
         rank_text = (
-            f'at most {count_of(places, "place")} '
-            f'({audited.systems[system]}, from {audited.ranks[system]} to {rank}, '
-            f'without {names[-n]})'
+            f'at most {count_of(places, "place")} ({audited.systems[system]}, '
+            f'from {before} to {before + moves[n, system]}, without {names[n]})'
         )
-    drift = np.array(list(cases.values())) - audited.means
-    case, moved = np.unravel_index(int(np.nanargmax(np.abs(drift))), drift.shape)
+    drift = means - audited.means
+    n, system = _largest(drift)
     return (
         f'ranks move {rank_text}, scores at most '
-        f'{audited.score(float(drift[case, moved]))} ({audited.systems[int(moved)]}, '
-        f'without {names[int(case)]})'
+        f'{audited.score(float(drift[n, system]))} ({audited.systems[system]}, '
+        f'without {names[n]})'
     )
+
+
+def _largest(changes: Floats | Ints) -> tuple[int, int]:
+    """
+    Return the place of the change that is farthest from 0, the first of equal ones.
+    """
+    place = int(np.nanargmax(np.abs(changes)))
+    row, column = divmod(place, changes.shape[1])
+    return row, column
 
 
 def _pairs_text(
@@ -296,27 +302,23 @@ def variance_shares(values: Floats) -> VarianceShares | None:
     covariance components", Biometrics 9): for each set of factors the sum over its
     cells of ``n * mean²``, and its expectation under the model, which is linear in the
     components; the equations are solved. Where every cell has a score these are the
-    classical ANOVA estimates (mean squares equated to their expectations); where cells
-    are missing, as on the diagonal of all-play-all, they are unbiased all the same. An
-    estimate below 0 counts as 0 in a share.
+    classical ANOVA estimates; where cells are missing, as on the diagonal of
+    all-play-all, they are unbiased all the same. One below 0 counts as 0 in a share.
 
     **Limits.** Five systems are five draws from the systems that there might be: the
     share of systems is rough, and it is of *these* systems. A factor with one level has
     no component.
     """
     scored = ~np.isnan(values)
-    axes = [
-        k
-        for k in range(values.ndim)
-        if scored.any(axis=_others([k], scored.ndim)).sum() > 1
+    levels = [
+        np.flatnonzero(scored.any(axis=_others([axis], values.ndim)))
+        for axis in range(values.ndim)
     ]
+    axes = [axis for axis, own in enumerate(levels) if len(own) > 1]
     if not axes:
         return None
-    dropped = tuple(k for k in range(values.ndim) if k not in axes)
-    for axis in sorted(dropped, reverse=True):
-        level = int(scored.any(axis=_others([axis], scored.ndim)).argmax())
-        values = np.asarray(values.take(level, axis))
-        scored = ~np.isnan(values)
+    for axis in _others(axes, values.ndim)[::-1]:
+        values = np.asarray(values.take(levels[axis][0], axis))
     components = _components(values, [FACTORS[k] for k in axes])
     if components is None:
         return None
@@ -410,14 +412,7 @@ def check_variance(result: PartResult, audited: Audited) -> None:
         raise LeftOut('there are too few dialogues, or their scores do not vary')
     texts = [f'{name} {percent(share)}' for name, share in shares.shares.items()]
     system, choice = system_and_choice(shares)
-    # the same shares of openers drawn with replacement
-    size, rng = table.shape[2], np.random.default_rng([audited.sampling.seed, 15])
-    resamples = [
-        variance_shares(table[:, :, rng.integers(size, size=size)])
-        for _ in range(RESAMPLES if size >= FEWEST_OPENERS else 0)
-    ]
-    pairs = [system_and_choice(drawn) for drawn in resamples if drawn is not None]
-    draws = np.array(pairs, np.float64).reshape(-1, 2)
+    draws = drawn_shares(table, audited.sampling.seed)
     low, high = middle_of(draws[:, 0])
     ends = '' if low is None else f'({percent(low)} to {percent(high)}) '
     text = (
@@ -441,6 +436,20 @@ def check_variance(result: PartResult, audited: Audited) -> None:
         shown=least is not None and least > 0, refuted=most is not None and most < 0
     )
     result.report(f'{text}).', outcome)
+
+
+def drawn_shares(table: Floats, seed: int) -> Floats:
+    """
+    Return ``[draw, 2]``: `system_and_choice` of openers drawn with replacement; no
+    draws of fewer than three.
+    """
+    size, rng = table.shape[2], np.random.default_rng([seed, 15])
+    resamples = [
+        variance_shares(table[:, :, rng.integers(size, size=size)])
+        for _ in range(RESAMPLES if size >= FEWEST_OPENERS else 0)
+    ]
+    pairs = [system_and_choice(drawn) for drawn in resamples if drawn is not None]
+    return np.array(pairs, np.float64).reshape(-1, 2)
 
 
 def system_and_choice(shares: VarianceShares) -> tuple[float, float]:

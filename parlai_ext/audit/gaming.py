@@ -62,7 +62,8 @@ from parlai_ext.ranking.standings import (
 )
 from parlai_ext.results.tables import read_tables
 from parlai_ext.store import Manifest, RunFolder, record_hash, system_part
-from parlai_ext.view import interval, join_names, number
+from parlai_ext.view import interval, number
+from parlai_ext.view.page import terminal_lines
 from parlai_ext.worlds.schedule import pairings, shard_size_for
 
 FOLDER = 'audit'
@@ -274,30 +275,25 @@ def canary_finding(audited: Audited, kind: str, placing: Placing) -> Finding:
     """
     Return where one canary would rank, and whether that is low enough.
     """
-    name = kind.replace('_', ' ')
-    if placing.rank is None:
-        text = f'The {name} has no score: {audited.dimension} is undefined for it.'
-        return Finding(CANARIES, text, REPORTS)
-    n_honest = len(audited.honest)
-    honest = [k for k in placing.beaten if k in audited.honest]
-    sure = [k for k in honest if k in placing.surely_beaten]
-    floors = len(placing.beaten) - len(honest)
-    text = (
-        f'The {name} ({KINDS[kind]}) would rank {placing.rank} of '
-        f'{len(audited.systems) + 1} with {audited.score(placing.score)}: it beats '
-        f'{len(honest)} of {n_honest} systems'
+    honest = audited.honest
+    beaten, sure, above = (
+        [k for k in places if k in honest]
+        for places in (placing.beaten, placing.surely_beaten, placing.surely_better)
     )
-    if honest:
-        text += f' ({join_names(audited.names(honest))}), {len(sure)} beyond chance'
-    if n_honest < len(audited.systems):
-        text += f', and {floors} of {len(audited.systems) - n_honest} floors'
-    above = [k for k in placing.surely_better if k in audited.honest]
-    text += f'; {len(above)} of {n_honest} systems are better beyond chance'
+    [text] = terminal_lines(
+        'canary',
+        audited=audited,
+        kind=kind,
+        does=KINDS[kind],
+        placing=placing,
+        beaten=beaten,
+        sure=sure,
+        above=above,
+    )
     outcome = outcome_of(
-        shown=2 * len(above) >= n_honest,
-        refuted=2 * len(honest) >= n_honest,
+        shown=2 * len(above) >= len(honest), refuted=2 * len(beaten) >= len(honest)
     )
-    return Finding(CANARIES, f'{text}.', outcome)
+    return Finding(CANARIES, text, REPORTS if placing.rank is None else outcome)
 
 
 def _settling_text(
@@ -336,22 +332,12 @@ def _summarize(audited: Audited, findings: list[Finding], result: PartResult) ->
     """
     outcomes = [one.outcome for one in findings if one.outcome != REPORTS]
     high, shown = outcomes.count(FAILS), outcomes.count(HOLDS)
-    if not outcomes:
-        text = f'Canaries are left out: {audited.dimension} is undefined for all.'
-        result.report(text, LEFT_OUT)
-        return
-    if high:
-        word = 'canary ranks' if high == 1 else 'canaries rank'
-        text = (
-            f'This judge can be gamed: {high} of {len(outcomes)} {word} above half of '
-            'the systems or more.'
-        )
-    else:
-        text = (
-            f'None of {len(outcomes)} canaries beats half of the '
-            f'{len(audited.honest)} systems; shown beyond chance for {shown} of them.'
-        )
-    result.report(text, outcome_of(shown=shown == len(outcomes), refuted=bool(high)))
+    n = len(outcomes)
+    [text] = terminal_lines(
+        'canaries', audited=audited, n=n, n_high=high, n_shown=shown
+    )
+    outcome = outcome_of(shown=shown == n, refuted=bool(high))
+    result.report(text, outcome if outcomes else LEFT_OUT)
 
 
 BY_DEFAULT = 2  # the first systems that are no floors
@@ -386,19 +372,9 @@ def check_clones_as_targets(result: PartResult, player: SidePlayer) -> None:
         values = np.concatenate([cloned, own[[place]]])
         values[:, np.isnan(values).all(axis=2).any(axis=0)] = np.nan  # itself
         gap = difference(values, sampling)
-        if gap.value == gap.low == gap.high == 0:
-            text = 'exactly as it does'
-        elif gap.value is None:
-            text = 'nothing'
-        else:
-            ends = interval(gap.low, gap.high, 3)
-            text = f'{number(gap.value, 3)} ({ends}) above it'
-        name = audited.systems[place]
-        result.report(
-            f'A clone of {name} as a further target scores {text}, over '
-            f'{player.num_openers} openers.',
-            outcome_of_equality(audited, gap),
-        )
+        name, n_openers = audited.systems[place], player.num_openers
+        [text] = terminal_lines('clone', name=name, gap=gap, n_openers=n_openers)
+        result.report(text, outcome_of_equality(audited, gap))
         result.add(clone.name, name, {'score above': gap})
 
 

@@ -28,7 +28,6 @@ from parlai_ext.view import (
     Column,
     Table,
     few_names,
-    join_names,
     wrap_lines,
 )
 from parlai_ext.view.page import Section, terminal_lines
@@ -92,33 +91,21 @@ def audit_doubt(audit: Audit) -> Doubt | None:
     ]
     if not beaten and not failed:
         return None
-    if not beaten:
-        words = _not_holding(len(failed), audit)
-        sentence = f'{words}. {failed[0].sentence}'
-        return Doubt(sentence, words, 'audit: does not hold', is_refuted=True)
-    n_canaries = sum(row.quantity == 'rank' for row in canaries)
     names = list(dict.fromkeys(row.case for row in beaten))
-    kinds = [name.removeprefix('canary-').replace('_', ' ') for name in names]
     sure = {row.case for row in beaten if row.value}  # those beyond chance
-    systems = few_names(list(dict.fromkeys(r.system for r in beaten)), 'and')
-    is_one = len(names) == 1
-    words = f'{len(names)} of {n_canaries} canaries fool{"s" * is_one} this judge'
-    chance = 'which may be chance'
-    if sure:
-        some = f'{len(sure)} of them ' if len(sure) < len(names) else ''
-        chance = f'{some}beyond chance'
-    sentence = (
-        f'{words}: {join_names(kinds)} score{"s" * is_one} above {systems}, {chance}; '
-        'the order below says little about quality.'
+    words, sentence = terminal_lines(
+        'audit_doubt',
+        audit=audit,
+        failed=failed,
+        n_others=sum(one.part != CANARIES for one in failed),
+        kinds=[name.removeprefix('canary-').replace('_', ' ') for name in names],
+        n_canaries=sum(row.quantity == 'rank' for row in canaries),
+        n_sure=len(sure),
+        systems=few_names(list(dict.fromkeys(row.system for row in beaten)), 'and'),
     )
-    if others := sum(one.part != CANARIES for one in failed):
-        sentence += f' Besides, {_not_holding(others, audit)}.'
+    if not beaten:
+        return Doubt(sentence, words, 'audit: does not hold', is_refuted=True)
     return Doubt(sentence, words, 'fooled by canaries', is_refuted=bool(sure))
-
-
-def _not_holding(n: int, audit: Audit) -> str:
-    does = 'does' if n == 1 else 'do'
-    return f'{n} of {audit.n_decided} audit findings {does} not hold'
 
 
 def audit_section(view: RankingView) -> Section | None:

@@ -43,7 +43,8 @@ from parlai_ext.ranking.intervals import (
     round_off_noise,
 )
 from parlai_ext.ranking.standings import Standing, difference, rank_dimension
-from parlai_ext.view import count_of, interval, join_names, number, percent, shown_table
+from parlai_ext.view import interval, join_names, number, shown_table
+from parlai_ext.view.page import terminal_lines
 
 MOST_SETS = 200_000
 CELLS = (  # of Table 6, row by row
@@ -400,7 +401,6 @@ def _add_proof(audited: Audited, result: SetMeans, part: PartResult) -> None:
     # what of a standing must not depend on other targets: its rank interval may,
     # because it holds for all targets together
     numbers = attrgetter('score', 'low', 'high', 'low_fixed', 'high_fixed')
-    n_scores, n_pairs = ranked_sets.size, len(ranked_sets) * math.comb(size, 2)
     changed_scores = changed_pairs = 0
     for members in ranked_sets.tolist():
         alone = _ranked(audited, members)
@@ -409,29 +409,24 @@ def _add_proof(audited: Audited, result: SetMeans, part: PartResult) -> None:
         changed_scores += sum(numbers(one) != numbers(other) for one, other in both)
         # each pair is there twice
         changed_pairs += int((_orders(alone) != _orders(full)).sum()) // 2
-    changed_sets = (result.means != result.full[sets]).any()
-    holds = not (changed_scores or changed_pairs or changed_sets)
-    how_many = 'all' if step == 1 else f'{len(ranked_sets)} of'
-    if holds:
-        text = (
-            f'Ranks do not change with the target set: {how_many} {len(sets)} sets of '
-            f'{size} of the {len(audited.systems)} systems were ranked by themselves; '
-            f'0 of {n_scores} scores with their intervals and 0 of {n_pairs} orders '
-            'of two differ from those of the whole run.'
-        )
-    else:
-        text = (
-            f'Ranks change with the target set: {changed_scores} of {n_scores} scores '
-            f'and {changed_pairs} of {n_pairs} orders of two differ from the whole '
-            f'run’s in {how_many} {len(sets)} sets of {size}.'
-        )
-    part.report(text, outcome_of(shown=holds, refuted=not holds))
     counts = {
         'changed scores': changed_scores,
-        'compared scores': n_scores,
+        'compared scores': ranked_sets.size,
         'changed orders': changed_pairs,
-        'compared orders': n_pairs,
+        'compared orders': len(ranked_sets) * math.comb(size, 2),
     }
+    changed_sets = (result.means != result.full[sets]).any()
+    holds = not (changed_scores or changed_pairs or changed_sets)
+    [text] = terminal_lines(
+        'target_proof',
+        audited=audited,
+        n_ranked=len(ranked_sets),
+        n_sets=len(sets),
+        size=size,
+        holds=holds,
+        counts=counts,
+    )
+    part.report(text, outcome_of(shown=holds, refuted=not holds))
     part.add(f'sets of {size}', '', counts)
 
 
@@ -465,59 +460,22 @@ def _add_swings(audited: Audited, result: SetMeans, part: PartResult) -> None:
     """
     every_swing, pairs = swings(result), overturned_pairs(result)
     sure = [pair for pair in pairs if _is_sure(audited, pair)]
-    size, n_systems = result.sets.shape[1], len(audited.systems)
-    n_pairs = math.comb(n_systems, 2)
-    text = (
-        f'Ranks stay in all {len(result.sets)} sets of {size} of the {n_systems} '
-        'systems, although opponents change with the set; the ranking tells '
-        f'{audited.claims_text} apart.'
+    n_silent = int(np.isnan(result.means).any(axis=1).sum())
+    text, *more = terminal_lines(
+        'target_sets',
+        audited=audited,
+        sets=result.sets,
+        n_pairs=math.comb(len(audited.systems), 2),
+        pairs=pairs,
+        sure=sure,
+        moved=[one for one in every_swing if one.gain or one.loss],
+        worst=max(every_swing, key=lambda one: max(one.gain, one.loss)),
+        n_silent=n_silent,
     )
-    if pairs:
-        worst = max(every_swing, key=lambda one: max(one.gain, one.loss))
-        text = (
-            f'Ranks change with the target set: of {n_pairs} pairs of systems, '
-            f'{len(pairs)} ({percent(len(pairs) / n_pairs)}) change places in some of '
-            f'the {len(result.sets)} sets of {size}, {len(sure)} of them beyond '
-            f'chance; worst swing: {_swing_text(audited, worst)}.'
-        )
     outcome = _outcome_of_turns(audited, len(pairs), len(sure))
-    silent = int(np.isnan(result.means).any(axis=1).sum())
-    if silent:
-        text = f'{text} Sets in which a system has no dialogue: {silent}.'
-        outcome = NOT_SHOWN if outcome == HOLDS else outcome
-    part.report(text, outcome)
-    if pairs:
-        moves = [
-            f'{audited.systems[one.system]} {one.gain} up, {one.loss} down'
-            for one in every_swing
-            if one.gain or one.loss
-        ]
-        part.report(
-            f'Places that a system can gain or lose at worst: {"; ".join(moves)}; the '
-            f'other {len(every_swing) - len(moves)} stay.'
-        )
-    for pair in (sure or pairs)[:1]:
-        members = join_names(audited.names(pair.unfair_set))
-        part.report(
-            f'{audited.systems[pair.worse]} is behind {audited.systems[pair.better]} '
-            f'with all opponents and leads it in {pair.n_overturned} of the '
-            f'{pair.n_sets} sets with both, most in {{{members}}}, by '
-            f'{audited.score(pair.margin)}.'
-        )
-    _add_swing_rows(audited, part, every_swing=every_swing, pairs=pairs)
-
-
-def _add_swing_rows(
-    audited: Audited,
-    part: PartResult,
-    *,
-    every_swing: Sequence[Swing],
-    pairs: Sequence[Overturned],
-) -> None:
-    """
-    Add the numbers behind the findings: the places that each system gains and loses at
-    worst, and by how much the worse system of a pair leads in its worst set.
-    """
+    part.report(text, NOT_SHOWN if n_silent and outcome == HOLDS else outcome)
+    for line in more:
+        part.report(line)
     for one in every_swing:
         for quantity, places, own in (
             ('places gained', one.gain, one.gain_set),
@@ -529,17 +487,6 @@ def _add_swing_rows(
         members = ' + '.join(audited.names(pair.unfair_set))
         case = f'{audited.pair_name((pair.worse, pair.better), "over")}: {members}'
         part.add(case, '', {'lead in the worst set': json_number(pair.margin)})
-
-
-def _swing_text(audited: Audited, swing: Swing) -> str:
-    up = swing.gain >= swing.loss
-    places, members = (
-        (swing.gain, swing.gain_set) if up else (swing.loss, swing.loss_set)
-    )
-    return (
-        f'{audited.systems[swing.system]}, {count_of(places, "place")} '
-        f'{"up" if up else "down"} in {{{join_names(audited.names(members))}}}'
-    )
 
 
 def _outcome_of_turns(audited: Audited, n_turns: int, n_sure: int) -> str:

@@ -23,7 +23,7 @@ from parlai_ext.core import (
     dialogue_means,
     grouped,
     is_floor,
-    nearest,
+    require_known,
 )
 from parlai_ext.ranking.agreement import agreement_data, correlate_items
 from parlai_ext.ranking.intervals import Sampling
@@ -132,13 +132,23 @@ def agreement(
     """
     ranked = [judgement for judgement in human if not is_floor(judgement.system)]
     check_judgements(scores, ranked, source)
+    rows = [*_level_rows(scores, ranked, Sampling(bootstraps, SEED))]
+    rows.sort(key=itemgetter('level'))  # stable: dialogue first
+    return {'schema': SCHEMA, 'rows': rows, 'notes': [*notes(scores, human)]}
+
+
+def _level_rows(
+    scores: MeanScores, ranked: Sequence[HumanJudgement], sampling: Sampling
+) -> Iterator[dict[str, Any]]:
+    """
+    Yield a row for every dimension, variant and level.
+    """
     keys = scores.keys
     by_dimension = grouped(
         (one.dimension, (key_of(one), one.value))
         for one in ranked
         if key_of(one) in keys
     )
-    rows = []
     for dimension in scores.dimensions:
         if dimension not in by_dimension:
             continue
@@ -151,16 +161,15 @@ def agreement(
                 correlations = correlate_items(
                     [left[key] for key in points],
                     [right[key] for key in points],
-                    Sampling(bootstraps, SEED),
+                    sampling,
                 )
                 about = {'level': level, 'dimension': dimension, 'variant': variant}
                 # without a score there is no point
                 dropped = n_judged - len(points)
-                rows.append(about | agreement_data(correlations, dropped=dropped))
+                row = about | agreement_data(correlations, dropped=dropped)
                 if not points and (variant, dimension) in scores.reasons:
-                    rows[-1]['reason'] = scores.reasons[variant, dimension]
-    rows.sort(key=itemgetter('level'))  # stable: dialogue first
-    return {'schema': SCHEMA, 'rows': rows, 'notes': [*notes(scores, human)]}
+                    row['reason'] = scores.reasons[variant, dimension]
+                yield row
 
 
 def _levels(
@@ -216,8 +225,8 @@ def check_judgements(
                 'none may have one'
             )
         if not any(judgement.system in systems for judgement in own):
-            hint = nearest(first.system, systems)
-            raise UserError(f'{source}: column system: no {first.system!r}; {hint}')
+            problem = f'{source}: column system: no {first.system!r}'
+            require_known(first.system, systems, problem)
         if not keys & set(map(key_of, own)):
             raise UserError(
                 f'{source}: column dialogue_id: {dimension}: no such dialogue of that '
@@ -232,11 +241,9 @@ def check_dimensions(
     Refuse judgements in no dimension of the scorer. Nothing need be scored for that.
     """
     for judgement in human:
-        if not is_floor(judgement.system) and judgement.dimension not in dimensions:
-            hint = nearest(judgement.dimension, dimensions)
-            raise UserError(
-                f'{source}: column dimension: no {judgement.dimension!r}; {hint}'
-            )
+        if not is_floor(judgement.system):
+            name = judgement.dimension
+            require_known(name, dimensions, f'{source}: column dimension: no {name!r}')
 
 
 def notes(scores: MeanScores, human: Sequence[HumanJudgement]) -> Iterator[str]:

@@ -11,7 +11,7 @@ cannot judge are not among these: a mean over other sets is no comparison.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import chain, combinations
+from itertools import combinations, compress, permutations
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from parlai_ext.bench.bench_files import (
     read_bench,
     read_points,
 )
-from parlai_ext.core import UserError, frozen, grouped, nearest, require_known
+from parlai_ext.core import UserError, frozen, grouped, require_known
 from parlai_ext.core.records import record_to_json
 from parlai_ext.ranking.agreement import group_weights, weighted_spearman
 from parlai_ext.ranking.comparison import (
@@ -50,7 +50,6 @@ NOT_INDEPENDENT = 'items of one {} are alike; the test needs independent ones'
 Pair = tuple[str, str]
 Place = tuple[str, str]  # a set and a quality
 QualityPoints = tuple[SetPoints, str]  # a set and the quality by which it is compared
-Correlations = dict[Place, dict[str, float]]  # by scorer
 SwapTest = Callable[[Floats], list[float]]  # the p-value of each column
 
 
@@ -183,54 +182,26 @@ def compare_bench(
     for name in sets:
         require_known(name, names, f'--sets {name}: not in this bench')
     points = [read_points(folder, n) for n in names if not sets or n in sets]
-    compared = quality_points(points, quality)
-    labels = [o.label for o in sorted(bench.scorers, key=lambda one: one.is_trivial)]
-    correlations = _correlations(labels, compared)
-    known = {*chain(*correlations.values())}
-    scorers = [label for label in labels if label in known]
-    if len(scorers) < 2:
+    test = partial(swap_tests, permutations=permutations, seed=seed)
+    scorers = ComparedScorers(bench, points, quality, test)
+    if len(scorers.labels) < 2:
         raise UserError(
             f'{folder}: two scorers are needed with different scores of {FEWEST_ITEMS} '
-            f'or more judged items; {", ".join(scorers) or "none"} has them'
+            f'or more judged items; {", ".join(scorers.labels) or "none"} has them'
         )
-    pairs = list(combinations(scorers, 2))
-    common, means_of_sets = _common_means(correlations, len(scorers))
-    test = partial(swap_tests, permutations=permutations, seed=seed)
-    of_sets, items = _differences_of_sets(compared, pairs, test)
-    of_common_sets = {
-        pair: [own for name, own in by_set.items() if name in common]
-        for pair, by_set in items.items()
-    }
-    overall = _differences_over_sets(of_common_sets, quality, test)
-    differences = [*adjusted(of_sets, lambda row: (row.first, row.second)), *overall]
-    correlations[ALL_SETS, quality] = means_of_sets
-    same = compared if quality != EACH else quality_points(points, OVERALL)
-    of_common = [one for one in compared if one[0].set_name in common]
+    overall = scorers.differences_over_sets()
+    differences = [*scorers.differences_of_sets(), *overall]
     return BenchComparison(
         quality,
         tuple(differences),
-        tuple(_places(correlations, differences)),
+        tuple(scorers.places(differences)),
         _ceilings(points),
-        _redundancy(same, pairs),
-        tuple(scorers),
-        _best_scorer(bench, of_common, means_of_sets, overall),
+        scorers.redundancy(
+            quality_points(points, OVERALL if quality == EACH else quality)
+        ),
+        tuple(scorers.labels),
+        scorers.best(overall),
     )
-
-
-def _correlations(
-    labels: Sequence[str], compared: Sequence[QualityPoints]
-) -> Correlations:
-    """
-    Return each scorer's Spearman with each quality of a set, where it has one.
-    """
-    return {
-        (one.set_name, quality): {
-            label: float(rank_products(items.columns[0], items.human).sum())
-            for label in labels
-            if (items := common_items(one, quality, label)) is not None
-        }
-        for one, quality in compared
-    }
 
 
 def quality_points(points: Sequence[SetPoints], quality: str) -> list[QualityPoints]:
@@ -249,8 +220,8 @@ def quality_points(points: Sequence[SetPoints], quality: str) -> list[QualityPoi
         compared += [(one, name) for name in names]
     if points and not compared:
         known = list(dict.fromkeys(name for one in points for name in one.human))
-        hint = nearest(quality, known)
-        raise UserError(f'--quality {quality}: no set of this bench has it; {hint}')
+        problem = f'--quality {quality}: no set of this bench has it'
+        require_known(quality, known, problem)
     return compared
 
 
@@ -270,74 +241,221 @@ class CommonItems:
     parts: Floats
 
 
-def common_items(points: SetPoints, quality: str, *scorers: str) -> CommonItems | None:
+def common_items(
+    compared: Sequence[QualityPoints], scorers: Sequence[str]
+) -> dict[Place, CommonItems]:
     """
-    Return the items that these scorers and people scored by a quality; `None` if they
-    are too few, or all values of one are equal.
+    Return the items that these scorers and people scored, by set and quality; nothing
+    where they are too few, or all values of one are equal.
     """
-    scores = {**points.scores, **points.own_scores.get(quality, {})}
-    if any(label not in scores for label in scorers):
-        return None
-    columns = [points.human[quality], *(scores[label] for label in scorers)]
-    rows = [
-        (group, *values)
-        for group, *values in zip(points.groups, *columns, strict=True)
-        if None not in values
-    ]
-    groups, *sides = zip(*rows, strict=True) if rows else ((),)
-    if len(rows) < FEWEST_ITEMS or any(min(side) == max(side) for side in sides):
-        return None
-    human, *own = np.array(sides, dtype=np.float64)
-    first, *others = (rank_products(column, human) for column in own)
-    weights = first - others[0] if others else first
-    parts = np.bincount(groups, weights, max(points.groups) + 1).astype(np.float64)
-    return CommonItems(np.array(own), human, groups, parts)
+    items = {}
+    for one, quality in compared:
+        scores = {**one.scores, **one.own_scores.get(quality, {})}
+        if any(label not in scores for label in scorers):
+            continue
+        columns = [one.human[quality], *(scores[label] for label in scorers)]
+        table = np.array(columns, dtype=np.float64)
+        known = np.asarray(~np.isnan(table).any(axis=0))
+        table = table[:, known]
+        if known.sum() < FEWEST_ITEMS or not np.ptp(table, axis=1).all():
+            continue
+        human, own = table[0], table[1:]
+        groups = tuple(compress(one.groups, known))
+        first, *others = (rank_products(column, human) for column in own)
+        weights = first - others[0] if others else first
+        parts = np.bincount(groups, weights, max(one.groups) + 1).astype(np.float64)
+        items[one.set_name, quality] = CommonItems(own, human, groups, parts)
+    return items
 
 
-def _differences_of_sets(
-    compared: Sequence[QualityPoints], pairs: Sequence[Pair], test: SwapTest
-) -> tuple[list[PairDifference], dict[Pair, dict[str, list[CommonItems]]]]:
+class ComparedScorers:
     """
-    Return the differences of pairs on each quality of each set, not adjusted yet, and
-    the items of each pair by set, a list with those of each quality.
+    The scorers of a bench on the sets and qualities that are compared.
+
+    :ivar labels: of the scorers that have a correlation somewhere, trivial ones last.
+    :ivar correlations: by set and quality, Spearman of each scorer that has one.
+    :ivar common: the sets on which at least half of the scorers have a correlation.
+    :ivar means: over the common sets, each the mean over its qualities, of the scorers
+        that have a correlation with each of them.
     """
-    rows = []
-    items: dict[Pair, dict[str, list[CommonItems]]] = {pair: {} for pair in pairs}
-    with bar_of('compare', len(compared), delay=2, unit='quality') as bar:
-        for one, quality in compared:
-            both = {pair: common_items(one, quality, *pair) for pair in pairs}
-            known = {pair: own for pair, own in both.items() if own is not None}
-            table = np.array([own.parts for own in known.values()]).T
-            p_values = test(table) if known else []
-            for (pair, own), p in zip(known.items(), p_values, strict=True):
-                items[pair].setdefault(one.set_name, []).append(own)
+
+    def __init__(
+        self, bench: Bench, points: Sequence[SetPoints], quality: str, test: SwapTest
+    ):
+        self.bench, self.quality, self.test = bench, quality, test
+        self.compared = quality_points(points, quality)
+        labels = [o.label for o in sorted(bench.scorers, key=lambda o: o.is_trivial)]
+        alone = {label: common_items(self.compared, [label]) for label in labels}
+        self.labels = [label for label in labels if alone[label]]
+        self.pairs = list(combinations(self.labels, 2))
+        self.items: dict[tuple[str, ...], dict[Place, CommonItems]] = {
+            **{(label,): items for label, items in alone.items()},
+            **{pair: common_items(self.compared, pair) for pair in self.pairs},
+        }
+        self.correlations = {
+            (one.set_name, name): {
+                label: float(rank_products(items.columns[0], items.human).sum())
+                for label in self.labels
+                if (items := alone[label].get((one.set_name, name))) is not None
+            }
+            for one, name in self.compared
+        }
+        rows = pd.DataFrame(
+            self.correlations.values(), index=pd.Index(self.correlations)
+        )
+        by_set: Any = {'level': 0, 'sort': False}
+        n_judging = rows.notna().groupby(**by_set).any().sum(axis=1)
+        n_needed = len(self.labels) / 2
+        self.common = [str(name) for name, n in n_judging.items() if n >= n_needed]
+        rows = rows[rows.index.isin(self.common, level=0)].dropna(axis=1)
+        means: Any = rows.groupby(**by_set).mean().mean()
+        self.means: dict[str, float] = means.to_dict()
+
+    def differences_of_sets(self) -> list[PairDifference]:
+        """
+        Return the differences of pairs on each quality of each set.
+        """
+        rows = []
+        with bar_of('compare', len(self.compared), delay=2, unit='quality') as bar:
+            for one, quality in self.compared:
                 place = (one.set_name, quality)
+                items = {pair: self.items[pair].get(place) for pair in self.pairs}
+                known = {pair: own for pair, own in items.items() if own is not None}
+                table = np.array([own.parts for own in known.values()]).T
+                p_values = self.test(table) if known else []
                 reason = None
                 if one.unit != 'item':
                     reason = NOT_INDEPENDENT.format(one.unit)
-                rows.append(_difference(pair, place, [[own]], own.parts, p, reason))
-            bar.update()
-    return rows, items
+                for (pair, own), p in zip(known.items(), p_values, strict=True):
+                    rows.append(_difference(pair, place, [[own]], own.parts, p, reason))
+                bar.update()
+        return adjusted(rows, lambda row: (row.first, row.second))
 
+    def differences_over_sets(self) -> list[PairDifference]:
+        """
+        Return the differences of means over the common sets.
+        """
+        rows = []
+        for pair in self.pairs:
+            if sets := self.items_of_common_sets(*pair):
+                # contexts of all sets are swapped at once, in all qualities together
+                means = [np.mean([one.parts for one in own], axis=0) for own in sets]
+                joined = np.concatenate(means) / len(means)
+                [p] = self.test(joined[:, None])
+                place, reason = (ALL_SETS, self.quality), 'the sets have other items'
+                rows.append(_difference(pair, place, sets, joined, p, reason))
+        return adjusted(rows, lambda row: None)
 
-def _differences_over_sets(
-    items: Mapping[Pair, Sequence[Sequence[CommonItems]]], quality: str, test: SwapTest
-) -> list[PairDifference]:
-    """
-    Return the differences of means over sets.
+    def items_of_common_sets(self, *scorers: str) -> list[list[CommonItems]]:
+        """
+        Return the items of these scorers on each common set, by quality.
+        """
+        items = self.items[scorers].items()
+        by_set = grouped((name, o) for (name, _), o in items if name in self.common)
+        return list(by_set.values())
 
-    :param items: of each pair on each set, by quality.
-    """
-    rows = []
-    for pair, sets in items.items():
-        if sets:
-            # contexts of all sets are swapped at once, in all qualities together
-            means = [np.mean([one.parts for one in own], axis=0) for own in sets]
-            joined = np.concatenate(means) / len(means)
-            [p] = test(joined[:, None])
-            place, reason = (ALL_SETS, quality), 'the sets have other items'
-            rows.append(_difference(pair, place, sets, joined, p, reason))
-    return adjusted(rows, lambda row: None)
+    def places(self, differences: Sequence[PairDifference]) -> Iterator[ScorerPlace]:
+        """
+        Yield each scorer's correlation and cluster at each place.
+        """
+        by_place = grouped(((row.set_name, row.quality), row) for row in differences)
+        of_all = {(ALL_SETS, self.quality): self.means}
+        for place, values in (self.correlations | of_all).items():
+            labels = list(values)
+            p_values = pd.DataFrame(1.0, labels, labels)
+            for row in by_place.get(place, ()):
+                if {row.first, row.second} <= values.keys():
+                    for pair in permutations((row.first, row.second)):
+                        p_values.loc[pair] = row.p_holm
+            found = clusters(list(values.values()), p_values.to_numpy())
+            for label, cluster in zip(labels, found, strict=True):
+                yield ScorerPlace(label, *place, values[label], cluster)
+
+    def redundancy(
+        self, compared: Sequence[QualityPoints]
+    ) -> dict[Pair, tuple[float, int]]:
+        """
+        Return the mean over sets of Spearman between the scores of each pair.
+        """
+        matrix = {}
+        for pair in self.pairs:
+            values = [
+                float(np.dot(*map(standard_ranks, items.columns)))
+                for items in common_items(compared, pair).values()
+            ]
+            if values:
+                matrix[pair] = (float(np.mean(values)), len(values))
+        return matrix
+
+    def best(self, differences: Sequence[PairDifference]) -> BestScorer | None:
+        """
+        Return the best of the scorers that are not trivial, and whom it beats.
+
+        :param differences: of the means over the common sets.
+        """
+        about, means = {one.label: one for one in self.bench.scorers}, self.means
+        chosen = [label for label in means if not about[label].is_trivial]
+        if not chosen:
+            return None
+        best = max(chosen, key=lambda label: means[label])
+        p_values = {
+            row.second if row.first == best else row.first: row.p_holm
+            for row in differences
+            if best in (row.first, row.second)
+        }
+        beaten = {
+            label
+            for label, p in p_values.items()
+            if p < LEVEL and means[best] > means.get(label, np.inf)
+        }
+        trivial = [one.label for one in self.bench.scorers if one.is_trivial]
+        rivals = [
+            TrivialRival(label, means[label], p_values.get(label), label in beaten)
+            for label in trivial
+            if label in means
+        ]
+        most = max((row.n_groups for row in differences), default=0)
+        return BestScorer(
+            best,
+            means[best],
+            *self.mean_interval(best),
+            _n_items(self.items_of_common_sets(best)),
+            tuple(self.common),
+            fitted_on=tuple(n for n in self.common if n in about[best].fitted_on),
+            not_apart=tuple(o for o in chosen if o != best and o not in beaten),
+            trivial=tuple(sorted(rivals, key=lambda one: -one.spearman)),
+            without=tuple(label for label in trivial if label not in means),
+            qualities=self.other_qualities,
+            too_few=most if len(differences) * 2.0 ** (1 - most) >= LEVEL else None,
+        )
+
+    @property
+    def other_qualities(self) -> tuple[str, ...]:
+        """
+        The qualities that are compared on the common sets; none if they are the overall
+        ones.
+        """
+        places = [place for place in self.correlations if place[0] in self.common]
+        if {*places} <= {(one.name, one.overall) for one in self.bench.sets}:
+            return ()
+        return tuple(dict.fromkeys(quality for _, quality in places))
+
+    def mean_interval(self, label: str) -> tuple[float | None, float | None]:
+        """
+        Return the 95 % interval of a scorer's mean over the common sets. Contexts are
+        drawn anew in each set, the same ones for all its qualities; of one set it is
+        the interval of the bench's table.
+        """
+        bootstraps, means = self.bench.bootstraps, []
+        for place, of_set in enumerate(self.items_of_common_sets(label)):
+            sampling = Sampling(bootstraps, self.bench.seed + place)
+            drawn = [_drawn_spearman(items, sampling) for items in of_set]
+            means.append(np.mean(drawn, axis=0))
+        draws = np.mean(means, axis=0)
+        draws = draws[~np.isnan(draws)]
+        if 2 * len(draws) < bootstraps or np.ptp(draws) < 1e-12:
+            return None, None
+        return percentile_ends(draws)
 
 
 def _difference(
@@ -361,13 +479,9 @@ def _difference(
         matrix = np.corrcoef([items.human, *items.columns])
         one, other, between = matrix[np.triu_indices(3, 1)].tolist()
         t, williams_p = williams_test(one, other, between, len(items.human))
-    first, second = pair
-    set_name, quality = place
     return PairDifference(
-        first=first,
-        second=second,
-        set_name=set_name,
-        quality=quality,
+        *pair,
+        *place,
         n=_n_items(sets),
         n_groups=sum(max(len(set(one.groups)) for one in own) for own in sets),
         difference=float(parts.sum()),
@@ -386,6 +500,18 @@ def _n_items(sets: Iterable[Sequence[CommonItems]]) -> int:
     return sum(max(len(one.human) for one in own) for own in sets)
 
 
+def _drawn_spearman(items: CommonItems, sampling: Sampling) -> Floats:
+    """
+    Return Spearman of each resample of contexts, NaN where there are too few different
+    ones.
+    """
+    draws, end = np.full(sampling.bootstraps, np.nan), 0
+    for weights in group_weights(items.groups, sampling):
+        begin, end = end, end + len(weights)
+        draws[begin:end] = weighted_spearman(items.columns[0], items.human, weights)
+    return draws
+
+
 def _ceilings(points: Sequence[SetPoints]) -> dict[Place, Ceiling]:
     """
     Return how well annotators agree, where they are kept one by one.
@@ -396,164 +522,6 @@ def _ceilings(points: Sequence[SetPoints]) -> dict[Place, Ceiling]:
         for name, numbers in one.annotators.items()
         if any(len(given) > 1 for given in numbers)
     }
-
-
-def _common_means(
-    correlations: Correlations, n_scorers: int
-) -> tuple[list[str], dict[str, float]]:
-    """
-    Return the sets on which at least half of the scorers have a correlation, and the
-    mean over these, each the mean over its qualities, of the scorers that have a
-    correlation with each of them.
-    """
-    rows = pd.DataFrame(correlations.values(), index=pd.Index(correlations))
-    by_set: Any = {'level': 0, 'sort': False}
-    n_judging = rows.notna().groupby(**by_set).any().sum(axis=1)
-    common = [str(name) for name, n in n_judging.items() if 2 * n >= n_scorers]
-    rows = rows[rows.index.isin(common, level=0)].dropna(axis=1)
-    means: Any = rows.groupby(**by_set).mean().mean()
-    return common, means.to_dict()
-
-
-def _best_scorer(
-    bench: Bench,
-    compared: Sequence[QualityPoints],
-    means: Mapping[str, float],
-    differences: Sequence[PairDifference],
-) -> BestScorer | None:
-    """
-    Return the best of the scorers that are not trivial, and whom it beats.
-
-    :param compared: the qualities of the common sets.
-    :param means: over these sets, by scorer.
-    :param differences: of these means.
-    """
-    about = {one.label: one for one in bench.scorers}
-    chosen = [label for label in means if not about[label].is_trivial]
-    if not chosen:
-        return None
-    best = max(chosen, key=lambda label: means[label])
-    p_values = {
-        row.second if row.first == best else row.first: row.p_holm
-        for row in differences
-        if best in (row.first, row.second)
-    }
-    beaten = {
-        label
-        for label, p in p_values.items()
-        if p < LEVEL and means[best] > means.get(label, np.inf)
-    }
-    most = max((row.n_groups for row in differences), default=0)
-    low, high, n = _mean_interval(bench, compared, best)
-    sets = tuple(dict.fromkeys(one.set_name for one, _ in compared))
-    trivial = [label for label in means if about[label].is_trivial]
-    return BestScorer(
-        scorer=best,
-        spearman=means[best],
-        low=low,
-        high=high,
-        n=n,
-        sets=sets,
-        fitted_on=tuple(name for name in sets if name in about[best].fitted_on),
-        not_apart=tuple(o for o in chosen if o != best and o not in beaten),
-        trivial=tuple(
-            TrivialRival(one, means[one], p_values.get(one), one in beaten)
-            for one in sorted(trivial, key=lambda one: -means[one])
-        ),
-        without=tuple(
-            o.label for o in bench.scorers if o.is_trivial and o.label not in means
-        ),
-        qualities=_other_qualities(bench, compared),
-        too_few=most if len(differences) * 2.0 ** (1 - most) >= LEVEL else None,
-    )
-
-
-def _other_qualities(
-    bench: Bench, compared: Sequence[QualityPoints]
-) -> tuple[str, ...]:
-    """
-    Return the qualities that were compared; none if they are the overall ones.
-    """
-    overall = {(one.name, one.overall) for one in bench.sets}
-    if {(one.set_name, quality) for one, quality in compared} <= overall:
-        return ()
-    return tuple(dict.fromkeys(quality for _, quality in compared))
-
-
-def _mean_interval(
-    bench: Bench, compared: Sequence[QualityPoints], label: str
-) -> tuple[float | None, float | None, int]:
-    """
-    Return the 95 % interval of a scorer's mean over sets, each the mean over its
-    qualities, and how many items it scored. Contexts are drawn anew in each set, the
-    same ones for all qualities; of one set it is the interval of the bench's table.
-    """
-    by_set = grouped(
-        (one.set_name, items)
-        for one, quality in compared
-        if (items := common_items(one, quality, label)) is not None
-    )
-    n = _n_items(by_set.values())
-    of_sets = [
-        np.mean([_drawn_spearman(bench, items, k) for items in of_set], axis=0)
-        for k, of_set in enumerate(by_set.values())
-    ]
-    draws = np.mean(of_sets, axis=0)
-    draws = draws[~np.isnan(draws)]
-    if 2 * len(draws) < bench.bootstraps or np.ptp(draws) < 1e-12:
-        return None, None, n
-    return *percentile_ends(draws), n
-
-
-def _drawn_spearman(bench: Bench, items: CommonItems, place: int) -> Floats:
-    """
-    Return Spearman of each resample of contexts, NaN where there are too few different
-    ones.
-
-    :param place: of the set, each of which has draws of its own.
-    """
-    draws, end = np.full(bench.bootstraps, np.nan), 0
-    sampling = Sampling(bench.bootstraps, bench.seed + place)
-    for weights in group_weights(items.groups, sampling):
-        begin, end = end, end + len(weights)
-        draws[begin:end] = weighted_spearman(items.columns[0], items.human, weights)
-    return draws
-
-
-def _places(
-    correlations: Correlations, differences: Sequence[PairDifference]
-) -> Iterator[ScorerPlace]:
-    """
-    Yield each scorer's correlation and cluster at each place.
-    """
-    for place, values in correlations.items():
-        numbers = {label: k for k, label in enumerate(values)}
-        p_values = np.ones((len(numbers), len(numbers)))
-        for row in differences:
-            i, j = numbers.get(row.first), numbers.get(row.second)
-            if (row.set_name, row.quality) == place and None not in (i, j):
-                p_values[i, j] = p_values[j, i] = row.p_holm
-        found = clusters(list(values.values()), p_values)
-        for label, cluster in zip(values, found, strict=True):
-            yield ScorerPlace(label, *place, values[label], cluster)
-
-
-def _redundancy(
-    compared: Sequence[QualityPoints], pairs: Sequence[Pair]
-) -> dict[Pair, tuple[float, int]]:
-    """
-    Return the mean over sets of Spearman between the scores of each pair.
-    """
-    matrix = {}
-    for pair in pairs:
-        values = [
-            float(standard_ranks(items.columns[0]) @ standard_ranks(items.columns[1]))
-            for one, quality in compared
-            if (items := common_items(one, quality, *pair)) is not None
-        ]
-        if values:
-            matrix[pair] = (float(np.mean(values)), len(values))
-    return matrix
 
 
 def comparison_data(result: BenchComparison) -> dict[str, Any]:

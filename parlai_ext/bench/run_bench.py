@@ -35,11 +35,18 @@ from parlai_ext.bench.plan import (
     MEAN_RANK,
     BenchPlan,
     ScorerAbout,
+    SetChoice,
     Variant,
     drawn_set,
     without_outliers,
 )
-from parlai_ext.core import UserError, content_id, first_line, nearest, option_values
+from parlai_ext.core import (
+    UserError,
+    content_id,
+    first_line,
+    option_values,
+    require_known,
+)
 from parlai_ext.data.judged.cards import set_name
 from parlai_ext.data.judged.judged_set import (
     OVERALL,
@@ -98,20 +105,12 @@ def run_bench(
     :return: the bench, the scores behind it, and the items that were drawn.
     """
     plan = plan.with_trivial_scorers()
-    drawn, about = {}, []
-    for name, whole in sets.items():
-        n_annotations = whole.counts()['annotations']
-        if outlier_deviations is not None:
-            whole = without_outliers(whole, outlier_deviations)
-        choice = plan.choice(name)
-        one = drawn_set(whole, choice.max_items, seed)
-        drawn[name] = one
-        about.append(SetAbout.from_set(whole, one, choice.turns, n_annotations))
+    drawn, about = drawn_sets(plan, sets, seed, outlier_deviations)
     results = score_sets(plan, drawn, folder, seed=seed, machine=machine, engine=engine)
     results += mean_rank_results(plan.mean_ranks, results, drawn)
     bench = Bench(
         tuple(result.about for result in results),
-        tuple(about),
+        about,
         tuple(agreement_rows(results, drawn, Sampling(bootstraps, seed))),
         seed,
         bootstraps,
@@ -123,6 +122,26 @@ def run_bench(
     )
     write_bench(folder, bench, [set_points(one, results) for one in drawn.values()])
     return bench, results, drawn
+
+
+def drawn_sets(
+    plan: BenchPlan,
+    sets: Mapping[str, JudgedSet],
+    seed: int,
+    outlier_deviations: float | None,
+) -> tuple[dict[str, JudgedSet], tuple[SetAbout, ...]]:
+    """
+    Return the sets with the items that are scored, and what is said of each set.
+    """
+    drawn, about = {}, []
+    for name, whole in sets.items():
+        n_annotations = whole.counts()['annotations']
+        if outlier_deviations is not None:
+            whole = without_outliers(whole, outlier_deviations)
+        choice = plan.choice(name)
+        drawn[name] = one = drawn_set(whole, choice.max_items, seed)
+        about.append(SetAbout.from_set(whole, one, choice.turns, n_annotations))
+    return drawn, tuple(about)
 
 
 # ------------------------------------------------------------------ scores of each set
@@ -168,12 +187,7 @@ def score_sets(
                 folder=folder / SCORES,
                 seed=seed,
             )
-            try:
-                work.score_all(plan, sets)
-            except EngineFailed:
-                raise
-            except UserError as error:  # another process has the lock
-                result.sets = {**dict.fromkeys(sets, str(error)), **result.sets}
+            work.score_all(plan, sets)
     return results
 
 
@@ -188,9 +202,9 @@ def _built(
     about = ScorerAbout(variant.label, section['name'], is_trivial=variant.is_trivial)
     try:
         scorer = ChosenScorer(section).build(machine)
-        if chosen not in (None, *scorer.dimensions):
-            hint = nearest(str(chosen), scorer.dimensions)
-            raise UserError(f'{scorer.name} has no dimension {chosen!r}; {hint}')
+        if chosen is not None:
+            problem = f'{scorer.name} has no dimension {chosen!r}'
+            require_known(chosen, scorer.dimensions, problem)
         about = replace(
             about,
             signature=scorer.signature,
@@ -246,42 +260,48 @@ class _ScorerWork:
     def score_all(self, plan: BenchPlan, sets: Mapping[str, JudgedSet]) -> None:
         """
         Put the scores of all sets, or the reasons for none, into the result.
-
-        :raises UserError: when another process works with this scorer.
         """
-        result, variant = self.result, self.result.variant
-        scorer, bar = self.work.scorer, self.work.bar
-        own_sets = [set_name(name) for name in variant.sets]
-        with stored_scores(self.folder, scorer.signature) as store:
-            for name, judged_set in sets.items():
-                bar.set_description(f'{variant.label}, {name}', refresh=False)
-                choice = plan.choice(name)
-                lacking = [
-                    need
-                    for need in scorer.needs
-                    if not any(getattr(item, need) for item in judged_set.items)
-                ]
-                reason = ''
-                if choice.scorers and variant.label not in choice.scorers:
-                    reason = OTHERS_ONLY
-                elif own_sets and name not in own_sets:
-                    reason = OTHER_SETS_ONLY
-                elif scorer.level == 'pair':
-                    reason = PAIRS_ONLY
-                elif lacking:
-                    reason = f'it needs {lacking[0]}, which this set does not have'
-                if reason:
-                    result.sets[name] = reason
-                    bar.expect(-len(judged_set.items))
-                    continue
-                try:
-                    scores = self._set_scores(store, judged_set, choice.turns)
-                    result.sets[name] = scores
-                except EngineFailed:  # the scorer is not to blame
-                    raise
-                except Exception as error:
-                    result.sets[name], broke = _reason(error)
-                    result.broke |= broke
+        result, bar = self.result, self.work.bar
+        try:
+            with stored_scores(self.folder, self.work.scorer.signature) as store:
+                for name, judged_set in sets.items():
+                    label = f'{result.variant.label}, {name}'
+                    bar.set_description(label, refresh=False)
+                    choice = plan.choice(name)
+                    if reason := self._why_left_out(name, judged_set, choice):
+                        result.sets[name] = reason
+                        bar.expect(-len(judged_set.items))
+                        continue
+                    try:
+                        scores = self._set_scores(store, judged_set, choice.turns)
+                        result.sets[name] = scores
+                    except EngineFailed:  # the scorer is not to blame
+                        raise
+                    except Exception as error:
+                        result.sets[name], broke = _reason(error)
+                        result.broke |= broke
+        except EngineFailed:
+            raise
+        except UserError as error:  # another process has the lock
+            result.sets = {**dict.fromkeys(sets, str(error)), **result.sets}
+
+    def _why_left_out(
+        self, name: str, judged_set: JudgedSet, choice: SetChoice
+    ) -> str | None:
+        """
+        Return why this scorer does not score a set; `None` if it does.
+        """
+        scorer, variant = self.work.scorer, self.result.variant
+        if choice.scorers and variant.label not in choice.scorers:
+            return OTHERS_ONLY
+        if variant.sets and name not in map(set_name, variant.sets):
+            return OTHER_SETS_ONLY
+        if scorer.level == 'pair':
+            return PAIRS_ONLY
+        for need in scorer.needs:
+            if not any(getattr(item, need) for item in judged_set.items):
+                return f'it needs {need}, which this set does not have'
+        return None
 
     def _set_scores(
         self, store: StoredScores, judged_set: JudgedSet, turns: int | None

@@ -112,9 +112,10 @@ def bench_lines(bench: Bench) -> Iterator[str]:
     for scorer, by_set in bench.reasons.items():
         for reasons in by_set.values():
             dropped.update({(scorer, reason): n for reason, n in reasons.items()})
-    drawn = [one.name for one in bench.sets if one.n_drawn < one.n_items]
-    notes = {'unscored': unscored, 'dropped': dropped, 'drawn': drawn}
-    for note in filter(None, terminal_lines('bench_notes', bench=bench, **notes)):
+    lines = terminal_lines(
+        'bench_notes', bench=bench, unscored=unscored, dropped=dropped
+    )
+    for note in filter(None, lines):
         yield from wrap_lines(note)
 
 

@@ -44,6 +44,7 @@ from parlai_ext.judge_check.record import (
 from parlai_ext.packs.pack import (
     INDEX,
     Pack,
+    PackIndex,
     RegenerateOptions,
     index_bytes,
     member_problems,
@@ -64,6 +65,7 @@ from parlai_ext.scoring.score_run import ChosenScorer, score_dialogues
 from parlai_ext.store import Manifest
 from parlai_ext.systems.identity import PRESENT, candidates_hash, identity, resolve
 from parlai_ext.systems.task_data import load_openers
+from parlai_ext.view.page import terminal_lines
 from parlai_ext.view.progress import bar_of
 from parlai_ext.worlds.block_player import BlockPlayer
 from parlai_ext.worlds.schedule import Block, ShardKey
@@ -231,40 +233,28 @@ class Regeneration:
             name = self.pack.manifest.protocol.name
             raise NotMade(f'there is no protocol {name!r} here; name one: --config')
         here, missing = systems_at_hand(self.pack, self.checker)
-        replay = Replay(self.pack, self.player(here))
+        replay = Replay(self.pack, self.player(here), again)
         blocks = replay.playable()
         playable = list(chain(*blocks.values()))
-        drawn = {
-            *spread_over_targets(playable, self.options.draw)[: options.regenerate]
-        }
+        drawn = spread_over_targets(playable, options.draw)[: options.regenerate]
         if not drawn:
             raise NotMade(f'none: {_why(missing)}')
-        problems: list[str] = []
-        with bar_of('play again', len(drawn), delay=3) as bar:
-            for block, places in blocks.items():
-                if mine := [place for place in places if place in drawn]:
-                    problems += replay.differences(block, mine, again)
-                    bar.update(len(mine))
-        failures = dict(replay.player.cache.problems)
-        replay.player.cache.clear()
+        problems, failures = replay.play_drawn(blocks, {*drawn})
         if not again.played:
             raise NotMade(f'none: {"; ".join(failures.values())}')
-        targets = [name for name in self.pack.manifest.targets if again.played[name]]
         looked_at = self.targets_text(again.played, playable, '--regenerate')
-        counts = ', '.join(f'{name} {again.same([name])}' for name in targets)
-        text = (
-            f'{again.same(targets)} dialogues are the same word by word, of '
-            f'{looked_at}: {counts}'
-        )
-        if again.n_whole:
-            text += f'; {again.n_whole} of them only in the batch of the run'
-        if missing := {**missing, **failures}:
-            text += f'; not at hand: {_why(missing)}'
         share = again.different.total() / again.played.total()
-        if problems and share <= options.max_different:
-            text += f'; at most {options.max_different:.0%} may differ'
-            problems = []
-        return text, problems
+        is_allowed = problems and share <= options.max_different
+        missing |= failures
+        [text] = terminal_lines(
+            'played_again',
+            again=again,
+            targets=[name for name in self.pack.manifest.targets if again.played[name]],
+            looked_at=looked_at,
+            missing=missing and _why(missing),
+            allowed=options.max_different if is_allowed else None,
+        )
+        return text, [] if is_allowed else problems
 
     def player(self, here: Mapping[str, System]) -> BlockPlayer:
         """
@@ -332,20 +322,19 @@ class Regeneration:
             raise NotMade('no utterance (--sample N)')
         scorer, signature = self.scorer_at_hand
         pack, options, again = self.pack, self.options, self.again
-        given_judged = signature != scorer.signature
-        first_only, people = pack.manifest.first_only, pack.manifest.people
+        manifest, given_judged = pack.manifest, signature != scorer.signature
         places = dialogue_places(pack, pack.run.dialogue_shards())
         if pack.index.withheld_text:
             places = [p for p in places if p.dialogue(pack).id in again.texts]
         problems = []
         read_scores = cache(pack.run.scores(signature).read)
-        for place in spread_over_targets(places, self.options.draw):
+        for place in spread_over_targets(places, options.draw):
             if again.n_scored >= options.sample:
                 break
             dialogue = place.dialogue(pack)
             dialogue = again.texts.get(dialogue.id, dialogue)
             (scored,) = score_dialogues(
-                [dialogue], scorer, first_only, given_judged, people
+                [dialogue], scorer, manifest.first_only, given_judged, manifest.people
             )
             stored = read_scores(place.shard)[place.number]
             says, gives = _by_place(stored), _by_place(scored)
@@ -354,8 +343,8 @@ class Regeneration:
                 f'is {b}'
                 for where, a, b in differences(says, gives, '', options.tolerance)
             ]
-            n_utterances = len({s.utterance_index for s in scored.scores})
-            again.scored[place.target] += n_utterances
+            utterances = {s.utterance_index for s in scored.scores}
+            again.scored[place.target] += len(utterances)
         if not again.scored:
             raise NotMade(
                 'none: the texts are withheld, and no dialogue was the same again'
@@ -407,10 +396,13 @@ class Regeneration:
 class Replay:
     """
     A pack, and the player that plays its dialogues again.
+
+    :param again: gets the counts, and the dialogues that are the same.
     """
 
     pack: Pack
     player: BlockPlayer
+    again: Again
 
     def playable(self) -> dict[Block, list[DialoguePlace]]:
         """
@@ -445,8 +437,27 @@ class Replay:
             for opener in plan.openers[shard.start : shard.stop]
         )
 
+    def play_drawn(
+        self,
+        blocks: Mapping[Block, Sequence[DialoguePlace]],
+        drawn: Collection[DialoguePlace],
+    ) -> tuple[list[str], dict[str, str]]:
+        """
+        Play the dialogues of blocks that were drawn. Return where they differ from the
+        pack's, and why systems failed.
+        """
+        problems: list[str] = []
+        with bar_of('play again', len(drawn), delay=3) as bar:
+            for block, places in blocks.items():
+                if mine := [place for place in places if place in drawn]:
+                    problems += self.differences(block, mine)
+                    bar.update(len(mine))
+        failures = dict(self.player.cache.problems)
+        self.player.cache.clear()
+        return problems, failures
+
     def differences(
-        self, block: Block, drawn: Sequence[DialoguePlace], again: Again
+        self, block: Block, drawn: Sequence[DialoguePlace]
     ) -> Iterator[str]:
         """
         Play drawn dialogues of a block again. Yield where they differ from the pack's.
@@ -454,9 +465,8 @@ class Replay:
         Where a system samples, the whole batch is played, to which the random numbers
         belong. Any other dialogue is played among those that were drawn, and its whole
         batch only if it differs: a near tie may flip with what else is in a batch.
-
-        :param again: gets the counts, and the dialogues that are the same.
         """
+        again = self.again
         whole: dict[str, Dialogue] = {}
         if self.is_sampling(block):
             drawn = dialogue_places(self.pack, block.shards)
@@ -639,34 +649,43 @@ def check_pack(
         options = replace(options, draw=secrets.randbelow(MOST_DRAWS))
     with unpacked(file) as folder:
         index, id = read_index(folder, file)
-        manifest = None
-        problems = member_problems(folder, index)
-        # the index itself must have the bytes that its content gives: no key more, none
-        # twice, and one id
-        if (folder / INDEX).read_bytes() != index_bytes(index):
-            line = f'{INDEX} is written otherwise than publish_run writes it'
-            problems.insert(0, line)
-        proven = f'all {len(index.members)} have the sha256 that {INDEX} says'
-        findings = [finding_of('files', proven, problems)]
+        manifest, findings = None, [files_finding(folder, index)]
         try:
             pack = read_pack(folder, file, index, id)
         except UserError as error:
             line = str(error).removeprefix(f'{file}: ')
             findings.append(finding_of('manifest', '', [line]))
         else:
-            manifest, name = pack.manifest, pack.manifest.protocol.name
+            manifest = pack.manifest
             findings += content_findings(pack)
             if any(finding.problems for finding in findings):
                 text = 'nothing, since what is there is wrong'
                 findings.append(PackFinding('made again', text))
             else:
-                checker = checker or Checker(Machine())
-                if (
-                    checker.protocol is None
-                    # a path in a pack is no shipped protocol
-                    and name in zoo_configs.names('protocols')
-                ):
-                    shipped = load_protocol_file(name).protocol
-                    checker = replace(checker, protocol=shipped)
-                findings += Regeneration(pack, options, checker, again).findings()
+                own = with_shipped_protocol(checker or Checker(Machine()), pack)
+                findings += Regeneration(pack, options, own, again).findings()
     return Verification(file, id, manifest, tuple(findings), again, options.draw)
+
+
+def files_finding(folder: Path, index: PackIndex) -> PackFinding:
+    """
+    Return whether the files of an unpacked pack are those of its index.
+    """
+    problems = member_problems(folder, index)
+    # the index itself must have the bytes that its content gives: no key more, none
+    # twice, and one id
+    if (folder / INDEX).read_bytes() != index_bytes(index):
+        problems.insert(0, f'{INDEX} is written otherwise than publish_run writes it')
+    proven = f'all {len(index.members)} have the sha256 that {INDEX} says'
+    return finding_of('files', proven, problems)
+
+
+def with_shipped_protocol(checker: Checker, pack: Pack) -> Checker:
+    """
+    Return a checker without a protocol with the shipped one of the pack's name.
+    """
+    name = pack.manifest.protocol.name
+    # a path in a pack is no shipped protocol
+    if checker.protocol is not None or name not in zoo_configs.names('protocols'):
+        return checker
+    return replace(checker, protocol=load_protocol_file(name).protocol)

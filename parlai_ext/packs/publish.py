@@ -6,7 +6,7 @@ The same run gives the same bytes, in whatever folder it lies and whenever it wa
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -91,6 +91,23 @@ def publish_run(
     if section not in configs:  # its scores are not in the pack
         protocol = manifest.protocol.model_copy(update={'scorer': {}})
         manifest = manifest.model_copy(update={'protocol': protocol})
+    members = _member_bytes(run, manifest, complete, withhold_text)
+    described = {name: describe_member(data) for name, data in members.items()}
+    data = index_bytes(PackIndex(FORMAT, SCHEMA, withhold_text, described))
+    write_file(path, zip_bytes({**members, INDEX: data}))
+    id = hashlib.sha256(data).hexdigest()
+    return Publication(path, id, manifest, tuple(complete), left_out)
+
+
+def _member_bytes(
+    run: RunFolder, manifest: Manifest, signatures: Sequence[str], withhold_text: bool
+) -> dict[str, bytes]:
+    """
+    Return the files of a pack by their names, but for its index.
+
+    :param manifest: as it is published.
+    :param signatures: of the scores that are published.
+    """
     with TemporaryDirectory(prefix='parlai_pack_') as folder:
         public = RunFolder.new(Path(folder), manifest)
         problems = without_paths(not_run.read_problems(run))
@@ -100,18 +117,13 @@ def publish_run(
         for shard in run.dialogue_shards():
             data = dialogue_bytes(run, shard, withhold_text)
             write_file(public.dialogues_path(shard), data)
-        for signature in complete:
+        for signature in signatures:
             _write_scores(run, public, signature, withhold_text)
-        members = {
+        return {
             path.relative_to(folder).as_posix(): path.read_bytes()
             for path in Path(folder).rglob('*')
             if path.is_file()
         }
-    described = {name: describe_member(data) for name, data in members.items()}
-    data = index_bytes(PackIndex(FORMAT, SCHEMA, withhold_text, described))
-    write_file(path, zip_bytes({**members, INDEX: data}))
-    id = hashlib.sha256(data).hexdigest()
-    return Publication(path, id, manifest, tuple(complete), left_out)
 
 
 def _complete_scores(

@@ -13,6 +13,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -84,70 +85,68 @@ def content_findings(pack: Pack) -> Iterator[PackFinding]:
     """
     Yield what follows from the content of a pack, part by part.
     """
-    index, run = pack.index, pack.run
-
-    def finding(about: str, proven: str, lines: Iterator[str]) -> PackFinding:
-        problems: list[str] = []
-        try:
-            with readable(pack.path, run.root):
-                problems += islice(lines, MOST_PROBLEMS)
-        except UserError as error:
-            problems.append(str(error).removeprefix(f'{pack.path}: '))
-        return finding_of(about, proven, problems)
-
-    manifest, n_partners = run.manifest, len(run.manifest.partners)
-    n_openers = count_of(len(run.openers), 'opener')
-    yield finding(
+    run, manifest = pack.run, pack.manifest
+    yield part_finding(
+        pack,
         'partners',
-        f'{n_partners}, lock {manifest.partner_lock}, {n_openers} '
-        f'{manifest.openers_hash}; the signature follows from the settings',
+        f'{len(manifest.partners)}, lock {manifest.partner_lock}, '
+        f'{count_of(len(run.openers), "opener")} {manifest.openers_hash}; the '
+        'signature follows from the settings',
         manifest_problems(pack),
     )
-    yield finding(
+    yield part_finding(
+        pack,
         'scorer',
         'protocol.scorer is the one beside its scores, and its name and options are '
         'those of their signature; names of its models are the publisher’s word',
         scorer_problems(pack),
     )
-    n_dialogues = run.n_dialogues
-    yield finding(
-        'dialogues',
-        f'{n_dialogues:,} are of these pairs and openers, each in its place',
-        dialogue_problems(pack),
-    )
+    n_dialogues = f'{run.n_dialogues:,} are of these pairs and openers'
+    proven = f'{n_dialogues}, each in its place'
+    yield part_finding(pack, 'dialogues', proven, dialogue_problems(pack))
+    baselines = ', but for trivial baselines, which need the text'
+    ranked = f'follows from the scores{baselines if pack.index.withheld_text else ""}'
     for signature in pack.signatures:
         name = scorer_name(signature)
-        yield finding(
-            'scores',
-            f'{name}: each judged utterance has one in each dimension',
-            score_problems(run, signature),
-        )
-        withheld = ', but for trivial baselines, which need the text'
-        yield finding(
-            'ranking',
-            f'{name}: follows from the scores{withheld if index.withheld_text else ""}',
-            ranking_problems(pack, signature),
-        )
-        problems = judge_problems(run, signature)
-        of_judge = finding('judge check', '', (f'{name}: {line}' for line in problems))
-        if not of_judge.problems:
-            of_judge = judge_finding(name, read_check(run.scores(signature)))
-        yield of_judge
+        proven = f'{name}: each judged utterance has one in each dimension'
+        yield part_finding(pack, 'scores', proven, score_problems(run, signature))
+        problems = ranking_problems(pack, signature)
+        yield part_finding(pack, 'ranking', f'{name}: {ranked}', problems)
+        yield judge_finding(pack, signature)
 
 
-def judge_finding(name: str, check: JudgeCheck | None) -> PackFinding:
+def part_finding(
+    pack: Pack, about: str, proven: str, lines: Iterator[str]
+) -> PackFinding:
     """
-    Return what is known of the check of a judge, whose counts are taken as they are and
-    in which nothing is wrong.
+    Return what is known of a part of a pack.
 
-    :param name: of the scorer.
+    :param lines: what is wrong; making them may fail on a stranger's files.
     """
+    problems: list[str] = []
+    try:
+        with readable(pack.path, pack.run.root):
+            problems += islice(lines, MOST_PROBLEMS)
+    except UserError as error:
+        problems.append(str(error).removeprefix(f'{pack.path}: '))
+    return finding_of(about, proven, problems)
+
+
+def judge_finding(pack: Pack, signature: str) -> PackFinding:
+    """
+    Return what is known of the check of a judge, whose counts are taken as they are.
+    """
+    about, name = 'judge check', scorer_name(signature)
+    problems = judge_problems(pack.run, signature)
+    finding = part_finding(pack, about, '', (f'{name}: {line}' for line in problems))
+    if finding.problems:
+        return finding
+    check = read_check(pack.run.scores(signature))
     if check is None:
-        return PackFinding('judge check', f'{name}: none; this judge is unchecked')
+        return PackFinding(about, f'{name}: none; this judge is unchecked')
     by_outcome = grouped((own.outcome, d) for d, own in check.dimensions.items())
     outcomes = '; '.join(f'{o} on {", ".join(n)}' for o, n in by_outcome.items())
-    proven = f'{name}: {outcomes}; follows from its counts'
-    return PackFinding('judge check', proven, PROVEN)
+    return replace(finding, text=f'{name}: {outcomes}; follows from its counts')
 
 
 def judge_problems(run: RunFolder, signature: str) -> Iterator[str]:
@@ -245,38 +244,34 @@ def scorer_problems(pack: Pack) -> Iterator[str]:
             )
     for (signature, about), config in zip(beside.items(), configs, strict=True):
         folder = f'scores/{content_id(signature)}'
-        if config:
-            yield from _config_problems(f'{folder}: scorer', config, signature, about)
+        for key, problem in _config_problems(config, signature, about):
+            yield f'{folder}: scorer.{key}: {problem}'
 
 
 def _config_problems(
-    place: str,
-    config: Mapping[str, Any],
-    signature: str,
-    about: ScorerRecord,
-) -> Iterator[str]:
+    config: Mapping[str, Any], signature: str, about: ScorerRecord
+) -> Iterator[tuple[str, str]]:
     """
-    Yield where a ``scorer:`` section is not that of scores with this signature. Nothing
-    of it is loaded; of options with files or models only the names are compared.
+    Yield the keys in which a ``scorer:`` section, if there is one, is not that of
+    scores with this signature, and why. Nothing of it is loaded; of options with files
+    or models only the names are compared.
     """
+    if not config:
+        return
     name = str(config.get('name') or DEFAULT)
     signed = dict(part.partition(':')[::2] for part in reversed(signature.split('|')))
     if is_outside(name):
         if 'code' not in signed:
-            yield (
-                f'{place}.name: {name!r:.100} is code from outside the package, and '
-                'their signature is of none'
-            )
+            problem = 'is code from outside the package, and their signature is of none'
+            yield 'name', f'{name!r:.100} {problem}'
         return
     if name not in SCORERS:
-        yield f'{place}.name: there is no scorer {name!r:.100}'
+        yield 'name', f'there is no scorer {name!r:.100}'
         return
     cls = find_scorer(name)
     if cls.name != signed.get('scorer'):
-        yield (
-            f'{place}.name: {name!r:.100}, while their signature is of '
-            f'{signed.get("scorer", "")!r:.100}'
-        )
+        of_other = f'while their signature is of {signed.get("scorer", "")!r:.100}'
+        yield 'name', f'{name!r:.100}, {of_other}'
         return
     models = {model.name for model in about.models}
     for key, option in options_of(cls.options_class).items():
@@ -285,19 +280,14 @@ def _config_problems(
             continue
         if option.model is not None:
             if models and value not in {*models, *NO_MODEL}:
-                yield (
-                    f'{place}.{key}: {value!r:.100} is none of the models that made '
-                    'them'
-                )
+                yield key, f'{value!r:.100} is none of the models that made them'
         elif (
             isinstance(value, bool | int | float)
             and key in signed
             and signature_line({key: value}) != f'{key}:{signed[key]}'
         ):
-            yield (
-                f'{place}.{key}: {value!r:.100}, while their signature says '
-                f'{signed[key]:.100}'
-            )
+            says = f'their signature says {signed[key]:.100}'
+            yield key, f'{value!r:.100}, while {says}'
 
 
 def dialogue_problems(pack: Pack) -> Iterator[str]:

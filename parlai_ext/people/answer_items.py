@@ -27,7 +27,7 @@ from parlai_ext.people.rating_set import (
     draw_items,
     rating_key,
 )
-from parlai_ext.view import count_of
+from parlai_ext.view.page import terminal_lines
 
 SHUFFLED = 'shuffled'  # the system of answers to other prompts
 FEWEST_PROMPTS = 2
@@ -223,14 +223,13 @@ def make_annotation_set(
     bad = (SHUFFLED, *filter(None, [options.toxic]))
     shown = (*items, *controls)
     key = rating_key(asked, shown, drawn.turns, bad, options.human)
-    prompts = count_of(len(drawn.prompts), 'prompt')
-    there = count_of(len(controls), 'control item')
-    notes = [f'{prompts}, {count_of(len(items), "item")} and {there}']
-    if len(drawn.prompts) < options.num_prompts:
-        notes.append(f'only {len(drawn.prompts)} prompts have answers of all systems')
-    wanted = options.shuffled_controls + bool(options.toxic) * options.toxic_controls
-    if len(controls) < wanted:
-        notes.append(f'{there}, not {wanted}: no more are there')
+    notes = terminal_lines(
+        'drawn_answers',
+        prompts=drawn.prompts,
+        items=items,
+        controls=controls,
+        options=options,
+    )
     return RatingSet(key, (shown,), drawn.turns, tuple(notes))
 
 

@@ -13,7 +13,6 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from itertools import product
 from operator import attrgetter
-from types import MappingProxyType
 
 import numpy as np
 
@@ -146,7 +145,7 @@ def annotation_results(
     key: RatingKey,
     *,
     drop_failed: bool = False,
-    min_agreeing: Mapping[str, int] = MappingProxyType({}),
+    min_agreeing: Mapping[str, int] | None = None,
     bootstraps: int,
     seed: int = 0,
 ) -> AnnotationResults:
@@ -173,23 +172,36 @@ def annotation_results(
         )
         items, names = agreed, {one.item for one in agreed}
         answers = [answer for answer in answers if answer.item in names]
-    possible = [*key.named_answers.values()]
-    by_item: dict[str, dict[str, float]] = defaultdict(dict)
-    for a in answers:
-        by_item[a.item][a.annotator] = float(possible.index(a.answer))
-    prompts = {item: key.items[item][0].opener_id for item in by_item}
+    sampling = Sampling(bootstraps, seed)
     return AnnotationResults(
         key.kind,
         tuple(key.named_answers),
         len(answers),
         len({answer.annotator for answer in answers}),
         annotators,
-        tuple(_shares(answers, key, Sampling(bootstraps, seed))),
+        tuple(_shares(answers, key, sampling)),
         tuple(items),
-        fleiss_kappa(by_item, prompts, Sampling(bootstraps, seed)),
-        krippendorff_alpha(by_item, 'nominal' if key.kind == PAIR else 'ordinal'),
+        *annotator_agreement(answers, key, sampling),
         head_to_head(answers, key) if key.kind == PAIR else {},
         tuple(notes),
+    )
+
+
+def annotator_agreement(
+    answers: Sequence[GivenAnswer], key: RatingKey, sampling: Sampling
+) -> tuple[AnnotatorAgreement, Alpha]:
+    """
+    Return Fleiss' kappa of the answers, for which prompts are drawn anew, and
+    Krippendorff's alpha.
+    """
+    possible = [*key.named_answers.values()]
+    by_item: dict[str, dict[str, float]] = defaultdict(dict)
+    for a in answers:
+        by_item[a.item][a.annotator] = float(possible.index(a.answer))
+    prompts = {item: key.items[item][0].opener_id for item in by_item}
+    return (
+        fleiss_kappa(by_item, prompts, sampling),
+        krippendorff_alpha(by_item, 'nominal' if key.kind == PAIR else 'ordinal'),
     )
 
 
@@ -219,23 +231,16 @@ def _shares(
     """
     if not answers:
         return []
-    (question,) = key.questions
     names = [*key.named_answers, MEAN]
     if key.kind == PAIR:
         names = [*OUTCOMES, *([FLAGGED] if key.flag else [])]
-    # system, prompt, annotator, and what each name is worth
-    said = []
-    for answer in answers:
-        if key.kind == PAIR:
-            worth = [
-                {outcome: 1.0, FLAGGED: float(side in (answer.flags or ()))}
-                for side, outcome in zip(SIDES, OUTCOMES_OF[answer.answer], strict=True)
-            ]
-        else:
-            value = question.value(answer.answer)
-            worth = [{question.name(answer.answer): 1.0, MEAN: value}]
-        for shown, one in zip(key.items[answer.item], worth, strict=True):
-            said.append((shown.system, shown.opener_id, answer.annotator, one))
+    said = [
+        (shown.system, shown.opener_id, answer.annotator, worth)
+        for answer in answers
+        for shown, worth in zip(
+            key.items[answer.item], answer_worth(answer, key), strict=True
+        )
+    ]
     *columns, worths = zip(*said, strict=True)
     values = ([w.get(name, 0.0) for w in worths] for name in names)
     systems, totals, *counts = sparse_tables(*columns, [1.0] * len(said), *values)
@@ -255,6 +260,20 @@ def _shares(
         ends = intervals[place]
         shares.append(Share(systems[i], names[k], count, total, count / total, *ends))
     return shares
+
+
+def answer_worth(answer: GivenAnswer, key: RatingKey) -> list[dict[str, float]]:
+    """
+    Return, for each dialogue of the item, what an answer counts of each name.
+    """
+    if key.kind == PAIR:
+        return [
+            {outcome: 1.0, FLAGGED: float(side in (answer.flags or ()))}
+            for side, outcome in zip(SIDES, OUTCOMES_OF[answer.answer], strict=True)
+        ]
+    (question,) = key.questions
+    label = question.name(answer.answer)
+    return [{label: 1.0, MEAN: question.value(answer.answer)}]
 
 
 # ------------------------------------------------------------------ items (Table 5)
@@ -458,18 +477,7 @@ def result_tables(
         'annotators.csv': Table(
             [*ANNOTATOR_COLUMNS, *_count_columns(results)], results.annotators
         ),
-        'answers.csv': Table(
-            [
-                *map(Column, ('annotator', 'item')),
-                Column('answer', of=lambda a: _cell(key.questions[0].name(a.answer))),
-                Column('flags', of=lambda row: ' '.join(row.flags or ())),
-                Column(
-                    'systems',
-                    of=lambda row: ' '.join(d.system for d in key.items[row.item]),
-                ),
-            ],
-            answers,
-        ),
+        'answers.csv': _answer_table(answers, key),
     }
     if results.head_to_head:
         pairs = [
@@ -479,6 +487,23 @@ def result_tables(
         columns = ('system', 'opponent', *OUTCOMES)
         tables['head_to_head.csv'] = plain_table(columns, pairs)
     return {name: table.csv() for name, table in tables.items()}
+
+
+def _answer_table(answers: Sequence[GivenAnswer], key: RatingKey) -> Table:
+    """
+    Return a row for each answer.
+    """
+
+    def systems(row: GivenAnswer) -> str:
+        return ' '.join(shown.system for shown in key.items[row.item])
+
+    columns = [
+        *map(Column, ('annotator', 'item')),
+        Column('answer', of=lambda row: _cell(key.questions[0].name(row.answer))),
+        Column('flags', of=lambda row: ' '.join(row.flags or ())),
+        Column('systems', of=systems),
+    ]
+    return Table(columns, answers)
 
 
 def _item_table(results: AnnotationResults, key: RatingKey) -> Table:

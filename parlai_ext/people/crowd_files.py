@@ -18,6 +18,7 @@ from parlai_ext import zoo_configs
 from parlai_ext.core import UserError, grouped
 from parlai_ext.files import read_file
 from parlai_ext.people.rating_set import (
+    BUCKET,
     DialogueReference,
     Questionnaire,
     RatingItem,
@@ -30,7 +31,6 @@ from parlai_ext.store import json_lines_text
 
 OTHER = 'other_speaker'
 GOOD, BAD = 'good', 'bad'
-BUCKET = 'label_'  # how the buckets of turn annotations begin that are labels
 # Sato et al. (2022), section 5.2 and its footnote 2
 CHATS_OF_A_SYSTEM = 50
 
@@ -85,16 +85,18 @@ def acute_files(items: Sequence[RatingItem], turns: Turns, wording: Wording) -> 
                 'dialogue_dicts': pair,
             }
         )
-    files = {'pairings.jsonl': json_lines_text(lines)}
-    files['blueprint.json'] = _json(
-        {
-            'pairings_filepath': 'pairings.jsonl',
-            'eval_question': wording.text,
-            's1_choice': wording.answers[0],
-            's2_choice': wording.answers[1],
-        }
-    )
-    return files | _fast_acute_files(dialogues, turns)
+    first, second = wording.answers
+    settings = {
+        'pairings_filepath': 'pairings.jsonl',
+        'eval_question': wording.text,
+        's1_choice': first,
+        's2_choice': second,
+    }
+    return {
+        'pairings.jsonl': json_lines_text(lines),
+        'blueprint.json': _json(settings),
+        **_fast_acute_files(dialogues, turns),
+    }
 
 
 def _fast_acute_files(dialogues: Sequence[DialogueReference], turns: Turns) -> Files:

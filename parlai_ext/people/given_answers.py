@@ -29,12 +29,12 @@ from parlai_ext.data.chat_logs import Chat
 from parlai_ext.data.judged.readers import DataFile, read_spot_the_bot
 from parlai_ext.data.source_file import BadRecord
 from parlai_ext.files import json_lines, number, read_csv, read_human_scores, read_json
-from parlai_ext.people.crowd_files import BUCKET
 from parlai_ext.people.judgements import TIE, Comparison, Judgements, judged_units
 from parlai_ext.people.ranking import FEATURES, HUMAN
 from parlai_ext.people.rating_set import (
     ANSWER_COLUMN,
     BETTER,
+    BUCKET,
     FORMAT,
     LETTERS,
     PAIR,
@@ -49,6 +49,7 @@ from parlai_ext.people.rating_set import (
     read_questionnaire,
 )
 from parlai_ext.view import count_of, one_line
+from parlai_ext.view.page import terminal_lines
 from parlai_ext.view.progress import counted
 
 VALUES = {SIDES[0]: 1.0, SIDES[1]: 0.0, TIED: TIE, UNRELATED: TIE}
@@ -236,17 +237,26 @@ def _sheet_answers(
             annotator=_cell(row, 'annotator') or path.stem.strip(),
             rating_set=key.rating_set,
         )
-        if key.kind != PAIR:
-            yield where, answer
-            continue
-        flags = []
-        for letter, side in zip('ab', sides, strict=True):
-            mark = _cell(row, f'flag_{letter}').casefold()
-            if mark not in (*MARKED, *NOT_MARKED):
-                raise UserError(f'{where}: flag_{letter}: {mark!r}; x, or nothing')
-            if mark in MARKED:
-                flags.append(side)
-        yield where, replace(answer, left=sides[0], flags=tuple(sorted(flags)))
+        if key.kind == PAIR:
+            flags = tuple(sorted(_sheet_flags(row, sides, where)))
+            answer = replace(answer, left=sides[0], flags=flags)
+        yield where, answer
+
+
+def _sheet_flags(
+    row: Mapping[str, Any], sides: Sequence[str], where: str
+) -> Iterator[str]:
+    """
+    Yield the sides that a row of a sheet flags.
+
+    :param sides: those that stand first and second in it.
+    """
+    for letter, side in zip('ab', sides, strict=True):
+        mark = _cell(row, f'flag_{letter}').casefold()
+        if mark not in (*MARKED, *NOT_MARKED):
+            raise UserError(f'{where}: flag_{letter}: {mark!r}; x, or nothing')
+        if mark in MARKED:
+            yield side
 
 
 def _cell(row: Mapping[str, Any], column: str) -> str:
@@ -339,19 +349,7 @@ def judgements_of(
         name, shown = answer.annotator, key.items[answer.item]
         question = key.question(answer.dimension)
         if key.kind == PAIR:
-            first, second = shown
-            comparisons.append(
-                Comparison(
-                    name,
-                    answer.dimension,
-                    first.system,
-                    second.system,
-                    VALUES[answer.answer],
-                    first.dialogue_id,
-                    second.dialogue_id,
-                    answer.item,
-                )
-            )
+            comparisons.append(_comparison(answer, *shown))
         else:
             ratings += _ratings(answer, question, shown)
         if key.flag and question == key.questions[0]:
@@ -383,6 +381,21 @@ def refuse_two_scales(keys: Iterable[RatingKey]) -> None:
                 )
 
 
+def _comparison(
+    answer: GivenAnswer, first: KeyDialogue, second: KeyDialogue
+) -> Comparison:
+    return Comparison(
+        answer.annotator,
+        answer.dimension,
+        first.system,
+        second.system,
+        VALUES[answer.answer],
+        first.dialogue_id,
+        second.dialogue_id,
+        answer.item,
+    )
+
+
 def _ratings(
     answer: GivenAnswer, question: Wording, shown: Sequence[KeyDialogue]
 ) -> Iterator[HumanJudgement]:
@@ -405,9 +418,9 @@ def _ratings(
             )
 
 
-def annotator_notes(answers: Iterable[GivenAnswer]) -> Iterator[str]:
+def annotator_notes(answers: Iterable[GivenAnswer]) -> list[str]:
     """
-    Yield notes on how often the side that stood first was preferred (about half, if
+    Return notes on how often the side that stood first was preferred (about half, if
     sides do not matter), and on annotators who prefer one side beyond chance, answer
     everything alike, or gave the very answers of another one.
     """
@@ -423,25 +436,21 @@ def annotator_notes(answers: Iterable[GivenAnswer]) -> Iterator[str]:
                 alike.append(name)
             given = frozenset((a.item, a.dimension, a.answer, a.flags) for a in own)
             equal[given].append(name)
-    if chosen:
-        first, total = map(sum, zip(*chosen.values(), strict=True))
-        yield (
-            f'the side that stood first was preferred in {first} of {total} '
-            'answers for one side'
-        )
     # Bonferroni: no annotator is named by chance in 95 % of studies
     lopsided = [
         f'{name} {k} of {n}'
         for name, (k, n) in chosen.items()
         if scipy.stats.binomtest(k, n).pvalue * len(chosen) < UNLIKELY
     ]
-    for what, names in (
-        ('the side that stood first was preferred beyond chance, or avoided', lopsided),
-        ('one answer to all questions', alike),
-        *(('the very same answers', names) for names in equal.values() if names[1:]),
-    ):
-        if names:
-            yield f'{what}: {named_annotators(names)}'
+    lines = terminal_lines(
+        'annotator_notes',
+        chosen=chosen,
+        lopsided=lopsided,
+        alike=alike,
+        equal=equal.values(),
+        named_annotators=named_annotators,
+    )
+    return [*filter(None, lines)]
 
 
 def named_annotators(named: Iterable[str]) -> str:
@@ -471,24 +480,8 @@ ANSWERED_ONCE = ('run_id', 'worker', 'question', 'pairing_id')
 SEPARATOR = '|'
 NO_PROBLEM = 'none_all_good'  # the bucket of good turns
 TRUE, FALSE = ('true', '1', '1.0'), ('false', '0', '0.0')
-# what model_chat and turn annotations keep beside the annotations of an utterance
-UTTERANCE_KEYS = {
-    'text',
-    'agent_idx',
-    'id',
-    'do_annotate',
-    'other_metadata',
-    'episode_done',
-    'final_rating',
-    'problem_data',
-    'fake_start',
-    'turn_idx',
-    'input_mode',
-    'message_id',
-    'update_id',
-    'timestamp',
-    'task_data',
-}
+# truth values that model_chat and turn annotations keep beside the buckets of a turn
+NO_BUCKETS = ('do_annotate', 'episode_done', 'fake_start')
 
 
 @frozen
@@ -688,26 +681,24 @@ def read_turn_annotations(paths: Sequence[Path], asked: Questionnaire) -> Judgem
             if not isinstance(turns, list) or {*map(type, turns)} - {dict}:
                 raise UserError(f'{where}: a list of utterances is expected')
             for k, turn in enumerate(turns):
-                if turn.get('agent_idx') != 1 or not turn.get('do_annotate', True):
-                    continue
-                known = user_record(
-                    JudgedTurn,
-                    turn.get('other_metadata') or {},
-                    f'{where}[{k}].other_metadata, as export_crowdsourcing writes it',
-                )
-                ratings += [
-                    HumanJudgement(
-                        known.system,
-                        bucket,
-                        value,
-                        path.parent.name,
-                        known.dialogue_id,
-                        known.utterance_index,
-                    )
-                    for bucket, value in _buckets(turn)
-                ]
+                if turn.get('agent_idx') == 1 and turn.get('do_annotate', True):
+                    at = f'{where}[{k}].other_metadata'
+                    ratings += _turn_ratings(turn, path.parent.name, at)
     note = f'left out: {count_of(unfinished, "file")} without annotations'
     return with_problems(ratings, [note] if unfinished else [])
+
+
+def _turn_ratings(
+    turn: Mapping[str, Any], annotator: str, where: str
+) -> Iterator[HumanJudgement]:
+    """
+    Yield what an annotator ticked or not of one turn.
+    """
+    where = f'{where}, as export_crowdsourcing writes it'
+    judged = user_record(JudgedTurn, turn.get('other_metadata') or {}, where)
+    whose = (annotator, judged.dialogue_id, judged.utterance_index)
+    for bucket, value in _buckets(turn):
+        yield HumanJudgement(judged.system, bucket, value, *whose)
 
 
 @frozen
@@ -738,7 +729,7 @@ def _buckets(marks: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
     Yield the buckets that were ticked or not.
     """
     for name, mark in marks.items():
-        if isinstance(mark, bool) and name not in UTTERANCE_KEYS:
+        if isinstance(mark, bool) and name not in NO_BUCKETS:
             yield name, float(mark)
 
 

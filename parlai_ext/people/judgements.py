@@ -26,6 +26,7 @@ from parlai_ext.people.rating_set import ShownTurn
 from parlai_ext.ranking.agreement import near_median
 from parlai_ext.store import json_lines_text
 from parlai_ext.view import Column, csv_text, spreadsheet_text
+from parlai_ext.view.page import terminal_lines
 
 COMPARISON_COLUMNS = (  # the winner of a tie is empty
     *map(Column, ('rater', 'dimension', 'first', 'second', 'winner')),
@@ -213,11 +214,11 @@ class Judgements:
         Return one judgement for each annotator, dialogue and dimension, sorted: a
         rating, or the share of comparisons that the dialogue won.
         """
-        values = defaultdict(list)
-        for one in self.every:
-            for (system, dialogue, _), value in judged_units(one):
-                cell = (system, one.dimension, one.rater or '', dialogue)
-                values[cell].append(value)
+        values = grouped(
+            ((system, one.dimension, one.rater or '', dialogue), value)
+            for one in self.every
+            for (system, dialogue, _), value in judged_units(one)
+        )
         return [
             HumanJudgement(
                 system, dimension, sum(given) / len(given), rater, dialogue or None
@@ -283,15 +284,7 @@ def judged_card(dimensions: Sequence[str]) -> str:
     """
     Return the card of the judged set as YAML.
     """
-    lines = [
-        'title: dialogues of a run, judged by people',
-        'source: your own run',
-        'licence: yours',
-        'level: dialogue',
-        'format: own',
-        f'file: {FILE}',
-    ]
-    if len(dimensions) == 1 or 'Overall' in dimensions:
-        name = dimensions[0] if len(dimensions) == 1 else 'Overall'
-        lines.append(f'overall: {json.dumps(name)}')
+    name = dimensions[0] if len(dimensions) == 1 else 'Overall'
+    overall = json.dumps(name) if name in dimensions else None
+    lines = terminal_lines('judged_card', file=FILE, overall=overall)
     return '\n'.join(lines) + '\n'

@@ -113,17 +113,14 @@ def _ranking(
     comparisons = [one for one in answers if isinstance(one, Comparison)]
     is_problem = not comparisons and dimension in judged.lower_is_better
     if comparisons:
-        items: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
-        for c in comparisons:
-            items[c.item, c.first_dialogue][c.rater] = c.value
         method = 'share of comparisons won (Bradley-Terry)'
-        num_items, alpha = len(items), krippendorff_alpha(items, 'nominal')
+        alpha = krippendorff_alpha(pair_values(comparisons), 'nominal')
         draws = comparison_draws(comparisons, judged.contexts, sampling)
     else:
         method = 'mean rating'
         if is_problem:
             method = 'share of answers with it, fewer are better'
-        num_items, alpha = len(units), krippendorff_alpha(units, 'ordinal')
+        alpha = krippendorff_alpha(units, 'ordinal')
         draws = rating_draws(units, judged.contexts, sampling)
     num_dialogues = Counter(system for system, _ in set(dialogues.values()))
     systems = sorted(num_dialogues)
@@ -141,13 +138,25 @@ def _ranking(
         method,
         len(answers),
         num_annotators,
-        num_items,
+        len(pair_values(comparisons) or units),
         standings=without_width_0(standings),
         alpha=alpha,
         halves_systems=agreement_of_halves(units, {u: u[0] for u in units}, seed=seed),
         halves_dialogues=agreement_of_halves(units, dialogues, seed=seed),
         higher_is_better=not is_problem,
     )
+
+
+def pair_values(
+    comparisons: Iterable[Comparison],
+) -> dict[tuple[str, str], dict[str, float]]:
+    """
+    Return what each annotator said of each pair of dialogues.
+    """
+    pairs: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
+    for one in comparisons:
+        pairs[one.item, one.first_dialogue][one.rater] = one.value
+    return pairs
 
 
 def unit_means(judgements: Iterable[Judgement]) -> Units:

@@ -564,6 +564,7 @@ SHARED_ITEMS = 10
 FORMAT = 'parlai_ext ratings'  # of the files that pages save
 ANSWER_COLUMN = {PAIR: 'choice', LIKERT: 'label'}  # of a sheet, which is filled in
 LETTERS = {TIED: 'T', UNRELATED: 'U'}
+BUCKET = 'label_'  # how the buckets of turn annotations begin that are labels
 
 
 @frozen
@@ -681,35 +682,39 @@ def make_rating_set(run: RunFolder, options: RatingOptions) -> RatingSet:
     if asked.segments:
         dialogues, wanted = beginning_speakers(dialogues), options.num_items
     items = draw_items(dialogues, asked.kind, wanted, options.seed)
-    # pages take what follows each other: every n-th item would be of one system
-    rest = items[shared:]
-    ends = [len(rest) * page // options.num_pages for page in range(options.num_pages)]
-    pages = tuple(
-        (*items[:shared], *rest[low:high]) for low, high in pairwise([*ends, None])
-    )
-    notes = []
-    if num_broken:
-        broken = count_of(num_broken, 'dialogue')
-        notes.append(f'left out: {broken} that somebody broke off')
-    if len(items) < wanted:
-        there = count_of(len(items), 'item')
-        notes.append(f'{there}, not {wanted}: the run has no more dialogues')
-    unmatched = sum(len({d.conditions for d in i.dialogues}) > 1 for i in items)
-    if unmatched:
-        notes.append(
-            f'of dialogues with different openers or partners: {unmatched} of '
-            f'{count_of(len(items), "pair")}'
-        )
     turns = dict(stream_turns(run, {d for item in items for d in item.dialogues}))
+    long = items
     if asked.segments:
         longest = 2 * max(asked.segments)
         long = [i for i in items if len(turns[i.dialogues[0]]) >= longest]
-        if len(long) < len(items):
-            shorter = count_of(len(items) - len(long), 'shorter dialogue')
-            notes.append(f'left out: {shorter}')
         pages = segment_pages(long, asked.segments, options.num_pages)
-        items = [item for page in pages for item in page]
-    return RatingSet(rating_key(asked, items, turns), pages, turns, tuple(notes))
+    else:
+        pages = item_pages(items, shared, options.num_pages)
+    notes = terminal_lines(
+        'drawn_items',
+        items=items,
+        wanted=wanted,
+        num_broken=num_broken,
+        unmatched=sum(len({d.conditions for d in i.dialogues}) > 1 for i in items),
+        num_short=len(items) - len(long),
+    )
+    every = list(dict.fromkeys(chain(*pages)))
+    key = rating_key(asked, every, turns)
+    return RatingSet(key, pages, turns, tuple(filter(None, notes)))
+
+
+def item_pages(
+    items: Sequence[RatingItem], num_shared: int, num_pages: int
+) -> tuple[tuple[RatingItem, ...], ...]:
+    """
+    Return pages with the first items, which all share, and a part of the others each.
+    """
+    # what follows each other: every n-th item would be of one system
+    rest = items[num_shared:]
+    ends = [len(rest) * page // num_pages for page in range(num_pages)]
+    return tuple(
+        (*items[:num_shared], *rest[low:high]) for low, high in pairwise([*ends, None])
+    )
 
 
 def check_targets(run: RunFolder, systems: Sequence[str]) -> None:
@@ -865,6 +870,7 @@ def sheet_files(
     """
     key = annotations.key
     (question,) = key.questions
+    columns = PAIR_COLUMNS if key.kind == PAIR else LABEL_COLUMNS
     lines = terminal_lines(
         'guidelines',
         key=key,
@@ -873,28 +879,30 @@ def sheet_files(
         ending=ending,
     )
     files = {GUIDELINES: '\n'.join([*lines, ''])}
-    pair = key.kind == PAIR
-    columns = PAIR_COLUMNS if pair else LABEL_COLUMNS
     for number in range(1, num_sheets + 1):
-        rng = random.Random(f'{seed} {number}')
-        items = list(annotations.pages[0])
-        rng.shuffle(items)
-        rows = []
-        for item in items:
-            prompt, answers = _texts(annotations, item)
-            swapped = pair and rng.random() < 0.5
-            shown = answers[::-1] if swapped else answers
-            row = f'{item.id}-{1 + swapped}' if pair else item.id
-            # the last columns are left to be filled in
-            cells = zip_longest(columns, (row, prompt, *shown), fillvalue='')
-            rows.append(dict(cells))
+        rows = [*sheet_rows(annotations, random.Random(f'{seed} {number}'))]
         if ending == 'csv':
-            table = [list(rows[0]), *(row.values() for row in rows)]
-            text = BYTE_ORDER_MARK + spreadsheet_csv(table)
+            text = BYTE_ORDER_MARK + spreadsheet_csv([columns, *rows])
         else:
-            text = json_lines_text(rows)
+            text = json_lines_text(dict(zip(columns, r, strict=True)) for r in rows)
         files[f'sheet-{number}.{ending}'] = text
     return files
+
+
+def sheet_rows(annotations: RatingSet, rng: random.Random) -> Iterator[list[str]]:
+    """
+    Yield the rows of one sheet, whose last cells are left to be filled in.
+    """
+    items = list(annotations.pages[0])
+    rng.shuffle(items)
+    for item in items:
+        prompt, answers = _texts(annotations, item)
+        if annotations.key.kind == PAIR:
+            swapped = rng.random() < 0.5
+            shown = answers[::-1] if swapped else answers
+            yield [f'{item.id}-{1 + swapped}', prompt, *shown, '', '', '']
+        else:
+            yield [item.id, prompt, *answers, '']
 
 
 def item_lines(annotations: RatingSet) -> str:

@@ -458,36 +458,45 @@ def correlate_with_reference(
     ]
     table, names = values[chosen], [systems[i] for i in chosen]
     means = round_off_noise(means[chosen])
-    panel = None
     if isinstance(reference, Mapping):
-        target = np.array([float(reference[name]) for name in names])
+        panel, target = None, np.array([float(reference[name]) for name in names])
     else:
         panel = AnnotatorPanel(reference, names)
-        target = panel.sums.sum(axis=0) / panel.counts.sum(axis=0)
-        target = round_off_noise(target)
-
-    def resamples() -> Iterator[Resample]:
-        rng = np.random.default_rng([sampling.seed, 2])
-        draws = draw_means(table, sampling)
-        left = round_off_noise(draws.means + draws.fixed)
-        right = np.broadcast_to(target, left.shape)
-        if panel is not None:
-            right = round_off_noise(panel.draw(sampling.bootstraps, rng))
-        # systems are drawn as well; too few different ones are left out
-        chosen = rng.integers(left.shape[1], size=left.shape)
-        left, right = (np.take_along_axis(side, chosen, 1) for side in (left, right))
-        different = 1 + (np.diff(np.sort(chosen), axis=1) > 0).sum(axis=1)
-        usable = (different >= FEWEST) & ~np.isnan(left + right).any(axis=1)
-        yield from _of_rows(left[usable], right[usable])
-
+        target = round_off_noise(panel.sums.sum(axis=0) / panel.counts.sum(axis=0))
     seen = np.asarray((~np.isnan(table)).any(axis=0))
     n_openers = int(distinct_openers(seen, sampling.games_per_opener))
     if n_openers >= FEWEST_OPENERS:
-        draws = resamples(), sampling.bootstraps
-        return correlate(means, target, MEANS, OF_ORDER, *draws)
+        drawn = target if panel is None else panel
+        draws = reference_resamples(table, drawn, sampling)
+        bootstraps = sampling.bootstraps
+        return correlate(means, target, MEANS, OF_ORDER, draws, bootstraps)
     reason = f'no interval: distinct openers: {n_openers}; {FEWEST_OPENERS} are needed'
     found = correlate(means, target, MEANS, OF_ORDER)
     return {n: replace(one, reason=one.reason or reason) for n, one in found.items()}
+
+
+def reference_resamples(
+    table: Floats, reference: AnnotatorPanel | Floats, sampling: Sampling
+) -> Iterator[Resample]:
+    """
+    Yield the coefficients of draws of openers, of annotators where the reference is
+    theirs, and of systems; draws of too few different systems are left out.
+
+    :param table: ``[system, partner, opener]`` dialogue means.
+    :param reference: annotators, or ``[system]`` values.
+    """
+    rng = np.random.default_rng([sampling.seed, 2])
+    draws = draw_means(table, sampling)
+    left = round_off_noise(draws.means + draws.fixed)
+    if isinstance(reference, AnnotatorPanel):
+        right = round_off_noise(reference.draw(sampling.bootstraps, rng))
+    else:
+        right = np.broadcast_to(reference, left.shape)
+    chosen = rng.integers(left.shape[1], size=left.shape)
+    left, right = (np.take_along_axis(side, chosen, 1) for side in (left, right))
+    different = 1 + (np.diff(np.sort(chosen), axis=1) > 0).sum(axis=1)
+    usable = (different >= FEWEST) & ~np.isnan(left + right).any(axis=1)
+    yield from _of_rows(left[usable], right[usable])
 
 
 class AnnotatorPanel:

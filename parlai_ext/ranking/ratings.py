@@ -55,20 +55,16 @@ def rate(
     """
     Rate the systems of a tournament.
 
-    A system without a game that has a result has no value; the others have one. That
-    the package of a method is not installed is a reason for having no values.
+    A system without a game that has a result has no value; nor has any where the
+    package of a method is not installed.
 
     :param method: one of `RATINGS` that rates games.
     :param seed: decides the shuffles.
     """
-    undefined: dict[str, float | None] = dict.fromkeys(results.systems)
     if method == TRUESKILL and util.find_spec(TRUESKILL) is None:
-        return Rating(
-            values=undefined,
-            ranks=undefined,
-            reason=NO_TRUESKILL,
-            signature=f'rating:{method}',
-        )
+        undefined: dict[str, float | None] = dict.fromkeys(results.systems)
+        signed, why = f'rating:{method}', NO_TRUESKILL
+        return Rating(values=undefined, ranks=undefined, reason=why, signature=signed)
     played = {name for match in results.matches for name in match.systems}
     rated = tuple(name for name in results.systems if name in played)
     with_games = replace(results, systems=rated) if rated else results
@@ -76,20 +72,16 @@ def rate(
     reason = _why_undefined(with_games, method, wins)
     values: dict[str, float] = {}
     spreads: dict[str, float] = {}
-    if reason is None and method in FOOTBALL:
-        values = _football_points(with_games, FOOTBALL[method])
-    elif reason is None and method == BRADLEY_TERRY:
-        [strengths] = bradley_terry_strengths(wins[None], CLOSE).tolist()
-        values = dict(zip(with_games.systems, strengths, strict=True))
-    elif reason is None:
+    if reason is None and method in (OPENSKILL, TRUESKILL):
         values, spreads = _mean_skills(with_games, method, seed, shuffles)
+    elif reason is None:
+        values = points_or_strengths(with_games, method, wins)
     # without the digits that the order of additions leaves, equal ones stay equal
     numbers = [values.get(name) for name in results.systems]
     rounded = round_off_noise(np.array(numbers, np.float64)).tolist()
     known = dict(zip(results.systems, map(json_number, rounded), strict=True))
-    never = with_games.never_met
     notes = [*with_games.notes()]
-    if never:
+    if never := with_games.never_met:
         notes.append(f'{count_of(len(never), "pair")} never met')
     return Rating(
         values=known,
@@ -134,16 +126,23 @@ def _why_undefined(results: Tournament, method: str, wins: Floats) -> str | None
     return f'no games join {", ".join(joined)} and the rest'
 
 
-def _football_points(results: Tournament, win: int) -> dict[str, float]:
+def points_or_strengths(
+    results: Tournament, method: str, wins: Floats
+) -> dict[str, float]:
     """
-    Return the points of each system from its matches.
+    Return the points that each system has from its matches by a rule of football, or
+    its Bradley-Terry strength.
 
-    :param win: points for a match that is won.
+    :param wins: as `win_matrix` returns them.
     """
+    if method == BRADLEY_TERRY:
+        [strengths] = bradley_terry_strengths(wins[None], CLOSE).tolist()
+        return dict(zip(results.systems, strengths, strict=True))
     points = dict.fromkeys(results.systems, 0.0)
     for match in results.matches:
         for name in match.systems:
-            points[name] += 1 if match.winner is None else win * (match.winner == name)
+            of_win = FOOTBALL[method] * (match.winner == name)
+            points[name] += 1 if match.winner is None else of_win
     return points
 
 

@@ -337,6 +337,13 @@ def rank_ranges(better: Bools) -> list[RankRange]:
     return list(map(RankRange, lows.tolist(), highs.tolist()))
 
 
+def ends_of(ranks: RankRange | None) -> tuple[int | None, int | None]:
+    """
+    Return the best and the worst of the ranks that are left open, if they are known.
+    """
+    return (None, None) if ranks is None else (ranks.low, ranks.high)
+
+
 def ranks_by_score(
     scores: Sequence[float | None], higher_is_better: bool = True
 ) -> list[int]:
@@ -547,10 +554,8 @@ def rank_draws(
 ) -> tuple[list[Standing], Bools]:
     """
     Return one standing for each system of some bootstrap draws, and which systems are
-    better than which (`significantly_better`).
-
-    Fixed partners that are too few to speak for others give no interval for partners
-    like these.
+    better than which (`significantly_better`). Fixed partners that are too few to speak
+    for others give no interval for partners like these.
 
     :param ranked: which systems take part; those without a score do not.
     :param counts: of each system its dialogues, and those without a score.
@@ -568,21 +573,17 @@ def rank_draws(
         sampled = [(math.nan, math.nan)] * len(systems)
     rows = []
     for k, name in enumerate(systems):
-        rank, group, left_open = places.get(k) or (None, None, None)
+        rank, group, open_ranks = places.get(k) or (None, None, None)
         if not draws.has_interval[k]:
-            group = left_open = None
+            group = open_ranks = None
         low, high, low_fixed, high_fixed = map(json_number, (*sampled[k], *fixed[k]))
         rows.append(
             Standing(
                 name,
                 rank,
-                left_open.low if left_open else None,
-                left_open.high if left_open else None,
+                *ends_of(open_ranks),
                 scores[k],
-                low,
-                high,
-                low_fixed,
-                high_fixed,
+                *(low, high, low_fixed, high_fixed),
                 *counts[k],
                 group=group,
                 n_openers=int(draws.num_openers[k]),

@@ -18,7 +18,9 @@ from parlai_ext.ranking.intervals import FEWEST_OPENERS, json_number, system_mea
 from parlai_ext.ranking.ratings import FOOTBALL, NORMAL_BOUND, rate, sum_of_ranks
 from parlai_ext.ranking.standings import (
     RankRange,
+    Rating,
     Standing,
+    ends_of,
     rank_ranges,
     ranks_by_score,
 )
@@ -56,18 +58,10 @@ def play_tournament(
         if method != SUM_OF_RANKS
     }
     ratings[SUM_OF_RANKS] = sum_of_ranks(mean_raw(tables.games, tables.systems))
-    if reference.rating_ranks is not None:
-        for method, rating in ratings.items():
-            tau = correlate_with_ranks(rating.values, reference.rating_ranks)
-            tau = replace(tau, reason=rating.reason or tau.reason)
-            ratings[method] = replace(rating, tau=tau)
-    notes = list(tournament.notes())
+    notes = [*tournament.notes()]
     if self_chats := len(tables.games) - len(between):
         notes.append(f'{self_chats} self-chats are no games of two systems')
-    unknown = sorted(set(reference.rating) - set(tables.systems))
-    if reference.rating and len(unknown) == len(reference.rating):
-        raise UserError(f'reference: {name}: no target {unknown[0]!r}')
-    if unknown:
+    if unknown := unknown_in_reference(reference, tables.systems, name):
         notes.append(f'reference values of no target: {", ".join(unknown)}')
     return TournamentResult(
         systems=tournament.systems,
@@ -76,7 +70,7 @@ def play_tournament(
         cross_table=tournament.cross_table(),
         dimension_points=tournament.dimension_points(),
         records=tournament.records(),
-        ratings=ratings,
+        ratings=with_taus(ratings, reference),
         incomplete=tournament.incomplete(),
         notes=tuple(notes),
         rating=options.rating,
@@ -84,6 +78,37 @@ def play_tournament(
         seed=seed,
         name=name,
     )
+
+
+def with_taus(
+    ratings: Mapping[str, Rating], reference: Reference
+) -> Mapping[str, Rating]:
+    """
+    Return ratings with Kendall's tau-b to the human ranks, if there are any.
+    """
+    if reference.rating_ranks is None:
+        return ratings
+    compared = {}
+    for method, rating in ratings.items():
+        tau = correlate_with_ranks(rating.values, reference.rating_ranks)
+        tau = replace(tau, reason=rating.reason or tau.reason)
+        compared[method] = replace(rating, tau=tau)
+    return compared
+
+
+def unknown_in_reference(
+    reference: Reference, systems: Sequence[str], name: str
+) -> list[str]:
+    """
+    Return the systems of the reference that are no targets.
+
+    :param name: of the dimension, for the message.
+    :raises UserError: when none of them is one.
+    """
+    unknown = sorted(set(reference.rating) - set(systems))
+    if unknown and len(unknown) == len(reference.rating):
+        raise UserError(f'reference: {name}: no target {unknown[0]!r}')
+    return unknown
 
 
 def rating_standings(
@@ -120,15 +145,11 @@ def rating_standings(
         played = sum(n for key, n in records.items() if key.startswith('games_'))
         standings.append(
             Standing(
-                system=name,
-                rank=ranks.get(name),
-                rank_low=open_ranks.low if open_ranks else None,
-                rank_high=open_ranks.high if open_ranks else None,
-                score=value,
-                low=low,
-                high=high,
-                low_fixed=low,
-                high_fixed=high,
+                name,
+                ranks.get(name),
+                *ends_of(open_ranks),
+                value,
+                *(low, high, low, high),
                 n_dialogues=tables.n_dialogues[name],
                 n_unscored=max(0, tables.n_dialogues[name] - played),
                 why_unranked=undefined if value is None else None,

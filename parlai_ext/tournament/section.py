@@ -3,7 +3,7 @@ A tournament for readers: its cross-table, points by dimension and ratings.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from parlai_ext.ranking.intervals import FEWEST_OPENERS
 from parlai_ext.ranking.ratings import NORMAL_BOUND
@@ -13,8 +13,6 @@ from parlai_ext.tournament.games import ENDS
 from parlai_ext.view import (
     Column,
     Table,
-    count_of,
-    join_names,
     number,
     number_column,
 )
@@ -58,12 +56,8 @@ def size_and_rule(result: TournamentResult) -> str:
     """
     Return the size of a tournament and its rating in one sentence.
     """
-    text = f'Tournament of {count_of(result.n_games, "game")}, rated by {result.rating}'
-    if result.rating in ('openskill', 'trueskill'):
-        orders = f'{result.shuffles} shuffled orders'
-        text += f' (mean of {orders} ± standard deviation)'
-    reason = result.chosen_rating.reason
-    return f'{text}: undefined: {reason}.' if reason else f'{text}.'
+    [line] = terminal_lines('tournament_size', result=result)
+    return line
 
 
 def tournament_sentence(result: TournamentResult, n_openers: int) -> str:
@@ -72,38 +66,20 @@ def tournament_sentence(result: TournamentResult, n_openers: int) -> str:
 
     :param n_openers: over how many distinct openers games were played.
     """
-    names = systems_by_rating(result)
-    rating = result.chosen_rating
-    best = rating.values.get(names[0]) if names else None
-    if best is None:
-        reason = rating.reason or 'there is no rating'
-        return f'No system is first by {result.rating}: undefined: {reason}.'
-    first = [name for name in names if rating.values.get(name) == best]
-    games = f' in {count_of(result.n_games, "game")}' if result.n_games else ''
-    field = f'{len(names)} systems{games}'
-    if len(first) == len(names):
-        return f'By {result.rating} the {field} are all equal.'
-    many, place = '', 'comes first'
-    if n_openers < FEWEST_OPENERS:
-        many = (
-            f' All games are over {count_of(n_openers, "opener")}: what holds over '
-            'others is not known, and '
-            f'intervals need {FEWEST_OPENERS} or more.'
-        )
-        place = 'is rated highest'
-    elif not rating.spreads:
-        many = f' {result.rating} has no intervals: the lead may be chance.'
-        place = 'is rated highest'
-    if len(first) > 1:
-        leaders = join_names(first)
-        return f'By {result.rating}, {leaders} share the lead of {field}.{many}'
-    shown = rating_text(result, names[0])
-    text = f'By {result.rating}, {names[0]} {place} of {field} ({shown})'
-    near = [name for name in names[1:] if _is_close_behind(result, names[0], name)]
-    if near and not many:
-        within = 'within 1.96 standard deviations'
-        return f'{text}; its lead over {join_names(near)} is {within}.'
-    return f'{text}.{many}'
+    names, values = systems_by_rating(result), result.chosen_rating.values
+    best = values.get(names[0]) if names else None
+    lines = terminal_lines(
+        'tournament_sentence',
+        result=result,
+        names=names,
+        best=best,
+        first=[name for name in names if values.get(name) == best],
+        near=[name for name in names[1:] if _is_close_behind(result, names[0], name)],
+        rating_text=rating_text,
+        n_openers=n_openers,
+        fewest_openers=FEWEST_OPENERS,
+    )
+    return ' '.join(lines)
 
 
 def _is_close_behind(result: TournamentResult, leader: str, other: str) -> bool:
@@ -119,16 +95,11 @@ def _is_close_behind(result: TournamentResult, leader: str, other: str) -> bool:
     return best - value <= NORMAL_BOUND * deviation
 
 
-def notes(result: TournamentResult) -> Iterator[str]:
+def notes(result: TournamentResult) -> list[str]:
     """
-    Yield what a reader of the tournament must be told.
+    Return what a reader of the tournament must be told.
     """
-    yield from result.notes
-    if result.incomplete and result.rating != 'sum_of_ranks':
-        yield f'the tournament is not complete: {result.incomplete}'
-    for name, rating in result.ratings.items():
-        if rating.reason and rating.reason != result.incomplete:
-            yield f'{name} is undefined: {rating.reason}'
+    return [*filter(None, terminal_lines('tournament_notes', result=result))]
 
 
 def _systems_table(result: TournamentResult, columns: Sequence[Column]) -> Table:
@@ -219,7 +190,7 @@ def tournament_section(view: RankingView) -> Section | None:
     others = [method for method in result.ratings if method != result.rating]
     data = {
         'line': size_and_rule(result),
-        'notes': list(notes(result)),
+        'notes': notes(result),
         'cross': cross_table(result),
         'points': points_table(result),
         'ratings': _systems_table(result, list(map(rating_column, others))),
