@@ -6,20 +6,14 @@ printed.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
-from parlai_ext.core import frozen, is_floor
+from parlai_ext.core import frozen, grouped, is_floor
 from parlai_ext.judge_check import section as judge
-from parlai_ext.judge_check.record import FAIL, WEAK
+from parlai_ext.judge_check.record import FAIL
 from parlai_ext.ranking.intervals import FEWEST_FOR_OTHERS, FEWEST_OPENERS
-from parlai_ext.ranking.standings import (
-    DialoguesNeeded,
-    Separation,
-    Standing,
-    best_first,
-)
+from parlai_ext.ranking.standings import Separation, Standing, best_first
 from parlai_ext.report.view import Doubts
 from parlai_ext.results.ranking import Agreement, Ranking
 from parlai_ext.tournament import section as tournament
@@ -47,28 +41,36 @@ def sentences(ranking: Ranking, doubts: Doubts = NO_DOUBTS) -> list[str]:
     if not ranking.dimensions:
         return ['No dialogue has a score, so there is no ranking.']
     main, *others = ranking.dimensions
-    check, doubt = ranking.leading_check, doubts.get(main)
     if ranking.tournament is not None:
         n_openers = leaders_on(ranking, main).n_openers
         leaders = tournament.tournament_sentence(ranking.tournament, n_openers)
     else:
         leaders = leader_sentence(ranking, main)
-    if failure := judge.failure_on(ranking, main):
-        lines = [failure, *([doubt.sentence] if doubt else [])]
-    elif doubt:
-        lines = [doubt.sentence, leaders]
-    elif check is None:
-        unknown = 'whether it prefers sense is not known'
-        lines = [f'{leaders} The judge was not checked: {unknown}.']
-    elif check.outcome == WEAK:
-        lines = [f'{leaders} The judge is weak: {check.reasons[0]}.']
-    else:
-        lines = [leaders]
-    if others:
-        lines += _other_dimensions_sentences(ranking, others)
-    if agreement := ranking.reference.get(main):
-        lines.append(f'{main}: {agreement_text(agreement)}.')
-    return lines
+    agreement = ranking.reference.get(main)
+    lines = terminal_lines(
+        'findings',
+        main=main,
+        leaders=leaders,
+        failure=judge.failure_on(ranking, main),
+        doubt=doubts.get(main),
+        check=ranking.leading_check,
+        others=grouped((_news_on(ranking, name), name) for name in others),
+        agreement=agreement_text(agreement) if agreement else '',
+    )
+    return list(filter(None, lines))
+
+
+def _news_on(ranking: Ranking, dimension: str) -> tuple[str, str]:
+    """
+    Return the kind of news on one of the other dimensions, and the system that is
+    ``first`` on it where that is the news.
+    """
+    leaders = leaders_on(ranking, dimension)
+    if judge.outcome_on(ranking, dimension) == FAIL:
+        return 'failed', ''
+    if leaders.separation is not None and not leaders.separation.n_apart:
+        return 'unclear', ''
+    return ('first', leaders.ranked[0].system) if leaders.ranked else ('unranked', '')
 
 
 @frozen
@@ -93,6 +95,15 @@ class Leaders:
         The ranked systems without floors, unless there is nothing else.
         """
         return [one for one in self.ranked if not one.is_floor] or self.ranked
+
+    @property
+    def is_tied_with_all(self) -> bool:
+        """
+        True if no other system but floors can be told apart from the first.
+        """
+        others = {one.system for one in self.ranked[1:] if not one.is_floor}
+        not_apart = self.separation.not_apart if self.separation else ()
+        return bool(others) and others <= {*not_apart}
 
     @property
     def n_openers(self) -> int:
@@ -129,111 +140,17 @@ def leader_sentence(ranking: Ranking, dimension: str) -> str:
     Return which system is first on a dimension, if any is, and which cannot be told
     apart from it; and how many dialogues would settle what is open.
     """
-    leaders = leaders_on(ranking, dimension)
-    ranked, separation = leaders.ranked, leaders.separation
-    if not ranked:
-        return f'On {dimension} no system could be ranked.'
-    if separation is None:
-        return f'On {dimension}, {ranked[0].system} is the only ranked system.'
-    # of imported dialogues no openers are known
-    units = 'dialogues of a pair' if ranking.is_imported else 'openers'
-    lines = [f'On {leaders.where}, {_finding(leaders, separation, units)}']
-    if few := leaders.few_partners:
-        lines.append(f'{few.capitalize()} cannot speak for others.')
-    counted = [one for one in separation.needed if one.reason is None]
-    lines += [
-        needed_sentence(one, units, leaders.n_partners)
-        for one in counted or separation.needed[-1:]
-    ]
-    return ' '.join(lines)
-
-
-def _finding(leaders: Leaders, separation: Separation, units: str) -> str:
-    """
-    Return what the data say of the first of these systems.
-
-    :param units: over which they have scores.
-    """
-    ranked, first, n_openers = leaders.ranked, separation.first, leaders.n_openers
-    if n_openers < FEWEST_OPENERS:
-        return (
-            f'nothing can be told apart: intervals need {FEWEST_OPENERS} or more '
-            f'{units} with scores, not {n_openers}.'
-        )
-    if not separation.n_apart:
-        return (
-            f'nothing can be told apart: the scores of the {len(ranked)} systems '
-            'differ by no more than chance explains.'
-        )
-    systems = [row.system for row in ranked[1:] if not row.is_floor]
-    if systems and set(systems) <= set(separation.not_apart):
-        floors = ' but floors' if len(systems) < len(ranked) - 1 else ''
-        return (
-            f'{first} scores highest of {len(ranked)} systems, but cannot be told '
-            f'apart from any other{floors}.'
-        )
-    start = f'{first} comes first of {len(ranked)} systems'
-    if separation.not_apart:
-        tied = few_names(separation.not_apart, 'or')
-        return f'{start}; this run cannot tell it apart from {tied}.'
-    return f'{start}, and its lead over every other is more than chance explains.'
-
-
-def needed_sentence(needed: DialoguesNeeded, units: str, n_partners: int) -> str:
-    """
-    Return how many dialogues would tell two systems apart, as far as that is known.
-
-    :param units: what is counted besides partners.
-    :param n_partners: those of the run.
-    """
-    pair = f'{needed.better} from {needed.worse}'
-    if needed.n_dialogues is None or needed.n_openers is None:
-        return f'What would tell {pair} is not known: {needed.reason}.'
-    openers = rough_count(needed.n_openers, needed.is_rough)
-    dialogues = rough_count(needed.n_dialogues, needed.is_rough)
-    n_needed = needed.n_partners or n_partners
-    partners = str(n_needed)
-    if n_needed > n_partners:
-        partners = rough_count(n_needed, needed.is_rough)
-    partners += ' partner' if n_needed == 1 else ' partners'
-    if n_needed < n_partners:  # as in all-play-all, where each meets all but itself
-        partners += ' that both met'
-    return (
-        f'To tell {pair} would take {openers} {units} with {partners} ({dialogues} '
-        'dialogues of each system), if they go on to differ as they do now.'
+    lines = terminal_lines(
+        'leaders',
+        dimension=dimension,
+        leaders=leaders_on(ranking, dimension),
+        # of imported dialogues no openers are known
+        units='dialogues of a pair' if ranking.is_imported else 'openers',
+        fewest=FEWEST_OPENERS,
+        few_names=few_names,
+        rough_count=rough_count,
     )
-
-
-def _other_dimensions_sentences(
-    ranking: Ranking, dimensions: Sequence[str]
-) -> Iterator[str]:
-    """
-    Yield which system is first on each of the other dimensions, on which of them
-    nothing can be told apart, and on which the judge fails its check.
-    """
-    firsts = defaultdict(list)
-    unclear, failed, unranked = [], [], []
-    for dimension in dimensions:
-        if judge.outcome_on(ranking, dimension) == FAIL:
-            failed.append(dimension)
-            continue
-        leaders = leaders_on(ranking, dimension)
-        if leaders.separation is not None and not leaders.separation.n_apart:
-            unclear.append(dimension)
-        elif leaders.ranked:
-            firsts[leaders.ranked[0].system].append(dimension)
-        else:
-            unranked.append(dimension)
-    if firsts:
-        parts = [f'{name} on {join_names(where)}' for name, where in firsts.items()]
-        start = 'Highest on the other dimensions, alone or tied'
-        yield f'{start}: {"; ".join(parts)}.'
-    if unclear:
-        yield f'Nothing can be told apart on {join_names(unclear)}.'
-    if unranked:
-        yield f'No system could be ranked on {join_names(unranked)}.'
-    if failed:
-        yield f'The judge fails its check on {join_names(failed)}.'
+    return ' '.join(lines)
 
 
 def warnings(ranking: Ranking) -> list[str]:

@@ -4,6 +4,7 @@ The four answers at the top of the page, and the tables behind a leaderboard.
 
 import re
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -22,12 +23,7 @@ from parlai_ext.report.details import (
     spread_section,
 )
 from parlai_ext.report.page import answers
-from parlai_ext.report.summary import (
-    leader_sentence,
-    needed_sentence,
-    sentences,
-    warnings,
-)
+from parlai_ext.report.summary import leader_sentence, sentences, warnings
 from parlai_ext.report.view import DimensionDetails, RankingView, dimension_details
 from parlai_ext.results.rank import rank_run
 from parlai_ext.results.ranking import IMPORT_NOTE
@@ -48,7 +44,15 @@ NEEDED = DialoguesNeeded('a', 'b', 4, 40, 160)
 UNKNOWN = DialoguesNeeded('a', 'b', reason='equal scores')
 
 
-def finding(not_apart=(), n_apart=3, names=NAMES, n_openers=20, needed=(), notes=()):
+def finding(
+    not_apart=(),
+    n_apart=3,
+    names=NAMES,
+    n_openers=20,
+    needed=(),
+    notes=(),
+    n_partners=None,
+):
     """
     Return the sentence on systems of which some cannot be told from the first, which is
     the best.
@@ -56,7 +60,9 @@ def finding(not_apart=(), n_apart=3, names=NAMES, n_openers=20, needed=(), notes
     n_pairs = len(names) * (len(names) - 1) // 2
     one = Separation(n_pairs, n_apart, names[0], tuple(not_apart), tuple(needed))
     rows = [
-        replace(standing(name, k + 1, -1.0 * k), n_openers=n_openers)
+        replace(
+            standing(name, k + 1, -1.0 * k), n_openers=n_openers, n_partners=n_partners
+        )
         for k, name in enumerate(names)
     ]
     standings, apart = {'Overall': tuple(rows)}, {'Overall': one}
@@ -202,7 +208,7 @@ def test_a_number_is_rough_below_two_standard_errors(spread, is_rough):
 def test_the_sentence_has_no_figure_that_is_not_known():
     def said(*numbers, is_rough):
         needed = DialoguesNeeded('a', 'b', *numbers, is_rough=is_rough)
-        return needed_sentence(needed, 'openers', 4)
+        return finding(not_apart='b', needed=[needed], n_partners=4)
 
     words = 'about 220 openers with about 130 partners (about 28,000 dialogues'
     assert words in said(129, 217, 27_993, is_rough=False)
@@ -227,9 +233,24 @@ def ranked(tmp_path_factory):
     return ranking, dimension_details(run, ranking, read_tables(run, SCORER))
 
 
+class Card(NamedTuple):
+    """
+    An answer as the page has it: whether it is good news, its text, and a line more.
+    """
+
+    news: str
+    text: str
+    more: str
+
+
 def by_question(ranking, details=None, dimension='Overall', remarks=()):
     view = RankingView(ranking, {}, details or {})
-    return {one.question: one for one in answers(view, dimension, remarks)}
+    found = re.findall(
+        r'<div(?: class="(.*)")?><dt>([^<]*?)(?: <i>.*</i>)?</dt>'
+        '<dd><(?:b|em)>(.*)</(?:b|em)>(?:<span>(.*)</span>)?</dd></div>',
+        answers(view, dimension, remarks),
+    )
+    return {question: Card(news, *texts) for news, question, *texts in found}
 
 
 def test_the_lead_is_the_paired_difference_to_the_second_system(ranked):
