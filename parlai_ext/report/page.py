@@ -137,7 +137,7 @@ def answers(view: RankingView, dimension: str, remarks: Sequence[str] = ()) -> M
     """
     ranking = view.ranking
     leaders = summary.leaders_on(ranking, dimension)
-    names = tuple(one.system for one in leaders.systems[:2])
+    first, second = (*(one.system for one in leaders.systems), '', '')[:2]
     details, card = view.details.get(dimension), ranking.judge
     text = (
         page_environment()
@@ -148,7 +148,7 @@ def answers(view: RankingView, dimension: str, remarks: Sequence[str] = ()) -> M
             leaders=leaders,
             outcome=judge.outcome_on(ranking, dimension),
             doubt=view.doubts.get(dimension),
-            pair=details.by_names.get(names) if details else None,
+            pair=details.by_names.get((first, second)) if details else None,
             digits=digits_for([one.score for one in ranking.standings[dimension]]),
             scorer=card.scorer if card else scorer_name(ranking.scorer_signature),
             models=[judge.model_text(model) for model in card.models] if card else [],
