@@ -17,7 +17,7 @@ from markupsafe import Markup
 
 from parlai_ext.audit.section import audit_doubts, audit_section
 from parlai_ext.collect.forecast import seconds_per_scored_dialogue
-from parlai_ext.core import PART_SEPARATOR, content_id, scorer_name
+from parlai_ext.core import PART_SEPARATOR, scorer_name
 from parlai_ext.judge_check import section as judge
 from parlai_ext.ranking.standings import best_first
 from parlai_ext.report import summary
@@ -69,39 +69,22 @@ def method_section(view: RankingView) -> Section:
     Return the section with protocol, roster, signature, versions and the commands of a
     run.
     """
-    ranking, manifest, scorer = view.ranking, view.manifest, view.scorer
-    protocol = manifest.protocol.model_dump(exclude_unset=True)
-    commands = [command(ranking.protocol, manifest)]
+    ranking, scorer = view.ranking, view.scorer
+    protocol = view.manifest.protocol.model_dump(exclude_unset=True)
     if scorer is not None:
         protocol['scorer'] = scorer.config
         protocol['ranking'] = scorer.ranking or protocol.get('ranking')
-        # another ranking than the protocol's takes further commands
-        section = dict(scorer.config)
-        name = section.pop('name', scorer_name(ranking.scorer_signature))
-        words = ['--scorer', name]
-        for key, value in section.items():
-            words += ['--scorer-option', f'{key}={_option_text(value)}']
-        words += ['--score-given'] if scorer.given else []
-        scores = ['--scores', content_id(ranking.scorer_signature)]
-        rules = [*scores]
-        for key, value in scorer.ranking.items():
-            rules += [f'--{key.replace("_", "-")}', _option_text(value)]
-        commands += [
-            shlex.join(['parlai', name, '--run-dir', 'NEW_FOLDER', *map(str, options)])
-            for name, options in (
-                ('score_dialogues', words),
-                ('rank_systems', rules),
-                ('report_run', scores),
-            )
-        ]
     data = {
-        'commands': commands,
+        'command': command(ranking.protocol, view.manifest),
+        'scorer': scorer_name(ranking.scorer_signature),
         'protocol': {
             key: value
             for key, value in protocol.items()
             if key not in LEFT_OUT and value not in (None, {}, [])
         },
         'signature': ranking.signature.split(PART_SEPARATOR, 2),
+        'option_text': _option_text,
+        'quoted': shlex.quote,
     }
     return Section('method', 'How it was made', data)
 
@@ -199,23 +182,6 @@ def render_rankings(views: Sequence[RankingView], shown: PageDialogues) -> str:
     """
     main = views[0].ranking
     labels = shown.labels or ((),) * len(views)
-    drawn = []
-    for view in views:
-        sections = [one for make in SECTIONS if (one := make(view))]
-        remarks = {
-            name: [one.remarks[name] for one in sections if name in one.remarks]
-            for name in view.ranking.dimensions
-        }
-        drawn.append(
-            {
-                'view': view,
-                'answers': [answers(view, n, own) for n, own in remarks.items()],
-                'sentences': summary.sentences(view.ranking, view.doubts),
-                'warnings': summary.warnings(view.ranking),
-                'sections': sections,
-                'below': [method_section(view)],
-            }
-        )
     scripts = ''.join(map(template_text, SCRIPTS))
     first = next(iter(main.scored_dimensions), 'any dimension')
     dialogues = {
@@ -230,11 +196,30 @@ def render_rankings(views: Sequence[RankingView], shown: PageDialogues) -> str:
             'scorers': [*map(_scorer_data, views, labels)],
             'dialogues': shown.dialogues,
         },
-        views=drawn,
+        views=[*map(_shown_view, views)],
         dialogues=Section('dialogues', 'Dialogues', dialogues),
         agreement=summary.agreement_text,
         words=summary.baseline_words,
     )
+
+
+def _shown_view(view: RankingView) -> dict[str, Any]:
+    """
+    Return what the page's template is given of a ranking.
+    """
+    sections = [one for make in SECTIONS if (one := make(view))]
+    remarks = {
+        name: [one.remarks[name] for one in sections if name in one.remarks]
+        for name in view.ranking.dimensions
+    }
+    return {
+        'view': view,
+        'answers': [answers(view, name, own) for name, own in remarks.items()],
+        'sentences': summary.sentences(view.ranking, view.doubts),
+        'warnings': summary.warnings(view.ranking),
+        'sections': sections,
+        'below': [method_section(view)],
+    }
 
 
 def _scorer_data(view: RankingView, labels: Sequence[str]) -> dict[str, Any]:
@@ -295,30 +280,37 @@ def write_report(
         for name in sorted(folders)
     }
     candidates: list[PageCandidate] = []
-    seconds = seconds_per_scored_dialogue(run)
-    speed = None if seconds is None else f'{duration(seconds)} for each dialogue'
     views: list[RankingView] = []
     for name, shown in rankings.items():
         own = tables if name == folder else None
         own = own or read_tables(run, shown.scorer_signature)
         if not views:
             candidates = dialogue_candidates(own, shown, run.manifest)
-        about = run.scores(shown.scorer_signature).about()
-        words = [scorer_name(shown.scorer_signature)]
-        if (model := about.config.get('judge_model_file')) not in (None, 'none'):
-            words.append(value_text(model))
-        views.append(
-            RankingView(
-                shown,
-                run.manifest,
-                dimension_details(run, shown, own),
-                name=', '.join(words),
-                scorer=about if name else None,
-                speed=None if name else speed,
-                doubts=audit_doubts(run, shown, name),
-                run=run,
-            )
-        )
+        views.append(_ranking_view(run, shown, name, own))
     dialogues = read_page_dialogues(run, [*rankings.values()], candidates)
     run.write_text(PAGE, render_rankings(views, dialogues))
     return run.root / PAGE
+
+
+def _ranking_view(
+    run: RunFolder, ranking: Ranking, folder: str, tables: ScoreTables
+) -> RankingView:
+    """
+    Return a ranking as the page shows it; how fast the judge scored is known of the
+    protocol's scorer, whose ranking is in no folder of its own.
+    """
+    about = run.scores(ranking.scorer_signature).about()
+    words = [scorer_name(ranking.scorer_signature)]
+    if (model := about.config.get('judge_model_file')) not in (None, 'none'):
+        words.append(value_text(model))
+    seconds = None if folder else seconds_per_scored_dialogue(run)
+    return RankingView(
+        ranking,
+        run.manifest,
+        dimension_details(run, ranking, tables),
+        name=', '.join(words),
+        scorer=about if folder else None,
+        speed=None if seconds is None else f'{duration(seconds)} for each dialogue',
+        doubts=audit_doubts(run, ranking, folder),
+        run=run,
+    )

@@ -6,7 +6,6 @@ printed.
 """
 
 from collections import defaultdict
-from dataclasses import replace
 from types import MappingProxyType
 
 from parlai_ext.core import frozen, grouped, is_floor
@@ -82,12 +81,14 @@ class Leaders:
     :param few_partners: how many they are, where they cannot speak for others; else ''.
     :param ranked: the ranked systems, best first.
     :param separation: what can be told apart; `None` with fewer than two systems.
+    :param n_partners: with how many partners the systems have scores.
     """
 
     where: str
     few_partners: str
     ranked: list[Standing]
     separation: Separation | None
+    n_partners: int
 
     @property
     def systems(self) -> list[Standing]:
@@ -112,13 +113,6 @@ class Leaders:
         """
         return max((one.n_openers or 0 for one in self.ranked), default=0)
 
-    @property
-    def n_partners(self) -> int:
-        """
-        With how many partners the systems have scores.
-        """
-        return max((one.n_partners or 0 for one in self.ranked), default=0)
-
 
 def leaders_on(ranking: Ranking, dimension: str) -> Leaders:
     """
@@ -127,12 +121,12 @@ def leaders_on(ranking: Ranking, dimension: str) -> Leaders:
     ordered = best_first(ranking.standings[dimension])
     ranked = [one for one in ordered if one.rank is not None]
     separation = (ranking.separation or {}).get(dimension)
-    leaders = Leaders(dimension, '', ranked, separation)
-    n_partners = leaders.n_partners
-    if ranking.partners != 'fixed' or not 1 < n_partners < FEWEST_FOR_OTHERS:
-        return leaders
-    few = f'{NUMBERS[n_partners]} partners'
-    return replace(leaders, where=f'{dimension}, with these {few}', few_partners=few)
+    n_partners = max((one.n_partners or 0 for one in ranked), default=0)
+    few = ''
+    if ranking.partners == 'fixed' and 1 < n_partners < FEWEST_FOR_OTHERS:
+        few = f'{NUMBERS[n_partners]} partners'
+    where = f'{dimension}, with these {few}' if few else dimension
+    return Leaders(where, few, ranked, separation, n_partners)
 
 
 def leader_sentence(ranking: Ranking, dimension: str) -> str:
@@ -157,11 +151,24 @@ def warnings(ranking: Ranking) -> list[str]:
     """
     Return the reasons to doubt the ranking, as sentences.
     """
-    # the dimensions on which a floor scores above systems, by the floor and these
-    # systems in words: a sign that the scorer rewards the wrong thing
+    missing = ranking.missing_scores
+    lines = terminal_lines(
+        'cautions',
+        ranking=ranking,
+        floors=_systems_below_floors(ranking),
+        as_good=[*filter(None, (_as_good(ranking, d) for d in ranking.dimensions))],
+        unscored=missing.not_ranked if missing else (),
+        few_names=few_names,
+    )
+    return list(filter(None, lines))
+
+
+def _systems_below_floors(ranking: Ranking) -> dict[tuple[str, str], list[str]]:
+    """
+    Return the dimensions on which a floor scores above systems, by the floor and these
+    systems in words: a sign that the scorer rewards the wrong thing.
+    """
     floors = defaultdict(list)
-    # the trivial baselines that agree with the reference as well as the scorer does
-    as_good = []
     for dimension in ranking.dimensions:
         scored = [
             (one.system, one.score)
@@ -172,31 +179,28 @@ def warnings(ranking: Ranking) -> list[str]:
             below = [n for n, own in scored if own < worth and not is_floor(n)]
             if is_floor(floor) and below:
                 floors[floor, join_names(below)].append(dimension)
-        name = ranking.leading_coefficient(dimension)
-        agreement = ranking.reference.get(dimension)
-        own_value = getattr(agreement, name).value if agreement else None
-        if own_value is None or own_value <= 0:
-            continue  # said where the agreement is
-        better = []
-        for baseline, by_dimension in ranking.baseline_reference.items():
-            other = by_dimension.get(dimension)
-            value = getattr(other, name).value if other else None
-            # a strong agreement upside down says as much about the data
-            if value is not None and abs(value) >= own_value:
-                better.append(f'{baseline_words(baseline)} {number(value)}')
-        if better:
-            against = f'{join_names(better)} against {number(own_value)}'
-            as_good.append(f'on {dimension} {against}')
-    missing = ranking.missing_scores
-    lines = terminal_lines(
-        'cautions',
-        ranking=ranking,
-        floors=floors,
-        as_good=as_good,
-        unscored=missing.not_ranked if missing else (),
-        few_names=few_names,
-    )
-    return list(filter(None, lines))
+    return floors
+
+
+def _as_good(ranking: Ranking, dimension: str) -> str:
+    """
+    Return the trivial baselines that agree with the reference on a dimension as well as
+    the scorer does, in words; '' where none does, or the scorer does not agree.
+    """
+    name = ranking.leading_coefficient(dimension)
+    agreement = ranking.reference.get(dimension)
+    own = getattr(agreement, name).value if agreement else None
+    if own is None or own <= 0:
+        return ''  # said where the agreement is
+    better = []
+    for baseline, by_dimension in ranking.baseline_reference.items():
+        other = by_dimension.get(dimension)
+        value = getattr(other, name).value if other else None
+        # a strong agreement upside down says as much about the data
+        if value is not None and abs(value) >= own:
+            better.append(f'{baseline_words(baseline)} {number(value)}')
+    against = f'{join_names(better)} against {number(own)}'
+    return f'on {dimension} {against}' if better else ''
 
 
 def agreement_text(agreement: Agreement) -> str:
