@@ -517,25 +517,17 @@ def comparison_files(
     people's polite answers, if there are any, as those of a system `PEOPLE`.
     `recorded_answers` reads both.
     """
-    answers = comparison.answers
     measures = (
         (system.name, row.name, n, system.answers, one.value, one.low, one.high)
         for row in comparison.rows
         for system, n, one in zip(comparison.systems, row.n, row.values, strict=True)
     )
     about = ('system', 'measure', 'prompts', 'answers', 'value', 'low', 'high')
-    shown = {row.name for row in comparison.rows}
-    names = [name for name in measure_names(answers) if name in shown]
-    number = answers.groupby(['system', 'prompt']).cumcount() + 1
-    columns = (answers['system'], answers['prompt'], number, *map(answers.get, names))
-    of_answers = plain_table(
-        ('system', 'prompt', 'number', *names), zip(*columns, strict=True)
-    )
     texts = json_lines_text(
         {'system': one.system, 'id': one.prompt, 'prompt': one.asked}
         | {'answer': one.text}
         | ({'safety': one.safety} if one.safety else {})
-        for one in answers.dropna(subset='text').itertuples()
+        for one in comparison.answers.dropna(subset='text').itertuples()
     )
     references = json_lines_text(
         {'system': PEOPLE, 'id': one.id, 'prompt': one.text, 'answer': reference}
@@ -545,12 +537,25 @@ def comparison_files(
     return {
         'measures.csv': plain_table(about, measures).csv(),
         'differences.csv': safety_differences(comparison).csv(),
-        'answers.csv': of_answers.csv(),
+        'answers.csv': answer_table(comparison).csv(),
         'comparison.json': dumps(safety_data(comparison), indent=1) + '\n',
         PAGE: render_safety_page(comparison, examples),
         TEXTS: texts,
         **({REFERENCES: references} if references else {}),
     }
+
+
+def answer_table(comparison: SafetyComparison) -> Table:
+    """
+    Return the measures of each answer, without its text.
+    """
+    answers = comparison.answers
+    shown = {row.name for row in comparison.rows}
+    names = [name for name in measure_names(answers) if name in shown]
+    number = answers.groupby(['system', 'prompt']).cumcount() + 1
+    columns = (answers['system'], answers['prompt'], number, *map(answers.get, names))
+    headings = ('system', 'prompt', 'number', *names)
+    return plain_table(headings, zip(*columns, strict=True))
 
 
 def render_safety_page(
