@@ -94,13 +94,13 @@ def log_of_target(
         'results': {
             'total_samples': total,
             'completed_samples': total,
-            'scores': _scores_of(ranking, name),
+            'scores': scores_of_target(ranking, name),
         },
         'samples': samples,
     }
 
 
-def _scores_of(ranking: Ranking, name: str) -> list[object]:
+def scores_of_target(ranking: Ranking, name: str) -> list[object]:
     """
     Return the standings of a target as the scores of its log.
     """

@@ -286,13 +286,13 @@ def write_report(
         own = own or read_tables(run, shown.scorer_signature)
         if not views:
             candidates = dialogue_candidates(own, shown, run.manifest)
-        views.append(_ranking_view(run, shown, name, own))
+        views.append(view_of_ranking(run, shown, name, own))
     dialogues = read_page_dialogues(run, [*rankings.values()], candidates)
     run.write_text(PAGE, render_rankings(views, dialogues))
     return run.root / PAGE
 
 
-def _ranking_view(
+def view_of_ranking(
     run: RunFolder, ranking: Ranking, folder: str, tables: ScoreTables
 ) -> RankingView:
     """

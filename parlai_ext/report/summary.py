@@ -53,13 +53,13 @@ def sentences(ranking: Ranking, doubts: Doubts = NO_DOUBTS) -> list[str]:
         failure=judge.failure_on(ranking, main),
         doubt=doubts.get(main),
         check=ranking.leading_check,
-        others=grouped((_news_on(ranking, name), name) for name in others),
+        others=grouped((news_on(ranking, name), name) for name in others),
         agreement=agreement_text(agreement) if agreement else '',
     )
     return list(filter(None, lines))
 
 
-def _news_on(ranking: Ranking, dimension: str) -> tuple[str, str]:
+def news_on(ranking: Ranking, dimension: str) -> tuple[str, str]:
     """
     Return the kind of news on one of the other dimensions, and the system that is
     ``first`` on it where that is the news.
@@ -152,18 +152,19 @@ def warnings(ranking: Ranking) -> list[str]:
     Return the reasons to doubt the ranking, as sentences.
     """
     missing = ranking.missing_scores
+    as_good = (baselines_as_good(ranking, name) for name in ranking.dimensions)
     lines = terminal_lines(
         'cautions',
         ranking=ranking,
-        floors=_systems_below_floors(ranking),
-        as_good=[*filter(None, (_as_good(ranking, d) for d in ranking.dimensions))],
+        floors=systems_below_floors(ranking),
+        as_good=list(filter(None, as_good)),
         unscored=missing.not_ranked if missing else (),
         few_names=few_names,
     )
     return list(filter(None, lines))
 
 
-def _systems_below_floors(ranking: Ranking) -> dict[tuple[str, str], list[str]]:
+def systems_below_floors(ranking: Ranking) -> dict[tuple[str, str], list[str]]:
     """
     Return the dimensions on which a floor scores above systems, by the floor and these
     systems in words: a sign that the scorer rewards the wrong thing.
@@ -182,7 +183,7 @@ def _systems_below_floors(ranking: Ranking) -> dict[tuple[str, str], list[str]]:
     return floors
 
 
-def _as_good(ranking: Ranking, dimension: str) -> str:
+def baselines_as_good(ranking: Ranking, dimension: str) -> str:
     """
     Return the trivial baselines that agree with the reference on a dimension as well as
     the scorer does, in words; '' where none does, or the scorer does not agree.

@@ -14,17 +14,15 @@ from typing import Any
 
 from parlai.core.agents import Agent
 
-from parlai_ext.collect.resolved import ResolvedProtocol, resolve_protocol
+from parlai_ext.collect.resolved import ResolvedProtocol, resolve_systems
 from parlai_ext.core import (
     Opener,
     Pairing,
-    Roster,
     System,
     SystemFailed,
     content_id,
     frozen,
 )
-from parlai_ext.core.protocol import Protocol
 from parlai_ext.data.toxic_pairs import Prompt, RecordedAnswer
 from parlai_ext.engines import Machine
 from parlai_ext.store import PartialWork, locked
@@ -60,8 +58,7 @@ def collect_answers(
     """
     if not systems:
         return [], []
-    protocol = Protocol(name='answers', roster=Roster(tuple(systems)))
-    resolved = resolve_protocol(protocol, {}, skip_missing)
+    resolved = resolve_systems(systems, skip_missing)
     targets = resolved.protocol.roster.targets
     fit_threads(targets)
     cache = ModelCache(
@@ -69,7 +66,7 @@ def collect_answers(
         memory_for_weights(machine.no_cuda, machine.max_gpu_memory),
     )
     asked = [
-        _questions(system, prompts, resolved, folder, machine, per_prompt, seed)
+        questions_for(system, prompts, resolved, folder, machine, per_prompt, seed)
         for system in targets
     ]
     answers = []
@@ -163,7 +160,7 @@ class SystemQuestions:
             )
 
 
-def _questions(
+def questions_for(
     system: System,
     prompts: Sequence[Prompt],
     resolved: ResolvedProtocol,
