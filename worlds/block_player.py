@@ -271,6 +271,8 @@ class Lockstep:
 class OpenDialogue:
     """
     One dialogue while it is played: its two speakers and the utterances so far.
+
+    :ivar deflected: what a safety layer answered to in the place of the last speaker.
     """
 
     def __init__(self, row: BatchRow, num_turns: int):
@@ -280,6 +282,7 @@ class OpenDialogue:
         self.num_turns = num_turns
         self.ended_by: str | None = None
         self.reason: str | None = None
+        self.deflected: str | None = None
         self.speakers = row.pairing.speakers
         given = row.opener.utterances[:num_turns]
         self.utterances = [
@@ -318,6 +321,7 @@ class OpenDialogue:
         """
         Add the reply of the next speaker; one without a text ends the dialogue.
         """
+        self.deflected = reply.deflected
         if reply.text is None:
             self.ended_by, self.reason = self.next_speaker, reply.reason or 'no reply'
             return

@@ -79,16 +79,7 @@ def collect(
     tasks = block_tasks(plan, player.missing_blocks(run))
     problems: dict[str, str] = {}
     n_played = 0
-    root, manifest = str(run.root.resolve()), run.manifest.digest
-    job = Job(
-        here=lambda: BlockWorker(run, replace(player, kept_in=run)),
-        elsewhere=partial(block_worker, root, manifest, machine, named_systems(plan)),
-        steps='replies',
-        whole_tasks=True,
-        key=content_id('collect', root, manifest),
-        on_close=partial(add_to_spent, spent),
-        small=are_small(plan.roster.systems, machine),
-    )
+    job = playing_job(run, player, machine, spent)
     try:
         with (
             bar_of('collect', sum(task.size for task in tasks)) as bar,
@@ -109,6 +100,26 @@ def collect(
             print(f'{name}: {n_cut:,.0f} replies were cut at reply_max_tokens')
     n_skipped = len(plan.pairings) * len(plan.openers) - n_played
     return CollectReport(n_played, n_skipped, tuple(problems.values()))
+
+
+def playing_job(
+    run: RunFolder, player: BlockPlayer, machine: Machine, spent: dict[str, Spending]
+) -> Job:
+    """
+    Return the job of playing blocks, in this process or in others.
+
+    :param spent: is filled with what each system has used.
+    """
+    root, manifest, plan = str(run.root.resolve()), run.manifest.digest, run.plan
+    return Job(
+        here=lambda: BlockWorker(run, replace(player, kept_in=run)),
+        elsewhere=partial(block_worker, root, manifest, machine, named_systems(plan)),
+        steps='replies',
+        whole_tasks=True,
+        key=content_id('collect', root, manifest),
+        on_close=partial(add_to_spent, spent),
+        small=are_small(plan.roster.systems, machine),
+    )
 
 
 @frozen

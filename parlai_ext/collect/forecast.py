@@ -16,7 +16,7 @@ from functools import reduce
 from pathlib import Path
 from typing import Any, TypeVar
 
-from parlai_ext.core import change_lines, frozen
+from parlai_ext.core import UserError, change_lines, frozen
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.core.records import read_own_record, record_to_json
 from parlai_ext.store import PLAYED_KEYS, ProtocolRecord, RunFolder, write_text
@@ -135,6 +135,19 @@ def forecast_settings(protocol: Protocol | ProtocolRecord) -> dict[str, str | in
     Return the settings by which a run is known to be the forecast one.
     """
     return {key: getattr(protocol, key) for key in PLAYED_KEYS}
+
+
+def refuse_other_settings(run: RunFolder, protocol: Protocol) -> None:
+    """
+    Refuse a protocol whose dialogues would be others than those of a run. More openers
+    are no other setting, since a run may grow.
+    """
+    old = forecast_settings(run.manifest.protocol)
+    if protocol.num_dialogues > len(run.openers):
+        old['num_dialogues'] = protocol.num_dialogues
+    if changes := change_lines(old, forecast_settings(protocol)):
+        other = f'was made with other settings: {"; ".join(changes)}'
+        raise UserError(f'{run.root} {other}')
 
 
 def save_forecast(root: str | Path, forecast: Forecast) -> None:

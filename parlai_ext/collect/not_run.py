@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from parlai_ext.core import SystemFailed, UserError
 from parlai_ext.store import Plan, RunFolder
+from parlai_ext.view.page import terminal_lines
 
 NAME = 'not_run.json'
 SCHEMA = 2
@@ -65,15 +66,13 @@ def not_run_notes(run: RunFolder) -> list[str]:
     missing = missing_by_pair(run)
     if not missing:
         return []
-    planned = len(run.pairings) * len(run.openers)
-    pairs = [f'{first} – {second} ({n})' for (first, second), n in missing.items()]
-    more = f' and {len(pairs) - LISTED} more' if len(pairs) > LISTED else ''
-    return [
-        f'{planned - sum(missing.values())} of {planned} planned dialogues are '
-        'collected',
-        *(f'did not run: {why}' for why in read_problems(run).values()),
-        f'pairs that lack dialogues (how many): {", ".join(pairs[:LISTED])}{more}',
-    ]
+    return terminal_lines(
+        'not_run',
+        planned=len(run.pairings) * len(run.openers),
+        missing=missing,
+        problems=read_problems(run).values(),
+        most=LISTED,
+    )
 
 
 def played_signature(run: RunFolder) -> str:

@@ -355,7 +355,6 @@ def build_manifest(
     :param notes: what it tells its reader, which is not compared; empty ones are left
         out.
     """
-    from parlai_ext.systems.identity import identity_options
 
     def record(system: System) -> dict[str, object]:
         own: dict[str, object] = {
@@ -367,12 +366,10 @@ def build_manifest(
         return _filled(own)
 
     protocol, roster = resolved.protocol, resolved.protocol.roster
-    partners = {}
-    for one in roster.partners:
-        dated = _filled({'dated_model': one.opt.get('remote_dated_model')})
-        partners[one.name] = _filled(
-            {**record(one), 'options': {**identity_options(one), **dated}}
-        )
+    partners = {
+        one.name: _filled({**record(one), 'options': _partner_options(one)})
+        for one in roster.partners
+    }
     precision = {} if fp16 is None else {'fp16': fp16}
     return signed_manifest(
         {
@@ -388,6 +385,16 @@ def build_manifest(
             **_filled({'grown_from': grown_from, **notes}),
         }
     )
+
+
+def _partner_options(system: System) -> dict[str, Any]:
+    """
+    Return the options of a partner that the signature names.
+    """
+    from parlai_ext.systems.identity import identity_options
+
+    dated = _filled({'dated_model': system.opt.get('remote_dated_model')})
+    return {**identity_options(system), **dated}
 
 
 def _filled(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,12 +2,13 @@
 The systems of a protocol, resolved: which can be had, and what they are.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from parlai_ext.collect.options import AskedSystems
 from parlai_ext.core import (
+    Roster,
     System,
     SystemFailed,
     UserError,
@@ -87,6 +88,14 @@ def resolve_protocol(
         {name: digest for name, digest in hashes.items() if digest is not None},
         missing,
     )
+
+
+def resolve_systems(systems: Sequence[System], skip_missing: bool) -> ResolvedProtocol:
+    """
+    Resolve systems that play no protocol, as `resolve_protocol` does.
+    """
+    protocol = Protocol(name='answers', roster=Roster(tuple(systems)))
+    return resolve_protocol(protocol, {}, skip_missing)
 
 
 def missing_reasons(resolutions: Iterable['Resolution']) -> dict[str, str]:

@@ -10,8 +10,8 @@ from contextlib import nullcontext
 from parlai_ext.collect.forecast import (
     Forecast,
     bytes_on_disk,
-    forecast_settings,
     read_forecast,
+    refuse_other_settings,
     save_forecast,
 )
 from parlai_ext.collect.options import PlanOptions, TrialOptions
@@ -23,7 +23,7 @@ from parlai_ext.collect.plan import (
     requested_protocol,
 )
 from parlai_ext.collect.resolved import missing_error, missing_reasons, without_systems
-from parlai_ext.core import UserError, change_lines, frozen
+from parlai_ext.core import UserError, frozen
 from parlai_ext.engines import Machine
 from parlai_ext.scoring.score_run import ChosenScorer
 from parlai_ext.view.page import print_report
@@ -89,19 +89,7 @@ def try_before_run(
         if options.run_dir and not trials.dry_run:
             scorer.check()
     if trials.preflight:
-        from parlai_ext.collect.preflight import (
-            preflight,
-            stop_unless_fit,
-        )
-
-        plan = plan_to_try(options, machine)
-        checks = preflight(plan, machine, run)
-        print_report('preflight', checks=checks)
-        stop_unless_fit(checks, skip_missing=options.skip_missing)
-        if scorer is not None:
-            # a model that is no judge is known when it is loaded, and not before
-            scorer.build(machine)
-            print('preflight  the scorer can be had')
+        try_systems(options, machine, asked, scorer)
     result: DryRun | Forecast | None = None
     if trials.dry_run:
         result = dry_run(asked, options.run_dir, scorer)
@@ -119,6 +107,27 @@ def try_before_run(
     return result
 
 
+def try_systems(
+    options: PlanOptions,
+    machine: Machine,
+    asked: RequestedProtocol,
+    scorer: ChosenScorer | None,
+) -> None:
+    """
+    Let every system talk a little, and load the scorer; end the command where one of
+    them is not fit.
+    """
+    from parlai_ext.collect.preflight import preflight, stop_unless_fit
+
+    checks = preflight(plan_to_try(options, machine), machine, asked.run)
+    print_report('preflight', checks=checks)
+    stop_unless_fit(checks, skip_missing=options.skip_missing)
+    if scorer is not None:
+        # a model that is no judge is known when it is loaded, and not before
+        scorer.build(machine)
+        print('preflight  the scorer can be had')
+
+
 def dry_run(
     asked: RequestedProtocol, run_dir: str | None, scorer: ChosenScorer | None
 ) -> DryRun:
@@ -132,13 +141,7 @@ def dry_run(
 
     protocol, run = asked.protocol, asked.run
     if run is not None:
-        old = forecast_settings(run.manifest.protocol)
-        # more openers are no other setting, since a run may grow
-        if protocol.num_dialogues > len(run.openers):
-            old['num_dialogues'] = protocol.num_dialogues
-        if changes := change_lines(old, forecast_settings(protocol)):
-            other = f'was made with other settings: {"; ".join(changes)}'
-            raise UserError(f'{run.root} {other}')
+        refuse_other_settings(run, protocol)
     refuse_missing_openers(asked)
     models = scorer.model_systems() if scorer else []
     systems = [resolve(system) for system in asked.needed_systems]

@@ -14,7 +14,7 @@ from parlai_ext.core import UserError, frozen, option, optional
 from parlai_ext.data.corpora import CORPORA, SPLITS, Turns, read_corpus
 from parlai_ext.data.toxic_pairs import Prompt, RecordedAnswer
 from parlai_ext.store import dumps, write_text
-from parlai_ext.view import count_of
+from parlai_ext.view.page import print_report
 
 USER = 'user'
 
@@ -77,15 +77,16 @@ class AskContexts(ModelCommand):
         lines = [dumps(row) for row in static_dialogues(answers, chosen)]
         file = folder / 'dialogues.jsonl'
         write_text(file, '\n'.join([*lines, '']))
-        if failures := [one for one in answers if one.text is None]:
-            n, reason = count_of(len(failures), 'answer'), failures[0].reason
-            print(f'left out: {n} failed: {reason}')
-        print('\n'.join(f'left out: {line}' for line in problems) or 'all were asked')
-        contexts = count_of(len(prompts), 'context')
-        print(f'{file}: {count_of(len(lines), "answer")} to {contexts}. Next:')
-        print(
-            f'{program()} import_dialogues --dialogues {quote(str(file))} '
-            f'--humans {USER} --empty-turns keep --run-dir RUN --scorer bertscore'
+        print_report(
+            'asked_contexts',
+            failures=[one for one in answers if one.text is None],
+            problems=problems,
+            file=str(file),
+            n_answers=len(lines),
+            n_contexts=len(prompts),
+            program=program(),
+            quoted=quote(str(file)),
+            user=USER,
         )
         given.require_all(problems)
         return file

@@ -32,6 +32,7 @@ from parlai_ext.toxic.build_prompts import (
     selector_elsewhere,
     statistics_table,
 )
+from parlai_ext.view.page import print_report
 
 
 @frozen
@@ -107,11 +108,9 @@ class BuildToxicPrompts(Command):
         elsewhere = partial(selector_elsewhere, *models, selector.contents())
         with open_engine(self.options(EngineOptions), folder, self.machine) as engine:
             state = build_prompts(pairs, selector, folder, settings, engine, elsewhere)
-        print(f'{folder / TABLE}: {state.n_kept} of {state.n_read} pairs')
-        for reason, n in sorted(state.left_out.items(), key=lambda pair: -pair[1]):
-            print(f'  {n:>10}  {reason}')
-        if state.n_kept:
-            print('\n'.join(statistics_table({'': f'{folder / TABLE}'}).lines()))
+        table = str(folder / TABLE)
+        lines = statistics_table({'': table}).lines() if state.n_kept else ()
+        print_report('built_prompts', table=table, state=state, statistics=lines)
         return state
 
     def _pairs(self, given: SourceOptions) -> Iterator[TurnPair]:

@@ -26,6 +26,7 @@ from parlai_ext.store import write_text
 from parlai_ext.systems.fetch.public_sets import with_public_sets
 from parlai_ext.toxic.measures import (
     REFERENCE_METRICS,
+    AnswerMeasures,
     MeasureOptions,
     load_measures,
 )
@@ -129,13 +130,7 @@ class CompareSafety(ModelCommand):
         from parlai_ext.toxic.collect_answers import collect_answers
 
         prompts = self._prompts(given, recorded)
-        references = any(prompt.references for prompt in prompts)
-        measures = load_measures(
-            self.options(MeasureOptions),
-            ModelHandle(self.machine),
-            default_metrics=REFERENCE_METRICS if references else (),
-            named_by_user=True,
-        )
+        measures = self._measures(prompts)
         answers, problems = collect_answers(
             systems,
             prompts,
@@ -145,12 +140,11 @@ class CompareSafety(ModelCommand):
             seed=given.seed,
             skip_missing=given.skip_missing,
         )
-        answers += recorded
-        if all(answer.text is None for answer in answers):
-            why = [*problems, *(answer.reason for answer in answers)][0]
-            raise UserError(f'no system gave an answer: {why}')
         measured, notes = comparing.measured_answers(
-            answers, prompts, measures, Path(given.out, 'scores')
+            given_answers([*answers, *recorded], problems),
+            prompts,
+            measures,
+            Path(given.out, 'scores'),
         )
         notes += [f'left out: {line}' for line in (*measures.missing, *problems)]
         result = comparing.compare_answers(
@@ -162,6 +156,18 @@ class CompareSafety(ModelCommand):
             notes=notes,
         )
         return result, problems
+
+    def _measures(self, prompts: Sequence[Prompt]) -> AnswerMeasures:
+        """
+        Return what measures answers; against people's, where there are any.
+        """
+        references = any(prompt.references for prompt in prompts)
+        return load_measures(
+            self.options(MeasureOptions),
+            ModelHandle(self.machine),
+            default_metrics=REFERENCE_METRICS if references else (),
+            named_by_user=True,
+        )
 
     def _prompts(
         self, given: CompareSafetyOptions, answers: list[RecordedAnswer]
@@ -180,3 +186,17 @@ class CompareSafety(ModelCommand):
         chosen = choose_pairs(data, given.fold)
         prompts = comparing.prompts_of_pairs(chosen.pairs, data.context)
         return prompts[: given.max_prompts]
+
+
+def given_answers(
+    answers: list[RecordedAnswer], problems: Sequence[str]
+) -> list[RecordedAnswer]:
+    """
+    Return the answers, unless there is none.
+
+    :param problems: why systems could not be had.
+    """
+    if all(answer.text is None for answer in answers):
+        why = [*problems, *(answer.reason for answer in answers)][0]
+        raise UserError(f'no system gave an answer: {why}')
+    return answers

@@ -10,13 +10,14 @@ from filecmp import cmp
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.commands.command import Command, print_lines
+from parlai_ext.commands.command import Command
 from parlai_ext.core import UserError, frozen, option
 from parlai_ext.engines import is_zoo_path, local_path
 from parlai_ext.files import missing_file
 from parlai_ext.isolation.policy import Options, note_trust, trusted_hashes
 from parlai_ext.store import LOCK, staged_folder
 from parlai_ext.systems import zoo
+from parlai_ext.view.page import print_report
 
 SUFFIX = '.safetensors'
 # suffixes of files that belong to a model; `.dict.opt` is read by nobody
@@ -76,21 +77,7 @@ class ConvertModel(Command):
         trusted = [str(existing_model(path, flag)) for path in named]
         note_trust(trusted)
         result = convert(source, output)
-        dropped = ', '.join(result.dropped)
-        lines = (
-            *(
-                f'trusted to run code: {name}, sha256 {digest}'
-                for name, digest in trusted_hashes(trusted).items()
-            ),
-            f'{result.output}: {result.n_tensors} tensors, read back bit-identical',
-            f'beside it: {", ".join(result.companions) or "nothing"}',
-            f'left out: {dropped} (only training needs them)'
-            if dropped
-            else 'left out: -',
-            f'size: {result.bytes_before:,} bytes before, {result.bytes_after:,} bytes '
-            'after',
-        )
-        print_lines(lines)
+        print_report('converted', result=result, trusted=trusted_hashes(trusted))
         return result
 
 

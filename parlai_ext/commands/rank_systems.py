@@ -2,11 +2,20 @@
 Rank the targets of a scored run; needs no model, so it imports none.
 """
 
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import RANKING, REQUIRE, ScoresChoice
 from parlai_ext.core import UserError, flag_values, frozen, optional
 from parlai_ext.core.protocol import RankingOptions
 from parlai_ext.judge_check.record import require_passed
+
+if TYPE_CHECKING:
+    from parlai_ext.results.ranking import Ranking
+    from parlai_ext.store import RunFolder
 
 OBSERVED = 'observed'
 
@@ -38,11 +47,7 @@ class RankSystems(Command):
         Rank, write `ranking.json` and the leaderboard, and return the ranking. A page
         that shows an older ranking is removed.
         """
-        from parlai_ext.results.ranking import (
-            NAME,
-            choose_scores,
-            write_ranking,
-        )
+        from parlai_ext.results.ranking import choose_scores
 
         opt = self.opt
         difference = wanted_difference(opt['plan']) if opt['plan'] else None
@@ -52,7 +57,7 @@ class RankSystems(Command):
             signature, folder = choose_scores(run, opt['scores'])
             # after the mistakes of a user, which are told at once
             from parlai_ext.audit.section import audit_doubts
-            from parlai_ext.report.table import leaderboard_csv, terminal_table
+            from parlai_ext.report.table import terminal_table
             from parlai_ext.results.rank import rank_scores, read_run_scores
             from parlai_ext.stopping.planning import plan_lines
 
@@ -61,25 +66,37 @@ class RankSystems(Command):
             scores = read_run_scores(run, signature, options)
             plan = ['', *plan_lines(scores, difference)] if opt['plan'] else []
             ranking = rank_scores(scores, human)
-            path, page = run.root / f'{folder}{NAME}', run.root / 'report.html'
-            before = path.read_bytes().split() if path.exists() else []
-            write_ranking(run, ranking, folder)
-            run.write_text(f'{folder}leaderboard.csv', leaderboard_csv(ranking))
-            # a page without the first ranking of a further scorer is right still
-            shown = bool(before) or not folder
-            is_stale = shown and page.exists() and path.read_bytes().split() != before
-            if is_stale:
-                run.remove('report.html')
+            stale = write_ranked(run, ranking, folder)
         print(terminal_table(ranking, audit_doubts(run, ranking, folder)))
-        if is_stale:
+        if stale:
             print(
-                f'removed {page}, which showed an older ranking; report_run writes it'
+                f'removed {stale}, which showed an older ranking; report_run writes it'
             )
         for line in plan:
             print(line)
         if opt['require_judge_check']:
             require_passed(ranking.leading_check)
         return ranking
+
+
+def write_ranked(run: RunFolder, ranking: Ranking, folder: str) -> Path | None:
+    """
+    Write a ranking and its leaderboard into a folder of the run. Return the page that
+    showed an older ranking, which is removed; `None` where there was none.
+    """
+    from parlai_ext.report.table import leaderboard_csv
+    from parlai_ext.results.ranking import NAME, write_ranking
+
+    path, page = run.root / f'{folder}{NAME}', run.root / 'report.html'
+    before = path.read_bytes().split() if path.exists() else []
+    write_ranking(run, ranking, folder)
+    run.write_text(f'{folder}leaderboard.csv', leaderboard_csv(ranking))
+    # a page without the first ranking of a further scorer is right still
+    shown = bool(before) or not folder
+    if not (shown and page.exists()) or path.read_bytes().split() == before:
+        return None
+    run.remove('report.html')
+    return page
 
 
 def wanted_difference(text: str) -> float | None:

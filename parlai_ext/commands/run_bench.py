@@ -25,7 +25,7 @@ from parlai_ext.tasks.judged.fetch import judged_place
 from parlai_ext.view import count_of, cut_line, wrap_lines
 
 if TYPE_CHECKING:
-    from parlai_ext.bench.bench_files import Bench
+    from parlai_ext.bench.bench_files import Bench, ScorerResult
 
 
 @frozen(kw_only=True)
@@ -120,20 +120,28 @@ class RunBench(ModelCommand):
             out,
             {name: [i.utterances for i in one.items] for name, one in drawn.items()},
         )
-        cut = [
-            f'{count_of(sum(of_sets.values()), "item")} by {one.variant.label}'
-            for one in results
-            if (of_sets := one.of_sets('n_cut'))
-        ]
-        if cut:
-            print(*wrap_lines(cut_line(', '.join(cut))), sep='\n')
-        broken = [one.variant.label for one in results if one.broke]
-        if broken:
-            raise UserError(
-                f'{", ".join(broken)}: broke down; the other scorers are done, the '
-                'reasons are above'
-            )
+        report_losses(results)
         return bench
+
+
+def report_losses(results: Sequence[ScorerResult]) -> None:
+    """
+    Print how many items scorers read in part only.
+
+    :raises UserError: when scorers broke down.
+    """
+    cut = [
+        f'{count_of(sum(of_sets.values()), "item")} by {one.variant.label}'
+        for one in results
+        if (of_sets := one.of_sets('n_cut'))
+    ]
+    if cut:
+        print(*wrap_lines(cut_line(', '.join(cut))), sep='\n')
+    if broken := [one.variant.label for one in results if one.broke]:
+        raise UserError(
+            f'{", ".join(broken)}: broke down; the other scorers are done, the '
+            'reasons are above'
+        )
 
 
 def show_bench(

@@ -4,7 +4,7 @@ model.
 """
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from operator import itemgetter
 
@@ -136,27 +136,11 @@ class ShowDialogue(Command):
 
     def _list(self, given: ShowOptions) -> list[ListedDialogue]:
         """
-        Print a line for each dialogue: the first ones, the best or the worst. Its score
-        is the target's mean; the partner has a line, too, if it has a score or is asked
-        for.
+        Print a line for each dialogue: the first ones, the best or the worst.
         """
-        from parlai_ext.report.browse import target_and_partner
-
         if given.worst and given.best:
             raise UserError('--worst and --best: one of them is expected')
-        run, listed = self.existing_run, []
-        for dialogue, scored in run.scores(self._signature()).scored_dialogues():
-            pair = target_and_partner(run.pairing(dialogue.pairing_id), run.manifest)
-            known = self._dimensions(scored)
-            # that of the whole reply, where a scorer has it
-            dimension = max(known, key='Overall'.__eq__, default=None)
-            for name, partner in dict.fromkeys((pair, pair[::-1])):
-                means = dialogue_means(dialogue, scored, name) if scored else {}
-                score = means.get(dimension or '')
-                told = name == pair[0] or score is not None
-                if name == given.system or (told and given.system is None):
-                    one = ListedDialogue(dialogue.id, name, partner, dimension, score)
-                    listed.append(one)
+        run, listed = self.existing_run, list(self._listed(given.system))
         if given.system and not listed:
             names = {name for p in run.pairings for name in p.speakers}
             require_known(given.system, names, f'--system {given.system!r}')
@@ -178,6 +162,28 @@ class ShowDialogue(Command):
         print(*Table(columns, chosen).lines(), sep='\n')
         print(f'{len(chosen)} of {len(listed):,}; others: --system, --worst, --best')
         return chosen
+
+    def _listed(self, system: str | None) -> Iterator[ListedDialogue]:
+        """
+        Yield a line for each dialogue, with the target's mean score; another one for
+        the partner, if it has a score.
+
+        :param system: yield the lines of this one only.
+        """
+        from parlai_ext.report.browse import target_and_partner
+
+        run = self.existing_run
+        for dialogue, scored in run.scores(self._signature()).scored_dialogues():
+            pair = target_and_partner(run.pairing(dialogue.pairing_id), run.manifest)
+            known = self._dimensions(scored)
+            # that of the whole reply, where a scorer has it
+            dimension = max(known, key='Overall'.__eq__, default=None)
+            for name, partner in dict.fromkeys((pair, pair[::-1])):
+                means = dialogue_means(dialogue, scored, name) if scored else {}
+                score = means.get(dimension or '')
+                told = name == pair[0] or score is not None
+                if name == system or (told and system is None):
+                    yield ListedDialogue(dialogue.id, name, partner, dimension, score)
 
     def _dimensions(self, scored: ScoredDialogue | None) -> list[str]:
         """

@@ -7,6 +7,7 @@ They are imported from here: ``from parlai_ext.core import UserError, option``.
 
 from parlai_ext.core.errors import (
     SHORTEST_SECRET,
+    ChangedStream,
     SystemFailed,
     UserError,
     bytes_without_secrets,

@@ -16,7 +16,7 @@ import logging
 import os
 import sys
 import traceback
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, TextIO, cast
@@ -234,23 +234,36 @@ def _clean_tracebacks() -> None:
     sys.excepthook = clean
 
 
-class _CleanStream:
+class ChangedStream:
     """
-    A stream of text without secrets; all else is as the stream that it writes to.
+    A stream that changes each text before it writes it to another stream; all else is
+    as of that one, which is closed by nobody but its owner.
     """
 
-    def __init__(self, stream: TextIO):
-        self._stream = stream
+    def __init__(self, stream: TextIO, change: Callable[[str], str]):
+        self._stream, self._change = stream, change
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
-        return self._stream.write(without_secrets(text))
+        """
+        Write a text, changed.
+        """
+        self._stream.write(self._change(text))
+        return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
+        """
+        Write several texts.
+        """
         for line in lines:
             self.write(line)
+
+    def close(self) -> None:
+        """
+        Do nothing.
+        """
 
 
 @contextmanager
@@ -260,7 +273,9 @@ def hide_printed() -> Iterator[None]:
     in two parts, as bytes, or by native code is not seen.
     """
     before = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = (cast(TextIO, _CleanStream(s)) for s in before)
+    sys.stdout, sys.stderr = (
+        cast(TextIO, ChangedStream(stream, without_secrets)) for stream in before
+    )
     try:
         yield
     finally:

@@ -7,7 +7,7 @@ import hashlib
 import re
 import zipfile
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
@@ -269,14 +269,7 @@ def apply_rules(
         return replace(source, problems=(place + text,))
     one_system = source.num_systems == 1 if source.num_systems else rules.self_chats
     names = _system_names(speakers, bool(one_system))
-    marked, new = source.humans | rules.people, rules.new_names
-    # by their name in the file or in the run
-    people = {one for one, name in names.items() if marked & {one, name, new.get(name)}}
-    run_names = {}
-    for old, name in names.items():
-        by_file = rules.name_by_file and stem and old not in people
-        full = f'{name}@{stem}' if by_file else name
-        run_names[old] = new.get(full, full)
+    run_names, people = names_in_run(names, source.humans, stem, rules)
     first, second = run_names[speakers[0]], run_names[speakers[-1]]
     if first == second and len(set(names.values())) == 2:
         text = f'both speakers are called {brief(first)} by now; --rename one of them'
@@ -299,6 +292,27 @@ def apply_rules(
         humans=frozenset(humans),
         num_joined=len(source.turns) - len(turns),
     )
+
+
+def names_in_run(
+    names: Mapping[str, str], marked: frozenset[str], stem: str, rules: ImportRules
+) -> tuple[dict[str, str], set[str]]:
+    """
+    Return what the speakers of a dialogue are called in the run, and which are people.
+
+    :param names: the system behind each speaker.
+    :param marked: those that the file marks as people.
+    :param stem: of the file's name.
+    """
+    new, marked = rules.new_names, marked | rules.people
+    # by their name in the file or in the run
+    people = {one for one, name in names.items() if marked & {one, name, new.get(name)}}
+    run_names = {}
+    for old, name in names.items():
+        by_file = rules.name_by_file and stem and old not in people
+        full = f'{name}@{stem}' if by_file else name
+        run_names[old] = new.get(full, full)
+    return run_names, people
 
 
 def _mended_turns(turns: Sequence[SourceTurn], rules: ImportRules) -> list[SourceTurn]:
@@ -464,13 +478,7 @@ def read_imports(
     :raises UserError: for the first bad row, for names that cannot be told apart, and
         when nothing is left.
     """
-    stems: dict[str, Path] = {}
-    for path in paths if rules.name_by_file else ():
-        if (other := stems.setdefault(path.stem, path)) != path:
-            raise UserError(
-                f'--name-by-file: {other} and {path} would both be NAME@{path.stem}; '
-                'give these files different names'
-            )
+    refuse_equal_stems(paths if rules.name_by_file else ())
     imports = ImportedDialogues()
     models: dict[str, str] = {}
     with bar_of('read', None, delay=1) as bar:
@@ -496,6 +504,19 @@ def read_imports(
                     raise UserError(f'{first}{"" if skip_bad_rows is None else hint}')
     _check(imports, rules)
     return imports
+
+
+def refuse_equal_stems(paths: Iterable[Path]) -> None:
+    """
+    Refuse files by which systems cannot be named, since two have one name.
+    """
+    stems: dict[str, Path] = {}
+    for path in paths:
+        if (other := stems.setdefault(path.stem, path)) != path:
+            raise UserError(
+                f'--name-by-file: {other} and {path} would both be NAME@{path.stem}; '
+                'give these files different names'
+            )
 
 
 def _check(imports: ImportedDialogues, rules: ImportRules) -> None:

@@ -109,15 +109,10 @@ def read_page_dialogues(
         scored = [store.by_dialogue(shard) if chosen else {} for store in stores]
         pairing = run.pairing(shard.pairing_id)
         names = target_and_partner(pairing, run.manifest)
-        both_judged = not (
-            names[0] == names[1]
-            or names[1] in run.manifest.partners
-            or run.manifest.first_only
-        )
         dialogues += (
             {
                 **dialogue_data(dialogue, names, starts=names[0] == pairing.first),
-                'both': both_judged,
+                'both': are_both_judged(names, run.manifest),
                 'why': reasons[dialogue.id],
                 'scored': [
                     scored_data(dialogue, by_id.get(dialogue.id), names, one, own)
@@ -211,6 +206,14 @@ def target_and_partner(pairing: Pairing, manifest: Manifest) -> tuple[str, str]:
     if pairing.first in manifest.partners:
         return pairing.second, pairing.first
     return pairing.speakers
+
+
+def are_both_judged(names: tuple[str, str], manifest: Manifest) -> bool:
+    """
+    True if two systems talk, and the second one is judged, too.
+    """
+    is_partner = names[1] in manifest.partners
+    return names[0] != names[1] and not (is_partner or manifest.first_only)
 
 
 def dimensions_won(

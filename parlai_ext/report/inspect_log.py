@@ -6,10 +6,10 @@ with the target's mean scores; the ranking's scores and intervals are the log's 
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from parlai_ext.core import content_id, dialogue_means, scorer_name
+from parlai_ext.core import Dialogue, content_id, dialogue_means, scorer_name
 from parlai_ext.report.browse import target_and_partner
 from parlai_ext.results.ranking import Ranking
 from parlai_ext.store import RunFolder, dumps, write_text
@@ -32,26 +32,7 @@ def write_inspect_logs(run: RunFolder, ranking: Ranking, folder: Path) -> list[P
             if name not in run.manifest.targets:
                 continue
             means = dialogue_means(dialogue, scored, name) if scored else {}
-            messages = [
-                {
-                    # in self-play the first speaker is the assistant
-                    'role': 'assistant'
-                    if turn.speaker == name and (name != partner or k % 2 == 0)
-                    else 'user',
-                    'content': turn.text,
-                }
-                for k, turn in enumerate(dialogue.utterances)
-            ]
-            sample = {
-                'id': dialogue.id,
-                'epoch': 1,
-                'input': dialogue.texts[0],
-                'target': '',
-                'messages': messages,
-                'scores': {d: {'value': v} for d, v in means.items() if v is not None},
-                'metadata': {'partner': partner, 'ended_by': dialogue.ended_by},
-            }
-            samples[name].append(sample)
+            samples[name].append(sample_of(dialogue, name, partner, means))
     paths = []
     for name, own in samples.items():
         task_id = content_id(ranking.signature, name)
@@ -61,28 +42,39 @@ def write_inspect_logs(run: RunFolder, ranking: Ranking, folder: Path) -> list[P
     return paths
 
 
+def sample_of(
+    dialogue: Dialogue, name: str, partner: str, means: Mapping[str, float | None]
+) -> object:
+    """
+    Return a dialogue as the sample of a target, with its mean scores by dimension.
+    """
+    messages = [
+        {
+            # in self-play the first speaker is the assistant
+            'role': 'assistant'
+            if turn.speaker == name and (name != partner or k % 2 == 0)
+            else 'user',
+            'content': turn.text,
+        }
+        for k, turn in enumerate(dialogue.utterances)
+    ]
+    return {
+        'id': dialogue.id,
+        'epoch': 1,
+        'input': dialogue.texts[0],
+        'target': '',
+        'messages': messages,
+        'scores': {d: {'value': v} for d, v in means.items() if v is not None},
+        'metadata': {'partner': partner, 'ended_by': dialogue.ended_by},
+    }
+
+
 def log_of_target(
     ranking: Ranking, name: str, task_id: str, samples: Sequence[object]
 ) -> object:
     """
     Return the `EvalLog` of a target.
     """
-    scores = [
-        {
-            'name': dimension,
-            'scorer': scorer_name(ranking.scorer_signature),
-            'scored_samples': standing.n_dialogues - standing.n_unscored,
-            'unscored_samples': standing.n_unscored,
-            'metrics': {
-                key: {'name': key, 'value': value}
-                for key in METRICS
-                if (value := getattr(standing, key)) is not None
-            },
-        }
-        for dimension, standings in ranking.standings.items()
-        for standing in standings
-        if standing.system == name
-    ]
     total = len(samples)
     return {
         'version': 2,
@@ -102,7 +94,29 @@ def log_of_target(
         'results': {
             'total_samples': total,
             'completed_samples': total,
-            'scores': scores,
+            'scores': scores_of_target(ranking, name),
         },
         'samples': samples,
     }
+
+
+def scores_of_target(ranking: Ranking, name: str) -> list[object]:
+    """
+    Return the standings of a target as the scores of its log.
+    """
+    return [
+        {
+            'name': dimension,
+            'scorer': scorer_name(ranking.scorer_signature),
+            'scored_samples': standing.n_dialogues - standing.n_unscored,
+            'unscored_samples': standing.n_unscored,
+            'metrics': {
+                key: {'name': key, 'value': value}
+                for key in METRICS
+                if (value := getattr(standing, key)) is not None
+            },
+        }
+        for dimension, standings in ranking.standings.items()
+        for standing in standings
+        if standing.system == name
+    ]

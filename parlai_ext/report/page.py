@@ -9,17 +9,17 @@ believe it.
 import json
 import shlex
 from collections.abc import Sequence
-from dataclasses import replace
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
+from markupsafe import Markup
+
 from parlai_ext.audit.section import audit_doubts, audit_section
 from parlai_ext.collect.forecast import seconds_per_scored_dialogue
-from parlai_ext.core import PART_SEPARATOR, content_id, frozen, scorer_name
+from parlai_ext.core import PART_SEPARATOR, scorer_name
 from parlai_ext.judge_check import section as judge
-from parlai_ext.judge_check.record import FAIL, PASS, WEAK
-from parlai_ext.ranking.standings import Standing, best_first
+from parlai_ext.ranking.standings import best_first
 from parlai_ext.report import summary
 from parlai_ext.report.browse import (
     PageCandidate,
@@ -47,19 +47,19 @@ from parlai_ext.stopping.section import stopping_section
 from parlai_ext.store import Manifest, RunFolder
 from parlai_ext.tournament.section import rating_text, tournament_section
 from parlai_ext.view import (
-    count_of,
     digits_for,
     duration,
     few_names,
-    interval,
-    join_names,
-    number,
-    percent,
     signed,
     value_text,
     without_folders,
 )
-from parlai_ext.view.page import Section, render_page, template_text
+from parlai_ext.view.page import (
+    Section,
+    page_environment,
+    render_page,
+    template_text,
+)
 
 LEFT_OUT = ('roster', 'reference', 'reference_kind', 'name')
 
@@ -69,39 +69,22 @@ def method_section(view: RankingView) -> Section:
     Return the section with protocol, roster, signature, versions and the commands of a
     run.
     """
-    ranking, manifest, scorer = view.ranking, view.manifest, view.scorer
-    protocol = manifest.protocol.model_dump(exclude_unset=True)
-    commands = [command(ranking.protocol, manifest)]
+    ranking, scorer = view.ranking, view.scorer
+    protocol = view.manifest.protocol.model_dump(exclude_unset=True)
     if scorer is not None:
         protocol['scorer'] = scorer.config
         protocol['ranking'] = scorer.ranking or protocol.get('ranking')
-        # another ranking than the protocol's takes further commands
-        section = dict(scorer.config)
-        name = section.pop('name', scorer_name(ranking.scorer_signature))
-        words = ['--scorer', name]
-        for key, value in section.items():
-            words += ['--scorer-option', f'{key}={_option_text(value)}']
-        words += ['--score-given'] if scorer.given else []
-        scores = ['--scores', content_id(ranking.scorer_signature)]
-        rules = [*scores]
-        for key, value in scorer.ranking.items():
-            rules += [f'--{key.replace("_", "-")}', _option_text(value)]
-        commands += [
-            shlex.join(['parlai', name, '--run-dir', 'NEW_FOLDER', *map(str, options)])
-            for name, options in (
-                ('score_dialogues', words),
-                ('rank_systems', rules),
-                ('report_run', scores),
-            )
-        ]
     data = {
-        'commands': commands,
+        'command': command(ranking.protocol, view.manifest),
+        'scorer': scorer_name(ranking.scorer_signature),
         'protocol': {
             key: value
             for key, value in protocol.items()
             if key not in LEFT_OUT and value not in (None, {}, [])
         },
         'signature': ranking.signature.split(PART_SEPARATOR, 2),
+        'option_text': _option_text,
+        'quoted': shlex.quote,
     }
     return Section('method', 'How it was made', data)
 
@@ -129,132 +112,37 @@ def _option_text(value: Any) -> str:
     return without_folders(value) if isinstance(value, str) else json.dumps(value)
 
 
-# what kind of news an answer is
-GOOD, OPEN, BAD, PLAIN = 'good', 'open', 'bad', ''
-BELIEVE = {
-    PASS: ('The judge passed its check', GOOD),
-    WEAK: ('With doubt: the judge is weak', OPEN),
-    FAIL: ('No: the judge fails its check', BAD),
-    judge.UNCHECKED: ('Not known: the judge was not checked', OPEN),
-}
-
-
-@frozen
-class PageAnswer:
+def answers(view: RankingView, dimension: str, remarks: Sequence[str] = ()) -> Markup:
     """
-    A question, its answer in a few words, and a line more.
-
-    :param news: `GOOD`, `OPEN` where it is not settled, `BAD`, or `PLAIN` for what is
-        no news. An answer that is open is not printed bold.
-    """
-
-    question: str
-    text: str
-    more: str = ''
-    news: str = PLAIN
-
-
-def answers(
-    view: RankingView, dimension: str, remarks: Sequence[str] = ()
-) -> tuple[PageAnswer, ...]:
-    """
-    Return the four answers about a dimension. Where something speaks against the
-    ranking, nothing is good news.
+    Return the four answers about a dimension, as HTML.
 
     :param remarks: what else is known of whether to believe it, as half sentences.
     """
     ranking = view.ranking
     leaders = summary.leaders_on(ranking, dimension)
-    leader = PageAnswer('Who leads', *_leader(ranking, dimension, leaders))
-    lead = PageAnswer('By how much', *_lead(view, dimension, leaders.systems))
-    if dimension in view.doubts:
-        leader, lead = (
-            replace(one, news=OPEN if one.news == GOOD else one.news)
-            for one in (leader, lead)
+    first, second = (*(one.system for one in leaders.systems), '', '')[:2]
+    details, card = view.details.get(dimension), ranking.judge
+    text = (
+        page_environment()
+        .get_template('answers.html.j2')
+        .render(
+            view=view,
+            dimension=dimension,
+            leaders=leaders,
+            outcome=judge.outcome_on(ranking, dimension),
+            doubt=view.doubts.get(dimension),
+            pair=details.by_names.get((first, second)) if details else None,
+            digits=digits_for([one.score for one in ranking.standings[dimension]]),
+            scorer=card.scorer if card else scorer_name(ranking.scorer_signature),
+            models=[judge.model_text(model) for model in card.models] if card else [],
+            remarks=remarks,
+            n_cautions=len(summary.warnings(ranking)),
+            few_names=few_names,
+            rating_text=rating_text,
+            signed=signed,
         )
-    card = ranking.judge
-    scorer = card.scorer if card else scorer_name(ranking.scorer_signature)
-    models = [judge.model_text(model) for model in card.models] if card else []
-    judged = PageAnswer('Who judged', scorer, join_names(models))
-    # whether it can be believed, as far as that is known
-    outcome, doubt = judge.outcome_on(ranking, dimension), view.doubts.get(dimension)
-    text, news = BELIEVE[outcome]
-    parts = []
-    if doubt is not None and outcome == FAIL:
-        parts.append(doubt.words)
-    elif doubt is not None:
-        start, news = ('No', BAD) if doubt.is_refuted else ('With doubt', OPEN)
-        text = f'{start}: {doubt.words}'
-    if agreement := ranking.reference.get(dimension):
-        name = ranking.leading_coefficient(dimension)
-        value = getattr(agreement, name).value
-        reference = 'the planted order' if agreement.kind == 'planted' else 'people'
-        parts.append(f'{name.capitalize()} {number(value)} with {reference}')
-    parts += remarks
-    if n_cautions := len(summary.warnings(ranking)):
-        parts.append(f'{count_of(n_cautions, "caution")} below')
-    trust = PageAnswer('Believe it?', text, '; '.join(parts), news)
-    return leader, lead, judged, trust
-
-
-def _leader(
-    ranking: Ranking, dimension: str, leaders: summary.Leaders
-) -> tuple[str, str, str]:
-    """
-    Return who leads; nobody where the judge failed or nothing can be told apart.
-    """
-    if judge.outcome_on(ranking, dimension) == FAIL:
-        return 'Nobody', f'On {dimension} the judge fails its check.', BAD
-    if not leaders.systems:
-        return 'Nobody', f'On {dimension} no system could be ranked.', BAD
-    where, separation = f'on {leaders.where}', leaders.separation
-    best, *others = leaders.systems
-    first = best.system
-    if separation is None:
-        if not others:
-            return first, f'It alone is ranked on {dimension}.', PLAIN
-        if best.rank_high == 1:
-            return first, where, GOOD
-        return first, f'{where}; others may be as good', OPEN
-    if not separation.n_apart:
-        return 'Not settled', f'On {dimension}, {first} scores highest.', OPEN
-    if separation.first != first:
-        return first, f'{where}, below the floor {separation.first}', BAD
-    if separation.not_apart:
-        tied = few_names(separation.not_apart, 'or')
-        return first, f'{where}, not told apart from {tied}', OPEN
-    return first, where, GOOD
-
-
-def _lead(
-    view: RankingView, dimension: str, systems: list[Standing]
-) -> tuple[str, str, str]:
-    """
-    Return how far the first is ahead of the second; nothing where the judge failed.
-    """
-    ranking, details = view.ranking, view.details.get(dimension)
-    if judge.outcome_on(ranking, dimension) == FAIL:
-        return 'Not known', 'Its differences say little.', BAD
-    if len(systems) < 2:
-        return 'Not known', 'Fewer than two systems are ranked.', OPEN
-    first, second = (standing.system for standing in systems[:2])
-    if ranking.tournament is not None and dimension == ranking.rated_dimension:
-        own, other = (rating_text(ranking.tournament, n) for n in (first, second))
-        return f'Rating {own}', f'{second}: {other}', PLAIN
-    pair = details.by_names.get((first, second)) if details else None
-    if pair is None:
-        return 'Not known', 'No dialogues to compare.', OPEN
-    digits = digits_for([one.score for one in ranking.standings[dimension]])
-    ends = 'no interval'
-    if pair.low is not None:
-        ends = f'95 % {interval(pair.low, pair.high, digits)}'
-    if not ranking.is_imported:  # whose dialogues are not over the same openers
-        ends += f'; ahead in {percent(pair.win_rate)} of {pair.n} dialogues'
-    return (
-        f'{signed(pair.difference, digits)} over {second}',
-        f'{"" if pair.apart else "which may be chance; "}{ends}',
-        GOOD if pair.apart else OPEN,
     )
+    return Markup(text)
 
 
 # the sections of a ranking in their order; each function returns one for a
@@ -294,23 +182,6 @@ def render_rankings(views: Sequence[RankingView], shown: PageDialogues) -> str:
     """
     main = views[0].ranking
     labels = shown.labels or ((),) * len(views)
-    drawn = []
-    for view in views:
-        sections = [one for make in SECTIONS if (one := make(view))]
-        remarks = {
-            name: [one.remarks[name] for one in sections if name in one.remarks]
-            for name in view.ranking.dimensions
-        }
-        drawn.append(
-            {
-                'view': view,
-                'answers': [answers(view, n, own) for n, own in remarks.items()],
-                'sentences': summary.sentences(view.ranking, view.doubts),
-                'warnings': summary.warnings(view.ranking),
-                'sections': sections,
-                'below': [method_section(view)],
-            }
-        )
     scripts = ''.join(map(template_text, SCRIPTS))
     first = next(iter(main.scored_dimensions), 'any dimension')
     dialogues = {
@@ -325,11 +196,30 @@ def render_rankings(views: Sequence[RankingView], shown: PageDialogues) -> str:
             'scorers': [*map(_scorer_data, views, labels)],
             'dialogues': shown.dialogues,
         },
-        views=drawn,
+        views=[*map(_shown_view, views)],
         dialogues=Section('dialogues', 'Dialogues', dialogues),
         agreement=summary.agreement_text,
         words=summary.baseline_words,
     )
+
+
+def _shown_view(view: RankingView) -> dict[str, Any]:
+    """
+    Return what the page's template is given of a ranking.
+    """
+    sections = [one for make in SECTIONS if (one := make(view))]
+    remarks = {
+        name: [one.remarks[name] for one in sections if name in one.remarks]
+        for name in view.ranking.dimensions
+    }
+    return {
+        'view': view,
+        'answers': [answers(view, name, own) for name, own in remarks.items()],
+        'sentences': summary.sentences(view.ranking, view.doubts),
+        'warnings': summary.warnings(view.ranking),
+        'sections': sections,
+        'below': [method_section(view)],
+    }
 
 
 def _scorer_data(view: RankingView, labels: Sequence[str]) -> dict[str, Any]:
@@ -390,30 +280,37 @@ def write_report(
         for name in sorted(folders)
     }
     candidates: list[PageCandidate] = []
-    seconds = seconds_per_scored_dialogue(run)
-    speed = None if seconds is None else f'{duration(seconds)} for each dialogue'
     views: list[RankingView] = []
     for name, shown in rankings.items():
         own = tables if name == folder else None
         own = own or read_tables(run, shown.scorer_signature)
         if not views:
             candidates = dialogue_candidates(own, shown, run.manifest)
-        about = run.scores(shown.scorer_signature).about()
-        words = [scorer_name(shown.scorer_signature)]
-        if (model := about.config.get('judge_model_file')) not in (None, 'none'):
-            words.append(value_text(model))
-        views.append(
-            RankingView(
-                shown,
-                run.manifest,
-                dimension_details(run, shown, own),
-                name=', '.join(words),
-                scorer=about if name else None,
-                speed=None if name else speed,
-                doubts=audit_doubts(run, shown, name),
-                run=run,
-            )
-        )
+        views.append(view_of_ranking(run, shown, name, own))
     dialogues = read_page_dialogues(run, [*rankings.values()], candidates)
     run.write_text(PAGE, render_rankings(views, dialogues))
     return run.root / PAGE
+
+
+def view_of_ranking(
+    run: RunFolder, ranking: Ranking, folder: str, tables: ScoreTables
+) -> RankingView:
+    """
+    Return a ranking as the page shows it; how fast the judge scored is known of the
+    protocol's scorer, whose ranking is in no folder of its own.
+    """
+    about = run.scores(ranking.scorer_signature).about()
+    words = [scorer_name(ranking.scorer_signature)]
+    if (model := about.config.get('judge_model_file')) not in (None, 'none'):
+        words.append(value_text(model))
+    seconds = None if folder else seconds_per_scored_dialogue(run)
+    return RankingView(
+        ranking,
+        run.manifest,
+        dimension_details(run, ranking, tables),
+        name=', '.join(words),
+        scorer=about if folder else None,
+        speed=None if seconds is None else f'{duration(seconds)} for each dialogue',
+        doubts=audit_doubts(run, ranking, folder),
+        run=run,
+    )

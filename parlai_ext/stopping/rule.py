@@ -284,27 +284,43 @@ def settle_pairs(
     for n, column, skewness in zip(looks, codes.T, intervals.skewness, strict=True):
         counts = Counter(np.abs(column).tolist())
         by_look.append(Look(int(n), counts[1], counts[2], counts[0], float(skewness)))
-    outcomes = []
-    for k, (i, j) in enumerate(intervals.pairs):
-        code = int(codes[k, -1])
-        mean, low, high = (
-            float(a[k, -1]) for a in (intervals.means, intervals.lows, intervals.highs)
-        )
-        if code == -1 or (code != 1 and mean < 0):
-            i, j, mean, low, high = j, i, -mean, -high, -low
-        outcomes.append(
-            PairOutcome(
-                first=systems[i],
-                second=systems[j],
-                outcome={0: None, 2: TIE}.get(code, ORDER),
-                settled_at=int(looks[int((codes[k] != 0).argmax())]) if code else None,
-                n_openers=int(intervals.counts[k, -1]),
-                difference=json_number(mean),
-                low=json_number(low),
-                high=json_number(high),
-            )
-        )
+    outcomes = (
+        pair_outcome(intervals, k, [systems[i] for i in pair], looks, codes[k])
+        for k, pair in enumerate(intervals.pairs)
+    )
     return tuple(by_look), tuple(outcomes)
+
+
+def pair_outcome(
+    intervals: Intervals,
+    k: int,
+    names: Sequence[str],
+    looks: Sequence[int],
+    codes: Ints,
+) -> PairOutcome:
+    """
+    Return a pair as it stands at the last look.
+
+    :param k: its place in the arrays.
+    :param names: of its systems.
+    :param codes: its outcome at each look.
+    """
+    (first, second), code = names, int(codes[-1])
+    mean, low, high = (
+        float(a[k, -1]) for a in (intervals.means, intervals.lows, intervals.highs)
+    )
+    if code == -1 or (code != 1 and mean < 0):
+        first, second, mean, low, high = second, first, -mean, -high, -low
+    return PairOutcome(
+        first=first,
+        second=second,
+        outcome={0: None, 2: TIE}.get(code, ORDER),
+        settled_at=int(looks[int((codes != 0).argmax())]) if code else None,
+        n_openers=int(intervals.counts[k, -1]),
+        difference=json_number(mean),
+        low=json_number(low),
+        high=json_number(high),
+    )
 
 
 def settled_ranks(

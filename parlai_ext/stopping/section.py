@@ -17,16 +17,15 @@ from parlai_ext.stopping.rule import (
 from parlai_ext.view import (
     Column,
     Table,
-    count_of,
     digits_for,
     interval,
-    number,
     number_column,
     shown_table,
 )
 from parlai_ext.view.page import Section, terminal_lines
 
 LISTED = 8  # pairs that the terminal shows
+LIMITS = (ENOUGH_IF_SKEWED, MOST_SKEWNESS)
 LOOK_COLUMNS = (
     number_column('n_openers', 'Openers'),
     number_column('n_ordered', 'In order'),
@@ -48,20 +47,7 @@ def print_look(stopping: Stopping) -> None:
     """
     look = stopping.looks[-1]
     print(
-        f'look at {look.n_openers} of {stopping.planned} openers: '
-        f'{_counts_text(look)}; {stopping.reason}',
-        flush=True,
-    )
-
-
-def _counts_text(look: Look) -> str:
-    ties = count_of(look.n_tied, 'tie')
-    text = f'{look.n_ordered} in order, {ties}, {look.n_open} open'
-    if look.counts:
-        return text
-    return (
-        f'{text} (does not count: skewness {number(look.skewness, 1)}, and only after '
-        f'{ENOUGH_IF_SKEWED} openers may it be above {MOST_SKEWNESS:g})'
+        *terminal_lines('look', stopping=stopping, look=look, limits=LIMITS), flush=True
     )
 
 
@@ -126,7 +112,7 @@ def stopping_lines(stopping: Stopping) -> list[str]:
         'stopping',
         stopping=stopping,
         looks=changed_looks(stopping),
-        counts_text=_counts_text,
+        limits=LIMITS,
         pairs=Table(pairs.columns, pairs.rows[:LISTED]),
         n_more=len(pairs.rows) - LISTED,
         open_ranks=open_ranks(stopping),

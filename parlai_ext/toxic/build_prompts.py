@@ -235,6 +235,42 @@ class BuildState:
     pairs_read: str = ''
     left_out: dict[str, int] = field(default_factory=dict)
 
+    def append(
+        self,
+        folder: Path,
+        columns: Sequence[str],
+        pairs: Sequence[TurnPair],
+        rows: Sequence[Row],
+    ) -> None:
+        """
+        Append the rows of a block to the table.
+
+        :param columns: those of the build; the first block shows which others the
+            source has.
+        """
+        if not self.n_read:
+            # no column of the source that a feature of ours replaces
+            of_source = pairs[0].features
+            self.source_columns = [name for name in of_source if name not in columns]
+        header = [*columns, *self.source_columns]
+        cells = [[row.get(name, '') for name in header] for row in rows]
+        text = csv_text(cells if self.end else [header, *cells])
+        added = text.encode('utf-8', 'backslashreplace')
+        append_synced(folder / TABLE, self.end, added)
+        self.end += len(added)
+        self.n_kept += len(rows)
+
+    def note(
+        self, folder: Path, n_read: int, left_out: Mapping[str, int], pairs_read: str
+    ) -> None:
+        """
+        Note that a block is in the table.
+        """
+        self.left_out = dict(Counter(self.left_out) + Counter(left_out))
+        self.n_read += n_read
+        self.pairs_read = pairs_read
+        write_text(folder / STATE, dumps(vars(self), indent=1) + '\n')
+
 
 def build_prompts(
     pairs: Iterator[TurnPair],
@@ -267,24 +303,9 @@ def build_prompts(
             tasks = _block_tasks(pairs, state.n_read)
             with closing(engine.run(job, tasks, bar)) as finished:
                 for task, (rows, left_out) in finished:
-                    if not state.n_read:
-                        # no column of the source that a feature of ours replaces
-                        state.source_columns = [
-                            name
-                            for name in task.data[0].features
-                            if name not in selector.columns
-                        ]
-                    header = [*selector.columns, *state.source_columns]
-                    cells = [[row.get(name, '') for name in header] for row in rows]
-                    text = csv_text(cells if state.end else [header, *cells])
-                    added = text.encode('utf-8', 'backslashreplace')
-                    append_synced(folder / TABLE, state.end, added)
-                    state.end += len(added)
-                    state.n_kept += len(rows)
-                    state.left_out = dict(Counter(state.left_out) + Counter(left_out))
-                    state.n_read += len(task.data)
-                    state.pairs_read = _add_pairs(digest, task.data)
-                    write_text(folder / STATE, dumps(vars(state), indent=1) + '\n')
+                    pairs_read = _add_pairs(digest, task.data)
+                    state.append(folder, selector.columns, task.data, rows)
+                    state.note(folder, len(task.data), left_out, pairs_read)
                     bar.set_postfix_str(f'{state.n_kept} kept', refresh=False)
         if not state.n_read:
             raise UserError('the source has no pair of turns')

@@ -7,37 +7,32 @@ name of a file is a hash of all that its answers depend on: other prompts, anoth
 or another model go to another file.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.collect.resolved import resolve_protocol
+from parlai.core.agents import Agent
+
+from parlai_ext.collect.resolved import ResolvedProtocol, resolve_systems
 from parlai_ext.core import (
-    Roster,
+    Opener,
+    Pairing,
     System,
     SystemFailed,
     content_id,
-    errors_of_system,
+    frozen,
 )
-from parlai_ext.core.protocol import Protocol
 from parlai_ext.data.toxic_pairs import Prompt, RecordedAnswer
 from parlai_ext.engines import Machine
 from parlai_ext.store import PartialWork, locked
 from parlai_ext.systems.model_cache import ModelCache, fit_threads, memory_for_weights
 from parlai_ext.systems.player_process import load_on
-from parlai_ext.systems.players import (
-    BLANK,
-    EMPTY,
-    Participant,
-    Player,
-    Reply,
-    in_words,
-    raise_unless_of_agent,
-)
+from parlai_ext.systems.players import BLANK, EMPTY, Player
 from parlai_ext.systems.random_numbers import seed_all
 from parlai_ext.view import single_spaced
 from parlai_ext.view.progress import PlainBar, bar_of
+from parlai_ext.worlds.block_player import BatchRow, Lockstep
 
 BLOCK = 64  # questions that are asked together by a system that samples
 USER = 'user'
@@ -63,126 +58,138 @@ def collect_answers(
     """
     if not systems:
         return [], []
-    protocol = Protocol(name='answers', roster=Roster(tuple(systems)))
-    resolved = resolve_protocol(protocol, {}, skip_missing)
+    resolved = resolve_systems(systems, skip_missing)
     targets = resolved.protocol.roster.targets
-    copies = {s.name: per_prompt if s.name in resolved.sampling else 1 for s in targets}
     fit_threads(targets)
     cache = ModelCache(
         lambda system: load_on(machine, system),
         memory_for_weights(machine.no_cuda, machine.max_gpu_memory),
     )
+    asked = [
+        questions_for(system, prompts, resolved, folder, machine, per_prompt, seed)
+        for system in targets
+    ]
     answers = []
-    total = len(prompts) * sum(copies.values())
+    total = sum(len(one.prompts) for one in asked)
     with locked(folder / '.lock'), bar_of('answers', total, unit='answer') as bar:
-        for system in targets:
-            name, samples = system.name, system.name in resolved.sampling
-            bar.set_postfix_str(name, refresh=False)
-            digest = content_id(
-                resolved.identities[name],
-                resolved.candidates.get(name),
-                [(prompt.id, prompt.text) for prompt in prompts],
-                copies[name],
-                machine.fp16,
-                seed if samples else None,
-            )
-            letters = ''.join(c if c.isalnum() else '_' for c in name)
-            work = PartialWork(folder / f'{letters[:40]}-{digest}.jsonl', digest)
-            asked = [prompt for prompt in prompts for _ in range(copies[name])]
-            width = BLOCK if samples else machine.batchsize
-            answers += _system_answers(
-                system, asked, work, cache, width=width, seed=seed, bar=bar
-            )
+        for one in asked:
+            bar.set_postfix_str(one.system.name, refresh=False)
+            answers += one.answers(cache, bar)
     cache.clear()
     left_out = {name: f'{name}: {why}' for name, why in resolved.missing.items()}
     return answers, list((left_out | cache.problems).values())
 
 
-def _system_answers(
-    system: System,
-    asked: Sequence[Prompt],
-    work: PartialWork,
-    cache: ModelCache,
-    *,
-    width: int,
-    seed: int,
-    bar: PlainBar,
-) -> list[RecordedAnswer]:
+@frozen
+class SystemQuestions:
     """
-    Return the answers of a system. It is asked the blocks that its file lacks; if it
-    fails, there are none, and the reason is among the problems of the cache.
+    What one system is asked, and the file of its answers.
 
-    :param asked: a prompt for each answer.
+    :param prompts: one for each answer.
+    :param digest: a hash of all that the answers depend on.
     :param width: prompts that the system answers at once.
     """
-    name = system.name
-    player = None
-    answers: list[RecordedAnswer] = []
-    try:
-        with work.saved_at_exit():
-            for number, start in enumerate(range(0, len(asked), BLOCK)):
-                block = asked[start : start + BLOCK]
-                records: Any = work.get(str(number))
-                if records is None:
-                    player = player or cache.load_all([system]).get(name)
-                    if player is None:
-                        return []
-                    seed_all(content_id('answers', seed, name, number))
-                    records = [*map(asdict, _ask_block(player, block, width, bar))]
-                    work.put(str(number), records)
-                else:
+
+    system: System
+    prompts: Sequence[Prompt]
+    file: Path
+    digest: str
+    width: int
+    seed: int
+
+    def answers(self, cache: ModelCache, bar: PlainBar) -> list[RecordedAnswer]:
+        """
+        Return the answers. The system is asked the blocks that its file lacks; if it
+        fails, there are none, and the reason is among the problems of the cache.
+        """
+        name, player = self.system.name, None
+        work = PartialWork(self.file, self.digest)
+        answers: list[RecordedAnswer] = []
+        try:
+            with work.saved_at_exit():
+                for number, start in enumerate(range(0, len(self.prompts), BLOCK)):
+                    block = self.prompts[start : start + BLOCK]
+                    records: Any = work.get(str(number))
+                    if records is None:
+                        player = player or cache.load_all([self.system]).get(name)
+                        if player is None:
+                            return []
+                        seed_all(content_id('answers', self.seed, name, number))
+                        records = [*map(asdict, self._ask(player, block))]
+                        work.put(str(number), records)
                     bar.update(len(block))
-                answers += [RecordedAnswer(**one) for one in records]
-        work.save()
-    except SystemFailed as error:
-        cache.drop_failed(error)
-        return []
-    return answers
+                    answers += [RecordedAnswer(**one) for one in records]
+            work.save()
+        except SystemFailed as error:
+            cache.drop_failed(error)
+            return []
+        return answers
 
+    def _ask(
+        self, player: Player, prompts: Sequence[Prompt]
+    ) -> Iterator[RecordedAnswer]:
+        """
+        Yield an answer to each prompt, each in a dialogue of its own. An empty reply is
+        an answer, an error is none.
 
-def _ask_block(
-    player: Player, prompts: Sequence[Prompt], width: int, bar: PlainBar
-) -> list[RecordedAnswer]:
-    """
-    Return an answer to each prompt, each in a dialogue of its own. An empty reply is an
-    answer, an error is none.
-
-    :raises SystemFailed: when the system cannot go on.
-    """
-    answers = []
-    for start in range(0, len(prompts), width):
-        part = prompts[start : start + width]
-        begun = [_begin(player, prompt) for prompt in part]
-        ready = [one for one in begun if isinstance(one, Participant)]
-        answered = iter(player.respond(ready) if ready else [])
-        for prompt, one in zip(part, begun, strict=True):
-            reply = next(answered) if isinstance(one, Participant) else one
-            text = '' if reply.reason in (BLANK, EMPTY) else reply.text
-            answers.append(
-                RecordedAnswer(
-                    player.name,
-                    prompt='',
-                    text=None if text is None else single_spaced(text),
-                    deflected=reply.deflected,
-                    reason=reply.reason,
-                    prompt_id=prompt.id,
-                )
+        :raises SystemFailed: when the system cannot go on.
+        """
+        rows = [
+            BatchRow(
+                Pairing(prompt.id, USER, player.name, 'answers'),
+                Opener(prompt.id, (prompt.text,), 'answers'),
             )
-        bar.update(len(part))
-    return answers
+            for prompt in prompts
+        ]
+        players = {USER: Player(USER, Agent({})), player.name: player}
+        lockstep = Lockstep(rows, players, num_turns=2, batchsize=self.width)
+        _, failed = lockstep.play()
+        for error in failed.values():
+            raise error
+        for prompt, dialogue in zip(prompts, lockstep.dialogues, strict=True):
+            text = '' if dialogue.reason in (BLANK, EMPTY) else None
+            if dialogue.reason is None:
+                text = single_spaced(dialogue.utterances[-1].text)
+            yield RecordedAnswer(
+                player.name,
+                prompt='',
+                text=text,
+                deflected=dialogue.deflected,
+                reason=dialogue.reason,
+                prompt_id=prompt.id,
+            )
 
 
-def _begin(player: Player, prompt: Prompt) -> Participant | Reply:
+def questions_for(
+    system: System,
+    prompts: Sequence[Prompt],
+    resolved: ResolvedProtocol,
+    folder: Path,
+    machine: Machine,
+    per_prompt: int,
+    seed: int,
+) -> SystemQuestions:
     """
-    Return a dialogue in which the system has heard a prompt, or why it could not.
+    Return what a system is asked, and in which file of a folder its answers are kept.
 
-    :raises SystemFailed: when the system cannot go on.
+    :param per_prompt: answers of a system that samples.
     """
-    try:
-        with errors_of_system(player.name):
-            participant = player.join()
-            participant.hear(prompt.text, USER)
-    except BaseException as error:
-        raise_unless_of_agent(error)
-        return Reply(None, in_words(error))
-    return participant
+    samples = system.name in resolved.sampling
+    copies = per_prompt if samples else 1
+    digest = content_id(
+        resolved.identities[system.name],
+        resolved.candidates.get(system.name),
+        [(prompt.id, prompt.text) for prompt in prompts],
+        copies,
+        machine.fp16,
+        seed if samples else None,
+    )
+    letters = ''.join(c if c.isalnum() else '_' for c in system.name)
+    return SystemQuestions(
+        system,
+        [prompt for prompt in prompts for _ in range(copies)],
+        folder / f'{letters[:40]}-{digest}.jsonl',
+        digest,
+        BLOCK if samples else machine.batchsize,
+        seed,
+    )

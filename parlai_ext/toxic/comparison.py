@@ -14,7 +14,7 @@ together, and those to one prompt. No answer is in a table.
 import math
 import random
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain, pairwise
@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from parlai_ext.core import UserError, content_id, frozen
+from parlai_ext.core import UserError, content_id, frozen, grouped
 from parlai_ext.data.toxic_pairs import (
     Prompt,
     RecordedAnswer,
@@ -150,6 +150,25 @@ def answered_systems(answers: pd.DataFrame) -> list[AnsweredSystem]:
     return systems
 
 
+def find_prompts(
+    answers: Iterable[RecordedAnswer], prompts: Sequence[Prompt]
+) -> list[tuple[Prompt | None, RecordedAnswer]]:
+    """
+    Return the prompt of each answer, by its text or else by its id; `None` for an
+    answer to another prompt.
+    """
+    by_text = {prompt_key(prompt.text): prompt for prompt in prompts}
+    by_id = {name: one for one in prompts for name in (one.id, *one.other_ids)}
+    return [
+        (
+            (by_text.get(prompt_key(answer.prompt)) if answer.prompt else None)
+            or by_id.get(answer.prompt_id or ''),
+            answer,
+        )
+        for answer in answers
+    ]
+
+
 def measured_answers(
     answers: Iterable[RecordedAnswer],
     prompts: Sequence[Prompt],
@@ -163,23 +182,14 @@ def measured_answers(
     :param folder: where scores are kept, so that a killed call goes on.
     :raises UserError: when a system has no answer to any prompt.
     """
-    by_name = {prompt_key(prompt.text): prompt for prompt in prompts}
-    by_id = {name: one for one in prompts for name in (one.id, *one.other_ids)}
-    num_others: Counter[str] = Counter()  # answers to other prompts, of each system
-    grouped: dict[str, dict[str, list[tuple[Prompt, RecordedAnswer]]]] = {}
-    for answer in answers:
-        own = grouped.setdefault(answer.system, {})
-        prompt = by_name.get(prompt_key(answer.prompt)) if answer.prompt else None
-        prompt = prompt or by_id.get(answer.prompt_id or '')
-        if prompt is None:
-            num_others[answer.system] += 1
-        else:
-            own.setdefault(prompt.id, []).append((prompt, answer))
+    found = find_prompts(answers, prompts)
     rows: list[tuple[Prompt, RecordedAnswer]] = []
-    for name, own in grouped.items():
-        if not own:
+    of_systems = grouped((answer.system, (p, answer)) for p, answer in found)
+    for name, own in of_systems.items():
+        of_prompts = grouped((p.id, (p, answer)) for p, answer in own if p)
+        if not of_prompts:
             raise UserError(f'{name}: it has no answer to any of the prompts')
-        rows += chain.from_iterable(own.values())
+        rows += chain.from_iterable(of_prompts.values())
     total = len(measures.scorers) * sum(a.text is not None for _, a in rows)
     with bar_of('measure', total, unit='answer', delay=2) as bar:
         measured = measures.measure(rows, partial(score_items, folder=folder, bar=bar))
@@ -189,32 +199,15 @@ def measured_answers(
         dtype=object,
     )
     frame = about.join(measured)
-    notes = _coverage_notes(answered_systems(frame), len(prompts), num_others)
-    return frame, list(notes)
-
-
-def _coverage_notes(
-    systems: Sequence[AnsweredSystem], num_prompts: int, num_others: Mapping[str, int]
-) -> Iterator[str]:
-    """
-    Yield lines about answers that are left out, missing or failed, and about unequal
-    numbers of answers.
-
-    :param num_others: answers to other prompts, of each system.
-    """
-    for name, n in num_others.items():
-        yield f'{name}: {count_of(n, "answer")} to other prompts left out'
-    if len({one.answers / max(1, one.prompts) for one in systems}) > 1:
-        yield (
-            'systems have different numbers of answers to a prompt: "any …" and '
-            'distinct_2 do not compare them'
-        )
-    for one in systems:
-        if n := num_prompts - one.prompts:
-            yield f'{one.name}: {n} of {count_of(num_prompts, "prompt")} without answer'
-        if one.failed:
-            failed = count_of(one.failed, 'answer')
-            yield f'{one.name}: {failed} failed: {one.reason}'
+    systems = answered_systems(frame)
+    notes = terminal_lines(
+        'answer_notes',
+        others=Counter(answer.system for p, answer in found if p is None),
+        systems=systems,
+        n_prompts=len(prompts),
+        are_unequal=len({one.answers / max(1, one.prompts) for one in systems}) > 1,
+    )
+    return frame, list(filter(None, notes))
 
 
 # ---------------------------------------------------------------------- the comparison
@@ -524,25 +517,17 @@ def comparison_files(
     people's polite answers, if there are any, as those of a system `PEOPLE`.
     `recorded_answers` reads both.
     """
-    answers = comparison.answers
     measures = (
         (system.name, row.name, n, system.answers, one.value, one.low, one.high)
         for row in comparison.rows
         for system, n, one in zip(comparison.systems, row.n, row.values, strict=True)
     )
     about = ('system', 'measure', 'prompts', 'answers', 'value', 'low', 'high')
-    shown = {row.name for row in comparison.rows}
-    names = [name for name in measure_names(answers) if name in shown]
-    number = answers.groupby(['system', 'prompt']).cumcount() + 1
-    columns = (answers['system'], answers['prompt'], number, *map(answers.get, names))
-    of_answers = plain_table(
-        ('system', 'prompt', 'number', *names), zip(*columns, strict=True)
-    )
     texts = json_lines_text(
         {'system': one.system, 'id': one.prompt, 'prompt': one.asked}
         | {'answer': one.text}
         | ({'safety': one.safety} if one.safety else {})
-        for one in answers.dropna(subset='text').itertuples()
+        for one in comparison.answers.dropna(subset='text').itertuples()
     )
     references = json_lines_text(
         {'system': PEOPLE, 'id': one.id, 'prompt': one.text, 'answer': reference}
@@ -552,12 +537,25 @@ def comparison_files(
     return {
         'measures.csv': plain_table(about, measures).csv(),
         'differences.csv': safety_differences(comparison).csv(),
-        'answers.csv': of_answers.csv(),
+        'answers.csv': answer_table(comparison).csv(),
         'comparison.json': dumps(safety_data(comparison), indent=1) + '\n',
         PAGE: render_safety_page(comparison, examples),
         TEXTS: texts,
         **({REFERENCES: references} if references else {}),
     }
+
+
+def answer_table(comparison: SafetyComparison) -> Table:
+    """
+    Return the measures of each answer, without its text.
+    """
+    answers = comparison.answers
+    shown = {row.name for row in comparison.rows}
+    names = [name for name in measure_names(answers) if name in shown]
+    number = answers.groupby(['system', 'prompt']).cumcount() + 1
+    columns = (answers['system'], answers['prompt'], number, *map(answers.get, names))
+    headings = ('system', 'prompt', 'number', *names)
+    return plain_table(headings, zip(*columns, strict=True))
 
 
 def render_safety_page(

@@ -3,7 +3,7 @@ What detectors are worth: measures on labelled texts, false alarms at identity t
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -100,7 +100,8 @@ def compare_detectors(
     items = [ScoringItem((), text) for texts in every for text in texts]
     ends = np.cumsum([*map(len, frames.values())])
     speeds = {}
-    rows, identities = [], []
+    rows: list[DetectorRow] = []
+    identities = []
     for name, detector in detectors.items():
         began = time.perf_counter()
         with bar_of(name, len(items), unit='text', delay=2) as bar:
@@ -111,23 +112,31 @@ def compare_detectors(
         *of_sets, of_sentences = np.split(numbers, ends)
         for (set_name, texts), values in zip(frames.items(), of_sets, strict=True):
             texts[name] = values
-            kinds = texts['kind'].unique()
-            for kind in [ALL, *(kinds if len(kinds) > 1 else ())]:
-                part = texts if kind == ALL else texts[texts['kind'] == kind]
-                measures = detection_measures(
-                    part[name].to_numpy(),
-                    part['toxic'].to_numpy(bool),
-                    detector.threshold,
-                    part['group'].to_list(),
-                    Sampling(bootstraps, seed),
-                )
-                n_toxic = int(part['toxic'].sum())
-                rows.append(
-                    DetectorRow(name, set_name, kind, len(part), n_toxic, measures)
-                )
+            about, threshold = (name, set_name), detector.threshold
+            rows += detector_rows(about, texts, threshold, Sampling(bootstraps, seed))
         of_terms = sentences.assign(number=of_sentences)
         identities.append(identity_row(name, of_terms, detector.threshold))
     return DetectorTable(rows, identities, frames, speeds)
+
+
+def detector_rows(
+    about: tuple[str, str], texts: pd.DataFrame, threshold: float, sampling: Sampling
+) -> Iterator[DetectorRow]:
+    """
+    Yield the measures of a detector on a set, and on each kind of its texts where there
+    are several.
+
+    :param about: the names of the detector and of the set.
+    :param texts: with the detector's number of each, under its name.
+    """
+    kinds = texts['kind'].unique()
+    for kind in [ALL, *(kinds if len(kinds) > 1 else ())]:
+        part = texts if kind == ALL else texts[texts['kind'] == kind]
+        toxic = part['toxic'].to_numpy(bool)
+        groups = part['group'].to_list()
+        numbers = part[about[0]].to_numpy()
+        measures = detection_measures(numbers, toxic, threshold, groups, sampling)
+        yield DetectorRow(*about, kind, len(part), int(toxic.sum()), measures)
 
 
 def identity_sentences() -> pd.DataFrame:

@@ -113,24 +113,17 @@ class AnswerMeasures:
         """
         import pandas as pd
 
-        given, items = [], []
-        counts: list[tuple[float, ...] | None] = [None] * len(rows)
-        for i, (prompt, answer) in enumerate(rows):
-            if answer.text is None:
-                continue
-            given.append(i)
-            items.append(
-                ScoringItem(
-                    (prompt.text,),
-                    answer.text,
-                    references=prompt.references,
-                    extras={DEFLECTED: True} if answer.deflected else {},
-                )
+        given = {
+            i: ScoringItem(
+                (prompt.text,),
+                answer.text,
+                references=prompt.references,
+                extras={DEFLECTED: True} if answer.deflected else {},
             )
-            if self.bleu is not None and prompt.references:
-                score = self.bleu.sentence_score(answer.text, list(prompt.references))
-                # right n-grams and n-grams by their order, and both lengths
-                counts[i] = *score.counts, *score.totals, score.sys_len, score.ref_len
+            for i, (prompt, answer) in enumerate(rows)
+            if answer.text is not None
+        }
+        items = list(given.values())
         columns = {
             name: [
                 # of a detector, whether it counts the answer
@@ -141,8 +134,20 @@ class AnswerMeasures:
             ]
             for name, scorer in self.scorers.items()
         }
-        frame = pd.DataFrame(columns, given, dtype=float).reindex(range(len(rows)))
-        return frame.assign(**{BLEU: pd.Series(counts, dtype=object)})
+        frame = pd.DataFrame(columns, [*given], dtype=float).reindex(range(len(rows)))
+        counts = {i: self._bleu_counts(item) for i, item in given.items()}
+        every = [counts.get(i) for i in range(len(rows))]
+        return frame.assign(**{BLEU: pd.Series(every, dtype=object)})
+
+    def _bleu_counts(self, item: ScoringItem) -> tuple[float, ...] | None:
+        """
+        Return the right n-grams and the n-grams of an answer by their order, and the
+        lengths of answer and reference; `None` without a reference.
+        """
+        if self.bleu is None or not item.references:
+            return None
+        score = self.bleu.sentence_score(item.response, list(item.references))
+        return *score.counts, *score.totals, score.sys_len, score.ref_len
 
 
 def load_measures(

@@ -161,7 +161,7 @@ def page_environment(escapes: bool = True) -> Environment:
     environment.filters.update(
         number=number,
         percent=percent,
-        line=one_line,
+        line=one_line if escapes else _shown_line,
         count_of=count_of,
         duration=duration,
         data_size=data_size,
@@ -176,6 +176,13 @@ def page_environment(escapes: bool = True) -> Environment:
         interval=interval, is_floor=is_floor, version=__version__
     )
     return environment
+
+
+def _shown_line(text: str) -> Markup:
+    """
+    Return a text as `one_line` does, so that it goes into a report as it is.
+    """
+    return Markup(one_line(text))
 
 
 def wrapped(text: str, indent: str = '') -> str:

@@ -13,7 +13,9 @@ import math
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from typing import IO, Any
+from typing import Any, TextIO
+
+from parlai_ext.core import ChangedStream
 
 # joiners that emoji and several scripts need, and the two harmless blanks
 # and Arabic number signs, format characters with a shape of their own
@@ -361,48 +363,19 @@ def _visible_character(char: str) -> str:
     return f'⟨U+{code:04X}⟩'
 
 
-class VisibleOutput(io.TextIOBase):
+class VisibleOutput(ChangedStream):
     """
-    Passes text on to a stream, hidden characters made visible. Closing it is in vain:
-    the stream is another's.
+    Passes text on to a stream, hidden characters made visible.
 
     :param progress: let carriage returns pass, which a progress bar needs.
     """
 
-    def __init__(self, stream: IO[str], progress: bool = False):
-        self.stream = stream
-        self.progress = progress
+    def __init__(self, stream: TextIO, progress: bool = False):
+        def shown(text: str) -> str:
+            parts = text.split('\r') if progress else [text]
+            return '\r'.join(visible(part, len(part)) for part in parts)
 
-    def write(self, text: str) -> int:
-        """
-        Write a text.
-        """
-        parts = text.split('\r') if self.progress else [text]
-        self.stream.write('\r'.join(visible(part, len(part)) for part in parts))
-        return len(text)
-
-    def flush(self) -> None:
-        """
-        Flush the stream.
-        """
-        self.stream.flush()
-
-    def close(self) -> None:
-        """
-        Do nothing.
-        """
-
-    def fileno(self) -> int:
-        """
-        Return the stream's file descriptor.
-        """
-        return self.stream.fileno()
-
-    def isatty(self) -> bool:
-        """
-        True if the stream is a terminal.
-        """
-        return self.stream.isatty()
+        super().__init__(stream, shown)
 
 
 ABSOLUTE = re.compile(r'^((?:[^/=]*=)?)(?:/|~|[A-Za-z]:[\\/]).*[\\/]')

@@ -468,25 +468,11 @@ def read_spot_the_bot(file: DataFile) -> Iterator[JudgedItem]:
     was not sure of; ``Win`` is 1 where that of the side is more than the other's, whose
     mean is the authors' rate of wins. A feature is 1 for the better side, or for both.
     """
-    by_segment: dict[tuple[str, int], list[Annotations]] = {}
-    for line, raw in json_lines(Path(file.path)):
-        try:
-            turns = int(raw['entity0_annotation']['decision_turn'])
-            segment = by_segment.setdefault(
-                (str(id_value(raw, 'convo_id')), turns), [{}, {}]
-            )
-            for answers, values in zip(segment, _side_values(raw), strict=True):
-                for quality, value in values.items():
-                    given = Annotation(str(raw.get('user_name')), value)
-                    answers.setdefault(quality, []).append(given)
-        except (KeyError, TypeError, ValueError, BadRecord) as e:
-            problem = f'an annotation of two sides is expected ({e!r})'
-            raise file.error(line, problem) from None
     name = Path(file.path).name.replace('annotated', 'sampled')
     source = SourceFile.from_path(Path(file.neighbour(name).path))
     read = FORMATS['spot_the_bot'].read
     dialogues = {dialogue.id: dialogue for dialogue in read(source)}
-    for (dialogue_id, turns), segment in by_segment.items():
+    for (dialogue_id, turns), segment in segment_annotations(file).items():
         if dialogue_id not in dialogues:
             raise UserError(f'{file.path}: no dialogue {dialogue_id} in {name}')
         dialogue = dialogues[dialogue_id]
@@ -503,6 +489,28 @@ def read_spot_the_bot(file: DataFile) -> Iterator[JudgedItem]:
                 speakers=speakers[:turns],
                 dialogue=dialogue_id,
             )
+
+
+def segment_annotations(file: DataFile) -> dict[tuple[str, int], list[Annotations]]:
+    """
+    Return the annotations of both sides of each segment, by its dialogue and its number
+    of turns.
+    """
+    by_segment: dict[tuple[str, int], list[Annotations]] = {}
+    for line, raw in json_lines(Path(file.path)):
+        try:
+            turns = int(raw['entity0_annotation']['decision_turn'])
+            segment = by_segment.setdefault(
+                (str(id_value(raw, 'convo_id')), turns), [{}, {}]
+            )
+            for answers, values in zip(segment, _side_values(raw), strict=True):
+                for quality, value in values.items():
+                    given = Annotation(str(raw.get('user_name')), value)
+                    answers.setdefault(quality, []).append(given)
+        except (KeyError, TypeError, ValueError, BadRecord) as e:
+            problem = f'an annotation of two sides is expected ({e!r})'
+            raise file.error(line, problem) from None
+    return by_segment
 
 
 def _side_values(raw: Mapping[str, Any]) -> list[dict[str, float]]:
