@@ -191,7 +191,10 @@ def read_judged_sets(
     if folder.suffix in OWN_ENDINGS and folder.is_file():
         folder, names = folder.parent, names or [str(folder)]
     if not folder.is_dir():
-        raise UserError(f'--judged-path {folder}: there is no such file or folder')
+        raise UserError(
+            f'--judged-path {folder}: a folder, or a file whose name ends in .csv or '
+            '.jsonl, is expected'
+        )
     wanted = names or [*find_sets(folder), *map(str, find_own_files(folder))]
     sets = {}
     missing = {}
@@ -212,6 +215,8 @@ def read_judged_sets(
                 f'{called}; choose one (--sets), or rename a file'
             )
         sets[one.name], callers[one.name] = one, called
+        for difference in card.count_differences(one):
+            print(f'{one.name}: it has {difference}')
     if not sets:
         raise UserError(
             '; '.join(missing.values())

@@ -155,7 +155,9 @@ def make_folder(path: Path) -> None:
     with suppress(FileExistsError):
         os.mkdir(path)
     if not path.is_dir():
-        raise UserError(f'{path} is a file; a folder is needed there')
+        raise UserError(
+            f'{path} is a file, or a link to nothing; a folder is needed there'
+        )
     _sync_folder(path.parent)
 
 

@@ -121,6 +121,26 @@ def test_what_a_bench_file_says_of_an_own_set_holds(judged, tmp_path):
     assert len(read_points(out, 'mine').scores['said']) == 12
 
 
+def test_a_set_that_differs_from_its_card_is_warned_of(judged, capsys):
+    write_csv(judged)
+    slips = 'counts: {items: 25}\nqualities: {Wit: [1, 5]}\n'
+    text = CARD.replace('overall: Overall', 'overall: Overal')
+    written(judged, 'mine.yaml', text + slips)
+    read_judged_sets(judged, [str(judged / 'mine.yaml')])
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(',')[0] for line in lines] == [
+        'mine: it has 24 items',
+        'mine: it has no Wit',
+        'mine: it has no Overal',
+    ]
+
+
+def test_a_card_in_place_of_a_file_is_not_called_missing(judged):
+    card = written(judged, 'mine.yaml', CARD)
+    with user_error(r'mine\.yaml: .*\.csv or \.jsonl'):
+        read_judged_sets(card, [])
+
+
 def last_paragraph(capsys):
     return on_one_line(capsys.readouterr().out.rsplit('\n\n', 1)[1])
 

@@ -122,6 +122,9 @@ def test_a_folder_that_is_no_run_and_a_file_in_its_place_are_refused(tmp_path):
     with user_error('is a file'):
         sample_run(tmp_path / 'file' / 'run')
     assert [path.name for path in tmp_path.iterdir()] == ['file']
+    (tmp_path / 'link').symlink_to('absent')
+    with user_error('link to nothing'):
+        sample_run(tmp_path / 'link')
 
 
 def test_results_that_lost_their_manifest_are_not_taken_over(tmp_path):

@@ -184,14 +184,18 @@ class JudgedCard(CardKeys):
 
     def count_differences(self, judged_set: JudgedSet) -> list[str]:
         """
-        Return where a file differs from the documented counts.
+        Return where a file differs from its card: other counts than the documented
+        ones, and qualities that are judged nowhere.
         """
         counts = judged_set.counts()
+        unjudged = [name for name in self.qualities if name not in judged_set.qualities]
+        if self.qualities and self.overall and not judged_set.overall:
+            unjudged.append(self.overall)
         return [
             f'{counts[key]} {key}, its card says {expected}'
             for key, expected in self.counts.items()
             if counts[key] != expected
-        ]
+        ] + [f'no {name}, which its card names' for name in dict.fromkeys(unjudged)]
 
 
 def card_names() -> list[str]:
