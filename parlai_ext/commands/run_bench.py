@@ -190,6 +190,8 @@ def read_judged_sets(
     """
     if folder.suffix in OWN_ENDINGS and folder.is_file():
         folder, names = folder.parent, names or [str(folder)]
+    if not folder.exists():
+        raise UserError(f'--judged-path {folder}: there is no such file or folder')
     if not folder.is_dir():
         raise UserError(
             f'--judged-path {folder}: a folder, or a file whose name ends in .csv or '
