@@ -455,18 +455,36 @@ def load(root: Path) -> Manifest:
         raise _damaged(path) from None
     if not isinstance(data, dict) or 'schema' not in data:
         raise _damaged(path)
+    versions = data.get('versions')
+    maker = versions.get('parlai_ext') if isinstance(versions, dict) else None
+    needed = f'parlai_ext {maker}' if maker else 'the parlai_ext that wrote it'
     if data['schema'] != SCHEMA:
-        versions = data.get('versions')
-        maker = versions.get('parlai_ext') if isinstance(versions, dict) else None
-        needed = f'parlai_ext {maker}' if maker else 'the parlai_ext that wrote it'
         raise UserError(
             f'{path} has schema {data["schema"]!r}, this parlai_ext reads schema '
             f'{SCHEMA}; use {needed}'
         )
     try:
-        return read_manifest(without_checksum(data))
+        content = without_checksum(data)
+        _require_known_scheme(path, content, needed)
+        return read_manifest(content)
     except ValueError as error:
         raise _damaged(path, f': {error}') from None
+
+
+def _require_known_scheme(path: Path, content: Mapping[str, Any], maker: str) -> None:
+    """
+    Refuse a run that was made under a pairing scheme which this code does not declare.
+
+    :param maker: the program that made it.
+    """
+    protocol = content.get('protocol')
+    scheme = protocol.get('pairing') if isinstance(protocol, dict) else None
+    if isinstance(scheme, str) and scheme not in SCHEMES:
+        raise UserError(
+            f'{path}: the run was made under the pairing scheme {scheme!r:.60}, which '
+            f'this parlai_ext lacks (it has {", ".join(SCHEMES)}); use {maker}, or add '
+            'the scheme to PLAYED of parlai_ext/worlds/pairings.py'
+        )
 
 
 def _damaged(path: Path, problem: str = '') -> UserError:
