@@ -192,7 +192,11 @@ def answers(
         parts.append(f'{name.capitalize()} {number(value)} with {reference}')
     parts += remarks
     if n_cautions := len(summary.warnings(ranking)):
-        parts.append(f'{count_of(n_cautions, "caution")} below')
+        cautions = count_of(n_cautions, 'caution')
+        if news == GOOD:  # an answer must not look better than what follows
+            text, news = f'{text}, but read the {cautions} below', OPEN
+        else:
+            parts.append(f'{cautions} below')
     trust = PageAnswer('Believe it?', text, '; '.join(parts), news)
     return leader, lead, judged, trust
 
