@@ -444,7 +444,8 @@ def load(root: Path) -> Manifest:
     """
     Return the manifest of an existing run.
 
-    :raises UserError: if there is none, or it is damaged or of another version.
+    :raises UserError: if there is none, or it is damaged, of another version or under a
+        pairing scheme that this code does not declare.
     """
     path = root / NAME
     try:
@@ -463,28 +464,19 @@ def load(root: Path) -> Manifest:
             f'{path} has schema {data["schema"]!r}, this parlai_ext reads schema '
             f'{SCHEMA}; use {needed}'
         )
+    protocol = data.get('protocol')
+    scheme = protocol.get('pairing') if isinstance(protocol, dict) else None
     try:
         content = without_checksum(data)
-        _require_known_scheme(path, content, needed)
+        if isinstance(scheme, str) and scheme not in SCHEMES:
+            raise UserError(
+                f'{path}: the run was made under the pairing scheme {scheme!r:.60}, '
+                f'which this parlai_ext lacks (it has {", ".join(SCHEMES)}); use '
+                f'{needed}, or add it to PLAYED of parlai_ext/worlds/pairings.py'
+            )
         return read_manifest(content)
     except ValueError as error:
         raise _damaged(path, f': {error}') from None
-
-
-def _require_known_scheme(path: Path, content: Mapping[str, Any], maker: str) -> None:
-    """
-    Refuse a run that was made under a pairing scheme which this code does not declare.
-
-    :param maker: the program that made it.
-    """
-    protocol = content.get('protocol')
-    scheme = protocol.get('pairing') if isinstance(protocol, dict) else None
-    if isinstance(scheme, str) and scheme not in SCHEMES:
-        raise UserError(
-            f'{path}: the run was made under the pairing scheme {scheme!r:.60}, which '
-            f'this parlai_ext lacks (it has {", ".join(SCHEMES)}); use {maker}, or add '
-            'the scheme to PLAYED of parlai_ext/worlds/pairings.py'
-        )
 
 
 def _damaged(path: Path, problem: str = '') -> UserError:
