@@ -227,6 +227,8 @@ def _leader(
     if separation.not_apart:
         tied = few_names(separation.not_apart, 'or')
         return first, f'{where}, not told apart from {tied}', OPEN
+    if leaders.never_vary:
+        return first, f'{where}, where scores do not vary', OPEN
     return first, where, GOOD
 
 
@@ -249,15 +251,16 @@ def _lead(
     if pair is None:
         return 'Not known', 'No dialogues to compare.', OPEN
     digits = digits_for([one.score for one in ranking.standings[dimension]])
+    varies = any(one.low_fixed is not None for one in systems[:2])
     ends = 'no interval'
-    if pair.low is not None:
+    if varies and pair.low is not None:
         ends = f'95 % {interval(pair.low, pair.high, digits)}'
     if not ranking.is_imported:  # whose dialogues are not over the same openers
         ends += f'; ahead in {percent(pair.win_rate)} of {pair.n} dialogues'
     return (
         f'{signed(pair.difference, digits)} over {second}',
         f'{"" if pair.apart else "which may be chance; "}{ends}',
-        GOOD if pair.apart else OPEN,
+        GOOD if pair.apart and varies else OPEN,
     )
 
 

@@ -108,6 +108,15 @@ class Leaders:
         """
         return max((one.n_partners or 0 for one in self.ranked), default=0)
 
+    @property
+    def never_vary(self) -> bool:
+        """
+        True if the first and another system have the same score over every opener, so
+        that neither has an interval.
+        """
+        constant = [one for one in self.ranked if one.low_fixed is None]
+        return len(constant) > 1 and constant[0] is self.ranked[0]
+
 
 def leaders_on(ranking: Ranking, dimension: str) -> Leaders:
     """
@@ -173,6 +182,9 @@ def _finding(leaders: Leaders, separation: Separation, units: str) -> str:
             f'apart from any other{floors}.'
         )
     start = f'{first} comes first of {len(ranked)} systems'
+    if leaders.never_vary:
+        unknown = 'what chance does to its lead is not known'
+        return f'{start}; as scores do not vary with the opener, {unknown}.'
     if separation.not_apart:
         tied = few_names(separation.not_apart, 'or')
         return f'{start}; this run cannot tell it apart from {tied}.'

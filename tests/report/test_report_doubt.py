@@ -151,6 +151,23 @@ def test_a_passed_check_is_good_news_where_no_caution_follows(tmp_path):
     assert cards(page)['Believe it?'] == ('good', '<b>The judge passed its check</b>')
 
 
+def test_scores_that_never_vary_make_no_certain_claim(tmp_path, capsys):
+    run = planted_run(
+        tmp_path / 'run',
+        {'made-up': lambda first, second, n: WORTH[first]},
+        ('a', 'b'),
+        ('p', 'q', 'r', 's'),
+        ranking={'bootstraps': 50},
+    )
+    RankSystems.main(run_dir=run.root)
+    for text in shown(run, capsys):
+        assert 'a comes first of 2 systems; as scores do not vary' in text
+        assert 'its lead over every other is' not in text
+    answers = cards(on_one_line(page_of(run)))
+    assert answers['Who leads'][0] == answers['By how much'][0] == 'open'
+    assert 'no interval' in answers['By how much'][1]
+
+
 def test_a_canary_above_a_floor_alone_is_no_doubt():
     assert audit_doubt(audit(beaten('echo', 'floor-c', 1.0))) is None
 
