@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import Command
 from parlai_ext.core import UserError, frozen, option, optional
-from parlai_ext.files import existing_file
+from parlai_ext.files import existing_file, read_file
 from parlai_ext.store import locked
 from parlai_ext.view.page import print_report
 
@@ -74,7 +74,12 @@ class FitJudge(Command):
         Fit the judge, print what that is worth, and return it.
         """
         from parlai_ext.models.handle import ModelHandle
-        from parlai_ext.scoring.learned import Learned, LearnedOptions, read_weights
+        from parlai_ext.scoring.learned import (
+            CARD,
+            Learned,
+            LearnedOptions,
+            read_weights,
+        )
         from parlai_ext.training import fit_judge
 
         given = self.options(FitOptions)
@@ -89,7 +94,18 @@ class FitJudge(Command):
         if len({one.value for one in annotated}) < 2:
             raise UserError(f'{self.source}: all annotations have the same value')
         options = LearnedOptions(weights=given.weights)
+        items = f'{len(annotated)} items of {self.source}'
+        items += f' for {given.quality}' if given.quality else ''
+        about = {
+            'description': f'fitted to {items}',
+            'learned_from': f'{self.source}, starting from {given.weights}',
+        }
         out = Path(given.out)
+        if (out / CARD).is_file():
+            found = read_file(out / CARD).data
+            if any(found.get(key) != value for key, value in about.items()):
+                problem = f'another judge is in it ({found.get("description")})'
+                raise UserError(f'--out {out}: {problem}; name another folder')
         with locked(out / '.lock'):
             cache = fit_judge.InputCache(
                 out / 'inputs',
@@ -104,10 +120,6 @@ class FitJudge(Command):
             table = fit_judge.annotated_table(annotated, inputs, judge)
             report = fit_judge.fit_report(table)
             rest = fit_judge.fit(table)
-            about = {
-                'description': f'fitted to {len(annotated)} items of {self.source}',
-                'learned_from': f'{self.source}, starting from {given.weights}',
-            }
             fitted = fit_judge.fitted_weights(judge, rest, Path(self.source).stem)
             fit_judge.write_judge(fitted, out, about)
         Learned(LearnedOptions(weights=str(out)))  # it can be read again
