@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import Command
 from parlai_ext.core import UserError, frozen, option, optional
-from parlai_ext.files import existing_file, read_file
+from parlai_ext.files import existing_file
 from parlai_ext.store import locked
 from parlai_ext.view.page import print_report
 
@@ -74,12 +74,7 @@ class FitJudge(Command):
         Fit the judge, print what that is worth, and return it.
         """
         from parlai_ext.models.handle import ModelHandle
-        from parlai_ext.scoring.learned import (
-            CARD,
-            Learned,
-            LearnedOptions,
-            read_weights,
-        )
+        from parlai_ext.scoring.learned import Learned, LearnedOptions, read_weights
         from parlai_ext.training import fit_judge
 
         given = self.options(FitOptions)
@@ -101,11 +96,7 @@ class FitJudge(Command):
             'learned_from': f'{self.source}, starting from {given.weights}',
         }
         out = Path(given.out)
-        if (out / CARD).is_file():
-            found = read_file(out / CARD).data
-            if any(found.get(key) != value for key, value in about.items()):
-                problem = f'another judge is in it ({found.get("description")})'
-                raise UserError(f'--out {out}: {problem}; name another folder')
+        fit_judge.refuse_other_judge(out, about)
         with locked(out / '.lock'):
             cache = fit_judge.InputCache(
                 out / 'inputs',

@@ -148,7 +148,7 @@ def test_an_earlier_judge_is_not_overwritten_but_fitted_again(tmp_path):
     with locked(out / '.lock'), user_error('in use by process'):
         FitJudge.main(judged_file=file, out=str(out))
     for other in ({'quality': 'Wit'}, {'judged_file': csv_of(out, range(25))}):
-        with user_error(f'--out .*another judge is in it .{about["description"]}'):
+        with user_error('--out .*/out: another judge is in it, as its judge.yaml says'):
             FitJudge.main(**{'judged_file': file, 'out': str(out), **other})
 
 
