@@ -51,11 +51,11 @@ class PlanCommand(ModelCommand):
         if run_dir:
             places = (Path(run_dir), *Path(run_dir).parents)
             place = next(path for path in places if path.exists())
-            if not place.is_dir():
-                problem = f'{place} is a file; a folder is needed there'
-                raise UserError(f'--run-dir {run_dir}: {problem}')
-            if not os.access(place, os.W_OK):
-                raise UserError(f'--run-dir {run_dir}: {place} cannot be written')
+            problem = 'is a file; a folder is needed there'
+            if place.is_dir():
+                problem = '' if os.access(place, os.W_OK) else 'cannot be written'
+            if problem:
+                raise UserError(f'--run-dir {run_dir}: {place} {problem}')
         require_openers(asked.protocol.openers, asked.openers_file)
         if self.trials.dry_run or self.trials.pilot:
             return

@@ -506,18 +506,18 @@ class ScoreStore:
                     yield dialogue, scored.get(dialogue.id)
                     bar.update()
 
-    def common_reasons(self) -> list[str]:
+    def common_reasons(self) -> list[tuple[str | None, int]]:
         """
         Return why scores are missing: the three commonest reasons, each with how many
         scores lack for it.
         """
         counts = Counter(
-            score.reason or 'no reason given'
+            score.reason
             for _, scored in self.scored_dialogues()
             for score in (scored.scores if scored else ())
             if score.value is None
         )
-        return [f'{reason} ({n})' for reason, n in counts.most_common(3)]
+        return counts.most_common(3)
 
     def read(self, shard: ShardKey, source: str | None = None) -> list[ScoredDialogue]:
         """
