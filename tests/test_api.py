@@ -206,11 +206,22 @@ def test_a_list_of_paths_is_one_of_texts(tmp_path):
         ([{'text': 'a', 'given': 'False'}, 'b'], r"\[0\]: given: .*'False'"),
         (pandas.DataFrame({'dialogue_id': [0, None], 'text': ['a', 'b']}), 'empty'),
         (pandas.DataFrame({'text': ['a']}, pandas.Index([0], name='speaker')), 'index'),
+        (['a', {'text': 'b', 'refrence': 'c'}], r"\[1\]: .*'refrence'.*'reference'"),
+        ([{'text': 'a', 'Speaker': 'bot'}], "'Speaker'; did you mean 'speaker'"),
+        ([{'role': 'bot', 'content': 'a', 'references': 'b'}], "mean 'reference'"),
+        (pandas.DataFrame({'text': ['a'], 'dialog_id': ['0']}), "mean 'dialogue_id'"),
     ],
 )
 def test_a_turn_that_cannot_be_read_is_named(dialogues, place):
     with user_error(place):
         parlai_ext.score(dialogues, WordCount)
+
+
+def test_other_keys_of_a_turn_are_passed_over():
+    turn = {'text': 'a b', 'speaker': 'bot', 'speaker_id': 7, 'emotion': 'joy'}
+    for given in ([turn], pandas.DataFrame([turn])):
+        assert list(parlai_ext.score(given, WordCount).Words) == [2]
+    parlai_ext.score([{'role': 'bot', 'content': 'a', 'refusal': None}], WordCount)
 
 
 @pytest.mark.parametrize(

@@ -129,6 +129,7 @@ OPENS_MODELS = {
     'compat.agents': 'opens an index by what stands in the place of `torch.load`',
     'models.chat': LOADER,
     'models.encoder_kinds': LOADER,
+    'models.handle': 'decides in which process a model of a scorer is loaded',
     'models.parlai_likelihood': LOADER,
     'systems.parlai_agents': 'builds the agent of a system',
     'systems.player_process': 'asks `is_trusted` first, or is a process of its own',
@@ -138,7 +139,7 @@ OPENS_MODELS = {
 # who calls a builder of a model, or opens a pickle
 OPENS = re.compile(
     r'(?<!def )\b(create_agent|load_system|load_judge|load_encoder|AgentChat'
-    r'|ParlaiClassifier|load_hf_judge)\('
+    r'|ParlaiClassifier|load_hf_judge|load_parlai_judge)\('
     r'|(?<!safetensors\.)\b(pickle|torch|joblib|dill|cloudpickle)\.loads?\('
     r'|allow_pickle=True'
 )

@@ -53,7 +53,12 @@ from parlai_ext.bench.bench_files import Bench, ScorerAbout, ScorerResult
 from parlai_ext.bench.compare import compare_bench
 from parlai_ext.bench.plan import BenchPlan, Variant, bench_plan, parse_variant
 from parlai_ext.bench.run_bench import run_bench, score_sets
-from parlai_ext.bench.tables import BENCH_PAGE, bench_lines, render_bench_page
+from parlai_ext.bench.tables import (
+    BENCH_PAGE,
+    bench_lines,
+    paper_tables,
+    render_bench_page,
+)
 from parlai_ext.commands.run_bench import read_judged_sets
 from parlai_ext.core import UserError
 from parlai_ext.data.judged.judged_set import JudgedSet, main_dimension, main_score
@@ -115,7 +120,9 @@ def make(opt: argparse.Namespace, plan: BenchPlan) -> None:
     )
     bench, *_ = run_bench(plan, sets, out, missing=missing, bootstraps=opt.bootstraps)
     bench = _without_turns_of_games(bench)
-    (out / BENCH_PAGE).write_text(render_bench_page(bench), encoding='utf-8')
+    (out / BENCH_PAGE).write_text(
+        render_bench_page(bench, paper_tables(bench, ())), 'utf-8'
+    )
     print('\n'.join(bench_lines(bench)))
     if opt.score_only:
         return

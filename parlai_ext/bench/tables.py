@@ -635,6 +635,7 @@ def agreement_here(
 
 def render_bench_page(
     bench: Bench,
+    papers: Iterable[TitledTable],
     closing: str = '',
     points: Sequence[SetPoints] = (),
     texts: Mapping[str, Sequence[Sequence[str]]] | None = None,
@@ -642,6 +643,7 @@ def render_bench_page(
     """
     Return the page of a bench as one HTML file.
 
+    :param papers: what `paper_tables` yields for it.
     :param closing: the sentence that says which scorer agrees best with people.
     :param points: of the sets that are to be drawn.
     :param texts: by set, the utterances of each item of its points.
@@ -652,7 +654,7 @@ def render_bench_page(
         'bench.html.j2',
         bench=bench,
         closing=closing,
-        tables=[*level_tables(bench), *paper_tables(bench, points)],
+        tables=[*level_tables(bench), *papers],
         details=[
             (one, Table(ROW_COLUMNS, [r for r in bench.rows if r.set_name == one.name]))
             for one in bench.sets

@@ -2,6 +2,7 @@
 The first stage alone: let the systems of a protocol talk.
 """
 
+import os
 from functools import cached_property
 from pathlib import Path
 
@@ -47,8 +48,14 @@ class PlanCommand(ModelCommand):
 
         super().check_early()
         asked, run_dir = requested_protocol(self.plan_options), self.opt['run_dir']
-        if run_dir and Path(run_dir).is_file():
-            raise UserError(f'--run-dir {run_dir}: is a file; a folder is needed there')
+        if run_dir:
+            places = (Path(run_dir), *Path(run_dir).parents)
+            place = next(path for path in places if path.exists())
+            problem = 'is a file; a folder is needed there'
+            if place.is_dir():
+                problem = '' if os.access(place, os.W_OK) else 'cannot be written'
+            if problem:
+                raise UserError(f'--run-dir {run_dir}: {place} {problem}')
         require_openers(asked.protocol.openers, asked.openers_file)
         if self.trials.dry_run or self.trials.pilot:
             return

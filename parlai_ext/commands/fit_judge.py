@@ -89,7 +89,14 @@ class FitJudge(Command):
         if len({one.value for one in annotated}) < 2:
             raise UserError(f'{self.source}: all annotations have the same value')
         options = LearnedOptions(weights=given.weights)
+        items = f'{len(annotated)} items of {self.source}'
+        items += f' for {given.quality}' if given.quality else ''
+        about = {
+            'description': f'fitted to {items}',
+            'learned_from': f'{self.source}, starting from {given.weights}',
+        }
         out = Path(given.out)
+        fit_judge.refuse_other_judge(out, about)
         with locked(out / '.lock'):
             cache = fit_judge.InputCache(
                 out / 'inputs',
@@ -104,10 +111,6 @@ class FitJudge(Command):
             table = fit_judge.annotated_table(annotated, inputs, judge)
             report = fit_judge.fit_report(table)
             rest = fit_judge.fit(table)
-            about = {
-                'description': f'fitted to {len(annotated)} items of {self.source}',
-                'learned_from': f'{self.source}, starting from {given.weights}',
-            }
             fitted = fit_judge.fitted_weights(judge, rest, Path(self.source).stem)
             fit_judge.write_judge(fitted, out, about)
         Learned(LearnedOptions(weights=str(out)))  # it can be read again

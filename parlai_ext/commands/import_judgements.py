@@ -2,7 +2,7 @@
 `import_judgements`: what people said of dialogues, as files that other commands read.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -128,14 +128,16 @@ class ImportJudgements(Command):
         rankings = rank_by_people(judgements, given.bootstraps, given.seed)
         root = run.root if run else Path()
         out = Path(given.out) if given.out else root / 'people' / 'judgements'
-        write_judgements(run, dialogues, judgements, rankings, out)
+        tables = list(spot_the_bot_tables(judgements.ratings))
+        csv = {f'{name}.csv': table.csv() for name, _, table in tables}
+        write_judgements(run, dialogues, judgements, rankings, csv, out)
         planted = None
         if run and run.manifest.protocol.reference_kind == 'planted':
             orders = list(run.manifest.protocol.reference.values())
             planted = orders[0] if len(orders) == 1 else None
         for ranking in rankings:
             print('\n'.join(people_lines(ranking, planted)))
-        for _, title, table in spot_the_bot_tables(judgements.ratings):
+        for _, title, table in tables:
             print(f'{title}\n' + '\n'.join(table.lines('  ')))
         for note in judgements.notes:
             print(f'note: {note}')
@@ -184,19 +186,20 @@ def write_judgements(
     dialogues: Sequence[DialogueReference],
     judgements: Judgements,
     rankings: Sequence[PeopleRanking],
+    tables: Mapping[str, str],
     out: Path,
 ) -> None:
     """
     Write the judgements as CSV and as a judged set, and the ranking by people.
-    """
 
+    :param tables: of Spot The Bot, as CSV by the name of the file.
+    """
     rows = judgements.by_dialogue()
     texts = {
         JUDGEMENTS: judgements_csv(rows),
         RANKINGS: dumps(record_to_json(list(rankings)), indent=1) + '\n',
+        **tables,
     }
-    for name, _, table in spot_the_bot_tables(judgements.ratings):
-        texts[f'{name}.csv'] = table.csv()
     if judgements.comparisons:
         texts[COMPARISONS] = Table(COMPARISON_COLUMNS, judgements.comparisons).csv()
     if run is not None:

@@ -170,9 +170,9 @@ def show_bench(
         closing = f'For these data no scorer can be named: {error}'
     points = [read_points(folder, one.name) for one in bench.sets]
     page = folder / BENCH_PAGE
-    write_text(page, render_bench_page(bench, closing, points, texts))
-    papers = titled_lines(paper_tables(bench, points))
-    print(*bench_lines(bench), '', *papers, sep='\n')
+    papers = list(paper_tables(bench, points))
+    write_text(page, render_bench_page(bench, papers, closing, points, texts))
+    print(*bench_lines(bench), '', *titled_lines(papers), sep='\n')
     print(f'page: {page}\n')
     print('\n'.join(wrap_lines(closing)))
 

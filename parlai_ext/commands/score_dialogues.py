@@ -76,9 +76,11 @@ class ScoreDialogues(ModelCommand):
                 include_given=include_given,
             )
         checked = check_lines(check) if check else ()
-        scored = terminal_lines('scored', report=report)
+        store = run.scores(report.signature)
+        reasons = store.common_reasons() if report.n_unscored else ()
+        scored = terminal_lines('scored', report=report, reasons=reasons)
         for line in (*scored, *checked, *spending_lines(scorer)):
             print(line)
         print(f'scorer {report.signature}')
-        print(f'scores {run.scores(report.signature).root.name}')
+        print(f'scores {store.root.name}')
         return report

@@ -14,6 +14,9 @@ from parlai_ext.core import UserError
 from parlai_ext.files.roster_file import INDEX_OPTIONS
 from parlai_ext.files.text_file import check_text_file
 
+# what the folder of a Hugging Face model holds besides its config.json
+PRETRAINED = ('*.safetensors', 'pytorch_model*', 'tokenizer*')
+
 
 def sha256(path: Path) -> str:
     """
@@ -74,7 +77,11 @@ def missing_file(path: str) -> str:
     wanted = Path(path)
     if wanted.is_dir():
         inside = wanted / 'model'
-        hint = f'; did you mean {str(inside)!r}?' if inside.is_file() else ''
+        hint = ''
+        if inside.is_file():
+            hint = f'; did you mean {str(inside)!r}?'
+        elif any(file for name in PRETRAINED for file in wanted.glob(name)):
+            hint = '; for the folder of a Hugging Face model it lacks a config.json'
         return f'{path} is a folder, not a file{hint}'
     if os.path.lexists(path):
         kind = 'a link to nothing' if os.path.islink(path) else 'no regular file'

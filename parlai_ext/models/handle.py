@@ -115,7 +115,7 @@ class Models:
     of it gives, and how it is loaded.
     """
 
-    likelihood: Kind[LanguageModel] = Kind('parlai_likelihood:load_judge')
+    likelihood: Kind[LanguageModel] = Kind('handle:load_judge')
     embedder: Kind[MeanPooling] = Kind()
     classifier: Kind[SequenceClassifier] = Kind()
     masked_lm: Kind[MaskedLanguageModel] = Kind()
@@ -240,6 +240,23 @@ class ModelHandle(Models):
             for (kind, name, machine), model in _LOADED.items()
             if machine == self.machine and hasattr(model, 'signature')
         }
+
+
+def load_judge(kind: str, name: str, system: System, machine: Machine) -> LanguageModel:
+    """
+    Return a Hugging Face model or a ParlAI encoder-decoder as a `LanguageModel`; only
+    the code of its own kind is imported.
+    """
+    from parlai_ext.systems.families import HubFamily, family_of
+
+    family = family_of(system.opt)
+    if isinstance(family, HubFamily) and not system.opt.get('model_file'):
+        from parlai_ext.models.hf_likelihood import load_hf_judge
+
+        return load_hf_judge(system, family, machine)
+    from parlai_ext.models.parlai_likelihood import load_parlai_judge
+
+    return load_parlai_judge(name, system, machine)
 
 
 def model_system(kind: str, name: str) -> System:

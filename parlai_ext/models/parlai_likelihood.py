@@ -22,7 +22,6 @@ from parlai.core.torch_generator_agent import TorchGeneratorAgent
 from parlai_ext.core import System, UserError, content_id, signature_line
 from parlai_ext.engines import Machine
 from parlai_ext.files import sha256
-from parlai_ext.models.likelihood.causal import Causal
 from parlai_ext.models.likelihood.engine import (
     EncodedContexts,
     EncoderDecoder,
@@ -30,7 +29,6 @@ from parlai_ext.models.likelihood.engine import (
     Vectorizer,
     tree_mask,
 )
-from parlai_ext.systems.families import HubFamily, family_of
 from parlai_ext.systems.model_cache import fit_threads
 from parlai_ext.systems.parlai_agents import load_system
 
@@ -69,22 +67,14 @@ DTYPES = ('float32', 'bfloat16', 'float16', 'float64')
 DICTIONARY = ('', '-vocab.json', '-merges.txt', '.codecs')
 
 
-def load_judge(
-    kind: str, name: str, system: System, machine: Machine
-) -> EncoderDecoder | Causal:
+def load_parlai_judge(name: str, system: System, machine: Machine) -> EncoderDecoder:
     """
-    Return a model as a `LanguageModel`: a ParlAI encoder-decoder or a Hugging Face
-    model.
+    Return a ParlAI encoder-decoder as a `LanguageModel`.
 
     :param system: what its name means; it is downloaded if it is missing.
     :param machine: half precision on a GPU; `None` leaves it to the model's options.
     :raises UserError: if there is no such model, or it cannot judge.
     """
-    family = family_of(system.opt)
-    if isinstance(family, HubFamily) and not system.opt.get('model_file'):
-        from parlai_ext.models.hf_likelihood import load_hf_judge
-
-        return load_hf_judge(system, family, machine)
     dtype = system.opt.get(DTYPE)
     opt = {key: value for key, value in system.opt.items() if key != DTYPE}
     if dtype is not None and dtype not in DTYPES:

@@ -77,7 +77,10 @@ def pack_differences(first: Pack, other: Pack) -> list[str]:
         lines += signature_differences(
             first.manifest.signature, other.manifest.signature
         )
-    if not common_signatures([first, other]):
+    unscored = [pack.name for pack in (first, other) if not pack.signatures]
+    if unscored:
+        lines.append(f'scorer: there are no scores in {" nor in ".join(unscored)}')
+    elif not common_signatures([first, other]):
         ours, theirs = (next(iter(p.signatures)) for p in (first, other))
         lines += [f'scorer: {line}' for line in signature_differences(ours, theirs)]
     if lines:

@@ -8,12 +8,14 @@ where there is nothing to measure. They are ranked beside every scorer; one that
 with people as well is a warning.
 """
 
-import re
 from collections.abc import Sequence
+
+import regex
 
 from parlai_ext.core import mean
 
-WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
+# a letter or digit has its marks with it, as vowels of Hindi are written
+WORD = regex.compile(r"(?:[\p{L}\p{N}]\p{M}*)+(?:['’](?:[\p{L}\p{N}]\p{M}*)+)*")
 LAST_HEARD = 2  # turns of the partner that a response is compared with
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pandas
 
 from parlai_ext.core import Dialogue, ScoredDialogue
+from parlai_ext.scoring.base import UTTERANCE_COLUMNS
 from parlai_ext.store import RunFolder
 
 
@@ -91,9 +92,7 @@ def score_frame(
             row['reason'] |= {score.reason: None} if score.reason else {}
     for row in rows.values():
         row['reason'] = '; '.join(row['reason']) or None
-    names = ('dialogue_id', 'utterance_index', 'speaker', 'text')
-    frame = pandas.DataFrame(
-        list(rows.values()), columns=[*names, *dimensions, 'reason', 'cut_tokens']
-    )
-    types = {'utterance_index': 'Int64', 'cut_tokens': 'Int64'}
-    return frame.astype({**types, **dict.fromkeys(dimensions, 'float64')})
+    columns = [*UTTERANCE_COLUMNS[:4], *dimensions, *UTTERANCE_COLUMNS[4:]]
+    types = dict.fromkeys(('utterance_index', 'cut_tokens'), 'Int64')
+    types |= dict.fromkeys(dimensions, 'float64')
+    return pandas.DataFrame(list(rows.values()), columns=columns).astype(types)

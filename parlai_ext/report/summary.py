@@ -113,6 +113,15 @@ class Leaders:
         """
         return max((one.n_openers or 0 for one in self.ranked), default=0)
 
+    @property
+    def never_vary(self) -> bool:
+        """
+        True if the first and another system have the same score over every opener, so
+        that neither has an interval.
+        """
+        constant = [one for one in self.ranked if one.low_fixed is None]
+        return len(constant) > 1 and constant[0] is self.ranked[0]
+
 
 def leaders_on(ranking: Ranking, dimension: str) -> Leaders:
     """

@@ -168,6 +168,7 @@ def _column(name: str, meaning: str, dtype: str, **more: Any) -> LeaderboardColu
 TEXT, COUNT, NUMBER, FLAG = 'object', 'Int64', 'Float64', 'bool'
 NAMES = ('dimension', 'system')  # the first columns of files: they name a row
 WIDE = 'num wideonly'
+ENDS = 'num ends'
 COLUMNS = (
     _column(
         'dimension',
@@ -229,7 +230,7 @@ COLUMNS = (
         heading='95 %, any partners',
         show=lambda row: interval(row.standing.low, row.standing.high, row.digits),
         places=(PAGE,),
-        style=WIDE,
+        style=ENDS,
         tooltip='95 % interval for partners like these, where there are four or more; '
         'of a rating, 1.96 standard deviations to each side',
         rating_heading='± 1.96 standard deviations',
@@ -244,7 +245,7 @@ COLUMNS = (
             row.standing.low_fixed, row.standing.high_fixed, row.digits
         ),
         places=(PAGE,),
-        style=WIDE,
+        style=ENDS,
         tooltip='95 % interval for these partners only',
         rating_heading='',
     ),

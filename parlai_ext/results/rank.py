@@ -412,8 +412,12 @@ def ranking_notes(
         ]
         for name, rows in standings.items()
     }
+    empty = [n for n, rows in standings.items() if all(r.score is None for r in rows)]
+    store = scores.run.scores(scores.scorer_signature)
     lines = terminal_lines(
         'ranking_notes',
+        empty=empty,
+        reasons=store.common_reasons() if empty else (),
         manifest=scores.run.manifest,
         run=scores.run.as_option,
         import_note=IMPORT_NOTE,

@@ -197,14 +197,19 @@ class AmFm(AmFmScorer):
             'FM': [mean([value for value, _ in some]) for some in coherence],
         }
         scaled = [self._scaled(name, column) for name, column in columns.items()]
+        encoded = [
+            [text for turn in part for text in (*turn.context[-1:], turn.text)]
+            for part in parts
+        ]
+        unread = in_groups(self.encoder.cut_tokens, encoded)
         scores = []
-        for item, part, told, am, fm, *both in zip(
-            items, parts, coherence, *columns.values(), *scaled, strict=True
+        for item, part, told, beyond, am, fm, *both in zip(
+            items, parts, coherence, unread, *columns.values(), *scaled, strict=True
         ):
             if item.response is None and both[0] is not None:
                 both[0] = -both[0]
             compared = [text for turn in part for text in turn.context]
-            cut = sum(cut for _, cut in told)
+            cut = sum(cut for _, cut in told) + sum(beyond)
             scores.append(self.item_score(compared, mean(both), am, fm, cut))
         return scores
 
@@ -314,17 +319,20 @@ class AmFmReferences(AmFmScorer):
         Return the scores of each response.
         """
         cosines = map(tied, self.cosines(items, [item.references for item in items]))
+        texts = [(item.text, *item.references) for item in items]
+        unread = in_groups(self.encoder.cut_tokens, texts)
         strings = Strings(self.judge)
-        texts = [text for i in items for text in (i.text, *i.references)]
-        ids = [strings.kept_ids(text, end=True)[0][0] for text in texts]
+        kept = {t: strings.kept_ids(t, end=True) for some in texts for t in some}
         losses: dict[str, float | None] = {}
-        for text, row in zip(texts, strings.logprobs(ids), strict=True):
+        ids = [text_ids for [text_ids], _ in kept.values()]
+        for text, row in zip(kept, strings.logprobs(ids), strict=True):
             loss = -math.fsum(row) / len(row) if row else 0.0
             losses[text] = loss if 0 < loss < math.inf else None
         scores = []
-        for item, am in zip(items, cosines, strict=True):
-            own, others = losses[item.text], [losses[text] for text in item.references]
+        for item, am, some, beyond in zip(items, cosines, texts, unread, strict=True):
+            own, *others = (losses[text] for text in some)
             ratios = [min(own, one) / max(own, one) for one in others if own and one]
             fm = max(ratios, default=None)
-            scores.append(self.item_score(item.references, mean([am, fm]), am, fm))
+            cut = sum(beyond) + sum(kept[text][1] for text in some)
+            scores.append(self.item_score(item.references, mean([am, fm]), am, fm, cut))
         return scores

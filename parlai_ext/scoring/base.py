@@ -352,6 +352,17 @@ class NoOptions:
     """
 
 
+# those of a table of scores, besides one for each dimension
+UTTERANCE_COLUMNS = (
+    'dialogue_id',
+    'utterance_index',
+    'speaker',
+    'text',
+    'reason',
+    'cut_tokens',
+)
+
+
 class ScorerInterface:
     """
     What a scorer, a method that judges utterances or dialogues, declares and defines:
@@ -451,11 +462,14 @@ class Scorer(ScorerInterface):
         self.prepare()
         here = f'scorer {self.name}: '
         names = self.dimensions
+        problem = ''
         if isinstance(names, str):  # ('Overall') is no tuple
             problem = f"a tuple is expected, such as ('{names}',)"
-            raise UserError(f'{here}dimensions: {problem}')
-        if not is_texts([*names]) or len({*names}) < len(names):
+        elif not is_texts([*names]) or len({*names}) < len(names):
             problem = f'different names are expected, not {names!r:.60}'
+        elif taken := {*names}.intersection(UTTERANCE_COLUMNS):
+            problem = f'{min(taken)!r} is taken, as a column of every table of scores'
+        if problem:
             raise UserError(f'{here}dimensions: {problem}')
         level = f'{here}level: {self.level!r}'
         require_known(self.level, ('turn', 'dialogue', 'pair'), level)

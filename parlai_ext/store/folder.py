@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from functools import cached_property, partial
 from pathlib import Path, PurePosixPath
@@ -512,6 +513,19 @@ class ScoreStore:
                 for dialogue in dialogues:
                     yield dialogue, by_id.get(dialogue.id)
                     bar.update()
+
+    def common_reasons(self) -> list[tuple[str | None, int]]:
+        """
+        Return why scores are missing: the three commonest reasons, each with how many
+        scores lack for it.
+        """
+        counts = Counter(
+            score.reason
+            for _, scored in self.scored_dialogues()
+            for score in (scored.scores if scored else ())
+            if score.value is None
+        )
+        return counts.most_common(3)
 
     def read(self, shard: ShardKey) -> list[ScoredDialogue]:
         """

@@ -444,7 +444,8 @@ def load(root: Path) -> Manifest:
     """
     Return the manifest of an existing run.
 
-    :raises UserError: if there is none, or it is damaged or of another version.
+    :raises UserError: if there is none, or it is damaged, of another version or under a
+        pairing scheme that this code does not declare.
     """
     path = root / NAME
     try:
@@ -455,16 +456,25 @@ def load(root: Path) -> Manifest:
         raise _damaged(path) from None
     if not isinstance(data, dict) or 'schema' not in data:
         raise _damaged(path)
+    versions = data.get('versions')
+    maker = versions.get('parlai_ext') if isinstance(versions, dict) else None
+    needed = f'parlai_ext {maker}' if maker else 'the parlai_ext that wrote it'
     if data['schema'] != SCHEMA:
-        versions = data.get('versions')
-        maker = versions.get('parlai_ext') if isinstance(versions, dict) else None
-        needed = f'parlai_ext {maker}' if maker else 'the parlai_ext that wrote it'
         raise UserError(
             f'{path} has schema {data["schema"]!r}, this parlai_ext reads schema '
             f'{SCHEMA}; use {needed}'
         )
+    protocol = data.get('protocol')
+    scheme = protocol.get('pairing') if isinstance(protocol, dict) else None
     try:
-        return read_manifest(without_checksum(data))
+        content = without_checksum(data)
+        if isinstance(scheme, str) and scheme not in SCHEMES:
+            raise UserError(
+                f'{path}: the run was made under the pairing scheme {scheme!r:.60}, '
+                f'which this parlai_ext lacks (it has {", ".join(SCHEMES)}); use '
+                f'{needed}, or add it to PLAYED of parlai_ext/worlds/pairings.py'
+            )
+        return read_manifest(content)
     except ValueError as error:
         raise _damaged(path, f': {error}') from None
 

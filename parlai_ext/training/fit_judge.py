@@ -30,6 +30,7 @@ from parlai_ext.core import (
     require_known,
 )
 from parlai_ext.data.judged.judged_set import JudgedSet, dialogue_numbers
+from parlai_ext.files import read_file
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.ranking.agreement import weighted_spearman
 from parlai_ext.ranking.intervals import Estimate, draw_groups, percentile_ends
@@ -377,6 +378,19 @@ def _worth(values: np.ndarray) -> Estimate:
     if np.isnan(values[0]) or len(known) < 2:
         return Estimate(None, None, None)
     return Estimate(float(values[0]), *percentile_ends(known[1:]))
+
+
+def refuse_other_judge(folder: Path, about: Mapping[str, str]) -> None:
+    """
+    Refuse a folder that holds a judge whose card says otherwise.
+
+    :param about: what its card would say.
+    """
+    if (folder / CARD).is_file():
+        found = read_file(folder / CARD).data
+        if not isinstance(found, dict) or found != {**found, **about}:
+            problem = f'another judge is in it, as its {CARD} says'
+            raise UserError(f'--out {folder}: {problem}; name another folder')
 
 
 def write_judge(judge: JudgeWeights, folder: Path, about: Mapping[str, object]) -> None:

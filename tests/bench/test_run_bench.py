@@ -366,7 +366,7 @@ def test_the_item_of_the_page_is_that_with_the_most_different_ranks():
 def test_the_page_has_dots_and_texts_of_items_and_escapes_them(tmp_path):
     bench = bench_of(tmp_path, replace(variant(), label='<script>alert(1)</script>'))
     texts = {'small': [['<b>hello</b>']] * 100}
-    page = render_bench_page(bench, '', [read_points(tmp_path, 'small')], texts)
+    page = render_bench_page(bench, (), '', [read_points(tmp_path, 'small')], texts)
     assert '&lt;b&gt;hello&lt;/b&gt;' in page and page.count('<path d="M') == 5
     assert '<script>alert' not in page
     assert "default-src 'none'" in page and 'http' not in page.split('</style>')[1]

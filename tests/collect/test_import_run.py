@@ -16,7 +16,7 @@ from parlai_ext.commands.rank_systems import RankSystems
 from parlai_ext.commands.report_run import ReportRun
 from parlai_ext.commands.score_dialogues import ScoreDialogues
 from parlai_ext.core import UserError
-from parlai_ext.models import parlai_likelihood
+from parlai_ext.models import handle
 from parlai_ext.store import RunFolder
 from tests.store.test_store_kill import results, states_left
 from tests.support.small_run import files_of
@@ -267,7 +267,7 @@ def test_where_feds_judge_cannot_be_had_a_small_one_is_named(
     def refuse(kind, name, *how):
         raise UserError(f'{name} cannot be downloaded')
 
-    monkeypatch.setattr(parlai_likelihood, 'load_judge', refuse)
+    monkeypatch.setattr(handle, 'load_judge', refuse)
     imported(games, tmp_path / 'run', scorer='fed')
     words = 'blender_9B.* cannot be.*--judge-model-file zoo:mini/judge/model'
     with user_error(words):

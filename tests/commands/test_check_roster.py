@@ -126,6 +126,13 @@ def test_a_missing_system_has_a_reason(spec, words, model, tmp_path):
     assert '\n' not in found.reason
 
 
+@pytest.mark.parametrize('name', ['model.safetensors', 'tokenizer.json'])
+def test_a_hugging_face_folder_without_its_config_says_so(tmp_path, name):
+    (tmp_path / name).write_bytes(b'')
+    reason = one(f'A={tmp_path}').reason
+    assert 'is a folder, not a file' in reason and 'lacks a config.json' in reason
+
+
 def test_a_model_that_names_no_agent_is_missing(model, tmp_path):
     (tmp_path / 'model.opt').unlink()
     assert "add 'model' to opt" in one(f'A={model}').reason

@@ -64,6 +64,19 @@ def test_a_target_that_fails_in_some_dialogues_is_none(tmp_path, monkeypatch):
     assert CollectDialogues.main(**opt_of(tmp_path, [some])).n_played == 3
 
 
+def test_a_dry_run_for_a_folder_that_cannot_be_written_says_so(tmp_path, monkeypatch):
+    opt = opt_of(tmp_path, [GOOD])
+    (tmp_path / 'file').write_text('')
+    with user_error(r'^--run-dir .*/file/runs/new: .*/file is a file'):
+        opt['run_dir'] = tmp_path / 'file' / 'runs' / 'new'
+        EvaluateSystems.main(**opt, dry_run=True)
+    # as for another user, or on a disk that is read only
+    monkeypatch.setattr('os.access', lambda path, mode: path != tmp_path)
+    with user_error(f'^--run-dir .*/runs/new: {tmp_path} cannot be written'):
+        opt['run_dir'] = tmp_path / 'runs' / 'new'
+        EvaluateSystems.main(**opt, dry_run=True)
+
+
 def test_a_dry_run_with_a_missing_system_says_why(tmp_path, capsys):
     gone = {'name': 'gone', 'opt': {'model_file': GONE}}
     opt = opt_of(tmp_path, [gone, GOOD])

@@ -221,6 +221,14 @@ def test_another_scorer_and_another_version_are_named(opened, forged):
     assert any(line.startswith('parlai_ext: ') for line in lines)
 
 
+def test_packs_without_scores_cannot_be_compared(opened):
+    scored = opened['generic']
+    bare = replace(scored, signatures=())
+    for pack, names in ((scored, 'generic'), (bare, 'generic nor in generic')):
+        lines = pack_differences(pack, bare)
+        assert lines == [f'scorer: there are no scores in {names}']
+
+
 @pytest.mark.slow
 def test_targets_that_never_met_cannot_be_joined(tmp_path, pack_of):
     packs = []

@@ -24,9 +24,11 @@ from parlai_ext.commands.audit_run import AuditRun
 from parlai_ext.commands.rank_systems import RankSystems
 from parlai_ext.commands.report_run import ReportRun
 from parlai_ext.judge_check.record import write_check
+from parlai_ext.report.page import write_report
 from parlai_ext.store import RunFolder
 from tests.support.check_example import PASSES, example_check
 from tests.support.planted_run import planted_run
+from tests.support.report_example import example_ranking, example_run
 from tests.support.written import on_one_line
 
 WORTH = {'a': 3.0, 'b': 2.0, 'floor-c': 1.0, '<i>': 0.5}
@@ -133,9 +135,37 @@ def test_a_run_that_its_audit_does_not_refute_is_as_before(run, capsys):
     printed, page = shown(run, capsys)
     assert 'pass, but' not in printed
     answers = cards(page)
-    assert 'The judge passed its check' in answers['Believe it?'][1]
-    for question in ('Believe it?', 'Who leads', 'By how much'):
+    for question in ('Who leads', 'By how much'):
         assert answers[question][0] == 'good'
+    # the floor scores above a system, which is a caution further down
+    news, text = answers['Believe it?']
+    assert 'The judge passed its check, but read the 1 caution below' in text
+    assert news == 'open'
+
+
+def test_a_passed_check_is_good_news_where_no_caution_follows(tmp_path):
+    check = example_check({'Overall': PASSES})
+    ranking = example_ranking(dimensions=('Overall',), judge_check=check, reference={})
+    page = write_report(example_run(tmp_path / 'run'), ranking).read_text('utf-8')
+    page = on_one_line(page)
+    assert cards(page)['Believe it?'] == ('good', '<b>The judge passed its check</b>')
+
+
+def test_scores_that_never_vary_make_no_certain_claim(tmp_path, capsys):
+    run = planted_run(
+        tmp_path / 'run',
+        {'made-up': lambda first, second, n: WORTH[first]},
+        ('a', 'b'),
+        ('p', 'q', 'r', 's'),
+        ranking={'bootstraps': 50},
+    )
+    RankSystems.main(run_dir=run.root)
+    for text in shown(run, capsys):
+        assert 'a comes first of 2 systems; as scores do not vary' in text
+        assert 'its lead over every other is' not in text
+    answers = cards(on_one_line(page_of(run)))
+    assert answers['Who leads'][0] == answers['By how much'][0] == 'open'
+    assert 'no interval' in answers['By how much'][1]
 
 
 def test_a_canary_above_a_floor_alone_is_no_doubt():

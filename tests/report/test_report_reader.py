@@ -279,12 +279,25 @@ def test_at_400_pixels_nothing_is_cut_off(browser, made):
     assert browser.evaluate(STICKING) == [400, []]
 
 
+def test_on_a_telephone_intervals_are_numbers_and_nothing_sticks_out(browser, made):
+    cells = '[...document.querySelectorAll("#leaderboard td.ends")]'
+    seen = f'{cells}.filter((c) => c.offsetWidth).map((c) => c.textContent)'
+    browser.show(width=1280)
+    browser.open(made[1])
+    intervals = browser.evaluate(seen)
+    assert any(' to ' in text for text in intervals)
+    for width in (400, 320):
+        browser.show(width=width)
+        assert browser.evaluate(seen) == intervals
+        assert browser.evaluate(STICKING) == [width, []]
+
+
 def test_on_paper_intervals_are_numbers_and_nothing_sticks_out(browser, made):
     browser.show(width=735)  # A4 with the browser's own margins
     browser.open(made[1], '#dialogues?beside=beta')
     browser.ask('Emulation.setEmulatedMedia', media='print')
     try:
-        shown = '[...document.querySelectorAll("#leaderboard td.wideonly")]'
+        shown = '[...document.querySelectorAll("#leaderboard td.ends")]'
         widths = f'{shown}.map((cell) => cell.getBoundingClientRect().width > 0)'
         assert set(browser.evaluate(widths)) == {True}
         root = 'document.documentElement'

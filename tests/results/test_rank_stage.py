@@ -63,6 +63,25 @@ def judged(pairing, dialogue, _):
     return ScoredDialogue(dialogue.id, scores)
 
 
+def test_a_scorer_without_a_single_number_says_why(tmp_path, capsys):
+    def none_scored(pair, one, n):
+        reason = 'the judge was silent' if n else 'it said "7 of 5"'
+        score = Score(one.id, 2, pair.first, 'Overall', None, reason)
+        return ScoredDialogue(one.id, (score,))
+
+    def play(pair, opener, n):
+        return spoken(pair, opener, [*opener.utterances, 'one', 'two'])
+
+    sides = (TARGETS, PARTNERS)
+    played_run(tmp_path, OPENERS, *sides, play, {SCORER: none_scored}, num_turns=4)
+    # 4 targets with 2 partners over 4 openers, the first of which has the other reason
+    why = 'the judge was silent (24); it said "7 of 5" (8)'
+    for command in (RankSystems, ReportRun):
+        command.main(run_dir=tmp_path)
+        shown = on_one_line(capsys.readouterr().out)
+        assert f'no dialogue has a score on Overall: {why}' in shown
+
+
 def ranked(root, human=None, **about):
     """
     Return the ranking of such a run.

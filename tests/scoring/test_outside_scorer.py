@@ -256,6 +256,7 @@ def test_an_outside_scorer_that_fails_is_one_line(run, tmp_path, line, problem):
         ({'dimensions': ()}, [], 'dimensions: it names none'),
         ({'dimensions': ('Wit', 3)}, [], 'dimensions: different names'),
         ({'dimensions': ('Wit', 'Wit')}, [], 'dimensions: different names'),
+        ({'dimensions': ('Wit', 'text')}, [], "dimensions: 'text' is taken"),
         ({'needs': ('referenses',)}, [], "needs: .*did you mean 'references'"),
         ({}, [ItemScore({'Wit': None}, 'why')], 'reasons: a mapping'),
         ({}, [ItemScore({'Wit': 1}, cut='many')], 'cut: a number of tokens'),

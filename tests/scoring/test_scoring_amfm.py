@@ -192,6 +192,17 @@ def test_strings_longer_than_the_model_lose_their_beginning(scored, tmp_path):
     assert whole.values['FM'] == pytest.approx(expected, rel=1e-4)
 
 
+def test_what_the_encoder_does_not_read_of_a_text_is_counted(scored, folders):
+    encoder = AutoModel.from_pretrained(folders['encoder']).config
+    tokenizer, long = AutoTokenizer.from_pretrained(folders['encoder']), 'tea ' * 90
+    beyond = len(tokenizer(long)['input_ids']) - encoder.max_position_embeddings
+    assert beyond > 0
+    turns = [ScoringItem(('a',), long), ScoringItem((long, 'a'), 'b')]
+    assert [one.cut for one in scored('amfm', turns)] == [beyond, 0]
+    item = ScoringItem((), 'a', references=(long, 'b'))
+    assert [one.cut for one in scored('amfm_references', [item])] == [beyond]
+
+
 def test_a_measured_scale_puts_the_median_at_one():
     # 101 equally spaced numbers: the 5 % quantile is 5, the median 50
     assert measured_scale(range(101)) == (5.0, 45.0)

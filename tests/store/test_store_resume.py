@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 
 from parlai_ext.store import RunFolder
+from parlai_ext.store.manifest import save
 from tests.support.store_samples import (
     files_under,
     play,
@@ -141,12 +142,24 @@ def test_a_newer_schema_names_the_version_it_needs(tmp_path):
         RunFolder.existing(tmp_path)
 
 
+def test_a_run_under_a_scheme_of_other_code_is_not_called_damaged(tmp_path):
+    content = sample_run(tmp_path).manifest.to_json()
+    content['protocol']['pairing'] = 'ring'
+    content['versions'] = {'parlai_ext': '3.1'}
+    save(tmp_path, content)
+    line = error_line(RunFolder.existing, tmp_path)
+    for words in ("scheme 'ring'", 'it has bipartite', 'parlai_ext 3.1', 'PLAYED'):
+        assert words in line
+    assert 'damaged' not in line
+
+
 # -- one at a time
 
 
 HOLD = """
 import sys, time
 from parlai_ext.store import RunFolder
+from parlai_ext.store.manifest import save
 with RunFolder.existing(sys.argv[1]).lock():
     print('held', flush=True)
     time.sleep(600)

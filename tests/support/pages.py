@@ -18,7 +18,11 @@ from parlai_ext.bench.bench_files import read_points
 from parlai_ext.bench.compare import compare_bench
 from parlai_ext.bench.plan import BenchPlan, Variant
 from parlai_ext.bench.run_bench import run_bench
-from parlai_ext.bench.tables import render_bench_page, render_comparison_page
+from parlai_ext.bench.tables import (
+    paper_tables,
+    render_bench_page,
+    render_comparison_page,
+)
 from parlai_ext.commands.compare_runs import CompareRuns
 from parlai_ext.commands.rate_dialogues import RateDialogues
 from parlai_ext.data.toxic_pairs import Prompt
@@ -84,7 +88,8 @@ def bench_pages(folder):
     bench, *_ = run_bench(BenchPlan(variants), sets, folder, bootstraps=50)
     texts = {'set_0': [['<b>hello</b>', 'well ' * 30]] * 30}
     points = [read_points(folder, 'set_0')]
-    bench_page = render_bench_page(bench, 'length agrees best.', points, texts)
+    papers = paper_tables(bench, points)
+    bench_page = render_bench_page(bench, papers, 'length agrees best.', points, texts)
     comparison = render_comparison_page(compare_bench(folder))
     return {
         'bench': written(folder, 'bench.html', bench_page),

@@ -4,9 +4,11 @@ found where nothing is planted.
 """
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 
 from parlai_ext.commands.fit_judge import FitJudge
 from parlai_ext.core import Dialogue, HumanJudgement
@@ -28,6 +30,7 @@ from parlai_ext.training.fit_judge import (
     rank_labels,
 )
 from parlai_ext.view.page import terminal_lines
+from tests.support.store_samples import write_files
 from tests.support.user_error import user_error
 
 SIZES = dict(zip(BLOCKS, (len(NUMBERS), 5, 6), strict=True))
@@ -132,6 +135,21 @@ def test_two_fits_into_one_folder_are_refused(tmp_path):
     out = tmp_path / 'out'
     with locked(out / '.lock'), user_error('in use by process'):
         FitJudge.main(judged_file=csv_of(tmp_path, range(30)), out=str(out))
+
+
+def test_an_earlier_judge_is_not_overwritten_but_fitted_again(tmp_path):
+    file, out = csv_of(tmp_path, range(30)), tmp_path / 'out'
+    about = {
+        'description': f'fitted to 30 items of {Path(file).name}',
+        'learned_from': f'{Path(file).name}, starting from shipped',
+    }
+    write_files(out, {'judge.yaml': yaml.safe_dump(about).encode()})
+    # the same command goes on, as far as the lock of another one lets it
+    with locked(out / '.lock'), user_error('in use by process'):
+        FitJudge.main(judged_file=file, out=str(out))
+    for other in ({'quality': 'Wit'}, {'judged_file': csv_of(out, range(25))}):
+        with user_error('--out .*/out: another judge is in it, as its judge.yaml says'):
+            FitJudge.main(**{'judged_file': file, 'out': str(out), **other})
 
 
 def test_judgements_of_another_run_are_refused():
