@@ -24,7 +24,14 @@ from parlai_ext.bench.bench_files import (
     read_bench,
     read_points,
 )
-from parlai_ext.core import UserError, frozen, grouped, nearest, require_known
+from parlai_ext.core import (
+    JsonObject,
+    UserError,
+    frozen,
+    grouped,
+    nearest,
+    require_known,
+)
 from parlai_ext.core.records import record_to_json
 from parlai_ext.ranking.agreement import group_weights, weighted_spearman
 from parlai_ext.ranking.comparison import (
@@ -556,7 +563,7 @@ def _redundancy(
     return matrix
 
 
-def comparison_data(result: BenchComparison) -> dict[str, Any]:
+def comparison_data(result: BenchComparison) -> JsonObject:
     """
     Return a comparison as plain data for a file; infinity is a text.
     """

@@ -39,7 +39,14 @@ from parlai_ext.bench.plan import (
     drawn_set,
     without_outliers,
 )
-from parlai_ext.core import UserError, content_id, first_line, nearest, option_values
+from parlai_ext.core import (
+    JsonObject,
+    UserError,
+    content_id,
+    first_line,
+    nearest,
+    option_values,
+)
 from parlai_ext.data.judged.cards import set_name
 from parlai_ext.data.judged.judged_set import (
     OVERALL,
@@ -118,9 +125,12 @@ def run_bench(
         bootstraps,
         plan.description,
         dict(missing or {}),
-        {one.about.label: one.of_sets('reasons') for one in results},
+        {
+            one.about.label: one.of_sets(lambda scores: scores.reasons)
+            for one in results
+        },
         plan.published,
-        {one.about.label: one.of_sets('flips') for one in results},
+        {one.about.label: one.of_sets(lambda scores: scores.flips) for one in results},
     )
     write_bench(folder, bench, [set_points(one, results) for one in drawn.values()])
     return bench, results, drawn
@@ -207,7 +217,7 @@ def _built(
         return None, ScorerResult(variant, about, broke, dict.fromkeys(sets, reason))
 
 
-def _shared_evidence(variants: Sequence[Variant]) -> dict[str, dict[str, Any]]:
+def _shared_evidence(variants: Sequence[Variant]) -> dict[str, JsonObject]:
     """
     Return, by label, the section of the scorer whose evidence serves several variants
     at once. One that cannot be prepared has none.
@@ -320,7 +330,7 @@ class _ScorerWork:
         store: StoredScores,
         items: Mapping[str, ScoringItem],
         size: int,
-        section: Mapping[str, Any],
+        section: JsonObject,
     ) -> None:
         """
         Score the items that a store lacks from the evidence of the scorer of a section,

@@ -13,7 +13,14 @@ from parlai_ext.collect.resolved import (
     refuse_missing,
     resolve_protocol,
 )
-from parlai_ext.core import Opener, Pairing, System, UserError, frozen
+from parlai_ext.core import (
+    JsonObject,
+    Opener,
+    Pairing,
+    System,
+    UserError,
+    frozen,
+)
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.engines import Machine
 from parlai_ext.engines.engine import versions
@@ -299,7 +306,7 @@ def _refuse_other_pairs(
             )
 
 
-def _asked(options: PlanOptions, old: Manifest | None) -> dict[str, Any]:
+def _asked(options: PlanOptions, old: Manifest | None) -> JsonObject:
     """
     Return the options that this run came about by, its added targets among them.
     """
@@ -385,7 +392,7 @@ def build_manifest(
     )
 
 
-def _filled(values: Mapping[str, Any]) -> dict[str, Any]:
+def _filled(values: Mapping[str, object]) -> dict[str, object]:
     """
     Return the values that are there and not empty.
     """

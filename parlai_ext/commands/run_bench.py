@@ -123,7 +123,7 @@ class RunBench(ModelCommand):
         cut = [
             f'{count_of(sum(of_sets.values()), "item")} by {one.variant.label}'
             for one in results
-            if (of_sets := one.of_sets('n_cut'))
+            if (of_sets := one.of_sets(lambda scores: scores.n_cut))
         ]
         if cut:
             print(*wrap_lines(cut_line(', '.join(cut))), sep='\n')

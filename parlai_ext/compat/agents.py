@@ -11,10 +11,13 @@ from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from parlai_ext.compat.after_import import fixes, replaces
 from parlai_ext.core import UserError, frozen
+
+if TYPE_CHECKING:
+    from parlai.core.opt import Opt
 
 LONGEST_REASON = 200  # characters of a library's own words
 PATIENCE = 10  # seconds until the hub counts as out of reach
@@ -49,9 +52,7 @@ def reorder_gpt2_encoder_by_list(
     return original(self, encoder_states, rows)
 
 
-def load_dialogpt_by_name(
-    kind: str, original: Any, self: Any, opt: Mapping[str, Any]
-) -> Any:
+def load_dialogpt_by_name(kind: str, original: Any, self: Any, opt: 'Opt') -> Any:
     """
     ParlAI ignores ``--model-name`` and loads weights and tokenizer of ``--gpt2-size``
     from the hub (agents/hugging_face/dialogpt.py:51, dict.py:246). The fix loads those
@@ -221,7 +222,7 @@ BERT_FILES = ('config.json', 'vocab.txt')
 # --- the files that a retriever reads beside its model -------------------------------
 
 
-def bert_home(opt: Mapping[str, Any]) -> Path:
+def bert_home(model_file: str | Path | None, datapath: str | None) -> Path:
     """
     Return the folder with the configuration and the vocabulary of the query encoder.
 
@@ -232,7 +233,6 @@ def bert_home(opt: Mapping[str, Any]) -> Path:
     """
     from huggingface_hub import hf_hub_download, try_to_load_from_cache
 
-    model_file, datapath = opt.get('model_file'), opt.get('datapath')
     places = [Path(model_file).parent] if model_file else []
     places += [Path(datapath)] if datapath else []
     homes = [place / BERT_FOLDER for place in places]
@@ -335,11 +335,11 @@ _bert_home: ContextVar[Path | None] = ContextVar('bert_home', default=None)
 
 
 @contextmanager
-def _bert_from_folder(opt: Mapping[str, Any]) -> Iterator[None]:
+def _bert_from_folder(opt: 'Opt') -> Iterator[None]:
     """
     Have `FromFolder` read BERT from this system's folder.
     """
-    token = _bert_home.set(bert_home(opt))
+    token = _bert_home.set(bert_home(opt.get('model_file'), opt.get('datapath')))
     try:
         yield
     finally:
@@ -428,7 +428,7 @@ def load_query_encoder_from_model_file(
         original(self, opt, *checkpoint, encoder_type=encoder_type, **kwargs)
 
 
-def model_file_has_encoder(opt: Mapping[str, Any]) -> bool:
+def model_file_has_encoder(opt: 'Opt') -> bool:
     """
     True if the query encoder will be loaded from the model file.
 
@@ -446,7 +446,7 @@ def model_file_has_encoder(opt: Mapping[str, Any]) -> bool:
 
 @replaces('parlai.agents.rag.rag', 'RagAgent.load_state_dict')
 def load_query_encoder_of_plain_model(
-    original: Any, self: Any, state_dict: dict[str, Any]
+    original: Any, self: Any, state_dict: Mapping[str, object]
 ) -> None:
     """
     A plain BART can be loaded as FiD or RAG (rag/rag.py:453) although its model file

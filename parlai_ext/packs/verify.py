@@ -11,16 +11,16 @@ its outcomes follow from them.
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from parlai_ext.core import (
     CLOSE,
     GIVEN_JUDGED,
     Dialogue,
+    JsonObject,
     Opener,
     Pairing,
     Score,
@@ -251,7 +251,7 @@ def scorer_problems(pack: Pack) -> Iterator[str]:
 
 def _config_problems(
     place: str,
-    config: Mapping[str, Any],
+    config: JsonObject,
     signature: str,
     about: ScorerRecord,
 ) -> Iterator[str]:

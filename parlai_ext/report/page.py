@@ -16,7 +16,13 @@ from typing import Any
 
 from parlai_ext.audit.section import audit_doubts, audit_section
 from parlai_ext.collect.forecast import seconds_per_scored_dialogue
-from parlai_ext.core import PART_SEPARATOR, content_id, frozen, scorer_name
+from parlai_ext.core import (
+    PART_SEPARATOR,
+    JsonObject,
+    content_id,
+    frozen,
+    scorer_name,
+)
 from parlai_ext.judge_check import section as judge
 from parlai_ext.judge_check.record import FAIL, PASS, WEAK
 from parlai_ext.ranking.standings import Standing, best_first
@@ -332,7 +338,7 @@ def render_rankings(views: Sequence[RankingView], shown: PageDialogues) -> str:
     )
 
 
-def _scorer_data(view: RankingView, labels: Sequence[str]) -> dict[str, Any]:
+def _scorer_data(view: RankingView, labels: Sequence[str]) -> JsonObject:
     """
     Return what the page's script knows of a scorer.
 

@@ -29,12 +29,11 @@ with one reference each, the numbers are the same.
 """
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
-from parlai_ext.core import LanguageModel, frozen, mean, option
+from parlai_ext.core import JsonObject, LanguageModel, frozen, mean, option
 from parlai_ext.scoring.base import (
     Items,
     ItemScore,
@@ -108,7 +107,7 @@ class AmFmOptions(AmFmReferencesOptions):
     fm_width: float = option(2.0, above=0, help='FM so much above its cutoff counts 1')
 
     @classmethod
-    def presets(cls, given: Mapping[str, Any]) -> dict[str, float]:
+    def presets(cls, given: JsonObject) -> dict[str, float]:
         """
         Return the scale of FM in the format ``turns``, in which a judge that was not
         trained on it finds every response less likely.

@@ -22,6 +22,7 @@ from pydantic import field_validator, model_validator
 from parlai_ext.core import (
     Answer,
     Dialogue,
+    JsonObject,
     LanguageModel,
     Question,
     ScoredDialogue,
@@ -338,7 +339,7 @@ class FedOptions:
     judge_model_file: str = judge_option(JUDGE)
 
     @classmethod
-    def presets(cls, given: Mapping[str, Any]) -> dict[str, str]:
+    def presets(cls, given: JsonObject) -> dict[str, str]:
         """
         Return the defaults of the variant.
         """

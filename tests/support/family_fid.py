@@ -156,7 +156,7 @@ def write_index(folder, name, passages, checkpoint):
     from parlai.agents.rag.scripts.index_dense_embeddings import Indexer
     from transformers import BertTokenizerFast
 
-    bert = agents.bert_home({'datapath': folder})
+    bert = agents.bert_home(None, folder)
     tokenizer = BertTokenizerFast.from_pretrained(str(bert))
     encoder = DprDocumentEncoder(
         {'datapath': str(folder)}, pretrained_path=str(checkpoint)

@@ -469,7 +469,8 @@ def read_spot_the_bot(file: DataFile) -> Iterator[JudgedItem]:
     mean is the authors' rate of wins. A feature is 1 for the better side, or for both.
     """
     by_segment: dict[tuple[str, int], list[Annotations]] = {}
-    for line, raw in json_lines(Path(file.path)):
+    records: Iterator[tuple[int, Record]] = json_lines(Path(file.path))
+    for line, raw in records:
         try:
             turns = int(raw['entity0_annotation']['decision_turn'])
             segment = by_segment.setdefault(

@@ -20,12 +20,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field
 from itertools import accumulate, pairwise
-from typing import Any
 
 import numpy as np
 
 from parlai_ext.core import (
     Dialogue,
+    JsonObject,
     LanguageModel,
     Question,
     Score,
@@ -124,7 +124,7 @@ class ChatMatchOptions:
     )
 
     @classmethod
-    def presets(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+    def presets(cls, given: JsonObject) -> JsonObject:
         """
         Return the thresholds of the reading.
         """

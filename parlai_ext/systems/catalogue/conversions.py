@@ -18,7 +18,7 @@ import numpy as np
 from safetensors.numpy import save_file
 
 from parlai_ext import zoo_configs
-from parlai_ext.core import UserError, first_line
+from parlai_ext.core import JsonObject, UserError, first_line
 from parlai_ext.files import read_file
 from parlai_ext.systems.safe.read import disk_errors
 from parlai_ext.view.progress import bar_of
@@ -183,7 +183,7 @@ def convert_gguf(file: Path, folder: Path) -> None:
         raise UserError(f'{file.name} cannot be converted: {error}') from None
 
 
-def _filled(value: Any, known: Mapping[str, Any]) -> Any:
+def _filled(value: Any, known: JsonObject) -> Any:
     """
     Return content of `NAMES` with what is known in place of each ``=NAME``.
     """
