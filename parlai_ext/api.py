@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
 from parlai_ext.commands.command import find_command
 from parlai_ext.core import (
     Dialogue,
+    JsonObject,
     ScoredDialogue,
     UserError,
     Utterance,
@@ -205,7 +206,7 @@ def rank(
     return ranking
 
 
-def _run_command(name: str, given: Mapping[str, Any], verbose: bool) -> Any:
+def _run_command(name: str, given: Mapping[str, object], verbose: bool) -> Any:
     with _printing(verbose):
         return find_command(name).main(**given)
 
@@ -384,7 +385,7 @@ def _printing(verbose: bool) -> Iterator[None]:
 def _scorer_with_options(
     function: Callable[..., Any],
     scorer: str | type[Scorer] | Scorer | None,
-    options: Mapping[str, Any],
+    options: JsonObject,
 ) -> Scorer:
     """
     Return the scorer with its options, among which those of the machine are.

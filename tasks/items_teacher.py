@@ -11,7 +11,7 @@ from parlai.core.metrics import Metric
 from parlai.core.opt import Opt
 from parlai.core.teachers import FixedDialogTeacher
 
-from parlai_ext.core import DeclaresOptions
+from parlai_ext.core import DeclaresOptions, JsonObject
 
 
 class PointsMetric(Metric):
@@ -99,7 +99,7 @@ class ItemsTeacher(DeclaresOptions, FixedDialogTeacher):
         """
         raise NotImplementedError
 
-    def share(self) -> dict[str, Any]:
+    def share(self) -> dict[str, object]:
         """
         Return what a clone needs.
         """
@@ -126,7 +126,7 @@ class ItemsTeacher(DeclaresOptions, FixedDialogTeacher):
             action.pop(key, None)
         return action
 
-    def report(self) -> dict[str, Any]:
+    def report(self) -> JsonObject:
         """
         Return the metrics; a number of points that does not exist is left out.
         """

@@ -3,7 +3,6 @@ A ParlAI teacher of a file of openers: one example a dialogue.
 """
 
 from collections.abc import Iterator
-from typing import Any
 
 from parlai.core.teachers import DialogTeacher
 
@@ -15,11 +14,15 @@ class OpenersTeacher(DialogTeacher):
     The first utterance is the text, the second the label. Subclasses name the file.
     """
 
-    def setup_data(self, datafile: str) -> Iterator[tuple[dict[str, Any], bool]]:
+    def setup_data(self, datafile: str) -> Iterator[tuple[dict[str, object], bool]]:
         openers = read_openers_file(datafile)
         report_too_short(datafile, openers)
         for conv_id, (first, second) in openers.openers.items():
-            act = {'text': first, 'labels': [second], 'conv_id': conv_id}
+            act: dict[str, object] = {
+                'text': first,
+                'labels': [second],
+                'conv_id': conv_id,
+            }
             if reply := openers.replies.get(conv_id):
                 act['reply'] = reply
             yield act, True

@@ -41,7 +41,12 @@ from parlai_ext.systems.players import (
     reply_fields,
     reply_from_fields,
 )
-from parlai_ext.systems.random_numbers import random_state, seed_all, set_random_state
+from parlai_ext.systems.random_numbers import (
+    RandomState,
+    random_state,
+    seed_all,
+    set_random_state,
+)
 from parlai_ext.worlds.schedule import Block, Schedule, ShardKey, dialogue_id
 
 FREE_SECONDS = 0.2  # that looking at states may take in any case
@@ -73,7 +78,7 @@ class KeptReplies:
     _number: int = 0
     _is_replaying: bool = True
     _keeps: bool = True
-    _random: dict[str, Any] | None = field(default=None, repr=False)
+    _random: RandomState | None = field(default=None, repr=False)
     _began: float = field(default_factory=time.perf_counter)
     _looked: float = 0.0
 

@@ -16,7 +16,7 @@ from parlai.core.params import ParlaiParser
 from parlai.core.worlds import DialogPartnerWorld
 
 from parlai_ext.core import UserError
-from parlai_ext.store import dialogue_record
+from parlai_ext.store import ActRecord, dialogue_record
 from parlai_ext.worlds.block_player import BlockPlayer
 
 
@@ -56,7 +56,7 @@ class RosterWorld(DialogPartnerWorld):
         self.opt['selfchat_task'] = self.scheme == 'self_play'
         self._n_parleys = -(-player.plan.protocol.num_turns // 2)
         self.acts: list[Message] = []
-        self._exchanges: list[list[dict[str, Any]]] = []
+        self._exchanges: list[list[ActRecord]] = []
         self._dialogues = self._play()
         self._n_begun = 0
 
@@ -105,7 +105,7 @@ class RosterWorld(DialogPartnerWorld):
         """
         return self.num_episodes() * self._n_parleys
 
-    def _play(self) -> Iterator[list[list[dict[str, Any]]]]:
+    def _play(self) -> Iterator[list[list[ActRecord]]]:
         """
         Yield the exchanges of each dialogue; a system that fails is left out, and the
         model cache logs why.

@@ -128,7 +128,7 @@ class ScorerAgent(Agent):
         logging.info(f'scorer {scorer.signature}')
         return scorer
 
-    def share(self) -> dict[str, Any]:
+    def share(self) -> dict[str, object]:
         """
         Clones have one scorer.
         """
@@ -210,7 +210,7 @@ class ScorerAgent(Agent):
         return acts
 
 
-def scoring_items(seen: Mapping[str, Any], scorer: Scorer) -> list[ScoringItem]:
+def scoring_items(seen: Message, scorer: Scorer) -> list[ScoringItem]:
     """
     Return the items that a message asks to judge: one, or for a scorer of turns the
     turns of a judged dialogue. Half characters become U+FFFD.
@@ -250,7 +250,7 @@ def check_metrics(check: JudgeCheck) -> dict[str, Metric]:
     return metrics
 
 
-def scoring_item(seen: Mapping[str, Any], level: str) -> ScoringItem:
+def scoring_item(seen: Message, level: str) -> ScoringItem:
     """
     Return the item that a message asks to judge: for a scorer of whole dialogues, all
     utterances as the context and no response.

@@ -52,7 +52,7 @@ class StoredScoresAgent(DeclaresOptions, Agent):
             shared['stored'] if shared else read_scores(opt.get('scores_file'))
         )
 
-    def share(self) -> dict[str, Any]:
+    def share(self) -> dict[str, object]:
         """
         Clones read one list.
         """

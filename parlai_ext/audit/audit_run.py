@@ -18,7 +18,7 @@ from parlai_ext.audit.record import (
     content_of_scores,
     write_audit,
 )
-from parlai_ext.core import System, UserError, option_values, scorer_name
+from parlai_ext.core import JsonObject, System, UserError, option_values, scorer_name
 from parlai_ext.core.records import record_to_json
 from parlai_ext.engines import Machine
 from parlai_ext.engines.engine import versions
@@ -52,7 +52,7 @@ def audit_run(
     options: AuditOptions,
     machine: Machine,
     systems: Sequence[System] = (),
-    scorer: Mapping[str, Any] | None = None,
+    scorer: JsonObject | None = None,
 ) -> Audit:
     """
     Audit a scored run and write `audit.json` and `audit.csv` beside its ranking. For a

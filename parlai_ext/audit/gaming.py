@@ -9,9 +9,8 @@ functions, so that it goes on where it was killed. Its ranking is none of the ru
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -37,6 +36,7 @@ from parlai_ext.audit.record import (
 from parlai_ext.collect.plan import build_manifest, refuse_collecting
 from parlai_ext.collect.resolved import resolve_protocol
 from parlai_ext.core import (
+    JsonObject,
     Roster,
     System,
     UserError,
@@ -83,7 +83,7 @@ class SidePlayer:
         self,
         audited: Audited,
         machine: Machine,
-        named: Mapping[str, Any] | None,
+        named: JsonObject | None,
         cloned: Sequence[int],
     ):
         from parlai_ext.scoring.score_run import (

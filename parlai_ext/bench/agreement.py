@@ -10,9 +10,8 @@ without complaints) has one row for each of them.
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from operator import itemgetter
+from operator import attrgetter
 from statistics import fmean
-from types import SimpleNamespace
 from typing import Any
 
 from parlai_ext.core import (
@@ -21,12 +20,13 @@ from parlai_ext.core import (
     ScoredDialogue,
     UserError,
     dialogue_means,
+    frozen,
     grouped,
     is_floor,
     require_known,
 )
-from parlai_ext.ranking.agreement import agreement_data, correlate_items
-from parlai_ext.ranking.intervals import Sampling
+from parlai_ext.ranking.agreement import correlate_items, shared_reason
+from parlai_ext.ranking.intervals import Estimate, Sampling
 from parlai_ext.scoring.base import ItemScore, Scorer
 from parlai_ext.view import (
     Column,
@@ -115,15 +115,42 @@ def rescored(
     return replace(again, scores=again.scores + missing)
 
 
+@frozen
+class VariantAgreement:
+    """
+    How well the scores of a variant agree with people in a dimension, at a level: over
+    `n` points; `dropped` ones have no score. `reason` says why a number is `None`.
+    """
+
+    level: str
+    dimension: str
+    variant: str
+    spearman: Estimate
+    pearson: Estimate
+    n: int
+    dropped: int
+    reason: str | None = None
+
+
+@frozen
+class AgreementWithPeople:
+    """
+    A row for every level, dimension and variant, and notes on what is left out.
+    """
+
+    rows: tuple[VariantAgreement, ...]
+    notes: tuple[str, ...]
+
+
 def agreement(
     scores: MeanScores,
     human: Sequence[HumanJudgement],
     *,
     source: str,
     bootstraps: int,
-) -> dict[str, Any]:
+) -> AgreementWithPeople:
     """
-    Return a row for every level, dimension and variant, and notes on what is left out.
+    Return how well mean scores agree with what people said.
 
     Floors are left out. Judgements without a dialogue are of systems only.
 
@@ -133,13 +160,13 @@ def agreement(
     ranked = [judgement for judgement in human if not is_floor(judgement.system)]
     check_judgements(scores, ranked, source)
     rows = [*_level_rows(scores, ranked, Sampling(bootstraps, SEED))]
-    rows.sort(key=itemgetter('level'))  # stable: dialogue first
-    return {'schema': SCHEMA, 'rows': rows, 'notes': [*notes(scores, human)]}
+    rows.sort(key=attrgetter('level'))  # stable: dialogue first
+    return AgreementWithPeople(tuple(rows), tuple(notes(scores, human)))
 
 
 def _level_rows(
     scores: MeanScores, ranked: Sequence[HumanJudgement], sampling: Sampling
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[VariantAgreement]:
     """
     Yield a row for every dimension, variant and level.
     """
@@ -163,13 +190,19 @@ def _level_rows(
                     [right[key] for key in points],
                     sampling,
                 )
-                about = {'level': level, 'dimension': dimension, 'variant': variant}
-                # without a score there is no point
-                dropped = n_judged - len(points)
-                row = about | agreement_data(correlations, dropped=dropped)
-                if not points and (variant, dimension) in scores.reasons:
-                    row['reason'] = scores.reasons[variant, dimension]
-                yield row
+                reason = shared_reason(correlations)
+                if not points:
+                    reason = scores.reasons.get((variant, dimension), reason)
+                yield VariantAgreement(
+                    level=level,
+                    dimension=dimension,
+                    variant=variant,
+                    spearman=correlations['spearman'].estimate,
+                    pearson=correlations['pearson'].estimate,
+                    n=len(points),
+                    dropped=n_judged - len(points),  # without a score there is no point
+                    reason=reason,
+                )
 
 
 def _levels(
@@ -272,42 +305,37 @@ def notes(scores: MeanScores, human: Sequence[HumanJudgement]) -> Iterator[str]:
 LEVELS = {'dialogue': 'dialogue by dialogue', 'system': 'system by system'}
 
 
-def _coefficient_column(name: str) -> Column:
-    return IntervalColumn(
-        name, name.capitalize(), lambda row: SimpleNamespace(**row[name]), digits=3
-    )
-
-
 COLUMNS = (
-    Column('level', of=itemgetter('level')),
-    Column('dimension', '', itemgetter('dimension')),
-    Column('variant', '', itemgetter('variant')),
-    number_column('n', 'n', itemgetter('n')),
-    number_column('dropped', 'no score', itemgetter('dropped')),
-    *map(_coefficient_column, ('spearman', 'pearson')),
-    Column('reason', of=lambda row: row.get('reason', '')),
+    Column('level'),
+    Column('dimension', ''),
+    Column('variant', ''),
+    number_column('n', 'n'),
+    number_column('dropped', 'no score'),
+    IntervalColumn('spearman', 'Spearman', digits=3),
+    IntervalColumn('pearson', 'Pearson', digits=3),
+    Column('reason', of=lambda row: row.reason or ''),
 )
 
 
-def agreement_table(rows: Sequence[Mapping[str, Any]]) -> Table:
+def agreement_table(rows: Sequence[VariantAgreement]) -> Table:
     """
     Return the table of the rows of an agreement.
     """
     return Table(COLUMNS, rows)
 
 
-def agreement_lines(agreement: Mapping[str, Any]) -> Iterator[str]:
+def agreement_lines(agreement: AgreementWithPeople) -> Iterator[str]:
     """
     Yield the tables for a terminal: one for each level.
     """
     for level, title in LEVELS.items():
-        rows = [row for row in agreement['rows'] if row['level'] == level]
+        rows = [row for row in agreement.rows if row.level == level]
         if rows:
             yield f'agreement with people, {title}; in brackets: 95 % interval'
             yield from agreement_table(rows).lines()
         for row in rows:
-            if 'reason' in row:
-                line = f'{row["dimension"]}, {row["variant"]}: {row["reason"]}'
+            if row.reason is not None:
+                line = f'{row.dimension}, {row.variant}: {row.reason}'
                 yield from wrap_lines(line, '  ')
-    for note in agreement['notes']:
+    for note in agreement.notes:
         yield from wrap_lines(f'note: {note}')

@@ -21,10 +21,10 @@ of a system over its items. Intervals draw contexts, or dialogues, anew at both 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 from parlai_ext.bench.plan import ScorerAbout, Variant
 from parlai_ext.core import UserError, frozen, mean
@@ -35,6 +35,7 @@ from parlai_ext.ranking.intervals import Sampling
 from parlai_ext.store import dumps, write_text
 from parlai_ext.view import Column, IntervalColumn, Table, number_column
 
+T = TypeVar('T')
 COEFFICIENTS = ('pearson', 'spearman', 'kendall')
 MAIN = 'main score'
 MOST_REASONS = 3  # for which items have no score, that a row tells
@@ -74,14 +75,14 @@ class ScorerResult:
     broke: bool = False
     sets: dict[str, SetScores | str] = field(default_factory=dict)
 
-    def of_sets(self, name: str) -> dict[str, Any]:
+    def of_sets(self, field_of: Callable[[SetScores], T]) -> dict[str, T]:
         """
         Return a field of the scores of each set where it holds something.
         """
         return {
             set_name: value
             for set_name, scores in self.sets.items()
-            if isinstance(scores, SetScores) and (value := getattr(scores, name))
+            if isinstance(scores, SetScores) and (value := field_of(scores))
         }
 
 

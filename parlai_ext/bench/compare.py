@@ -24,7 +24,7 @@ from parlai_ext.bench.bench_files import (
     read_bench,
     read_points,
 )
-from parlai_ext.core import UserError, frozen, grouped, require_known
+from parlai_ext.core import JsonObject, UserError, frozen, grouped, require_known
 from parlai_ext.core.records import record_to_json
 from parlai_ext.ranking.agreement import group_weights, weighted_spearman
 from parlai_ext.ranking.comparison import (
@@ -524,7 +524,7 @@ def _ceilings(points: Sequence[SetPoints]) -> dict[Place, Ceiling]:
     }
 
 
-def comparison_data(result: BenchComparison) -> dict[str, Any]:
+def comparison_data(result: BenchComparison) -> JsonObject:
     """
     Return a comparison as plain data for a file; infinity is a text.
     """

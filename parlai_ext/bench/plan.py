@@ -34,6 +34,7 @@ from typing import Any
 
 from parlai_ext import zoo_configs
 from parlai_ext.core import (
+    JsonObject,
     JudgeModel,
     UserError,
     content_id,
@@ -286,7 +287,7 @@ def _check_names(
 
 
 def _variant(
-    doc: Document, label: str, section: Mapping[str, Any], set_names: Sequence[str]
+    doc: Document, label: str, section: JsonObject, set_names: Sequence[str]
 ) -> Variant:
     where = ('scorers', label)
     if 'name' not in section:
@@ -299,7 +300,7 @@ def _variant(
     given = given_options(
         cls.options_class, section, error=fail, also=('name', *of_row)
     )
-    row = given_options(Variant, section, error=fail, also=section)
+    row: dict[str, Any] = given_options(Variant, section, error=fail, also=section)
     _check_names(doc, row.get('sets', ()), (*where, 'sets'), set_names, 'set')
     return Variant(label, {'name': section['name'], **given}, **row)
 

@@ -41,6 +41,7 @@ from parlai_ext.bench.plan import (
     without_outliers,
 )
 from parlai_ext.core import (
+    JsonObject,
     UserError,
     content_id,
     first_line,
@@ -116,9 +117,12 @@ def run_bench(
         bootstraps,
         plan.description,
         dict(missing or {}),
-        {one.about.label: one.of_sets('reasons') for one in results},
+        {
+            one.about.label: one.of_sets(lambda scores: scores.reasons)
+            for one in results
+        },
         plan.published,
-        {one.about.label: one.of_sets('flips') for one in results},
+        {one.about.label: one.of_sets(lambda scores: scores.flips) for one in results},
     )
     write_bench(folder, bench, [set_points(one, results) for one in drawn.values()])
     return bench, results, drawn
@@ -220,7 +224,7 @@ def _built(
         return None, ScorerResult(variant, about, broke, dict.fromkeys(sets, reason))
 
 
-def _shared_evidence(variants: Sequence[Variant]) -> dict[str, dict[str, Any]]:
+def _shared_evidence(variants: Sequence[Variant]) -> dict[str, JsonObject]:
     """
     Return, by label, the section of the scorer whose evidence serves several variants
     at once. One that cannot be prepared has none.
@@ -339,7 +343,7 @@ class _ScorerWork:
         store: StoredScores,
         items: Mapping[str, ScoringItem],
         size: int,
-        section: Mapping[str, Any],
+        section: JsonObject,
     ) -> None:
         """
         Score the items that a store lacks from the evidence of the scorer of a section,

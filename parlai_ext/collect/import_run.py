@@ -6,14 +6,14 @@ so that an import that is killed leaves no half-written run.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from parlai_ext.collect.plan import protocol_record, signed_manifest
 from parlai_ext.core import (
     Dialogue,
+    JsonObject,
     Pairing,
     UserError,
     Utterance,
@@ -71,7 +71,7 @@ def import_manifest(
     protocol: Protocol,
     pairings: Sequence[Pairing],
     dialogues: DialoguesByPairing,
-    options: Mapping[str, Any],
+    options: JsonObject,
 ) -> manifests.Manifest:
     """
     Return the manifest of the run; what is unknown is named so.
@@ -115,7 +115,7 @@ def write_run(
     root: Path,
     imports: ImportedDialogues,
     protocol: Protocol,
-    options: Mapping[str, Any],
+    options: JsonObject,
 ) -> bool:
     """
     Write the run at ``root``, and note that its scorer is the user's. Return True if

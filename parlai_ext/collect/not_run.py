@@ -4,6 +4,7 @@ What of a run was not played: systems that could not go on, pairs that lack dial
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from parlai_ext.core import SystemFailed, UserError
 from parlai_ext.store import Plan, RunFolder
@@ -31,7 +32,8 @@ def read_problems(run: RunFolder) -> dict[str, str]:
     """
     if not (run.root / NAME).exists():
         return {}
-    return dict(run.read_json(NAME)['problems'])
+    problems: Any = run.read_json(NAME)['problems']  # as `write_problems` wrote them
+    return dict(problems)
 
 
 def missing_by_pair(run: RunFolder) -> dict[tuple[str, str], int]:

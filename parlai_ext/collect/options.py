@@ -6,12 +6,13 @@ Commands import this module for their help, so it imports little.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from parlai_ext.core import (
+    JsonObject,
     UserError,
     frozen,
     one_value,
@@ -79,10 +80,10 @@ class PlanOptions:
         group=DIALOGUES,
         help='CSV with columns conv_id, utterance_idx, utterance',
     )
-    overrides: Mapping[str, Any] = field(default_factory=dict)
+    overrides: JsonObject = field(default_factory=dict)
 
     @classmethod
-    def from_options(cls, opt: Mapping[str, Any]) -> PlanOptions:
+    def from_options(cls, opt: JsonObject) -> PlanOptions:
         """
         Return what a command's options say of the plan.
         """
@@ -100,7 +101,7 @@ class PlanOptions:
         return load_protocol_file(self.config, self.overrides)
 
     @property
-    def options_needing_config(self) -> dict[str, Any]:
+    def options_needing_config(self) -> JsonObject:
         """
         The options that a run without ``--config`` cannot take.
         """

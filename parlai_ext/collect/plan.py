@@ -13,7 +13,14 @@ from parlai_ext.collect.resolved import (
     refuse_missing,
     resolve_protocol,
 )
-from parlai_ext.core import Opener, Pairing, System, UserError, frozen
+from parlai_ext.core import (
+    JsonObject,
+    Opener,
+    Pairing,
+    System,
+    UserError,
+    frozen,
+)
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.engines import Machine
 from parlai_ext.engines.engine import versions
@@ -304,7 +311,7 @@ def _refuse_other_pairs(
             )
 
 
-def _asked(options: PlanOptions, old: Manifest | None) -> dict[str, Any]:
+def _asked(options: PlanOptions, old: Manifest | None) -> JsonObject:
     """
     Return the options that this run came about by, its added targets among them.
     """
@@ -387,7 +394,7 @@ def build_manifest(
     )
 
 
-def _partner_options(system: System) -> dict[str, Any]:
+def _partner_options(system: System) -> dict[str, object]:
     """
     Return the options of a partner that the signature names.
     """
@@ -397,7 +404,7 @@ def _partner_options(system: System) -> dict[str, Any]:
     return {**identity_options(system), **dated}
 
 
-def _filled(values: Mapping[str, Any]) -> dict[str, Any]:
+def _filled(values: Mapping[str, object]) -> dict[str, object]:
     """
     Return the values that are there and not empty.
     """

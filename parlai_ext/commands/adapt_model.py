@@ -8,7 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from parlai_ext.commands.command import Command
-from parlai_ext.core import Flags, UserError, frozen, one_value, option
+from parlai_ext.core import Flags, UserError, frozen, one_value, option, text_option
 from parlai_ext.models.handle import ModelHandle, model_system
 from parlai_ext.scoring.amfm import coherences, measured_scale
 from parlai_ext.scoring.base import ScoringItem
@@ -89,7 +89,7 @@ class AdaptModel(Command):
         if not opt.get('hf_model'):
             raise UserError(f'--base {given.base}: a Hugging Face model is needed')
         repository = checked_repository(opt['hf_model'])
-        base = fetch_weights(repository, opt.get('hf_revision')).parent
+        base = fetch_weights(repository, text_option(opt, 'hf_revision')).parent
         from parlai_ext.systems.pretrained import chosen_device
         from parlai_ext.training.adaptation import adapt, split_held_out
 

@@ -5,7 +5,6 @@
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from shlex import quote
-from typing import Any
 
 from parlai_ext.collect.options import AskedSystems
 from parlai_ext.commands.command import ModelCommand, program
@@ -94,7 +93,7 @@ class AskContexts(ModelCommand):
 
 def static_dialogues(
     answers: Iterable[RecordedAnswer], chosen: Mapping[str, tuple[Turns, str]]
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[dict[str, object]]:
     """
     Yield each answer as a dialogue for `import_dialogues`: the context's turns are
     given, those before the answer in turn by the user and by the system.

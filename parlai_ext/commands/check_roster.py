@@ -10,7 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext.commands.command import Command, fail, print_lines
-from parlai_ext.core import Roster, System, UserError, frozen, option, optional
+from parlai_ext.core import (
+    JsonObject,
+    Roster,
+    System,
+    UserError,
+    frozen,
+    option,
+    optional,
+)
 from parlai_ext.files import SystemInfo, load_roster, parse_target
 from parlai_ext.view.page import print_report
 
@@ -46,7 +54,7 @@ class CheckRoster(Command):
     )
 
     @classmethod
-    def execute(cls, opt: Mapping[str, Any]) -> Any:
+    def execute(cls, opt: JsonObject) -> Any:
         resolutions = super().execute(opt)
         counts = Counter(r.status for r in resolutions)
         n_absent = len(resolutions) - counts['present']

@@ -33,6 +33,7 @@ from parlai_ext.core import (
     Fail,
     Flags,
     HumanJudgement,
+    JsonObject,
     System,
     UserError,
     add_declared,
@@ -361,7 +362,7 @@ class Command:
         return cls({**defaults, **given}).start()
 
     @classmethod
-    def execute(cls, opt: Mapping[str, Any]) -> Any:
+    def execute(cls, opt: JsonObject) -> Any:
         """
         Run for the command line: a user's mistake is one line and exit code 1.
         """

@@ -8,10 +8,9 @@ import shutil
 from contextlib import ExitStack
 from filecmp import cmp
 from pathlib import Path
-from typing import Any
 
 from parlai_ext.commands.command import Command
-from parlai_ext.core import UserError, frozen, option
+from parlai_ext.core import JsonObject, UserError, frozen, option
 from parlai_ext.engines import is_zoo_path, local_path
 from parlai_ext.files import missing_file
 from parlai_ext.isolation.policy import Options, note_trust, trusted_hashes
@@ -168,7 +167,7 @@ def files_beside(source: Path, opt: Options | None) -> dict[str, Path]:
 
 def moved_options(
     opt: Options, source: Path, output: Path, suffixes: set[str]
-) -> dict[str, Any]:
+) -> JsonObject:
     """
     Return the model's options with paths of copied files changed to the new place.
 

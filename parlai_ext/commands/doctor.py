@@ -9,15 +9,14 @@ import re
 import subprocess
 import sys
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from importlib import import_module, metadata
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 from parlai_ext import __version__
 from parlai_ext.commands.command import COMMANDS, Command, as_started
-from parlai_ext.core import frozen, parse_json
+from parlai_ext.core import JsonObject, frozen, parse_json
 
 PARLAI = '1.7.2'
 PYTHON = '3.11'  # the one with which the tests were run; `setup.py` refuses others
@@ -67,7 +66,7 @@ class Doctor(Command):
         return results
 
     @classmethod
-    def execute(cls, opt: Mapping[str, Any]) -> list[Fault]:
+    def execute(cls, opt: JsonObject) -> list[Fault]:
         results = super().execute(opt)
         if any(f.wrong for f in results):
             raise SystemExit(1)

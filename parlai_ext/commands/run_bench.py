@@ -133,7 +133,7 @@ def report_losses(results: Sequence[ScorerResult]) -> None:
     cut = [
         f'{count_of(sum(of_sets.values()), "item")} by {one.variant.label}'
         for one in results
-        if (of_sets := one.of_sets('n_cut'))
+        if (of_sets := one.of_sets(lambda scores: scores.n_cut))
     ]
     if cut:
         print(*wrap_lines(cut_line(', '.join(cut))), sep='\n')

@@ -4,12 +4,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from parlai_ext.bench.agreement import (
+    SCHEMA,
     MeanScores,
     agreement,
     agreement_lines,
@@ -24,12 +23,14 @@ from parlai_ext.commands.options import CHECK, PLAN, resamples
 from parlai_ext.commands.scorer_options import SCORER_CHOICE
 from parlai_ext.core import (
     Dialogue,
+    JsonObject,
     ScoredDialogue,
     UserError,
     errors_about,
     frozen,
     optional,
 )
+from parlai_ext.core.records import record_to_json
 from parlai_ext.data.chat_logs import read_dialogues
 from parlai_ext.engines import EngineOptions, Machine
 from parlai_ext.judge_check.record import JudgeCheck, to_json
@@ -93,8 +94,12 @@ class ValidateScorer(ModelCommand):
             raise UserError(f'--out {given.out}: there is no such folder')
         read = self.scores_of_file if from_file else self.scores_of_run
         scores, signature, check = read()
+        agreed = agreement(
+            scores, human, source=self.source, bootstraps=given.bootstraps
+        )
         result = {
-            **agreement(scores, human, source=self.source, bootstraps=given.bootstraps),
+            'schema': SCHEMA,
+            **record_to_json(agreed),
             'signature': signature,
         }
         if check is not None:
@@ -104,8 +109,8 @@ class ValidateScorer(ModelCommand):
             with run.lock():
                 run.write_json('agreement.json', result)
         if given.out:
-            write_text(Path(given.out), agreement_table(result['rows']).csv())
-        for line in (*agreement_lines(result), *(check_lines(check) if check else ())):
+            write_text(Path(given.out), agreement_table(agreed.rows).csv())
+        for line in (*agreement_lines(agreed), *(check_lines(check) if check else ())):
             print(line)
         print(f'scorer {signature}')
         return result
@@ -181,7 +186,7 @@ class ValidateScorer(ModelCommand):
         check = check_judge(scorer, said) if sample else None
         return mean_scores(pairs, scorer), scorer.signature, check
 
-    def choose(self, recorded: Mapping[str, Any], is_own: bool) -> ChosenScorer:
+    def choose(self, recorded: JsonObject, is_own: bool) -> ChosenScorer:
         """
         Return the scorer of the options, set to give the evidence for its variants.
 

@@ -11,10 +11,13 @@ from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from parlai_ext.compat.after_import import fixes, replaces
 from parlai_ext.core import UserError, frozen
+
+if TYPE_CHECKING:
+    from parlai.core.opt import Opt
 
 LONGEST_REASON = 200  # characters of a library's own words
 PATIENCE = 10  # seconds until the hub counts as out of reach
@@ -49,9 +52,7 @@ def reorder_gpt2_encoder_by_list(
     return original(self, encoder_states, rows)
 
 
-def load_dialogpt_by_name(
-    kind: str, original: Any, self: Any, opt: Mapping[str, Any]
-) -> Any:
+def load_dialogpt_by_name(kind: str, original: Any, self: Any, opt: 'Opt') -> Any:
     """
     ParlAI ignores ``--model-name`` and loads weights and tokenizer of ``--gpt2-size``
     from the hub (agents/hugging_face/dialogpt.py:51, dict.py:246). The fix loads those
@@ -333,7 +334,7 @@ _bert_home: ContextVar[Path | None] = ContextVar('bert_home', default=None)
 
 
 @contextmanager
-def _bert_from_folder(opt: Mapping[str, Any]) -> Iterator[None]:
+def _bert_from_folder(opt: 'Opt') -> Iterator[None]:
     """
     Have `FromFolder` read BERT from this system's folder.
     """
@@ -427,7 +428,7 @@ def load_query_encoder_from_model_file(
         original(self, opt, *checkpoint, encoder_type=encoder_type, **kwargs)
 
 
-def model_file_has_encoder(opt: Mapping[str, Any]) -> bool:
+def model_file_has_encoder(opt: 'Opt') -> bool:
     """
     True if the query encoder will be loaded from the model file.
 
@@ -445,7 +446,7 @@ def model_file_has_encoder(opt: Mapping[str, Any]) -> bool:
 
 @replaces('parlai.agents.rag.rag', 'RagAgent.load_state_dict')
 def load_query_encoder_of_plain_model(
-    original: Any, self: Any, state_dict: dict[str, Any]
+    original: Any, self: Any, state_dict: Mapping[str, object]
 ) -> None:
     """
     A plain BART can be loaded as FiD or RAG (rag/rag.py:453) although its model file

@@ -27,6 +27,8 @@ from parlai_ext.core.errors import (
 )
 from parlai_ext.core.frozen import frozen
 from parlai_ext.core.json_text import (
+    JsonObject,
+    JsonValue,
     first_object,
     half_character,
     parse_json,
@@ -86,5 +88,6 @@ from parlai_ext.core.options import (
     read_options,
     read_truth,
     signature_values,
+    text_option,
     type_problem,
 )

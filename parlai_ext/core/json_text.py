@@ -17,10 +17,24 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+# what JSON can hold, with a tuple for a list, too; a value is narrowed before its use
+if TYPE_CHECKING:
+    JsonValue = (
+        None
+        | bool
+        | int
+        | float
+        | str
+        | Sequence['JsonValue']
+        | Mapping[str, 'JsonValue']
+    )
+else:  # in other modules `typing.get_type_hints` cannot evaluate what names itself
+    JsonValue = Any
+JsonObject = Mapping[str, JsonValue]
 HALF = re.compile('[\ud800-\udfff]')
 # how JSON in UTF-8 spells halves; pairs of them, which are whole characters, too
 ESCAPED_HALF = re.compile(r'\\u[dD][89a-fA-F]')
@@ -115,7 +129,7 @@ def parse_json_values(text: str) -> Iterator[Any]:
         yield value
 
 
-def first_object(text: str) -> dict[str, Any] | None:
+def first_object(text: str) -> dict[str, JsonValue] | None:
     """
     Return the first JSON object among the words of a text; `None` without one.
     """
@@ -172,7 +186,7 @@ def _place_of_half(value: Any, place: str = '') -> str | None:
     return next((where for where in places if where is not None), None)
 
 
-def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, JsonValue]:
     """
     Return the object of these keys and values.
     """

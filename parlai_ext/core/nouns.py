@@ -19,7 +19,7 @@ from math import isclose
 from typing import Any
 
 from parlai_ext.core.frozen import frozen
-from parlai_ext.core.json_text import half_character
+from parlai_ext.core.json_text import JsonObject, JsonValue, half_character
 
 K = typing.TypeVar('K')
 V = typing.TypeVar('V')
@@ -56,7 +56,7 @@ class System:
     """
 
     name: str
-    opt: Mapping[str, Any] = field(default_factory=dict)
+    opt: JsonObject = field(default_factory=dict)
     recorded: Recorded | None = field(default=None, compare=False, repr=False)
 
 
@@ -302,7 +302,7 @@ class JudgeModel:
     commit: str | None = None
 
 
-def utterance_json(utterance: Utterance) -> dict[str, Any]:
+def utterance_json(utterance: Utterance) -> dict[str, JsonValue]:
     """
     Return an utterance as plain JSON data, as it ever was where it has no references,
     so that ids and signatures stay.
@@ -394,7 +394,7 @@ PART_SEPARATOR = ' || '
 GIVEN_JUDGED = '|given:judged'  # ends that of scores which include given utterances
 
 
-def signature_line(fields: Mapping[str, Any]) -> str:
+def signature_line(fields: Mapping[str, object]) -> str:
     """
     Return ``name:value|name:value|…`` in the order given; long values are hashed.
     """

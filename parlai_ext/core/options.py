@@ -31,7 +31,7 @@ from typing import Any, ClassVar, Literal, TypeVar
 
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.frozen import frozen
-from parlai_ext.core.json_text import parse_json
+from parlai_ext.core.json_text import JsonObject, JsonValue, parse_json
 
 T = TypeVar('T')
 MISSING = dataclasses.MISSING
@@ -216,7 +216,7 @@ Fail = Callable[[str, str], Exception]
 
 
 def read_options(
-    cls: type[T], given: Mapping[str, Any], where: str = '', error: Fail | None = None
+    cls: type[T], given: JsonObject, where: str = '', error: Fail | None = None
 ) -> T:
     """
     Return the options that a mapping gives; `None` means that a key is not given.
@@ -247,10 +247,10 @@ def read_options(
 
 def given_options(
     cls: type,
-    given: Mapping[str, Any],
+    given: JsonObject,
     error: Fail,
     also: Collection[str] = (),
-) -> dict[str, Any]:
+) -> dict[str, JsonValue]:
     """
     Return the values that a mapping gives, checked, without those that are `None`.
 
@@ -259,7 +259,7 @@ def given_options(
     :raises UserError: as `read_options` does.
     """
     known = options_of(cls)
-    values = {}
+    values: dict[str, JsonValue] = {}
     for key, value in given.items():
         if key not in known and key not in also:
             raise error(key, f'unknown key; {nearest(key, [*known, *also])}')
@@ -270,7 +270,9 @@ def given_options(
         kind = known[key].type
         if kind is float and isinstance(value, int):
             value = float(value)
-        values[key] = tuple(value) if kind is tuple else value
+        if kind is tuple and isinstance(value, list):
+            value = tuple(value)
+        values[key] = value
     return values
 
 
@@ -345,7 +347,7 @@ class DeclaresOptions:
         return parser
 
 
-def flag_values(cls: type, opt: Mapping[str, Any], prefix: str = '') -> dict[str, Any]:
+def flag_values(cls: type, opt: JsonObject, prefix: str = '') -> dict[str, JsonValue]:
     """
     Return the values that flags gave, by option; options that were not given are left
     out.
@@ -354,6 +356,14 @@ def flag_values(cls: type, opt: Mapping[str, Any], prefix: str = '') -> dict[str
         option.name: opt.get(option.dest(prefix)) for option in options_of(cls).values()
     }
     return {name: value for name, value in values.items() if value is not None}
+
+
+def text_option(opt: JsonObject, name: str) -> str | None:
+    """
+    Return the value of an option as text; `None` if it is not given.
+    """
+    value = opt.get(name)
+    return None if value is None else str(value)
 
 
 def plain_value(value: Any) -> Any:
@@ -368,7 +378,7 @@ def plain_value(value: Any) -> Any:
     return os.fspath(value) if isinstance(value, os.PathLike) else value
 
 
-def options_from_opt(cls: type[T], opt: Mapping[str, Any], prefix: str = '') -> T:
+def options_from_opt(cls: type[T], opt: JsonObject, prefix: str = '') -> T:
     """
     Return the options that an agent's ``opt`` holds under the names of their flags.
 
@@ -394,7 +404,7 @@ def options_from_opt(cls: type[T], opt: Mapping[str, Any], prefix: str = '') -> 
 
 def read_key_values(
     cls: type, pairs: typing.Iterable[str], where: str
-) -> dict[str, Any]:
+) -> dict[str, JsonValue]:
     """
     Return the option values that texts ``key=value`` give.
 
@@ -419,14 +429,14 @@ def read_key_values(
     return values
 
 
-def option_values(options: Any) -> dict[str, Any]:
+def option_values(options: Any) -> dict[str, JsonValue]:
     """
     Return the options as a plain dictionary.
     """
     return {name: getattr(options, name) for name in options_of(type(options))}
 
 
-def signature_values(options: Any) -> dict[str, Any]:
+def signature_values(options: Any) -> dict[str, JsonValue]:
     """
     Return the options that are part of the signature, by name, in the order of their
     declaration.
@@ -478,7 +488,7 @@ def named_pairs(flag: str, pairs: Iterable[str], expected: str) -> dict[str, str
     return names
 
 
-def json_object(text: str) -> dict[str, Any]:
+def json_object(text: str) -> dict[str, JsonValue]:
     """
     Read a JSON object; ParlAI hands a mapping of a file over as Python writes it.
     """

@@ -8,9 +8,10 @@ How the systems of a scored run are ranked: the ``ranking:`` section of a protoc
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Any, Literal
+from typing import Literal
 
 from parlai_ext.core.frozen import frozen
+from parlai_ext.core.json_text import JsonObject
 from parlai_ext.core.nouns import Roster
 from parlai_ext.core.options import option, read_options
 from parlai_ext.worlds.pairings import PLAYED, schemes_help
@@ -64,8 +65,8 @@ class Protocol(ProtocolOptions):
     system -> value, `reference_kind` says whether it is ``human`` or ``planted``.
     """
 
-    scorer: Mapping[str, Any] = field(default_factory=dict)
-    ranking: Mapping[str, Any] = field(default_factory=dict)
+    scorer: JsonObject = field(default_factory=dict)
+    ranking: JsonObject = field(default_factory=dict)
     roster: Roster = field(default_factory=lambda: Roster(()))
     reference: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     reference_kind: str | None = None
@@ -150,7 +151,7 @@ class RankingOptions:
 
 
 def ranking_options(
-    section: Mapping[str, Any], replaced: Mapping[str, Any] | None = None
+    section: JsonObject, replaced: JsonObject | None = None
 ) -> RankingOptions:
     """
     Return the options of a ``ranking:`` section, some of them replaced.

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext.core import (
+    JsonObject,
     UserError,
     frozen,
     half_character,
@@ -379,7 +380,7 @@ def record_format(
     )
 
 
-def first_record(source: SourceFile) -> Mapping[str, Any]:
+def first_record(source: SourceFile) -> JsonObject:
     """
     Return the first readable record near the start of a file, or an empty one.
     """
@@ -425,7 +426,7 @@ def _value(record: Any, key: str, kind: type, where: str = '') -> Any:
     return value
 
 
-def id_value(record: Mapping[str, Any], *keys: str) -> str | None:
+def id_value(record: JsonObject, *keys: str) -> str | None:
     """
     Return a record's own id of its dialogue, a text or a number, as text.
 

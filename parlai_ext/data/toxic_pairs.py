@@ -503,7 +503,8 @@ def toxichat_threads(path: Path) -> Iterator[Thread]:
 
     :raises UserError: names the file and the line that is wrong.
     """
-    for number, row in json_lines(path):
+    rows: Iterator[tuple[int, Mapping[str, Any]]] = json_lines(path)
+    for number, row in rows:
         try:
             turns = [('human', turn) for turn in row['reddit_thread']]
             bots = [(bot, row[key]) for key, bot in BOTS.items() if key in row]

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
 from parlai_ext.core import (
+    JsonObject,
     frozen,
     logger,
     one_value,
@@ -69,7 +70,7 @@ class Machine:
     )
 
     @classmethod
-    def from_options(cls, opt: Mapping[str, object]) -> Machine:
+    def from_options(cls, opt: JsonObject) -> Machine:
         """
         Return the machine that the options of a command or of an agent describe.
         """

@@ -24,7 +24,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.core import UserError, frozen, given_options, nearest, options_of
+from parlai_ext.core import (
+    JsonObject,
+    JsonValue,
+    UserError,
+    frozen,
+    given_options,
+    nearest,
+    options_of,
+)
 from parlai_ext.core.protocol import (
     SCORER_OVERRIDES,
     Protocol,
@@ -63,7 +71,7 @@ class ProtocolFile:
 
 def load_protocol_file(
     name_or_path: str,
-    overrides: Mapping[str, Any] | None,
+    overrides: JsonObject | None,
     scorer_options: ScorerOptions,
 ) -> ProtocolFile:
     """
@@ -78,7 +86,9 @@ def load_protocol_file(
     doc = read_shipped('protocols', name_or_path)
     given = {k: v for k, v in (overrides or {}).items() if v is not None}
     data = doc.typed(doc.data or {}, (), dict)
-    values = given_options(ProtocolOptions, data, doc.error_in(()), SECTIONS)
+    values: dict[str, Any] = given_options(
+        ProtocolOptions, data, doc.error_in(()), SECTIONS
+    )
     values.setdefault('name', Path(doc.source).stem)
     doc.typed(data.get('description') or '', 'description', str)
     scorer_class, scorer = _scorer(doc, data, scorer_options)
@@ -100,9 +110,7 @@ def load_protocol_file(
     return ProtocolFile(protocol, roster.info, openers_file)
 
 
-def _openers_file(
-    doc: Document, data: Mapping[str, Any], protocol: Protocol
-) -> str | None:
+def _openers_file(doc: Document, data: JsonObject, protocol: Protocol) -> str | None:
     """
     Return the path of the file in ``openers_file:``, if there is one.
     """
@@ -120,8 +128,8 @@ def _openers_file(
 
 
 def _scorer(
-    doc: Document, data: Mapping[str, Any], scorer_options: ScorerOptions
-) -> tuple[type, dict[str, Any]]:
+    doc: Document, data: JsonObject, scorer_options: ScorerOptions
+) -> tuple[type, dict[str, JsonValue]]:
     """
     Return the options class of the scorer, and the keys given in ``scorer:``. A scorer
     in a file may lie beside the document.
@@ -143,8 +151,8 @@ def _scorer(
 
 
 def _section(
-    doc: Document, section: str, data: Mapping[str, Any], cls: type
-) -> dict[str, Any]:
+    doc: Document, section: str, data: JsonObject, cls: type
+) -> dict[str, JsonValue]:
     """
     Return the keys that are given in a section, paths resolved.
     """
@@ -159,10 +167,10 @@ def _section(
 
 
 def _override(
-    protocol_values: dict[str, Any],
-    ranking: dict[str, Any],
-    scorer: dict[str, Any],
-    overrides: Mapping[str, Any],
+    protocol_values: dict[str, JsonValue],
+    ranking: dict[str, JsonValue],
+    scorer: dict[str, JsonValue],
+    overrides: JsonObject,
     scorer_class: type,
 ) -> None:
     """
@@ -175,7 +183,7 @@ def _override(
     :param scorer_class: the options class of the scorer.
     :raises UserError: for an unknown option or a wrong value.
     """
-    places: dict[str, tuple[type, dict[str, Any]]] = {
+    places: dict[str, tuple[type, dict[str, JsonValue]]] = {
         **dict.fromkeys(SCORER_OVERRIDES, (scorer_class, scorer)),
         **dict.fromkeys(options_of(RankingOptions), (RankingOptions, ranking)),
         **dict.fromkeys(
@@ -195,9 +203,7 @@ def _override(
         section.update(given_options(cls, {name: value}, error=error))
 
 
-def _check_tournament(
-    doc: Document, values: Mapping[str, Any], ranking: Mapping[str, Any]
-) -> None:
+def _check_tournament(doc: Document, values: JsonObject, ranking: JsonObject) -> None:
     """
     Refuse a tournament in which no system would have an opponent to compare it with.
     """

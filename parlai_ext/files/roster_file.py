@@ -21,6 +21,7 @@ from pydantic import StrictBool
 
 from parlai_ext import zoo_configs
 from parlai_ext.core import (
+    JsonObject,
     Roster,
     System,
     UserError,
@@ -106,7 +107,7 @@ class RosterFile:
     info: Mapping[str, SystemInfo] = field(default_factory=dict)
 
 
-def load_roster(roster: str | Mapping[str, Any]) -> RosterFile:
+def load_roster(roster: str | JsonObject) -> RosterFile:
     """
     Return a roster by shipped name, by path, or from an inline mapping.
 
@@ -197,9 +198,7 @@ def checked_name(doc: Document, name: str, where: Where) -> str:
     return name
 
 
-def _model_options(
-    doc: Document, opt: Mapping[str, Any], where: Where
-) -> dict[str, Any]:
+def _model_options(doc: Document, opt: JsonObject, where: Where) -> JsonObject:
     """
     Return ParlAI options with underscores and with paths resolved.
     """
@@ -312,7 +311,7 @@ def parse_target(spec: str) -> tuple[System, SystemInfo]:
     return System(name, {**opt, **given}), SystemInfo()
 
 
-def _options_of(model: str, given: Mapping[str, Any]) -> dict[str, Any]:
+def _options_of(model: str, given: JsonObject) -> JsonObject:
     """
     Return the options by which ParlAI builds what the command line calls ``model``.
     """

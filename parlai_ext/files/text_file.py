@@ -9,11 +9,11 @@ import codecs
 import csv
 import re
 import stat
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.core import UserError, nearest, parse_json
+from parlai_ext.core import JsonObject, UserError, nearest, parse_json
 
 # byte order marks; the one of UTF-32 may begin with that of UTF-16, and comes first
 MARKS = {
@@ -166,7 +166,7 @@ def read_json(path: str | Path, kind: type) -> Any:
     return value
 
 
-def json_lines(path: str | Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
+def json_lines(path: str | Path) -> Iterator[tuple[int, JsonObject]]:
     """
     Yield the number and the object of each line that is not empty.
 

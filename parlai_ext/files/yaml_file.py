@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import yaml
 
 from parlai_ext.core import (
+    JsonObject,
     UserError,
     frozen,
     half_character,
@@ -202,7 +203,7 @@ class _Builder:
             raise self.wrong(node, where, f'half a character: {ascii(value[:40])}')
         return value
 
-    def _mapping(self, node: yaml.MappingNode, where: Where) -> dict[str, Any]:
+    def _mapping(self, node: yaml.MappingNode, where: Where) -> JsonObject:
         """
         Return a mapping; note the line of each key, and refuse keys that are no text or
         stand twice.

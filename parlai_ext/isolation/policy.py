@@ -28,12 +28,12 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext.compat import prepare_parlai
-from parlai_ext.core import System, SystemFailed, UserError, frozen, logger
+from parlai_ext.core import JsonObject, System, SystemFailed, UserError, frozen, logger
 from parlai_ext.engines import local_path
 from parlai_ext.files import FILE_OPTIONS, FOLDER_OPTIONS, sha256
 from parlai_ext.store import Manifest, ScorerRecord, record_hash
 
-Options = Mapping[str, Any]  # of a system, by name
+Options = JsonObject  # of a system, by name
 
 # ParlAI's teachers are agents too: they would say any file, and download their data
 AGENT_MODULES = re.compile(

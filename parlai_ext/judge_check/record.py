@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Any
 
-from parlai_ext.core import UserError, frozen, option
+from parlai_ext.core import JsonObject, UserError, frozen, option
 from parlai_ext.core.records import record_from_json, record_to_json
 from parlai_ext.store import ScoreStore
 
@@ -191,7 +191,7 @@ class JudgeCheck:
         return self.dimensions.get(dimension, self.tournament)
 
 
-def to_json(check: JudgeCheck) -> dict[str, Any]:
+def to_json(check: JudgeCheck) -> JsonObject:
     """
     Return what `judge_check.json` holds.
     """

@@ -147,7 +147,7 @@ class ParlaiClassifier:
         prepare_parlai()
         opt = {
             **system.opt,
-            'model_file': str(fetch_path(system.opt['model_file'])),
+            'model_file': str(fetch_path(str(system.opt['model_file']))),
             'print_scores': True,
             'datatype': 'valid',
             'batchsize': 1,

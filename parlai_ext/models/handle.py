@@ -23,7 +23,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from parlai_ext.core import LanguageModel, System, SystemFailed, UserError, nearest
+from parlai_ext.core import (
+    LanguageModel,
+    System,
+    SystemFailed,
+    UserError,
+    nearest,
+    text_option,
+)
 from parlai_ext.engines import Machine, data_in, is_zoo_path
 from parlai_ext.files import check_kind, is_model_name, model_names, parse_target
 from parlai_ext.systems import hub
@@ -266,7 +273,8 @@ def model_system(kind: str, name: str) -> System:
     :raises UserError: for a name that no model of this kind can have.
     """
     system = judge_system(name)
-    model, path = str(system.opt.get('hf_model')), system.opt.get('model_file')
+    model = str(system.opt.get('hf_model'))
+    path = text_option(system.opt, 'model_file')
     if is_model_name(model):
         check_kind(model, kind)
     if path is None:

@@ -254,8 +254,9 @@ def turn_reader(
             'as a new line'
         )
     if truncate is not None:
-        asked = int(opt.get('text_truncate') or opt.get('truncate') or -1)
-        limit = asked if asked > 0 else truncate
+        asked, limit = opt.get('text_truncate') or opt.get('truncate'), truncate
+        if isinstance(asked, str | int | float) and int(asked) > 0:
+            limit = int(asked)
     limit = smallest_limit(limit, most and most - reserved_positions(most))
     turns = SeparateTurns(tokenizer, separator or None, limit, truncate is None)
     turns.signed['positions'] = most

@@ -17,7 +17,14 @@ from typing import Any
 import numpy as np
 from tokenizers import AddedToken
 
-from parlai_ext.core import Answer, Question, System, UserError
+from parlai_ext.core import (
+    Answer,
+    JsonObject,
+    Question,
+    System,
+    UserError,
+    read_options,
+)
 from parlai_ext.engines import Machine
 from parlai_ext.models.encoders import MaskedLogprobs, TokenVectors, WordLabels
 from parlai_ext.models.watch import NO_WATCH, Watch
@@ -188,15 +195,15 @@ class ModelHere(Server):
         loader: tuple[str, str],
         kind: str,
         name: str,
-        system: tuple[str, Mapping[str, Any]],
-        machine: Mapping[str, Any],
-    ) -> dict[str, object]:
+        system: tuple[str, JsonObject],
+        machine: JsonObject,
+    ) -> JsonObject:
         """
         Load a model; return what is to be known of the process.
         """
         module, function = loader
         load = vars(import_module(module))[function]
-        self.model = load(kind, name, System(*system), Machine(**machine))
+        self.model = load(kind, name, System(*system), read_options(Machine, machine))
         return self.facts()
 
     def look(self, path: Any) -> Any:

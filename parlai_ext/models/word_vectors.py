@@ -49,7 +49,7 @@ def load_vectors(
     Return the word vectors of the catalogue, or in a text file.
     """
     if 'model_file' in system.opt:
-        return read_text_vectors(Path(system.opt['model_file']))
+        return read_text_vectors(Path(str(system.opt['model_file'])))
     folder = hub.fetch_weights(str(system.opt['hf_model']), None).parent
     text = (folder / WORDS).read_text('utf-8')
     words = text.removesuffix('\n').split('\n')

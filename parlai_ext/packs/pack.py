@@ -330,7 +330,7 @@ def read_pack(folder: Path, path: Path, index: PackIndex, id: str) -> Pack:
         run = RunFolder(folder, manifest)
         for file in sorted(folder.glob(f'scores/*/{SCORER_FILE}')):
             place = file.relative_to(folder).as_posix()
-            rule = None
+            rule: Any = None
             with suppress(UserError):  # a damaged one is named with its scores
                 rule = run.read_json(place).get('ranking')
             _refuse_rule(f'{path}: {place}: ranking', rule)

@@ -15,6 +15,7 @@ from typing import Any
 from parlai_ext.collect import not_run
 from parlai_ext.core import (
     Dialogue,
+    JsonObject,
     ScoredDialogue,
     UserError,
     frozen,
@@ -207,10 +208,7 @@ def _write_scores(
         if withhold_text:
             scored = [without_words(one) for one in scored]
         published.write(shard, scored)
-    ranking = ranking_data(run, signature)
-    if withhold_text:
-        for failures in ranking['failures'].values():
-            failures['reasons'] = {WITHHELD: sum(failures['reasons'].values())}
+    ranking = ranking_data(run, signature, withhold_text)
     public.write_json(f'rankings/{store.root.name}/{rankings.NAME}', ranking)
 
 
@@ -231,12 +229,21 @@ def without_words(scored: ScoredDialogue) -> ScoredDialogue:
     return replace(scored, scores=scores, evidence=evidence)
 
 
-def ranking_data(run: RunFolder, signature: str) -> dict[str, Any]:
+def ranking_data(
+    run: RunFolder, signature: str, withhold_text: bool = False
+) -> JsonObject:
     """
-    Return what `ranking.json` of these scores holds, ranked by their own rule.
+    Return what `ranking.json` of these scores holds, ranked by their own rule; without
+    the reasons of failures, which may quote a dialogue, if text is withheld.
     """
-    data = rankings.to_json(rank_by_own_rule(run, signature))
-    return without_paths(as_read(data))
+    ranking = rank_by_own_rule(run, signature)
+    if withhold_text:
+        failures = {
+            name: replace(one, reasons={WITHHELD: sum(one.reasons.values())})
+            for name, one in ranking.failures.items()
+        }
+        ranking = replace(ranking, failures=failures)
+    return without_paths(as_read(rankings.to_json(ranking)))
 
 
 def public_manifest(manifest: Manifest, withhold_text: bool = False) -> Manifest:

@@ -12,9 +12,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
-from parlai_ext.core import UserError, content_id, frozen, scorer_name
+from parlai_ext.core import (
+    UserError,
+    content_id,
+    frozen,
+    scorer_name,
+)
 from parlai_ext.judge_check import section as judge
 from parlai_ext.packs.check_pack import Again, Verification
 from parlai_ext.packs.compare import join_packs, pack_differences
@@ -121,7 +125,7 @@ def page_name(protocol: str) -> str:
 
 def _group_data(
     packs: Sequence[Pack], reasons: Sequence[str], again: Mapping[Path, Again]
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """
     Return what a page shows of packs that may be compared.
     """

@@ -11,17 +11,17 @@ its outcomes follow from them.
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from parlai_ext.core import (
     CLOSE,
     GIVEN_JUDGED,
     Dialogue,
+    JsonObject,
     Opener,
     Pairing,
     Score,
@@ -249,7 +249,7 @@ def scorer_problems(pack: Pack) -> Iterator[str]:
 
 
 def _config_problems(
-    config: Mapping[str, Any], signature: str, about: ScorerRecord
+    config: JsonObject, signature: str, about: ScorerRecord
 ) -> Iterator[tuple[str, str]]:
     """
     Yield the keys in which a ``scorer:`` section, if there is one, is not that of

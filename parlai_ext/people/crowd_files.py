@@ -15,7 +15,7 @@ from itertools import combinations
 from typing import Any
 
 from parlai_ext import zoo_configs
-from parlai_ext.core import UserError, grouped
+from parlai_ext.core import JsonObject, UserError, grouped
 from parlai_ext.files import read_file
 from parlai_ext.people.rating_set import (
     BUCKET,
@@ -124,7 +124,7 @@ def _acts(name: str, turns: Iterable[ShownTurn]) -> list[dict[str, str]]:
     return [{'id': name if one.own else OTHER, 'text': one.text} for one in turns]
 
 
-def _onboarding_pair() -> dict[str, Any]:
+def _onboarding_pair() -> dict[str, object]:
     texts = read_file(zoo_configs.path('crowdsourcing', 'onboarding')).data
     return {
         'is_onboarding': True,
@@ -205,7 +205,7 @@ def label_files(key: Questionnaire) -> Files:
 
 
 def model_chat_files(
-    opts: Mapping[str, Mapping[str, Any]], asked: Questionnaire, num_turns: int
+    opts: Mapping[str, JsonObject], asked: Questionnaire, num_turns: int
 ) -> Files:
     """
     Return the bots and the settings of a model_chat task in which people talk with
@@ -235,7 +235,7 @@ def model_chat_files(
     return {'model_opts.yaml': ''.join(lines), 'blueprint.json': _json(settings)}
 
 
-def flags_of_opt(name: str, opt: Mapping[str, Any]) -> str:
+def flags_of_opt(name: str, opt: JsonObject) -> str:
     """
     Return ParlAI options as one line of flags, which ParlAI splits at blanks.
 

@@ -18,6 +18,7 @@ import scipy
 
 from parlai_ext.core import (
     HumanJudgement,
+    JsonObject,
     UserError,
     frozen,
     grouped,
@@ -259,7 +260,7 @@ def _sheet_flags(
             yield side
 
 
-def _cell(row: Mapping[str, Any], column: str) -> str:
+def _cell(row: JsonObject, column: str) -> str:
     value = row.get(column)
     return '' if value is None else str(value).strip()
 
@@ -724,7 +725,7 @@ def with_problems(
     return Judgements(tuple(ratings), lower_is_better=problems, notes=tuple(notes))
 
 
-def _buckets(marks: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+def _buckets(marks: JsonObject) -> Iterator[tuple[str, float]]:
     """
     Yield the buckets that were ticked or not.
     """

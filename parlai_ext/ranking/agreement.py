@@ -45,6 +45,7 @@ from parlai_ext.ranking.intervals import (
     SAMPLING,
     Bools,
     Draws,
+    Estimate,
     Floats,
     Ints,
     Sampling,
@@ -221,6 +222,13 @@ class Correlation:
     high: float | None = None
     notes: tuple[str, ...] = ()
 
+    @property
+    def estimate(self) -> Estimate:
+        """
+        The coefficient with its interval.
+        """
+        return Estimate(self.value, self.low, self.high)
+
 
 @frozen
 class Points:
@@ -348,24 +356,12 @@ def undefined_reason(left: Floats, right: Floats, points: Points) -> str | None:
     return None
 
 
-def agreement_data(
-    correlations: Mapping[str, Correlation], **about: Any
-) -> dict[str, Any]:
+def shared_reason(correlations: Mapping[str, Correlation]) -> str | None:
     """
-    Return correlations over the same points as plain data for a file.
-
-    :param about: more keys, such as the kind of the reference.
-    :return: ``{coefficient: {'value', 'low', 'high'}, 'n', …}`` and, where a number is
-        `None`, a ``'reason'``.
+    Return why a number is `None` in correlations over the same points, if one is.
     """
-    data: dict[str, Any] = {
-        name: {'value': one.value, 'low': one.low, 'high': one.high}
-        for name, one in correlations.items()
-    }
-    data |= {'n': next(iter(correlations.values())).n, **about}
-    if reasons := [one.reason for one in correlations.values() if one.reason]:
-        data['reason'] = reasons[-1]
-    return data
+    reasons = [one.reason for one in correlations.values() if one.reason]
+    return reasons[-1] if reasons else None
 
 
 # ---------------------------------------------------------------- utterances, dialogues

@@ -14,6 +14,7 @@ from typing import Any
 
 from parlai_ext.core import (
     Dialogue,
+    JsonObject,
     Pairing,
     ScoredDialogue,
     content_id,
@@ -238,7 +239,7 @@ def dimensions_won(
 
 def dialogue_data(
     dialogue: Dialogue, names: tuple[str, str], starts: bool
-) -> dict[str, Any]:
+) -> JsonObject:
     """
     Return a dialogue as JSON data for the page.
 
@@ -269,7 +270,7 @@ def scored_data(
     names: tuple[str, str],
     ranking: Ranking,
     labels: Sequence[str],
-) -> dict[str, Any] | None:
+) -> JsonObject | None:
     """
     Return what a scorer says of a dialogue as JSON data for the page; `None` where it
     did not score it.
@@ -380,7 +381,7 @@ def turn_marks(
     scores: Mapping[str, float | str],
     labels: Sequence[str],
     evidence: Sequence[float | None],
-) -> list[dict[str, Any]]:
+) -> list[JsonObject]:
     """
     Return the penalties and bonuses of a turn, each with the turn that explains it.
 
@@ -391,7 +392,7 @@ def turn_marks(
     :param evidence: the turn's value in each of these columns; in those of
         `TURN_COLUMNS` the index of an earlier turn, `None` if there is none.
     """
-    marks = []
+    marks: list[JsonObject] = []
     for label, turn in zip(labels, evidence, strict=False):
         if label not in TURN_COLUMNS:
             continue

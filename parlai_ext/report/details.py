@@ -69,7 +69,7 @@ def pairs_section(view: RankingView) -> Section | None:
     )
 
 
-def draw_pairs(names: Sequence[str], details: DimensionDetails) -> dict[str, Any]:
+def draw_pairs(names: Sequence[str], details: DimensionDetails) -> dict[str, object]:
     """
     Return the difference of each two systems, by their names.
     """
@@ -86,7 +86,7 @@ def partners_section(view: RankingView) -> Section | None:
     return _section(view, draw_partners, 'partners', 'Partners', shades=range(SHADES))
 
 
-def draw_partners(names: Sequence[str], details: DimensionDetails) -> dict[str, Any]:
+def draw_partners(names: Sequence[str], details: DimensionDetails) -> dict[str, object]:
     """
     Return the means by system and partner; nothing where there is one partner, with
     which the means are those of the leaderboard.
@@ -122,7 +122,7 @@ def spread_section(view: RankingView) -> Section | None:
     return _section(view, draw_spreads, 'spread', 'Spread')
 
 
-def draw_spreads(names: Sequence[str], details: DimensionDetails) -> dict[str, Any]:
+def draw_spreads(names: Sequence[str], details: DimensionDetails) -> dict[str, object]:
     """
     Return the spread of each system's scores and its histogram, on one axis, whose
     outline is an SVG path in a field of 1000 x 100.

@@ -17,7 +17,7 @@ from markupsafe import Markup
 
 from parlai_ext.audit.section import audit_doubts, audit_section
 from parlai_ext.collect.forecast import seconds_per_scored_dialogue
-from parlai_ext.core import PART_SEPARATOR, scorer_name
+from parlai_ext.core import PART_SEPARATOR, JsonObject, scorer_name
 from parlai_ext.judge_check import section as judge
 from parlai_ext.ranking.standings import best_first
 from parlai_ext.report import summary
@@ -203,7 +203,7 @@ def render_rankings(views: Sequence[RankingView], shown: PageDialogues) -> str:
     )
 
 
-def _shown_view(view: RankingView) -> dict[str, Any]:
+def _shown_view(view: RankingView) -> dict[str, object]:
     """
     Return what the page's template is given of a ranking.
     """
@@ -222,7 +222,7 @@ def _shown_view(view: RankingView) -> dict[str, Any]:
     }
 
 
-def _scorer_data(view: RankingView, labels: Sequence[str]) -> dict[str, Any]:
+def _scorer_data(view: RankingView, labels: Sequence[str]) -> JsonObject:
     """
     Return what the page's script knows of a scorer.
 

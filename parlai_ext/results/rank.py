@@ -5,7 +5,7 @@ A scored run becomes a `Ranking`: standings, trivial baselines, agreement, notes
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from parlai_ext.collect import not_run
 from parlai_ext.core import (
     PART_SEPARATOR,
     HumanJudgement,
+    JsonObject,
     UserError,
     frozen,
     grouped,
@@ -31,6 +32,7 @@ from parlai_ext.ranking.baselines import HIGHER_IS_BETTER
 from parlai_ext.ranking.intervals import FEWEST_FOR_OTHERS, FEWEST_OPENERS, Sampling
 from parlai_ext.ranking.ratings import rank_values
 from parlai_ext.ranking.standings import (
+    Separation,
     Standing,
     rank_dimension,
     unscored_bounds,
@@ -225,6 +227,7 @@ def rank_scores(scores: RunScores, human: Sequence[HumanJudgement]) -> Ranking:
     if run.manifest.stop:
         stopping = import_module(STOPPING).recorded_stopping(scores)
     fields = standings_fields(scores, result)
+    references, baselines = agreements(scores, reference, result)
     bounds = {  # between which means the unscored dialogues leave a score
         dimension: unscored_bounds(values, tables.systems, tables.unscored(values))
         for dimension, values in tables.scores.items()
@@ -238,7 +241,8 @@ def rank_scores(scores: RunScores, human: Sequence[HumanJudgement]) -> Ranking:
         bootstraps=scores.bootstraps,
         guessed=tuple(plan.manifest.guessed),
         **fields,
-        **agreement_fields(scores, reference, result),
+        reference=references,
+        baseline_reference=baselines,
         tournament=result,
         bounds={dimension: own for dimension, own in bounds.items() if own},
         failures=count_failures(tables, scores.ranked),
@@ -264,7 +268,7 @@ def rank_by_own_rule(run: RunFolder, scorer_signature: str) -> Ranking:
 
 
 def read_run_scores(
-    run: RunFolder, scorer_signature: str, replaced: Mapping[str, Any]
+    run: RunFolder, scorer_signature: str, replaced: JsonObject
 ) -> RunScores:
     """
     Read the scores of a run.
@@ -298,13 +302,23 @@ def read_run_scores(
         tables,
         missing,
         ranked,
-        replaced.get('bootstraps'),
+        None if replaced.get('bootstraps') is None else options.bootstraps,
     )
+
+
+class StandingsFields(TypedDict):
+    """
+    Fields of a ranking that say in what order systems are.
+    """
+
+    standings: dict[str, tuple[Standing, ...]]
+    baselines: dict[str, tuple[Standing, ...]]
+    separation: dict[str, Separation]
 
 
 def standings_fields(
     scores: RunScores, result: TournamentResult | None
-) -> dict[str, Any]:
+) -> StandingsFields:
     """
     Return the fields `standings`, `baselines` and `separation` of a ranking.
     """
@@ -435,11 +449,12 @@ def ranking_notes(
     return filter(None, lines)
 
 
-def agreement_fields(
+def agreements(
     scores: RunScores, reference: Reference, result: TournamentResult | None
-) -> dict[str, Any]:
+) -> tuple[dict[str, Agreement], dict[str, dict[str, Agreement]]]:
     """
-    Return the fields `reference` and `baseline_reference` of a ranking.
+    Return how well scores agree with the reference, by dimension, and how well
+    baselines do, by name and dimension.
 
     Floors are part of a correlation only where a planted order names them; a baseline
     whose lower values are better changes its sign, as it does in the ranking.
@@ -469,4 +484,4 @@ def agreement_fields(
         for name, by_dimension in baselines.items():
             means = rank.baseline_means(tables, name)
             by_dimension[result.name] = rank.rating_agreement(means, reference)
-    return {'reference': references, 'baseline_reference': baselines}
+    return references, baselines

@@ -13,10 +13,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any
 
-from parlai_ext.core import PART_SEPARATOR, UserError, frozen, scorer_name
+from parlai_ext.core import (
+    PART_SEPARATOR,
+    JsonObject,
+    UserError,
+    frozen,
+    scorer_name,
+)
 from parlai_ext.core.records import keys, record_from_json, record_to_json
 from parlai_ext.judge_check.record import DimensionCheck, JudgeCheck
-from parlai_ext.ranking.agreement import Correlation, agreement_data
+from parlai_ext.ranking.agreement import Correlation, shared_reason
 from parlai_ext.ranking.intervals import Estimate
 from parlai_ext.ranking.standings import Rating, ScoreBounds, Separation, Standing
 from parlai_ext.stopping.rule import Stopping
@@ -144,7 +150,14 @@ class Agreement:
         """
         Return Spearman's and Kendall's correlation with a reference as one record.
         """
-        return record_from_json(cls, agreement_data(correlations, kind=kind))
+        spearman, kendall = correlations['spearman'], correlations['kendall']
+        return cls(
+            spearman.estimate,
+            kendall.estimate,
+            spearman.n,
+            kind,
+            shared_reason(correlations),
+        )
 
 
 @frozen
@@ -345,7 +358,7 @@ class Ranking:
         return 'kendall' if dimension == self.rated_dimension else 'spearman'
 
 
-def to_json(ranking: Ranking) -> dict[str, Any]:
+def to_json(ranking: Ranking) -> JsonObject:
     """
     Return what `ranking.json` holds.
     """

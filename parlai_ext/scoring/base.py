@@ -40,6 +40,7 @@ import numpy as np
 from parlai_ext import zoo_configs
 from parlai_ext.core import (
     Dialogue,
+    JsonObject,
     JudgeModel,
     Score,
     ScoredDialogue,
@@ -479,9 +480,7 @@ class Scorer(ScorerInterface):
             )
 
     @classmethod
-    def from_section(
-        cls, section: Mapping[str, Any], models: Models | None = None
-    ) -> Scorer:
+    def from_section(cls, section: JsonObject, models: Models | None = None) -> Scorer:
         """
         Return the scorer of a protocol's ``scorer:`` section. No model is loaded.
 
@@ -678,7 +677,7 @@ class Scorer(ScorerInterface):
         )
 
     @classmethod
-    def with_evidence(cls, section: Mapping[str, Any]) -> dict[str, Any]:
+    def with_evidence(cls, section: JsonObject) -> JsonObject:
         """
         Return a ``scorer:`` section with the options under which the evidence serves
         all `variants`.

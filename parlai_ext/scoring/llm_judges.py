@@ -36,6 +36,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from parlai_ext.core import (
+    JsonObject,
     content_id,
     first_object,
     frozen,
@@ -214,7 +215,7 @@ class AnswerRating:
     cut: int = 0
 
     @property
-    def evidence(self) -> dict[str, Any]:
+    def evidence(self) -> JsonObject:
         """
         What is stored of a rating: how it was made, and the labels' probabilities.
         """

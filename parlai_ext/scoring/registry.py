@@ -7,18 +7,19 @@ file that the user passes. What a run folder says is never enough.
 """
 
 import hashlib
-from collections.abc import Mapping
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 from parlai_ext.core import (
+    JsonObject,
+    JsonValue,
     UserError,
     flag_values,
     frozen,
     one_value,
     option,
+    options_from_opt,
     options_of,
     read_key_values,
     require_known,
@@ -144,24 +145,22 @@ def find_scorer(name: str, *, named_by_user: bool = False) -> type[Scorer]:
     return scorer
 
 
-def scorer_class(
-    section: Mapping[str, Any], *, named_by_user: bool = False
-) -> type[Scorer]:
+def scorer_class(section: JsonObject, *, named_by_user: bool = False) -> type[Scorer]:
     """
     Return the scorer class of a ``scorer:`` section; `DEFAULT` if it has no
     name.
 
     :raises UserError: as `find_scorer`.
     """
-    return find_scorer(section.get('name') or DEFAULT, named_by_user=named_by_user)
+    return find_scorer(str(section.get('name') or DEFAULT), named_by_user=named_by_user)
 
 
 def scorer_section(
-    section: Mapping[str, Any],
-    opt: Mapping[str, Any],
+    section: JsonObject,
+    opt: JsonObject,
     *,
     named_by_user: bool = False,
-) -> dict[str, Any]:
+) -> dict[str, JsonValue]:
     """
     Return a ``scorer:`` section with the options of the command line in their places:
     ``--scorer-option KEY=VALUE``, and the flags of the scorer's own options.
@@ -169,7 +168,7 @@ def scorer_section(
     :raises UserError: for a flag of another scorer's option.
     """
     name = str(section.get('name') or DEFAULT)
-    pairs = opt.get('scorer_option') or ()
+    pairs = options_from_opt(ScorerChoice, opt).scorer_option
     if is_outside(name) and not pairs and not named_by_user:
         return dict(section)
     cls = scorer_class(section, named_by_user=named_by_user)
@@ -180,7 +179,6 @@ def scorer_section(
             raise UserError(
                 f'{one.flag_name(FLAGS_OF)}: scorer {name} has no such option'
             )
-    pairs = [pairs] if isinstance(pairs, str) else pairs
     return {
         **section,
         **flag_values(cls.options_class, opt, cls.name),
@@ -189,7 +187,7 @@ def scorer_section(
 
 
 def load_protocol_file(
-    name_or_path: str, overrides: Mapping[str, Any] | None = None
+    name_or_path: str, overrides: JsonObject | None = None
 ) -> ProtocolFile:
     """
     Return the protocol in a file, by shipped name or by path, its scorer's options

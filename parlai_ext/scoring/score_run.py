@@ -3,16 +3,16 @@ From dialogues to scores: every shard that this scorer has not yet judged.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, field, replace
 from functools import partial
-from typing import Any
 
 from parlai_ext import zoo_configs
 from parlai_ext.core import (
     GIVEN_JUDGED,
     Dialogue,
+    JsonObject,
     Score,
     ScoredDialogue,
     System,
@@ -20,6 +20,7 @@ from parlai_ext.core import (
     content_id,
     frozen,
     nearest,
+    options_from_opt,
 )
 from parlai_ext.engines import Machine, use_data_folder
 from parlai_ext.engines.engine import (
@@ -48,6 +49,7 @@ from parlai_ext.scoring.base import (
 )
 from parlai_ext.scoring.registry import (
     SCORERS,
+    ScorerChoice,
     is_outside,
     load_protocol_file,
     scorer_class,
@@ -88,8 +90,8 @@ class ChosenScorer:
         package may be imported, and servers may be asked.
     """
 
-    section: Mapping[str, Any]
-    ranking: Mapping[str, object] = field(default_factory=dict)
+    section: JsonObject
+    ranking: JsonObject = field(default_factory=dict)
     named_by_user: bool = True
 
     def prepared(self, models: Models | None = None) -> Scorer:
@@ -144,8 +146,8 @@ class ChosenScorer:
 
 
 def choose_scorer(
-    recorded: Mapping[str, Any],
-    opt: Mapping[str, Any],
+    recorded: JsonObject,
+    opt: JsonObject,
     *,
     named_by_user: bool = False,
     name_is_given: bool = False,
@@ -161,8 +163,8 @@ def choose_scorer(
     :param name_is_given: the user gave the name of the recorded scorer, and no more.
     :raises UserError: when the record names a judge that only its user may name.
     """
-    wanted = opt.get('scorer')
-    ranking: Mapping[str, object] = {}
+    wanted = options_from_opt(ScorerChoice, opt).scorer
+    ranking: JsonObject = {}
     if wanted is None:
         section = recorded
     elif wanted in SCORERS or is_outside(wanted):
@@ -190,9 +192,7 @@ def choose_scorer(
     return ChosenScorer(merged, ranking)
 
 
-def require_named_scorer(
-    section: Mapping[str, Any], given: Mapping[str, Any] | None = None
-) -> None:
+def require_named_scorer(section: JsonObject, given: JsonObject | None = None) -> None:
     """
     Refuse the scorer of a recorded ``scorer:`` section if it is code from outside the
     package, or if a model in it would run code, ask a server or send a key.
@@ -302,9 +302,7 @@ def scoring_job(
     )
 
 
-def _is_small(
-    scorer: Scorer, config: Mapping[str, Any], machine: Machine | None
-) -> bool:
+def _is_small(scorer: Scorer, config: JsonObject, machine: Machine | None) -> bool:
     """
     True if each core may score with models of its own, unasked.
     """
@@ -321,8 +319,8 @@ def _is_small(
 def scorer_record(
     scorer: Scorer,
     signature: str,
-    config: Mapping[str, Any],
-    ranking: Mapping[str, Any],
+    config: JsonObject,
+    ranking: JsonObject,
 ) -> ScorerRecord:
     """
     Return what is written beside scores about the scorer that made them.

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.core import content_id, frozen
+from parlai_ext.core import JsonObject, content_id, frozen
 from parlai_ext.engines import Machine
 from parlai_ext.engines.engine import (
     LOCAL,
@@ -131,7 +131,7 @@ class ItemScorer(Worker):
 
 
 def item_scorer(
-    section: Mapping[str, Any],
+    section: JsonObject,
     machine: Machine | None,
     signature: str,
     with_evidence: bool,

@@ -24,6 +24,7 @@ from typing import Any
 
 from parlai_ext import zoo_configs
 from parlai_ext.core import (
+    JsonObject,
     UserError,
     content_id,
     errors_about,
@@ -499,7 +500,7 @@ OUTSIDE = re.compile(r'[\w./-]+:[A-Za-z_]\w*')
 FROM_HUBS = ('hf:', 'zoo:')
 
 
-def detector_section(spec: str, *, named_by_user: bool) -> dict[str, Any]:
+def detector_section(spec: str, *, named_by_user: bool) -> JsonObject:
     """
     Return the ``scorer:`` section of a detector that a text names.
 
@@ -525,7 +526,7 @@ def detector_section(spec: str, *, named_by_user: bool) -> dict[str, Any]:
     return {'name': name, **read_key_values(cls.options_class, pairs, where)}
 
 
-def detector_title(section: dict[str, Any]) -> str:
+def detector_title(section: JsonObject) -> str:
     """
     Return what tables call a detector: its last folder or file, or its kind.
 
@@ -533,7 +534,7 @@ def detector_title(section: dict[str, Any]) -> str:
     'toxic-bert'
     """
     model = str(section.get('model') or section['name'])
-    return section.get('called') or Path(model.removeprefix('hf:')).name
+    return str(section.get('called') or Path(model.removeprefix('hf:')).name)
 
 
 def read_detector(spec: str, models: Models) -> ToxicityDetector:

@@ -3,15 +3,13 @@ Dialogues become scores: what a run lacks is collected and scored, at once or, w
 stops when it is settled, block after block of openers.
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from parlai_ext.collect.collect import collected_run
 from parlai_ext.collect.forecast import timed
 from parlai_ext.collect.options import PlanOptions, StopOptions
 from parlai_ext.collect.plan import plan_to_try, requested_protocol
-from parlai_ext.core import UserError, frozen
+from parlai_ext.core import JsonObject, UserError, frozen
 from parlai_ext.core.protocol import ranking_options
 from parlai_ext.engines import EngineOptions, Machine
 from parlai_ext.isolation.policy import is_own_scorer
@@ -66,7 +64,7 @@ def collect_until_settled(
     machine: Machine,
     where: EngineOptions,
     stop: StopOptions,
-    rules: Mapping[str, Any],
+    rules: JsonObject,
 ) -> ScoredRun:
     """
     Collect and score all that the run of these options lacks; with ``--stop``, block

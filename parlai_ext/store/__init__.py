@@ -15,6 +15,7 @@ Names are imported from here: ``from parlai_ext.store import RunFolder, write_fi
 from parlai_ext.store.disk import (
     LEFTOVER,
     LOCK,
+    ActRecord,
     PartialWork,
     append_synced,
     as_read,

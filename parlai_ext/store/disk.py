@@ -20,10 +20,11 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NotRequired, TypedDict, TypeVar
 
 from parlai_ext.core import (
     Dialogue,
+    JsonObject,
     Score,
     ScoredDialogue,
     UserError,
@@ -273,7 +274,7 @@ def short_hash(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()[:16]
 
 
-def checksum(record: Mapping[str, Any]) -> str:
+def checksum(record: Mapping[str, object]) -> str:
     """
     Return 16 hex digits that depend on the record's content, except its own checksum.
     """
@@ -282,7 +283,7 @@ def checksum(record: Mapping[str, Any]) -> str:
     return short_hash(text.encode())
 
 
-def without_checksum(data: Mapping[str, Any]) -> dict[str, Any]:
+def without_checksum(data: JsonObject) -> JsonObject:
     """
     Return JSON data without its checksum.
 
@@ -301,7 +302,7 @@ def sealed_text(content: Mapping[str, object]) -> str:
     return dumps({**content, 'checksum': checksum(content)}, indent=1) + '\n'
 
 
-def encode(record: Mapping[str, Any]) -> str:
+def encode(record: Mapping[str, object]) -> str:
     """
     Return the one line of ``record``, without secrets.
     """
@@ -310,7 +311,7 @@ def encode(record: Mapping[str, Any]) -> str:
     return line if hidden == line else _line(parse_own_json(hidden))
 
 
-def _line(record: Mapping[str, Any]) -> str:
+def _line(record: Mapping[str, object]) -> str:
     return dumps({**record, 'checksum': checksum(record)}, sort_keys=True)
 
 
@@ -354,7 +355,7 @@ def _intact(line: str) -> bool:
     return short_hash(f'{{{text}'.encode()) == head[1]
 
 
-def encode_shard(records: Sequence[Mapping[str, Any]], index: int) -> bytes:
+def encode_shard(records: Sequence[Mapping[str, object]], index: int) -> bytes:
     """
     Return a shard's bytes. Each line holds its number, which shows a missing line.
     """
@@ -368,7 +369,7 @@ def encode_shard(records: Sequence[Mapping[str, Any]], index: int) -> bytes:
 
 def decode_shard(
     data: bytes, index: int, path: Path, is_intact: bool = False
-) -> list[dict[str, Any]]:
+) -> list[JsonObject]:
     """
     Return a shard's records.
 
@@ -376,7 +377,7 @@ def decode_shard(
     :raises UserError: names file and line of anything that is not as it was written.
     """
     *lines, after_last_line = data.split(b'\n')
-    records: list[dict[str, Any]] = []
+    records: list[JsonObject] = []
     count = None
     for n, line in enumerate(lines):
         try:
@@ -399,14 +400,15 @@ def decode_shard(
 
 
 def read_records(
-    read: Callable[[Mapping[str, Any]], T],
-    records: Sequence[Mapping[str, Any]],
+    read: Callable[[Any], T],
+    records: Sequence[JsonObject],
     path: Path,
     kind: str,
 ) -> list[T]:
     """
     Return what ``read`` makes of the records of an intact shard.
 
+    :param read: raises `KeyError` or the like for a record of another kind.
     :param kind: what they should be, for messages.
     :raises UserError: names file and line of the first record of another kind, as of a
         shard of scores in the place of one of dialogues.
@@ -450,19 +452,69 @@ def short_text(error: Exception) -> str:
     return ascii(words)[1:-1][:80]
 
 
-def dialogue_record(dialogue: Dialogue, stem: str) -> dict[str, Any]:
+class ActRecord(TypedDict):
+    """
+    An utterance in ParlAI's Conversations format.
+    """
+
+    id: str
+    text: str
+    given: bool
+    reference: NotRequired[Sequence[str]]
+
+
+class DialogueRecord(TypedDict):
+    """
+    A dialogue in ParlAI's Conversations format, with our fields beside.
+    """
+
+    dialog: list[list[ActRecord]]
+    metadata_path: str
+    dialogue_id: str
+    pairing_id: str
+    opener_id: str
+    ended_by: str | None
+    reason: str | None
+
+
+class StoredScore(TypedDict):
+    """
+    A score of a dialogue, or of an utterance in it.
+    """
+
+    utterance_index: int | None
+    system: str
+    dimension: str
+    value: float | None
+    reason: str | None
+
+
+class ScoredRecord(TypedDict):
+    """
+    The scores of a dialogue; `dialogues` is the checksum of the file that holds it.
+    """
+
+    dialogue_id: str
+    dialogues: str
+    scores: list[StoredScore]
+    evidence: dict[str, Any]
+    truncated: dict[str, int]
+
+
+def dialogue_record(dialogue: Dialogue, stem: str) -> DialogueRecord:
     """
     Return a dialogue in ParlAI's Conversations format, with our fields beside.
     """
-    acts = [
-        {
+    acts: list[ActRecord] = []
+    for utterance in dialogue.utterances:
+        act: ActRecord = {
             'id': utterance.speaker,
             'text': utterance.text,
             'given': utterance.given,
-            **({'reference': utterance.references} if utterance.references else {}),
         }
-        for utterance in dialogue.utterances
-    ]
+        if utterance.references:
+            act['reference'] = utterance.references
+        acts.append(act)
     return {
         'dialog': [acts[start : start + 2] for start in range(0, len(acts), 2)],
         'metadata_path': f'{stem}.metadata',
@@ -474,7 +526,7 @@ def dialogue_record(dialogue: Dialogue, stem: str) -> dict[str, Any]:
     }
 
 
-def dialogue_from_record(record: Mapping[str, Any]) -> Dialogue:
+def dialogue_from_record(record: DialogueRecord) -> Dialogue:
     """
     Return the dialogue of a record.
     """
@@ -497,13 +549,13 @@ def dialogue_from_record(record: Mapping[str, Any]) -> Dialogue:
     )
 
 
-def scored_record(scored: ScoredDialogue, source: str) -> dict[str, Any]:
+def scored_record(scored: ScoredDialogue, source: str) -> ScoredRecord:
     """
     Return the record of a dialogue's scores.
 
     :param source: the checksum of the shard file that holds the dialogue.
     """
-    rows = []
+    rows: list[StoredScore] = []
     for score in scored.scores:
         if score.dialogue_id != scored.dialogue_id:
             raise ValueError(f'a score of {score.dialogue_id} in {scored.dialogue_id}')
@@ -525,7 +577,7 @@ def scored_record(scored: ScoredDialogue, source: str) -> dict[str, Any]:
     }
 
 
-def scored_from_record(record: Mapping[str, Any]) -> ScoredDialogue:
+def scored_from_record(record: ScoredRecord) -> ScoredDialogue:
     """
     Return the scored dialogue of a record.
     """

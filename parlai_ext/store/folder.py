@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from functools import cached_property, partial
 from pathlib import Path, PurePosixPath
 from shlex import quote
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from parlai_ext.core import (
     Dialogue,
+    JsonObject,
     Pairing,
     ScoredDialogue,
     UserError,
@@ -224,7 +225,7 @@ class RunFolder:
         """
         return self.read_with_checksum(shard)[0]
 
-    def dialogue_records(self, shard: ShardKey) -> list[dict[str, object]]:
+    def dialogue_records(self, shard: ShardKey) -> list[JsonObject]:
         """
         Return the records of one shard's dialogues, as they stand in its file.
 
@@ -345,7 +346,7 @@ class RunFolder:
             if any(path.parent.glob('*/*.jsonl'))
         ]
 
-    def write_json(self, name: str, data: Mapping[str, Any]) -> None:
+    def write_json(self, name: str, data: Mapping[str, object]) -> None:
         """
         Write a file of the run, such as ``ranking.json``, with a checksum; keys keep
         their order.
@@ -366,7 +367,7 @@ class RunFolder:
         self.manifest = self.manifest.changed(stop=stop.model_dump())
         manifests.save(self.root, self.manifest)
 
-    def read_json(self, name: str, remedy: str = 'delete it') -> dict[str, Any]:
+    def read_json(self, name: str, remedy: str = 'delete it') -> JsonObject:
         """
         Return the mapping in a file that `write_json` wrote.
 
@@ -387,7 +388,7 @@ class RunFolder:
             ) from None
 
     def read_record(
-        self, name: str, read: Callable[[dict[str, object]], T], remedy: str
+        self, name: str, read: Callable[[JsonObject], T], remedy: str
     ) -> T | None:
         """
         Return what a file that `write_json` wrote holds; `None` where there is none.
@@ -552,7 +553,7 @@ class ScoreStore:
         path = self.path(shard)
         records = decode_shard(_read_bytes(path, 'have it scored'), shard.index, path)
         scored = read_records(scored_from_record, records, path, 'score')
-        return scored, {record['dialogues'] for record in records}
+        return scored, {str(record['dialogues']) for record in records}
 
     def _check_source(self, shard: ShardKey, recorded: set[str], source: str) -> None:
         if recorded <= {source}:

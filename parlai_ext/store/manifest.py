@@ -413,7 +413,7 @@ def _refuse_repeated(key: str, ids: Sequence[str]) -> None:
         seen.add(id)
 
 
-def read_manifest(data: Mapping[str, Any]) -> Manifest:
+def read_manifest(data: Mapping[str, object]) -> Manifest:
     """
     Return JSON data as a manifest, whatever its schema.
 
@@ -432,7 +432,7 @@ def record_hash(record: Manifest | ScorerRecord) -> str:
     return hashlib.sha256(dumps(acting, sort_keys=True).encode()).hexdigest()
 
 
-def save(root: Path, manifest: Manifest | Mapping[str, Any]) -> None:
+def save(root: Path, manifest: Manifest | Mapping[str, object]) -> None:
     """
     Write the manifest, with its checksum.
     """

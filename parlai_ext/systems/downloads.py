@@ -4,13 +4,20 @@ options name, the replies of a task, and GPT-2's tokenizer; and their download, 
 one system's failure stops no other.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 from parlai_ext.compat import prepare_parlai
-from parlai_ext.core import System, SystemFailed, UserError, errors_about, frozen
+from parlai_ext.core import (
+    JsonObject,
+    System,
+    SystemFailed,
+    UserError,
+    errors_about,
+    frozen,
+    text_option,
+)
 from parlai_ext.engines import data_folder, is_zoo_path
 from parlai_ext.files import FILE_OPTIONS, INDEX_OPTIONS, existing_file, files_at
 from parlai_ext.systems import zoo
@@ -95,7 +102,7 @@ def fetched_file(value: str) -> Path:
     return candidates_file(value) if is_spec(value) else zoo.fetch_path(value)
 
 
-def needed_tokenizer(opt: Mapping[str, Any]) -> NeededFile | None:
+def needed_tokenizer(opt: JsonObject) -> NeededFile | None:
     """
     Return the two files of GPT-2's tokenizer that BART and R2C2 need beside their
     model; `None` for other systems.
@@ -106,7 +113,7 @@ def needed_tokenizer(opt: Mapping[str, Any]) -> NeededFile | None:
         return None
     from parlai.utils.bpe import Gpt2BpeHelper
 
-    datapath = data_folder(opt.get('datapath'))
+    datapath = data_folder(text_option(opt, 'datapath'))
     both = (Gpt2BpeHelper.DEFAULT_VOCAB_BPE, Gpt2BpeHelper.DEFAULT_ENCODER_JSON)
     places = [Path(datapath, 'gpt2', url.rpartition('/')[2]) for url in both]
     # ParlAI downloads both if one is missing

@@ -34,6 +34,7 @@ from parlai_ext.compat.agents import (
     index_files,
 )
 from parlai_ext.core import (
+    JsonObject,
     System,
     UserError,
     content_id,
@@ -42,6 +43,7 @@ from parlai_ext.core import (
     json_object,
     option,
     options_of,
+    text_option,
 )
 from parlai_ext.engines import data_folder, data_in, local_path
 from parlai_ext.files import (
@@ -108,7 +110,7 @@ class HubFamily(Family):
         Return the weights in the hub's cache, in the folder, or in the folder of the
         catalogue's models; `None` without them.
         """
-        with data_in(opt.get('datapath')):
+        with data_in(text_option(opt, 'datapath')):
             return hub.cached_weights(*self.source(opt))
 
     def fetched_weights(self, opt: Options) -> Path:
@@ -177,7 +179,7 @@ class HuggingFace(HubFamily):
             for near in get_close_matches('hf_model', opt, 1, cutoff=0.85):
                 raise UserError(f"{near}: unknown; did you mean 'hf_model'?")
         repository = hub.checked_repository(opt.get('hf_model'))
-        return repository, opt.get('hf_revision') or None
+        return repository, text_option(opt, 'hf_revision') or None
 
     def weights_key(self, opt: Options) -> Hashable:
         """
@@ -345,7 +347,7 @@ class Ranker(Family):
                 'candidates are theirs'
             )
         if opt.get('interactive_candidates', 'fixed') == 'fixed':
-            path = opt.get(CANDIDATES)
+            path = text_option(opt, CANDIDATES)
             if not path:
                 raise UserError(
                     f'{CANDIDATES}: not given: a file with one possible reply a line'
@@ -462,16 +464,15 @@ def retrieval_files(opt: Options) -> dict[str, Path]:
     """
     named: dict[str, Path] = {}
     for key, path in retrieval_paths(opt).items():
-        with errors_about(key), data_in(opt.get('datapath')):
+        with errors_about(key), data_in(text_option(opt, 'datapath')):
             if path.endswith('.gz'):
                 raise UserError(
                     f'{path} is packed; unpack it, for ParlAI reads plain text only'
                 )
             files = [zoo.fetch_path(path)]
             if key == 'path_to_index':
-                vectors = opt.get('path_to_dense_embeddings')
-                vectors = local_path(str(vectors)) if vectors else None
-                files = index_files(files[0], vectors)
+                vectors = text_option(opt, 'path_to_dense_embeddings')
+                files = index_files(files[0], local_path(vectors) if vectors else None)
             elif key == 'polyencoder_init_model':
                 files.append(Path(f'{files[0]}.dict'))
             for i, file in enumerate(files):
@@ -479,11 +480,11 @@ def retrieval_files(opt: Options) -> dict[str, Path]:
                     raise UserError(f'there is no file {file}{HINTS.get(key, "")}')
                 named[f'{key}.{i}' if i else key] = file
     if named and str(opt.get('query_model', 'bert')).startswith('bert'):
-        model_file = str(opt.get('model_file') or '')
+        model_file = text_option(opt, 'model_file')
         with errors_about('query_model'):
             home = bert_home(
                 local_path(model_file) if model_file else None,
-                data_folder(opt.get('datapath')),
+                data_folder(text_option(opt, 'datapath')),
             )
         named |= {f'query_model/{name}': home / name for name in BERT_FILES}
     return named
@@ -532,9 +533,9 @@ class Remote(Family):
         True unless the temperature is set to 0: an endpoint that is not told decides.
         """
         temperature = opt.get('remote_temperature')
-        return temperature is None or float(temperature) != 0
+        return not isinstance(temperature, str | int | float) or float(temperature) != 0
 
-    def pin(self, opt: Options) -> dict[str, Any]:
+    def pin(self, opt: Options) -> JsonObject:
         """
         Return the options with the model's dated name among them, asked for unless
         given: the agent then refuses answers of any other model; and with ``$NAME`` in
@@ -605,7 +606,7 @@ class SafetyLayer(Family):
             'detector': content_id(*detector),
         }
 
-    def pin(self, opt: Options) -> dict[str, Any]:
+    def pin(self, opt: Options) -> JsonObject:
         inner = system_inside(opt).opt
         return {**opt, SAFETY_SYSTEM: family_of(inner).pin(inner)}
 

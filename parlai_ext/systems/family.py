@@ -8,9 +8,8 @@ generator in a model file.
 
 from collections.abc import Hashable
 from pathlib import Path
-from typing import Any
 
-from parlai_ext.core import System, UserError
+from parlai_ext.core import JsonObject, JsonValue, System, UserError
 from parlai_ext.engines import is_zoo_path, local_path
 from parlai_ext.files import existing_file
 from parlai_ext.isolation.policy import Options
@@ -135,7 +134,7 @@ class Family:
         """
         return opt.get('inference') in SAMPLING
 
-    def pin(self, opt: Options) -> dict[str, Any]:
+    def pin(self, opt: Options) -> JsonObject:
         """
         Return the options with those that fix which model answers, such as the dated
         name of a hosted model: the system then refuses answers of another one.
@@ -162,14 +161,14 @@ def model_path(system: System) -> Path | None:
     return local_path(path) if path else None
 
 
-def roster_options(system: System) -> dict[str, Any]:
+def roster_options(system: System) -> dict[str, JsonValue]:
     """
     Return the roster's options of a system that have a value.
     """
     return {key: value for key, value in system.opt.items() if value is not None}
 
 
-def own_options(system: System) -> dict[str, Any]:
+def own_options(system: System) -> JsonObject:
     """
     Return what the `.opt` beside the system's model file says; empty without one.
 
@@ -186,7 +185,7 @@ def own_options(system: System) -> dict[str, Any]:
         raise UserError(error.as_option) from error
 
 
-def effective_options(system: System) -> dict[str, Any]:
+def effective_options(system: System) -> JsonObject:
     """
     Return the model's own options with the roster's over them.
 

@@ -9,10 +9,10 @@ import json
 import os
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Any
 
 from parlai_ext.compat.agents import is_reachable
 from parlai_ext.core import (
+    JsonObject,
     UserError,
     content_id,
     first_line,
@@ -255,7 +255,7 @@ def needed_files(listed: list[str]) -> list[str]:
     return sorted({*weights, *matching(*COMPANIONS, *indices, '*.py')})
 
 
-def read_config(folder: Path) -> dict[str, Any]:
+def read_config(folder: Path) -> JsonObject:
     """
     Return a model's `config.json`; empty where it cannot be read.
     """

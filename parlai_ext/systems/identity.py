@@ -8,10 +8,10 @@ part of it, so that a model keeps its identity when it moves.
 import glob
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from parlai_ext.compat import prepare_parlai
 from parlai_ext.core import (
+    JsonObject,
     System,
     UserError,
     content_id,
@@ -87,7 +87,7 @@ def identity(system: System) -> str:
     return content_id('system', identity_options(system), contents)
 
 
-def identity_options(system: System) -> dict[str, Any]:
+def identity_options(system: System) -> JsonObject:
     """
     Return the options that can change a system's replies, without those that only say
     where its files are.

@@ -21,13 +21,17 @@ import torch
 from parlai.utils import logging as parlai_logging
 
 from parlai_ext.compat import prepare_parlai
-from parlai_ext.core import UserError, logger, printable
+from parlai_ext.core import JsonObject, UserError, logger, printable
 from parlai_ext.engines import data_folder, use_data_folder
 from parlai_ext.isolation.fork_server import ForkedTask, Worker
 from parlai_ext.isolation.policy import Options, warn_once
 from parlai_ext.systems.model_cache import free_memory
 from parlai_ext.systems.players import AgentRaised, in_words, raise_unless_of_agent
-from parlai_ext.systems.random_numbers import random_state, set_random_state
+from parlai_ext.systems.random_numbers import (
+    RandomState,
+    random_state,
+    set_random_state,
+)
 from parlai_ext.systems.safe.load import named_servers
 from parlai_ext.systems.spending import Usages
 from parlai_ext.systems.torch_memory import is_out_of_memory
@@ -82,7 +86,7 @@ class OwnProcess:
         self.usage: Usages = {}
         self._warned = False
         self._folder = TemporaryDirectory(ignore_cleanup_errors=True)
-        self._random: dict[str, Any] | None = None
+        self._random: RandomState | None = None
         servers = named_servers(opt)
         addresses: dict[str, list[str]] = {}  # which the process could not ask for
         for host, _ in servers:
@@ -105,7 +109,7 @@ class OwnProcess:
             ForkedTask(server, given, memory, folder, None, ports, modules)
         )
 
-    def load(self, *given: Any) -> Mapping[str, Any]:
+    def load(self, *given: Any) -> JsonObject:
         """
         Have something loaded there; return what is to be known of it.
         """
@@ -151,7 +155,7 @@ class OwnProcess:
             raise UserError(str(words)) from MemoryError() if kind == 'memory' else None
         return value
 
-    def _answer(self, request: Mapping[str, Any]) -> Any:
+    def _answer(self, request: Mapping[str, object]) -> Any:
         """
         Return the answer to a request, after what the process asks meanwhile.
         """
@@ -216,7 +220,7 @@ class Server:
         socket.getaddrinfo = known_address
         self.random = random_state()
 
-    def __call__(self, request: Mapping[str, Any]) -> dict[str, Any]:
+    def __call__(self, request: Mapping[str, Any]) -> JsonObject:
         """
         Return the answer to a request, with the random numbers as they are then.
         """
@@ -241,7 +245,7 @@ class Server:
         self.random = now
         return answer | {'said': said}
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> JsonObject:
         """
         Return what is to be known of the process.
         """

@@ -11,7 +11,6 @@ import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
 
 from parlai.core.agents import create_agent
 from parlai.core.loader import load_agent_module
@@ -20,7 +19,15 @@ from parlai.core.params import ParlaiParser
 
 from parlai_ext.compat import prepare_parlai
 from parlai_ext.compat.libraries import quiet_parlai
-from parlai_ext.core import System, UserError, errors_about, errors_of_system, nearest
+from parlai_ext.core import (
+    JsonValue,
+    System,
+    UserError,
+    errors_about,
+    errors_of_system,
+    nearest,
+    text_option,
+)
 from parlai_ext.engines import Machine, is_zoo_path
 from parlai_ext.isolation.policy import (
     Options,
@@ -196,7 +203,7 @@ def samples(system: System) -> bool:
     return family_of(opt).samples(opt)
 
 
-def _options_to_build(system: System) -> dict[str, Any]:
+def _options_to_build(system: System) -> dict[str, JsonValue]:
     """
     Return the roster's options as the agent needs them: with local paths, the files
     downloaded.
@@ -209,7 +216,7 @@ def _options_to_build(system: System) -> dict[str, Any]:
             with errors_about(key), quiet_parlai():
                 given[key] = str(fetched_file(str(given[key])))
     if 'model_file' in given:
-        file, path = given['model_file'], str(system.opt['model_file'])
+        file, path = str(given['model_file']), str(system.opt['model_file'])
         if not os.path.isfile(file):
             where = f' ({path})' if is_zoo_path(path) else ''
             raise UserError(f'model_file: there is no file {file}{where}')
@@ -333,7 +340,7 @@ def _dictionary(wrong: Sequence[tuple[str, str, str]], opt: Options) -> str:
     [(known, made)] = rows
     file = f'{opt["model_file"]}.dict'  # where there is one, ParlAI reads no other
     if not Path(file).is_file():
-        file = opt.get('dict_file') or file
+        file = text_option(opt, 'dict_file') or file
     if not Path(file).is_file():
         return f'dict_file: there is no file {file}; the model knows {known} words'
     return (

@@ -8,13 +8,20 @@ One process holds the systems that share their weights.
 import itertools
 import os
 import weakref
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from parlai.core.agents import Agent
 
-from parlai_ext.core import System, errors_of_system
+from parlai_ext.core import (
+    JsonObject,
+    System,
+    errors_of_system,
+    frozen,
+    read_options,
+)
+from parlai_ext.core.records import record_from_json
 from parlai_ext.engines import Machine
 from parlai_ext.isolation.policy import require_named
 from parlai_ext.systems.downloads import fetch_system
@@ -60,10 +67,11 @@ def load_on(machine: Machine, system: System) -> Player:
             _living[key] = process
         facts = process.load(system.name, dict(system.opt), asdict(machine))
         with answers_of_a_kind():
-            return DistantPlayer(system.name, process, family, facts)
+            known = record_from_json(PlayerFacts, facts)
+            return DistantPlayer(system.name, process, family, known)
 
 
-def check_options_apart(system: System, given: Mapping[str, Any] | None = None) -> None:
+def check_options_apart(system: System, given: JsonObject | None = None) -> None:
     """
     Check a system's options, in a process of its own where code of others would run.
 
@@ -111,6 +119,17 @@ class DistantParticipant(Participant):
         self.ask('call', self.number, 'take_as_own', text)
 
 
+@frozen
+class PlayerFacts:
+    """
+    What is to be known of a system of another process.
+    """
+
+    batches: bool
+    n_bytes: int
+    longest_reply: int | None
+
+
 class DistantPlayer(Player):
     """
     A system that is loaded in another process.
@@ -119,13 +138,12 @@ class DistantPlayer(Player):
     numbers = itertools.count()
 
     def __init__(
-        self, name: str, process: OwnProcess, family: Family, facts: Mapping[str, Any]
+        self, name: str, process: OwnProcess, family: Family, facts: PlayerFacts
     ):
         super().__init__(name, _StandIn(process, name), family)
         self.process = process
-        self.batches, self.n_bytes = bool(facts['batches']), int(facts['n_bytes'])
-        most = facts['longest_reply']
-        self.longest_reply = None if most is None else int(most)
+        self.batches, self.n_bytes = facts.batches, facts.n_bytes
+        self.longest_reply = facts.longest_reply
 
     def count_tokens(self, texts: Sequence[str]) -> list[int] | None:
         """
@@ -220,17 +238,14 @@ class PlayersHere(Server):
         super().__init__(*args, **like)
         self.acts: dict[int, Any] = {}
 
-    def load(self, name: str, opt: Any, machine: Mapping[str, Any]) -> dict[str, Any]:
+    def load(self, name: str, opt: Any, machine: JsonObject) -> JsonObject:
         """
         Load a system, and return what is to be known of it.
         """
-        player = load_system(System(name, opt), Machine(**machine))
+        player = load_system(System(name, opt), read_options(Machine, machine))
         self.things[name] = player
-        return self.facts() | {
-            'batches': player.batches,
-            'n_bytes': player.n_bytes,
-            'longest_reply': player.longest_reply,
-        }
+        facts = PlayerFacts(player.batches, player.n_bytes, player.longest_reply)
+        return {**self.facts(), **vars(facts)}
 
     def check(self, name: str, opt: Any, given: Any) -> None:
         """
@@ -252,7 +267,7 @@ class PlayersHere(Server):
 
     def replies(
         self, name: str, do: str, numbers: list[int], *given: list[dict[str, Any]]
-    ) -> list[dict[str, Any]]:
+    ) -> list[JsonObject]:
         """
         Return the replies of participants, by a method of `Player`.
 

@@ -14,7 +14,7 @@ import pickle
 import re
 import signal
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import Any
@@ -27,6 +27,7 @@ from parlai.core.opt import Opt
 from parlai.core.torch_agent import TorchAgent
 
 from parlai_ext.core import (
+    JsonObject,
     UserError,
     errors_of_system,
     frozen,
@@ -297,7 +298,7 @@ def _clone_state(agent: Agent, clone: Agent) -> str:
     return hashlib.sha256(out.getvalue()).hexdigest()
 
 
-def reply_fields(reply: Reply) -> dict[str, Any]:
+def reply_fields(reply: Reply) -> JsonObject:
     """
     Return a reply as plain data, with what its agent may want to observe.
     """
@@ -305,7 +306,7 @@ def reply_fields(reply: Reply) -> dict[str, Any]:
     return {**_kept_fields(reply.act or {}), **told}
 
 
-def reply_from_fields(fields: Mapping[str, Any]) -> Reply:
+def reply_from_fields(fields: JsonObject) -> Reply:
     """
     Return the reply that `reply_fields` has made plain data of.
 
@@ -317,7 +318,7 @@ def reply_from_fields(fields: Mapping[str, Any]) -> Reply:
     return replace(reply, act=Message(_kept_fields(fields)))
 
 
-def _kept_fields(act: Mapping[str, Any]) -> dict[str, Any]:
+def _kept_fields(act: JsonObject) -> JsonObject:
     fields = {key: act.get(key) for key in KEPT_FIELDS}
     return {k: v for k, v in fields.items() if isinstance(v, str | bool)}
 

@@ -45,7 +45,7 @@ ON_REQUEST = '; hf_trust_code: true would run that'
 def read(
     folder: Path,
     device: torch.device,
-    extra: Mapping[str, Any],
+    extra: Mapping[str, object],
     *,
     trust: bool = False,
     allowed: str = ON_REQUEST,
@@ -179,7 +179,7 @@ def chosen_device(options: ModelOptions) -> torch.device:
     return device
 
 
-def loading_arguments(options: ModelOptions, device: torch.device) -> dict[str, Any]:
+def loading_arguments(options: ModelOptions, device: torch.device) -> dict[str, object]:
     """
     Return the arguments of `from_pretrained` about precision and devices.
     """

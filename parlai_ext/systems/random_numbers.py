@@ -3,7 +3,7 @@ The random numbers that agents draw: of Python, NumPy and PyTorch.
 """
 
 import random
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import torch
@@ -22,7 +22,17 @@ def seed_all(hex_seed: str) -> None:
     torch.manual_seed(seed % 2**63)
 
 
-def random_state() -> dict[str, Any]:
+class RandomState(TypedDict):
+    """
+    The states of the random numbers of Python, NumPy and PyTorch, as plain data.
+    """
+
+    python: list[Any]
+    numpy: list[Any]
+    torch: list[list[int]]
+
+
+def random_state() -> RandomState:
     """
     Return the state of all random numbers as plain data, which can be compared.
     """
@@ -36,7 +46,7 @@ def random_state() -> dict[str, Any]:
     }
 
 
-def set_random_state(state: dict[str, Any]) -> None:
+def set_random_state(state: RandomState) -> None:
     """
     Put all random numbers back to a state that `random_state` returned.
 

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from parlai_ext.core import UserError, content_id, frozen, option, optional
+from parlai_ext.core import JsonObject, UserError, content_id, frozen, option, optional
 from parlai_ext.core.records import read_own_record
 from parlai_ext.data.corpora import TurnPair
 from parlai_ext.data.toxic_pairs import (
@@ -276,7 +276,7 @@ def build_prompts(
     pairs: Iterator[TurnPair],
     selector: BlockSelector,
     folder: Path,
-    settings: dict[str, Any],
+    settings: JsonObject,
     engine: Engine,
     elsewhere: Callable[[float], Worker],
 ) -> BuildState:
@@ -332,7 +332,7 @@ def _add_pairs(digest: Any, pairs: Iterable[TurnPair]) -> str:
 
 
 def read_state(
-    folder: Path, settings: dict[str, Any], pairs: Iterator[TurnPair]
+    folder: Path, settings: JsonObject, pairs: Iterator[TurnPair]
 ) -> tuple[BuildState, Any]:
     """
     Return the state of the build in a folder, or of one that begins, and the hash of
@@ -344,7 +344,7 @@ def read_state(
     path = folder / STATE
     digest = hashlib.sha256()
     if not path.is_file():
-        return BuildState(settings), digest
+        return BuildState(dict(settings)), digest
     state = read_own_record(BuildState, path, 'another --out, or remove it')
     every = {**settings, **state.settings}
     changed = [k for k in every if state.settings.get(k) != settings.get(k)]

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from parlai_ext.core import UserError, content_id, frozen, grouped
+from parlai_ext.core import JsonObject, UserError, content_id, frozen, grouped
 from parlai_ext.data.toxic_pairs import (
     Prompt,
     RecordedAnswer,
@@ -366,7 +366,7 @@ def bleu_values(counts: 'pd.Series[Any]') -> 'pd.Series[Any]':
 # ------------------------------------------------------------------- what is written
 
 
-def safety_data(comparison: SafetyComparison) -> dict[str, Any]:
+def safety_data(comparison: SafetyComparison) -> JsonObject:
     """
     Return a comparison as plain data for a file, without any text of an answer.
     """

@@ -18,7 +18,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from parlai_ext.core import UserError, errors_about, frozen, option, read_key_values
+from parlai_ext.core import (
+    UserError,
+    errors_about,
+    frozen,
+    option,
+    read_key_values,
+)
 from parlai_ext.data.toxic_pairs import Prompt, RecordedAnswer
 from parlai_ext.models.handle import ModelHandle, is_here
 from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
@@ -210,7 +216,7 @@ def read_stance(spec: str, models: ModelHandle) -> Stance | None:
 
 def _load_reference_metrics(
     specs: Iterable[str], models: ModelHandle, *, may_download: bool
-) -> tuple[dict[str, Any], list[str]]:
+) -> tuple[dict[str, Scorer], list[str]]:
     """
     Return the metrics by name, each a scorer or the library's BLEU, and a line for each
     that cannot be had.

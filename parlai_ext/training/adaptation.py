@@ -14,7 +14,7 @@ from typing import Any
 import torch
 import transformers
 
-from parlai_ext.core import UserError, content_id, frozen
+from parlai_ext.core import JsonObject, UserError, content_id, frozen
 from parlai_ext.core.records import read_own_record
 from parlai_ext.data.corpora import Turns, without_overlap
 from parlai_ext.store import locked, write_file
@@ -122,7 +122,7 @@ class Trainer(Training):
         options: TrainingOptions,
         device: torch.device,
         folder: Path,
-        identity: Mapping[str, Any],
+        identity: JsonObject,
     ):
         self.kind, self.options, self.device = kind, options, device
         self._load(base)

@@ -9,7 +9,7 @@ prompt. The order of batches follows from the seed.
 import json
 import math
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import groupby, pairwise
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch.nn.functional import cross_entropy
 
-from parlai_ext.core import UserError, content_id, frozen, signature_values
+from parlai_ext.core import JsonObject, UserError, content_id, frozen, signature_values
 from parlai_ext.models.likelihood.causal import TreeMasks
 from parlai_ext.models.likelihood.engine import (
     QuestionPart,
@@ -230,7 +230,7 @@ class JudgeTraining(Training):
         groups: Sequence[Group],
         options: JudgeTrainingOptions,
         folder: Path,
-        identity: Mapping[str, Any],
+        identity: JsonObject,
     ):
         self.masks = TreeMasks.from_model(network)
         torch.manual_seed(options.seed)

@@ -19,7 +19,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
-from parlai_ext.core import UserError, first_line, frozen, parse_json
+from parlai_ext.core import JsonObject, UserError, first_line, frozen, parse_json
 from parlai_ext.core.records import record_from_json
 from parlai_ext.systems.safe.read import disk_errors
 from parlai_ext.view.progress import bar_of
@@ -57,7 +57,7 @@ class Training:
         self,
         model: torch.nn.Module,
         folder: Path,
-        identity: Mapping[str, Any],
+        identity: JsonObject,
         **adamw: Any,
     ):
         self.weights = {
@@ -184,9 +184,7 @@ class Training:
             }
 
 
-def check_same(
-    stored: Mapping[str, Any], given: Mapping[str, Any], folder: Path
-) -> None:
+def check_same(stored: JsonObject, given: JsonObject, folder: Path) -> None:
     """
     Refuse to go on with a training that differs from the one asked for.
     """

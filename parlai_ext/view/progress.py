@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 from tqdm import tqdm
 
@@ -48,12 +48,21 @@ def hide_bars() -> None:
     LogLines.hidden = True
 
 
-def bar_settings() -> dict[str, Any]:
+class BarSettings(TypedDict):
     """
-    Return how often tqdm shows a bar, and where.
+    How often tqdm shows a bar, and where.
+    """
+
+    mininterval: float
+    file: LogLines | None
+
+
+def bar_settings() -> BarSettings:
+    """
+    Return the settings of a bar on standard error.
     """
     if sys.stderr.isatty() and not LogLines.hidden:
-        return {'mininterval': 0.5}
+        return {'mininterval': 0.5, 'file': None}
     return {'mininterval': SHOWN_SECONDS, 'file': LogLines()}
 
 

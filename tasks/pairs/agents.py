@@ -40,7 +40,7 @@ class RosterAgent(DeclaresOptions, Agent):
         self.player: BlockPlayer = shared['player'] if shared else load_roster(opt)
         super().__init__(opt, shared)
 
-    def share(self) -> dict[str, Any]:
+    def share(self) -> dict[str, object]:
         """
         Return what a clone needs; all have the same systems.
         """

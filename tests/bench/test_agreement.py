@@ -3,6 +3,7 @@ Table 1's three variants of FED against what people said, by pencil and scipy.
 """
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from scipy import stats
@@ -71,11 +72,11 @@ def agreed(human, chats=None, scorer=None):
 
 
 def by_variant(rows, level='dialogue'):
-    return {(r['dimension'], r['variant']): r for r in rows if r['level'] == level}
+    return {(r.dimension, r.variant): r for r in rows if r.level == level}
 
 
 def found(chats, human, level='dialogue'):
-    return by_variant(agreed(human, chats)['rows'], level)
+    return by_variant(agreed(human, chats).rows, level)
 
 
 CHATS = [chat('1', 'ab'), chat('2', 'c'), chat('3', 'd'), chat('4', 'b')]
@@ -96,17 +97,16 @@ def test_coefficients_are_those_of_scipy(variant):
     means = [scores_of(CHATS).means[variant, 'Wit']['bot', d] for d in human]
     sides = means, list(human.values())
     expected = [stats.spearmanr(*sides).statistic, stats.pearsonr(*sides).statistic]
-    values = [row[name]['value'] for name in ('spearman', 'pearson')]
-    assert values == pytest.approx(expected)
+    assert [row.spearman.value, row.pearson.value] == pytest.approx(expected)
 
 
 def test_without_praise_there_is_no_value_and_fed_is_the_complaints():
     # as Sensibleness in Table 1 of the paper
     rows = found(CHATS, said({'1': 1, '2': 2, '3': 4}, 'Sense'))
-    assert rows['Sense', 'w/o neg']['spearman']['value'] is None
-    assert rows['Sense', 'w/o neg']['reason'] == 'no positive follow-ups'
+    assert rows['Sense', 'w/o neg'].spearman.value is None
+    assert rows['Sense', 'w/o neg'].reason == 'no positive follow-ups'
     both, negative = rows['Sense', 'FED'], rows['Sense', 'w/o pos']
-    assert both['spearman'] == negative['spearman']
+    assert both.spearman == negative.spearman
 
 
 def test_raters_are_averaged_first():
@@ -123,7 +123,7 @@ def test_a_system_is_the_mean_of_its_dialogues():
     row = found(chats, human, 'system')['Wit', 'w/o pos']
     # complaints: bot (9 + 3) / 2, B 7, C 8; people: 3, 4, 9
     expected = stats.pearsonr([6, 7, 8], [3, 4, 9]).statistic
-    assert (row['n'], row['pearson']['value']) == (3, pytest.approx(expected))
+    assert (row.n, row.pearson.value) == (3, pytest.approx(expected))
 
 
 def test_a_dialogue_that_nobody_judged_is_no_part_of_its_system():
@@ -137,11 +137,11 @@ def test_a_dialogue_that_nobody_judged_is_no_part_of_its_system():
 def test_a_scorer_without_variants_has_one_row_for_each_dimension():
     chats = [chat(str(n), ['w ' * n]) for n in (1, 2, 3, 4)]
     human = said({'1': 1, '2': 2, '3': 4, '4': 3}, 'Overall')
-    rows = agreed(human, chats, ChosenScorer({'name': 'length'}).build())['rows']
-    assert [row['level'] for row in rows] == ['dialogue', 'system']
-    assert {row['variant'] for row in rows} == {'length'}
+    rows = agreed(human, chats, ChosenScorer({'name': 'length'}).build()).rows
+    assert [row.level for row in rows] == ['dialogue', 'system']
+    assert {row.variant for row in rows} == {'length'}
     # 1, 2, 3, 4 words against 1, 2, 4, 3: sum d^2 = 2, so 1 - 6 * 2 / 60
-    assert rows[0]['spearman']['value'] == pytest.approx(0.8)
+    assert rows[0].spearman.value == pytest.approx(0.8)
 
 
 def test_floors_are_no_part_of_it():
@@ -154,7 +154,7 @@ def test_floors_are_no_part_of_it():
 def test_a_dialogue_without_a_score_is_dropped_and_counted():
     chats = [*CHATS, BROKEN]
     row = found(chats, said({'1': 1, '2': 2, '3': 4, '5': 5}))['Wit', 'FED']
-    assert (row['n'], row['dropped']) == (3, 1)
+    assert (row.n, row.dropped) == (3, 1)
 
 
 def test_why_a_system_has_no_score_is_kept_in_every_variant():
@@ -182,14 +182,14 @@ def test_judgements_that_fit_nothing_are_one_line(human, problem):
 def test_some_judgements_that_fit_nothing_are_counted():
     human = said({'1': 1, '2': 2, '3': 3, '9': 3, '8': 3})
     result = agreed(human)
-    assert 'of no scored dialogue or system: 2 judgements' in result['notes']
-    assert 'nobody judged: Sense' in result['notes']
+    assert 'of no scored dialogue or system: 2 judgements' in result.notes
+    assert 'nobody judged: Sense' in result.notes
 
 
 def test_contexts_that_the_judge_cut_are_told():
     fed = known_fed(CuttingJudge(tell, 3, 2), SETS, polarity='both')
     # dialogue 1 alone has a second turn
-    note = agreed(said({'1': 1, '2': 2}), scorer=fed)['notes'][0]
+    note = agreed(said({'1': 1, '2': 2}), scorer=fed).notes[0]
     assert note.endswith('read in part: 1 of 5 utterances')
 
 
@@ -207,6 +207,7 @@ def test_table_is_narrow_and_says_what_is_missing():
 
 
 def test_the_csv_has_a_row_for_each_variant():
-    found = by_variant(rows_of_csv(agreement_table(example()['rows']).csv()))
+    rows = rows_of_csv(agreement_table(example().rows).csv())
+    found = by_variant(SimpleNamespace(**row) for row in rows)
     assert len(found) == 6
-    assert found['Sense', 'w/o neg']['spearman'] == ''
+    assert found['Sense', 'w/o neg'].spearman == ''

@@ -6,11 +6,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from parlai_ext.bench.agreement import agreement_table
+from parlai_ext.bench.agreement import VariantAgreement, agreement_table
 from parlai_ext.commands import plugin
 from parlai_ext.commands.import_dialogues import ImportDialogues
 from parlai_ext.commands.validate_scorer import ValidateScorer
 from parlai_ext.core import UserError, Utterance
+from parlai_ext.core.records import record_from_json
 from parlai_ext.data.chat_logs import read_dialogues
 from parlai_ext.scoring.score_run import ChosenScorer
 from parlai_ext.store import RunFolder
@@ -88,13 +89,14 @@ def test_command_reads_a_file_of_chats(tmp_path, capsys, model_file):
     out, judge = tmp_path / 'table.csv', {'judge_model_file': model_file}
     given = {'dialogues_file': chats, 'human_scores': people, 'out': str(out)}
     result = ValidateScorer.main(config='fed_table1_demo', **given, **judge)
-    rows = {(r['level'], r['variant']): r for r in result['rows']}
-    assert [rows['dialogue', v]['n'] for v in ('FED', 'w/o neg', 'w/o pos')] == [8] * 3
-    assert rows['system', 'FED']['reason'].startswith('2 items have a score')
+    agreed = [record_from_json(VariantAgreement, row) for row in result['rows']]
+    rows = {(row.level, row.variant): row for row in agreed}
+    assert [rows['dialogue', v].n for v in ('FED', 'w/o neg', 'w/o pos')] == [8] * 3
+    assert rows['system', 'FED'].reason.startswith('2 items have a score')
     assert 'polarity:both' in result['signature']
     [line, *_] = [x for x in capsys.readouterr().out.split('\n') if 'FED' in x]
     assert line.split()[:4] == ['Overall', 'FED', '8', '0']
-    assert out.read_text() == agreement_table(result['rows']).csv()
+    assert out.read_text() == agreement_table(agreed).csv()
 
 
 @pytest.mark.parametrize(

@@ -497,7 +497,8 @@ def segment_annotations(file: DataFile) -> dict[tuple[str, int], list[Annotation
     of turns.
     """
     by_segment: dict[tuple[str, int], list[Annotations]] = {}
-    for line, raw in json_lines(Path(file.path)):
+    records: Iterator[tuple[int, Record]] = json_lines(Path(file.path))
+    for line, raw in records:
         try:
             turns = int(raw['entity0_annotation']['decision_turn'])
             segment = by_segment.setdefault(

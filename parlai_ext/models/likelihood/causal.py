@@ -21,7 +21,13 @@ import numpy as np
 import torch
 from transformers import DynamicCache
 
-from parlai_ext.core import Answer, Question, UserError, content_id, frozen
+from parlai_ext.core import (
+    Answer,
+    Question,
+    UserError,
+    content_id,
+    frozen,
+)
 from parlai_ext.models.likelihood.engine import (
     LikelihoodEngine,
     Rows,
@@ -420,7 +426,7 @@ class TreeMasks:
         additive = None if attention == 'sdpa' else model.dtype
         return cls(tuple(kinds), window, additive)
 
-    def inputs(self, batch: TreeBatch, part: TreePass) -> dict[str, Any]:
+    def inputs(self, batch: TreeBatch, part: TreePass) -> dict[str, object]:
         """
         Return the arguments of a model for a pass over a batch of trees; its mask, or
         one for each kind of layer, among them.

@@ -22,7 +22,7 @@ from safetensors import torch as torch_file
 from safetensors.numpy import save_file
 
 from parlai_ext import zoo_configs
-from parlai_ext.core import UserError, first_line
+from parlai_ext.core import JsonObject, UserError, first_line
 from parlai_ext.files import read_file
 from parlai_ext.systems.safe.read import disk_errors
 
@@ -208,7 +208,7 @@ def _tokenizer_facts(facts: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _filled(value: Any, known: Mapping[str, Any]) -> Any:
+def _filled(value: Any, known: JsonObject) -> Any:
     """
     Return content of `CONTENTS` with what is known in place of each ``=NAME``.
     """

@@ -15,9 +15,8 @@ import sys
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
-from parlai_ext.core import UserError, first_line, parse_json
+from parlai_ext.core import JsonObject, UserError, first_line, parse_json
 from parlai_ext.engines import data_folder, downloads_folder, exclusive
 from parlai_ext.files import ModelCard, Wheel, model_card, sha256
 from parlai_ext.store import make_folder, write_text
@@ -84,7 +83,7 @@ def fetch_model(name: str) -> Path:
     return folder
 
 
-def _pinned(card: ModelCard) -> dict[str, Any]:
+def _pinned(card: ModelCard) -> JsonObject:
     """
     Return what makes a fetched model the model of its card.
     """

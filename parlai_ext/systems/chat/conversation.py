@@ -132,7 +132,7 @@ class ConversationAgent(Agent):
         """
         return None
 
-    def share(self) -> dict[str, Any]:
+    def share(self) -> dict[str, object]:
         """
         Return what clones share.
         """

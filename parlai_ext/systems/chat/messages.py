@@ -18,7 +18,14 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from typing import Any
 
-from parlai_ext.core import UserError, frozen, option, options_from_opt, parse_json
+from parlai_ext.core import (
+    JsonObject,
+    UserError,
+    frozen,
+    option,
+    options_from_opt,
+    parse_json,
+)
 from parlai_ext.isolation.confinement import is_confined
 from parlai_ext.isolation.fork_server import ForkedTask, Worker
 
@@ -96,7 +103,7 @@ class ChatStyle:
     )
 
     @classmethod
-    def from_options(cls, opt: Mapping[str, Any]) -> ChatStyle:
+    def from_options(cls, opt: JsonObject) -> ChatStyle:
         """
         Read the style from a system's options.
 
@@ -209,7 +216,7 @@ def render_chat(
     template: str,
     *,
     add_generation_prompt: bool,
-    more: Mapping[str, Any] | None = None,
+    more: JsonObject | None = None,
 ) -> str:
     """
     Return what `tokenizer.apply_chat_template` does of messages, as text.
@@ -255,7 +262,7 @@ def _renderer(owner: int) -> Worker:
     return Worker(ForkedTask(WORKER, {}, MEMORY))
 
 
-def renderer(*_: Any) -> Callable[[Mapping[str, Any]], tuple[str, str]]:
+def renderer(*_: Any) -> Callable[[JsonObject], tuple[str, str]]:
     """
     Return what answers requests in the other process.
     """

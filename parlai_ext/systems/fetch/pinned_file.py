@@ -37,7 +37,7 @@ def read_pinned(url: str, checksum: str, place: Path, what: str, instead: str) -
     return place.read_bytes()
 
 
-def assigned_literals(source: str) -> dict[str, Any]:
+def assigned_literals(source: str) -> dict[str, list[Any] | dict[Any, Any]]:
     """
     Return the lists and mappings that a program assigns to single names; nothing is
     run.

@@ -83,5 +83,4 @@ def track_words() -> list[str]:
     """
     folder = fetch_public_set(TRACK_WORDS)
     [name] = SETS[TRACK_WORDS].checksums
-    words: list[str] = assigned_literals((folder / name).read_text())['swear_words']
-    return words
+    return [*assigned_literals((folder / name).read_text())['swear_words']]

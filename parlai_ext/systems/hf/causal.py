@@ -17,15 +17,19 @@ from typing import Any
 
 import torch
 from parlai.agents.hugging_face.dict import HuggingFaceDictionaryAgent
+from parlai.core.opt import Opt
 from parlai.core.torch_generator_agent import TorchGeneratorModel
 from parlai.utils.torch import IdentityLayer
 from torch.nn import ModuleList
 from transformers import AutoModelForCausalLM
 
-from parlai_ext.core import UserError, errors_about, options_from_opt
+from parlai_ext.core import (
+    UserError,
+    errors_about,
+    options_from_opt,
+)
 from parlai_ext.engines import data_in
 from parlai_ext.files import read_json
-from parlai_ext.isolation.policy import Options
 from parlai_ext.store import write_text
 from parlai_ext.systems.chat.messages import ChatStyle, control_tokens
 from parlai_ext.systems.hf.generate import PROBE, ChatForm, FormOptions, prompt_form
@@ -42,7 +46,7 @@ NULL_TOKEN, START_TOKEN = '__null__', '__start__'
 FILE_NAME = re.compile(r'\w+\.(json|jinja|txt)')  # of no other folder
 
 
-def base_model_folder(opt: Options) -> Path:
+def base_model_folder(opt: Opt) -> Path:
     """
     Return the folder of the base model, which is downloaded when it is not here.
 
@@ -68,13 +72,13 @@ class TokenDictionary(HuggingFaceDictionaryAgent):
             self.config, self.is_saved = shared['tokens']
         super().__init__(opt, shared)
 
-    def share(self) -> dict[str, Any]:
+    def share(self) -> dict[str, object]:
         """
         Return what a clone takes over.
         """
         return {**super().share(), 'tokens': (self.config, self.is_saved)}
 
-    def get_tokenizer(self, opt: Options) -> Any:
+    def get_tokenizer(self, opt: Opt) -> Any:
         """
         Read tokenizer and configuration of the saved model, else of the base model.
 
@@ -106,7 +110,7 @@ class TokenDictionary(HuggingFaceDictionaryAgent):
             raise UserError('hf_model: a causal language model is expected')
         return tokenizer
 
-    def override_special_tokens(self, opt: Options) -> None:
+    def override_special_tokens(self, opt: Opt) -> None:
         """
         Set the form of prompts and the token at which a reply ends.
 
@@ -175,7 +179,7 @@ class CausalNetwork(TorchGeneratorModel):
         layers as shall learn.
     """
 
-    def __init__(self, tokens: TokenDictionary, opt: Options):
+    def __init__(self, tokens: TokenDictionary, opt: Opt):
         super().__init__(NULL, tokens.start_idx, tokens.end_idx)
         if tokens.is_saved:
             with quiet():

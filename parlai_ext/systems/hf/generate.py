@@ -26,6 +26,7 @@ from transformers import (
 )
 
 from parlai_ext.core import (
+    JsonObject,
     UserError,
     frozen,
     json_object,
@@ -319,7 +320,7 @@ def generation_config(
     return config
 
 
-def _sampling_settings(options: DecodingOptions) -> dict[str, Any]:
+def _sampling_settings(options: DecodingOptions) -> JsonObject:
     """
     Return the config values that shape the distribution from which tokens are drawn.
 
@@ -500,7 +501,7 @@ class ReplyGenerator:
         the message begins with the option.
     """
 
-    def __init__(self, loaded: LoadedModel, opt: Mapping[str, Any]):
+    def __init__(self, loaded: LoadedModel, opt: JsonObject):
         self.loaded, self.model = loaded, loaded.model
         self.counts = Counter[str]()
         tokenizer, style = loaded.tokenizer, ChatStyle.from_options(opt)

@@ -28,6 +28,7 @@ from typing import Any
 import httpx2
 
 from parlai_ext.core import (
+    JsonObject,
     UserError,
     frozen,
     logger,
@@ -287,7 +288,7 @@ class Endpoint:
     def replies(
         self,
         conversations: Sequence[Sequence[ChatTurn]],
-        body: Mapping[str, Any] | None = None,
+        body: JsonObject | None = None,
         anew: bool = False,
     ) -> list[ChatReply]:
         """
@@ -317,7 +318,7 @@ class Endpoint:
         self,
         turns: Sequence[ChatTurn],
         style: ChatStyle,
-        body: Mapping[str, Any] | None = None,
+        body: JsonObject | None = None,
     ) -> Request:
         """
         Return the request for a reply: the same bytes for the same conversation.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from parlai_ext.core import shortened
+from parlai_ext.core import JsonObject, shortened
 from parlai_ext.systems.chat.messages import ChatStyle, ChatTurn, messages
 from parlai_ext.systems.remote.settings import (
     Malformed,
@@ -33,7 +33,7 @@ OUT_OF_MONEY = {'insufficient_quota', 'billing_hard_limit_reached'}
 
 def request(
     turns: Sequence[ChatTurn], style: ChatStyle, settings: Settings
-) -> dict[str, Any]:
+) -> JsonObject:
     """
     Return the body of the request for a reply to ``turns``.
     """

@@ -77,7 +77,7 @@ and its entry in any roster::
 from collections.abc import Sequence
 from typing import Any
 
-from parlai_ext.core import content_id
+from parlai_ext.core import JsonObject, content_id
 from parlai_ext.systems.chat.messages import ChatStyle, ChatTurn
 from parlai_ext.systems.remote.settings import (
     Malformed,
@@ -92,7 +92,7 @@ SPEAKERS = {True: 'you', False: 'other'}
 
 def request(
     turns: Sequence[ChatTurn], style: ChatStyle, settings: Settings
-) -> dict[str, Any]:
+) -> JsonObject:
     """
     Return the body of the request for a reply to ``turns``.
     """

@@ -17,6 +17,7 @@ from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit, urlunsplit
 
 from parlai_ext.core import (
     SHORTEST_SECRET,
+    JsonObject,
     UserError,
     frozen,
     json_object,
@@ -117,7 +118,7 @@ class Settings:
     )
 
     @classmethod
-    def from_options(cls, opt: Mapping[str, Any]) -> Settings:
+    def from_options(cls, opt: JsonObject) -> Settings:
         """
         Read a system's options, whether a parser has seen them or not.
 
@@ -172,7 +173,7 @@ class Settings:
         except ValueError:
             return host == 'localhost' or host.endswith('.localhost')
 
-    def request_body(self, **fields: Any) -> dict[str, Any]:
+    def request_body(self, **fields: Any) -> JsonObject:
         """
         Return the body of a request: these fields, those of every format, and
         ``remote_extra`` over them. What is `None` is left out.

@@ -35,7 +35,14 @@ from torch.nn.modules import module as torch_modules
 from torch.nn.parameter import is_lazy
 
 from parlai_ext.compat.agents import HUB_REPOSITORIES
-from parlai_ext.core import UserError, frozen, parse_json, printable
+from parlai_ext.core import (
+    JsonObject,
+    UserError,
+    frozen,
+    parse_json,
+    printable,
+    text_option,
+)
 from parlai_ext.engines import data_folder
 from parlai_ext.isolation.confinement import is_confined
 from parlai_ext.isolation.policy import (
@@ -197,7 +204,7 @@ def named_servers(roster_opt: Options) -> list[tuple[str, int | None]]:
     return servers
 
 
-def options_for_talking(path: str, opt: Options, roster_opt: Options) -> dict[str, Any]:
+def options_for_talking(path: str, opt: Options, roster_opt: Options) -> JsonObject:
     """
     Return options without those of the training.
 
@@ -216,7 +223,7 @@ def options_for_talking(path: str, opt: Options, roster_opt: Options) -> dict[st
 
 
 def _model_folders(path: str, roster_opt: Options) -> list[Path]:
-    return [Path(path).parent, Path(data_folder(roster_opt.get('datapath')))]
+    return [Path(path).parent, Path(data_folder(text_option(roster_opt, 'datapath')))]
 
 
 def is_elsewhere(value: Any, folders: Iterable[Path]) -> bool:
@@ -421,7 +428,7 @@ def _load_agent_only(agent_path: str) -> Any:
     return kind
 
 
-def read_opt(path: str | Path, roster_opt: Options | None = None) -> dict[str, Any]:
+def read_opt(path: str | Path, roster_opt: Options | None = None) -> JsonObject:
     """
     Return a model's options, from JSON or from an old pickled file.
 
