@@ -190,13 +190,11 @@ def read_judged_sets(
     """
     if folder.suffix in OWN_ENDINGS and folder.is_file():
         folder, names = folder.parent, names or [str(folder)]
-    if not folder.exists():
-        raise UserError(f'--judged-path {folder}: there is no such file or folder')
     if not folder.is_dir():
-        raise UserError(
-            f'--judged-path {folder}: a folder, or a file whose name ends in .csv or '
-            '.jsonl, is expected'
-        )
+        problem = 'there is no such file or folder'
+        if folder.exists():
+            problem = 'a folder, or a file ending in .csv or .jsonl, is expected'
+        raise UserError(f'--judged-path {folder}: {problem}')
     wanted = names or [*find_sets(folder), *map(str, find_own_files(folder))]
     sets = {}
     missing = {}

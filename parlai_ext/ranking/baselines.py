@@ -8,6 +8,7 @@ where there is nothing to measure. They are ranked beside every scorer; one that
 with people as well is a warning.
 """
 
+import re
 from collections.abc import Sequence
 
 import regex
@@ -16,6 +17,7 @@ from parlai_ext.core import mean
 
 # a letter or digit has its marks with it, as vowels of Hindi are written
 WORD = regex.compile(r"(?:[\p{L}\p{N}]\p{M}*)+(?:['’](?:[\p{L}\p{N}]\p{M}*)+)*")
+ASCII_WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")  # the same of English, read faster
 LAST_HEARD = 2  # turns of the partner that a response is compared with
 
 
@@ -61,7 +63,8 @@ def words_of(text: str) -> list[str]:
     """
     Return the words of a text in lower case, without punctuation.
     """
-    return WORD.findall(text.lower())
+    words: list[str] = (ASCII_WORD if text.isascii() else WORD).findall(text.lower())
+    return words
 
 
 def mean_overlap(texts: Sequence[str], heard: Sequence[Sequence[str]]) -> float | None:
