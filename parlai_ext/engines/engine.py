@@ -399,14 +399,15 @@ class JobTasks:
     """
     The tasks of a job, read as far ahead as it says, and their results.
 
-    A worker is given a task for which it has to load the fewest bytes; among equals one
-    whose weights no other worker is busy with, then the first in the order of the
-    tasks. An error while tasks are made waits until the tasks before it are done, as it
-    does where they are done one after the other.
+    Tasks wait by the weights that they need, of which there are few kinds. A worker is
+    given a task for which it has to load the fewest bytes; among equals one whose
+    weights no other worker is busy with, then the first in the order of the tasks. An
+    error while tasks are made waits until the tasks before it are done, as it does
+    where they are done one after the other.
     """
 
     def __init__(self, job: Job, tasks: Iterable[Task]) -> None:
-        self._waiting: dict[int, Task] = {}  # by their numbers
+        self._waiting: dict[frozenset[str], dict[int, Task]] = {}  # by their numbers
         self._busy: Counter[frozenset[str]] = Counter()  # workers, by what is loaded
         self._job = job
         self._tasks = iter(tasks)
@@ -415,7 +416,7 @@ class JobTasks:
         self._error: Exception | None = None
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return sum(map(len, self._waiting.values()))
 
     def take(
         self, loaded: Collection[str], budget: int | None, largest: int | None
@@ -440,18 +441,23 @@ class JobTasks:
             to_load = sum(task.weights[name] for name in missing)
             return to_load, self._busy[frozenset(task.weights)], task.number
 
-        best = min(filter(may_do, self._waiting.values()), key=cost, default=None)
+        firsts = [tasks[min(tasks)] for tasks in self._waiting.values() if tasks]
+        best = min(filter(may_do, firsts), key=cost, default=None)
         if best is not None:
-            del self._waiting[best.number]
-            self._busy[frozenset(best.weights)] += 1
+            needed = frozenset(best.weights)
+            del self._waiting[needed][best.number]
+            self._busy[needed] += 1
         return best
+
+    def _wait(self, task: Task) -> None:
+        self._waiting.setdefault(frozenset(task.weights), {})[task.number] = task
 
     def give_back(self, task: Task) -> None:
         """
         Let a task that a worker was given wait for another one.
         """
         self._busy[frozenset(task.weights)] -= 1
-        self._waiting[task.number] = task
+        self._wait(task)
 
     def read(self) -> bool:
         """
@@ -462,13 +468,12 @@ class JobTasks:
             limit is None or self._n_read - self._n_yielded < limit
         ):
             try:
-                task = replace(next(self._tasks), number=self._n_read)
+                self._wait(replace(next(self._tasks), number=self._n_read))
             except StopIteration:
                 break
             except Exception as error:
                 self._error = error
                 break
-            self._waiting[self._n_read] = task
             self._n_read += 1
         if self._n_yielded < self._n_read:
             return True
