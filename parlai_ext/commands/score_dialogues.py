@@ -8,11 +8,7 @@ from parlai_ext.commands.scorer_options import SCORER_CHOICE
 from parlai_ext.core import frozen, option
 from parlai_ext.engines import EngineOptions, open_engine
 from parlai_ext.isolation.policy import is_own_scorer
-from parlai_ext.scoring.score_run import (
-    choose_scorer,
-    score_run,
-    spending_lines,
-)
+from parlai_ext.scoring.score_run import choose_scorer, score_run, spending_lines
 from parlai_ext.view.page import terminal_lines
 
 
@@ -76,11 +72,10 @@ class ScoreDialogues(ModelCommand):
                 include_given=include_given,
             )
         checked = check_lines(check) if check else ()
-        store = run.scores(report.signature)
-        reasons = store.common_reasons() if report.n_unscored else ()
+        reasons = report.reasons.most_common(3)
         scored = terminal_lines('scored', report=report, reasons=reasons)
         for line in (*scored, *checked, *spending_lines(scorer)):
             print(line)
         print(f'scorer {report.signature}')
-        print(f'scores {store.root.name}')
+        print(f'scores {run.scores(report.signature).root.name}')
         return report

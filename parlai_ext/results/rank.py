@@ -5,7 +5,7 @@ A scored run becomes a `Ranking`: standings, trivial baselines, agreement, notes
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
-from typing import Any, TypedDict
+from typing import Any
 
 import numpy as np
 
@@ -59,6 +59,8 @@ OVERALL, RANK = 'overall', 'rank'
 
 # system -> value
 Values = Mapping[str, float]
+# dimension -> a standing for each system
+Standings = dict[str, tuple[Standing, ...]]
 
 
 @frozen
@@ -219,15 +221,14 @@ def rank_scores(scores: RunScores, human: Sequence[HumanJudgement]) -> Ranking:
     result = None
     if options.is_tournament:
         rank = import_module(TOURNAMENT)
-        seed = plan.protocol.seed
-        result = rank.play_tournament(tables, options, reference, seed)
-    truncated = count_truncated(tables, options.max_truncated_share)
+        result = rank.play_tournament(tables, options, reference, plan.protocol.seed)
+    cut = count_truncated(tables, options.max_truncated_share)
     store = run.scores(scorer_signature)
     stopping = None
     if run.manifest.stop:
         stopping = import_module(STOPPING).recorded_stopping(scores)
-    fields = standings_fields(scores, result)
-    references, baselines = agreements(scores, reference, result)
+    standings, baselines, separation = ranked_dimensions(scores, result)
+    references, baseline_references = agreements(scores, reference, result)
     bounds = {  # between which means the unscored dialogues leave a score
         dimension: unscored_bounds(values, tables.systems, tables.unscored(values))
         for dimension, values in tables.scores.items()
@@ -240,22 +241,21 @@ def rank_scores(scores: RunScores, human: Sequence[HumanJudgement]) -> Ranking:
         partners=options.partners,
         bootstraps=scores.bootstraps,
         guessed=tuple(plan.manifest.guessed),
-        **fields,
+        standings=standings,
+        baselines=baselines,
+        separation=separation,
         reference=references,
-        baseline_reference=baselines,
+        baseline_reference=baseline_references,
         tournament=result,
         bounds={dimension: own for dimension, own in bounds.items() if own},
         failures=count_failures(tables, scores.ranked),
-        truncated=truncated,
+        truncated=cut,
         unplayed=not_run.missing_by_target(run, plan),
         judge=judge_card(scorer_signature, store.about(), tables.nearness),
         judge_check=read_check(store),
         missing_scores=scores.missing,
         stopping=stopping,
-        notes=(
-            *ranking_notes(scores, stopping, truncated, fields['standings']),
-            *reference.notes,
-        ),
+        notes=(*ranking_notes(scores, stopping, cut, standings), *reference.notes),
     )
 
 
@@ -306,21 +306,12 @@ def read_run_scores(
     )
 
 
-class StandingsFields(TypedDict):
-    """
-    Fields of a ranking that say in what order systems are.
-    """
-
-    standings: dict[str, tuple[Standing, ...]]
-    baselines: dict[str, tuple[Standing, ...]]
-    separation: dict[str, Separation]
-
-
-def standings_fields(
+def ranked_dimensions(
     scores: RunScores, result: TournamentResult | None
-) -> StandingsFields:
+) -> tuple[Standings, Standings, dict[str, Separation]]:
     """
-    Return the fields `standings`, `baselines` and `separation` of a ranking.
+    Return the standings on each dimension and by each baseline, and what can be told
+    apart on each dimension.
     """
     tables = scores.tables
     n_dialogues = [tables.n_dialogues[system] for system in tables.systems]
@@ -346,11 +337,9 @@ def standings_fields(
         rank = import_module(TOURNAMENT)
         ratings = rank.rating_standings(result, tables, scores.ranked.tolist())
         standings = {result.name: ratings, **standings}
-    return {
-        'standings': standings,
-        'baselines': {name: rows for name, (rows, _) in trivial.items()},
-        'separation': {name: apart for name, (_, apart) in scored.items() if apart},
-    }
+    baselines = {name: rows for name, (rows, _) in trivial.items()}
+    separation = {name: apart for name, (_, apart) in scored.items() if apart}
+    return standings, baselines, separation
 
 
 def missing_scores(
@@ -427,11 +416,10 @@ def ranking_notes(
         for name, rows in standings.items()
     }
     empty = [n for n, rows in standings.items() if all(r.score is None for r in rows)]
-    store = scores.run.scores(scores.scorer_signature)
     lines = terminal_lines(
         'ranking_notes',
         empty=empty,
-        reasons=store.common_reasons() if empty else (),
+        reasons=scores.tables.reasons.most_common(3),
         manifest=scores.run.manifest,
         run=scores.run.as_option,
         import_note=IMPORT_NOTE,

@@ -13,13 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any
 
-from parlai_ext.core import (
-    PART_SEPARATOR,
-    JsonObject,
-    UserError,
-    frozen,
-    scorer_name,
-)
+from parlai_ext.core import PART_SEPARATOR, JsonObject, UserError, frozen, scorer_name
 from parlai_ext.core.records import keys, record_from_json, record_to_json
 from parlai_ext.judge_check.record import DimensionCheck, JudgeCheck
 from parlai_ext.ranking.agreement import Correlation, shared_reason

@@ -47,7 +47,8 @@ class ScoreTables:
     `n_dialogues` counts a target's collected dialogues, `n_played` those in which a
     system took part and `failures` why those that it broke off ended. `n_contexts`
     counts the judged utterances of a target, `n_cut` those whose context was too long
-    for the judge. `dialogues` has every dialogue, self-chats among them.
+    for the judge, `reasons` why scores are missing. `dialogues` has every dialogue,
+    self-chats among them.
     """
 
     systems: tuple[str, ...]
@@ -59,6 +60,7 @@ class ScoreTables:
     failures: dict[str, Counter[str]] = field(default_factory=dict)
     n_contexts: Counter[str] = field(default_factory=Counter)
     n_cut: Counter[str] = field(default_factory=Counter)
+    reasons: Counter[str | None] = field(default_factory=Counter)
     dialogues: list[TableDialogue] = field(default_factory=list)
     games_per_opener: int = 1
     nearness: Nearness | None = None
@@ -121,6 +123,7 @@ def read_tables(run: RunFolder, scorer_signature: str) -> ScoreTables:
         means = {}
         if scored is not None:
             means = {n: dialogue_means(dialogue, scored, n) for n in pairing.speakers}
+            tables.reasons.update(s.reason for s in scored.scores if s.value is None)
             for row in scored.evidence.values() if about.corpora else ():
                 nearness += row[near_place]
                 nearest[int(row[corpus_place])] += 1
@@ -137,10 +140,9 @@ def read_tables(run: RunFolder, scorer_signature: str) -> ScoreTables:
         opener = place_of_opener[dialogue.opener_id]
         for k, judged in enumerate(plan.judged_sides(pairing)):
             if judged.first in rows:
-                column = columns.get(judged.second, 0)
                 # over one opener, the target's second game is the one it did not begin
                 later = k * len(plan.openers) if plan.both_judged else 0
-                cell = (rows[judged.first], column, opener + later)
+                cell = rows[judged.first], columns.get(judged.second, 0), opener + later
                 _enter_dialogue(tables, cell, judged, dialogue, scored, means)
     if about.corpora and nearest:
         [(corpus, _)] = nearest.most_common(1)

@@ -41,12 +41,7 @@ from parlai_ext.isolation.policy import (
 )
 from parlai_ext.models.handle import ModelHandle, check_model, model_system
 from parlai_ext.models.watch import Watch
-from parlai_ext.scoring.base import (
-    Models,
-    Scorer,
-    judged_indices,
-    unscored_systems,
-)
+from parlai_ext.scoring.base import Models, Scorer, judged_indices, unscored_systems
 from parlai_ext.scoring.registry import (
     SCORERS,
     ScorerChoice,
@@ -67,8 +62,8 @@ class ScoreReport:
     What was there to score, and what had to be done.
 
     `signature` names the scores in the run folder (`run.scores(signature)`);
-    `n_utterances`, `n_unscored` (scores that are `None`) and `n_truncated` (utterances
-    whose context was too long for the judge) count this call's work.
+    `n_utterances`, `n_truncated` (utterances whose context was too long for the judge)
+    and `reasons` (how many scores are `None`, by why) count this call's work.
     """
 
     signature: str
@@ -76,8 +71,15 @@ class ScoreReport:
     n_shards_scored: int = 0
     n_dialogues: int = 0
     n_utterances: int = 0
-    n_unscored: int = 0
     n_truncated: int = 0
+    reasons: Counter[str | None] = field(default_factory=Counter)
+
+    @property
+    def n_unscored(self) -> int:
+        """
+        How many scores are `None`.
+        """
+        return self.reasons.total()
 
 
 @frozen
@@ -257,7 +259,7 @@ def score_run(
     store = run.scores(signature)
     shards = run.dialogue_shards()
     todo = [s for s in shards if not store.has(s)]
-    counts: Counter[str] = Counter()
+    counts, reasons = Counter[str](), Counter[str | None]()
     store.remove_partial()
     job = scoring_job(run, scorer, chosen, include_given, machine)
     tasks = [
@@ -268,15 +270,16 @@ def score_run(
         bar_of('score', sum(s.n_dialogues for s in todo)) as bar,
         closing(engine.run(job, tasks, bar)) as finished,
     ):
-        for task, of_shard in finished:
+        for task, (of_shard, why) in finished:
             wait_for_files([store.path(task.data)])
             counts.update(of_shard)
+            reasons.update(why)
     if shards:
         about = scorer_record(scorer, signature, chosen.section, chosen.ranking)
         store.write_about(about)
         if chosen.named_by_user:
             note_parts(store.about(), [CONFIG])
-    return ScoreReport(signature, len(shards), **counts)
+    return ScoreReport(signature, len(shards), **counts, reasons=reasons)
 
 
 def scoring_job(
@@ -353,9 +356,12 @@ class ShardScorer(Worker):
         self.first_speaker_only = run.manifest.first_only
         self.store = run.scores(score_signature(scorer, include_given))
 
-    def work(self, data: ShardKey, tell: Tell) -> dict[str, int]:
+    def work(
+        self, data: ShardKey, tell: Tell
+    ) -> tuple[dict[str, int], Counter[str | None]]:
         """
-        Score a shard; return what was scored, counted as `ScoreReport` counts.
+        Score a shard; return what was scored, counted as `ScoreReport` counts, and why
+        scores are missing.
         """
         dialogues = self.run.read_dialogues(data)
         partial = self.store.partial(data)
@@ -372,13 +378,13 @@ class ShardScorer(Worker):
         partial.remove()
         scores = [score for dialogue in scored for score in dialogue.scores]
         judged = {(s.dialogue_id, s.utterance_index) for s in scores}
-        return {
+        counts = {
             'n_shards_scored': 1,
             'n_dialogues': len(scored),
             'n_utterances': sum(index is not None for _, index in judged),
-            'n_unscored': sum(s.value is None for s in scores),
             'n_truncated': sum(len(dialogue.truncated) for dialogue in scored),
         }
+        return counts, Counter(s.reason for s in scores if s.value is None)
 
 
 def shard_scorer(

@@ -6,7 +6,6 @@ import contextlib
 import os
 import re
 import shutil
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from functools import cached_property, partial
 from pathlib import Path, PurePosixPath
@@ -246,7 +245,8 @@ class RunFolder:
         path = self.dialogues_path(shard)
         data = _read_bytes(path, 'collect it')
         source = short_hash(data)
-        records = decode_shard(data, shard.index, path, recorded == {source})
+        is_intact = recorded == {source}
+        records = decode_shard(data, shard.index, path, is_intact=is_intact)
         dialogues = read_records(dialogue_from_record, records, path, 'dialogue')
         if any(dialogue.pairing_id != shard.pairing_id for dialogue in dialogues):
             raise damage_error(path, 'line 1 is of another pairing')
@@ -514,19 +514,6 @@ class ScoreStore:
                 for dialogue in dialogues:
                     yield dialogue, by_id.get(dialogue.id)
                     bar.update()
-
-    def common_reasons(self) -> list[tuple[str | None, int]]:
-        """
-        Return why scores are missing: the three commonest reasons, each with how many
-        scores lack for it.
-        """
-        counts = Counter(
-            score.reason
-            for _, scored in self.scored_dialogues()
-            for score in (scored.scores if scored else ())
-            if score.value is None
-        )
-        return counts.most_common(3)
 
     def read(self, shard: ShardKey) -> list[ScoredDialogue]:
         """
