@@ -45,12 +45,7 @@ from parlai_ext.core import (
     signature_differences,
 )
 from parlai_ext.engines import Machine
-from parlai_ext.isolation.policy import (
-    CONFIG,
-    is_own_part,
-    is_own_scorer,
-    note_parts,
-)
+from parlai_ext.isolation.policy import CONFIG, is_own_part, is_own_scorer, note_parts
 from parlai_ext.judge_check.perturbations import PARROTS
 from parlai_ext.ranking.intervals import Estimate, Floats, Sampling, system_means
 from parlai_ext.ranking.standings import (

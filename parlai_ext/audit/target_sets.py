@@ -15,12 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from parlai_ext import zoo_configs
-from parlai_ext.audit.audited import (
-    NO_SYSTEM,
-    Audited,
-    middle_of,
-    outcome_of_equality,
-)
+from parlai_ext.audit.audited import NO_SYSTEM, Audited, middle_of, outcome_of_equality
 from parlai_ext.audit.record import (
     HOLDS,
     NOT_SHOWN,

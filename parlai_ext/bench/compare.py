@@ -11,19 +11,14 @@ cannot judge are not among these: a mean over other sets is no comparison.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import combinations, compress, permutations
+from itertools import combinations, compress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from parlai_ext.bench.bench_files import (
-    Bench,
-    SetPoints,
-    read_bench,
-    read_points,
-)
+from parlai_ext.bench.bench_files import Bench, SetPoints, read_bench, read_points
 from parlai_ext.core import JsonObject, UserError, frozen, grouped, require_known
 from parlai_ext.core.records import record_to_json
 from parlai_ext.ranking.agreement import group_weights, weighted_spearman
@@ -365,8 +360,8 @@ class ComparedScorers:
             p_values = pd.DataFrame(1.0, labels, labels)
             for row in by_place.get(place, ()):
                 if {row.first, row.second} <= values.keys():
-                    for pair in permutations((row.first, row.second)):
-                        p_values.loc[pair] = row.p_holm
+                    p_values.loc[row.first, row.second] = row.p_holm
+                    p_values.loc[row.second, row.first] = row.p_holm
             found = clusters(list(values.values()), p_values.to_numpy())
             for label, cluster in zip(labels, found, strict=True):
                 yield ScorerPlace(label, *place, values[label], cluster)

@@ -13,14 +13,7 @@ from parlai_ext.collect.resolved import (
     refuse_missing,
     resolve_protocol,
 )
-from parlai_ext.core import (
-    JsonObject,
-    Opener,
-    Pairing,
-    System,
-    UserError,
-    frozen,
-)
+from parlai_ext.core import JsonObject, Opener, Pairing, System, UserError, frozen
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.engines import Machine
 from parlai_ext.engines.engine import versions

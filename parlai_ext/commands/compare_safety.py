@@ -141,7 +141,7 @@ class CompareSafety(ModelCommand):
             skip_missing=given.skip_missing,
         )
         measured, notes = comparing.measured_answers(
-            given_answers([*answers, *recorded], problems),
+            require_answers([*answers, *recorded], problems),
             prompts,
             measures,
             Path(given.out, 'scores'),
@@ -188,7 +188,7 @@ class CompareSafety(ModelCommand):
         return prompts[: given.max_prompts]
 
 
-def given_answers(
+def require_answers(
     answers: list[RecordedAnswer], problems: Sequence[str]
 ) -> list[RecordedAnswer]:
     """

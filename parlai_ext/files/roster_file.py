@@ -20,14 +20,7 @@ from typing import Any
 from pydantic import StrictBool
 
 from parlai_ext import zoo_configs
-from parlai_ext.core import (
-    JsonObject,
-    Roster,
-    System,
-    UserError,
-    frozen,
-    nearest,
-)
+from parlai_ext.core import JsonObject, Roster, System, UserError, frozen, nearest
 from parlai_ext.core.records import Record, WholeNumber
 from parlai_ext.files.model_cards import (
     check_kind,

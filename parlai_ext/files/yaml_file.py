@@ -13,20 +13,8 @@ from typing import Any, TypeVar
 
 import yaml
 
-from parlai_ext.core import (
-    JsonObject,
-    UserError,
-    frozen,
-    half_character,
-    type_problem,
-)
-from parlai_ext.core.records import (
-    Record,
-    Where,
-    WrongType,
-    key_path,
-    read_record,
-)
+from parlai_ext.core import JsonObject, UserError, frozen, half_character, type_problem
+from parlai_ext.core.records import Record, Where, WrongType, key_path, read_record
 from parlai_ext.files.text_file import read_utf8
 
 MAX_NODES = 100_000

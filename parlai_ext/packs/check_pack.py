@@ -35,12 +35,7 @@ from parlai_ext.core.protocol import Protocol
 from parlai_ext.core.records import record_to_json
 from parlai_ext.engines import Machine
 from parlai_ext.judge_check.check import basis_of, make_check
-from parlai_ext.judge_check.record import (
-    SAMPLE,
-    JudgeCheck,
-    check_basis,
-    read_check,
-)
+from parlai_ext.judge_check.record import SAMPLE, JudgeCheck, check_basis, read_check
 from parlai_ext.packs.pack import (
     INDEX,
     Pack,

@@ -19,21 +19,9 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.core import (
-    Dialogue,
-    UserError,
-    frozen,
-    option,
-    parse_own_json,
-)
+from parlai_ext.core import Dialogue, UserError, frozen, option, parse_own_json
 from parlai_ext.core.records import WrongType, record_from_json, record_to_json
-from parlai_ext.store import (
-    SCORER_FILE,
-    Manifest,
-    RunFolder,
-    as_read,
-    dumps,
-)
+from parlai_ext.store import SCORER_FILE, Manifest, RunFolder, as_read, dumps
 from parlai_ext.store import manifest as manifests
 from parlai_ext.systems.fetch.archives import unpack_zip
 from parlai_ext.worlds.schedule import ShardKey

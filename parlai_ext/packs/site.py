@@ -13,12 +13,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from parlai_ext.core import (
-    UserError,
-    content_id,
-    frozen,
-    scorer_name,
-)
+from parlai_ext.core import UserError, content_id, frozen, scorer_name
 from parlai_ext.judge_check import section as judge
 from parlai_ext.packs.check_pack import Again, Verification
 from parlai_ext.packs.compare import join_packs, pack_differences

@@ -173,6 +173,7 @@ def annotation_results(
         items, names = agreed, {one.item for one in agreed}
         answers = [answer for answer in answers if answer.item in names]
     sampling = Sampling(bootstraps, seed)
+    kappa, alpha = annotator_agreement(answers, key, sampling)
     return AnnotationResults(
         key.kind,
         tuple(key.named_answers),
@@ -181,7 +182,8 @@ def annotation_results(
         annotators,
         tuple(_shares(answers, key, sampling)),
         tuple(items),
-        *annotator_agreement(answers, key, sampling),
+        kappa,
+        alpha,
         head_to_head(answers, key) if key.kind == PAIR else {},
         tuple(notes),
     )

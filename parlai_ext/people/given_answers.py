@@ -697,9 +697,15 @@ def _turn_ratings(
     """
     where = f'{where}, as export_crowdsourcing writes it'
     judged = user_record(JudgedTurn, turn.get('other_metadata') or {}, where)
-    whose = (annotator, judged.dialogue_id, judged.utterance_index)
     for bucket, value in _buckets(turn):
-        yield HumanJudgement(judged.system, bucket, value, *whose)
+        yield HumanJudgement(
+            judged.system,
+            bucket,
+            value,
+            annotator,
+            judged.dialogue_id,
+            judged.utterance_index,
+        )
 
 
 @frozen

@@ -114,13 +114,14 @@ def _ranking(
     is_problem = not comparisons and dimension in judged.lower_is_better
     if comparisons:
         method = 'share of comparisons won (Bradley-Terry)'
-        alpha = krippendorff_alpha(pair_values(comparisons), 'nominal')
+        pairs = pair_values(comparisons)
+        num_items, alpha = len(pairs), krippendorff_alpha(pairs, 'nominal')
         draws = comparison_draws(comparisons, judged.contexts, sampling)
     else:
         method = 'mean rating'
         if is_problem:
             method = 'share of answers with it, fewer are better'
-        alpha = krippendorff_alpha(units, 'ordinal')
+        num_items, alpha = len(units), krippendorff_alpha(units, 'ordinal')
         draws = rating_draws(units, judged.contexts, sampling)
     num_dialogues = Counter(system for system, _ in set(dialogues.values()))
     systems = sorted(num_dialogues)
@@ -138,7 +139,7 @@ def _ranking(
         method,
         len(answers),
         num_annotators,
-        len(pair_values(comparisons) or units),
+        num_items,
         standings=without_width_0(standings),
         alpha=alpha,
         halves_systems=agreement_of_halves(units, {u: u[0] for u in units}, seed=seed),

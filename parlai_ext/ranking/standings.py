@@ -576,15 +576,21 @@ def rank_draws(
         rank, group, open_ranks = places.get(k) or (None, None, None)
         if not draws.has_interval[k]:
             group = open_ranks = None
-        low, high, low_fixed, high_fixed = map(json_number, (*sampled[k], *fixed[k]))
+        n_dialogues, n_unscored = counts[k]
+        low, high = map(json_number, sampled[k])
+        low_fixed, high_fixed = map(json_number, fixed[k])
         rows.append(
             Standing(
                 name,
                 rank,
                 *ends_of(open_ranks),
                 scores[k],
-                *(low, high, low_fixed, high_fixed),
-                *counts[k],
+                low=low,
+                high=high,
+                low_fixed=low_fixed,
+                high_fixed=high_fixed,
+                n_dialogues=n_dialogues,
+                n_unscored=n_unscored,
                 group=group,
                 n_openers=int(draws.num_openers[k]),
                 n_partners=int(draws.num_partners[k]),

@@ -27,11 +27,7 @@ from parlai_ext.report.browse import (
     dialogue_candidates,
     read_page_dialogues,
 )
-from parlai_ext.report.details import (
-    pairs_section,
-    partners_section,
-    spread_section,
-)
+from parlai_ext.report.details import pairs_section, partners_section, spread_section
 from parlai_ext.report.table import (
     agreement_section,
     failures_section,
@@ -54,12 +50,7 @@ from parlai_ext.view import (
     value_text,
     without_folders,
 )
-from parlai_ext.view.page import (
-    Section,
-    page_environment,
-    render_page,
-    template_text,
-)
+from parlai_ext.view.page import Section, page_environment, render_page, template_text
 
 LEFT_OUT = ('roster', 'reference', 'reference_kind', 'name')
 
@@ -131,6 +122,8 @@ def answers(view: RankingView, dimension: str, remarks: Sequence[str] = ()) -> M
             leaders=leaders,
             outcome=judge.outcome_on(ranking, dimension),
             doubt=view.doubts.get(dimension),
+            first=first,
+            second=second,
             pair=details.by_names.get((first, second)) if details else None,
             digits=digits_for([one.score for one in ranking.standings[dimension]]),
             scorer=card.scorer if card else scorer_name(ranking.scorer_signature),

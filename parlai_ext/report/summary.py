@@ -16,13 +16,7 @@ from parlai_ext.ranking.standings import Separation, Standing, best_first
 from parlai_ext.report.view import Doubts
 from parlai_ext.results.ranking import Agreement, Ranking
 from parlai_ext.tournament import section as tournament
-from parlai_ext.view import (
-    few_names,
-    join_names,
-    number,
-    rough_count,
-    with_interval,
-)
+from parlai_ext.view import few_names, join_names, number, rough_count, with_interval
 from parlai_ext.view.page import terminal_lines
 
 NO_DOUBTS: Doubts = MappingProxyType({})

@@ -182,8 +182,12 @@ class Composite(JudgeScorer):
             overall = None
             if values['likelihood'] is not None:
                 overall = overall_score(self.terms, values, repeated)
-            evidence, cut = (*values.values(), repeated), answer.num_truncated
-            scores.append(ItemScore({'Overall': overall}, evidence=evidence, cut=cut))
+            score = ItemScore(
+                {'Overall': overall},
+                evidence=(*values.values(), repeated),  # as `evidence_labels`
+                cut=answer.num_truncated,
+            )
+            scores.append(score)
         return scores
 
 

@@ -15,12 +15,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from parlai_ext.core import UserError, frozen, mean, option
-from parlai_ext.scoring.base import (
-    Items,
-    ItemScore,
-    in_groups,
-    model_option,
-)
+from parlai_ext.scoring.base import Items, ItemScore, in_groups, model_option
 from parlai_ext.scoring.likelihood import (
     NO_PROBABILITY,
     JudgeScorer,

@@ -32,10 +32,7 @@ from parlai_ext.scoring.likelihood import (
     first_continuation_share,
     judge_option,
 )
-from parlai_ext.systems.chat.messages import (
-    ChatTurn,
-    without_control_tokens,
-)
+from parlai_ext.systems.chat.messages import ChatTurn, without_control_tokens
 from parlai_ext.view import single_spaced
 
 FORMATS = ('plain', 'chat')  # how a judge is asked

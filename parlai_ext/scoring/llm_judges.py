@@ -58,11 +58,7 @@ from parlai_ext.scoring.base import (
     read_shipped_file,
     swapped_item,
 )
-from parlai_ext.scoring.likelihood import (
-    context_turns_option,
-    difference,
-    judge_option,
-)
+from parlai_ext.scoring.likelihood import context_turns_option, difference, judge_option
 
 if TYPE_CHECKING:  # which imports parlai, and so torch
     from parlai_ext.systems.chat.messages import ChatReply

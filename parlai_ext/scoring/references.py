@@ -390,9 +390,7 @@ def read_wordnet(root: Any) -> Any:
     """
     Read WordNet's files, which takes some seconds.
     """
-    from nltk.corpus.reader.wordnet import (  # type: ignore[import-untyped]
-        WordNetCorpusReader,
-    )
+    from nltk.corpus.reader.wordnet import WordNetCorpusReader  # type: ignore[import-untyped]
 
     class Synonyms(WordNetCorpusReader):
         """

@@ -21,10 +21,7 @@ from typing import TYPE_CHECKING, Any
 from zipfile import BadZipFile
 
 import numpy as np
-from nltk.tokenize.punkt import (  # type: ignore[import-untyped]
-    PunktParameters,
-    PunktSentenceTokenizer,
-)
+from nltk.tokenize.punkt import PunktParameters, PunktSentenceTokenizer  # type: ignore[import-untyped]
 
 from parlai_ext.core import UserError, content_id, errors_about, frozen, mean, option
 from parlai_ext.data.chat_logs import FORMATS

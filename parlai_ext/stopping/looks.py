@@ -12,12 +12,7 @@ from parlai_ext.core.records import record_to_json
 from parlai_ext.ranking.intervals import LEVEL, Floats
 from parlai_ext.ranking.standings import fold_games, known_means
 from parlai_ext.results.rank import RunScores
-from parlai_ext.stopping.rule import (
-    WHEN_RANKED,
-    Stopping,
-    settle_pairs,
-    settled_ranks,
-)
+from parlai_ext.stopping.rule import WHEN_RANKED, Stopping, settle_pairs, settled_ranks
 from parlai_ext.store import RunFolder, StopRecord
 
 NAME = 'stopping.json'

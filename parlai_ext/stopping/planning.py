@@ -42,13 +42,7 @@ from parlai_ext.stopping.rule import (
     critical_values,
     pair_intervals,
 )
-from parlai_ext.view import (
-    Column,
-    Table,
-    digits_for,
-    number_column,
-    rough_count,
-)
+from parlai_ext.view import Column, Table, digits_for, number_column, rough_count
 from parlai_ext.view.page import terminal_lines
 
 # standard errors beyond the confidence sequence with which an order is settled in four

@@ -14,13 +14,7 @@ from typing import Any
 
 from parlai.core.agents import Agent
 
-from parlai_ext.core import (
-    JsonObject,
-    System,
-    errors_of_system,
-    frozen,
-    read_options,
-)
+from parlai_ext.core import JsonObject, System, errors_of_system, frozen, read_options
 from parlai_ext.core.records import record_from_json
 from parlai_ext.engines import Machine
 from parlai_ext.isolation.policy import require_named

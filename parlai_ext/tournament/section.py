@@ -10,12 +10,7 @@ from parlai_ext.ranking.ratings import NORMAL_BOUND
 from parlai_ext.report.view import RankingView
 from parlai_ext.results.ranking import TournamentResult
 from parlai_ext.tournament.games import ENDS
-from parlai_ext.view import (
-    Column,
-    Table,
-    number,
-    number_column,
-)
+from parlai_ext.view import Column, Table, number, number_column
 from parlai_ext.view.page import Section, terminal_lines
 
 # what fits into a terminal

@@ -15,14 +15,7 @@ from typing import Any
 from parlai.core.agents import Agent
 
 from parlai_ext.collect.resolved import ResolvedProtocol, resolve_systems
-from parlai_ext.core import (
-    Opener,
-    Pairing,
-    System,
-    SystemFailed,
-    content_id,
-    frozen,
-)
+from parlai_ext.core import Opener, Pairing, System, SystemFailed, content_id, frozen
 from parlai_ext.data.toxic_pairs import Prompt, RecordedAnswer
 from parlai_ext.engines import Machine
 from parlai_ext.store import PartialWork, locked

@@ -18,13 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from parlai_ext.core import (
-    UserError,
-    errors_about,
-    frozen,
-    option,
-    read_key_values,
-)
+from parlai_ext.core import UserError, errors_about, frozen, option, read_key_values
 from parlai_ext.data.toxic_pairs import Prompt, RecordedAnswer
 from parlai_ext.models.handle import ModelHandle, is_here
 from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem

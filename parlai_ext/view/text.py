@@ -371,11 +371,11 @@ class VisibleOutput(ChangedStream):
     """
 
     def __init__(self, stream: TextIO, progress: bool = False):
-        def shown(text: str) -> str:
+        def made_visible(text: str) -> str:
             parts = text.split('\r') if progress else [text]
             return '\r'.join(visible(part, len(part)) for part in parts)
 
-        super().__init__(stream, shown)
+        super().__init__(stream, made_visible)
 
 
 ABSOLUTE = re.compile(r'^((?:[^/=]*=)?)(?:/|~|[A-Za-z]:[\\/]).*[\\/]')

@@ -19,14 +19,7 @@ from parlai.core.metrics import Metric, SumMetric
 from parlai.core.opt import Opt
 from parlai.utils import logging
 
-from parlai_ext.core import (
-    Flags,
-    UserError,
-    frozen,
-    grouped,
-    option,
-    require_known,
-)
+from parlai_ext.core import Flags, UserError, frozen, grouped, option, require_known
 from parlai_ext.data.judged.cards import card_names, read_card
 from parlai_ext.data.judged.judged_set import quality_pairs
 from parlai_ext.ranking.agreement import Correlation, correlate_items

@@ -18,13 +18,7 @@ from parlai.core.message import Message
 from parlai.core.opt import Opt
 from parlai.utils import logging
 
-from parlai_ext.core import (
-    Flags,
-    frozen,
-    option,
-    options_from_opt,
-    options_of,
-)
+from parlai_ext.core import Flags, frozen, option, options_from_opt, options_of
 from parlai_ext.data.toxic_pairs import (
     FOLDS,
     Prompt,

@@ -21,13 +21,7 @@ import numpy as np
 import torch
 from transformers import DynamicCache
 
-from parlai_ext.core import (
-    Answer,
-    Question,
-    UserError,
-    content_id,
-    frozen,
-)
+from parlai_ext.core import Answer, Question, UserError, content_id, frozen
 from parlai_ext.models.likelihood.engine import (
     LikelihoodEngine,
     Rows,

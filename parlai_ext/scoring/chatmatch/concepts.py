@@ -142,9 +142,7 @@ def load_dictionaries(name: str) -> Finder:
     if name == DEFAULT:
         return Finder('content_words-1', all_but_function_words)
     if name == 'nltk':
-        from nltk.tag.perceptron import (  # type: ignore[import-untyped]
-            PerceptronTagger,
-        )
+        from nltk.tag.perceptron import PerceptronTagger  # type: ignore[import-untyped]
 
         try:
             tag = PerceptronTagger().tag

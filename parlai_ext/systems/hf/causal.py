@@ -23,11 +23,7 @@ from parlai.utils.torch import IdentityLayer
 from torch.nn import ModuleList
 from transformers import AutoModelForCausalLM
 
-from parlai_ext.core import (
-    UserError,
-    errors_about,
-    options_from_opt,
-)
+from parlai_ext.core import UserError, errors_about, options_from_opt
 from parlai_ext.engines import data_in
 from parlai_ext.files import read_json
 from parlai_ext.store import write_text

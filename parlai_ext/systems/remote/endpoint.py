@@ -36,12 +36,7 @@ from parlai_ext.core import (
     shortened,
     whole_characters,
 )
-from parlai_ext.systems.chat.messages import (
-    ChatReply,
-    ChatStyle,
-    ChatTurn,
-    reply_from,
-)
+from parlai_ext.systems.chat.messages import ChatReply, ChatStyle, ChatTurn, reply_from
 from parlai_ext.systems.remote import openai, plain
 from parlai_ext.systems.remote.event_loop import certificates, run_in_loop
 from parlai_ext.systems.remote.settings import (

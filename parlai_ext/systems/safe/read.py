@@ -19,12 +19,7 @@ import numpy as np
 import safetensors.torch
 import torch
 
-from parlai_ext.core import (
-    UserError,
-    first_line,
-    parse_json,
-    parse_own_json,
-)
+from parlai_ext.core import UserError, first_line, parse_json, parse_own_json
 from parlai_ext.files import open_zip
 from parlai_ext.isolation.confinement import is_confined
 from parlai_ext.isolation.fork_server import ForkedTask, Worker
