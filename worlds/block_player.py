@@ -50,7 +50,7 @@ from parlai_ext.systems.random_numbers import (
 from parlai_ext.worlds.schedule import Block, Schedule, ShardKey, dialogue_id
 
 FREE_SECONDS = 0.2  # that looking at states may take in any case
-LARGEST_SHARE = 0.1  # of the time of a block that it may take in all
+LARGEST_SHARE = 0.02  # of the time of a block that it may take in all
 
 
 @dataclass
@@ -69,7 +69,7 @@ class KeptReplies:
     and said. So a clone's state is looked at before and after each reply: once a reply
     has changed it (a script that counts its lines, a random generator of its own), no
     more replies of the block are kept. Nor are they where looking takes more than a
-    tenth of the time, as with tiny models, whose blocks are played at once.
+    fiftieth of the time, as with tiny models, whose blocks are played at once.
 
     :param kept: the file.
     """

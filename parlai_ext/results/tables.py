@@ -72,6 +72,21 @@ class ScoreTables:
         """
         return [row for row in self.dialogues if row.raw]
 
+    def count(
+        self, pairing: Pairing, dialogue: Dialogue, scored: ScoredDialogue | None
+    ) -> None:
+        """
+        Count who played a dialogue, who broke it off, and the scores that it lacks.
+        """
+        for name in {*pairing.speakers}:
+            self.n_played[name] += 1
+        if dialogue.ended_by is not None:
+            reasons = self.failures.setdefault(dialogue.ended_by, Counter())
+            reasons[dialogue.reason or 'no reason given'] += 1
+        for score in scored.scores if scored else ():
+            if score.value is None:
+                self.reasons[score.reason] += 1
+
     def cells(
         self, values: np.ndarray, systems: Sequence[str], opponents: Sequence[str]
     ) -> np.ndarray:
@@ -116,14 +131,10 @@ def read_tables(run: RunFolder, scorer_signature: str) -> ScoreTables:
     columns = {name: i for i, name in enumerate(tables.opponents)}
     for dialogue, scored in store.scored_dialogues():
         pairing = run.pairing(dialogue.pairing_id)
-        tables.n_played.update({*pairing.speakers})
-        if dialogue.ended_by is not None:
-            reasons = tables.failures.setdefault(dialogue.ended_by, Counter())
-            reasons[dialogue.reason or 'no reason given'] += 1
+        tables.count(pairing, dialogue, scored)
         means = {}
         if scored is not None:
             means = {n: dialogue_means(dialogue, scored, n) for n in pairing.speakers}
-            tables.reasons.update(s.reason for s in scored.scores if s.value is None)
             for row in scored.evidence.values() if about.corpora else ():
                 nearness += row[near_place]
                 nearest[int(row[corpus_place])] += 1

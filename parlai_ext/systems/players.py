@@ -290,6 +290,8 @@ def _clone_state(agent: Agent, clone: Agent) -> str:
         def reducer_override(self, value: Any) -> Any:
             if id(value) in common or isinstance(value, NO_STATE):
                 return int, (id(value),)
+            if isinstance(value, torch.Tensor):  # which torch pickles slowly
+                return float, (value.dtype, value.tolist())
             return NotImplemented
 
     own = {k: value for k, value in vars(clone).items() if id(value) not in common}

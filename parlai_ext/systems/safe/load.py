@@ -116,10 +116,11 @@ def check_stored_options(path: str, opt: Options, roster_opt: Options) -> None:
         elif key in MOST and _exceeds(value, MOST[key]):
             what = f'its own {key} is {value!r:.40}, more than {MOST[key]:,}'
             raise _refused_option(path, key, what)
+    folders = _model_folders(path, roster_opt)
     for key, value in nested_values(options_that_are_read(path, opt)):
         if key in roster_opt or TRAINING_OPTIONS.fullmatch(key):
             continue
-        if is_elsewhere(value, _model_folders(path, roster_opt)):
+        if is_elsewhere(value, folders):
             text = os.fsdecode(value)
             is_path = ('/' in text or '.' in text) and not os.path.isdir(text)
             if is_path or FILE_OPTIONS.search(key):
