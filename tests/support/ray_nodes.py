@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from contextlib import contextmanager, suppress
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
+from filelock import FileLock
 
 from tests.support.waiting import comes_true
 
@@ -107,11 +109,15 @@ def is_raylet(pid):
 class RayNodes:
     """
     A cluster on this machine: a head without cores, and nodes that are added.
+
+    There is one at a time, for all have one port: another process waits for its end.
     """
 
     address = f'{HOST}:{PORT}'
+    lock = FileLock(Path(tempfile.gettempdir(), 'parlai_ext_ray_nodes.lock'))
 
     def __enter__(self):
+        self.lock.acquire()
         self.nodes = []
         self.head = _start('--head', f'--port={PORT}', '--include-dashboard=false')
         assert comes_true(listens, 120), 'the head does not start'
@@ -121,6 +127,7 @@ class RayNodes:
         for node in [*self.nodes, self.head]:
             node.signal(signal.SIGCONT)
             node.kill()
+        self.lock.release()
 
     def add(self):
         """
