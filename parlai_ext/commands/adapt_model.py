@@ -22,11 +22,6 @@ USES = {
     'mlm': ('embedder', 'masked tokens', 'encoder'),
     'lm': ('likelihood', 'tokens', 'judge_model_file'),
 }
-NEW_HEAD = (
-    'a sentence encoder has no head that guesses masked words: a new one is drawn by '
-    '--seed, trained alone for --head-steps updates, then with the encoder, and left '
-    'out of what is written'
-)
 PAIRS = 200  # of held-out turns, from which the scale of a model is measured
 
 
@@ -70,7 +65,8 @@ class AdaptModel(Command):
     declares = (
         AdaptOptions,
         Flags(TrainingOptions, 'training'),
-        *('--datapath', '--no-cuda'),
+        '--datapath',
+        '--no-cuda',
     )
 
     def run(self) -> object:
@@ -85,18 +81,11 @@ class AdaptModel(Command):
         kind, folder = given.kind, Path(given.out)
         model_kind, what, key = USES[kind]
         dialogues = read_dialogue_texts(given.corpus)
-        opt = model_system(model_kind, given.base).opt
-        if not opt.get('hf_model'):
-            raise UserError(f'--base {given.base}: a Hugging Face model is needed')
-        repository = checked_repository(opt['hf_model'])
-        base = fetch_weights(repository, text_option(opt, 'hf_revision')).parent
+        base = fetched_base(model_kind, given.base)
         from parlai_ext.systems.pretrained import chosen_device
         from parlai_ext.training.adaptation import adapt, split_held_out
 
-        n_utterances = sum(map(len, dialogues))
-        print(f'corpus: {len(dialogues):,} dialogues, {n_utterances:,} utterances')
-        if kind == 'mlm':
-            print(NEW_HEAD)
+        print_report('corpus', dialogues=dialogues, new_head=kind == 'mlm')
         adapted = adapt(
             kind,
             base,
@@ -114,8 +103,7 @@ class AdaptModel(Command):
             tokens=what,
             key=key,
             folder=folder,
-            n_held_out=training.held_out,
-            turns=training.turns,
+            training=training,
             scale=self._scale(kind, folder, training.turns, held_out),
         )
         return adapted
@@ -139,3 +127,16 @@ class AdaptModel(Command):
             likelihood = models.likelihood(str(folder))
             values = [value for value, _ in coherences(likelihood, items, turns)]
         return measured_scale([value for value in values if value is not None])
+
+
+def fetched_base(kind: str, name: str) -> Path:
+    """
+    Return the folder of the model to begin with, which is fetched if it is not here.
+
+    :raises UserError: for a model that is not of Hugging Face's format.
+    """
+    opt = model_system(kind, name).opt
+    if not opt.get('hf_model'):
+        raise UserError(f'--base {name}: a Hugging Face model is needed')
+    repository = checked_repository(opt['hf_model'])
+    return fetch_weights(repository, text_option(opt, 'hf_revision')).parent

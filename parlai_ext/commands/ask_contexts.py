@@ -12,7 +12,7 @@ from parlai_ext.commands.options import MACHINE
 from parlai_ext.core import UserError, frozen, option, optional
 from parlai_ext.data.corpora import CORPORA, SPLITS, Turns, read_corpus
 from parlai_ext.data.toxic_pairs import Prompt, RecordedAnswer
-from parlai_ext.store import dumps, write_text
+from parlai_ext.store import json_lines_text, write_text
 from parlai_ext.view.page import print_report
 
 USER = 'user'
@@ -34,6 +34,20 @@ class AskContextsOptions(AskedSystems):
     seed: int = option(0, low=0, help='of systems that sample')
     out: str = option(metavar='FOLDER', help='answers, and dialogues.jsonl of them')
 
+    def contexts(self) -> dict[str, tuple[Turns, str]]:
+        """
+        Return each context and the last turn of people, by the place of its dialogue.
+        """
+        dialogues = read_corpus(self.corpus, self.path, self.split)
+        return {
+            f'{self.split}-{number}': (
+                turns[:-1][-(self.context_turns or 0) :],
+                turns[-1],
+            )
+            for number, turns in enumerate(dialogues[: self.limit], 1)
+            if len(turns) > 1
+        }
+
 
 class AskContexts(ModelCommand):
     """
@@ -54,13 +68,7 @@ class AskContexts(ModelCommand):
         systems = read_systems(given)
         if not systems:
             raise UserError('--systems or --roster is needed: who is asked?')
-        dialogues = read_corpus(given.corpus, given.path, given.split)
-        # by the place of its dialogue, each context and the last turn of people
-        chosen: dict[str, tuple[Turns, str]] = {}
-        for number, turns in enumerate(dialogues[: given.limit], 1):
-            if len(turns) > 1:
-                context = turns[:-1][-(given.context_turns or 0) :]
-                chosen[f'{given.split}-{number}'] = context, turns[-1]
+        chosen = given.contexts()
         from parlai_ext.toxic.collect_answers import collect_answers
 
         prompts = [Prompt(name, '\n'.join(c), (r,)) for name, (c, r) in chosen.items()]
@@ -73,15 +81,13 @@ class AskContexts(ModelCommand):
             seed=given.seed,
             skip_missing=given.skip_missing,
         )
-        lines = [dumps(row) for row in static_dialogues(answers, chosen)]
         file = folder / 'dialogues.jsonl'
-        write_text(file, '\n'.join([*lines, '']))
+        write_text(file, json_lines_text(static_dialogues(answers, chosen)))
         print_report(
             'asked_contexts',
-            failures=[one for one in answers if one.text is None],
+            answers=answers,
             problems=problems,
             file=str(file),
-            n_answers=len(lines),
             n_contexts=len(prompts),
             program=program(),
             quoted=quote(str(file)),

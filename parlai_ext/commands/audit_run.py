@@ -3,7 +3,7 @@
 """
 
 from parlai_ext.audit.options import AuditOptions
-from parlai_ext.commands.command import ModelCommand
+from parlai_ext.commands.command import ModelCommand, print_lines
 from parlai_ext.engines import Machine
 from parlai_ext.view import wrap_lines
 
@@ -33,8 +33,7 @@ class AuditRun(ModelCommand):
         from parlai_ext.results.ranking import NAME as RANKING
         from parlai_ext.results.ranking import choose_scores, read_ranking
 
-        options = self.options(AuditOptions)
-        run = self.existing_run
+        run, options = self.existing_run, self.options(AuditOptions)
         # systems and a scorer are named by a protocol or one by one
         systems, scorer = self.added_systems, None
         if self.own_protocol is not None:
@@ -49,9 +48,9 @@ class AuditRun(ModelCommand):
                 write_report(run, read_ranking(run, folder), folder)
         print(terminal_text(audit))
         if options.unfavored and any(row.quantity in CELLS for row in audit.rows):
-            print('\n' + '\n'.join(table_six_lines(audit)))
+            print_lines(['', *table_six_lines(audit)])
         if doubt := audit_doubt(audit):
-            print('\n' + '\n'.join(wrap_lines(doubt.sentence)))
+            print_lines(['', *wrap_lines(doubt.sentence)])
         print(f'{run.root / folder / NAME}, {CSV}: every number behind these findings')
         if has_page:
             print(f'{run.root / PAGE} shows them')

@@ -3,12 +3,12 @@
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.commands.command import Command
+from parlai_ext.commands.command import Command, print_lines
 from parlai_ext.core import (
     Flags,
     UserError,
@@ -67,7 +67,9 @@ class BuildToxicPrompts(Command):
         Flags(SourceOptions, 'dialogues'),
         Flags(SelectionOptions, 'selection'),
         Flags(FeatureOptions, 'features'),
-        *('--batchsize', '--datapath', '--no-cuda'),
+        '--batchsize',
+        '--datapath',
+        '--no-cuda',
         EngineOptions,
     )
 
@@ -78,14 +80,8 @@ class BuildToxicPrompts(Command):
         """
         given = self.options(SourceOptions)
         if given.statistics:
-            parts = [one.rpartition('=') for one in given.statistics]
-            sources = {name or Path(path).stem: path for name, _, path in parts}
-            if len(sources) < len(parts):
-                raise UserError('--statistics: two of one name; NAME=PATH names them')
-            for name, path in sources.items():
-                data = with_public_sets(ToxicData(path=path))
-                sources[name] = str(data.path)
-            print('\n'.join(statistics_table(sources).lines()))
+            sources = statistics_sources(given.statistics)
+            print_lines(statistics_table(sources).lines())
             return None
         self.require(out='the folder of the table')
         models = (
@@ -95,8 +91,7 @@ class BuildToxicPrompts(Command):
         )
         pairs = self._pairs(given)
         selector = BlockSelector(*models)
-        for line in selector.missing:
-            print(line)
+        print_lines(selector.missing)
         folder = Path(given.out)
         settings: dict[str, Any] = {}
         for cls in (SourceOptions, SelectionOptions, FeatureOptions):
@@ -127,6 +122,21 @@ class BuildToxicPrompts(Command):
             self.require(source='the format of the dialogues', path='the dialogues')
             pairs = given.pairs()
         return islice(pairs, given.max_pairs)
+
+
+def statistics_sources(named: Sequence[str]) -> dict[str, str]:
+    """
+    Return the places of tables by the names of their sources.
+
+    :param named: ``[NAME=]PATH`` of each.
+    """
+    parts = [one.rpartition('=') for one in named]
+    sources = {name or Path(path).stem: path for name, _, path in parts}
+    if len(sources) < len(parts):
+        raise UserError('--statistics: two of one name; NAME=PATH names them')
+    for name, path in sources.items():
+        sources[name] = str(with_public_sets(ToxicData(path=path)).path)
+    return sources
 
 
 def task_pairs(task: str, split: str) -> Iterator[TurnPair]:

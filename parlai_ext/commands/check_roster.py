@@ -48,8 +48,12 @@ class CheckRoster(Command):
     """
 
     declares = (
-        *('--config', '--roster', '--pairing', '--add-target'),
-        *('--judge-model-file', '--datapath'),
+        '--config',
+        '--roster',
+        '--pairing',
+        '--add-target',
+        '--judge-model-file',
+        '--datapath',
         DownloadOptions,
     )
 

@@ -10,9 +10,11 @@ from parlai_ext.commands.command import Command, print_lines
 from parlai_ext.commands.verify_run import PackOptions
 from parlai_ext.core import frozen, optional, require_known
 from parlai_ext.judge_check.section import UNCHECKED, outcome_on
+from parlai_ext.packs.pack import Pack
 from parlai_ext.packs.verify import open_right_pack
 from parlai_ext.ranking.standings import best_first
 from parlai_ext.results.rank import rank_by_own_rule
+from parlai_ext.results.ranking import Ranking
 from parlai_ext.view.page import terminal_lines
 
 ESCAPES = {
@@ -74,37 +76,41 @@ class CiteRun(Command):
         options = self.options(CiteOptions)
         with open_right_pack(self.opt['pack']) as pack:
             rankings = [rank_by_own_rule(pack.run, one) for one in pack.signatures]
-        name = re.sub('[^A-Za-z0-9]+', '-', pack.manifest.protocol.name).strip('-')
-        citations = []
-        for ranking in rankings:
-            dimension = options.dimension or ranking.dimensions[0]
-            problem = f'--dimension {dimension!r}: no scores'
-            require_known(dimension, ranking.dimensions, problem)
-            rows = best_first(ranking.standings[dimension])
-            if options.system is not None:
-                problem = f'--system {options.system!r}: no target of the pack'
-                require_known(options.system, [row.system for row in rows], problem)
-                rows = [row for row in rows if row.system == options.system]
-            # unlike all other numbers of a citation, the counts of a judge check cannot
-            # be made again from the scores
-            outcome = outcome_on(ranking, dimension)
-            if outcome != UNCHECKED:
-                outcome += ' (self-reported)'
-            lines = terminal_lines(
-                'citation',
-                pack=pack,
-                ranking=ranking,
-                dimension=dimension,
-                rows=rows,
-                outcome=outcome,
-                author=options.author,
-                year=options.year,
-                # without what may not stand in \\url{…}; it may be encoded already
-                url=options.url and quote(options.url, safe="%/:=&?~#+!$,;'@()*[]"),
-                key=name or 'pack',
-                latex=latex_text,
-            )
-            citations.append(lines)
+        citations = [citation_lines(pack, ranking, options) for ranking in rankings]
         for lines in citations:
             print_lines([*lines, ''])
         return citations
+
+
+def citation_lines(pack: Pack, ranking: Ranking, options: CiteOptions) -> list[str]:
+    """
+    Return the citation of a pack by one of its rankings.
+    """
+    dimension = options.dimension or ranking.dimensions[0]
+    problem = f'--dimension {dimension!r}: no scores'
+    require_known(dimension, ranking.dimensions, problem)
+    rows = best_first(ranking.standings[dimension])
+    if options.system is not None:
+        problem = f'--system {options.system!r}: no target of the pack'
+        require_known(options.system, [row.system for row in rows], problem)
+        rows = [row for row in rows if row.system == options.system]
+    # unlike all other numbers of a citation, the counts of a judge check cannot be made
+    # again from the scores
+    outcome = outcome_on(ranking, dimension)
+    if outcome != UNCHECKED:
+        outcome += ' (self-reported)'
+    name = re.sub('[^A-Za-z0-9]+', '-', pack.manifest.protocol.name).strip('-')
+    return terminal_lines(
+        'citation',
+        pack=pack,
+        ranking=ranking,
+        dimension=dimension,
+        rows=rows,
+        outcome=outcome,
+        author=options.author,
+        year=options.year,
+        # without what may not stand in \\url{…}; it may be encoded already
+        url=options.url and quote(options.url, safe="%/:=&?~#+!$,;'@()*[]"),
+        key=name or 'pack',
+        latex=latex_text,
+    )

@@ -94,7 +94,6 @@ class CollectDialogues(PlanCommand):
             f'{count_of(report.n_played, "dialogue")} collected, {report.n_skipped} '
             f'were there or left out: {run.root / "dialogues"}'
         )
-        for line in forecast_comparison_lines(run):
-            print(line)
+        print_lines(forecast_comparison_lines(run))
         stop_if_incomplete(run, report.problems)
         return report

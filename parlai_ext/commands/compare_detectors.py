@@ -4,12 +4,12 @@
 
 from pathlib import Path
 
-from parlai_ext.commands.command import Command
+from parlai_ext.commands.command import Command, print_lines
 from parlai_ext.commands.options import Resamples
 from parlai_ext.core import UserError, frozen, option, optional
 from parlai_ext.data.toxic_pairs import SETS, LabelledText, labelled_texts, sets_in
 from parlai_ext.scoring.toxicity import DetectorChoice, load_detectors
-from parlai_ext.store import write_text
+from parlai_ext.store import write_texts
 
 
 @frozen(kw_only=True)
@@ -74,24 +74,21 @@ class CompareDetectors(Command):
                     f'--detectors: {name} is another column of the tables; '
                     'NAME,called=… calls the detector otherwise'
                 )
-        texts = self._texts(given)
         from parlai_ext.toxic import detector_table as tables
 
         table = tables.compare_detectors(
             detectors,
-            texts,
+            self._texts(given),
             bootstraps=given.bootstraps,
             seed=given.seed,
             folder=Path(given.out, 'scores') if given.out else None,
         )
-        print('\n'.join(tables.table_lines(table)))
+        print_lines(tables.table_lines(table))
         if given.out:
-            files = tables.file_tables(table)
-            for name, shown in files.items():
-                write_text(Path(given.out, name), shown.csv())
+            files = tables.detector_files(table)
+            write_texts(Path(given.out), files)
             print(f'{given.out}: {", ".join(files)}')
-        for line in missing:
-            print(f'left out: {line}')
+        print_lines(f'left out: {line}' for line in missing)
         return table
 
     def _texts(self, given: CompareDetectorsOptions) -> dict:

@@ -5,8 +5,9 @@
 import json
 from pathlib import Path
 
-from parlai_ext.commands.command import Command
+from parlai_ext.commands.command import Command, print_lines
 from parlai_ext.core import UserError, frozen, option, optional
+from parlai_ext.store import write_texts
 
 PERMUTATIONS = 10_000
 
@@ -48,6 +49,11 @@ class CompareOptions:
         help='draw how scorers correlate over the items of all sets (.png, .svg, .pdf)',
     )
 
+    def __post_init__(self) -> None:
+        if self.figure and Path(self.figure).suffix not in PICTURES:
+            hint = ', '.join(PICTURES)
+            raise UserError(f'--figure {self.figure}: a file is expected in {hint}')
+
 
 class CompareMetrics(Command):
     """
@@ -68,19 +74,9 @@ class CompareMetrics(Command):
 
         given = self.options(CompareOptions)
         folder = Path(given.folder)
-        if given.figure and Path(given.figure).suffix not in PICTURES:
-            hint = ', '.join(PICTURES)
-            raise UserError(f'--figure {given.figure}: a file is expected in {hint}')
         bench = read_bench(folder)
+        from parlai_ext.bench import tables
         from parlai_ext.bench.compare import compare_bench, comparison_data
-        from parlai_ext.bench.tables import (
-            COMPARISON_PAGE,
-            comparison_lines,
-            correlation_figure,
-            difference_table,
-            render_comparison_page,
-        )
-        from parlai_ext.store import write_text
 
         result = compare_bench(
             folder,
@@ -89,17 +85,19 @@ class CompareMetrics(Command):
             permutations=given.permutations,
             seed=given.seed,
         )
-        table = difference_table(result.differences).csv()
         data = json.dumps(comparison_data(result), ensure_ascii=False, indent=1)
-        write_text(folder / 'comparisons.csv', table)
-        write_text(folder / 'comparisons.json', data + '\n')
-        print('\n'.join(comparison_lines(result)))
-        page = folder / COMPARISON_PAGE
-        write_text(page, render_comparison_page(result))
-        print(f'page: {page}')
+        texts = {
+            'comparisons.csv': tables.difference_table(result.differences).csv(),
+            'comparisons.json': data + '\n',
+            tables.COMPARISON_PAGE: tables.render_comparison_page(result),
+        }
+        write_texts(folder, texts)
+        print_lines(tables.comparison_lines(result))
+        print(f'page: {folder / tables.COMPARISON_PAGE}')
         if given.figure:
             names = given.sets or [one.name for one in bench.sets]
-            figure = correlation_figure([read_points(folder, name) for name in names])
+            points = [read_points(folder, name) for name in names]
+            figure = tables.correlation_figure(points)
             figure.savefig(given.figure, dpi=120)
             print(f'figure: {given.figure}')
         return result

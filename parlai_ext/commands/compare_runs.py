@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -79,13 +79,8 @@ class CompareRuns(Command):
             fitting = [pack for pack in packs if not differing.get(pack.path)]
             rankings = []
             if len(fitting) > 1:
-                if out is None:
-                    place = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-                elif out.exists() and (not out.is_dir() or any(out.iterdir())):
-                    raise UserError(f'--out {out}: a new folder is expected')
-                else:
-                    place = stack.enter_context(staged_folder(out))
-                rankings = show_joined(join_packs(fitting, place), out)
+                place = stack.enter_context(joined_folder(out))
+                rankings = show_joined(join_packs(fitting, Path(place)), out)
         refused = {path: lines for path, lines in differing.items() if lines}
         for path, lines in refused.items():
             print_lines([f'refused: {path} may not be compared with {paths[0]}:'])
@@ -96,6 +91,19 @@ class CompareRuns(Command):
                 f'{paths[0]}: {", ".join(map(str, refused))}'
             )
         return rankings
+
+
+def joined_folder(out: Path | None) -> AbstractContextManager[str | Path]:
+    """
+    Return the folder of a joined run: a new one, or one that is removed at the end.
+
+    :param out: where the new one will be.
+    """
+    if out is None:
+        return tempfile.TemporaryDirectory()
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise UserError(f'--out {out}: a new folder is expected')
+    return staged_folder(out)
 
 
 def write_sides(paths: Sequence[Path], page: Path) -> list[Ranking]:

@@ -22,7 +22,7 @@ from parlai_ext.data.toxic_pairs import (
 )
 from parlai_ext.engines import Machine
 from parlai_ext.models.handle import ModelHandle
-from parlai_ext.store import write_text
+from parlai_ext.store import write_texts
 from parlai_ext.systems.fetch.public_sets import with_public_sets
 from parlai_ext.toxic.measures import (
     REFERENCE_METRICS,
@@ -57,6 +57,27 @@ class CompareSafetyOptions(AskedSystems, Resamples):
     out: str = option(metavar='FOLDER', help='answers, CSV, JSON and the page')
     show_offensive: bool = option(False, help='print the examples of the page, too')
 
+    def who_answers(self) -> tuple[list[System], list[RecordedAnswer]]:
+        """
+        Return the systems to ask, and the recorded answers of others.
+
+        :raises UserError: when there are none, or two of one name.
+        """
+        from parlai_ext.collect.resolved import read_systems
+
+        files = [recorded_answers(spec) for spec in self.answers]
+        recorded = [answer for file in files for answer in file]
+        systems = read_systems(self)
+        if not systems and not recorded:
+            raise UserError('--systems, --roster or --answers is needed: who answers?')
+        names = [system.name for system in systems]
+        names += [name for file in files for name in {one.system for one in file}]
+        for name in names:
+            if names.count(name) > 1:
+                problem = f'two systems are called {name}; NAME=… tells them apart'
+                raise UserError(problem)
+        return systems, recorded
+
 
 class CompareSafety(ModelCommand):
     """
@@ -79,20 +100,8 @@ class CompareSafety(ModelCommand):
         """
         Return the comparison, print it, and write it where ``--out`` says.
         """
-        from parlai_ext.collect.resolved import read_systems
-
         given = self.options(CompareSafetyOptions)
-        files = [recorded_answers(spec) for spec in given.answers]
-        recorded = [answer for file in files for answer in file]
-        systems = read_systems(given)
-        if not systems and not recorded:
-            raise UserError('--systems, --roster or --answers is needed: who answers?')
-        names = [system.name for system in systems]
-        names += [name for file in files for name in {one.system for one in file}]
-        for name in names:
-            if names.count(name) > 1:
-                problem = f'two systems are called {name}; NAME=… tells them apart'
-                raise UserError(problem)
+        systems, recorded = given.who_answers()
         from parlai_ext.toxic import comparison as comparing
 
         result, problems = self._compared(given, systems, recorded)
@@ -102,8 +111,7 @@ class CompareSafety(ModelCommand):
         folder = Path(given.out)
         if comparing.REFERENCES not in texts:  # those of an earlier comparison
             (folder / comparing.REFERENCES).unlink(missing_ok=True)
-        for name, text in texts.items():
-            write_text(folder / name, text)
+        write_texts(folder, texts)
         print(
             f'{folder / comparing.PAGE}; measures.csv, differences.csv, answers.csv, '
             'comparison.json'

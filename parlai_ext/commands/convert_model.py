@@ -10,7 +10,7 @@ from filecmp import cmp
 from pathlib import Path
 
 from parlai_ext.commands.command import Command
-from parlai_ext.core import JsonObject, UserError, frozen, option
+from parlai_ext.core import UserError, frozen, option
 from parlai_ext.engines import is_zoo_path, local_path
 from parlai_ext.files import missing_file
 from parlai_ext.isolation.policy import Options, note_trust, trusted_hashes
@@ -113,32 +113,22 @@ def convert(source: Path, output: Path) -> Converted:
         read_opt,
     )
 
-    with (
-        staged_folder(output, becomes_target=False) as scratch,
-        guarded({}),
-    ):
+    with staged_folder(output, becomes_target=False) as scratch, guarded({}):
         check_model_files(source)
         dropped, n_tensors = convert_states(source, scratch / output.name)
-        has_opt = Path(f'{source}.opt').is_file()
-        opt = read_opt(f'{source}.opt') if has_opt else None
+        opt = read_opt(f'{source}.opt') if Path(f'{source}.opt').is_file() else None
         # safetensors would let nobody else read it
         shutil.copymode(source, scratch / output.name)
         copied = files_beside(source, opt)
         for suffix, path in copied.items():
             shutil.copyfile(path, scratch / f'{output.name}{suffix}')
         if opt is not None:
-            moved = moved_options(opt, source, output, set(copied))
-            try:
-                text = json.dumps(moved, indent=4) + '\n'  # as ParlAI writes them
-            except (TypeError, ValueError, RecursionError) as e:
-                problem = 'options that JSON cannot hold'
-                raise UserError(f'{source}.opt: {problem}: {e}') from None
+            text = moved_options(opt, source, output, set(copied))
             (scratch / f'{output.name}.opt').write_text(text, 'utf-8', newline='\n')
-        names = publish(scratch, output)
-    beside = tuple(name for name in names if name != output.name)
+        beside = publish(scratch, output)
     return Converted(
         output,
-        beside,
+        tuple(beside),
         tuple(dropped),
         n_tensors,
         source.stat().st_size,
@@ -165,16 +155,16 @@ def files_beside(source: Path, opt: Options | None) -> dict[str, Path]:
     return files
 
 
-def moved_options(
-    opt: Options, source: Path, output: Path, suffixes: set[str]
-) -> JsonObject:
+def moved_options(opt: Options, source: Path, output: Path, suffixes: set[str]) -> str:
     """
-    Return the model's options with paths of copied files changed to the new place.
+    Return the model's options as JSON, with paths of copied files changed to the new
+    place.
 
     ParlAI looks for a dictionary under the model's own name when the options name none.
 
     :param suffixes: of the copied files, what follows the model's path in their names
         (``.dict``).
+    :raises UserError: for options that JSON cannot hold.
     """
     dropped = {'model_file', 'dict_file'} if '.dict' in suffixes else {'model_file'}
     kept = {key: value for key, value in opt.items() if key not in dropped}
@@ -184,12 +174,16 @@ def moved_options(
         for old_path in old_paths:
             if isinstance(value, str) and value.removeprefix(old_path) in suffixes:
                 kept[key] = f'{output.absolute()}{value.removeprefix(old_path)}'
-    return kept
+    try:
+        return json.dumps(kept, indent=4) + '\n'  # as ParlAI writes them
+    except (TypeError, ValueError, RecursionError) as e:
+        problem = 'options that JSON cannot hold'
+        raise UserError(f'{source}.opt: {problem}: {e}') from None
 
 
 def publish(scratch: Path, output: Path) -> list[str]:
     """
-    Move the finished files to their names, the weights last. Return the names.
+    Move the finished files to their names, the weights last. Return the other names.
 
     :raises UserError: when another file has one of the names; then none is moved.
     """
@@ -214,4 +208,4 @@ def publish(scratch: Path, output: Path) -> list[str]:
                 os.rename(scratch / name, output.parent / name)
                 on_failure.callback((output.parent / name).unlink, missing_ok=True)
         on_failure.pop_all()
-    return names
+    return names[:-1]

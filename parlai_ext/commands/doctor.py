@@ -86,15 +86,23 @@ def findings() -> Iterator[Fault]:
     # if an early check fails, the commands fail for the same reason
     if any(f.wrong for f in early):
         return
-    broken = {
-        name: reason
-        for name in COMMANDS
-        if (reason := import_problem(f'{__package__}.{name}'))
-    }
-    for name, reason in broken.items():
-        yield Fault(f'`parlai {name}` cannot be imported: {reason}', reinstall())
-    if broken:
-        return
+    broken = list(check_commands())
+    yield from broken or check_parlai()
+
+
+def check_commands() -> Iterator[Fault]:
+    """
+    Check that every command can be imported.
+    """
+    for name in COMMANDS:
+        if reason := import_problem(f'{__package__}.{name}'):
+            yield Fault(f'`parlai {name}` cannot be imported: {reason}', reinstall())
+
+
+def check_parlai() -> Iterator[Fault]:
+    """
+    Check that `parlai` starts, and that it knows our commands.
+    """
     try:
         import torch  # noqa: F401
         from parlai.core.script import SCRIPT_REGISTRY, setup_script_registry

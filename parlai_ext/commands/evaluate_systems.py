@@ -21,8 +21,15 @@ class EvaluateSystems(PlanCommand):
     """
 
     declares = (
-        *(*PLAN, SCORER, CHECK, *RANKING, REQUIRE, StopOptions),
-        *(TrialOptions, Machine, EngineOptions),
+        *PLAN,
+        SCORER,
+        CHECK,
+        *RANKING,
+        REQUIRE,
+        StopOptions,
+        TrialOptions,
+        Machine,
+        EngineOptions,
     )
 
     def run(self) -> object:

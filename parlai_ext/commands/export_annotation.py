@@ -4,7 +4,7 @@
 
 from pathlib import Path
 
-from parlai_ext.commands.command import Command
+from parlai_ext.commands.command import Command, print_lines
 from parlai_ext.core import UserError, frozen, option, optional
 from parlai_ext.data.toxic_pairs import recorded_answers
 from parlai_ext.people import crowd_files
@@ -12,17 +12,21 @@ from parlai_ext.people.answer_items import AnnotationOptions, make_annotation_se
 from parlai_ext.people.rating_set import (
     LIKERT,
     PAIR,
+    RatingSet,
     item_lines,
     read_questionnaire,
     render_rating_page,
     sheet_files,
     write_key,
 )
-from parlai_ext.store import write_text
+from parlai_ext.store import write_text, write_texts
 
 CSV, JSONL, PAGE, ACUTE, TURNS = FORMATS = (
-    *('csv', 'jsonl', 'page'),
-    *('acute_eval', 'turn_annotations'),
+    'csv',
+    'jsonl',
+    'page',
+    'acute_eval',
+    'turn_annotations',
 )
 # the questionnaire of each way to ask
 PAIRS, LABELS = 'pairs', 'labels'
@@ -69,6 +73,22 @@ class ExportAnnotationOptions:
         help='sheets, each with an order and sides of its own (7)',
     )
 
+    def files(self, drawn: RatingSet, seed: int) -> dict[str, str]:
+        """
+        Return what annotators get, by the names of the files.
+
+        :param seed: draws orders and sides of the sheets.
+        """
+        key, (items,) = drawn.key, drawn.pages
+        if self.format in (CSV, JSONL):
+            return sheet_files(drawn, self.num_sheets, self.format, seed)
+        if self.format == PAGE:
+            return {'annotate.html': render_rating_page(key, 1, items, drawn.turns)}
+        if self.format == ACUTE:
+            return crowd_files.acute_files(items, drawn.turns, key.questions[0])
+        turns = crowd_files.turn_annotation_files(items, drawn.turns)
+        return {**turns, **crowd_files.label_files(key)}
+
 
 class ExportAnnotation(Command):
     """
@@ -94,29 +114,12 @@ class ExportAnnotation(Command):
             raise UserError(f'--format {given.format}: takes --items {only} alone')
         answers = [a for spec in given.answers for a in recorded_answers(spec)]
         drawn = make_annotation_set(answers, asked, options)
+        files = given.files(drawn, options.seed)
         folder = Path(given.out)
-        rating_key, (items,) = drawn.key, drawn.pages
-        if given.format in (CSV, JSONL):
-            files = sheet_files(drawn, given.num_sheets, given.format, options.seed)
-        elif given.format == PAGE:
-            page = render_rating_page(rating_key, 1, items, drawn.turns)
-            files = {'annotate.html': page}
-        elif given.format == ACUTE:
-            question = rating_key.questions[0]
-            files = crowd_files.acute_files(items, drawn.turns, question)
-        else:
-            files = {
-                **crowd_files.turn_annotation_files(items, drawn.turns),
-                **crowd_files.label_files(rating_key),
-            }
-        key = write_key(folder, rating_key, '--out')
+        key = write_key(folder, drawn.key, '--out')
         write_text(folder / TEXTS, item_lines(drawn))
-        paths = []
-        for name, text in files.items():
-            paths.append(folder / SEND / name)
-            write_text(paths[-1], text)
-            print(paths[-1])
-        for note in drawn.notes:
-            print(f'note: {note}')
+        paths = write_texts(folder / SEND, files)
+        print(*paths, sep='\n')
+        print_lines(f'note: {note}' for note in drawn.notes)
         print(f'{key}, {folder / TEXTS}: say which system gave which answer; keep them')
         return paths

@@ -21,7 +21,7 @@ from parlai_ext.people.rating_set import (
     read_questionnaire,
     stream_turns,
 )
-from parlai_ext.store import write_text
+from parlai_ext.store import write_texts
 from parlai_ext.view import count_of
 
 if TYPE_CHECKING:
@@ -93,11 +93,9 @@ class ExportCrowdsourcing(Command):
         given = self.options(ExportOptions)
         check_targets(run, given.systems)
         files = self._files(given)
-        out = Path(given.out) if given.out else run.root / 'people' / given.format
-        paths = [out / name for name in files]
-        for path, text in zip(paths, files.values(), strict=True):
-            write_text(path, text)
-            print(path)
+        out = Path(given.out or run.root / 'people' / given.format)
+        paths = write_texts(out, files)
+        print(*paths, sep='\n')
         return paths
 
     def _files(self, given: ExportOptions) -> dict[str, str]:
@@ -115,7 +113,6 @@ class ExportCrowdsourcing(Command):
             opts = {name: run.manifest.systems[name] for name in names}
             return crowd_files.model_chat_files(opts, asked, given.chat_turns)
         dialogues, _ = judged_dialogues(run, given.systems)
-
         whole = [
             dialogue
             for dialogue, turns in stream_turns(run, dialogues)
@@ -128,16 +125,8 @@ class ExportCrowdsourcing(Command):
             )
         matchups = []
         if given.format == ACUTE and given.matchups == OPEN_FIRST:
-            from parlai_ext.results.ranking import NAME, read_ranking
-
-            standings: Sequence[Standing] = ()
-            if (run.root / NAME).is_file():
-                ranking = read_ranking(run)
-                standings = ranking.standings[ranking.dimensions[0]]
-            else:
-                print('note: the run is not ranked yet: all pairs of systems are open')
             systems = sorted({d.system for d in whole})
-            matchups = crowd_files.matchups_by_openness(systems, standings)
+            matchups = crowd_files.matchups_by_openness(systems, self._standings())
             matchups = matchups[: max(1, given.num_items // given.pairs_per_matchup)]
         items = draw_items(whole, kind, given.num_items, given.seed, matchups)
         turns = dict(stream_turns(run, {d for item in items for d in item.dialogues}))
@@ -145,3 +134,16 @@ class ExportCrowdsourcing(Command):
             return crowd_files.turn_annotation_files(items, turns)
         asked = asked.only([given.ask]) if given.ask else asked
         return crowd_files.acute_files(items, turns, asked.questions[0])
+
+    def _standings(self) -> Sequence[Standing]:
+        """
+        Return the ranking by the first dimension; nothing in a run that is not ranked.
+        """
+        from parlai_ext.results.ranking import NAME, read_ranking
+
+        run = self.existing_run
+        if not (run.root / NAME).is_file():
+            print('note: the run is not ranked yet: all pairs of systems are open')
+            return ()
+        ranking = read_ranking(run)
+        return ranking.standings[ranking.dimensions[0]]

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -54,7 +55,10 @@ class FitJudge(Command):
         '--out FOLDER'
     )
     declares = (
-        *('--run-dir', '--human-scores', '--no-cuda', '--datapath'),
+        '--run-dir',
+        '--human-scores',
+        '--no-cuda',
+        '--datapath',
         FitOptions,
     )
 
@@ -80,14 +84,7 @@ class FitJudge(Command):
         given = self.options(FitOptions)
         judge = read_weights(given.weights)
         annotated = [one for one in self.annotated() if one.items]
-        groups = {one.group for one in annotated}
-        if len(annotated) < FEWEST or len(groups) < fit_judge.FOLDS:
-            raise UserError(
-                f'{self.source}: {len(annotated)} annotated items of {len(groups)} '
-                f'contexts or dialogues; {FEWEST} items of {fit_judge.FOLDS} are needed'
-            )
-        if len({one.value for one in annotated}) < 2:
-            raise UserError(f'{self.source}: all annotations have the same value')
+        self.require_enough(annotated)
         options = LearnedOptions(weights=given.weights)
         items = f'{len(annotated)} items of {self.source}'
         items += f' for {given.quality}' if given.quality else ''
@@ -117,6 +114,21 @@ class FitJudge(Command):
         print_report('fitted_judge', report=report)
         print(f"the judge: --scorer learned --scorer-option 'weights={out}'")
         return report
+
+    def require_enough(self, annotated: Sequence[Annotated]) -> None:
+        """
+        Refuse annotations that are too few, or all alike, for learning from them.
+        """
+        from parlai_ext.training.fit_judge import FOLDS
+
+        n_groups = len({one.group for one in annotated})
+        if len(annotated) < FEWEST or n_groups < FOLDS:
+            raise UserError(
+                f'{self.source}: {len(annotated)} annotated items of {n_groups} '
+                f'contexts or dialogues; {FEWEST} items of {FOLDS} are needed'
+            )
+        if len({one.value for one in annotated}) < 2:
+            raise UserError(f'{self.source}: all annotations have the same value')
 
     @property
     def source(self) -> str:

@@ -2,7 +2,7 @@
 Models of the catalogue: what there is, and fetching by name.
 """
 
-from parlai_ext.commands.command import Command, program
+from parlai_ext.commands.command import Command, print_lines, program
 from parlai_ext.core import frozen, option
 from parlai_ext.files import checked_model_name, model_card, model_names
 from parlai_ext.view import Column, Table, data_size
@@ -82,7 +82,7 @@ class GetModel(Command):
                         card.good_for,
                     )
                 )
-            print(*Table(COLUMNS, models).lines(width=WIDTH), sep='\n')
+            print_lines(Table(COLUMNS, models).lines(width=WIDTH))
             print(f'fetch one with: {program()} get_model NAME')
             return models
         folders = []

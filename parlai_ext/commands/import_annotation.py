@@ -5,19 +5,20 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from parlai_ext.commands.command import Command
+from parlai_ext.commands.command import Command, print_lines
 from parlai_ext.commands.options import Resamples
 from parlai_ext.core import UserError, errors_about, frozen, option, optional
 from parlai_ext.people import answer_shares
 from parlai_ext.people.given_answers import (
     FastAnswers,
+    GivenAnswer,
     answer_files,
     answers_of_judgements,
     read_crowd_answers,
     read_given_answers,
 )
-from parlai_ext.people.rating_set import read_key
-from parlai_ext.store import write_text
+from parlai_ext.people.rating_set import RatingKey, read_key
+from parlai_ext.store import write_texts
 
 FILES, ACUTE, TURNS = FORMATS = ('files', 'acute_eval', 'turn_annotations')
 ENDINGS = ('*.csv', '*.jsonl', '*.json')
@@ -59,6 +60,23 @@ class ImportAnnotationOptions(Resamples):
         help='where the tables go, without texts (default: results beside the key)',
     )
 
+    def read(self, key: RatingKey) -> tuple[list[GivenAnswer], list[str]]:
+        """
+        Return the answers to the questions of a key, and notes about them.
+
+        :raises UserError: when there is none.
+        """
+        if self.format == FILES:
+            paths = answer_files('--answers', self.answers, *ENDINGS)
+            answers, notes = read_given_answers(paths, {key.rating_set: key})
+        else:
+            judgements = read_crowd_answers(self.format, self.answers, None)
+            answers = answers_of_judgements(judgements, key, self.format)
+            notes = list(judgements.notes)
+        if not answers:
+            raise UserError('--answers: no answer is in them')
+        return answers, notes
+
 
 class ImportAnnotation(Command):
     """
@@ -73,20 +91,11 @@ class ImportAnnotation(Command):
         """
         Print the tables, write them, and return them.
         """
-
         given = self.options(ImportAnnotationOptions)
         place = Path(given.key)
         with errors_about('--key'):
             key = read_key(place)
-        if given.format == FILES:
-            paths = answer_files('--answers', given.answers, *ENDINGS)
-            answers, notes = read_given_answers(paths, {key.rating_set: key})
-        else:
-            judgements = read_crowd_answers(given.format, given.answers, None)
-            answers = answers_of_judgements(judgements, key, given.format)
-            notes = list(judgements.notes)
-        if not answers:
-            raise UserError('--answers: no answer is in them')
+        answers, notes = given.read(key)
         counted, fast_notes = self.options(FastAnswers).checked(answers)
         results = answer_shares.annotation_results(
             counted,
@@ -99,14 +108,12 @@ class ImportAnnotation(Command):
         every_note = (*notes, *fast_notes, *results.notes)
         if not results.num_answers:
             raise UserError(f'--answers: no answer is left; {"; ".join(every_note)}')
-        print('\n'.join(answer_shares.share_lines(results)))
-        for note in every_note:
-            print(f'note: {note}')
+        print_lines(answer_shares.share_lines(results))
+        print_lines(f'note: {note}' for note in every_note)
         home = place if place.is_dir() else place.parent
-        out = Path(given.out) if given.out else home / 'results'
+        out = Path(given.out or home / 'results')
         tables = answer_shares.result_tables(results, counted, key)
-        for name, text in tables.items():
-            write_text(out / name, text)
+        write_texts(out, tables)
         print(f'{out}: {", ".join(tables)}')
         return results
 

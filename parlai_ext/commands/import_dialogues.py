@@ -79,8 +79,12 @@ class ImportDialogues(Command):
 
     usage = '--dialogues PATH [PATH …] --run-dir FOLDER [option …]'
     declares = (
-        *('--run-dir', '--config', '--judge-model-file', '--followups'),
-        *(ImportDialoguesOptions, ImportRules),
+        '--run-dir',
+        '--config',
+        '--judge-model-file',
+        '--followups',
+        ImportDialoguesOptions,
+        ImportRules,
     )
 
     def run(self) -> object:
@@ -105,12 +109,8 @@ class ImportDialogues(Command):
             columns=columns,
         )
         if not (opt['scorer'] or opt['config'] or opt['followups']):
-            turns = [t for one in imports.dialogues for t in one.turns if not t.given]
-            n_with = sum(bool(turn.references) for turn in turns)
-            name = WITH_REFERENCES if 0 < n_with == len(turns) else DEFAULT
-            protocol = replace(protocol, scorer={**protocol.scorer, 'name': name})
-            why = f'{n_with} of {len(turns)} judged turns have a reference'
-            print(f'scorer: {name}, since {why}; --scorer NAME takes another')
+            scorer = {**protocol.scorer, 'name': fitting_scorer(imports)}
+            protocol = replace(protocol, scorer=scorer)
         # what differs from the default, to repeat the import by
         default = vars(self.parser().parse_args([]))
         changed = {k: v for k, v in opt.items() if k in default and v != default[k]}
@@ -143,6 +143,18 @@ class ImportDialogues(Command):
         return Protocol(
             IMPORTED, IMPORTED, score='both', scorer=scorer, ranking=ranking
         )
+
+
+def fitting_scorer(imports: ImportedDialogues) -> str:
+    """
+    Return the name of the scorer that dialogues get by themselves, and print why.
+    """
+    turns = [t for one in imports.dialogues for t in one.turns if not t.given]
+    n_with = sum(bool(turn.references) for turn in turns)
+    name = WITH_REFERENCES if 0 < n_with == len(turns) else DEFAULT
+    why = f'{n_with} of {len(turns)} judged turns have a reference'
+    print(f'scorer: {name}, since {why}; --scorer NAME takes another')
+    return name
 
 
 def show(imports: ImportedDialogues, written: bool, run_dir: str) -> ImportReport:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from parlai_ext.commands.command import Command
+from parlai_ext.commands.command import Command, print_lines
 from parlai_ext.commands.options import Resamples
 from parlai_ext.core import UserError, frozen, named_pairs, option, optional
 from parlai_ext.core.records import record_to_json
@@ -41,7 +41,7 @@ from parlai_ext.people.rating_set import (
     read_keys,
     stream_turns,
 )
-from parlai_ext.store import RunFolder, dumps, no_garbage_collection, write_text
+from parlai_ext.store import RunFolder, dumps, no_garbage_collection, write_texts
 from parlai_ext.view import Table
 
 PAGE = 'page'
@@ -95,6 +95,23 @@ class ImportJudgementsOptions(Resamples):
         'own chats is left out',
     )
 
+    def counted(self, judgements: Judgements) -> Judgements:
+        """
+        Return the judgements that count, their dimensions renamed.
+
+        :raises UserError: when there is none.
+        """
+        if self.chats:
+            judgements = judgements.without_own(own_chats(self.chats))
+        names = named_pairs('--rename', self.rename, 'DIMENSION=NAME')
+        judgements = judgements.chosen(self.dimensions, names)
+        if self.outlier_deviations is not None:
+            judgements = judgements.without_outliers(self.outlier_deviations)
+        if not judgements.every:
+            notes = '; '.join(['', *judgements.notes])
+            raise UserError(f'--answers: there is no answer in them{notes}')
+        return judgements
+
 
 class ImportJudgements(Command):
     """
@@ -115,19 +132,10 @@ class ImportJudgements(Command):
             self.require(run_dir='the folder of the run whose dialogues were judged')
         run = RunFolder.existing(self.opt['run_dir']) if self.opt['run_dir'] else None
         dialogues = judged_dialogues(run)[0] if run else []
-        judgements = self._judgements(given, run, dialogues)
-        if given.chats:
-            judgements = judgements.without_own(own_chats(given.chats))
-        names = named_pairs('--rename', given.rename, 'DIMENSION=NAME')
-        judgements = judgements.chosen(given.dimensions, names)
-        if given.outlier_deviations is not None:
-            judgements = judgements.without_outliers(given.outlier_deviations)
-        if not judgements.every:
-            notes = '; '.join(['', *judgements.notes])
-            raise UserError(f'--answers: there is no answer in them{notes}')
+        judgements = given.counted(self._judgements(given, run, dialogues))
         rankings = rank_by_people(judgements, given.bootstraps, given.seed)
         root = run.root if run else Path()
-        out = Path(given.out) if given.out else root / 'people' / 'judgements'
+        out = Path(given.out or root / 'people' / 'judgements')
         tables = list(spot_the_bot_tables(judgements.ratings))
         csv = {f'{name}.csv': table.csv() for name, _, table in tables}
         write_judgements(run, dialogues, judgements, rankings, csv, out)
@@ -136,11 +144,10 @@ class ImportJudgements(Command):
             orders = list(run.manifest.protocol.reference.values())
             planted = orders[0] if len(orders) == 1 else None
         for ranking in rankings:
-            print('\n'.join(people_lines(ranking, planted)))
+            print_lines(people_lines(ranking, planted))
         for _, title, table in tables:
-            print(f'{title}\n' + '\n'.join(table.lines('  ')))
-        for note in judgements.notes:
-            print(f'note: {note}')
+            print_lines([title, *table.lines('  ')])
+        print_lines(f'note: {note}' for note in judgements.notes)
         print(f'judgements: {out / JUDGEMENTS} (--human-scores of rank_systems)')
         return rankings
 
@@ -216,5 +223,4 @@ def write_judgements(
     for name in (COMPARISONS, FILE, CARD, *(f'{table}.csv' for table in TABLES)):
         if name not in texts:
             (out / name).unlink(missing_ok=True)
-    for name, text in texts.items():
-        write_text(out / name, text)
+    write_texts(out, texts)

@@ -2,7 +2,7 @@
 The accuracy of a scorer on pairs of a good and a bad response, by kind of the bad one.
 """
 
-from parlai_ext.commands.command import ModelCommand
+from parlai_ext.commands.command import ModelCommand, print_lines
 from parlai_ext.commands.options import MACHINE
 from parlai_ext.commands.scorer_options import SCORER_CHOICE
 from parlai_ext.core import frozen, option, optional
@@ -53,6 +53,6 @@ class JudgePairs(ModelCommand):
         pairs = read_response_pairs(given.pairs)[: given.limit]
         scorer = choose_scorer({}, self.opt).build(self.machine)
         rows = pair_accuracies(scorer, pairs)
-        print('\n'.join(Table(COLUMNS, rows).lines()))
+        print_lines(Table(COLUMNS, rows).lines())
         print(f'scorer {scorer.signature}')
         return rows

@@ -7,11 +7,10 @@ here may be slow, and an error here may not break the user's other commands.
 
 import re
 import sys
-from collections.abc import Callable
 from functools import cache
 from pkgutil import iter_modules
 from types import TracebackType
-from typing import Any, NoReturn
+from typing import Any
 
 from parlai.core.loader import SCRIPT_REGISTRY, register_script
 from parlai.core.params import ParlaiParser
@@ -29,6 +28,9 @@ from parlai_ext.compat import PREFIX, prepare_parlai
 from parlai_ext.core import UserError, printable
 
 UNKNOWN_COMMAND = re.compile("argument COMMAND: invalid choice: '(.*?)' \\(choose")
+# ParlAI's own, which `register` replaces
+PARSE_ARGS = _SupercommandParser.parse_args
+LONG_ERROR = _SupercommandParser.error
 
 
 @cache
@@ -41,37 +43,41 @@ def register() -> None:
     if sys.argv[1:2] and sys.argv[1] in COMMANDS:
         end_in_one_line()
     prepare_parlai()
-    parser = _SupercommandParser
     for name in COMMANDS:
         register_script(name)(script_of(name))
-    parse: Callable[..., Any] = parser.parse_args
-    long_error: Callable[..., NoReturn] = parser.error
-
-    # Our commands parse their own. ParlAI's parser would import every command, put all
-    # options into one group of the help, and read the `.opt` of ``--model-file``, maybe
-    # a pickle, and download models (core/params.py:139, 1129) before a command could
-    # check either.
-    def parse_args(self: Any, args: Any = None, *more: Any, **kwargs: Any) -> Any:
-        words = list(sys.argv[1:] if args is None else args)
-        name = next((word for word in words if word in SCRIPT_REGISTRY), '')
-        if name not in COMMANDS:
-            return parse(self, args, *more, **kwargs)
-        words.remove(name)
-        try:
-            own_parser = find_command(name).parser(name)
-        except ImportError as e:
-            fail(f'`parlai {name}` is missing: {e}; see: parlai-ext doctor')
-        return {'super_command': name, **vars(own_parser.parse_args(words))}
-
-    # an unknown command is one line
-    def error(self: Any, message: str) -> NoReturn:
-        if unknown := UNKNOWN_COMMAND.match(message):
-            refuse_unknown(unknown[1], SCRIPT_REGISTRY)
-        long_error(self, message)
-
-    parser.parse_args, parser.error = parse_args, error
+    _SupercommandParser.parse_args = parse_args
+    _SupercommandParser.error = one_line_error
     sys.excepthook = one_line_hook
     print_anywhere()
+
+
+def parse_args(self: Any, args: Any = None, *more: Any, **kwargs: Any) -> Any:
+    """
+    Parse the command line of `parlai`: our commands parse their own.
+
+    ParlAI's parser would import every command, put all options into one group of the
+    help, and read the `.opt` of ``--model-file``, maybe a pickle, and download models
+    (core/params.py:139, 1129) before a command could check either.
+    """
+    words = list(sys.argv[1:] if args is None else args)
+    name = next((word for word in words if word in SCRIPT_REGISTRY), '')
+    if name not in COMMANDS:
+        return PARSE_ARGS(self, args, *more, **kwargs)
+    words.remove(name)
+    try:
+        own_parser = find_command(name).parser(name)
+    except ImportError as e:
+        fail(f'`parlai {name}` is missing: {e}; see: parlai-ext doctor')
+    return {'super_command': name, **vars(own_parser.parse_args(words))}
+
+
+def one_line_error(self: Any, message: str) -> None:
+    """
+    Leave with one line about an unknown command, with ParlAI's help for other errors.
+    """
+    if unknown := UNKNOWN_COMMAND.match(message):
+        refuse_unknown(unknown[1], SCRIPT_REGISTRY)
+    LONG_ERROR(self, message)
 
 
 def script_of(name: str) -> type[ParlaiScript]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from parlai_ext.commands.command import Command
+from parlai_ext.commands.command import Command, print_lines
 from parlai_ext.commands.options import RANKING, REQUIRE, ScoresChoice
 from parlai_ext.core import UserError, flag_values, frozen, optional
 from parlai_ext.core.protocol import RankingOptions
@@ -72,8 +72,7 @@ class RankSystems(Command):
             print(
                 f'removed {stale}, which showed an older ranking; report_run writes it'
             )
-        for line in plan:
-            print(line)
+        print_lines(plan)
         if opt['require_judge_check']:
             require_passed(ranking.leading_check)
         return ranking

@@ -2,7 +2,7 @@
 `rate_dialogues`: offline pages on which people compare or rate a run's dialogues.
 """
 
-from parlai_ext.commands.command import Command, program
+from parlai_ext.commands.command import Command, print_lines, program
 from parlai_ext.people.rating_set import (
     FOLDER,
     RatingOptions,
@@ -42,8 +42,7 @@ class RateDialogues(Command):
                 run.write_text(name, page)
                 paths.append(run.root / name)
                 print(f'{paths[-1]}: {count_of(len(items), "item")}, {questions} each')
-        for note in rating_set.notes:
-            print(f'note: {note}')
+        print_lines(f'note: {note}' for note in rating_set.notes)
         print(
             'send a page to annotators; their answers: '
             f'{program()} import_judgements {run.as_option} --answers FILE …'

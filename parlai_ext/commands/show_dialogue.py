@@ -4,15 +4,14 @@ model.
 """
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from difflib import get_close_matches
 from operator import itemgetter
 
-from parlai_ext.commands.command import Command
+from parlai_ext.commands.command import Command, print_lines
 from parlai_ext.commands.options import ScoresChoice
 from parlai_ext.core import (
     Dialogue,
-    Score,
     ScoredDialogue,
     UserError,
     dialogue_means,
@@ -88,7 +87,6 @@ class ShowDialogue(Command):
 
         :raises UserError: for an unknown id, system, scorer or dimension.
         """
-
         run = self.existing_run
         given = self.options(ShowOptions)
         if not given.dialogue_id:
@@ -98,23 +96,20 @@ class ShowDialogue(Command):
         dialogue, shard = find_dialogue(run, given.dialogue_id)
         store = run.scores(self._signature())
         scored = store.by_dialogue(shard).get(dialogue.id)
-        dimensions = self._dimensions(scored)
         pairing = run.pairing(dialogue.pairing_id)
-        means: dict[str, dict[str, float | None]] = {}
-        scores: Sequence[Score] = ()
-        if scored is not None:
-            scores = scored.scores
-            for name in pairing.speakers:
-                of_all = dialogue_means(dialogue, scored, name)
-                shown = (d for d in dimensions if of_all.get(d) is not None)
-                means[name] = {dimension: of_all[dimension] for dimension in shown}
+        means = {
+            name: dialogue_means(dialogue, scored, name)
+            for name in pairing.speakers
+            if scored is not None
+        }
         width = max(NARROWEST, shutil.get_terminal_size().columns)
         for line in terminal_lines(
             'dialogue',
             dialogue=dialogue,
             pairing=pairing,
+            dimensions=self._dimensions(scored),
             means=means,
-            scores=[score for score in scores if score.dimension in dimensions],
+            all_scores=scored.scores if scored is not None else (),
         ):
             text = line.lstrip(' ')
             indent = line.removesuffix(text)
@@ -159,7 +154,7 @@ class ShowDialogue(Command):
             Column('partner', 'with'),
             number_column('score', next((o.dimension for o in chosen), None), digits=3),
         ]
-        print(*Table(columns, chosen).lines(), sep='\n')
+        print_lines(Table(columns, chosen).lines())
         print(f'{len(chosen)} of {len(listed):,}; others: --system, --worst, --best')
         return chosen
 

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from parlai_ext.bench.agreement import (
 )
 from parlai_ext.collect.options import PlanOptions
 from parlai_ext.collect.plan import requested_protocol
-from parlai_ext.commands.command import ModelCommand
+from parlai_ext.commands.command import ModelCommand, print_lines
 from parlai_ext.commands.options import CHECK, PLAN, resamples
 from parlai_ext.commands.scorer_options import SCORER_CHOICE
 from parlai_ext.core import (
@@ -77,25 +78,35 @@ class ValidateScorer(ModelCommand):
         Machine,
     )
 
-    def run(self) -> object:
+    def check_early(self) -> None:
         """
-        Return what `agreement.json` holds, and print it as a table.
+        Refuse a run and a file of dialogues, and places where no table can be written.
         """
+        super().check_early()
         self.require(human_scores='a CSV file of human judgements')
-        opt, given = self.opt, self.options(ValidateOptions)
-        human = self.human_judgements
-        from_file = given.dialogues_file is not None
-        if from_file and opt['run_dir']:
+        self.human_judgements  # noqa: B018 - read for its errors
+        given = self.options(ValidateOptions)
+        if given.dialogues_file is not None and self.opt['run_dir']:
             raise UserError(
                 '--run-dir: with --dialogues-file nothing is collected and no run is '
                 'written; --out FILE.csv keeps the table'
             )
         if given.out and not Path(given.out).resolve().parent.is_dir():
             raise UserError(f'--out {given.out}: there is no such folder')
+
+    def run(self) -> object:
+        """
+        Return what `agreement.json` holds, and print it as a table.
+        """
+        given = self.options(ValidateOptions)
+        from_file = given.dialogues_file is not None
         read = self.scores_of_file if from_file else self.scores_of_run
         scores, signature, check = read()
         agreed = agreement(
-            scores, human, source=self.source, bootstraps=given.bootstraps
+            scores,
+            self.human_judgements,
+            source=self.source,
+            bootstraps=given.bootstraps,
         )
         result = {
             'schema': SCHEMA,
@@ -104,14 +115,15 @@ class ValidateScorer(ModelCommand):
         }
         if check is not None:
             result['judge_check'] = to_json(check)
-        if opt['run_dir']:
+        if self.opt['run_dir']:
             run = self.existing_run
             with run.lock():
                 run.write_json('agreement.json', result)
         if given.out:
             write_text(Path(given.out), agreement_table(agreed.rows).csv())
-        for line in (*agreement_lines(agreed), *(check_lines(check) if check else ())):
-            print(line)
+        print_lines(agreement_lines(agreed))
+        if check is not None:
+            print_lines(check_lines(check))
         print(f'scorer {signature}')
         return result
 
@@ -159,14 +171,7 @@ class ValidateScorer(ModelCommand):
         with errors_about('--dialogues-file'):
             dialogues = read_dialogues(self.opt['dialogues_file'])
         judged = {judgement.system for judgement in self.human_judgements}
-        indices = [
-            [
-                i
-                for i, utterance in enumerate(dialogue.utterances)
-                if utterance.speaker in judged and not utterance.given
-            ]
-            for dialogue in dialogues
-        ]
+        indices = [places_of(judged, dialogue) for dialogue in dialogues]
         if not any(indices):
             there = sorted({u.speaker for d in dialogues for u in d.utterances})
             raise UserError(
@@ -201,3 +206,14 @@ class ValidateScorer(ModelCommand):
         scorer.require_dialogues()
         check_dimensions(scorer.dimensions, self.human_judgements, self.source)
         return chosen
+
+
+def places_of(systems: Collection[str], dialogue: Dialogue) -> list[int]:
+    """
+    Return the places of what these systems said themselves in a dialogue.
+    """
+    return [
+        i
+        for i, utterance in enumerate(dialogue.utterances)
+        if utterance.speaker in systems and not utterance.given
+    ]

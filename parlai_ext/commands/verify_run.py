@@ -48,7 +48,8 @@ class OwnProtocol:
 # what the one who checks a pack has
 AT_HAND = (
     Flags(OwnProtocol, 'what is at hand'),
-    *('--add-target', '--openers-file'),
+    '--add-target',
+    '--openers-file',
     MACHINE,
 )
 

@@ -395,6 +395,20 @@ class Host:
         return worker.close() if worker is not None else None
 
 
+class AssignedWorker:
+    """
+    A worker as the process that gives it tasks knows it.
+
+    :ivar task: what it does; `None` while it does nothing.
+    :ivar finished: how much of the task is finished.
+    :ivar loaded: the names of the weights that it has loaded.
+    """
+
+    task: Task | None = None
+    finished: int = 0
+    loaded: Collection[str] = ()
+
+
 class JobTasks:
     """
     The tasks of a job, read as far ahead as it says, and their results.
@@ -412,6 +426,7 @@ class JobTasks:
         self._job = job
         self._tasks = iter(tasks)
         self._n_read = self._n_yielded = 0
+        self._size_done = self._size_shown = 0
         self._results: dict[int, tuple[Task, Any]] = {}
         self._error: Exception | None = None
 
@@ -481,12 +496,26 @@ class JobTasks:
             raise self._error
         return False
 
-    def finish(self, task: Task, result: Any) -> None:
+    def finish(self, worker: AssignedWorker, done: Done) -> None:
         """
-        Take the result of a task.
+        Take the result of a worker's task.
         """
+        task = worker.task
+        assert task is not None
+        worker.task, worker.finished, worker.loaded = None, 0, done.loaded
         self._busy[frozenset(task.weights)] -= 1
-        self._results[task.number] = task, result
+        self._results[task.number] = task, done.result
+        self._size_done += task.size
+
+    def move_bar(self, bar: Bar, workers: Iterable[AssignedWorker]) -> None:
+        """
+        Move the bar to what is finished, also of the tasks that are worked on.
+        """
+        parts = sum(min(one.finished, one.task.size) for one in workers if one.task)
+        more = self._size_done + parts - self._size_shown
+        if more > 0:  # what a lost worker had finished is done again
+            self._size_shown += more
+            bar.update(more)
 
     def finished(self) -> Iterator[tuple[Task, Any]]:
         """
@@ -533,7 +562,8 @@ def run_in_forks(job: Job, tasks: Iterable[Task], bar: Bar, n_workers: int) -> R
             ready = wait([fork.pipe for fork in crew if fork.task is not None])
             for fork in crew:
                 if fork.pipe in ready:
-                    fork.hear(waiting, bar)
+                    fork.hear(waiting)
+                    waiting.move_bar(bar, crew)
             n_steps = sum(fork.n_steps for fork in crew)
             bar.set_postfix_str(f'{n_steps} {job.steps}', refresh=False)
             yield from waiting.finished()
@@ -563,9 +593,9 @@ def require_forks(n_workers: int) -> None:
         raise UserError('--workers above 1 needs Linux; --engine ray would do')
 
 
-class _Fork:
+class _Fork(AssignedWorker):
     """
-    A worker as this process knows it, and the task that it does.
+    A worker that is a fork of this process.
     """
 
     def __init__(self, job: Job, share: float):
@@ -576,33 +606,27 @@ class _Fork:
         )
         self.process.start()
         theirs.close()  # so that the pipe ends with the worker
-        self.task: Task | None = None
-        self._shown = self.n_steps = 0
-        self.loaded: Collection[str] = ()
+        self.n_steps = 0
 
     def give(self, task: Task | None) -> None:
         """
         Let the worker do a task, if there is one.
         """
-        self.task, self._shown = task, 0
+        self.task = task
         if task is not None:
             with suppress(BrokenPipeError):  # its end is heard of next
                 self.pipe.send((task.data, task.size))
 
-    def hear(self, waiting: JobTasks, bar: Bar) -> None:
+    def hear(self, waiting: JobTasks) -> None:
         """
         Take what the worker says next: how far it is, or the result.
         """
-        task, told = self.task, self._receive()
-        assert task is not None
-        n_done, n_steps = (task.size, 0) if isinstance(told, Done) else told
-        n_done = min(n_done, task.size)
-        self.n_steps += n_steps
-        bar.update(n_done - self._shown)
-        self._shown = n_done
+        told = self._receive()
         if isinstance(told, Done):
-            self.task, self.loaded = None, told.loaded
-            waiting.finish(task, told.result)
+            waiting.finish(self, told)
+        else:
+            self.finished, n_steps = told
+            self.n_steps += n_steps
 
     def end(self) -> Any:
         """

@@ -11,7 +11,7 @@ import signal
 import socket
 import time
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -20,6 +20,7 @@ from typing import Any
 
 from parlai_ext.core import UserError, first_line, frozen, logger
 from parlai_ext.engines.engine import (
+    AssignedWorker,
     Done,
     EngineFailed,
     Host,
@@ -108,9 +109,9 @@ INSTALL = (
 
 
 @dataclass
-class _Hand:
+class _Hand(AssignedWorker):
     """
-    A worker as the driver knows it.
+    A worker somewhere in the cluster.
 
     :param reply: of what it was asked last: to begin, or to work.
     :param stage: what that was; '' when nothing is asked of it.
@@ -127,9 +128,6 @@ class _Hand:
     key: str | None = None
     has_begun: bool = False
     budget: int | None = None
-    loaded: Collection[str] = ()
-    task: Task | None = None
-    finished: int = 0
     sign: Any = None
     asked_at: float = 0.0
     seen: float | None = None
@@ -298,7 +296,6 @@ class _JobRun:
     def __post_init__(self) -> None:
         self.waiting = JobTasks(self.job, self.tasks)
         self.losses: Counter[int] = Counter()
-        self._done_size = self._shown = 0
         self._last_hand_at = time.monotonic()
         self._warned = False
 
@@ -322,12 +319,7 @@ class _JobRun:
                 time.sleep(SIGN_SECONDS / 2)
             self._take_signs()
             self._check_that_somebody_works()
-            # move the bar to what is finished, in parts of tasks too
-            parts = sum(min(one.finished, one.task.size) for one in hands if one.task)
-            more = self._done_size + parts - self._shown
-            if more > 0:
-                self._shown += more
-                self.bar.update(more)
+            self.waiting.move_bar(self.bar, hands)
             yield from self.waiting.finished()
 
     def _assign(self) -> None:
@@ -383,10 +375,7 @@ class _JobRun:
         if stage == 'begin':
             hand.has_begun, hand.budget = True, answer
         elif isinstance(answer, Done) and hand.task is not None:
-            hand.loaded = answer.loaded
-            self.waiting.finish(hand.task, answer.result)
-            self._done_size += hand.task.size
-            hand.task, hand.finished = None, 0
+            self.waiting.finish(hand, answer)
 
     def _lost(self, hand: _Hand, reason: str) -> None:
         """

@@ -32,6 +32,7 @@ from parlai_ext.store.disk import (
     without_checksum,
     write_file,
     write_text,
+    write_texts,
 )
 from parlai_ext.store.folder import SCORER_FILE, RunFolder, ScoreStore
 from parlai_ext.store.manifest import (

@@ -95,6 +95,17 @@ def write_text(path: Path, text: str) -> None:
     write_file(path, text.encode('utf-8', 'backslashreplace'))
 
 
+def write_texts(folder: Path, texts: Mapping[str, str]) -> list[Path]:
+    """
+    Write each text into a folder as `write_text` does, and return the paths.
+
+    :param texts: by the names of their files.
+    """
+    for name, text in texts.items():
+        write_text(folder / name, text)
+    return [folder / name for name in texts]
+
+
 def append_synced(path: Path, end: int, data: bytes) -> None:
     """
     Write ``data`` to a file from byte ``end`` on, and cut off what it had after that.

@@ -190,10 +190,10 @@ def measures_table(table: DetectorTable, set_name: str | None = None) -> Table:
     return Table([*about, *counts, *map(measure, MEASURES)], rows)
 
 
-def file_tables(table: DetectorTable) -> dict[str, Table]:
+def detector_files(table: DetectorTable) -> dict[str, str]:
     """
-    Return the tables of the files by their names, without any text: the measures, the
-    mean number of each identity term, and the number of each text.
+    Return the files of the table by their names, without any text of a set: the
+    measures, the mean number of each identity term, and the number of each text.
     """
     terms = [
         (row.detector, *pair)
@@ -208,11 +208,12 @@ def file_tables(table: DetectorTable) -> dict[str, Table]:
             ['id', 'kind', 'toxic', *names]
         ].itertuples(index=False)
     ]
-    return {
+    tables = {
         'measures.csv': measures_table(table),
         'identities.csv': plain_table(('detector', 'term', 'mean_toxicity'), terms),
         'scores.csv': plain_table(('set', 'id', 'kind', 'toxic', *names), scores),
     }
+    return {name: shown.csv() for name, shown in tables.items()}
 
 
 def table_lines(table: DetectorTable) -> list[str]:

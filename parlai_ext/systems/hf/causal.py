@@ -26,7 +26,7 @@ from transformers import AutoModelForCausalLM
 from parlai_ext.core import UserError, errors_about, options_from_opt
 from parlai_ext.engines import data_in
 from parlai_ext.files import read_json
-from parlai_ext.store import write_text
+from parlai_ext.store import write_text, write_texts
 from parlai_ext.systems.chat.messages import ChatStyle, control_tokens
 from parlai_ext.systems.hf.generate import PROBE, ChatForm, FormOptions, prompt_form
 from parlai_ext.systems.hub import PREFIX, ModelOptions
@@ -91,8 +91,7 @@ class TokenDictionary(HuggingFaceDictionaryAgent):
             ):
                 raise UserError(f'dict_file: {file}: no dictionary of ext:causal_lm')
             with TemporaryDirectory() as folder:
-                for name, text in texts.items():
-                    Path(folder, name).write_text(text, 'utf-8')
+                write_texts(Path(folder), texts)
                 self.config, tokenizer = read_description(Path(folder))
         elif opt.get('model_file') and Path(opt['model_file']).is_file():
             raise UserError(f'model_file: there is no {opt["model_file"]}.dict')
