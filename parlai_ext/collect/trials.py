@@ -143,9 +143,8 @@ def dry_run(
     if run is not None:
         refuse_other_settings(run, protocol)
     refuse_missing_openers(asked)
-    models = scorer.model_systems() if scorer else []
     systems = [resolve(system) for system in asked.needed_systems]
-    of_models = [resolve(model) for model in models]
+    of_models = [resolve(model) for model in scorer.model_systems()] if scorer else []
     names = {system.name: system.name for system in protocol.roster.systems}
     pairs = pairings(protocol.roster, protocol.pairing, names)
     dialogues = len(pairs) * protocol.num_dialogues

@@ -255,11 +255,11 @@ def _shares(
     shares = []
     for place, (i, k) in enumerate(product(range(len(systems)), range(len(names)))):
         count, total = float(counts[k][i].sum()), int(totals[i].sum())
+        ends = intervals[place]
         if names[k] != MEAN and count in (0, total):
             # what was never seen to vary cannot be drawn anew: each prompt counts once
             n = int(draws.num_openers[place])
-            intervals[place] = wilson_interval(count / total * n, n)
-        ends = intervals[place]
+            ends = wilson_interval(count / total * n, n)
         shares.append(Share(systems[i], names[k], count, total, count / total, *ends))
     return shares
 

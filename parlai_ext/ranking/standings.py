@@ -382,6 +382,30 @@ def significantly_better(draws: Draws, higher_is_better: bool = True) -> Bools:
     return differences * (1 if higher_is_better else -1) > pair_reaches(draws)
 
 
+def standard_errors(
+    draws: Draws, deviations: Floats, num_partners: Ints
+) -> tuple[Floats, Floats]:
+    """
+    Return ``[i, j]``: the bootstrap standard error of the difference of the means of
+    systems ``i`` and ``j``, and its degrees of freedom.
+
+    :param deviations: the draws that claims rest on, ``fixed`` or ``sampled``.
+    :param num_partners: of each system, 1 where partners are fixed.
+    """
+    size = len(draws.means)
+    errors, freedom = np.zeros((2, size, size))
+    for i in range(size):
+        variance = variances(deviations[:, [i]] - deviations)
+        errors[i] = np.sqrt(variance)
+        freedom[i] = degrees_of_freedom(
+            variances(draws.fixed[:, [i]] - draws.fixed),
+            variance,
+            np.minimum(draws.num_openers[i], draws.num_openers),
+            np.minimum(num_partners[i], num_partners),
+        )
+    return errors, freedom
+
+
 def pair_reaches(draws: Draws) -> Floats:
     """
     Return ``[i, j]``: how far the interval of the difference of the means of systems
@@ -400,18 +424,7 @@ def pair_reaches(draws: Draws) -> Floats:
     own, openers = variances(deviations), np.maximum(draws.num_openers, 1)
     never = (own <= tiny**2)[:, None] & (openers[:, None] < openers)
     unseen = np.where(never, own * openers / openers[:, None], 0.0)
-    # standard errors of the differences, and their degrees of freedom
-    size = len(draws.means)
-    errors, freedom = np.zeros((2, size, size))
-    for i in range(size):
-        variance = variances(deviations[:, [i]] - deviations)
-        errors[i] = np.sqrt(variance)
-        freedom[i] = degrees_of_freedom(
-            variances(draws.fixed[:, [i]] - draws.fixed),
-            variance,
-            np.minimum(draws.num_openers[i], draws.num_openers),
-            np.minimum(num_partners[i], num_partners),
-        )
+    errors, freedom = standard_errors(draws, deviations, num_partners)
     varies = errors > tiny
     largest = np.zeros(len(deviations))  # of each draw, over all pairs
     for i in range(len(errors)):

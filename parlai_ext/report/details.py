@@ -124,8 +124,8 @@ def spread_section(view: RankingView) -> Section | None:
 
 def draw_spreads(names: Sequence[str], details: DimensionDetails) -> dict[str, object]:
     """
-    Return the spread of each system's scores and its histogram, on one axis, whose
-    outline is an SVG path in a field of 1000 x 100.
+    Return the spread of each system's scores on one axis, and the left, right and upper
+    ends of its histogram's bars in a field of 1000 x 100, from above.
     """
     spreads = details.spreads
     if not spreads:
@@ -140,10 +140,5 @@ def draw_spreads(names: Sequence[str], details: DimensionDetails) -> dict[str, o
     for name in filter(spreads.__contains__, names):
         spread = spreads[name]
         tops = 100 - 100 * np.array(spread.counts) / spread.n / tallest
-        path = ''.join(
-            f'M{left:.0f} 100V{top:.0f}H{right:.0f}V100Z'
-            for left, right, top in zip(places, places[1:], tops, strict=False)
-            if top < 100
-        )
-        rows.append((name, spread, path))
+        rows.append((name, spread, zip(places, places[1:], tops, strict=False)))
     return {'axis': axis, 'rows': rows}

@@ -191,7 +191,6 @@ def render_rankings(views: Sequence[RankingView], shown: PageDialogues) -> str:
         },
         views=[*map(_shown_view, views)],
         dialogues=Section('dialogues', 'Dialogues', dialogues),
-        agreement=summary.agreement_text,
         words=summary.baseline_words,
     )
 

@@ -14,9 +14,9 @@ from parlai_ext.judge_check.record import FAIL
 from parlai_ext.ranking.intervals import FEWEST_FOR_OTHERS, FEWEST_OPENERS
 from parlai_ext.ranking.standings import Separation, Standing, best_first
 from parlai_ext.report.view import Doubts
-from parlai_ext.results.ranking import Agreement, Ranking
+from parlai_ext.results.ranking import Ranking
 from parlai_ext.tournament import section as tournament
-from parlai_ext.view import few_names, join_names, number, rough_count, with_interval
+from parlai_ext.view import few_names, join_names, number, rough_count
 from parlai_ext.view.page import terminal_lines
 
 NO_DOUBTS: Doubts = MappingProxyType({})
@@ -39,7 +39,6 @@ def sentences(ranking: Ranking, doubts: Doubts = NO_DOUBTS) -> list[str]:
         leaders = tournament.tournament_sentence(ranking.tournament, n_openers)
     else:
         leaders = leader_sentence(ranking, main)
-    agreement = ranking.reference.get(main)
     lines = terminal_lines(
         'findings',
         main=main,
@@ -48,7 +47,7 @@ def sentences(ranking: Ranking, doubts: Doubts = NO_DOUBTS) -> list[str]:
         doubt=doubts.get(main),
         check=ranking.leading_check,
         others=grouped((news_on(ranking, name), name) for name in others),
-        agreement=agreement_text(agreement) if agreement else '',
+        agreement=ranking.reference.get(main),
     )
     return list(filter(None, lines))
 
@@ -205,20 +204,6 @@ def baselines_as_good(ranking: Ranking, dimension: str) -> str:
             better.append(f'{baseline_words(baseline)} {number(value)}')
     against = f'{join_names(better)} against {number(own)}'
     return f'on {dimension} {against}' if better else ''
-
-
-def agreement_text(agreement: Agreement) -> str:
-    """
-    Return how well scores agree with the reference, in words.
-    """
-    kind = 'the planted order' if agreement.kind == 'planted' else 'people'
-    start = f'agreement with {kind}'
-    if agreement.spearman.value is None:
-        return f'{start} is not known ({agreement.reason or "no reason given"})'
-    return (
-        f'{start}: Spearman {with_interval(agreement.spearman)}, '
-        f'Kendall {with_interval(agreement.kendall)}, {agreement.n} systems'
-    )
 
 
 def baseline_words(name: str) -> str:

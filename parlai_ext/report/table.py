@@ -13,7 +13,6 @@ from parlai_ext.ranking.standings import Standing, best_first
 from parlai_ext.report.plot import Axis, axis_for
 from parlai_ext.report.summary import (
     NO_DOUBTS,
-    agreement_text,
     baseline_words,
     sentences,
     warnings,
@@ -355,7 +354,6 @@ def terminal_table(ranking: Ranking, doubts: Doubts = NO_DOUBTS) -> str:
         games=tournament.tournament_lines(result) if result else [],
         looks=stopping.stopping_lines(stopped) if stopped else [],
         cautions=warnings(ranking),
-        agreement_text=agreement_text,
         words=baseline_words,
     )
     return '\n'.join(lines)

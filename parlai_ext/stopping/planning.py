@@ -174,6 +174,23 @@ def variance_range(n_openers: int) -> tuple[float, float]:
     return float(low), float(high)
 
 
+def plan_table(pairs: Sequence[PairPlan]) -> Table:
+    """
+    Return a row for each pair: how it differs now, and how many openers it needs.
+    """
+    digits = digits_for([0.0, *(pair.spread for pair in pairs)])
+    columns = (
+        Column('first', 'pair'),
+        Column('second', ''),
+        number_column('observed', 'now', digits=digits),
+        number_column('spread', 'spread', digits=digits),
+        number_column('fixed', 'fixed', show=lambda pair: _count(pair.fixed)),
+        number_column('sequential', 'stop', show=lambda pair: _count(pair.sequential)),
+        number_column('tie', 'tie', show=lambda pair: _count(pair.tie)),
+    )
+    return Table(columns, pairs)
+
+
 def plan_lines(scores: RunScores, difference: float | None) -> list[str]:
     """
     Return the table of how many openers each pair of the ranked targets of a run needs,
@@ -191,16 +208,6 @@ def plan_lines(scores: RunScores, difference: float | None) -> list[str]:
             f'--plan needs two targets with scores over {FEWEST_OPENERS} openers; this '
             'run has fewer'
         )
-    digits = digits_for([0.0, *(pair.spread for pair in pairs)])
-    columns = (
-        Column('first', 'pair'),
-        Column('second', ''),
-        number_column('observed', 'now', digits=digits),
-        number_column('spread', 'spread', digits=digits),
-        number_column('fixed', 'fixed', show=lambda pair: _count(pair.fixed)),
-        number_column('sequential', 'stop', show=lambda pair: _count(pair.sequential)),
-        number_column('tie', 'tie', show=lambda pair: _count(pair.tie)),
-    )
     n_openers = len(scores.run.openers)
     return terminal_lines(
         'plan',
@@ -208,7 +215,7 @@ def plan_lines(scores: RunScores, difference: float | None) -> list[str]:
         dimension=dimension,
         n_openers=n_openers,
         n_pairings=len(scores.run.pairings),
-        table=Table(columns, pairs),
+        table=plan_table(pairs),
         runs={
             words: [getattr(pair, field) for pair in pairs]
             for field, words in RUNS.items()

@@ -206,6 +206,28 @@ def critical_values(counts: Ints, error: float) -> Floats:
     return bound
 
 
+def moments_so_far(values: Floats, ends: Ints) -> tuple[Ints, Floats, Floats, Floats]:
+    """
+    Return ``[row, end]``: how many of the values up to and with each end are known,
+    their mean (NaN of none), their variance and their third central moment.
+    """
+    defined = ~np.isnan(values)
+    counts = defined.cumsum(axis=1)[:, ends]
+    # the middle is taken out, so that powers lose no digits
+    middle = np.where(defined, values, 0.0).sum(axis=1, keepdims=True)
+    middle = middle / np.maximum(defined.sum(axis=1, keepdims=True), 1)
+    centred = np.where(defined, values - middle, 0.0)
+    n = np.maximum(counts, 1)
+    offsets, squares, cubes = (
+        (centred**power).cumsum(axis=1)[:, ends] for power in (1, 2, 3)
+    )
+    offsets = offsets / n
+    means = np.where(counts > 0, offsets + middle, np.nan)
+    variances = np.maximum(squares - n * offsets**2, 0.0) / np.maximum(n - 1, 1)
+    third = cubes / n - 3 * offsets * squares / n + 2 * offsets**3
+    return counts, means, variances, third
+
+
 def pair_intervals(scores: Floats, looks: Sequence[int], error: float) -> Intervals:
     """
     Return the confidence sequence of every pair at every look.
@@ -217,25 +239,13 @@ def pair_intervals(scores: Floats, looks: Sequence[int], error: float) -> Interv
     pairs = tuple(combinations(range(len(scores)), 2))
     ends = np.asarray(looks, np.int64) - 1
     left, right = np.array(pairs, np.int64).reshape(-1, 2).T
-    differences = scores[left] - scores[right]
-    defined = ~np.isnan(differences)
-    counts = defined.cumsum(axis=1)[:, ends]
-    # the middle is taken out, so that squares lose no digits
-    middle = np.where(defined, differences, 0.0).sum(axis=1, keepdims=True)
-    middle = middle / np.maximum(defined.sum(axis=1, keepdims=True), 1)
-    centred = np.where(defined, differences - middle, 0.0)
+    counts, means, variances, third = moments_so_far(scores[left] - scores[right], ends)
     n = np.maximum(counts, 1)
-    offsets = centred.cumsum(axis=1)[:, ends] / n
-    squares = (centred**2).cumsum(axis=1)[:, ends]
-    variances = np.maximum(squares - n * offsets**2, 0.0) / np.maximum(n - 1, 1)
-    means = np.where(counts > 0, offsets + middle, np.nan)
     # how far scores lie apart up to each look
     highest = np.fmax.accumulate(np.fmax.reduce(scores, axis=0))
     lowest = np.fmin.accumulate(np.fmin.reduce(scores, axis=0))
     scale = np.nan_to_num(highest - lowest)[ends] + np.abs(np.nan_to_num(means))
     varies = np.sqrt(variances) > ROUNDING * scale
-    cubes = (centred**3).cumsum(axis=1)[:, ends]
-    third = cubes / n - 3 * offsets * squares / n + 2 * offsets**3
     second = np.where(varies, variances * (n - 1) / n, 1.0)
     skewness = np.where(varies, np.abs(third) / second**1.5, 0.0).max(axis=0, initial=0)
     # Differences that are all equal say nothing of their variance. But had more than
