@@ -51,8 +51,8 @@ def audit_run(
     run: RunFolder,
     options: AuditOptions,
     machine: Machine,
-    systems: Sequence[System] = (),
-    scorer: JsonObject | None = None,
+    systems: Sequence[System],
+    scorer: JsonObject | None,
 ) -> Audit:
     """
     Audit a scored run and write `audit.json` and `audit.csv` beside its ranking. For a

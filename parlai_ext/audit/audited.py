@@ -2,7 +2,7 @@
 The run under audit: its table of scores, its ranked systems, and its order of them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import compress
@@ -261,12 +261,24 @@ def settling_text(
     return text
 
 
+def chosen_dimension(names: Iterable[str], asked: str | None = None) -> str:
+    """
+    Return the dimension that is asked for, else the overall one, else the first.
+
+    :raises UserError: when there is none of the name that is asked for.
+    """
+    wanted = (asked or 'overall').casefold()
+    dimension = min(names, key=lambda name: name.casefold() != wanted)
+    if asked and dimension.casefold() != wanted:
+        require_known(asked, names, f'--dimension {asked}: no such scores')
+    return dimension
+
+
 def read_audited(
     run: RunFolder, options: AuditOptions, named: Sequence[System] = ()
 ) -> Audited:
     """
-    Read the scores to audit: of the dimension that is asked for, else of the overall
-    one, else of the first.
+    Read the scores to audit, those of one dimension (`chosen_dimension`).
 
     :param named: systems that take the place of the run's of their names.
     :raises UserError: for a run without scores, an unknown scorer or dimension, or
@@ -277,11 +289,8 @@ def read_audited(
     if (run.root / f'{folder}{NAME}').exists():
         rule = read_ranking(run, folder, options.scores).rule
     scores = read_run_scores(run, signature, rule)
-    tables, wanted = scores.tables, (options.dimension or 'overall').casefold()
-    dimension = min(tables.scores, key=lambda name: name.casefold() != wanted)
-    if options.dimension and dimension.casefold() != wanted:
-        problem = f'--dimension {options.dimension}: no such scores'
-        require_known(options.dimension, tables.scores, problem)
+    tables = scores.tables
+    dimension = chosen_dimension(tables.scores, options.dimension)
     values = tables.scores[dimension]
     ranked = scores.ranked & ~np.isnan(system_means(values))
     if ranked.sum() < 2:
@@ -292,7 +301,6 @@ def read_audited(
     systems = tuple(compress(tables.systems, ranked))
     left_out = set(tables.systems) - set(systems)
     opponents = tuple(name for name in tables.opponents if name not in left_out)
-    place = {name: k for k, name in enumerate(systems)}
     plan, roster = scores.plan, scores.plan.roster
     roster = roster.replaced({one.name: one for one in (*roster.systems, *named)})
     plan = replace(plan, protocol=replace(plan.protocol, roster=roster))
@@ -304,5 +312,5 @@ def read_audited(
         systems,
         opponents,
         tables.cells(values, systems, opponents),
-        tuple(place.get(name, NO_SYSTEM) for name in opponents),
+        tuple(systems.index(n) if n in systems else NO_SYSTEM for n in opponents),
     )

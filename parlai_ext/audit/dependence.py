@@ -8,12 +8,13 @@ scores is divided into what systems, partners and openers make of it.
 
 import math
 from collections.abc import Mapping, Sequence
-from itertools import chain, combinations
+from itertools import combinations
 
 import numpy as np
 
 from parlai_ext.audit.audited import (
     Audited,
+    chosen_dimension,
     dialogues_first,
     middle_of,
     ranks_of,
@@ -105,13 +106,10 @@ def _add_cases(
     )
     if unscored:
         text += f' No score is left of {few_names(unscored, "as well as")}.'
-    result.report(
-        text + note,
-        outcome_of(
-            shown=audited.claims > 0 and not pairs and not unscored,
-            refuted=bool(claimed),
-        ),
+    outcome = outcome_of(
+        shown=audited.claims > 0 and not pairs and not unscored, refuted=bool(claimed)
     )
+    result.report(text + note, outcome)
     for case, means in cases.items():
         for k, rank in enumerate(ranks_of(means)):
             mean, before = float(means[k]), float(audited.means[k])
@@ -203,7 +201,7 @@ def check_judge_swap(result: PartResult, audited: Audited) -> None:
         if signature == audited.scores.scorer_signature:
             continue
         tables = read_run_scores(run, signature, {}).tables
-        dimension = min(tables.scores, key=lambda d: d.casefold() != 'overall')
+        dimension = chosen_dimension(tables.scores)
         name = f'{scorer_name(signature)} {store.root.name[:6]} on {dimension}'
         values = tables.cells(
             tables.scores[dimension], audited.systems, audited.opponents
@@ -345,14 +343,8 @@ def _components(values: Floats, names: list[str]) -> dict[str, float] | None:
     # centred, so that squares keep their digits
     cells = np.where(present, values - values[present].mean(), 0.0)
     axes = range(values.ndim)
-    effects = list(
-        chain.from_iterable(combinations(axes, k) for k in range(1, values.ndim + 1))
-    )
-    squares = []  # for each effect, the sum over its cells of n * mean²
-    for effect in effects:
-        away = _others(effect, values.ndim)
-        sums, numbers = cells.sum(axis=away), counts.sum(axis=away)
-        squares.append(float(np.sum(sums**2 / np.where(numbers > 0, numbers, 1))))
+    effects = [effect for k in axes for effect in combinations(axes, k + 1)]
+    squares = [sum_of_squares(cells, counts, effect) for effect in effects]
     grand = float(cells.sum()) ** 2 / n_scores
     matrix = np.array(
         [
@@ -372,6 +364,15 @@ def _components(values: Floats, names: list[str]) -> dict[str, float] | None:
         )
         for effect, estimate in zip(effects, estimates, strict=True)
     }
+
+
+def sum_of_squares(cells: Floats, counts: Floats, effect: Sequence[int]) -> float:
+    """
+    Return the sum over the cells of an effect of ``n * mean²``.
+    """
+    away = _others(effect, cells.ndim)
+    sums, numbers = cells.sum(axis=away), counts.sum(axis=away)
+    return float(np.sum(sums**2 / np.where(numbers > 0, numbers, 1)))
 
 
 def _coefficient(
@@ -410,21 +411,12 @@ def check_variance(result: PartResult, audited: Audited) -> None:
     shares = variance_shares(table)
     if shares is None or 'system' not in shares.shares:
         raise LeftOut('there are too few dialogues, or their scores do not vary')
-    texts = [f'{name} {percent(share)}' for name, share in shares.shares.items()]
-    system, choice = system_and_choice(shares)
     draws = drawn_shares(table, audited.sampling.seed)
-    low, high = middle_of(draws[:, 0])
-    ends = '' if low is None else f'({percent(low)} to {percent(high)}) '
-    text = (
-        f'Of the variance of a dialogue’s score, {percent(system)} {ends}comes from '
-        f'the system, and {"" if _tells_all(shares) else "up to "}{percent(choice)} '
-        'from how it gets on with its partner and opener, which a choice of these '
-        f'could change ({", ".join(texts)}; {len(table)} systems'
-    )
+    over_openers = Estimate(system_and_choice(shares)[0], *middle_of(draws[:, 0]))
+    text = f'{variance_text(shares, over_openers)}; {len(table)} systems'
     n_floors = len(every) - len(table)
     case = 'without floors' if n_floors else 'all systems'
     _add_shares(result, case, shares)
-    over_openers = Estimate(system, low, high)
     result.add(case, 'system', {'share over openers': over_openers})
     with_floors = variance_shares(every) if n_floors else None
     if with_floors is not None:
@@ -436,6 +428,24 @@ def check_variance(result: PartResult, audited: Audited) -> None:
         shown=least is not None and least > 0, refuted=most is not None and most < 0
     )
     result.report(f'{text}).', outcome)
+
+
+def variance_text(shares: VarianceShares, system: Estimate) -> str:
+    """
+    Return where the variance comes from, up to the end of the list of shares.
+
+    :param system: its share, with the interval over openers.
+    """
+    texts = [f'{name} {percent(share)}' for name, share in shares.shares.items()]
+    _, choice = system_and_choice(shares)
+    low, high = percent(system.low), percent(system.high)
+    ends = '' if system.low is None else f'({low} to {high}) '
+    return (
+        f'Of the variance of a dialogue’s score, {percent(system.value)} {ends}comes '
+        f'from the system, and {"" if _tells_all(shares) else "up to "}'
+        f'{percent(choice)} from how it gets on with its partner and opener, which a '
+        f'choice of these could change ({", ".join(texts)}'
+    )
 
 
 def drawn_shares(table: Floats, seed: int) -> Floats:

@@ -96,12 +96,10 @@ class SidePlayer:
             raise UserError('fewer than three openers give no interval')
         then = audited.scores.scorer_signature
         self.scored = audited.run.scores(then).about()
-        section = self.scored.config or manifest.protocol.scorer
-        is_own = (
-            is_own_part(record_hash(self.scored), CONFIG)
-            if self.scored.config
-            else is_own_scorer(manifest)
-        )
+        if section := self.scored.config:
+            is_own = is_own_part(record_hash(self.scored), CONFIG)
+        else:
+            section, is_own = manifest.protocol.scorer, is_own_scorer(manifest)
         if not is_own and section != named:
             name = section.get('name')
             given = {'name': name} if name == options.scores else {}
@@ -373,6 +371,19 @@ def check_clones_as_targets(result: PartResult, player: SidePlayer) -> None:
         result.add(clone.name, name, {'score above': gap})
 
 
+def usual_lifts(values: Floats, place: int) -> list[float]:
+    """
+    Return by how much each partner lifts a system above the others.
+
+    :param values: ``[system, partner, opener]``.
+    """
+    lifts = []
+    for partner in range(values.shape[1]):
+        drift = system_means(values) - system_means(np.delete(values, partner, 1))
+        lifts.append(float(drift[place] - np.delete(drift, place).mean()))
+    return lifts
+
+
 def check_clones_as_partners(result: PartResult, player: SidePlayer) -> None:
     """
     Add whether a clone among the partners lifts its original above the others.
@@ -390,10 +401,7 @@ def check_clones_as_partners(result: PartResult, player: SidePlayer) -> None:
         rank = ranks_of(system_means(before))[place]
         after = ranks_of(system_means(np.concatenate([before, more], axis=1)))[place]
         name, n_partners = audited.systems[place], before.shape[1]
-        usual = []  # by how much each of several partners lifts it
-        for k in range(n_partners if n_partners > 1 else 0):
-            drift = system_means(before) - system_means(np.delete(before, k, 1))
-            usual.append(float(drift[place] - np.delete(drift, place).mean()))
+        usual = usual_lifts(before, place) if n_partners > 1 else []
         text = (
             f'A clone of {name} among the {n_partners + 1} partners changes its '
             f'score by {number(gain.value, 3)} ({interval(gain.low, gain.high, 3)}) '

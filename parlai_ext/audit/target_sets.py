@@ -392,26 +392,14 @@ def _add_proof(audited: Audited, result: SetMeans, part: PartResult) -> None:
     sets = result.sets
     step = -(-len(sets) // MOST_RANKED_SETS)
     ranked_sets, size = sets[::step], sets.shape[1]
-    whole = _ranked(audited, range(len(audited.systems)))
-    # what of a standing must not depend on other targets: its rank interval may,
-    # because it holds for all targets together
-    numbers = attrgetter('score', 'low', 'high', 'low_fixed', 'high_fixed')
-    changed_scores = changed_pairs = 0
-    for members in ranked_sets.tolist():
-        alone = _ranked(audited, members)
-        full = [whole[k] for k in members]
-        both = zip(alone, full, strict=True)
-        changed_scores += sum(numbers(one) != numbers(other) for one, other in both)
-        # each pair is there twice
-        changed_pairs += int((_orders(alone) != _orders(full)).sum()) // 2
+    scores, orders = changed_when_alone(audited, ranked_sets)
     counts = {
-        'changed scores': changed_scores,
+        'changed scores': scores,
         'compared scores': ranked_sets.size,
-        'changed orders': changed_pairs,
+        'changed orders': orders,
         'compared orders': len(ranked_sets) * math.comb(size, 2),
     }
-    changed_sets = (result.means != result.full[sets]).any()
-    holds = not (changed_scores or changed_pairs or changed_sets)
+    holds = not (scores or orders or (result.means != result.full[sets]).any())
     [text] = terminal_lines(
         'target_proof',
         audited=audited,
@@ -423,6 +411,26 @@ def _add_proof(audited: Audited, result: SetMeans, part: PartResult) -> None:
     )
     part.report(text, outcome_of(shown=holds, refuted=not holds))
     part.add(f'sets of {size}', '', counts)
+
+
+def changed_when_alone(audited: Audited, sets: Ints) -> tuple[int, int]:
+    """
+    Return how many scores with their intervals, and how many orders of two, are others
+    when the systems of each set are ranked by themselves.
+    """
+    whole = _ranked(audited, range(len(audited.systems)))
+    # what of a standing must not depend on other targets: its rank interval may,
+    # because it holds for all targets together
+    numbers = attrgetter('score', 'low', 'high', 'low_fixed', 'high_fixed')
+    scores = orders = 0
+    for members in sets.tolist():
+        alone = _ranked(audited, members)
+        full = [whole[k] for k in members]
+        both = zip(alone, full, strict=True)
+        scores += sum(numbers(one) != numbers(other) for one, other in both)
+        # each pair is there twice
+        orders += int((_orders(alone) != _orders(full)).sum()) // 2
+    return scores, orders
 
 
 def _ranked(audited: Audited, members: Sequence[int]) -> Sequence[Standing]:
@@ -516,23 +524,7 @@ def check_unfair_sets(result: PartResult, audited: Audited) -> None:
 
     :raises UserError: for a named system that is not audited.
     """
-    pairing = audited.plan.protocol.pairing
-    if pairing != 'all_play_all':
-        kind = 'bipartite-play' if pairing == 'bipartite' else pairing.replace('_', '-')
-        raise LeftOut(
-            'it is of runs in which every target talks with every other one (--pairing '
-            f'all_play_all); this one is {kind}'
-        )
-    if audited.asked.unfavored:
-        tables = [_named_set(audited)]
-    else:
-        kin = siblings(audited)
-        tables = list(unfair_sets(audited.values, audited.own_place, kin))
-    if len(audited.systems) < 4 or not tables:
-        raise LeftOut(
-            'it takes three targets of one family and another one; a roster declares '
-            'families (family:)'
-        )
+    tables = tables_six(audited)
     _, lost, gained, _ = np.sum([table.counts for table in tables], axis=0).tolist()
     n_favored = sum(sum(table.counts) for table in tables)
     n_sure = sum(_is_sure(audited, turn) for one in tables for turn in one.turns)
@@ -554,6 +546,32 @@ def check_unfair_sets(result: PartResult, audited: Audited) -> None:
         case = 'with ' + ' + '.join(audited.names(table.siblings))
         counts = dict(zip(CELLS, table.counts, strict=True))
         result.add(case, audited.systems[table.unfavored], counts)
+
+
+def tables_six(audited: Audited) -> list[UnfairSets]:
+    """
+    Return Table 6 of the system that is named, or of each system with two siblings.
+
+    :raises LeftOut: where there is none.
+    """
+    pairing = audited.plan.protocol.pairing
+    if pairing != 'all_play_all':
+        kind = 'bipartite-play' if pairing == 'bipartite' else pairing.replace('_', '-')
+        raise LeftOut(
+            'it is of runs in which every target talks with every other one (--pairing '
+            f'all_play_all); this one is {kind}'
+        )
+    if audited.asked.unfavored:
+        tables = [_named_set(audited)]
+    else:
+        kin = siblings(audited)
+        tables = list(unfair_sets(audited.values, audited.own_place, kin))
+    if len(audited.systems) < 4 or not tables:
+        raise LeftOut(
+            'it takes three targets of one family and another one; a roster declares '
+            'families (family:)'
+        )
+    return tables
 
 
 def _named_set(audited: Audited) -> UnfairSets:

@@ -314,8 +314,8 @@ class ComparedScorers:
         with bar_of('compare', len(self.compared), delay=2, unit='quality') as bar:
             for one, quality in self.compared:
                 place = (one.set_name, quality)
-                items = {pair: self.items[pair].get(place) for pair in self.pairs}
-                known = {pair: own for pair, own in items.items() if own is not None}
+                of_place = ((pair, self.items[pair].get(place)) for pair in self.pairs)
+                known = {pair: own for pair, own in of_place if own is not None}
                 table = np.array([own.parts for own in known.values()]).T
                 p_values = self.test(table) if known else []
                 reason = None

@@ -28,7 +28,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import replace
 from itertools import compress
 from typing import Any
 
@@ -98,18 +98,32 @@ class SetChoice(Record):
     scorers: tuple[str, ...] = ()
 
 
-class BenchKeys(Record):
+class PlanKeys(Record):
     """
-    The keys of a bench file, but for those of a scorer.
+    What a bench file says of more than a scorer.
+
+    :param sets: by the name of the set, its card or its own file.
+    :param mean_ranks: means of the ranks of several scorers, their labels by its own.
+    :param max_items: items of each set, at most.
+    :param turns: of each judged dialogue.
+    :param description: what the table is for.
+    :param published: the source of figures beside the table.
     """
 
-    scorers: dict[str, dict[str, Any]] = {}
     sets: dict[str, SetChoice] = {}
     mean_ranks: dict[str, tuple[str, ...]] = {}
     max_items: Positive | None = None
     turns: Positive | None = None
     description: str = ''
     published: str = ''
+
+
+class BenchKeys(PlanKeys):
+    """
+    The keys of a bench file, but for those of a scorer.
+    """
+
+    scorers: dict[str, dict[str, Any]] = {}
 
 
 @frozen
@@ -131,26 +145,12 @@ class ScorerAbout:
     models: tuple[JudgeModel, ...] = ()
 
 
-@frozen
-class BenchPlan:
+class BenchPlan(PlanKeys):
     """
     The scorers and the sets of a bench. Without sets, all that are found are meant.
-
-    :param sets: by the name of the set, its card or its own file.
-    :param mean_ranks: means of the ranks of several scorers, their labels by its own.
-    :param max_items: items of each set, at most.
-    :param turns: of each judged dialogue.
-    :param description: what the table is for.
-    :param published: the source of figures beside the table.
     """
 
-    variants: tuple[Variant, ...]
-    sets: Mapping[str, SetChoice] = field(default_factory=dict)
-    mean_ranks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    max_items: int | None = None
-    turns: int | None = None
-    description: str = ''
-    published: str = ''
+    variants: tuple[Variant, ...] = ()
 
     def choice(self, name: str) -> SetChoice:
         """
@@ -175,7 +175,7 @@ class BenchPlan:
                 if isinstance(value, str):
                     section[key] = value.replace('{judged_path}', judged_path)
             variants.append(replace(one, section=section))
-        return replace(self, variants=tuple(variants))
+        return self.model_copy(update={'variants': tuple(variants)})
 
     def with_trivial_scorers(self) -> BenchPlan:
         """
@@ -184,7 +184,7 @@ class BenchPlan:
         names = {variant.section['name'] for variant in self.variants}
         missing = [name for name in TRIVIAL if name not in names]
         more = (Variant(name, {'name': name}) for name in missing)
-        return replace(self, variants=(*self.variants, *more))
+        return self.model_copy(update={'variants': (*self.variants, *more)})
 
 
 def bench_plan(
@@ -201,7 +201,7 @@ def bench_plan(
     :param config: a bench file, shipped or the user's own.
     :raises UserError: names the scorer, option, file or line that is wrong.
     """
-    file = load_bench_file(config) if config else BenchPlan(())
+    file = load_bench_file(config) if config else BenchPlan()
     labelled = {variant.label: variant for variant in file.variants}
     variants = [
         labelled.get(spec) or parse_variant(spec) for spec in dict.fromkeys(scorers)
@@ -211,13 +211,10 @@ def bench_plan(
         raise UserError(f'--scorers is needed: {", ".join(SCORERS)}, or --config')
     limits = {'max_items': max_items, 'turns': turns}
     given: dict[str, Any] = {name: value for name, value in limits.items() if value}
-    return replace(
-        file,
-        variants=tuple(variants) or file.variants,
-        # what the command line says holds for every set
-        sets={name: one.model_copy(update=given) for name, one in chosen.items()},
-        **given,
-    )
+    # what the command line says holds for every set
+    chosen = {name: one.model_copy(update=given) for name, one in chosen.items()}
+    every = tuple(variants) or file.variants
+    return file.model_copy(update={'variants': every, 'sets': chosen, **given})
 
 
 def parse_variant(spec: str) -> Variant:
@@ -266,8 +263,7 @@ def load_bench_file(name: str) -> BenchPlan:
         _check_names(doc, members, ranks, known, 'scorer')
         if len(set(members)) < len(members) or len(members) < 2:
             raise doc.error(ranks, 'two different scorers at least are expected')
-    about = {name: value for name, value in vars(keys).items() if name != 'scorers'}
-    return BenchPlan(variants, **about)
+    return BenchPlan(variants=variants, **keys.model_dump(exclude={'scorers'}))
 
 
 def _check_names(

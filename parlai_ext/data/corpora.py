@@ -291,12 +291,11 @@ def chanel(source: PairSource) -> Iterator[TurnPair]:
     """
     Yield the pairs of CHANEL's files; the UID of a turn is NAME-DIALOGUE-TURN.
     """
+    files = [source.place]
     if source.place.is_dir():
         files = sorted(source.place.glob('*_main.csv'))
         if not files:
             raise UserError(f'{source.place}: there is no *_main.csv in it')
-    else:
-        files = [source.place]
     for path in files:
         beside = path.with_name(path.name.replace('_main', '_content_moderator'))
         scores = read_csv(beside, ('UID',)) if beside.is_file() else iter(())

@@ -131,8 +131,7 @@ def check_judge(
     copies += all_copies(people, 'people', kinds)
     again = systems[:N_REPEATED] if is_prompted(scorer) else []
     parts = [copy.part for copy in copies]
-    ask = score or partial(part_scores, scorer)
-    ask = partial(kept_scores, Watch(kept=kept), ask)
+    ask = partial(kept_scores, Watch(kept=kept), score or partial(part_scores, scorer))
     scored = score_blocks(scorer, parts, again, ask, unit='response')
     compared, replies = compared_scores(copies, scored[: len(copies)])
     probes = repeats([part.values for part in systems], scored[len(copies) :])
@@ -590,15 +589,10 @@ def check_pairs(
     copies = list(all_copies(parts, 'systems', kinds))
     if not copies:
         return None
-    both = []
-    for copy in copies:
-        item = originals[int(copy.part.dialogue.pairing_id)]
-        pair = replace(item, extras={**item.extras, OTHER: copy.part.texts[0]})
-        both += [pair, swapped_item(pair)]
+    both = copied_pairs(originals, copies)
     asked = scorer.in_given_order()
     again = both[: 2 * N_REPEATED] if scorer.prompted else []
-    ask = partial(preferences, asked)
-    scored = score_blocks(asked, both, again, ask, unit='pair')
+    scored = score_blocks(asked, both, again, partial(preferences, asked), unit='pair')
     scores, second_scores = scored[: len(both)], scored[len(both) :]
     compared = []
     for copy, own, swapped in zip(copies, scores[::2], scores[1::2], strict=True):
@@ -619,6 +613,18 @@ def check_pairs(
         probes=replace(repeats(scores, second_scores), order=order_swap(scores)),
         notes=('a scorer of pairs: it chooses between original and copy',),
     )
+
+
+def copied_pairs(originals: Items, copies: Iterable[Copy]) -> list[ScoringItem]:
+    """
+    Return the pair of each copy with its original, in both orders.
+    """
+    pairs = []
+    for copy in copies:
+        item = originals[int(copy.part.dialogue.pairing_id)]
+        pair = replace(item, extras={**item.extras, OTHER: copy.part.texts[0]})
+        pairs += [pair, swapped_item(pair)]
+    return pairs
 
 
 def preferences(scorer: Scorer, pairs: Items) -> list[Values]:

@@ -637,36 +637,28 @@ class Scorer(ScorerInterface):
         :param scores: one for each index, or, where whole dialogues are judged, one for
             each of their speakers.
         """
-        places: list[tuple[int | None, int]] = [(index, index) for index in indices]
-        if self.level == 'dialogue':
-            last_of = {dialogue.utterances[i].speaker: i for i in sorted(indices)}
-            names = judged_speakers(dialogue, indices)
-            places = [(None, last_of[name]) for name in names]
+        places, speakers = indices, dialogue.speakers
+        is_whole = self.level == 'dialogue'
+        if is_whole:
+            last_of = {speakers[i]: i for i in sorted(indices)}
+            places = [last_of[name] for name in judged_speakers(dialogue, indices)]
         placed = list(zip(places, scores, strict=True))
         return ScoredDialogue(
             dialogue.id,
             tuple(
                 Score(
                     dialogue.id,
-                    index,
-                    dialogue.utterances[utterance_index].speaker,
+                    None if is_whole else place,
+                    speakers[place],
                     dimension,
-                    item_score.values[dimension],
-                    item_score.reasons.get(dimension),
+                    one.values[dimension],
+                    one.reasons.get(dimension),
                 )
-                for (index, utterance_index), item_score in placed
+                for place, one in placed
                 for dimension in self.dimensions
             ),
-            {
-                utterance_index: item_score.evidence
-                for (_, utterance_index), item_score in placed
-                if item_score.evidence is not None
-            },
-            {
-                utterance_index: item_score.cut
-                for (_, utterance_index), item_score in placed
-                if item_score.cut
-            },
+            {place: one.evidence for place, one in placed if one.evidence is not None},
+            {place: one.cut for place, one in placed if one.cut},
         )
 
     @classmethod

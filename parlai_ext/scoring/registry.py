@@ -145,7 +145,7 @@ def find_scorer(name: str, *, named_by_user: bool = False) -> type[Scorer]:
     return scorer
 
 
-def scorer_class(section: JsonObject, *, named_by_user: bool = False) -> type[Scorer]:
+def scorer_class(section: JsonObject, *, named_by_user: bool) -> type[Scorer]:
     """
     Return the scorer class of a ``scorer:`` section; `DEFAULT` if it has no
     name.

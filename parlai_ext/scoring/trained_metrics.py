@@ -142,7 +142,7 @@ class Usr(Scorer):
         """
         read = treebank_words if self.options.words == 'split' else single_spaced
         turns = [read((item.context or ('',))[-1].lower()) for item in items]
-        known = [read(item.knowledge.lower()) for item in items]
+        facts = [f'{read(item.knowledge.lower())} _eos' for item in items]
         responses = [f'_go {read(item.text.lower())} _eos' for item in items]
         answers = self.models.masked_lm(self.options.masked_lm).masked_logprobs(
             [f'{turn} _eos' if turn else '' for turn in turns],
@@ -150,16 +150,9 @@ class Usr(Scorer):
             MASKED_TOKENS,
             self.options.hidden == 'all',
         )
-        context = self._follows(
-            self.options.context_classifier,
-            [f'{t} _eos {fact} _eos' for t, fact in zip(turns, known, strict=True)],
-            responses,
-        )
-        knowledge = self._follows(
-            self.options.knowledge_classifier,
-            [f'{fact} _eos' for fact in known],
-            responses,
-        )
+        known = [f'{turn} _eos {fact}' for turn, fact in zip(turns, facts, strict=True)]
+        context = self._follows(self.options.context_classifier, known, responses)
+        knowledge = self._follows(self.options.knowledge_classifier, facts, responses)
         scores = []
         rows: Any = zip(items, answers, context, knowledge, strict=True)
         for item, answer, *shares in rows:

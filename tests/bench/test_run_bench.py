@@ -44,7 +44,7 @@ def variant(name='Counted', **options):
 
 
 def bench_of(folder, *variants, sets=None, plan=None, **more):
-    plan = plan or BenchPlan(variants or (variant(),))
+    plan = plan or BenchPlan(variants=variants or (variant(),))
     more = {'bootstraps': 50, **more}
     return run_bench(plan, sets or {'small': judged_set()}, folder, **more)[0]
 
@@ -80,7 +80,7 @@ def test_annotations_far_from_the_others_of_their_item_are_left_out(tmp_path):
 
 
 def test_what_was_scored_is_not_scored_again(tmp_path):
-    bench_of(tmp_path, plan=BenchPlan((variant(),), max_items=30))
+    bench_of(tmp_path, plan=BenchPlan(variants=(variant(),), max_items=30))
     assert len(Counted.seen) == 30
     first = bench_of(tmp_path)
     assert bench_of(tmp_path) == first
@@ -291,7 +291,7 @@ def test_scores_of_turns_do_not_pass_for_those_of_whole_dialogues(tmp_path):
     sets = {'turns': replace(dialogues, name='turns', level='turn', items=apart)}
     bench_of(tmp_path, variant('Whole'), sets=sets)  # keeps a score of every turn
     # a number of turns is for scorers that need turns
-    plan = BenchPlan((variant(), variant('Whole')), turns=1)
+    plan = BenchPlan(variants=(variant(), variant('Whole')), turns=1)
     bench_of(tmp_path, plan=plan, sets={'dialogues': dialogues})
     scores = read_points(tmp_path, 'dialogues').scores
     for k, item in enumerate(dialogues.items):
@@ -328,7 +328,7 @@ def test_every_table_marks_a_scorer_that_was_fitted_on_its_sets(tmp_path):
 
 def test_items_that_were_too_long_are_counted(tmp_path):
     for _ in range(2):  # the second time from what is stored
-        plan = BenchPlan((variant('Cutting'), variant()))
+        plan = BenchPlan(variants=(variant('Cutting'), variant()))
         _, results, _ = run_bench(plan, {'small': judged_set()}, tmp_path)
         cut, counted, *_ = (one.of_sets(lambda scores: scores.n_cut) for one in results)
         num_long = sum(len(item.response.split()) > 3 for item in judged_set().items)
@@ -382,7 +382,7 @@ def test_scores_that_depend_on_other_items_are_made_in_one_call(tmp_path, monkey
     calls = noted_calls(monkeypatch, Counted)
     monkeypatch.setattr(Counted, 'compares_items', True)
     for most in (40, 40, 100):
-        bench_of(tmp_path, plan=BenchPlan((variant(),), max_items=most))
+        bench_of(tmp_path, plan=BenchPlan(variants=(variant(),), max_items=most))
     # another company is another score
     assert calls == [40, 100]
 
@@ -399,7 +399,7 @@ def test_a_scorer_that_another_process_has_is_a_reason(tmp_path):
 
 def test_a_slow_scorer_scores_fewer_items_and_its_cell_says_so(tmp_path):
     slow = replace(variant(factor=2.0), label='slow', max_items=20)
-    plan = BenchPlan((variant(), slow), max_items=50)
+    plan = BenchPlan(variants=(variant(), slow), max_items=50)
     bench = bench_of(tmp_path, plan=plan)
     assert len(Counted.seen) == 50 + 20
     turns, systems = (row_of(bench, 'slow', level) for level in ('turn', 'system'))
@@ -436,7 +436,7 @@ def test_a_set_may_be_for_some_scorers_only_and_a_scorer_for_some_sets(tmp_path)
     sets = {'small': judged_set(), 'other': judged_set('other')}
     of_other = replace(variant(factor=2.0), label='of_other', sets=('other',))
     choice = SetChoice(scorers=('Counted', 'of_other'))
-    plan = BenchPlan((variant(), of_other), {'small': choice})
+    plan = BenchPlan(variants=(variant(), of_other), sets={'small': choice})
     bench = bench_of(tmp_path, plan=plan, sets=sets)
     assert 'other sets only' in row_of(bench, 'of_other').reason
     assert 'other scorers only' in row_of(bench, 'distinct').reason
@@ -464,7 +464,7 @@ def test_an_unknown_dimension_is_named_in_the_table(tmp_path):
 
 
 def together(members, *variants):
-    return BenchPlan(variants, mean_ranks={'together': members})
+    return BenchPlan(variants=variants, mean_ranks={'together': members})
 
 
 def test_its_row_is_the_correlation_of_the_mean_of_ranks(tmp_path):

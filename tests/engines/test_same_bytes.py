@@ -31,7 +31,9 @@ from tests.support.user_error import user_error
 
 AGENTS = 'tests.support.trial_agents'
 SOUND = System('sound', {'model': f'{AGENTS}:Talker'})
-PLAN = BenchPlan((Variant('words', {'name': 'tests.support.bench_samples:Counted'}),))
+PLAN = BenchPlan(
+    variants=(Variant('words', {'name': 'tests.support.bench_samples:Counted'}),)
+)
 
 
 def scattered(monkeypatch, module, **how):

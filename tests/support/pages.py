@@ -85,7 +85,7 @@ def bench_pages(folder):
     names['length'] = 'length'
     variants = tuple(Variant(label, {'name': name}) for label, name in names.items())
     sets = {f'set_{k}': judged_set(f'set_{k}', 6) for k in range(2)}
-    bench, *_ = run_bench(BenchPlan(variants), sets, folder, bootstraps=50)
+    bench, *_ = run_bench(BenchPlan(variants=variants), sets, folder, bootstraps=50)
     texts = {'set_0': [['<b>hello</b>', 'well ' * 30]] * 30}
     points = [read_points(folder, 'set_0')]
     papers = paper_tables(bench, points)

@@ -598,10 +598,9 @@ def read_dstc7(file: DataFile) -> Iterator[JudgedItem]:
     answers: dict[tuple[str, str], Annotations] = {}
     for _, cells in file.tab_rows(('JudgeID', 'InstanceID', 'SystemID', *CRITERIA)):
         values = [number(cell) for cell in cells[3:5]]
-        given = dict(zip(CRITERIA, values, strict=True))
-        given[TOGETHER] = mean(values)
+        given = zip((*CRITERIA, TOGETHER), (*values, mean(values)), strict=True)
         of_response = answers.setdefault((cells[2], cells[1]), {})
-        for quality, value in given.items():
+        for quality, value in given:
             of_response.setdefault(quality, []).append(Annotation(cells[0], value))
     responses = _dstc7_rows(
         file, 'system_responses', 'SystemID', 'InstanceID', 'Response'
