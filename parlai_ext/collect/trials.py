@@ -1,5 +1,6 @@
 """
-What can be tried before a run: a dry run, which is here, and preflight and pilot.
+What is checked before a run: its rule to stop and a dry run, which are here, and
+preflight and pilot.
 
 A dry run says how much a run has to do, how much of it is done, and what is not here.
 """
@@ -14,7 +15,7 @@ from parlai_ext.collect.forecast import (
     refuse_other_settings,
     save_forecast,
 )
-from parlai_ext.collect.options import PlanOptions, TrialOptions
+from parlai_ext.collect.options import PlanOptions, StopOptions, TrialOptions
 from parlai_ext.collect.plan import (
     RequestedProtocol,
     plan_to_try,
@@ -23,7 +24,8 @@ from parlai_ext.collect.plan import (
     requested_protocol,
 )
 from parlai_ext.collect.resolved import missing_error, missing_reasons, without_systems
-from parlai_ext.core import UserError, frozen
+from parlai_ext.core import UserError, frozen, require_known
+from parlai_ext.core.protocol import ranking_options
 from parlai_ext.engines import Machine
 from parlai_ext.scoring.score_run import ChosenScorer
 from parlai_ext.view.page import print_report
@@ -67,6 +69,41 @@ class DryRun:
         if self.missing and not skip_missing:
             raise missing_error(self.missing)
         without_systems(asked.protocol, self.missing)
+
+
+def require_stop_options(stop: StopOptions, options: PlanOptions) -> None:
+    """
+    Refuse what ``--stop`` cannot work with, and its options without it.
+
+    :raises UserError: names the option that is missing or wrong, or the rule that does
+        not fit.
+    """
+    if not stop.stop:
+        if stop.margin is not None or stop.stop_dimension is not None:
+            raise UserError('--margin and --stop-dimension need --stop when-ranked')
+        return
+    if not options.config:
+        raise UserError(
+            '--stop needs --config: further openers are drawn as the protocol says'
+        )
+    if stop.margin is None:
+        raise UserError(
+            '--stop needs --margin M: the difference of mean scores up to which two '
+            'systems count as tied'
+        )
+    asked = requested_protocol(options)
+    if len(asked.protocol.roster.targets) < 2:
+        raise UserError('--stop needs two targets at least, which it tells apart')
+    if ranking_options(asked.protocol.ranking).is_tournament:
+        raise UserError(
+            '--stop: a tournament has no mean scores to watch; leave --stop out'
+        )
+    if dimension := stop.stop_dimension:
+        section, named = asked.protocol.scorer, asked.scorer_is_named
+        scorer = ChosenScorer(section, named_by_user=named).prepared()
+        # a scorer of the user's own may know its dimensions only with its models
+        known = scorer.dimensions or [dimension]
+        require_known(dimension, known, f'--stop-dimension: {dimension!r}')
 
 
 def try_before_run(

@@ -4,6 +4,7 @@ Make one ranking of published runs, where they may be compared.
 
 from __future__ import annotations
 
+import shlex
 import tempfile
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack
@@ -75,16 +76,21 @@ class CompareRuns(Command):
         out = Path(given.out) if given.out else None
         with ExitStack() as stack:
             packs = [stack.enter_context(open_right_pack(path)) for path in paths]
-            differing = {p.path: pack_differences(packs[0], p) for p in packs[1:]}
-            fitting = [pack for pack in packs if not differing.get(pack.path)]
-            rankings = []
+            fitting, refused, rankings = packs[:1], {}, []
+            for pack in packs[1:]:
+                if lines := pack_differences(fitting, pack):
+                    refused[pack.path] = lines
+                else:
+                    fitting.append(pack)
             if len(fitting) > 1:
                 place = stack.enter_context(joined_folder(out))
                 rankings = show_joined(join_packs(fitting, Path(place)), out)
-        refused = {path: lines for path, lines in differing.items() if lines}
         for path, lines in refused.items():
             print_lines([f'refused: {path} may not be compared with {paths[0]}:'])
             print_lines(f'  {line}' for line in lines)
+        if len(paths) == 2:
+            runs = shlex.join(given.packs)
+            print(f'side by side: `parlai compare_runs {runs} --page FILE.html`')
         if refused:
             raise UserError(
                 f'{len(refused)} of {len(paths)} packs may not be compared with '

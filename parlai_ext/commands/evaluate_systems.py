@@ -36,10 +36,12 @@ class EvaluateSystems(PlanCommand):
         """
         Return the ranking; for a dry run a `DryRun`, for a pilot a `Forecast`.
         """
-        from parlai_ext.collect.trials import try_before_run
+        from parlai_ext.collect.trials import require_stop_options, try_before_run
 
         self.human_judgements  # noqa: B018 - read for its errors
         options, machine = self.plan_options, self.machine
+        stop = self.options(StopOptions)
+        require_stop_options(stop, options)
         tried = try_before_run(self.trials, options, machine, judge=True)
         if tried is not None:
             return tried
@@ -54,7 +56,7 @@ class EvaluateSystems(PlanCommand):
         from parlai_ext.stopping.run import collect_until_settled
 
         opt, rules = self.opt, flag_values(RankingOptions, self.opt)
-        where, stop = self.options(EngineOptions), self.options(StopOptions)
+        where = self.options(EngineOptions)
         scored = collect_until_settled(options, machine, where, stop, rules)
         run = scored.run
         with run.lock():

@@ -12,7 +12,9 @@ from parlai_ext.commands.command import ModelCommand, print_lines
 from parlai_ext.commands.options import JUDGE_MACHINE, Resamples, resamples
 from parlai_ext.core import UserError, frozen, option, optional
 from parlai_ext.data.judged.cards import (
+    CARD_ENDINGS,
     OWN_ENDINGS,
+    card_names,
     find_own_files,
     find_sets,
     own_card,
@@ -206,13 +208,21 @@ def read_judged_sets(
         are found. A wanted one that is a wheel of PyPI is fetched.
     """
     folder, wanted = find_wanted(folder, names)
+    # a user's own sets by name: a card comes after the file that it is about
+    own = {
+        path.stem: path
+        for ending in (*OWN_ENDINGS, *CARD_ENDINGS)
+        for path in sorted(folder.rglob(f'*{ending}'))
+    }
     sets = {}
     missing = {}
     callers: dict[str, str] = {}  # what a set was called by
     for called in dict.fromkeys(wanted):
         path = Path(called)
+        if called not in card_names():
+            path = own.get(called, path)
         is_own = path.suffix in OWN_ENDINGS
-        card = own_card(path) if is_own else read_card(called)
+        card = own_card(path) if is_own else read_card(str(path), own)
         try:
             is_file = is_own and path.is_file()
             one = card.read(path if is_file else judged_place(card, folder))

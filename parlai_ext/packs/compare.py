@@ -10,6 +10,7 @@ these targets.
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -68,10 +69,12 @@ class JoinedRun:
         return replace(ranking, notes=(*ranking.notes, *self.notes))
 
 
-def pack_differences(first: Pack, other: Pack) -> list[str]:
+def pack_differences(joined: Sequence[Pack], other: Pack) -> list[str]:
     """
-    Return ``key: first → other`` for each reason why two packs may not be compared.
+    Return ``key: first → other`` for each reason why a pack may not be ranked with
+    others, which may be ranked together.
     """
+    first, packs = joined[0], [*joined, other]
     lines = list(_setting_differences(first.manifest, other.manifest))
     if not lines:
         lines += signature_differences(
@@ -83,13 +86,16 @@ def pack_differences(first: Pack, other: Pack) -> list[str]:
     elif not common_signatures([first, other]):
         ours, theirs = (next(iter(p.signatures)) for p in (first, other))
         lines += [f'scorer: {line}' for line in signature_differences(ours, theirs)]
+    elif not common_signatures(packs):
+        names = ', '.join(pack.name for pack in packs)
+        lines.append(f'scorer: none has scored all of {names}')
     if lines:
         return lines
     # targets of one run may have to talk with each other
     pairs, partners = first.manifest.scheme.pairs, list(first.manifest.partners)
-    both = list(dict.fromkeys((*first.manifest.targets, *other.manifest.targets)))
-    played = [{*pairs(list(one.manifest.targets), partners)} for one in (first, other)]
-    if apart := {*pairs(both, partners)} - played[0] - played[1]:
+    targets = [list(pack.manifest.targets) for pack in packs]
+    played = {pair for names in targets for pair in pairs(names, partners)}
+    if apart := {*pairs(list(dict.fromkeys(chain(*targets))), partners)} - played:
         one, two = sorted(apart)[0]
         return [f'pairing: {one!r} and {two!r} never talked with each other']
     return []

@@ -94,15 +94,14 @@ def comparable_groups(
     groups: list[list[Pack]] = []
     for pack in packs:
         for group in groups:
-            # every one with every other: a scorer of two packs may not be of the third
-            if not any(pack_differences(other, pack) for other in group):
+            if not pack_differences(group, pack):
                 group.append(pack)
                 break
         else:
             groups.append([pack])
     for group in groups:
         reasons = (
-            pack_differences(groups[0][0], group[0]) if group is not groups[0] else []
+            pack_differences(groups[0], group[0]) if group is not groups[0] else []
         )
         yield group, reasons
 

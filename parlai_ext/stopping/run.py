@@ -8,9 +8,8 @@ from dataclasses import replace
 from parlai_ext.collect.collect import collected_run
 from parlai_ext.collect.forecast import timed
 from parlai_ext.collect.options import PlanOptions, StopOptions
-from parlai_ext.collect.plan import plan_to_try, requested_protocol
+from parlai_ext.collect.plan import plan_to_try
 from parlai_ext.core import JsonObject, UserError, frozen
-from parlai_ext.core.protocol import ranking_options
 from parlai_ext.engines import EngineOptions, Machine
 from parlai_ext.isolation.policy import is_own_scorer
 from parlai_ext.results.rank import read_run_scores
@@ -74,13 +73,11 @@ def collect_until_settled(
     Each block makes the run grow; so after each the run is whole, and where it goes
     on depends on what it holds.
 
+    :param stop: as `require_stop_options` accepts it.
     :param rules: options of the ranking that replace those of the protocol.
     """
-    if not stop.stop:
-        if stop.margin is not None or stop.stop_dimension is not None:
-            raise UserError('--margin and --stop-dimension need --stop when-ranked')
+    if stop.margin is None:
         return collect_and_score(options, machine, where)
-    margin = require_stop_options(stop, options)
     planned = len(plan_to_try(options, machine).openers)
     before = RunFolder.existing_or_none(options.run_dir)
     n_openers = len(before.openers) if before else min(stop.block_openers, planned)
@@ -94,7 +91,7 @@ def collect_until_settled(
         with run.lock():
             stopping = look_at_scores(
                 scores,
-                margin=margin,
+                margin=stop.margin,
                 planned=planned,
                 dimension=stop.stop_dimension,
             )
@@ -103,28 +100,3 @@ def collect_until_settled(
         if stopping.is_final or scored.problems:
             return scored
         n_openers = min(n_openers + stop.block_openers, planned)
-
-
-def require_stop_options(stop: StopOptions, options: PlanOptions) -> float:
-    """
-    Return the margin of ``--stop``; refuse what it cannot work with.
-
-    :raises UserError: names the option that is missing, or the rule that does not fit.
-    """
-    if not options.config:
-        raise UserError(
-            '--stop needs --config: further openers are drawn as the protocol says'
-        )
-    if stop.margin is None:
-        raise UserError(
-            '--stop needs --margin M: the difference of mean scores up to which two '
-            'systems count as tied'
-        )
-    protocol = requested_protocol(options).protocol
-    if len(protocol.roster.targets) < 2:
-        raise UserError('--stop needs two targets at least, which it tells apart')
-    if ranking_options(protocol.ranking).is_tournament:
-        raise UserError(
-            '--stop: a tournament has no mean scores to watch; leave --stop out'
-        )
-    return stop.margin

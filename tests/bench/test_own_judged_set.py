@@ -84,6 +84,18 @@ def test_a_file_in_the_documented_format_needs_no_card(judged, write, named):
     assert [item.human('Overall') for item in sets['mine'].items] == HUMAN
 
 
+@pytest.mark.parametrize('card', [CARD.replace('overall: Overall', ''), ''])
+def test_a_set_of_a_folder_is_called_by_its_own_name(judged, card):
+    write_csv(judged)
+    if card:
+        written(judged, 'mine.yaml', card)
+    sets, _ = read_judged_sets(judged, ['mine'])
+    # the card, which names no overall quality, counts
+    assert sets['mine'].overall == (None if card else 'Overall')
+    with user_error("'mein': .*'mine'"):
+        read_judged_sets(judged, ['mein'])
+
+
 def test_files_of_other_formats_are_no_sets(judged):
     written(judged, 'plays.csv', 'title,year\nHamlet,1601\n')
     written(judged, 'log.jsonl', '{"messages": []}\n')

@@ -212,6 +212,17 @@ def test_it_refuses_what_it_cannot_work_with(copied, change, named):
         evaluated(copied, **change)
 
 
+@pytest.mark.parametrize('trial', [{'dry_run': True}, {'pilot': True}, {}])
+@pytest.mark.parametrize(
+    'change, named',
+    [({'margin': None}, '--margin M'), ({'stop_dimension': 'Overal'}, 'Overall')],
+)
+def test_it_is_refused_before_the_first_dialogue(tmp_path, change, named, trial):
+    with user_error(named):
+        evaluated(tmp_path, **change, **trial)
+    assert not (tmp_path / 'run').exists()
+
+
 def test_the_decisions_are_worked_out_from_the_scores(copied, stopped):
     (copied / 'run' / 'stopping.json').unlink()
     RankSystems.main(run_dir=copied / 'run')

@@ -3,6 +3,8 @@ Packs made apart rank as one run with all of their targets; others are refused b
 Two runs side by side: what differs, by pencil; nothing else, and nothing that acts.
 """
 
+import shlex
+import shutil
 from contextlib import ExitStack
 from dataclasses import replace
 from html import unescape
@@ -113,7 +115,7 @@ def test_a_run_in_other_files_is_the_same_run(runs, opened, pack_of, join, tmp_p
     wide = make_run(tmp_path / 'wide', ['talker'], batchsize=64)
     assert wide.manifest.shard_size != runs['talker'].manifest.shard_size
     pack = pack_of(wide)
-    assert pack_differences(opened['generic'], pack) == []
+    assert pack_differences([opened['generic']], pack) == []
     _, ranking = join(opened['generic'], pack)
     assert ranking.standings == ranked(runs['both']).standings
 
@@ -204,7 +206,7 @@ def test_what_differs_is_named(opened, forged, section, changed, key):
 
     path = forged('manifest.json', change, 'talker')
     with open_pack(path) as other:
-        (line,) = pack_differences(opened['generic'], other)
+        (line,) = pack_differences([opened['generic']], other)
     assert line.startswith(key)
 
 
@@ -216,7 +218,7 @@ def test_another_scorer_and_another_version_are_named(opened, forged):
     with open_pack(forged('manifest.json', change, 'talker')) as other:
         (signature,) = other.signatures
         wiser = (signature.replace('length', 'wisdom'),)
-        lines = pack_differences(opened['generic'], replace(other, signatures=wiser))
+        lines = pack_differences([opened['generic']], replace(other, signatures=wiser))
     assert 'scorer: scorer: length → wisdom' in lines
     assert any(line.startswith('parlai_ext: ') for line in lines)
 
@@ -225,8 +227,18 @@ def test_packs_without_scores_cannot_be_compared(opened):
     scored = opened['generic']
     bare = replace(scored, signatures=())
     for pack, names in ((scored, 'generic'), (bare, 'generic nor in generic')):
-        lines = pack_differences(pack, bare)
+        lines = pack_differences([pack], bare)
         assert lines == [f'scorer: there are no scores in {names}']
+
+
+def test_packs_of_which_each_two_share_a_scorer_may_share_none(opened):
+    first, second, third = (
+        replace(opened['both'], signatures=tuple(some)) for some in ('xy', 'yz', 'zx')
+    )
+    for one, other in ((first, second), (second, third), (third, first)):
+        assert pack_differences([one], other) == []
+    (line,) = pack_differences([first, second], third)
+    assert line.startswith('scorer: none has scored all of ')
 
 
 @pytest.mark.slow
@@ -235,7 +247,7 @@ def test_targets_that_never_met_cannot_be_joined(tmp_path, pack_of):
     for name in ('salad', 'talker'):
         run = make_run(tmp_path / name, ['generic', name], pairing='all_play_all')
         packs.append(pack_of(run, name))
-    (line,) = pack_differences(*packs)
+    (line,) = pack_differences(packs[:1], packs[1])
     assert "'salad' and 'talker' never talked" in line
 
 
@@ -263,6 +275,33 @@ def test_a_pack_without_a_check_leaves_the_judge_of_all_unchecked(
     assert ranking.judge_check is None
     note = 'judge check of length: unchecked, since there is none in generic (2)'
     assert note in joined.notes
+
+
+def test_packs_that_share_scorers_only_two_by_two_are_no_ranking_of_all(
+    packs, copy_of, tmp_path, capsys
+):
+    """
+    Two scorers scored the first pack, one each the others.
+    """
+    both, other = copy_of('both'), copy_of('talker')
+    for run in (both, other):
+        ScoreDialogues.main(run_dir=run.root, scorer='distinct', check_sample=0)
+    (length,) = [s for s in other.score_stores() if 'length' in s.signature]
+    shutil.rmtree(length.root)
+    paths = [publish(both, tmp_path / 'first.zip').path, packs['generic']]
+    paths.append(publish(other, tmp_path / 'third.zip').path)
+    with user_error('1 of 3 packs .*third.zip'):
+        CompareRuns.main(*map(str, paths))
+    ranking, _, refused = capsys.readouterr().out.partition('refused')
+    assert 'generic' in ranking
+    assert 'scorer: none has scored all of first, generic, third' in refused
+
+
+def test_two_packs_may_be_seen_side_by_side(packs, capsys):
+    pair = [str(packs[name]) for name in ('generic', 'talker')]
+    CompareRuns.main(*pair)
+    last = capsys.readouterr().out.rstrip().rpartition('\n')[2]
+    assert f'compare_runs {shlex.join(pair)} --page' in last
 
 
 def test_the_command_ranks_what_fits_and_names_the_rest(packs, tmp_path, capsys):

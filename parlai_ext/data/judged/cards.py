@@ -8,7 +8,7 @@ folder, `find_own_files` the user's own ones.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -276,15 +276,16 @@ def set_name(called: str) -> str:
     return Path(called).stem if is_path else called
 
 
-def read_card(name: str) -> JudgedCard:
+def read_card(name: str, also: Iterable[str] = ()) -> JudgedCard:
     """
     Return the shipped card called ``name``, or a user's own card file.
 
+    :param also: further names that would be right.
     :raises UserError: names file, line and key of the first mistake.
     """
     is_file = name.endswith(CARD_ENDINGS)
     if not is_file and name not in card_names():
-        raise UserError(f'judged set {name!r}: {nearest(name, card_names())}')
+        raise UserError(f'judged set {name!r}: {nearest(name, [*card_names(), *also])}')
     path = Path(name) if is_file else zoo_configs.HOME / 'judged' / f'{name}.yaml'
     doc = read_file(path)
     return JudgedCard(**vars(doc.record(CardKeys)), name=path.stem)
