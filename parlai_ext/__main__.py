@@ -112,9 +112,12 @@ def help_text() -> str:
     return '\n'.join(
         (
             f'usage: {start} COMMAND [option …]',
-            *('', 'Automatic evaluation of open-domain dialogue systems.', ''),
+            '',
+            'Automatic evaluation of open-domain dialogue systems.',
+            '',
             *lines,
-            *('', f'options of a command: {start} COMMAND --help'),
+            '',
+            f'options of a command: {start} COMMAND --help',
             f"ParlAI's own commands run, too: {start} help",
             f'install ParlAI, without its pins: {start} setup',
             f'complete by the Tab key: eval "$({start} --completion)"',

@@ -42,8 +42,8 @@ class AuditRun(ModelCommand):
         with run.lock():
             audit = audit_run(run, options, self.machine, systems, scorer)
             folder = choose_scores(run, audit.basis.scores)[1]
-            shown = (run.root / PAGE, run.root / folder / RANKING)
-            has_page = all(path.exists() for path in shown)
+            page = run.root / PAGE
+            has_page = page.exists() and (run.root / folder / RANKING).exists()
             if has_page:
                 write_report(run, read_ranking(run, folder), folder)
         print(terminal_text(audit))
@@ -53,5 +53,5 @@ class AuditRun(ModelCommand):
             print_lines(['', *wrap_lines(doubt.sentence)])
         print(f'{run.root / folder / NAME}, {CSV}: every number behind these findings')
         if has_page:
-            print(f'{run.root / PAGE} shows them')
+            print(f'{page} shows them')
         return audit

@@ -2,25 +2,17 @@
 `build_toxic_prompts`: toxic prompts with safe answers, from dialogues of any size.
 """
 
-import json
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from parlai_ext.commands.command import Command, print_lines
-from parlai_ext.core import (
-    Flags,
-    UserError,
-    flag_values,
-    frozen,
-    option,
-    optional,
-    parse_own_json,
-)
+from parlai_ext.core import Flags, UserError, flag_values, frozen, option, optional
 from parlai_ext.data.corpora import PairSource, TurnPair
 from parlai_ext.data.toxic_pairs import ToxicData
 from parlai_ext.engines import EngineOptions, open_engine
+from parlai_ext.store import as_read
 from parlai_ext.systems.fetch.public_sets import with_public_sets
 from parlai_ext.toxic.build_prompts import (
     LACKING,
@@ -99,7 +91,7 @@ class BuildToxicPrompts(Command):
         settings |= selector.contents()
         # a reason why a model cannot be had may be in other words the next time
         del settings['out'], settings['statistics'], settings[LACKING]
-        settings = parse_own_json(json.dumps(settings))  # as they are read again
+        settings = as_read(settings)
         elsewhere = partial(selector_elsewhere, *models, selector.contents())
         with open_engine(self.options(EngineOptions), folder, self.machine) as engine:
             state = build_prompts(pairs, selector, folder, settings, engine, elsewhere)

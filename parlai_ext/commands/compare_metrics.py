@@ -51,8 +51,9 @@ class CompareOptions:
 
     def __post_init__(self) -> None:
         if self.figure and Path(self.figure).suffix not in PICTURES:
-            hint = ', '.join(PICTURES)
-            raise UserError(f'--figure {self.figure}: a file is expected in {hint}')
+            raise UserError(
+                f'--figure {self.figure}: a file is expected in {", ".join(PICTURES)}'
+            )
 
 
 class CompareMetrics(Command):

@@ -86,8 +86,7 @@ def findings() -> Iterator[Fault]:
     # if an early check fails, the commands fail for the same reason
     if any(f.wrong for f in early):
         return
-    broken = list(check_commands())
-    yield from broken or check_parlai()
+    yield from list(check_commands()) or check_parlai()
 
 
 def check_commands() -> Iterator[Fault]:

@@ -67,7 +67,7 @@ class EvaluateSystems(PlanCommand):
             page = write_report(run, ranking, tables=scores.tables)
         print_lines(f'left out: {line}' for line in scored.left_out)
         print(terminal_report(ranking, audit_doubts(run, ranking)))
-        print(*forecast_comparison_lines(run), f'report: {page.resolve()}', sep='\n')
+        print_lines([*forecast_comparison_lines(run), f'report: {page.resolve()}'])
         stop_if_incomplete(run, scored.problems)
         if opt['require_judge_check']:
             require_passed(ranking.leading_check)

@@ -19,12 +19,7 @@ from parlai_ext.data.imported_dialogues import (
     find_files,
     read_imports,
 )
-from parlai_ext.scoring.registry import (
-    DEFAULT,
-    WITH_REFERENCES,
-    find_scorer,
-    load_protocol_file,
-)
+from parlai_ext.scoring.registry import DEFAULT, WITH_REFERENCES, find_scorer
 from parlai_ext.view.page import print_report
 from parlai_ext.worlds.pairings import IMPORTED
 
@@ -134,9 +129,8 @@ class ImportDialogues(Command):
         find_scorer(named, named_by_user=True)
         scorer: dict[str, Any] = {'name': named}
         ranking: Mapping[str, Any] = {}
-        if opt['config']:
-            protocol = load_protocol_file(opt['config']).protocol
-            scorer, ranking = dict(protocol.scorer), protocol.ranking
+        if own := self.own_protocol:
+            scorer, ranking = dict(own.scorer), own.ranking
         for key in ('judge_model_file', 'followups'):
             if opt[key] is not None:
                 scorer[key] = opt[key]

@@ -130,7 +130,7 @@ class ImportJudgements(Command):
         given = self.options(ImportJudgementsOptions)
         if given.format == PAGE or not given.out:
             self.require(run_dir='the folder of the run whose dialogues were judged')
-        run = RunFolder.existing(self.opt['run_dir']) if self.opt['run_dir'] else None
+        run = self.existing_run if self.opt['run_dir'] else None
         dialogues = judged_dialogues(run)[0] if run else []
         judgements = given.counted(self._judgements(given, run, dialogues))
         rankings = rank_by_people(judgements, given.bootstraps, given.seed)

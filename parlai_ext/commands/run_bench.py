@@ -102,8 +102,7 @@ class RunBench(ModelCommand):
         ).in_folder(given.judged_path)
         from parlai_ext.bench.run_bench import run_bench
 
-        names = list(plan.sets)
-        sets, missing = read_judged_sets(Path(given.judged_path), names)
+        sets, missing = read_judged_sets(Path(given.judged_path), list(plan.sets))
         out = Path(given.out)
         with open_engine(self.options(EngineOptions), out, machine) as engine:
             bench, results, drawn = run_bench(

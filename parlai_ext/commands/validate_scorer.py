@@ -99,8 +99,8 @@ class ValidateScorer(ModelCommand):
         Return what `agreement.json` holds, and print it as a table.
         """
         given = self.options(ValidateOptions)
-        from_file = given.dialogues_file is not None
-        read = self.scores_of_file if from_file else self.scores_of_run
+        of_run = given.dialogues_file is None
+        read = self.scores_of_run if of_run else self.scores_of_file
         scores, signature, check = read()
         agreed = agreement(
             scores,
@@ -148,8 +148,7 @@ class ValidateScorer(ModelCommand):
         chosen = self.choose(asked.protocol.scorer, asked.scorer_is_named)
         with collected_run(options, self.machine, EngineOptions()) as collected:
             run, problems = collected.run, collected.report.problems
-            for line in collected.left_out:
-                print(f'left out: {line}')
+            print_lines(f'left out: {line}' for line in collected.left_out)
             if not run.dialogue_shards():
                 raise UserError(f'no dialogues: {"; ".join(problems or ["none yet"])}')
             scorer = chosen.build(self.machine)

@@ -34,11 +34,24 @@ ENDED = b'\nended '  # begins the last line of a channel
 LARGEST_ANSWER = 2**29  # bytes
 # of the environment; no more, since it holds keys
 ENVIRONMENT = (
-    *('PATH', 'HOME', 'LANG', 'LC_ALL', 'LD_LIBRARY_PATH', 'TMPDIR', 'PYTHONHASHSEED'),
-    *('XDG_CACHE_HOME', 'XDG_CONFIG_HOME', 'HF_HOME', 'HF_HUB_CACHE'),
-    *('CUDA_VISIBLE_DEVICES', 'CUDA_DEVICE_ORDER', 'PYTORCH_CUDA_ALLOC_CONF'),
+    'PATH',
+    'HOME',
+    'LANG',
+    'LC_ALL',
+    'LD_LIBRARY_PATH',
+    'TMPDIR',
+    'PYTHONHASHSEED',
+    'XDG_CACHE_HOME',
+    'XDG_CONFIG_HOME',
+    'HF_HOME',
+    'HF_HUB_CACHE',
+    'CUDA_VISIBLE_DEVICES',
+    'CUDA_DEVICE_ORDER',
+    'PYTORCH_CUDA_ALLOC_CONF',
     # by which numbers of a GPU are those of this process
-    *('CUBLAS_WORKSPACE_CONFIG', 'NVIDIA_TF32_OVERRIDE', 'PYTORCH_ALLOC_CONF'),
+    'CUBLAS_WORKSPACE_CONFIG',
+    'NVIDIA_TF32_OVERRIDE',
+    'PYTORCH_ALLOC_CONF',
 )
 ALONE = {
     'OMP_NUM_THREADS': '1',

@@ -255,14 +255,7 @@ def _use(key: str, value: Any) -> str | None:
     if not isinstance(value, str):
         return None
     if key == 'model':
-        prepare_parlai()  # which makes `ext:` known
-        module = agent_module(value) or ''
-        if ASKING_AGENTS.fullmatch(module):
-            return 'asks a server'
-        is_ours = CHECKED_AGENTS.fullmatch(module) or (
-            module and not ROSTER_AGENTS.fullmatch(module) and _is_installed(module)
-        )
-        return None if is_ours else 'is an agent from outside the package'
+        return agent_use(value)
     if is_server(key, value):
         return 'is the address of a server'
     if key in OPTION_FILES:
@@ -280,6 +273,20 @@ def _use(key: str, value: Any) -> str | None:
         CODE.fullmatch(part) for part in value.strip().split(',')
     )
     return 'is code from outside the package' if code or 'agent:' in value else None
+
+
+def agent_use(agent: str) -> str | None:
+    """
+    Return what the agent of this name would do; `None` if it only reads data.
+    """
+    prepare_parlai()  # which makes `ext:` known
+    module = agent_module(agent) or ''
+    if ASKING_AGENTS.fullmatch(module):
+        return 'asks a server'
+    is_ours = CHECKED_AGENTS.fullmatch(module) or (
+        module and not ROSTER_AGENTS.fullmatch(module) and _is_installed(module)
+    )
+    return None if is_ours else 'is an agent from outside the package'
 
 
 def _is_installed(module: str) -> bool:

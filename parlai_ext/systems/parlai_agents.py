@@ -102,13 +102,7 @@ def _build(system: System, machine: Machine) -> Player:
         )
     family = family_of(all_options)
     family.check(all_options)
-    ours = {key: given.get(key, value) for key, value in DEFAULTS.items()}
-    ours |= FIXED | ({'no_cuda': True} if machine.no_cuda else {})
-    if machine.fp16 is not None and 'fp16' not in given:
-        ours['fp16'] = machine.fp16
-    for key, value in ours.items():
-        if key in opt:
-            opt[key] = opt['override'][key] = value
+    set_our_options(opt, given, machine)
     try:
         with (
             ensure_checked_downloads(),
@@ -126,6 +120,22 @@ def _build(system: System, machine: Machine) -> Player:
             why_unfit(error, opt) or f'it cannot be built: {words}'
         ) from error
     return Player(system.name, agent, family)
+
+
+def set_our_options(opt: Opt, given: Options, machine: Machine) -> None:
+    """
+    Set, among the options that an agent has, those that this program and this machine
+    decide.
+
+    :param given: the roster's options.
+    """
+    ours = {key: given.get(key, value) for key, value in DEFAULTS.items()}
+    ours |= FIXED | ({'no_cuda': True} if machine.no_cuda else {})
+    if machine.fp16 is not None and 'fp16' not in given:
+        ours['fp16'] = machine.fp16
+    for key, value in ours.items():
+        if key in opt:
+            opt[key] = opt['override'][key] = value
 
 
 def cost_of_model(opt: Options) -> AbstractContextManager[None]:
@@ -246,14 +256,7 @@ def parsed_options(system: System, given: Options) -> Opt:
             return parser.parse_kwargs(**given)
     except (ImportError, AttributeError) as error:
         name = str(given.get('model') or effective_options(system).get('model'))
-        hint = nearest(name, agent_names_like(name))
-        hint = f'; {hint}' if hint.startswith('did') else ''
-        module, _, agent = name.replace('.py:', ':').partition(':')
-        missing = str(error.name).removesuffix('.py')
-        if missing == module and os.path.isfile(f'{module}.py'):
-            hint = f'; begin the command with PYTHONPATH=. and write {module}:{agent}'
-        if module == 'agent':
-            hint = f'; agent: is for --add-target alone: write {agent}'
+        hint = hint_at_agent(name, str(error.name).removesuffix('.py'))
         raise UserError(f'model: no agent {name!r}: {in_words(error)}{hint}') from error
     except KeyError as error:
         options = (o for action in parser._actions for o in action.option_strings)
@@ -275,6 +278,22 @@ def parsed_options(system: System, given: Options) -> Opt:
         raise UserError(
             f'model: its options cannot be read: {in_words(error)}'
         ) from error
+
+
+def hint_at_agent(name: str, missing: str) -> str:
+    """
+    Return what would be right in place of an agent that there is not; '' where nothing
+    is near.
+
+    :param missing: the module that was not found.
+    """
+    module, _, agent = name.replace('.py:', ':').partition(':')
+    if module == 'agent':
+        return f'; agent: is for --add-target alone: write {agent}'
+    if missing == module and os.path.isfile(f'{module}.py'):
+        return f'; begin the command with PYTHONPATH=. and write {module}:{agent}'
+    hint = nearest(name, agent_names_like(name))
+    return f'; {hint}' if hint.startswith('did') else ''
 
 
 @contextmanager

@@ -14,7 +14,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import islice, product
 from pathlib import Path
 from typing import Any
@@ -393,15 +392,7 @@ class BlockSelector(Worker):
                     f'--detectors: two columns would be called {name}; NAME,called=… '
                     'calls a detector otherwise'
                 )
-        read = partial(read_detector, models=self.models)
-        self.detectors: dict[str, ToxicityDetector] = {}
-        for title, spec in zip(titles, chosen.detectors, strict=True):
-            try:
-                self.detectors[title] = read(spec)
-            except UserError as error:
-                if title == titles[0] and not chosen.recorded:
-                    raise  # the one that decides
-                self.missing.append(f'{error}; the columns of {title} stay empty')
+        self.detectors = self._load_detectors(titles)
         if chosen.threshold != THRESHOLD and not chosen.recorded:
             raise UserError(
                 '--threshold is of --recorded; a detector: NAME,threshold=…'
@@ -410,8 +401,23 @@ class BlockSelector(Worker):
             raise UserError(
                 '--detectors is needed (or --recorded, or --words): what is toxic?'
             )
-        self.words = read(chosen.words) if chosen.words else None
+        self.words = read_detector(chosen.words, self.models) if chosen.words else None
         self.threats = {word.casefold() for word in chosen.threats}
+
+    def _load_detectors(self, titles: Sequence[str]) -> dict[str, ToxicityDetector]:
+        """
+        Return the detectors by their titles. Where one cannot be had, its columns stay
+        empty, unless it is the one that decides.
+        """
+        detectors = {}
+        for title, spec in zip(titles, self.chosen.detectors, strict=True):
+            try:
+                detectors[title] = read_detector(spec, self.models)
+            except UserError as error:
+                if title == titles[0] and not self.chosen.recorded:
+                    raise
+                self.missing.append(f'{error}; the columns of {title} stay empty')
+        return detectors
 
     def _load_features(self, options: FeatureOptions) -> list[str]:
         """
