@@ -226,7 +226,7 @@ def dialogues_needed(
     most_partners = max(n_partners, MOST_PARTNERS)
     if kind == 'fixed':
         components, most_partners = replace(components, partner=0.0), n_partners
-    error = math.sqrt(float(components.variance(*table.shape)))
+    is_rough = difference < 2 * math.sqrt(float(components.variance(*table.shape)))
     # with these partners if that is enough, else with more
     for most in dict.fromkeys((n_partners, most_partners)):
         units = candidate_counts(n_partners, most)[:, None]
@@ -237,7 +237,7 @@ def dialogues_needed(
         if np.isfinite(size[u, n]):
             counts = int(units[u, 0]), int(openers[0, n])
             n_dialogues = math.prod(counts) * sampling.games_per_opener
-            return needed(*counts, n_dialogues, is_rough=difference < 2 * error)
+            return needed(*counts, n_dialogues, is_rough=is_rough)
     return needed(reason='no practical number of dialogues would be enough')
 
 
