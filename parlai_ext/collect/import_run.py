@@ -76,7 +76,6 @@ def import_manifest(
     """
     Return the manifest of the run; what is unknown is named so.
     """
-    num_of_pair = Counter(frozenset(d.names) for d in imports.dialogues)
     people = imports.humans
     largest = max(map(len, dialogues.values()))
     # a protocol asks for three turns at least, and imported dialogues may have two
@@ -94,21 +93,31 @@ def import_manifest(
             'openers': [],
             'shard_size': -(-largest // -(-largest // SHARD)),  # equal shards
             'asked': dict(options),
-            IMPORTED: {
-                'format': imports.format,
-                'dialogues': sum(map(len, dialogues.values())),
-                'content': content_id(
-                    [content_id(asdict(d)) for p in pairings for d in dialogues[p.id]]
-                ),
-                'files': imports.files,
-                'dialogues_a_pair': max(num_of_pair.values()),
-                'left_out': imports.n_left_out,
-                'bad_rows': len(imports.problems),
-                'people_only': imports.n_people,
-                'silent': imports.silent,
-            },
+            IMPORTED: import_record(
+                imports, [d for pairing in pairings for d in dialogues[pairing.id]]
+            ),
         }
     )
+
+
+def import_record(
+    imports: ImportedDialogues, dialogues: Sequence[Dialogue]
+) -> dict[str, object]:
+    """
+    Return how dialogues were imported, as an `ImportRecord` reads it.
+    """
+    num_of_pair = Counter(frozenset(d.names) for d in imports.dialogues)
+    return {
+        'format': imports.format,
+        'dialogues': len(dialogues),
+        'content': content_id([content_id(asdict(d)) for d in dialogues]),
+        'files': imports.files,
+        'dialogues_a_pair': max(num_of_pair.values()),
+        'left_out': imports.n_left_out,
+        'bad_rows': len(imports.problems),
+        'people_only': imports.n_people,
+        'silent': imports.silent,
+    }
 
 
 def write_run(
@@ -139,24 +148,24 @@ def write_run(
         run = RunFolder(root, old)
         with run.lock():  # for shards that were deleted
             run.restore_metadata()
-            written = bool(_write(run, dialogues))
+            written = _write(run, dialogues)
     elif root.is_dir() and any(root.iterdir()):
         raise UserError(f'{root} is not empty and no run; use another --run-dir')
     else:
         with staged_folder(root) as staging:
             run = RunFolder.new(staging, new)
-            written = bool(_write(run, dialogues))
+            written = _write(run, dialogues)
     # the options of now may name another scorer than the run has
     if run.manifest.protocol.scorer == new.protocol.scorer:
         note_parts(run.manifest, [SCORER])
     return written
 
 
-def _write(run: RunFolder, dialogues: DialoguesByPairing) -> int:
+def _write(run: RunFolder, dialogues: DialoguesByPairing) -> bool:
     """
-    Write the missing shards. Return how many were written.
+    Write the missing shards. Return True if there were any.
     """
-    written, size = 0, run.manifest.shard_size
+    written, size = False, run.manifest.shard_size
     total = sum(map(len, dialogues.values()))
     with bar_of('write', total, delay=1) as bar:
         for pairing in run.pairings:
@@ -166,6 +175,6 @@ def _write(run: RunFolder, dialogues: DialoguesByPairing) -> int:
                 shard = run.shard(pairing.id, index)
                 if not run.has_dialogues(shard):
                     run.write_dialogues(shard, part)
-                    written += 1
+                    written = True
                 bar.update(len(part))
     return written

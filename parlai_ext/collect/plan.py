@@ -26,7 +26,6 @@ from parlai_ext.isolation.policy import (
     trusted_hashes,
 )
 from parlai_ext.store import (
-    BATCHSIZE,
     Manifest,
     Plan,
     RunFolder,
@@ -47,7 +46,8 @@ class RequestedProtocol:
 
     :param run: as it is; `None`: it is a new one.
     :param asked: the names of the targets that are asked for now.
-    :param guessed: the names of systems that are guesses.
+    :param guessed: the names of systems that are guesses; a target of the run that is
+        not asked for now is as much one as before.
     :param families: the families that rosters declare, by system.
     :param openers_file: the file of its openers, if they come from one.
     :param scorer_is_named: the user named the scorer, in a file or when the run was
@@ -201,22 +201,12 @@ def requested_protocol(options: PlanOptions) -> RequestedProtocol:
     infos = {system.name: about for system, about in added}
     now: tuple[System, ...] = ()
     openers_file = None
+    protocol = base_protocol(options, known)
     if options.config:
-        file, protocol = options.protocol_file, options.protocol_file.protocol
+        file = options.protocol_file
         openers_file = options.openers_file or file.openers_file
         infos = {**file.info, **infos}
         now = protocol.roster.targets
-    elif known:
-        protocol = known
-        for name in options.options_needing_config:
-            flag = '--' + name.replace('_', '-')
-            raise UserError(f'{flag} needs --config; without it a run goes on as it is')
-    else:
-        none = f'; there is no run in {options.run_dir}' if options.run_dir else ''
-        raise UserError(
-            '--config is needed: a protocol name (demo, …) or a YAML file; '
-            f'or --run-dir: a run to go on with{none}'
-        )
     before = known.roster.targets if known else ()
     more = [system for system, _ in added]
     roster = replace(protocol.roster, targets=_merge_targets(before, now, more))
@@ -224,7 +214,6 @@ def requested_protocol(options: PlanOptions) -> RequestedProtocol:
     asked = {s.name for s in [*now, *more]}
     guessed = [name for name, about in infos.items() if about.guess]
     families = {name: about.family for name, about in infos.items() if about.family}
-    # a target of the run that is not asked for now is as much a guess as before
     if old:
         guessed += [name for name in old.guessed if name not in asked]
         families = old.families | families
@@ -232,6 +221,27 @@ def requested_protocol(options: PlanOptions) -> RequestedProtocol:
     return RequestedProtocol(
         protocol, run, asked, guessed, families, openers_file, scorer_is_named
     )
+
+
+def base_protocol(options: PlanOptions, known: Protocol | None) -> Protocol:
+    """
+    Return the protocol that is named, else that of the run, before targets are added.
+
+    :param known: the protocol of the run, if there is one.
+    :raises UserError: when there is neither, or for an option that needs the first.
+    """
+    if options.config:
+        return options.protocol_file.protocol
+    if known is None:
+        none = f'; there is no run in {options.run_dir}' if options.run_dir else ''
+        raise UserError(
+            '--config is needed: a protocol name (demo, …) or a YAML file; '
+            f'or --run-dir: a run to go on with{none}'
+        )
+    for name in options.options_needing_config:
+        flag = '--' + name.replace('_', '-')
+        raise UserError(f'{flag} needs --config; without it a run goes on as it is')
+    return known
 
 
 def _unchanged_targets(requested: RequestedProtocol) -> dict[str, SystemRecord]:
@@ -341,7 +351,7 @@ def build_manifest(
     openers: Sequence[Opener],
     shard_size: int,
     *,
-    batchsize: int = BATCHSIZE,
+    batchsize: int,
     grown_from: Sequence[int] = (),
     fp16: bool | None = None,
     **notes: Any,

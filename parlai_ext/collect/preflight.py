@@ -178,14 +178,9 @@ def try_system(player: BlockPlayer, name: str, index: int) -> SystemCheck:
     bad_on_purpose = is_floor(name) or name in plan.protocol.planted_systems
     check = check_system(name, played, bad_on_purpose=bad_on_purpose)
     texts = [reply.text for d in played for reply in replies_in(d, name)]
-    longest = loaded[name].longest_reply or 0
-    is_cut = False
-    if longest > 0 and texts:
-        if written := tokens_written(loaded[name]) - before:
-            is_cut = written >= longest * len(texts)
-        else:  # the end token is one
-            is_cut = min(loaded[name].count_tokens(texts) or [0]) >= longest - 1
-    if is_cut:
+    written = tokens_written(loaded[name]) - before
+    if are_all_cut(loaded[name], texts, written):
+        longest = loaded[name].longest_reply
         cut = f'all replies are cut at the longest, {longest} tokens'
         check = replace(check, warnings=(*check.warnings, cut))
     return check
@@ -200,6 +195,21 @@ def tokens_written(player: Player) -> float:
     Return how many tokens a system has written, 0 when it does not count them.
     """
     return (spending_of(player.agent) or {}).get('completion_tokens') or 0
+
+
+def are_all_cut(player: Player, texts: Sequence[str], written: float) -> bool:
+    """
+    True if every reply of a system is as long as it may be.
+
+    :param written: how many tokens the system counted, 0 where it does not.
+    """
+    longest = player.longest_reply or 0
+    if longest <= 0 or not texts:
+        return False
+    if written:
+        return written >= longest * len(texts)
+    # the end token is one
+    return min(player.count_tokens(texts) or [0]) >= longest - 1
 
 
 def check_system(
@@ -256,9 +266,7 @@ def replies_in(dialogue: Dialogue, system: str) -> list[HeardReply]:
     ]
 
 
-def stop_unless_fit(
-    checks: Sequence[SystemCheck], *, skip_missing: bool = False
-) -> None:
+def stop_unless_fit(checks: Sequence[SystemCheck], *, skip_missing: bool) -> None:
     """
     End a command whose systems are not fit to talk.
 

@@ -63,12 +63,10 @@ def resolve_protocol(
     wanted = [s for s in protocol.roster.systems if s.name not in before]
     missing = missing_reasons(map(resolve, wanted))
     identities = {name: target.identity for name, target in before.items()}
-    for system in wanted:
+    for system in [s for s in wanted if s.name not in missing]:
         # all that is missing is known before the first download begins
         if missing and not skip_missing:
             break
-        if system.name in missing:
-            continue
         try:
             identities[system.name] = identity(system)
             check_options_apart(system)

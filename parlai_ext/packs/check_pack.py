@@ -580,19 +580,17 @@ def check_differences(
     )
     for place in dict.fromkeys((*theirs, *ours)):
         one, other = theirs.get(place), ours.get(place)
-        is_near = False
         if one and other and one.n == other.n:
-            pairs = ((one.n_higher, other.n_higher), (one.n_ties, other.n_ties))
-            furthest = max(abs(a - b) for a, b in pairs)
-            is_near = furthest <= options.max_different * one.n
-        if not is_near:
-            a, b = (
-                f'{kind.n_higher} of {kind.n} higher, {kind.n_ties} ties'
-                if kind
-                else 'nothing'
-                for kind in (one, other)
-            )
-            yield f'{place}: the pack says {a}, made again it is {b}'
+            changes = (one.n_higher - other.n_higher, one.n_ties - other.n_ties)
+            if max(map(abs, changes)) <= options.max_different * one.n:
+                continue
+        a, b = (
+            f'{kind.n_higher} of {kind.n} higher, {kind.n_ties} ties'
+            if kind
+            else 'nothing'
+            for kind in (one, other)
+        )
+        yield f'{place}: the pack says {a}, made again it is {b}'
     before, after = (
         {
             name: {key: record_to_json(getattr(own, key)) for key in MEANS}

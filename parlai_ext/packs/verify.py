@@ -281,13 +281,10 @@ def _config_problems(
         if option.model is not None:
             if models and value not in {*models, *NO_MODEL}:
                 yield key, f'{value!r:.100} is none of the models that made them'
-        elif (
-            isinstance(value, bool | int | float)
-            and key in signed
-            and signature_line({key: value}) != f'{key}:{signed[key]}'
-        ):
+        elif key in signed and isinstance(value, bool | int | float):
             says = f'their signature says {signed[key]:.100}'
-            yield key, f'{value!r:.100}, while {says}'
+            if signature_line({key: value}) != f'{key}:{signed[key]}':
+                yield key, f'{value!r:.100}, while {says}'
 
 
 def dialogue_problems(pack: Pack) -> Iterator[str]:

@@ -173,7 +173,6 @@ def annotation_results(
         items, names = agreed, {one.item for one in agreed}
         answers = [answer for answer in answers if answer.item in names]
     sampling = Sampling(bootstraps, seed)
-    kappa, alpha = annotator_agreement(answers, key, sampling)
     return AnnotationResults(
         key.kind,
         tuple(key.named_answers),
@@ -182,8 +181,7 @@ def annotation_results(
         annotators,
         tuple(_shares(answers, key, sampling)),
         tuple(items),
-        kappa,
-        alpha,
+        *annotator_agreement(answers, key, sampling),
         head_to_head(answers, key) if key.kind == PAIR else {},
         tuple(notes),
     )
@@ -229,7 +227,8 @@ def _shares(
     answers: Sequence[GivenAnswer], key: RatingKey, sampling: Sampling
 ) -> list[Share]:
     """
-    Return what was said of each system, as shares of all answers about it.
+    Return what was said of each system, as shares of all answers about it. What was
+    never seen to vary cannot be drawn anew: there, each prompt counts once.
     """
     if not answers:
         return []
@@ -257,7 +256,6 @@ def _shares(
         count, total = float(counts[k][i].sum()), int(totals[i].sum())
         ends = intervals[place]
         if names[k] != MEAN and count in (0, total):
-            # what was never seen to vary cannot be drawn anew: each prompt counts once
             n = int(draws.num_openers[place])
             ends = wilson_interval(count / total * n, n)
         shares.append(Share(systems[i], names[k], count, total, count / total, *ends))

@@ -66,34 +66,31 @@ def acute_files(items: Sequence[RatingItem], turns: Turns, wording: Wording) -> 
     """
     dialogues = list(dict.fromkeys(d for item in items for d in item.dialogues))
     numbers = {dialogue: number for number, dialogue in enumerate(dialogues)}
-    lines = [_onboarding_pair()]
-    for item in items:  # as acute_eval_runner.py:124 reads it
-        pair = [
-            {
-                'id': d.dialogue_id,
-                'speakers': [d.system, OTHER],
-                'dialogue': _acts(d.system, turns[d]),
-            }
-            for d in item.dialogues
-        ]
-        lines.append(
-            {
-                'is_onboarding': False,
-                'speakers_to_eval': [d.system for d in item.dialogues],
-                'dialogue_ids': [numbers[d] for d in item.dialogues],
-                'tags': [item.id],
-                'dialogue_dicts': pair,
-            }
-        )
-    first, second = wording.answers
+    pairs = [
+        {
+            'is_onboarding': False,
+            'speakers_to_eval': [d.system for d in item.dialogues],
+            'dialogue_ids': [numbers[d] for d in item.dialogues],
+            'tags': [item.id],
+            'dialogue_dicts': [
+                {
+                    'id': d.dialogue_id,
+                    'speakers': [d.system, OTHER],
+                    'dialogue': _acts(d.system, turns[d]),
+                }
+                for d in item.dialogues
+            ],
+        }
+        for item in items  # as acute_eval_runner.py:124 reads it
+    ]
     settings = {
         'pairings_filepath': 'pairings.jsonl',
         'eval_question': wording.text,
-        's1_choice': first,
-        's2_choice': second,
+        's1_choice': wording.answers[0],
+        's2_choice': wording.answers[1],
     }
     return {
-        'pairings.jsonl': json_lines_text(lines),
+        'pairings.jsonl': json_lines_text([_onboarding_pair(), *pairs]),
         'blueprint.json': _json(settings),
         **_fast_acute_files(dialogues, turns),
     }

@@ -238,25 +238,21 @@ def comparison_draws(
     played = [(c.first, c.second) for c in comparisons]
     systems = sorted({name for pair in played for name in pair})
     values = np.array([c.value for c in comparisons])
-    contexts_of = [contexts.get(c.first_dialogue, c.item) for c in comparisons]
+    openers = [contexts.get(c.first_dialogue, c.item) for c in comparisons]
     annotators = [c.rater for c in comparisons]
-    pairs, won, lost = sparse_tables(
-        played, contexts_of, annotators, values, 1 - values
-    )
+    pairs, won, lost = sparse_tables(played, openers, annotators, values, 1 - values)
     tables = [*won, *lost]
-    sides = np.array([[systems.index(n) for n in names] for names in pairs])
+    first, second = np.array([[systems.index(n) for n in pair] for pair in pairs]).T
 
     def shares(sums: Floats) -> Floats:
         wins = np.zeros((len(sums), len(systems), len(systems)))
-        for k, (i, j) in enumerate(sides):
-            wins[:, i, j] += sums[:, k]
-            wins[:, j, i] += sums[:, len(pairs) + k]
+        wins[:, first, second] += sums[:, : len(pairs)]
+        wins[:, second, first] += sums[:, len(pairs) :]
         return win_shares(wins)
 
     means = shares(np.array([[table.sum() for table in tables]]))[0]
-    drawn = draw_sums(tables, sampling)
-    fixed, sampled = (shares(sums) - means for sums in drawn)
-    names = zip(played, contexts_of, annotators, strict=True)
+    fixed, sampled = (shares(sums) - means for sums in draw_sums(tables, sampling))
+    names = zip(played, openers, annotators, strict=True)
     cells = pd.DataFrame([(s, *others) for pair, *others in names for s in pair])
     num_contexts, num_annotators = cells.groupby(0).nunique().to_numpy(np.int64).T
     return Draws(

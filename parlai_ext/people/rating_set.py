@@ -612,6 +612,10 @@ class RatingOptions:
                 f'--shared-items {self.num_shared}: a page has {self.num_items} items '
                 '(--num-items)'
             )
+        if not re.fullmatch(r'\w[\w.-]*', self.name):
+            raise UserError(
+                f'--name {self.name}: letters, digits, -, _ and . are expected'
+            )
 
 
 @frozen
@@ -668,10 +672,6 @@ def make_rating_set(run: RunFolder, options: RatingOptions) -> RatingSet:
 
     :raises UserError: for an unknown system or question, or too few dialogues.
     """
-    if not re.fullmatch(r'\w[\w.-]*', options.name):
-        raise UserError(
-            f'--name {options.name}: letters, digits, -, _ and . are expected'
-        )
     check_targets(run, options.systems)
     asked = read_questionnaire(options.questionnaire)
     if options.ask:
@@ -698,8 +698,7 @@ def make_rating_set(run: RunFolder, options: RatingOptions) -> RatingSet:
         unmatched=sum(len({d.conditions for d in i.dialogues}) > 1 for i in items),
         num_short=len(items) - len(long),
     )
-    every = list(dict.fromkeys(chain(*pages)))
-    key = rating_key(asked, every, turns)
+    key = rating_key(asked, list(dict.fromkeys(chain(*pages))), turns)
     return RatingSet(key, pages, turns, tuple(filter(None, notes)))
 
 

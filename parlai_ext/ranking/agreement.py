@@ -53,8 +53,8 @@ from parlai_ext.ranking.intervals import (
     draw_counts,
     draw_groups,
     draw_means,
-    intervals_for,
     json_number,
+    known_intervals,
     percentile_ends,
     round_off_noise,
     system_means,
@@ -449,7 +449,7 @@ def correlate_with_reference(
     means = system_means(values)
     chosen = [
         i
-        for i in sorted(range(len(systems)), key=lambda i: systems[i])
+        for i in np.argsort(systems)
         if systems[i] in judged and not np.isnan(means[i])
     ]
     table, names = values[chosen], [systems[i] for i in chosen]
@@ -674,9 +674,8 @@ def fleiss_kappa(
     deviations = (_kappas(drawn) - value)[:, None]
     sizes = np.array([len(set(own))]), np.array([len(annotators)])
     resampled = Draws(value, deviations, deviations, *sizes)
-    (interval,) = intervals_for(resampled, 'fixed')
-    low, high = (None if np.isnan(end) else end for end in interval)
-    return AnnotatorAgreement(float(value[0]), len(shared), len(annotators), low, high)
+    [ends] = known_intervals(resampled)
+    return AnnotatorAgreement(float(value[0]), len(shared), len(annotators), *ends)
 
 
 def _shared(annotations: Annotations) -> tuple[Annotations, set[str], str | None]:

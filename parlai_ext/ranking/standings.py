@@ -24,6 +24,7 @@ and count as a sample, in 17 % with 4 partners and 9 % with 8.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
+from functools import partial
 from itertools import combinations
 from typing import Any
 
@@ -94,7 +95,8 @@ class DialoguesNeeded:
 
     The partners are those of now, if any number of openers is enough with them. Else
     both numbers are those with the fewest dialogues. `n_dialogues` are those of each
-    system. All are `None` where `reason` says why.
+    system. All are `None` where `reason` says why. They go with 1 / difference², so
+    that their relative error is 2 error / difference; `is_rough`: that is above 1.
     """
 
     better: str
@@ -207,40 +209,36 @@ def dialogues_needed(
     :param values: ``[2, partner, game]``, NaN where one of them has no score.
     :param n_pairs: how many pairs of systems are compared together.
     """
+    needed = partial(DialoguesNeeded, *names)
     differences = fold_games(values[0] - values[1], sampling.games_per_opener)
     defined = ~np.isnan(differences)  # somewhere with this partner, or opener
     table = differences[defined.any(axis=1)][:, defined.any(axis=0)]
     if not table.size:
-        return DialoguesNeeded(*names, reason='they have no partner in common')
+        return needed(reason='they have no partner in common')
     components = variance_components(table)
     if components is None:
-        reason = 'one opener does not show how much dialogues vary'
-        return DialoguesNeeded(*names, reason=reason)
+        return needed(reason='one opener does not show how much dialogues vary')
     difference = json_number(abs(float(np.nanmean(table))))
     if not difference:
-        return DialoguesNeeded(*names, reason='their scores are equal')
+        return needed(reason='their scores are equal')
     n_partners = len(table)
     kind = 'fixed' if n_partners < FEWEST_PARTNERS else sampling.partners
+    most_partners = max(n_partners, MOST_PARTNERS)
     if kind == 'fixed':
-        components = replace(components, partner=0.0)
-    # the number goes with 1 / difference²: its relative error is 2 error / difference
-    error = math.sqrt(float(components.variance(*table.shape)))
-    is_rough = difference < 2 * error
+        components, most_partners = replace(components, partner=0.0), n_partners
+    is_rough = difference < 2 * math.sqrt(float(components.variance(*table.shape)))
     # with these partners if that is enough, else with more
-    for most_units in dict.fromkeys((n_partners, max(n_partners, MOST_PARTNERS))):
-        units = candidate_counts(n_partners, most_units)[:, None]
+    for most in dict.fromkeys((n_partners, most_partners)):
+        units = candidate_counts(n_partners, most)[:, None]
         openers = candidate_counts(FEWEST_OPENERS, MOST_OPENERS)[None, :]
         reach = detectable_difference(components, units, openers, n_pairs, kind)
         size = np.where(difference >= reach, units * openers, np.inf)
         u, n = np.unravel_index(int(size.argmin()), size.shape)
         if np.isfinite(size[u, n]):
-            needed = int(units[u, 0]), int(openers[0, n])
-            n_dialogues = math.prod(needed) * sampling.games_per_opener
-            return DialoguesNeeded(*names, *needed, n_dialogues, is_rough=is_rough)
-        if kind == 'fixed':
-            break
-    reason = 'no practical number of dialogues would be enough'
-    return DialoguesNeeded(*names, reason=reason)
+            counts = int(units[u, 0]), int(openers[0, n])
+            n_dialogues = math.prod(counts) * sampling.games_per_opener
+            return needed(*counts, n_dialogues, is_rough=is_rough)
+    return needed(reason='no practical number of dialogues would be enough')
 
 
 def candidate_counts(first: int, last: int) -> Ints:
@@ -540,7 +538,7 @@ def rank_dimension(
     :param counts: of each system its dialogues, and those without a score.
     """
     # by name, so that the result does not depend on the order it came in
-    order = np.array(sorted(range(len(systems)), key=lambda i: systems[i]), np.int64)
+    order = np.argsort(list(systems))
     table, names = values[order], [systems[i] for i in order]
     rows, better = rank_draws(
         draw_means(table, sampling),

@@ -5,6 +5,7 @@ A scored run becomes a `Ranking`: standings, trivial baselines, agreement, notes
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -450,7 +451,7 @@ def agreements(
     tables, ranked = scores.tables, scores.ranked
     floors = np.array([is_floor(name) for name in tables.systems])
     claimed = ranked if reference.kind == 'planted' else ranked & ~floors
-    names = [n for n, c in zip(tables.systems, claimed, strict=True) if c]
+    names = list(compress(tables.systems, claimed))
 
     def agreement(values: np.ndarray, dimension: str) -> Agreement:
         correlations = correlate_with_reference(

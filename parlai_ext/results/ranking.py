@@ -415,7 +415,8 @@ def choose_scores(run: RunFolder, wanted: str | None) -> tuple[str, str]:
     """
     Return the signature of the scores to rank and the folder their ranking goes to.
 
-    ``ranking.json`` is of the protocol's own scorer; others go to ``rankings/<hash>/``.
+    ``ranking.json`` is of the protocol's own scorer, as far as is recorded; others go
+    to ``rankings/<hash>/``.
 
     :param wanted: the scores' hash, or their scorer's name if no others have it, as it
         signs or as it was called for.
@@ -430,7 +431,6 @@ def choose_scores(run: RunFolder, wanted: str | None) -> tuple[str, str]:
         key
         for key, about in records.items()
         if not about.given
-        # as far as is recorded
         and (about.config == section or 'config' not in about.model_fields_set)
     ]
     # scores that were interrupted have no record yet, and may be another scorer's

@@ -274,6 +274,19 @@ class Manifest(Record):
                 keys['grown_from'] = list(stages)
         return keys
 
+    def fixed_settings(self, *then: Any) -> dict[str, object]:
+        """
+        Return what may not change when the run goes on, the targets apart.
+
+        :param then: as for `settings`.
+        """
+        return {
+            **self.settings(*then),
+            'score': self.protocol.score,
+            'scorer': self.protocol.scorer,
+            'shard_size': self.shard_size,
+        }
+
     def partner_settings(self) -> dict[str, object]:
         """
         Return those of the settings that are about partners.
@@ -530,16 +543,7 @@ def _changes(old: Manifest, new: Manifest) -> list[str]:
         and new.grown_from == (*old.grown_from, n_before)
     )
     then = (new.openers, new.grown_from) if grows else ()
-    was, now = (
-        {
-            **one.settings(*own),
-            'score': one.protocol.score,
-            'scorer': one.protocol.scorer,
-            'shard_size': one.shard_size,
-        }
-        for one, own in ((old, then), (new, ()))
-    )
-    lines = change_lines(was, now)
+    lines = change_lines(old.fixed_settings(*then), new.fixed_settings())
     for name in [name for name in old.targets if name in new.targets]:
         left_out = {'grown_from'} if grows else None
         before, after = (
