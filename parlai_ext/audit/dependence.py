@@ -339,13 +339,16 @@ def _components(values: Floats, names: list[str]) -> dict[str, float] | None:
     """
     present = ~np.isnan(values)
     counts = present.astype(np.float64)
-    n_scores = counts.sum()
     # centred, so that squares keep their digits
     cells = np.where(present, values - values[present].mean(), 0.0)
     axes = range(values.ndim)
     effects = [effect for k in axes for effect in combinations(axes, k + 1)]
-    squares = [sum_of_squares(cells, counts, effect) for effect in effects]
-    grand = float(cells.sum()) ** 2 / n_scores
+    squares = []  # for each effect, the sum over its cells of n * mean²
+    for effect in effects:
+        away = _others(effect, values.ndim)
+        sums, numbers = cells.sum(axis=away), counts.sum(axis=away)
+        squares.append(float(np.sum(sums**2 / np.where(numbers > 0, numbers, 1))))
+    grand = float(cells.sum()) ** 2 / counts.sum()
     matrix = np.array(
         [
             [_coefficient(counts, rows, effect) for effect in effects]
@@ -364,15 +367,6 @@ def _components(values: Floats, names: list[str]) -> dict[str, float] | None:
         )
         for effect, estimate in zip(effects, estimates, strict=True)
     }
-
-
-def sum_of_squares(cells: Floats, counts: Floats, effect: Sequence[int]) -> float:
-    """
-    Return the sum over the cells of an effect of ``n * mean²``.
-    """
-    away = _others(effect, cells.ndim)
-    sums, numbers = cells.sum(axis=away), counts.sum(axis=away)
-    return float(np.sum(sums**2 / np.where(numbers > 0, numbers, 1)))
 
 
 def _coefficient(
@@ -404,15 +398,14 @@ def check_variance(result: PartResult, audited: Audited) -> None:
     """
     if not audited.plan.scheme.is_played:
         raise LeftOut('the openers of imported dialogues are unknown')
-    games = audited.sampling.games_per_opener
     # the mean of a pair's games over one opener
-    every = fold_games(audited.values, games)
+    every = fold_games(audited.values, audited.sampling.games_per_opener)
     table = every[audited.compared]
     shares = variance_shares(table)
     if shares is None or 'system' not in shares.shares:
         raise LeftOut('there are too few dialogues, or their scores do not vary')
     draws = drawn_shares(table, audited.sampling.seed)
-    over_openers = Estimate(system_and_choice(shares)[0], *middle_of(draws[:, 0]))
+    over_openers = Estimate(shares.shares['system'], *middle_of(draws[:, 0]))
     text = f'{variance_text(shares, over_openers)}; {len(table)} systems'
     n_floors = len(every) - len(table)
     case = 'without floors' if n_floors else 'all systems'

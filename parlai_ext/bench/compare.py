@@ -184,16 +184,21 @@ def compare_bench(
             f'{folder}: two scorers are needed with different scores of {FEWEST_ITEMS} '
             f'or more judged items; {", ".join(scorers.labels) or "none"} has them'
         )
+    redundancy_points = quality_points(points, OVERALL if quality == EACH else quality)
     overall = scorers.differences_over_sets()
     differences = [*scorers.differences_of_sets(), *overall]
     return BenchComparison(
         quality,
         tuple(differences),
         tuple(scorers.places(differences)),
-        _ceilings(points),
-        scorers.redundancy(
-            quality_points(points, OVERALL if quality == EACH else quality)
-        ),
+        # how well annotators agree, where they are kept one by one
+        {
+            (one.set_name, name): annotator_ceiling(numbers)
+            for one in points
+            for name, numbers in one.annotators.items()
+            if any(len(given) > 1 for given in numbers)
+        },
+        scorers.redundancy(redundancy_points),
         tuple(scorers.labels),
         scorers.best(overall),
     )
@@ -505,18 +510,6 @@ def _drawn_spearman(items: CommonItems, sampling: Sampling) -> Floats:
         begin, end = end, end + len(weights)
         draws[begin:end] = weighted_spearman(items.columns[0], items.human, weights)
     return draws
-
-
-def _ceilings(points: Sequence[SetPoints]) -> dict[Place, Ceiling]:
-    """
-    Return how well annotators agree, where they are kept one by one.
-    """
-    return {
-        (one.set_name, name): annotator_ceiling(numbers)
-        for one in points
-        for name, numbers in one.annotators.items()
-        if any(len(given) > 1 for given in numbers)
-    }
 
 
 def comparison_data(result: BenchComparison) -> JsonObject:

@@ -248,7 +248,7 @@ def load_bench_file(name: str) -> BenchPlan:
         _variant(doc, label, section, set_names)
         for label, section in keys.scorers.items()
     )
-    known = [*(variant.label for variant in variants), *TRIVIAL]
+    known = [*keys.scorers, *TRIVIAL]
     figures = read_file(zoo_configs.path('published', 'figures')).data['figures']
     sources = {figure['source'] for figure in figures}
     if keys.published and keys.published not in sources:

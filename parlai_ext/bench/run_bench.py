@@ -449,7 +449,7 @@ def mean_rank_results(
             continue
         members = [by_label[name] for name in names]
         signatures = [member.about.signature for member in members]
-        whole = [f'({one})' for one in signatures if one is not None]
+        whole = [f'({one})' for one in signatures]
         fitted = {name: None for member in members for name in member.about.fitted_on}
         yield ScorerResult(
             Variant(label, {'name': MEAN_RANK, 'of': list(names)}),

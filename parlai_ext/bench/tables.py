@@ -410,9 +410,9 @@ class PublishedTable:
 
     title: str
     phase: str
-    columns: tuple[str, ...]
-    rows: Mapping[str, tuple[float, ...]]
-    average: tuple[float, ...]
+    columns: Sequence[str]
+    rows: Mapping[str, Sequence[float]]
+    average: Sequence[float]
     qualities: Mapping[str, int]
 
     def average_over(self, numbers: Mapping[str, float]) -> float:
@@ -444,9 +444,9 @@ def published_tables() -> Iterator[PublishedTable]:
             yield PublishedTable(
                 data['title'],
                 phase,
-                tuple(data['columns']),
-                {name: tuple(row) for name, row in data[phase].items()},
-                tuple(data[f'{phase}_average']),
+                data['columns'],
+                data[phase],
+                data[f'{phase}_average'],
                 data.get(f'{phase}_qualities', {}),
             )
 

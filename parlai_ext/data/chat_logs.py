@@ -137,13 +137,6 @@ class MessageKeys:
 
         :raises BadRecord: for what cannot be read.
         """
-        filled = [key for key in LISTS if record.get(key)]
-        if len(filled) > 1:
-            raise BadRecord(
-                f'messages under {filled[0]!r} and under {filled[1]!r}: one list is '
-                'expected, that of the dialogue'
-            )
-        key = next((key for key in self.lists if key in record), self.lists[0])
         about = (record.get(name) for name in ('model', 'system'))
         model, system = (one.strip() if isinstance(one, str) else '' for one in about)
         is_prompt = not NAME.fullmatch(system)
@@ -152,7 +145,7 @@ class MessageKeys:
         instructions = Counter(['system'] if system and is_prompt else ())
         unread: Counter[str] = Counter()
         inside = 0
-        for number, message in enumerate(list_value(record, key), 1):
+        for number, message in enumerate(self._messages(record), 1):
             where = f'message {number}'
             role = text_value(message, self.role, where).strip()
             if role in (*INSTRUCTIONS, MEDIA):
@@ -160,14 +153,7 @@ class MessageKeys:
                 inside += bool(turns)
                 continue
             text = message_text(message, self.text, where)
-            unread.update(
-                other
-                for other, value in message.items()
-                if other not in (self.role, self.text) and value not in EMPTY
-            )
-            if isinstance(parts := message[self.text], list):
-                kinds = (part['type'] for part in parts)
-                unread.update(kind for kind in kinds if kind in THOUGHTS)
+            unread.update(self._unread(message))
             speaker = name if name and role.casefold() in ASSISTANT else role
             turns.append(SourceTurn(speaker, text))
         return SourceDialogue(
@@ -176,6 +162,31 @@ class MessageKeys:
             frozenset(t.speaker for t in turns if t.speaker.casefold() in PEOPLE),
             unread=Unread(instructions, inside, unread),
         )
+
+    def _messages(self, record: Record) -> list[Any]:
+        """
+        Return the list of messages of a record, which must be one only.
+        """
+        filled = [key for key in LISTS if record.get(key)]
+        if len(filled) > 1:
+            raise BadRecord(
+                f'messages under {filled[0]!r} and under {filled[1]!r}: one list is '
+                'expected, that of the dialogue'
+            )
+        key = next((key for key in self.lists if key in record), self.lists[0])
+        return list_value(record, key)
+
+    def _unread(self, message: Record) -> Iterator[str]:
+        """
+        Yield the keys of a message that are not read, and its thoughts.
+        """
+        for key, value in message.items():
+            if key not in (self.role, self.text) and value not in EMPTY:
+                yield key
+        parts = message[self.text]
+        for part in parts if isinstance(parts, list) else ():
+            if part['type'] in THOUGHTS:
+                yield part['type']
 
 
 def message_text(message: Record, key: str, where: str) -> str:

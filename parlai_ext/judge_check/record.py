@@ -7,6 +7,7 @@ needs no model. Nothing in it depends on the clock: cost is counted in scorings.
 
 from collections.abc import Mapping
 from dataclasses import field
+from functools import partial
 from typing import Any
 
 from parlai_ext.core import JsonObject, UserError, frozen, option
@@ -198,15 +199,6 @@ def to_json(check: JudgeCheck) -> JsonObject:
     return {'schema': SCHEMA, **record_to_json(check)}
 
 
-def from_json(data: Any) -> JudgeCheck:
-    """
-    Return the check that `to_json` wrote.
-
-    :raises WrongType: for data that is no check; it names the place.
-    """
-    return record_from_json(JudgeCheck, data)
-
-
 def check_path(store: ScoreStore) -> str:
     """
     Return the name of the check's file within the run folder.
@@ -242,7 +234,8 @@ def read_check(store: ScoreStore) -> JudgeCheck | None:
 
     :raises UserError: when the file is damaged.
     """
-    return store.run.read_record(check_path(store), from_json, REMEDY)
+    as_check = partial(record_from_json, JudgeCheck)
+    return store.run.read_record(check_path(store), as_check, REMEDY)
 
 
 SAMPLE = 200

@@ -82,7 +82,7 @@ def failure_on(ranking: Ranking, dimension: str) -> str | None:
     return f'This judge {does}; the order below says little about quality.'
 
 
-def terminal_card(ranking: Ranking, doubt: Doubt | None = None) -> list[str]:
+def terminal_card(ranking: Ranking, doubt: Doubt | None) -> list[str]:
     """
     Return the card for a terminal, some lines.
 

@@ -171,14 +171,11 @@ class Composite(JudgeScorer):
         ):
             values = {
                 'likelihood': mean_logprob(answer),
-                'relevance': None
-                if of_all is None
-                else relevance(of_all, of_new or 0.0, item, words),
+                'relevance': relevance(of_all, of_new or 0.0, item, words),
                 'length': float(min(len(words), LONGEST)),
             }
-            repeated = repeated_words_share(
-                words_of(item.text), map(words_of, item.context)
-            )
+            earlier = map(words_of, item.context)
+            repeated = repeated_words_share(words_of(item.text), earlier)
             overall = None
             if values['likelihood'] is not None:
                 overall = overall_score(self.terms, values, repeated)
@@ -221,15 +218,17 @@ def new_words(item: ScoringItem) -> list[str]:
 
 
 def relevance(
-    of_all: float, of_new: float, item: ScoringItem, new: Sequence[str]
-) -> float:
+    of_all: float | None, of_new: float, item: ScoringItem, new: Sequence[str]
+) -> float | None:
     """
     Return the relevance of a response from its cosine with the context and that of its
     new words: from `MOST_COPIED` of its words that are no stop words upward, what is
-    copied counts nothing.
+    copied counts nothing. `None` where it has no cosine with the context.
 
     :param new: the words of the response that its partner has not just said.
     """
+    if of_all is None:
+        return None
     words = [word for word in words_of(item.text) if word not in LEFT_OUT]
     own = sum(word not in LEFT_OUT for word in new)
     copied = min(1.0, (1 - own / len(words)) / MOST_COPIED) if words else 0.0

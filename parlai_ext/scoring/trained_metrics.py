@@ -546,6 +546,7 @@ class Density(Scorer):
         Load the response selector, and read or make the statistics.
         """
         super().load_models()
+        self.selector = self.models.pair_encoder(str(self.options.encoder))
         file = Path(str(self.options.statistics))
         if not file.exists():
             people = str(self.options.human_dialogues)
@@ -582,8 +583,8 @@ class Density(Scorer):
             else:
                 pairs.append([(context, item.response)] if item.context else [])
         flat = [pair for some in pairs for pair in some]
-        model = self.models.pair_encoder(str(self.options.encoder))
-        cut = iter(model.cut_pair_tokens(flat, SEPARATOR, self.options.most_tokens))
+        most = self.options.most_tokens
+        cut = iter(self.selector.cut_pair_tokens(flat, SEPARATOR, most))
         distances = iter(
             squared_distances(self._features(flat), self.mean, self.precision)
         )
@@ -596,9 +597,8 @@ class Density(Scorer):
         return scores
 
     def _features(self, pairs: Sequence[Pair]) -> np.ndarray:
-        model = self.models.pair_encoder(str(self.options.encoder))
         with errors_about(f'scorer density: encoder {self.options.encoder}'):
-            return model.features(pairs, SEPARATOR, self.options.most_tokens)
+            return self.selector.features(pairs, SEPARATOR, self.options.most_tokens)
 
 
 def _turn_pairs(texts: Sequence[str], before: Sequence[str] = ()) -> list[Pair]:

@@ -80,7 +80,7 @@ def train_judge(
     out: Path,
     options: JudgeTrainingOptions,
     *,
-    no_cuda: bool = False,
+    no_cuda: bool,
 ) -> TrainedJudge:
     """
     Train a judge and write its folder; a training that was interrupted goes on.
@@ -188,26 +188,12 @@ def with_adapters(network: Any, options: JudgeTrainingOptions) -> Any:
     if options.lora_layers:
         number = int(network.config.get_text_config().num_hidden_layers)
         layers = list(range(number))[-options.lora_layers :]
-    modules: Any = options.lora_modules
-    if modules == 'auto':
-        modules = ['q_proj', 'v_proj'] if layers else None
-    elif modules != 'all-linear':
-        modules = [part.strip() for part in modules.split(',')]
-    elif layers:
-        head = network.get_output_embeddings()
-        modules = sorted(
-            {
-                name.rpartition('.')[2]
-                for name, module in network.named_modules()
-                if isinstance(module, torch.nn.Linear) and module is not head
-            }
-        )
     config = LoraConfig(
         task_type='CAUSAL_LM',
         r=options.lora_r,
         lora_alpha=options.lora_alpha,
         lora_dropout=options.lora_dropout,
-        target_modules=modules,
+        target_modules=lora_modules(network, options),
         layers_to_transform=layers,
     )
     try:
@@ -215,6 +201,28 @@ def with_adapters(network: Any, options: JudgeTrainingOptions) -> Any:
             return get_peft_model(network, config)
     except ValueError as error:
         raise UserError(f'--lora-modules: {error}') from None
+
+
+def lora_modules(network: Any, options: JudgeTrainingOptions) -> Any:
+    """
+    Return the modules that get LoRA matrices, as `peft` takes them: their names, or
+    ``all-linear``; `None`: those that it knows for this network.
+    """
+    modules, some_layers = options.lora_modules, options.lora_layers
+    if modules == 'auto':
+        return ['q_proj', 'v_proj'] if some_layers else None
+    if modules != 'all-linear':
+        return [part.strip() for part in modules.split(',')]
+    if not some_layers:
+        return modules
+    head = network.get_output_embeddings()
+    return sorted(
+        {
+            name.rpartition('.')[2]
+            for name, module in network.named_modules()
+            if isinstance(module, torch.nn.Linear) and module is not head
+        }
+    )
 
 
 class JudgeTraining(Training):

@@ -179,7 +179,7 @@ class Training:
             weight.copy_(saved.pop('weight'))
         if saved:
             self.optimizer.state[weight] = {
-                key: value.cpu() if key == 'step' else value.to(weight.device)
+                key: value if key == 'step' else value.to(weight.device)
                 for key, value in saved.items()
             }
 

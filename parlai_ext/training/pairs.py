@@ -192,8 +192,7 @@ class PairMaker:
             good = JudgedResponse(one.context, response)
             pairs: list[ResponsePair] = []
             for text in one.adversarial[shift : shift + self.options.per_context]:
-                is_missing = self.missing.get('adversarial')
-                if is_missing and not same_text(text, good.response):
+                if self.missing.get('adversarial') and not same_text(text, response):
                     self._add(pairs, self._pair(good, text, 'adversarial'))
             if pairs:
                 yield pairs

@@ -43,8 +43,8 @@ def variant(name='Counted', **options):
     return Variant(name + str(options or ''), section)
 
 
-def bench_of(folder, *variants, sets=None, plan=None, **more):
-    plan = plan or BenchPlan(variants=variants or (variant(),))
+def bench_of(folder, *variants, sets=None, plan=None, max_items=None, **more):
+    plan = plan or BenchPlan(variants=variants or (variant(),), max_items=max_items)
     more = {'bootstraps': 50, **more}
     return run_bench(plan, sets or {'small': judged_set()}, folder, **more)[0]
 
@@ -80,7 +80,7 @@ def test_annotations_far_from_the_others_of_their_item_are_left_out(tmp_path):
 
 
 def test_what_was_scored_is_not_scored_again(tmp_path):
-    bench_of(tmp_path, plan=BenchPlan(variants=(variant(),), max_items=30))
+    bench_of(tmp_path, max_items=30)
     assert len(Counted.seen) == 30
     first = bench_of(tmp_path)
     assert bench_of(tmp_path) == first
@@ -382,7 +382,7 @@ def test_scores_that_depend_on_other_items_are_made_in_one_call(tmp_path, monkey
     calls = noted_calls(monkeypatch, Counted)
     monkeypatch.setattr(Counted, 'compares_items', True)
     for most in (40, 40, 100):
-        bench_of(tmp_path, plan=BenchPlan(variants=(variant(),), max_items=most))
+        bench_of(tmp_path, max_items=most)
     # another company is another score
     assert calls == [40, 100]
 
@@ -399,8 +399,7 @@ def test_a_scorer_that_another_process_has_is_a_reason(tmp_path):
 
 def test_a_slow_scorer_scores_fewer_items_and_its_cell_says_so(tmp_path):
     slow = replace(variant(factor=2.0), label='slow', max_items=20)
-    plan = BenchPlan(variants=(variant(), slow), max_items=50)
-    bench = bench_of(tmp_path, plan=plan)
+    bench = bench_of(tmp_path, variant(), slow, max_items=50)
     assert len(Counted.seen) == 50 + 20
     turns, systems = (row_of(bench, 'slow', level) for level in ('turn', 'system'))
     assert (turns.n, turns.dropped) == (20, 0)
