@@ -14,6 +14,7 @@ from parlai.core.message import Message
 from parlai.core.opt import Opt
 from parlai.core.params import ParlaiParser
 from parlai.core.worlds import DialogPartnerWorld
+from parlai.utils.world_logging import WorldLogger
 
 from parlai_ext.core import UserError
 from parlai_ext.store import ActRecord, dialogue_record
@@ -105,6 +106,17 @@ class RosterWorld(DialogPartnerWorld):
         """
         return self.num_episodes() * self._n_parleys
 
+    def write(self, logger: WorldLogger, outfile: str) -> None:
+        """
+        Write the log, which is the last step of `self_chat`.
+
+        :raises UserError: when a system could not go on, as at the end of
+            `collect_dialogues`.
+        """
+        logger.write(outfile, self)
+        for problem in self.player.cache.problems.values():
+            raise UserError(f'not all dialogues could be played: {problem}')
+
     def _play(self) -> Iterator[list[list[ActRecord]]]:
         """
         Yield the exchanges of each dialogue; a system that fails is left out, and the
@@ -112,14 +124,12 @@ class RosterWorld(DialogPartnerWorld):
 
         :raises UserError: when no dialogue could be played.
         """
-        played = False
         for block in self.player.plan.blocks(self.player.is_sampling):
             for dialogues in self.player.play_block(block).values():
                 for dialogue in dialogues:
-                    played = True
                     exchanges = dialogue_record(dialogue, '')['dialog']
                     yield [*exchanges, *[[]] * (self._n_parleys - len(exchanges))]
-        if not played:
+        if not self._n_begun:
             problems = self.player.cache.problems.values()
             raise UserError(f'no dialogue could be played: {"; ".join(problems)}')
 

@@ -91,19 +91,16 @@ def require_stop_options(stop: StopOptions, options: PlanOptions) -> None:
             '--stop needs --margin M: the difference of mean scores up to which two '
             'systems count as tied'
         )
-    asked = requested_protocol(options)
-    if len(asked.protocol.roster.targets) < 2:
+    protocol = requested_protocol(options).protocol
+    if len(protocol.roster.targets) < 2:
         raise UserError('--stop needs two targets at least, which it tells apart')
-    if ranking_options(asked.protocol.ranking).is_tournament:
+    if ranking_options(protocol.ranking).is_tournament:
         raise UserError(
             '--stop: a tournament has no mean scores to watch; leave --stop out'
         )
     if dimension := stop.stop_dimension:
-        section, named = asked.protocol.scorer, asked.scorer_is_named
-        scorer = ChosenScorer(section, named_by_user=named).prepared()
-        # a scorer of the user's own may know its dimensions only with its models
-        known = scorer.dimensions or [dimension]
-        require_known(dimension, known, f'--stop-dimension: {dimension!r}')
+        names = ChosenScorer(protocol.scorer).prepared().dimensions
+        require_known(dimension, names, f'--stop-dimension: {dimension!r}')
 
 
 def try_before_run(
@@ -121,8 +118,9 @@ def try_before_run(
     if run and (trials.preflight or trials.dry_run or trials.pilot):
         refuse_collecting(run)
     if judge:
-        section, named = asked.protocol.scorer, asked.scorer_is_named
-        scorer = ChosenScorer(section, named_by_user=named)
+        scorer = ChosenScorer(
+            asked.protocol.scorer, named_by_user=asked.scorer_is_named
+        )
         if options.run_dir and not trials.dry_run:
             scorer.check()
     if trials.preflight:

@@ -4,7 +4,6 @@ Make one ranking of published runs, where they may be compared.
 
 from __future__ import annotations
 
-import shlex
 import tempfile
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack
@@ -88,9 +87,7 @@ class CompareRuns(Command):
         for path, lines in refused.items():
             print_lines([f'refused: {path} may not be compared with {paths[0]}:'])
             print_lines(f'  {line}' for line in lines)
-        if len(paths) == 2:
-            runs = shlex.join(given.packs)
-            print(f'side by side: `parlai compare_runs {runs} --page FILE.html`')
+        print('`parlai compare_runs A B --page FILE.html` shows two side by side')
         if refused:
             raise UserError(
                 f'{len(refused)} of {len(paths)} packs may not be compared with '

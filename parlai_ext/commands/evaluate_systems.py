@@ -56,8 +56,9 @@ class EvaluateSystems(PlanCommand):
         from parlai_ext.stopping.run import collect_until_settled
 
         opt, rules = self.opt, flag_values(RankingOptions, self.opt)
-        where = self.options(EngineOptions)
-        scored = collect_until_settled(options, machine, where, stop, rules)
+        scored = collect_until_settled(
+            options, machine, self.options(EngineOptions), stop, rules
+        )
         run = scored.run
         with run.lock():
             check_run(run, scored.scorer, sample=opt['check_sample'])

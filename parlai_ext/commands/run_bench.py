@@ -217,9 +217,7 @@ def read_judged_sets(
     missing = {}
     callers: dict[str, str] = {}  # what a set was called by
     for called in dict.fromkeys(wanted):
-        path = Path(called)
-        if called not in card_names():
-            path = own.get(called, path)
+        path = Path(called) if called in card_names() else own.get(called, Path(called))
         is_own = path.suffix in OWN_ENDINGS
         card = own_card(path) if is_own else read_card(str(path), own)
         try:

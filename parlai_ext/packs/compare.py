@@ -75,24 +75,23 @@ def pack_differences(joined: Sequence[Pack], other: Pack) -> list[str]:
     others, which may be ranked together.
     """
     first, packs = joined[0], [*joined, other]
-    lines = list(_setting_differences(first.manifest, other.manifest))
-    if not lines:
-        lines += signature_differences(
-            first.manifest.signature, other.manifest.signature
-        )
+    before, after = first.manifest, other.manifest
+    lines = list(_setting_differences(before, after)) or signature_differences(
+        before.signature, after.signature
+    )
     unscored = [pack.name for pack in (first, other) if not pack.signatures]
     if unscored:
         lines.append(f'scorer: there are no scores in {" nor in ".join(unscored)}')
     elif not common_signatures([first, other]):
-        ours, theirs = (next(iter(p.signatures)) for p in (first, other))
-        lines += [f'scorer: {line}' for line in signature_differences(ours, theirs)]
+        changes = signature_differences(first.signatures[0], other.signatures[0])
+        lines += [f'scorer: {line}' for line in changes]
     elif not common_signatures(packs):
         names = ', '.join(pack.name for pack in packs)
         lines.append(f'scorer: none has scored all of {names}')
     if lines:
         return lines
     # targets of one run may have to talk with each other
-    pairs, partners = first.manifest.scheme.pairs, list(first.manifest.partners)
+    pairs, partners = before.scheme.pairs, list(before.partners)
     targets = [list(pack.manifest.targets) for pack in packs]
     played = {pair for names in targets for pair in pairs(names, partners)}
     if apart := {*pairs(list(dict.fromkeys(chain(*targets))), partners)} - played:
@@ -141,8 +140,11 @@ def common_signatures(packs: Sequence[Pack]) -> list[str]:
     """
     Return the signatures of the scorers that scored all packs.
     """
-    shared = set.intersection(*({*pack.signatures} for pack in packs))
-    return [s for s in packs[0].signatures if s in shared]
+    return [
+        signature
+        for signature in packs[0].signatures
+        if all(signature in pack.signatures for pack in packs)
+    ]
 
 
 def join_packs(packs: Sequence[Pack], root: Path) -> JoinedRun:

@@ -100,10 +100,7 @@ def comparable_groups(
         else:
             groups.append([pack])
     for group in groups:
-        reasons = (
-            pack_differences(groups[0], group[0]) if group is not groups[0] else []
-        )
-        yield group, reasons
+        yield group, [] if group is groups[0] else pack_differences(groups[0], group[0])
 
 
 def page_name(protocol: str) -> str:

@@ -48,8 +48,9 @@ def collect_and_score(
         run, problems = collected.run, collected.report.problems
         if problems and not run.dialogue_shards():
             raise UserError(f'nothing could be collected: {problems[0]}')
-        section, named = run.plan.protocol.scorer, is_own_scorer(run.manifest)
-        chosen = ChosenScorer(section, named_by_user=named)
+        chosen = ChosenScorer(
+            run.plan.protocol.scorer, named_by_user=is_own_scorer(run.manifest)
+        )
         with timed(run, 'score'):
             scorer = chosen.build(machine)
             scored = score_run(

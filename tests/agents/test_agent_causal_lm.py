@@ -4,6 +4,7 @@
 
 import json
 import math
+import random
 import shutil
 
 import pytest
@@ -18,6 +19,8 @@ from parlai_ext.systems.parlai_agents import load_system
 from tests.support.talk import after_turns, heard, write_pairs
 from tests.support.user_error import user_error
 
+# each test may be the first of its process that trains
+plugin.register()
 TURNS = ('you like tea', 'old book there', 'rain again today')
 
 
@@ -29,6 +32,8 @@ def trained(tmp_path_factory, hf_folder):
     home = tmp_path_factory.mktemp('trained')
     base = shutil.copytree(hf_folder('llama'), home / 'base')
     opt = training(pairs(home), home / 'model', hf_model=str(base))
+    # ParlAI draws the order of examples; after one in twenty, 8 epochs do not suffice
+    random.seed(0)
     TrainModel.main(**opt, num_epochs=8)
     shutil.rmtree(base)
     return home / 'model'
@@ -99,7 +104,6 @@ def test_the_loss_is_that_of_transformers_over_the_label_alone(hf_folder):
 def test_the_tracks_recipe_learns_the_whole_line_with_two_new_tokens(
     hf_folder, tmp_path
 ):
-    plugin.register()
     opt = training(pairs(tmp_path), tmp_path / 'model', hf_model=str(hf_folder('gpt2')))
     for key in ('model', 'optimizer', 'learningrate', 'batchsize'):
         del opt[key]

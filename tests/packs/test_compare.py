@@ -3,7 +3,6 @@ Packs made apart rank as one run with all of their targets; others are refused b
 Two runs side by side: what differs, by pencil; nothing else, and nothing that acts.
 """
 
-import shlex
 import shutil
 from contextlib import ExitStack
 from dataclasses import replace
@@ -84,10 +83,13 @@ def pack_of(tmp_path):
         yield pack_of
 
 
-def test_two_runs_made_apart_rank_as_one_run_of_both_targets(runs, packs, tmp_path):
+def test_two_runs_made_apart_rank_as_one_run_of_both_targets(
+    runs, packs, tmp_path, capsys
+):
     out = tmp_path / 'joined'
     pair = [str(packs[name]) for name in ('generic', 'talker')]
     (ranking,) = CompareRuns.main(*pair, '--out', str(out))
+    assert '--page' in capsys.readouterr().out.splitlines()[-1]
     assert replace(ranking, notes=()) == replace(ranked(runs['both']), notes=())
     assert (out / 'report.html').exists()
     assert ranking.standings == ranked(RunFolder.existing(out)).standings
@@ -295,13 +297,6 @@ def test_packs_that_share_scorers_only_two_by_two_are_no_ranking_of_all(
     ranking, _, refused = capsys.readouterr().out.partition('refused')
     assert 'generic' in ranking
     assert 'scorer: none has scored all of first, generic, third' in refused
-
-
-def test_two_packs_may_be_seen_side_by_side(packs, capsys):
-    pair = [str(packs[name]) for name in ('generic', 'talker')]
-    CompareRuns.main(*pair)
-    last = capsys.readouterr().out.rstrip().rpartition('\n')[2]
-    assert f'compare_runs {shlex.join(pair)} --page' in last
 
 
 def test_the_command_ranks_what_fits_and_names_the_rest(packs, tmp_path, capsys):

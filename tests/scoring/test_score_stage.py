@@ -13,10 +13,12 @@ from parlai_ext.commands.collect_dialogues import CollectDialogues
 from parlai_ext.commands.score_dialogues import ScoreDialogues
 from parlai_ext.core import content_id
 from parlai_ext.models.likelihood.engine import EncoderDecoder
+from parlai_ext.scoring.base import ItemScore, Scorer
 from parlai_ext.scoring.registry import scorer_section
 from parlai_ext.scoring.score_run import score_run
 from parlai_ext.store import disk
 from tests.support.forked import said_in_child
+from tests.support.published_runs import import_chats
 from tests.support.scoring_samples import (
     FIRST,
     SECOND,
@@ -26,6 +28,7 @@ from tests.support.scoring_samples import (
     small_run,
 )
 from tests.support.small_run import files_of, small_config
+from tests.support.written import on_one_line
 
 DIMENSIONS = ('Wit', 'Joy')
 SETS = followups_of(
@@ -38,6 +41,31 @@ def tell(context, continuation):
     A number that depends on all of context and continuation.
     """
     return (-int(content_id(context, continuation)[:6], 16) / 2**20,)
+
+
+class Refuser(Scorer):
+    """
+    Scores nothing; a response is the reason.
+    """
+
+    name = 'refuser'
+    dimensions = ('Overall',)
+
+    def score(self, items):
+        return [ItemScore({'Overall': None}, {'Overall': i.response}) for i in items]
+
+
+def test_the_three_commonest_reasons_of_missing_scores_are_printed(tmp_path, capsys):
+    texts = ['once', *['twice'] * 2, *['four times'] * 4, *['thrice'] * 3]
+    turns = [
+        (n, turn) for n, text in enumerate(texts) for turn in ('me,Hi', f'x,{text}')
+    ]
+    run = import_chats(tmp_path, [f'{n},{turn}' for n, turn in turns])
+    capsys.readouterr()
+    scorer = f'{__name__}:Refuser'
+    ScoreDialogues.main(run_dir=run.root, scorer=scorer, check_sample=0)
+    line = '(10 values missing: four times (4); thrice (3); twice (2));'
+    assert line in on_one_line(capsys.readouterr().out)
 
 
 def fed():

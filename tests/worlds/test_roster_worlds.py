@@ -116,6 +116,26 @@ def test_self_chat_without_any_dialogue_ends_with_the_reason(tmp_path):
         world.parley()
 
 
+def test_self_chat_ends_with_the_reason_why_a_system_could_not_go_on(tmp_path):
+    gone = {
+        'name': 'gone',
+        'opt': {'model': 'tests.collect.test_collect_failures:Line'},
+    }
+    roster = roster_file(tmp_path, [ECHO], [says('yes', 'yes!'), gone])
+    log = tmp_path / 'log.jsonl'
+    options = {'openers': 'say:Hi!', 'num_dialogues': 1, 'num_turns': 3}
+    with user_error("not all .*'gone': remote_url: .* cannot be reached"):
+        SelfChat.main(
+            task='ext:pairs:bipartite',
+            roster=roster,
+            outfile=str(log),
+            display_examples=False,
+            **options,
+        )
+    [dialogue, *_] = dialogs_in(log)
+    assert '"yes"' in dialogue
+
+
 def test_a_reset_leaves_the_dialogue(tmp_path):
     world = world_of(tmp_path)
     world.parley()
