@@ -21,6 +21,7 @@ from parlai_ext.ranking.standings import (
     rank_dimension,
     spreads,
 )
+from tests.support.noise import noise
 
 NAN = float('nan')
 
@@ -57,7 +58,7 @@ def test_an_opener_that_is_hard_for_both_makes_no_interval_wider():
 
 
 def test_the_reversed_pair_is_the_pair_of_exchanged_systems():
-    values = np.random.default_rng(0).normal(size=(2, 3, 8))
+    values = noise(2, 3, 8)
     there = pairs_of(values)['a', 'b'].reversed
     back = pairs_of(values[::-1], 'ba')['b', 'a']
     assert (there.first, there.win_rate) == ('b', pytest.approx(back.win_rate))
@@ -95,7 +96,7 @@ def test_nothing_is_told_apart_of_a_system_that_is_not_ranked():
 
 
 def test_over_one_partner_the_interval_is_about_it():
-    values = np.random.default_rng(1).normal(size=(2, 1, 9))
+    values = noise(2, 1, 9, seed=1)
     sampled, fixed = (
         pairs_of(values, partners=kind)['a', 'b'].low for kind in ('sampled', 'fixed')
     )
@@ -137,7 +138,7 @@ def test_flipped_pairs_are_those_that_change_places():
 
 @pytest.mark.parametrize('apart', [0, 0.5])
 def test_a_constant_difference_has_no_width(apart):
-    values = np.random.default_rng(0).normal(size=(1, 2, 6))
+    values = noise(1, 2, 6)
     result = difference(np.concatenate([values + apart, values]), Sampling(50, 0))
     assert (result.value, result.low, result.high) == pytest.approx((apart,) * 3)
     assert result.is_within(0, 0) != result.is_beyond(0, 0) == bool(apart)

@@ -23,6 +23,7 @@ from parlai_ext.ranking.intervals import (
     system_means,
     wilson_interval,
 )
+from tests.support.noise import noise
 
 
 @pytest.fixture
@@ -70,7 +71,7 @@ def test_as_many_units_are_drawn_as_there_are_with_a_multinomials_variance():
 
 def test_games_over_one_opener_are_drawn_together():
     # both games of an opener are equal: the second adds nothing
-    once = np.random.default_rng(0).normal(size=(2, 3, 9))
+    once = noise(2, 3, 9)
     twice = np.concatenate([once, once], axis=2)
     draws = draw_means(once, Sampling(200, 1))
     again = draw_means(twice, Sampling(200, 1, games_per_opener=2))
@@ -85,7 +86,7 @@ def test_adding_a_system_leaves_the_others_draws_alone(holed):
 
 def test_chunks_leave_no_gap():
     # draws that repeated from chunk to chunk would correlate
-    values = np.random.default_rng(0).normal(size=(1, 2, 30))
+    values = noise(1, 2, 30)
     fixed = draw_means(values, Sampling(2 * CHUNK + 3, 1)).fixed[:, 0]
     assert not np.isnan(fixed).any()
     assert abs(np.corrcoef(fixed[:CHUNK], fixed[CHUNK : 2 * CHUNK])[0, 1]) < 0.2
@@ -105,7 +106,7 @@ def test_chunks_leave_no_gap():
     ],
 )
 def test_which_systems_have_an_interval(shape, without, fixed, sampled):
-    values = np.random.default_rng(0).normal(size=shape)
+    values = noise(*shape)
     values[without] = np.nan
     draws = draw_means(values, Sampling(100, 1))
     for partners, known in (('fixed', fixed), ('sampled', sampled)):

@@ -16,6 +16,7 @@ from parlai_ext.ranking.standings import (
     significantly_better,
     variance_components,
 )
+from tests.support.noise import noise
 
 REAL = Components(partner=0.05, opener=0.3, dialogue=1.0)
 
@@ -108,7 +109,7 @@ def test_the_number_from_a_pilot_finds_the_difference_again():
 
 def test_where_partners_decide_more_partners_are_asked_for():
     partners = np.array([0.5, -0.3, 0.9, -0.1])[:, None]
-    table = partners + 0.01 * np.random.default_rng(0).normal(size=(4, 50))
+    table = partners + 0.01 * noise(4, 50)
     needed = needed_for(table)
     assert needed.n_partners > 4
     these = needed_for(table, 'fixed')
@@ -137,7 +138,7 @@ def separated(values, names=None, **options):
 
 
 def test_separation_names_the_first_and_those_it_is_not_told_from():
-    values = 0.1 * np.random.default_rng(0).normal(size=(3, 4, 20))
+    values = 0.1 * noise(3, 4, 20)
     values -= values.mean(axis=(1, 2), keepdims=True)
     values += np.array([1.0, 5.01, 5.0])[:, None, None]
     found = separated(values)
@@ -147,7 +148,7 @@ def test_separation_names_the_first_and_those_it_is_not_told_from():
 
 
 def test_where_nothing_is_apart_the_last_is_compared_too():
-    values = np.random.default_rng(0).normal(size=(3, 4, 20))
+    values = noise(3, 4, 20)
     found = separated(values)
     order = [f's{i}' for i in np.argsort(-values.mean(axis=(1, 2)))]
     assert found.n_apart == 0 and found.not_apart == tuple(order[1:])
@@ -155,7 +156,7 @@ def test_where_nothing_is_apart_the_last_is_compared_too():
 
 
 def test_no_number_is_for_a_floor():
-    values = np.random.default_rng(0).normal(size=(3, 1, 20))
+    values = noise(3, 1, 20)
     best = int(values.mean(axis=(1, 2)).argmax())
     names = ['a' if place == best else f'floor-{place}' for place in range(3)]
     assert separated(values, names).needed == ()

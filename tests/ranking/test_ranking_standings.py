@@ -23,6 +23,7 @@ from parlai_ext.ranking.standings import (
     unscored_bounds,
     without_width_0,
 )
+from tests.support.noise import noise
 
 NAMES = ['a', 'b', 'c', 'floor-x']
 
@@ -134,10 +135,6 @@ def ranks_of(values, **options):
     return rank_ranges(
         significantly_better(draw_means(values, Sampling(300, 0, **options)))
     )
-
-
-def noise(*shape, seed=0):
-    return np.random.default_rng(seed).normal(size=shape)
 
 
 def far_apart(levels, partners=3, openers=12):

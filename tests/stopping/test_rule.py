@@ -21,6 +21,7 @@ from parlai_ext.stopping.rule import (
     settle_pairs,
     settled_ranks,
 )
+from tests.support.noise import noise
 
 
 def bayes_factor(t, n, g):
@@ -85,7 +86,7 @@ def test_a_pair_is_settled_by_its_interval(lows, highs, codes):
 
 
 def test_nothing_is_settled_before_twenty_openers():
-    scores = np.random.default_rng(0).normal(size=(2, 40)) + np.array([[9.0], [0.0]])
+    scores = noise(2, 40) + np.array([[9.0], [0.0]])
     looks, _ = settle_pairs(scores, ['a', 'b'], [FEWEST_TO_SETTLE - 1, 40], 0.3)
     assert [look.n_open for look in looks] == [1, 0]
 
@@ -105,7 +106,7 @@ def test_skewed_differences_settle_nothing_before_160_openers(share, settled):
 
 
 def test_a_skewed_pair_holds_up_the_others():
-    plain = np.random.default_rng(5).normal(size=200)
+    plain = noise(200, seed=5)
     scores = np.stack([plain, 5 - plain, far_apart_with_a_few_outliers(20)[0]])
     looks, _ = settle_pairs(scores, ['a', 'b', 'c'], [40, 160], 0.1)
     assert [look.counts for look in looks] == [False, True]
@@ -113,7 +114,7 @@ def test_a_skewed_pair_holds_up_the_others():
 
 
 def test_a_decision_does_not_see_later_openers():
-    scores = np.random.default_rng(1).normal(size=(3, 100)) + np.arange(3)[:, None]
+    scores = noise(3, 100, seed=1) + np.arange(3)[:, None]
     early = pair_intervals(scores[:, :40], [20, 40], 0.01)
     late = pair_intervals(scores, [20, 40, 100], 0.01)
     for bound in ('lows', 'highs'):
