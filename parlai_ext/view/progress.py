@@ -190,11 +190,11 @@ def bar_of(
     )
 
 
-def counted(items: Iterable[T], unit: str = 'row', stage: str = 'read') -> Iterator[T]:
+def counted(items: Iterable[T], unit: str = 'row') -> Iterator[T]:
     """
     Yield the items, with a bar that counts them where that takes more than a second.
     """
-    with bar_of(stage, None, delay=1, unit=unit) as bar:
+    with bar_of('read', None, delay=1, unit=unit) as bar:
         for item in items:
             yield item
             bar.update()
