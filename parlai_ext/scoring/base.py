@@ -26,6 +26,7 @@ from contextlib import contextmanager
 from dataclasses import field, replace
 from functools import cached_property
 from itertools import chain
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -49,7 +50,7 @@ from parlai_ext.core import (
     signature_line,
     signature_values,
 )
-from parlai_ext.files import Document, is_texts, read_file
+from parlai_ext.files import Document, is_texts, read_file, sha256
 from parlai_ext.models.handle import AskedModels, Models
 
 T = TypeVar('T')
@@ -453,7 +454,8 @@ class Scorer(ScorerInterface):
         )
         self.options = read_options(self.options_class, given, 'scorer: ')
         self.models = AskedModels(self.name, models)
-        self.prepare()
+        with self._naming_own_code():
+            self.prepare()
         here = f'scorer {self.name}: '
         names = self.dimensions
         problem = ''
@@ -519,7 +521,13 @@ class Scorer(ScorerInterface):
             fields['code'] = self.code.sha256[:16]
         if self.version is not None:
             fields['v'] = self.version
-        fields |= {**signature_values(self.options), **self.signed}
+        values, known = signature_values(self.options), options_of(self.options_class)
+        contents = {  # a file that was changed makes other scores
+            name: sha256(Path(value))[:16]
+            for name, value in values.items()
+            if known[name].path and isinstance(value, str) and Path(value).is_file()
+        }
+        fields |= {**values, **contents, **self.signed}
         models = [
             (one.kind, self.models.loaded[one.kind, one.name].signature)
             for one in self.models_used()

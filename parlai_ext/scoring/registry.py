@@ -7,7 +7,7 @@ file that the user passes. What a run folder says is never enough.
 """
 
 import hashlib
-from dataclasses import replace
+from dataclasses import is_dataclass, replace
 from importlib import import_module
 from pathlib import Path
 
@@ -136,8 +136,12 @@ def find_scorer(name: str, *, named_by_user: bool = False) -> type[Scorer]:
     }
     require_known(attribute, scorers, f'scorer {name}: no scorer {attribute!r} in it')
     scorer = scorers[attribute]
+    problem = ''
     if not scorer.name or '|' in scorer.name:
         problem = f"its class needs a name without '|', not {scorer.name!r}"
+    elif not is_dataclass(scorer.options_class):
+        problem = f'options_class: a dataclass is expected: {scorer.options_class!r}'
+    if problem:
         raise UserError(f'scorer {name}: {problem}')
     file = Path(str(module.__file__))
     digest = hashlib.sha256(file.read_bytes()).hexdigest()

@@ -243,6 +243,51 @@ def test_an_outside_scorer_that_fails_is_one_line(run, tmp_path, line, problem):
         ScoreDialogues.main(run_dir=run.root, scorer=f'{file}:Mine')
 
 
+def scorer_in_file(folder, *members):
+    """
+    Write a file with a scorer, of which `options_class` may be ``Options``, and return
+    the scorer's name in it.
+    """
+    file = folder / 'mine.py'
+    file.write_text(
+        'from dataclasses import dataclass\n'
+        'from parlai_ext.core import option\n'
+        'from parlai_ext.scoring.base import ItemScore, Scorer\n'
+        '@dataclass(frozen=True)\n'
+        'class Options:\n'
+        "    words: str = option('', metavar='FILE', help='words that count')\n"
+        'class Mine(Scorer):\n'
+        "    name, dimensions = 'mine', ('Wit',)\n"
+        + ''.join(f'    {member}\n' for member in members)
+    )
+    return f'{file}:Mine'
+
+
+@pytest.mark.parametrize(
+    'members, problem',
+    [
+        (['options_class = dict'], 'options_class: a dataclass is expected'),
+        (['def prepare(self):', '    int("x")'], r'mine\.py:10: ValueError'),
+    ],
+)
+def test_options_and_preparation_that_fail_are_one_line(
+    run, tmp_path, members, problem
+):
+    name = scorer_in_file(tmp_path, *members)
+    with user_error(f'scorer .*mine.*{problem}'):
+        ScoreDialogues.main(run_dir=run.root, scorer=name)
+
+
+def test_a_file_of_a_scorer_is_signed_by_what_it_holds(tmp_path):
+    name = scorer_in_file(tmp_path, 'options_class = Options')
+    scorer = find_scorer(name, named_by_user=True)
+    words = [tmp_path / 'one', tmp_path / 'two', tmp_path / 'three']
+    for path, text in zip(words, ('cat', 'dog', 'cat'), strict=True):
+        path.write_text(text)
+    one, two, three = (scorer({'words': str(path)}).signature for path in words)
+    assert one == three != two
+
+
 @pytest.mark.parametrize(
     'declared, returned, problem',
     [
