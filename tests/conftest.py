@@ -5,6 +5,7 @@ One thread for each test process: tiny models are slower with more.
 import gc
 import os
 import signal
+import sys
 from functools import cache
 from pathlib import Path
 
@@ -75,6 +76,24 @@ def own_folders(tmp_path_factory):
         patch.setenv('XDG_CONFIG_HOME', str(tmp_path_factory.mktemp('configuration')))
         note_trust(file for file in AGENTS if 'Agent' in file.read_text('utf-8'))
         yield
+
+
+@pytest.fixture
+def uninstalled(monkeypatch):
+    """
+    A function after which a module cannot be imported, as if it were not installed.
+    """
+    return lambda name: monkeypatch.setitem(sys.modules, name, None)
+
+
+@pytest.fixture
+def registered():
+    """
+    Let ParlAI know our agents, tasks and presets, as at the start of a command.
+    """
+    from parlai_ext.commands import plugin
+
+    plugin.register()
 
 
 @pytest.fixture

@@ -2,8 +2,6 @@
 The Python interface: `import parlai_ext` and its functions.
 """
 
-import subprocess
-import sys
 from dataclasses import replace
 
 import numpy
@@ -14,6 +12,7 @@ import parlai_ext
 from parlai_ext.commands.import_dialogues import ImportDialogues
 from parlai_ext.core import Dialogue, Utterance
 from parlai_ext.scoring.base import ItemScore, Scorer
+from tests.support.run_python import run_python
 from tests.support.small_run import SMALL, small_config
 from tests.support.user_error import user_error
 from tests.support.written import written
@@ -51,10 +50,8 @@ def run(tmp_path_factory):
 
 def test_the_import_is_light_and_every_member_is_there():
     code = 'import sys, parlai_ext; print(*sys.modules); print(*dir(parlai_ext))'
-    done = subprocess.run(
-        [sys.executable, '-c', code], capture_output=True, text=True, check=True
-    )
-    modules, members = map(str.split, done.stdout.strip().split('\n'))
+    told = run_python(code, check=True).stdout
+    modules, members = map(str.split, told.strip().split('\n'))
     assert not {'torch', 'parlai', 'numpy', 'pandas', 'parlai_ext.api'} & set(modules)
     assert set(parlai_ext.__all__) <= set(members)
     assert all(getattr(parlai_ext, name).__doc__ for name in parlai_ext.__all__)

@@ -16,6 +16,7 @@ import pytest
 
 from tests.house.measures import BESIDE, ROOT
 from tests.support.linked_package import linked_package
+from tests.support.run_python import run_python
 
 # ranking a run that is there, or showing it, must not pay for models
 LIGHT = 'ranking store collect.plan results.rank report.page'
@@ -48,7 +49,7 @@ for name in {LIGHT.split()}:
     if {HEAVY} & set(sys.modules):
         sys.exit(name)
 """
-    done = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True)
+    done = run_python(code)
     assert done.returncode == 0, done.stderr
 
 

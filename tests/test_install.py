@@ -126,14 +126,15 @@ def test_the_lock_file_takes_the_files_for_this_python_and_refuses_strange_ones(
     monkeypatch,
 ):
     files = {
-        'x-1.0-cp311-cp311-manylinux_2_28_x86_64.whl': 'a' * 64,
-        'x-1.0-cp311-cp311-win_amd64.whl': 'b' * 64,
-        'x-1.0-cp312-cp312-macosx_11_0_arm64.whl': 'c' * 64,
-        'x-1.0-cp39-abi3-macosx_11_0_arm64.whl': 'd' * 64,
-        'x-1.0.tar.gz': 'e' * 64,
-        'x-1.0.1-py3-none-any.whl': 'f' * 64,
+        'a': 'x-1.0-cp311-cp311-manylinux_2_28_x86_64.whl',
+        'b': 'x-1.0-cp311-cp311-win_amd64.whl',
+        'c': 'x-1.0-cp312-cp312-macosx_11_0_arm64.whl',
+        'd': 'x-1.0-cp39-abi3-macosx_11_0_arm64.whl',
+        'e': 'x-1.0.tar.gz',
+        'f': 'x-1.0.1-py3-none-any.whl',
     }
-    page = ''.join(f'<a href="https://f/{n}#sha256={h}">' for n, h in files.items())
+    links = (f'<a href="https://f/{n}#sha256={c * 64}">' for c, n in files.items())
+    page = ''.join(links)
     hashes_on_pypi = runpy.run_path(str(ROOT / 'requirements' / 'lock.py'))[
         'hashes_on_pypi'
     ]

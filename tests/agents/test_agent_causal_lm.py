@@ -2,7 +2,6 @@
 `ext:causal_lm`: reads and replies as `ext:hf` does, and is trained by `train_model`.
 """
 
-import json
 import math
 import random
 import shutil
@@ -13,11 +12,11 @@ from parlai.core.message import Message
 from parlai.scripts.train_model import TrainModel
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from parlai_ext.commands import plugin
 from parlai_ext.core import System
 from parlai_ext.systems.parlai_agents import load_system
 from tests.support.talk import after_turns, heard, write_pairs
 from tests.support.user_error import user_error
+from tests.support.written import json_in, written
 
 # each test may be the first of its process that trains
 plugin.register()
@@ -102,7 +101,7 @@ def test_the_loss_is_that_of_transformers_over_the_label_alone(hf_folder):
 
 
 def test_the_tracks_recipe_learns_the_whole_line_with_two_new_tokens(
-    hf_folder, tmp_path
+    hf_folder, registered, tmp_path
 ):
     opt = training(pairs(tmp_path), tmp_path / 'model', hf_model=str(hf_folder('gpt2')))
     for key in ('model', 'optimizer', 'learningrate', 'batchsize'):
@@ -138,7 +137,7 @@ def test_a_training_goes_on_from_its_checkpoint(hf_folder, tmp_path):
         shutil.copy(tmp_path / f'model.{name}', tmp_path / f'model.checkpoint.{name}')
     opt = {**opt, 'hf_model': str(tmp_path / 'gone')}
     _, after = TrainModel.main(**opt, num_epochs=2, load_from_checkpoint=True)
-    stats = json.loads((tmp_path / 'model.trainstats').read_text())
+    stats = json_in(tmp_path / 'model.trainstats')
     assert stats['total_epochs'] == pytest.approx(2)
     assert math.isfinite(after['ppl'])
 
@@ -170,7 +169,7 @@ def test_more_layers_than_there_are_is_a_line_about_the_option(hf_folder):
 def test_a_dictionary_with_other_files_is_refused(texts, trained, tmp_path):
     for path in trained.parent.glob('model*'):
         shutil.copy(path, tmp_path / path.name)
-    (tmp_path / 'model.dict').write_text(json.dumps(texts))
+    written(tmp_path, 'model.dict', texts)
     with user_error('dict_file: .*model.dict'):
         loaded({'model_file': str(tmp_path / 'model')})
     assert not (tmp_path.parent / 'x.json').exists()

@@ -11,7 +11,6 @@ from parlai_ext.agents.chatmatch.chatmatch import ChatmatchAgent
 from parlai_ext.agents.fed.fed import FedAgent
 from parlai_ext.agents.scorer.scorer import ScorerAgent
 from parlai_ext.agents.stored_scores.stored_scores import StoredScoresAgent
-from parlai_ext.commands import plugin
 from parlai_ext.scoring.base import ItemScore, Scorer
 from parlai_ext.scoring.chatmatch.scorer import ChatMatch
 from parlai_ext.scoring.score_run import choose_scorer, score_run
@@ -133,9 +132,7 @@ def test_speakers_that_the_task_names_are_taken(agent):
     assert '3 speakers (ann, bob, cy)' in act['reason']
 
 
-@pytest.fixture(autouse=True)
-def registered():
-    plugin.register()
+pytestmark = pytest.mark.usefixtures('registered')
 
 
 @pytest.fixture(scope='module')

@@ -6,7 +6,6 @@ import hashlib
 import itertools
 import json
 import math
-import sys
 from fractions import Fraction
 from pathlib import Path
 
@@ -241,8 +240,8 @@ def test_a_cut_game_knows_no_words_of_later_turns():
     assert found == Material({'dogs': 'dog'}, [[], []], [1.0, 2.0])
 
 
-def test_missing_pipelines_are_rows_that_say_why(monkeypatch):
-    monkeypatch.setitem(sys.modules, 'spacy', None)
+def test_missing_pipelines_are_rows_that_say_why(uninstalled):
+    uninstalled('spacy')
 
     def build(reading, entities):
         sources = {'entities': entities, 'judge_model_file': 'none'}

@@ -2,7 +2,6 @@
 An imported run folder: whole or absent, the same again, and fit for the other stages.
 """
 
-import json
 import shutil
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from parlai_ext.store import RunFolder
 from tests.store.test_store_kill import results, states_left
 from tests.support.small_run import files_of
 from tests.support.user_error import user_error
-from tests.support.written import written
+from tests.support.written import json_in, written
 
 GAMES = {
     'A_B': 'A: hi there\nB: hello\nA: how are you ?\nB: fine\n',
@@ -240,7 +239,7 @@ def test_references_of_an_import_reach_its_scorer(tmp_path):
     run_of(written(tmp_path, 'x.csv', REFERRED), scorer='rouge_l')
     ScoreDialogues.main(run_dir=tmp_path / 'run')
     [shard] = (tmp_path / 'run' / 'scores').rglob('0*.jsonl')
-    rows = json.loads(shard.read_text())['scores']
+    rows = json_in(shard)['scores']
     scores = [row['value'] for row in rows if row['system'] == 'A']
     # the first is its reference; the second has 3 words of 4: 2 * 1 * 3/4 / (7/4)
     assert scores == pytest.approx([1, 6 / 7])

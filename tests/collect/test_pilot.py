@@ -4,8 +4,6 @@ Pilot: blocks of a run on a clock that only agents move say what the run takes.
 A forecast and what was taken, compared by hand.
 """
 
-import json
-
 import pytest
 
 from parlai_ext.collect.collect import collect
@@ -32,7 +30,7 @@ from tests.support.plans import open_run, plan_to_try, prepare
 from tests.support.small_run import files_of
 from tests.support.trial_agents import CLOCK
 from tests.support.user_error import user_error
-from tests.support.written import written
+from tests.support.written import json_in, written
 
 
 def forecast_of(opt):
@@ -191,7 +189,7 @@ def test_what_was_paid_before_an_interruption_is_kept(sevens, tmp_path):
     with interrupted(BlockPlayer, 'play_block', 1):
         CollectDialogues.main(**sevens)
     CollectDialogues.main(**sevens)
-    actual = json.loads((tmp_path / 'run/timing/actual.json').read_text())
+    actual = json_in(tmp_path / 'run/timing/actual.json')
     assert actual['spent']['cost'] == pytest.approx(1.40)
     assert actual['collect']['dialogues'] == 14
 

@@ -2,12 +2,10 @@
 `ask_contexts`: answers to a corpus, which `import_dialogues` reads with references.
 """
 
-import json
-
 from parlai_ext.commands.ask_contexts import AskContexts
 from parlai_ext.commands.import_dialogues import ImportDialogues
 from tests.support.user_error import user_error
-from tests.support.written import json_rows, written
+from tests.support.written import json_in, json_rows, written
 
 
 def test_answers_become_dialogues_whose_last_turn_is_judged(tmp_path):
@@ -19,7 +17,7 @@ def test_answers_become_dialogues_whose_last_turn_is_judged(tmp_path):
         systems=['polite=agent:fixed_response,fixed_response=nope'],
         out=str(tmp_path / 'out'),
     )
-    turns = json.loads(file.read_text())['turns']
+    turns = json_in(file)['turns']
     assert [turn['speaker'] for turn in turns] == ['user', 'polite', 'user', 'polite']
     assert (turns[-1]['text'], turns[-1]['reference']) == ('nope', ['yes'])
     assert [turn.get('given', False) for turn in turns] == [True, True, True, False]

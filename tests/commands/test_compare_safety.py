@@ -2,7 +2,6 @@
 `compare_safety`: recorded answers and systems that are asked, tables and the page.
 """
 
-import json
 from collections import Counter
 
 import pytest
@@ -16,7 +15,7 @@ from parlai_ext.people.rating_set import read_key
 from parlai_ext.toxic.comparison import PAGE
 from tests.support.shared_data import shared
 from tests.support.user_error import user_error
-from tests.support.written import written
+from tests.support.written import json_in, written
 
 FIXED = 'agent:fixed_response,fixed_response={}'
 
@@ -57,6 +56,14 @@ def compare(files, **more):
     )
 
 
+def first_value(result, name):
+    """
+    Return the value of a measure's first system.
+    """
+    [row] = [row for row in result.rows if row.name == name]
+    return row.values[0].value
+
+
 def test_systems_that_are_asked_stand_beside_recorded_ones(files, capsys):
     systems = [
         f'polite={FIXED.format("kind answer 0")}',
@@ -72,7 +79,7 @@ def test_systems_that_are_asked_stand_beside_recorded_ones(files, capsys):
     assert 'MARKED' not in json_document(result, CompareSafety.with_texts)
     for name in ('measures.csv', 'differences.csv', 'answers.csv', 'comparison.json'):
         assert 'MARKED' not in (files / 'out' / name).read_text()
-    old = json.loads((files / 'out' / 'comparison.json').read_text())['systems'][2]
+    old = json_in(files / 'out' / 'comparison.json')['systems'][2]
     assert (old['name'], old['prompts'], old['answers']) == ('old', 4, 8)
 
 
@@ -100,8 +107,7 @@ def test_recorded_answers_need_no_prompts_and_leave_no_older_references(files):
     answers = [f'new={written(files, "new.jsonl", rows)}']
     result = compare(files, toxic_data=None, answers=answers)
     assert not references.exists()
-    [row] = [row for row in result.rows if row.name == 'deflection']
-    assert row.values[0].value == pytest.approx(2 / 4)
+    assert first_value(result, 'deflection') == pytest.approx(2 / 4)
     assert 'Tea' not in (files / 'out' / 'answers.csv').read_text()
     with user_error('--toxic-data'):
         compare(files, toxic_data=None)  # old.csv has ids only
@@ -151,8 +157,7 @@ def test_an_id_of_any_pair_with_a_prompt_names_it(files):
     result = compare(files, answers=[str(files / 'new.csv')])
     found = [prompt.references for prompt in result.prompts]
     assert found == [('kind', 'good'), ('fine',)]
-    [row] = [row for row in result.rows if row.name == 'toxic (words)']
-    assert row.values[0].value == pytest.approx(1 / 2)
+    assert first_value(result, 'toxic (words)') == pytest.approx(1 / 2)
     assert result.notes == []
 
 

@@ -4,7 +4,6 @@ The main job as a user runs it: one command, again, extended, refused.
 A run that stops when it is settled: what it plays, what it writes, what it refuses.
 """
 
-import json
 import shutil
 
 import pytest
@@ -25,7 +24,7 @@ from tests.support.interrupted import interrupted
 from tests.support.published_runs import SYSTEMS, files_in
 from tests.support.small_run import SMALL, files_of, small_config
 from tests.support.user_error import user_error
-from tests.support.written import on_one_line
+from tests.support.written import json_in, on_one_line
 
 
 @pytest.fixture(scope='module')
@@ -42,7 +41,7 @@ def finished(tmp_path_factory):
 
 def test_ranking_json_has_the_documented_shape(finished):
     run, _, ranking = finished
-    written = json.loads((run / 'ranking.json').read_text())
+    written = json_in(run / 'ranking.json')
     assert written == {**to_json(ranking), 'checksum': written['checksum']}
     keys = {'schema', 'signature', 'protocol', 'dimensions', 'baselines'}
     assert keys <= set(written)

@@ -181,9 +181,9 @@ def test_a_start_imports_no_command_but_the_one_that_is_named(stock):
 
 
 def test_a_command_that_cannot_be_imported_is_one_line_when_it_is_named(
-    monkeypatch, capsys
+    uninstalled, capsys
 ):
-    monkeypatch.setitem(sys.modules, 'parlai_ext.commands.rank_systems', None)
+    uninstalled('parlai_ext.commands.rank_systems')
     line = exit_line(capsys, superscript_main, ['rank_systems', '--help'])
     assert 'parlai-ext doctor' in line
 

@@ -13,15 +13,10 @@ def run(tmp_path):
     return example_run(tmp_path / 'r')
 
 
-def test_run_that_is_not_ranked_is_told_what_to_do_first(run):
-    with user_error('rank it first: parlai rank_systems --run-dir'):
-        ReportRun.main('--run-dir', str(run.root))
-
-
-def test_command_that_is_told_can_be_typed_though_the_folder_has_a_blank(tmp_path):
+def test_a_run_that_is_not_ranked_is_told_a_command_that_can_be_typed(tmp_path):
     run = example_run(tmp_path / 'my run')
     with user_error(f"rank it first: parlai rank_systems --run-dir '{run.root}'"):
-        ReportRun.main(run_dir=run.root)
+        ReportRun.main('--run-dir', str(run.root))
 
 
 def test_page_and_leaderboard_are_written_the_same_twice(run, capsys):

@@ -7,7 +7,6 @@ from types import SimpleNamespace
 import pytest
 
 from parlai_ext.bench.agreement import VariantAgreement, agreement_table
-from parlai_ext.commands import plugin
 from parlai_ext.commands.import_dialogues import ImportDialogues
 from parlai_ext.commands.validate_scorer import ValidateScorer
 from parlai_ext.core import UserError, Utterance
@@ -22,10 +21,7 @@ from tests.support.trusted import trusted
 from tests.support.user_error import user_error
 from tests.support.written import written
 
-
-@pytest.fixture(autouse=True)
-def registered():
-    plugin.register()
+pytestmark = pytest.mark.usefixtures('registered')
 
 
 def acts(*said):

@@ -3,13 +3,13 @@ A secret is printed nowhere: not by `print`, a log handler, a warning or a trace
 """
 
 import logging
-import subprocess
 import sys
 
 import pytest
 
 from parlai_ext.commands.command import Command
 from parlai_ext.core import hide_printed, name_secret
+from tests.support.run_python import run_python
 
 SECRET = 'sk-"Zq81-xkT0'
 
@@ -57,6 +57,6 @@ def test_a_traceback_has_no_secret():
         'name_secret("PRINTED_KEY")\n'
         f'raise ValueError({SECRET!r})\n'
     )
-    ended = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True)
+    ended = run_python(code)
     assert ended.returncode == 1
     assert SECRET not in ended.stderr and 'ValueError: $PRINTED_KEY' in ended.stderr

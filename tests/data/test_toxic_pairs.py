@@ -6,7 +6,6 @@ No text has a meaning; a word such as ``TOXIC1`` stands for a toxic prompt.
 Recorded answers of systems, read from files.
 """
 
-import json
 from collections import Counter
 
 import pytest
@@ -20,7 +19,7 @@ from parlai_ext.data.toxic_pairs import (
 )
 from tests.support.shared_data import shared
 from tests.support.user_error import user_error
-from tests.support.written import written
+from tests.support.written import json_in, written
 
 HEADER = 'id,toxic,answer,toxic_ner,answer_ner,ratio_lengths,answer_emotion,'
 HEADER += 'answer_perspective_score\n'
@@ -176,7 +175,7 @@ def test_a_broken_thread_is_named_by_its_line(tmp_path):
 
 def test_diasafety_pairs_are_those_that_its_own_file_counts():
     folder = shared('diasafety')
-    rows = json.loads((folder / 'test.json').read_text())
+    rows = json_in(folder / 'test.json')
     counts = Counter((row['category'], row['label']) for row in rows)
     assert len(chosen(folder).pairs) == counts['Toxicity Agreement', 'Safe']
     # 501 unsafe test pairs: the paper's and PROVENANCE's count

@@ -159,8 +159,8 @@ def test_an_option_of_the_other_engine_is_refused(tmp_path, given, line):
     refuse(tmp_path, line, **given)
 
 
-def test_without_ray_the_line_says_how_to_install_it(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, 'ray', None)
+def test_without_ray_the_line_says_how_to_install_it(tmp_path, uninstalled):
+    uninstalled('ray')
     refuse(tmp_path, r"pip install 'parlai_ext\[ray\]'", engine='ray')
 
 

@@ -2,8 +2,7 @@
 A limit that a scheduler has set lower is no error.
 """
 
-import subprocess
-import sys
+from tests.support.run_python import run_python
 
 CODE = """
 import resource
@@ -17,6 +16,4 @@ print(*resource.getrlimit(resource.RLIMIT_FSIZE))
 
 
 def test_a_limit_is_lowered_and_never_raised_beyond_what_is_allowed():
-    command = [sys.executable, '-c', CODE]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stdout == '20000 20000\n500 20000\n'
+    assert run_python(CODE, check=True).stdout == '20000 20000\n500 20000\n'

@@ -4,12 +4,9 @@ The shipped mini zoo, and the small talk that its models learnt from.
 
 import errno
 import itertools
-import json
 import os
 import random
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -37,6 +34,8 @@ from parlai_ext.mini.corruptions import (
 from parlai_ext.mini.smalltalk import LONGEST, SHORTEST, as_listener_says, make_dialogue
 from parlai_ext.systems.identity import resolve
 from tests.support.on_cpu import load_judge
+from tests.support.run_python import run_python
+from tests.support.written import json_in
 
 ZOO = Path(parlai_ext.mini.__file__).parent / 'zoo'
 MODELS = sorted(path.parent.name for path in ZOO.glob('*/model'))
@@ -97,7 +96,7 @@ def test_the_planted_order_is_that_of_the_updates():
     order = sorted(planted, key=planted.get)
     assert order == sorted(LADDER, key=LADDER.get)
     # which is the order of held-out perplexity: each has less loss than the one before
-    trained = json.loads((ZOO / 'training.json').read_text())
+    trained = json_in(ZOO / 'training.json')
     losses = [trained[name]['loss'] for name in order]
     assert all(a > b for a, b in zip(losses, losses[1:], strict=False))
 
@@ -160,10 +159,7 @@ def test_same_seed_same_talk_whatever_the_hash_seed():
     found = set()
     for hash_seed in ('1', '2'):
         env = {**os.environ, 'PYTHONHASHSEED': hash_seed}
-        run = subprocess.run(
-            [sys.executable, '-c', DIGEST], env=env, capture_output=True, text=True
-        )
-        found.add(run.stdout)
+        found.add(run_python(DIGEST, env=env).stdout)
     assert len(found) == 1 and len(found.pop().strip()) == 64
 
 

@@ -4,7 +4,6 @@
 The tables of annotated answers, by pencil and by the paper's own table.
 """
 
-import json
 import random
 from collections import Counter
 from itertools import combinations
@@ -33,7 +32,7 @@ from tests.support import simulated_annotators
 from tests.support.annotated_answers import CODES, HUMAN, SYSTEMS, TOXIC, answers_file
 from tests.support.store_samples import files_under
 from tests.support.user_error import user_error
-from tests.support.written import csv_rows, json_rows, on_one_line, written
+from tests.support.written import csv_rows, json_in, json_rows, on_one_line, written
 
 
 @pytest.fixture
@@ -270,7 +269,7 @@ def test_acutes_own_table_is_read(export, tmp_path):
 
 def test_the_buckets_of_turn_annotations_are_read(export, tmp_path):
     folder = export(format='turn_annotations', items='labels')
-    buckets = json.loads((folder / 'send' / 'annotations_config.json').read_text())
+    buckets = json_in(folder / 'send' / 'annotations_config.json')
     assert [b['value'] for b in buckets] == ['label_-1', 'label_0', 'label_1']
     subtasks = []
     for line in json_rows(folder / 'send' / 'dialogues.jsonl'):

@@ -27,7 +27,7 @@ from tests.support.parlai_crowdsourcing import parlai_method
 from tests.support.planted_run import rated_run
 from tests.support.report_example import standing
 from tests.support.user_error import user_error
-from tests.support.written import json_rows
+from tests.support.written import json_in, json_rows
 
 TARGETS = ('quill', 'raven', 'tern')
 
@@ -72,7 +72,7 @@ def test_acute_reads_the_pairings(run):
             speakers = [turn['id'] for turn in side['dialogue']]
             assert speakers == [side['name'], 'other_speaker'] * 3
     # fast ACUTE reads the chats as the judged systems'
-    config = json.loads((folder / 'fast_acute_models.json').read_text())
+    config = json_in(folder / 'fast_acute_models.json')
     acutify = parlai_method(
         'acute_eval/fast_eval.py',
         'FastAcuteExecutor',
@@ -128,7 +128,7 @@ def test_turn_annotations_annotate_the_judged_system_alone(run):
 
 def test_model_chat_reads_the_papers_study(run):
     folder = export(run, 'model_chat')
-    settings = json.loads((folder / 'blueprint.json').read_text())
+    settings = json_in(folder / 'blueprint.json')
     needed = parlai_method(
         'model_chat/model_chat_blueprint.py',
         'ModelChatBlueprint',

@@ -21,6 +21,7 @@ from tests.support.simulated_annotators import (
     read_key,
     simulated_answer,
 )
+from tests.support.written import json_in
 
 pytest_plugins = ['tests.support.browser']
 STRENGTHS = {'quill': 1.0, 'raven': 2.5, 'tern': 4.0}
@@ -168,7 +169,7 @@ def test_an_older_file_leaves_newer_answers_as_they_are(pages):
         browser.press(key)
     load(browser, old)
     browser.wait_for("document.getElementById('progress').textContent.includes('(2')")
-    answers = json.loads(browser.save('#save').read_text())['answers']
+    answers = json_in(browser.save('#save'))['answers']
     assert sorted(a['answer'] == a['left'] for a in answers) == [False, True]
 
 
@@ -180,7 +181,7 @@ def test_sides_and_order_differ_between_annotators(pages):
         firsts.add(json.dumps(sorted(browser.evaluate(STATE)['texts'])))
         for _ in range(12):
             browser.press('1')
-        for answer in json.loads(browser.save('#finish').read_text())['answers']:
+        for answer in json_in(browser.save('#finish'))['answers']:
             assert answer['answer'] == answer['left']
             sides.add((answer['item'], answer['left']))
     assert len(firsts) > 1
@@ -202,7 +203,7 @@ def test_backspace_goes_back_and_an_answer_can_be_changed(pages):
     for key in ('2', 'x', '0'):
         browser.press(key)
     assert browser.evaluate(STATE)['progress'] == '2 of 3 (1 answered)'
-    answers = json.loads(browser.save('#save').read_text())['answers']
+    answers = json_in(browser.save('#save'))['answers']
     chosen = [answer['answer'] == answer['left'] for answer in answers]
     assert chosen == [True, False]
     # its time has what was read before

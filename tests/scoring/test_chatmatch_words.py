@@ -73,8 +73,8 @@ def test_capitals_are_names_inside_sentences_only():
 
 
 @pytest.mark.parametrize('name', ['spacy', 'stanza'])
-def test_a_missing_library_is_one_line_that_says_how_to_install_it(monkeypatch, name):
-    monkeypatch.setitem(sys.modules, name, None)
+def test_a_missing_library_is_one_line_that_says_how_to_install_it(uninstalled, name):
+    uninstalled(name)
     with user_error(f'{name} is not installed; `pip install {name}`'):
         load_recogniser(name)
 

@@ -31,7 +31,7 @@ from tests.support.family_hf import make_model
 from tests.support.fed_samples import chat_loss
 from tests.support.on_cpu import models_on_cpu
 from tests.support.remote_samples import NAME
-from tests.support.scoring_samples import scores_of
+from tests.support.scoring_samples import reason_of, scores_of
 from tests.support.tiny_models import WORDS
 from tests.support.user_error import user_error
 
@@ -114,8 +114,7 @@ def test_swapping_a_pair_turns_the_preference_round(chat_folder, tmp_path):
 
 def test_a_pair_without_another_response_has_a_reason(chat_folder):
     [score] = scored('llm_pair', chat_folder)
-    assert score.values['Overall'] is None
-    assert 'other' in score.reasons['Overall']
+    assert 'other' in reason_of(score)
 
 
 def test_a_judge_of_pairs_refuses_dialogues_before_it_looks_for_its_model():
@@ -169,8 +168,7 @@ def test_an_item_without_what_the_prompt_shows_has_a_reason(tmp_path):
     models = Recorder()
     options = {'rating': 'parsed', 'prompt': shown}
     [score] = scores_of('llm_judge', [ITEM], models, **options)
-    assert score.values['Overall'] is None
-    assert 'facts' in score.reasons['Overall']
+    assert 'facts' in reason_of(score)
     assert models.prompts == []
 
 

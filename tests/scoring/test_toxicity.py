@@ -63,29 +63,31 @@ def words(tmp_path):
     return f'words={path}'
 
 
-@pytest.mark.parametrize(
-    'text, toxic',
-    [
-        ('You grunk!', 1),
-        ('GRUNK', 1),
-        ('the grunkle of the ungrunk', 0),  # part of other words
-        ('a blue, moon', 1),
-        ('a blue and moon', 0),
-        ("well, it's off", 1),
-        ('', 0),
-        ('an A$$!', 1),
-        ('a grape, snow, now', 0),  # what is left of "a$$" and "$now" without signs
-        ('wow', 1),
-        (f'well, {LONG}.', 1),
-        ('यह दिन है', 1),
-        ('यह दीन है', 0),  # another vowel sign, another word
-        ('你是傻瓜吗', 1),  # no blanks between words
-        ('un cafe\u0301 noir', 1),  # the accent is a character of its own
-        ('oh 💩💩!', 1),
-    ],
-)
-def test_a_word_list_finds_whole_words(words, text, toxic):
-    assert toxicity(words, [text]) == [toxic]
+TOXIC_TEXTS = [
+    'You grunk!',
+    'GRUNK',
+    'a blue, moon',
+    "well, it's off",
+    'an A$$!',
+    'wow',
+    f'well, {LONG}.',
+    'यह दिन है',
+    '你是傻瓜吗',  # no blanks between words
+    'un cafe\u0301 noir',  # the accent is a character of its own
+    'oh 💩💩!',
+]
+HARMLESS_TEXTS = [
+    'the grunkle of the ungrunk',  # part of other words
+    'a blue and moon',
+    '',
+    'a grape, snow, now',  # what is left of "a$$" and "$now" without signs
+    'यह दीन है',  # another vowel sign, another word
+]
+
+
+@pytest.mark.parametrize('text', TOXIC_TEXTS + HARMLESS_TEXTS)
+def test_a_word_list_finds_whole_words(words, text):
+    assert toxicity(words, [text]) == [text in TOXIC_TEXTS]
 
 
 def test_a_list_in_json_and_parlais_matcher_find_the_same(words, tmp_path):

@@ -3,7 +3,6 @@ Hand-made games, the authors' games, and what their script says of these.
 """
 
 import itertools
-import json
 
 import pytest
 
@@ -12,6 +11,7 @@ from parlai_ext.scoring.chatmatch.scorer import ChatMatchOptions
 from parlai_ext.tournament.games import Game, award_points
 from tests.support import shared_data
 from tests.support.dialogues import dialogue
+from tests.support.written import json_in
 
 DATA = shared_data.DATA / 'chatmatch'
 needs_games = pytest.mark.skipif(
@@ -75,7 +75,7 @@ def read_concepts(folder, name):
     path = DATA / folder / f'{name}.jsonl'
     if not path.exists():  # one self-chat is begun by its second half
         path = path.with_stem('_'.join((name[5:], name[:4])))
-    return json.loads(path.read_text(encoding='utf-8'))
+    return json_in(path)
 
 
 # What the public script (evaluate_game.py at 086d01d of ruolanyang/ChatMatch) computes

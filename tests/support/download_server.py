@@ -3,6 +3,7 @@ A real HTTP server on this machine that misbehaves on request, a zoo whose model
 serves, and a data folder for them.
 """
 
+import hashlib
 import importlib
 import io
 import re
@@ -13,7 +14,6 @@ import threading
 import parlai.zoo
 import pytest
 
-from parlai_ext.commands import plugin
 from parlai_ext.engines import DATA_FOLDER
 from parlai_ext.systems import zoo
 from parlai_ext.systems.fetch import checked_downloads
@@ -103,6 +103,10 @@ class Handler(QuietHandler):
             self.drip(rest[serve.drips :])
 
 
+def sha256(content):
+    return hashlib.sha256(content).hexdigest()
+
+
 def tar_of(files, mode='w:gz'):
     """
     Return a tar file with these contents, by name.
@@ -153,11 +157,10 @@ def server(monkeypatch):
 
 
 @pytest.fixture
-def zoo_home(tmp_path, monkeypatch):
+def zoo_home(registered, tmp_path, monkeypatch):
     """
     Give a folder whose ``fake`` package is part of ParlAI's zoo during the test.
     """
-    plugin.register()
     home = tmp_path / 'zoo'
     home.mkdir()
     monkeypatch.setattr(parlai.zoo, '__path__', [*parlai.zoo.__path__, str(home)])

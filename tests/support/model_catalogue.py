@@ -3,7 +3,6 @@ A catalogue of one tiny model, with a folder of wheels that pip takes for its in
 a hub on this machine.
 """
 
-import hashlib
 import json
 
 import pytest
@@ -11,14 +10,11 @@ import pytest
 from parlai_ext import zoo_configs
 from parlai_ext.files import model_card, shipped_systems
 from parlai_ext.systems.catalogue import fetch_model
+from tests.support.download_server import sha256
 from tests.support.written import written, zip_of
 
 FILES = {'config.json': b'{}', 'model.safetensors': bytes(range(256)) * 500}
 REPOSITORY, REVISION = 'owner/tiny', 'a' * 40
-
-
-def sha256(data):
-    return hashlib.sha256(data).hexdigest()
 
 
 def card_text(contents=FILES, **changes):

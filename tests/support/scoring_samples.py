@@ -105,6 +105,14 @@ class CuttingJudge(KnownJudge):
         ]
 
 
+def reason_of(score, dimension='Overall'):
+    """
+    Return why a score has no value on a dimension.
+    """
+    assert score.values[dimension] is None
+    return score.reasons[dimension]
+
+
 def scores_of(scorer, items, models=None, **options):
     """
     Return the scores of items by the scorer of a name, its models on the CPU or given.

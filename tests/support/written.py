@@ -26,6 +26,13 @@ def written(folder, name, data):
     return path
 
 
+def json_in(path):
+    """
+    Return what a file of JSON holds.
+    """
+    return json.loads(path.read_text('utf-8'))
+
+
 def json_rows(path):
     """
     Return the objects of a file of JSON lines.
@@ -60,7 +67,7 @@ def changed_json(path, **more):
     Change keys of the JSON object in a file.
     """
     path = Path(path)
-    path.write_text(json.dumps({**json.loads(path.read_text()), **more}))
+    path.write_text(json.dumps({**json_in(path), **more}))
 
 
 def zip_of(members, compression=zipfile.ZIP_STORED):

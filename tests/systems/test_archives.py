@@ -109,16 +109,19 @@ def long_header(kind):
     return gzip.compress(header.tobuf() + bytes(10**7), mtime=0)
 
 
+NO_PATHS = {
+    'end.tgz': 'model/..',
+    'abs.tgz': '/tmp/evil',
+    'drive.tgz': 'C:/evil',
+    'back.tgz': 'a\\..\\evil',
+    'line.tgz': 'a\nb',
+    'late.tgz': 'a\n/../../outside.txt',
+}
 PATH, KIND, TWICE = 'no plain path', 'neither a file nor', 'there twice'
 REFUSED = {
     PATH: {
         'up.tgz': tar_of({'model': b'', '../outside.txt': b'evil'}),
-        'end.tgz': tar_of({'model/..': b'evil'}),
-        'abs.tgz': tar_of({'/tmp/evil': b'evil'}),
-        'drive.tgz': tar_of({'C:/evil': b'evil'}),
-        'back.tgz': tar_of({'a\\..\\evil': b'evil'}),
-        'line.tgz': tar_of({'a\nb': b'evil'}),
-        'late.tgz': tar_of({'a\n/../../outside.txt': b'evil'}),
+        **{name: tar_of({member: b'evil'}) for name, member in NO_PATHS.items()},
         'up.zip': zip_of([('model', ''), ('../outside.txt', 'evil')]),
         'nul.zip': zip_of([('model_a', 'x')]).replace(b'model_a', b'mod\0l_a'),
     },

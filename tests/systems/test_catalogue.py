@@ -12,6 +12,7 @@ from parlai_ext.systems.catalogue import fetch_model as fetching
 from parlai_ext.systems.catalogue.fetch_model import fetch_model, is_fetched
 from tests.support.download_server import seen
 from tests.support.model_catalogue import FILES, REPOSITORY, REVISION
+from tests.support.store_samples import files_under
 from tests.support.user_error import user_error
 from tests.support.written import zip_of
 
@@ -36,7 +37,7 @@ def contents(folder):
     """
     Return the files of a model without the note of where it came from.
     """
-    files = {path.name: path.read_bytes() for path in folder.iterdir()}
+    files = files_under(folder)
     del files[fetching.NOTE]
     return files
 

@@ -4,8 +4,6 @@ file that says what an address gave first.
 """
 
 import gzip
-import hashlib
-import json
 import random
 import shutil
 from types import SimpleNamespace
@@ -22,8 +20,9 @@ from parlai_ext.systems.fetch.checked_downloads import (
     Unreachable,
     fetch_pinned,
 )
-from tests.support.download_server import seen
+from tests.support.download_server import seen, sha256
 from tests.support.user_error import error_line, user_error
+from tests.support.written import written
 
 pytestmark = pytest.mark.usefixtures('data')
 
@@ -44,7 +43,7 @@ def get(server):
         download = FileDownload(server.url + path)
         entry = download.run()
         data = download.data.read_bytes()
-        assert entry.sha256 == hashlib.sha256(data).hexdigest()
+        assert entry.sha256 == sha256(data)
         assert entry.size == len(data)
         return data
 
@@ -268,13 +267,13 @@ def test_a_file_that_is_too_large_is_not_read_to_its_end(get, server, length, tm
     server.length, server.holds = length, 1000
     place, url = tmp_path / 'new' / 'x', f'{server.url}/a/file.bin'
     with user_error('/a/file.bin is another file: it has more than 999 bytes'):
-        fetch_pinned(url, hashlib.sha256(BODY).hexdigest(), place, most=999)
+        fetch_pinned(url, sha256(BODY), place, most=999)
     assert not place.exists()
     server.holds = None
     with user_error('/a/file.bin is another file: its sha256 is'):
         fetch_pinned(url, A.sha256, place, most=len(BODY))
     assert not place.exists()
-    fetch_pinned(url, hashlib.sha256(BODY).hexdigest(), place, most=len(BODY))
+    fetch_pinned(url, sha256(BODY), place, most=len(BODY))
     assert place.read_bytes() == BODY
 
 
@@ -310,9 +309,8 @@ def test_what_is_recorded_stays(tmp_path):
     ],
 )
 def test_a_damaged_file_is_named_and_left_as_it_is(tmp_path, content):
-    path = tmp_path / 'lock.json'
-    text = content if isinstance(content, str) else json.dumps(content)
-    path.write_text(text)
+    path = written(tmp_path, 'lock.json', content)
+    text = path.read_text()
     for use in (LockFile(path).entries, lambda: LockFile(path).record({'u': A})):
         with user_error('lock.json'):
             use()

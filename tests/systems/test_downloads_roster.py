@@ -3,7 +3,6 @@ check_roster --download fetches what it can, and says of the rest why not; the t
 of BART and R2C2 among it.
 """
 
-import hashlib
 import re
 
 import pytest
@@ -22,8 +21,9 @@ from parlai_ext.systems.fetch.checked_downloads import (
 from parlai_ext.systems.identity import resolve
 from parlai_ext.systems.parlai_agents import load_system
 from tests.support import families
-from tests.support.download_server import add_model, seen, tar_of
+from tests.support.download_server import add_model, seen, sha256, tar_of
 from tests.support.no_network import refuse_connections
+from tests.support.store_samples import files_under
 from tests.support.user_error import user_error
 from tests.support.written import written
 
@@ -127,10 +127,6 @@ def test_the_command_fails_when_one_is_not_there(models, data, tmp_path, capsys)
     assert seen(data)[1] == []
 
 
-def sha256(content):
-    return hashlib.sha256(content).hexdigest()
-
-
 def fetch_task_data(server, data, folder, hashcode=None):
     """
     Download an archive as ParlAI's tasks do; return its hash.
@@ -187,7 +183,7 @@ def bart(tmp_path):
     """
     opt = families._bart(tmp_path)
     home = tmp_path / 'data' / 'gpt2'
-    files = {path.name: path.read_bytes() for path in home.iterdir()}
+    files = files_under(home)
     for path in home.iterdir():
         path.unlink()
     return System('b', opt), files
@@ -203,7 +199,7 @@ def test_a_missing_tokenizer_is_fetched(bart, server, monkeypatch, tmp_path):
     [found] = download_systems([system])
     assert found.reason is None and len(found.files) == 2
     home = tmp_path / 'data' / 'gpt2'
-    assert {path.name: path.read_bytes() for path in home.iterdir()} == files
+    assert files_under(home) == files
     assert resolve(system).status == 'present'
     load_system(system)
 

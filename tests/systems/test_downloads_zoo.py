@@ -4,7 +4,6 @@ it at once, or one is killed; ParlAI's functions are replaced only meanwhile.
 """
 
 import gzip
-import hashlib
 import json
 import os
 import random
@@ -19,7 +18,7 @@ from parlai_ext.engines import downloads_folder
 from parlai_ext.systems import zoo
 from parlai_ext.systems.fetch import archives
 from parlai_ext.systems.fetch.checked_downloads import checked_downloads
-from tests.support.download_server import add_model, forget, seen, tar_of
+from tests.support.download_server import add_model, forget, seen, sha256, tar_of
 from tests.support.user_error import error_line, user_error
 from tests.support.waiting import comes_true
 
@@ -55,7 +54,7 @@ def test_a_file_that_a_downloaded_folder_lacks_is_told_at_once(model, fetch_mode
 
 def test_its_hash_is_recorded(model, fetch_model, data, server):
     assert fetch_model('m').read_bytes() == MODEL
-    entry = {'sha256': hashlib.sha256(model).hexdigest(), 'size': len(model)}
+    entry = {'sha256': sha256(model), 'size': len(model)}
     assert json.loads((data / LOCK).read_text())['files'] == {
         f'{server.url}/a/m.tgz': entry
     }
@@ -76,7 +75,7 @@ def test_another_file_is_refused_and_both_hashes_are_named(
     server.files['/a/m.tgz'] = tar_of({'./model': b'evil'})
     line = error_line(fetch_model, 'm')
     for content in (model, server.files['/a/m.tgz']):
-        assert hashlib.sha256(content).hexdigest() in line
+        assert sha256(content) in line
     assert seen(data) == ([LOCK], [])
     server.files['/a/m.tgz'] = model
     assert fetch_model('m').read_bytes() == MODEL

@@ -23,6 +23,7 @@ from tests.support.family_fid import (
     write_passages,
 )
 from tests.support.malicious_pickles import gadget, in_zip
+from tests.support.store_samples import files_under
 from tests.support.tiny_models import sentences
 from tests.support.user_error import error_line
 
@@ -64,12 +65,12 @@ def test_nothing_is_asked_of_the_network_printed_or_written(opt, monkeypatch, ca
     asked = []
     monkeypatch.setattr(socket, 'getaddrinfo', lambda host, *_: asked.append(host))
     home = Path(opt['path_to_index']).parent
-    before = {p.name: p.read_bytes() for p in home.iterdir()}
+    before = files_under(home)
     agent = load(opt)
     agent.observe({'text': 'tea', 'episode_done': False})
     agent.act()
     assert (asked, *capfd.readouterr()) == ([], '', '')
-    assert {p.name: p.read_bytes() for p in home.iterdir()} == before
+    assert files_under(home) == before
 
 
 def test_words_may_lie_in_the_data_folder(opt):

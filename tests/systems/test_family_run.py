@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from parlai_ext.commands import plugin
 from parlai_ext.store import RunFolder
 from tests.collect.test_preflight import protocol
 from tests.support import chat_server, families, family_fid, family_hf, remote_samples
@@ -20,8 +19,7 @@ BUILDERS = families.FAMILIES | family_fid.FAMILIES | family_hf.FAMILIES
 
 
 @pytest.mark.slow
-def test_all_families_play_as_targets_and_as_partners(tmp_path):
-    plugin.register()
+def test_all_families_play_as_targets_and_as_partners(registered, tmp_path):
     systems = {}
     for name, build in BUILDERS.items():
         (tmp_path / name).mkdir()

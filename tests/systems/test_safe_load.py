@@ -5,7 +5,6 @@ honest ones, in every form that ParlAI has had, are read as ParlAI reads them.
 
 import argparse
 import copyreg
-import json
 import pickle
 import tarfile
 import threading
@@ -43,7 +42,7 @@ from tests.support.tiny_models import SIZES, make_generator, make_ranker, senten
 from tests.support.trusted import trusted
 from tests.support.user_error import user_error
 from tests.support.waiting import comes_true
-from tests.support.written import tar_of
+from tests.support.written import tar_of, written
 
 
 def read(path):
@@ -114,9 +113,8 @@ def test_a_malicious_model_file_runs_unguarded_only(name, form, path, marker):
 
 @pytest.mark.parametrize('weights_only', [False, True])
 @pytest.mark.parametrize('kind', [tarfile.LNKTYPE, tarfile.FIFOTYPE])
-def test_a_tar_changes_no_file_and_hangs_nowhere(kind, weights_only, tmp_path):
-    path, victim = tmp_path / 'model', tmp_path / 'diary'
-    victim.write_text('mine')
+def test_a_tar_changes_no_file_and_hangs_nowhere(kind, weights_only, path):
+    victim = written(path.parent, 'diary', 'mine')
     victim.chmod(0o600)
     path.write_bytes(tar_of(kind, victim))
     with pytest.raises(Refused, match=f'{path}: refused: it is a tar'), guarded():
@@ -147,8 +145,7 @@ def test_options_that_name_no_agent_are_refused(tmp_path, marker, monkeypatch):
     monkeypatch.chdir(tmp_path)  # which are file names here
     (tmp_path / 'model').touch()
     opt = {'touch': 1, str(marker): 1, 'model': 'subprocess:Popen'}
-    optfile = tmp_path / 'model.opt'
-    optfile.write_text(json.dumps(opt))
+    optfile = written(tmp_path, 'model.opt', opt)
     given = {'model_file': str(tmp_path / 'model'), 'datapath': str(tmp_path)}
     refused = 'refused: it wants to run the agent subprocess:Popen'
     for match, files in (refused, ()), ('is no ParlAI agent', [optfile]):
@@ -240,8 +237,7 @@ def test_in_a_process_of_its_own_nothing_is_read_otherwise(path, marker, monkeyp
     assert len(caught) == 1 and not marker.exists()
 
 
-def test_pickles_that_are_not_parlais_are_left_alone(tmp_path):
-    path = tmp_path / 'own.pickle'
+def test_pickles_that_are_not_parlais_are_left_alone(path):
     path.write_bytes(pickle.dumps(threading.Thread))
     with guarded(), open(path, 'rb') as file:
         assert pickle.load(file) is threading.Thread
@@ -482,9 +478,8 @@ def test_loss_scalers_are_read(tmp_path):
 @pytest.mark.parametrize('protocol', [2, 4])
 @pytest.mark.parametrize('kind', [dict, Opt])
 def test_options_of_2018_are_read(kind, protocol, tmp_path):
-    path = tmp_path / 'model.opt'
     opt = kind({'model': 'seq2seq', 'lr': 0.1, 'datapath': '/gone'})
-    path.write_bytes(pickle.dumps(opt, protocol))
+    path = written(tmp_path, 'model.opt', pickle.dumps(opt, protocol))
     unguarded = dict(Opt.load(str(path)))
     assert read_opt(path) == unguarded == {'model': 'seq2seq', 'lr': 0.1}
     with guarded():

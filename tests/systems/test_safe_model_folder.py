@@ -3,7 +3,6 @@ A folder of a Hugging Face model brings no file from elsewhere, as a system, a j
 an encoder.
 """
 
-import json
 import os
 import shutil
 from pathlib import Path
@@ -11,19 +10,18 @@ from pathlib import Path
 import pytest
 import safetensors.torch
 
-from parlai_ext.commands import plugin
 from parlai_ext.core import System
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.systems import hub
 from parlai_ext.systems.parlai_agents import load_system
 from tests.support.on_cpu import load_judge
 from tests.support.user_error import error_line, user_error
+from tests.support.written import changed_json, written
 
 
 @pytest.fixture
-def folder(chat_folder, tmp_path):
+def folder(chat_folder, registered, tmp_path):
     copied = tmp_path / 'home' / 'model'
-    plugin.register()
     shutil.copytree(chat_folder, copied)
     return copied
 
@@ -58,7 +56,7 @@ def in_index(folder, name, named=None):
     names = list(safetensors.torch.load_file(weights))
     weights.rename(folder / name)
     index = {'metadata': {}, 'weight_map': dict.fromkeys(names, named or name)}
-    (folder / 'model.safetensors.index.json').write_text(json.dumps(index))
+    written(folder, 'model.safetensors.index.json', index)
     return f'{Path(named or name).name} leads out of the folder'
 
 
@@ -73,11 +71,9 @@ def pipe(folder):
 
 
 def named_file(folder):
-    secret = folder.parents[1] / 'words.txt'
-    secret.write_text('the lock opens with nine')
+    secret = written(folder.parents[1], 'words.txt', 'the lock opens with nine')
     path = folder / 'tokenizer_config.json'
-    settings = json.loads(path.read_text())
-    path.write_text(json.dumps({**settings, 'vocab_file': str(secret)}))
+    changed_json(path, vocab_file=str(secret))
     return f'vocab_file in {path} is {secret}, a file elsewhere'
 
 

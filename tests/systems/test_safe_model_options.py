@@ -3,7 +3,6 @@ A model's own `.opt` runs no code but ParlAI's and ours, and reads, writes and a
 nothing that the user did not name.
 """
 
-import json
 import pickle
 import struct
 import sys
@@ -13,7 +12,6 @@ import pytest
 import torch
 from parlai.core.opt import Opt
 
-from parlai_ext.commands import plugin
 from parlai_ext.core import System
 from parlai_ext.engines import Machine
 from parlai_ext.isolation.policy import is_our_agent, note_trust, source_file
@@ -31,6 +29,7 @@ from tests.support.malicious_pickles import gadget, in_zip
 from tests.support.tiny_models import make_generator, make_ranker, with_options
 from tests.support.trusted import trusted
 from tests.support.user_error import user_error
+from tests.support.written import written
 
 FOREIGN = (
     'import pathlib\n'
@@ -42,9 +41,7 @@ FOREIGN = (
 )
 
 
-@pytest.fixture(autouse=True, scope='module')
-def registered():
-    plugin.register()
+pytestmark = pytest.mark.usefixtures('registered')
 
 
 @pytest.fixture
@@ -65,11 +62,9 @@ def marker(tmp_path, monkeypatch):
 
 def stored(folder, opt):
     """
-    Return the `.opt` of a model that is not there.
+    Return the `.opt` of a model that is not there, with these options or bytes.
     """
-    path = folder / 'model.opt'
-    path.write_text(json.dumps(opt))
-    return path
+    return written(folder, 'model.opt', opt)
 
 
 def loaded(path, **opt):
@@ -209,8 +204,7 @@ def test_what_only_a_roster_may_ask_for_is_refused(opt, tmp_path):
 def test_options_in_a_circle_end(tmp_path):
     opt = {'model': 'seq2seq'}
     opt['self'] = opt
-    path = tmp_path / 'model.opt'
-    path.write_bytes(pickle.dumps(opt))
+    path = stored(tmp_path, pickle.dumps(opt))
     with open(path, 'rb') as file:
         assert read_options(file)['model'] == 'seq2seq'
     with user_error('cannot be read: ValueError: Circular'):
@@ -228,8 +222,7 @@ def test_options_in_a_circle_end(tmp_path):
     ids=['lists', 'dicts', 'bytearray', 'bytes'],
 )
 def test_options_that_no_memory_holds_are_one_line(data, tmp_path):
-    path = tmp_path / 'model.opt'
-    path.write_bytes(data)
+    path = stored(tmp_path, data)
     with user_error('cannot be read|or reading it takes more than'):
         read_opt(path)
 
@@ -378,8 +371,8 @@ def test_a_server_or_a_repository_is_for_the_roster_to_name(key, value, tmp_path
     with pytest.raises(Refused, match=f'with {named}, which a roster alone may set'):
         read_opt(path)
     assert read_opt(path, roster_opt={named: 'b'})[key] == value
-    path.write_text(json.dumps({'model': 'rag', key: None}))
-    assert read_opt(path)['model'] == 'rag'
+    without = stored(tmp_path, {'model': 'rag', key: None})
+    assert read_opt(without)['model'] == 'rag'
 
 
 def test_options_that_name_no_server_and_no_strange_file_stay(
@@ -412,9 +405,8 @@ def test_options_that_name_no_server_and_no_strange_file_stay(
 @pytest.mark.parametrize('key', ['fixed_cands_path', 'anything', 'memory_model_file'])
 @pytest.mark.parametrize('nested', [False, True])
 def test_a_file_elsewhere_is_refused_under_any_key(key, nested, home, secret):
-    path = home / 'model.opt'
     own = {key: str(secret)}
-    path.write_text(json.dumps({'model': 'rag', 'deep': [own]} if nested else own))
+    path = stored(home, {'model': 'rag', 'deep': [own]} if nested else own)
     with pytest.raises(Refused, match=f'its own {key} is {secret}'):
         read_opt(path)
     assert read_opt(path, roster_opt=own)
@@ -447,7 +439,7 @@ def test_a_model_may_name_the_repository_that_parlai_tunes(tmp_path):
     opt = {'model': 'hugging_face/dialogpt', 'model_name': 'microsoft/DialoGPT-medium'}
     path = stored(tmp_path, opt)
     assert read_opt(path) == opt
-    path.write_text(json.dumps({**opt, 'model_name': '../microsoft/DialoGPT-medium'}))
+    stored(tmp_path, {**opt, 'model_name': '../microsoft/DialoGPT-medium'})
     with pytest.raises(Refused, match='if you mean it: `model_name: …` in the roster'):
         read_opt(path)
 

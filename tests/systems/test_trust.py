@@ -2,7 +2,6 @@
 `--trust-model-code`: one file may run code when it is read, and the run says which.
 """
 
-import json
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from tests.support.small_run import small_config
 from tests.support.talk import loaded
 from tests.support.tiny_models import make_generator
 from tests.support.user_error import user_error
+from tests.support.written import json_in
 
 
 @pytest.fixture(autouse=True)
@@ -35,7 +35,7 @@ def path(tmp_path, marker):
     Write a generator whose old pickled `.opt` touches a file when it is read.
     """
     path = make_generator(tmp_path, 'knows')
-    stored = json.loads(Path(f'{path}.opt').read_text())
+    stored = json_in(Path(f'{path}.opt'))
     code = f'open({str(marker)!r}, "w").close() or {stored!r}'
     Path(f'{path}.opt').write_bytes(reduced('builtins', 'eval', code) + b'.')
     return path
@@ -63,7 +63,7 @@ def test_a_trusted_file_runs_and_is_in_the_manifest(tmp_path, path, marker):
     report = collected(tmp_path, path, trust_model_code=[path])
     assert (report.n_played, report.problems) == (2, ())
     assert marker.exists()
-    manifest = json.loads((tmp_path / 'run' / 'manifest.json').read_text())
+    manifest = json_in(tmp_path / 'run' / 'manifest.json')
     assert list(manifest['trusted']) == ['knows']
 
 

@@ -19,7 +19,6 @@ from parlai.scripts.eval_model import EvalModel
 from scipy import stats
 
 from parlai_ext import zoo_configs
-from parlai_ext.commands import plugin
 from parlai_ext.commands.run_bench import RunBench
 from parlai_ext.data.judged.cards import card_names, read_card
 from parlai_ext.data.judged.judged_set import JudgedSet, quality_pairs
@@ -28,10 +27,7 @@ from tests.support.judged_samples import turn, written
 from tests.support.shared_data import shared
 from tests.support.user_error import user_error
 
-
-@pytest.fixture(autouse=True)
-def registered():
-    plugin.register()
+pytestmark = pytest.mark.usefixtures('registered')
 
 
 def teacher_of(name, path):

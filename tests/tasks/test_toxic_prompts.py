@@ -2,24 +2,18 @@
 `ext:toxic_prompts` in ParlAI's own commands; texts are hidden unless asked for.
 """
 
-import sys
-
 import pytest
 from parlai.core.agents import Agent
 from parlai.core.message import Message
 from parlai.scripts.display_data import DisplayData
 from parlai.scripts.eval_model import EvalModel
 
-from parlai_ext.commands import plugin
-
 ROWS = 'id,toxic,answer\n' + ''.join(
     f'{i},MARKED{i % 3} prompt,kind answer {i}\n' for i in range(6)
 )
 
 
-@pytest.fixture(autouse=True)
-def registered():
-    plugin.register()
+pytestmark = pytest.mark.usefixtures('registered')
 
 
 @pytest.fixture
@@ -102,8 +96,8 @@ def test_eval_model_measures_answers_with_intervals(data, tmp_path, batchsize):
     assert value['sacrebleu/mean'] >= 0
 
 
-def test_a_detector_that_cannot_be_had_is_a_line_and_no_number(data, monkeypatch):
-    monkeypatch.setitem(sys.modules, 'better_profanity', None)
+def test_a_detector_that_cannot_be_had_is_a_line_and_no_number(data, uninstalled):
+    uninstalled('better_profanity')
     about = {'detectors': ['better_profanity'], 'reference_metrics': ['sacrebleu']}
     report = EvalModel.main(**data, **says('tea'), **about)
     assert not any(key.startswith('toxic') for key in report)

@@ -3,7 +3,6 @@ A tournament as the ranking rule: games, points and ratings that fit on paper.
 """
 
 import json
-import sys
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -28,7 +27,7 @@ from tests.support.dialogues import spoken
 from tests.support.plans import some_openers
 from tests.support.planted_run import played_run
 from tests.support.user_error import user_error
-from tests.support.written import rows_of_csv
+from tests.support.written import json_in, rows_of_csv
 
 SCORER = 'made-up|v:1'
 NAMES = ('a', 'b', 'c')
@@ -228,7 +227,7 @@ def test_leaderboard_has_points_and_uncertainty(tmp_path):
 def test_command_line_chooses_the_rule(tmp_path, capsys):
     run = played(tmp_path, rule={})
     RankSystems.main(run_dir=run.root, rating='2-1-0', bootstraps=20)
-    written = json.loads((tmp_path / 'ranking.json').read_text())
+    written = json_in(tmp_path / 'ranking.json')
     assert written['tournament']['rating'] == '2-1-0'
     assert 'points of each match' in capsys.readouterr().out
     with user_error("rating: 'elo'.*openskill"):
@@ -275,8 +274,8 @@ def test_a_result_is_json_without_nan_whatever_is_missing(raw, systems):
     assert all(one.tau.value is None for one in result.ratings.values())
 
 
-def test_a_result_names_the_package_that_a_rating_needs(monkeypatch):
-    monkeypatch.setitem(sys.modules, 'trueskill', None)
+def test_a_result_names_the_package_that_a_rating_needs(uninstalled):
+    uninstalled('trueskill')
     game = Game('A', 'B', {'A': {'x': 1.0}, 'B': {'x': 0.0}})
     result = result_of([game], 'AB', rating='trueskill')
     reason = result.ratings['trueskill'].reason

@@ -4,8 +4,6 @@
 The words of these lists stand for swear words; none is one.
 """
 
-import sys
-
 import pytest
 
 from parlai_ext.commands.command import json_document
@@ -77,9 +75,9 @@ def test_a_killed_comparison_goes_on_and_gives_the_same_files(files, monkeypatch
 
 
 def test_a_detector_that_cannot_be_had_is_named_and_the_others_are_compared(
-    files, capsys, monkeypatch
+    files, capsys, uninstalled
 ):
-    monkeypatch.setitem(sys.modules, 'better_profanity', None)
+    uninstalled('better_profanity')
     good = f'words={files / "words.txt"}'
     table = compare(files, detectors=[good, 'better_profanity'])
     assert len(table.rows) == 1

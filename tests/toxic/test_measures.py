@@ -4,8 +4,6 @@ What is measured of an answer.
 Systems compared: numbers by pencil, and no text in any table.
 """
 
-import sys
-
 import pandas as pd
 import pytest
 import sacrebleu
@@ -124,9 +122,9 @@ def test_metrics_with_references_have_no_value_without_one(tmp_path):
 
 
 def test_a_metric_whose_library_is_not_there_is_a_line_and_no_number(
-    tmp_path, monkeypatch
+    tmp_path, uninstalled
 ):
-    monkeypatch.setitem(sys.modules, 'rouge_score.rouge_scorer', None)
+    uninstalled('rouge_score.rouge_scorer')
     measures = load(tmp_path, ['rouge_l'])
     assert 'rouge_l' not in values(measures, 'tea', references=('tea',))
     [line] = measures.missing

@@ -3,7 +3,6 @@ Training a judge: what a step learns from, what is written, and that a training 
 was interrupted ends as one that was not.
 """
 
-import json
 import math
 import random
 from pathlib import Path
@@ -33,7 +32,7 @@ from tests.support.interrupted import interrupted
 from tests.support.on_cpu import models_on_cpu
 from tests.support.planted_labels import FRAME
 from tests.support.user_error import user_error
-from tests.support.written import written
+from tests.support.written import json_in, written
 
 pytest.importorskip('peft')
 TOPICS = [('tea', 'cup'), ('rain', 'coat'), ('book', 'page'), ('boat', 'sail')]
@@ -156,7 +155,7 @@ def test_the_merged_judge_answers_as_the_trained_one(base, tmp_path):
         expected = adapted(ids).logits
         assert torch.allclose(merged(ids).logits, expected, atol=1e-4)
         assert not torch.allclose(expected, before, atol=1e-2)
-    card = json.loads((result.folder / CARD).read_text())
+    card = json_in(result.folder / CARD)
     assert card['method'] == 'paireval' and card['steps'] == 4
 
 
@@ -229,7 +228,7 @@ def test_a_judge_learns_to_tell_held_out_pairs_apart(base, tmp_path):
     pairs, out = written(tmp_path, 'pairs.jsonl', lines), tmp_path / 'out'
     where = {'base': base, 'pairs': str(pairs), 'out': str(out), 'no_cuda': True}
     TrainJudge.main(**where, **FAST)
-    card = json.loads((out / CARD).read_text())
+    card = json_in(out / CARD)
     assert card['losses'][-1] < 0.5 * math.log(2)
 
     people = written(tmp_path, 'people.jsonl', [{'dialogue': t} for t in TOPICS[:3]])

@@ -14,7 +14,7 @@ from parlai_ext.commands import plugin
 from parlai_ext.commands.collect_dialogues import CollectDialogues
 from tests.collect.test_preflight import ECHO, says
 from tests.support.user_error import user_error
-from tests.support.written import written
+from tests.support.written import json_in, written
 
 plugin.register()
 ZOO = 'zoo:mini/step-50/model'
@@ -53,7 +53,7 @@ def test_self_chat_writes_the_dialogues_of_collect_dialogues(tmp_path, scheme):
     collected = sum(map(dialogs_in, shards), [])
     assert sorted(dialogs_in(log)) == sorted(collected)
     assert len(collected) == sum(map(bool, logs)) == 4
-    metadata = json.loads(log.with_suffix('.metadata').read_text())
+    metadata = json_in(log.with_suffix('.metadata'))
     assert metadata['self_chat'] == (scheme == 'self_play')
 
 
@@ -73,26 +73,27 @@ def world_of(folder, task='ext:pairs:bipartite', first=('yes', 'yes!'), **keys):
     return create_task(opt, [agent, agent.clone()])
 
 
-def acts(world):
+def next_acts(world):
+    """
+    Return who says what in the next parley.
+    """
+    world.parley()
     return [(act['id'], act['text']) for act in world.get_acts()]
 
 
 def test_a_parley_is_an_exchange_and_an_episode_a_dialogue(tmp_path):
     world = world_of(tmp_path)
     assert (world.num_episodes(), world.num_examples()) == (2, 4)
-    world.parley()
-    assert acts(world) == [('echo', 'Hi!'), ('yes', 'yes!')]
+    assert next_acts(world) == [('echo', 'Hi!'), ('yes', 'yes!')]
     assert '[echo]: Hi!' in world.display() and '[yes]: yes!' in world.display()
     assert not world.episode_done()
-    world.parley()  # num_turns is odd: the last utterance has no answer
-    assert acts(world) == [('echo', 'yes!')]
+    # num_turns is odd: the last utterance has no answer
+    assert next_acts(world) == [('echo', 'yes!')]
     assert world.episode_done() and not world.epoch_done()
-    world.parley()
-    assert acts(world) == [('echo', 'Hi!'), ('no', 'no')]
+    assert next_acts(world) == [('echo', 'Hi!'), ('no', 'no')]
     world.parley()
     assert world.epoch_done()
-    world.parley()
-    assert acts(world) == [] and world.display() == ''
+    assert next_acts(world) == [] and world.display() == ''
 
 
 def test_a_dialogue_that_ends_early_takes_no_parley_of_the_next(tmp_path):
@@ -100,8 +101,7 @@ def test_a_dialogue_that_ends_early_takes_no_parley_of_the_next(tmp_path):
     world = world_of(tmp_path, first=('mute', ''))
     shown = []
     for _ in range(4):
-        world.parley()
-        shown.append(acts(world))
+        shown.append(next_acts(world))
         if len(shown) == 2:
             assert world.episode_done()
             world.reset()
@@ -140,16 +140,14 @@ def test_a_reset_leaves_the_dialogue(tmp_path):
     world = world_of(tmp_path)
     world.parley()
     world.reset()
-    world.parley()
-    assert acts(world) == [('echo', 'Hi!'), ('no', 'no')]
+    assert next_acts(world) == [('echo', 'Hi!'), ('no', 'no')]
 
 
 def test_a_shared_world_plays_from_the_start_with_the_same_systems(tmp_path):
     world = world_of(tmp_path)
     world.parley()
     copy = world.clone()
-    copy.parley()
-    assert acts(copy) == [('echo', 'Hi!'), ('yes', 'yes!')]
+    assert next_acts(copy) == [('echo', 'Hi!'), ('yes', 'yes!')]
     assert copy.player.cache is world.player.cache
 
 
