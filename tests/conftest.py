@@ -86,7 +86,7 @@ def uninstalled(monkeypatch):
     return lambda name: monkeypatch.setitem(sys.modules, name, None)
 
 
-@pytest.fixture
+@pytest.fixture(scope='session')
 def registered():
     """
     Let ParlAI know our agents, tasks and presets, as at the start of a command.

@@ -18,13 +18,13 @@ from tests.support.talk import after_turns, heard, write_pairs
 from tests.support.user_error import user_error
 from tests.support.written import json_in, written
 
-# each test may be the first of its process that trains
-plugin.register()
+# any test may be the first of its process that trains
+pytestmark = pytest.mark.usefixtures('registered')
 TURNS = ('you like tea', 'old book there', 'rain again today')
 
 
 @pytest.fixture(scope='module')
-def trained(tmp_path_factory, hf_folder):
+def trained(tmp_path_factory, hf_folder, registered):
     """
     Return the file of a model after a short training, whose base is gone.
     """
@@ -101,7 +101,7 @@ def test_the_loss_is_that_of_transformers_over_the_label_alone(hf_folder):
 
 
 def test_the_tracks_recipe_learns_the_whole_line_with_two_new_tokens(
-    hf_folder, registered, tmp_path
+    hf_folder, tmp_path
 ):
     opt = training(pairs(tmp_path), tmp_path / 'model', hf_model=str(hf_folder('gpt2')))
     for key in ('model', 'optimizer', 'learningrate', 'batchsize'):
