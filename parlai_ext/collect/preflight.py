@@ -180,8 +180,7 @@ def try_system(player: BlockPlayer, name: str, index: int) -> SystemCheck:
     texts = [reply.text for d in played for reply in replies_in(d, name)]
     written = tokens_written(loaded[name]) - before
     if are_all_cut(loaded[name], texts, written):
-        longest = loaded[name].longest_reply
-        cut = f'all replies are cut at the longest, {longest} tokens'
+        cut = f'all replies are cut at the longest, {loaded[name].longest_reply} tokens'
         check = replace(check, warnings=(*check.warnings, cut))
     return check
 

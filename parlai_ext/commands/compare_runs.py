@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from parlai_ext.commands.command import Command, print_lines
+from parlai_ext.commands.command import Command, print_lines, program
 from parlai_ext.core import UserError, frozen, option, optional
 from parlai_ext.store import staged_folder, write_text
 
@@ -87,7 +87,7 @@ class CompareRuns(Command):
         for path, lines in refused.items():
             print_lines([f'refused: {path} may not be compared with {paths[0]}:'])
             print_lines(f'  {line}' for line in lines)
-        print('`parlai compare_runs A B --page FILE.html` shows two side by side')
+        print(f'`{program()} compare_runs A B --page FILE.html` shows two side by side')
         if refused:
             raise UserError(
                 f'{len(refused)} of {len(paths)} packs may not be compared with '

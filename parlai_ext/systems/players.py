@@ -287,10 +287,11 @@ def _clone_state(agent: Agent, clone: Agent) -> str:
     common = {id(value) for value in vars(agent).values()}
 
     class Pickler(pickle.Pickler):
+        # what it returns is pickled and never called
         def reducer_override(self, value: Any) -> Any:
             if id(value) in common or isinstance(value, NO_STATE):
                 return int, (id(value),)
-            if isinstance(value, torch.Tensor):  # which torch pickles slowly
+            if isinstance(value, torch.Tensor):  # torch's own way is slow
                 return float, (value.dtype, value.tolist())
             return NotImplemented
 
