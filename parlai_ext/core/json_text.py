@@ -18,6 +18,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
@@ -100,17 +101,19 @@ def parse_json(text: str | bytes, *, any_number: bool = False) -> Any:
     return value
 
 
-def parse_own_json(text: str | bytes) -> Any:
+def parse_own_json(text: str | bytes, *, is_intact: bool = False) -> Any:
     """
     Return the value of JSON that this package wrote, or that a program says, where
     texts may be anything that Python holds; all else is as in `parse_json`.
 
+    :param is_intact: a checksum shows that this package wrote it, so no key is there
+        twice: a call for each object would take half of the time.
     :raises ValueError: for any other.
     """
     if isinstance(text, bytes):
         text = text.decode('utf-8')
     _check_text(text)
-    return _STRICT.decode(text)
+    return (_INTACT if is_intact else _STRICT).decode(text)
 
 
 def parse_json_values(text: str) -> Iterator[Any]:
@@ -210,10 +213,12 @@ def _whole_number(text: str) -> int:
     return int(text)
 
 
-_STRICT = json.JSONDecoder(
-    object_pairs_hook=_unique_keys,
+_decoder = partial(
+    json.JSONDecoder,
     parse_constant=_finite,
     parse_float=_finite,
     parse_int=_whole_number,
 )
+_INTACT = _decoder()
+_STRICT = _decoder(object_pairs_hook=_unique_keys)
 _ANY_NUMBER = json.JSONDecoder(object_pairs_hook=_unique_keys, parse_int=_whole_number)

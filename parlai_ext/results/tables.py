@@ -25,8 +25,8 @@ TURN_CHARACTERS, NUMBER_CHARACTERS = 60, 10
 @frozen(kw_only=True)
 class TableDialogue(Game):
     """
-    A dialogue of the run; its raw scores are the means of each speaker, without any
-    where it is not scored.
+    A dialogue of the run; its raw scores are the means of each judged speaker, without
+    any where it is not scored.
 
     :param size: about how many characters of a page it takes.
     """
@@ -131,10 +131,14 @@ def read_tables(run: RunFolder, scorer_signature: str) -> ScoreTables:
     columns = {name: i for i, name in enumerate(tables.opponents)}
     for dialogue, scored in store.scored_dialogues():
         pairing = run.pairing(dialogue.pairing_id)
+        sides = plan.judged_sides(pairing)
         tables.count(pairing, dialogue, scored)
         means = {}
         if scored is not None:
-            means = {n: dialogue_means(dialogue, scored, n) for n in pairing.speakers}
+            means = {
+                side.first: dialogue_means(dialogue, scored, side.first)
+                for side in sides
+            }
             for row in scored.evidence.values() if about.corpora else ():
                 nearness += row[near_place]
                 nearest[int(row[corpus_place])] += 1
@@ -149,12 +153,12 @@ def read_tables(run: RunFolder, scorer_signature: str) -> ScoreTables:
             )
         )
         opener = place_of_opener[dialogue.opener_id]
-        for k, judged in enumerate(plan.judged_sides(pairing)):
-            if judged.first in rows:
+        for k, side in enumerate(sides):
+            if side.first in rows:
                 # over one opener, the target's second game is the one it did not begin
                 later = k * len(plan.openers) if plan.both_judged else 0
-                cell = rows[judged.first], columns.get(judged.second, 0), opener + later
-                _enter_dialogue(tables, cell, judged, dialogue, scored, means)
+                cell = rows[side.first], columns.get(side.second, 0), opener + later
+                _enter_dialogue(tables, cell, side, dialogue, scored, means)
     if about.corpora and nearest:
         [(corpus, _)] = nearest.most_common(1)
         names, least = about.corpora.names, about.corpora.threshold

@@ -334,10 +334,11 @@ def decode(line: bytes, is_intact: bool = False) -> dict[str, Any]:
     :raises ValueError: if the line is not exactly as `encode` wrote it.
     """
     text = line.decode()
-    record = parse_own_json(text)
+    is_intact = is_intact or _intact(text)
+    record = parse_own_json(text, is_intact=is_intact)
     if not isinstance(record, dict):
         raise ValueError('not a record')
-    if not (is_intact or _intact(text)) and _line(record) != text:
+    if not is_intact and _line(record) != text:
         raise ValueError('the checksum does not fit')
     del record['checksum']
     return record
