@@ -214,16 +214,7 @@ def _enter_dialogue(
     judged = pairing.first
     tables.n_dialogues[judged] += 1
     if dialogue.ended_by != judged:  # of a dialogue it broke off, nothing counts
-        # what it produced itself, and for each the turns of the other before it
-        produced, heard, before = [], [], []
-        is_self_play = SCHEMES[pairing.scheme].is_self_play(*pairing.speakers)
-        for i, turn in enumerate(dialogue.utterances):
-            if i % 2 if is_self_play else turn.speaker != judged:
-                before.append(turn.text)
-            elif not turn.given:
-                produced.append(turn.text)
-                heard.append(before[:])
-        for name, value in baseline_values(produced, heard).items():
+        for name, value in baseline_values(*turns_of(pairing, dialogue)).items():
             tables.baselines[name][cell] = np.nan if value is None else value
     if scored is None:
         return
@@ -240,3 +231,19 @@ def _enter_dialogue(
             tables.scores[dimension] = np.full(shape, np.nan)
         if mean is not None:
             tables.scores[dimension][cell] = mean
+
+
+def turns_of(pairing: Pairing, dialogue: Dialogue) -> tuple[list[str], list[list[str]]]:
+    """
+    Return what the first system of a pairing produced itself in a dialogue, and for
+    each utterance the turns of the other before it.
+    """
+    produced, heard, before = [], [], []
+    is_self_play = SCHEMES[pairing.scheme].is_self_play(*pairing.speakers)
+    for i, turn in enumerate(dialogue.utterances):
+        if i % 2 if is_self_play else turn.speaker != pairing.first:
+            before.append(turn.text)
+        elif not turn.given:
+            produced.append(turn.text)
+            heard.append(before[:])
+    return produced, heard
