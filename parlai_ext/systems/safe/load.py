@@ -54,6 +54,7 @@ from parlai_ext.isolation.policy import (
     is_trusted_file,
     nested_values,
 )
+from parlai_ext.mini import SHIPPED
 from parlai_ext.systems.safe import read
 from parlai_ext.systems.safe.read import read_in_child
 from parlai_ext.systems.safe.unpickle import BadModelFile, Refused, path_of
@@ -260,8 +261,6 @@ def is_elsewhere(value: Any, folders: Iterable[Path]) -> bool:
 opt_load: Any = vars(parlai.core.opt.Opt)['load'].__func__
 load_agent_module: Any = parlai.core.loader.load_agent_module
 LOADING = parlai.core.loader, parlai.core.agents, parlai.core.params
-# models that came with this package, and were copied to the data folder
-SHIPPED = Path(__file__).resolve().parents[2] / 'mini' / 'zoo'
 
 
 @frozen
@@ -369,7 +368,8 @@ def _refusals_recorded() -> Iterator[None]:
 
 def is_shipped(path: str | Path) -> bool:
     """
-    True if a file is byte for byte a model of this package.
+    True if a file is byte for byte a model of this package, from which it was copied to
+    the data folder.
     """
     ours = SHIPPED.joinpath(*Path(path).parts[-2:])
     return ours.is_file() and filecmp.cmp(path, ours, shallow=False)
