@@ -221,7 +221,7 @@ BLAME: dict[str, str] = _sentences['blame']
 _CHOICE = re.compile(r'\[([^\]]*)\]')
 
 
-def _reaction(rng: random.Random, kind: str | None) -> str:
+def reaction_to(rng: random.Random, kind: str | None) -> str:
     """
     Return a reaction to a turn with a corruption of this kind, or (`None`) to a good
     one: a short one of a random family, or a sentence of a longer pattern. Now and then
@@ -297,5 +297,5 @@ def make_reaction_example(
     if kind is None and last + 1 < len(turns) and rng.random() < 0.5:
         reply = turns[last + 1].text
     else:
-        reply = _reaction(rng, kind)
+        reply = reaction_to(rng, kind)
     return Example(tuple(turn.text for turn in context), reply, kind)

@@ -193,7 +193,6 @@ def fetch_weights(repo: str, revision: str | None = None) -> Path:
     weights = cached_weights(repo, revision)
     if weights is not None:
         return weights
-    problem = ''
     if is_model_name(repo):
         from parlai_ext.systems.catalogue.fetch_model import fetch_model
 
@@ -201,40 +200,43 @@ def fetch_weights(repo: str, revision: str | None = None) -> Path:
     elif Path(repo).is_dir():
         raise UserError(f'{repo} has no weights: none of {", ".join(WEIGHTS)}')
     else:
-        problem = download_snapshot(repo, revision)
+        download_snapshot(repo, revision)
     weights = cached_weights(repo, revision)
-    if weights is not None and not problem:
-        return weights
-    # what has no owner is more likely the name of a folder
-    folder = ''
-    if '/' not in repo:
-        near = nearest(repo, model_names())
-        hint = f'; {near}' if near.startswith('did') else ''
-        folder = f'; there is no folder {repo} either{hint}'
-    problem = problem or 'it has no weights that torch reads'
-    raise UserError(
-        f'https://huggingface.co/{repo} cannot be downloaded: {problem}{folder}'
-    )
+    if weights is None:
+        raise not_downloaded(repo, 'it has no weights that torch reads')
+    return weights
 
 
-def download_snapshot(repo: str, revision: str | None) -> str:
+def download_snapshot(repo: str, revision: str | None) -> None:
     """
-    Download a repository's weights to the hub's cache. Return why that failed; '' where
-    it did not.
+    Download a repository's weights to the hub's cache.
+
+    :raises UserError: when they cannot be had.
     """
     from huggingface_hub import HfApi, constants, snapshot_download
 
     if constants.HF_HUB_OFFLINE:
-        return 'HF_HUB_OFFLINE forbids the network'
+        raise not_downloaded(repo, 'HF_HUB_OFFLINE forbids the network')
     # the hub's own client goes on trying for half a minute
     if not is_reachable():
-        return 'the network cannot be reached'
+        raise not_downloaded(repo, 'the network cannot be reached')
     try:
         wanted = needed_files(HfApi().list_repo_files(repo, revision=revision))
         snapshot_download(repo, revision=revision, allow_patterns=wanted)
     except Exception as error:  # its own, and those of the HTTP library of the day
-        return first_line(error)
-    return ''
+        raise not_downloaded(repo, first_line(error)) from None
+
+
+def not_downloaded(repo: str, problem: str) -> UserError:
+    """
+    Return the error about a repository that cannot be downloaded. What has no owner is
+    more likely the name of a folder.
+    """
+    if '/' not in repo:
+        near = nearest(repo, model_names())
+        hint = f'; {near}' if near.startswith('did') else ''
+        problem += f'; there is no folder {repo} either{hint}'
+    return UserError(f'https://huggingface.co/{repo} cannot be downloaded: {problem}')
 
 
 def needed_files(listed: list[str]) -> list[str]:
