@@ -300,6 +300,25 @@ def error_of_worker(error: Exception, where: str, starting: bool = False) -> Exc
     return RuntimeError(f'{where}: {error}') if type(error) is RuntimeError else error
 
 
+def go_to_origin(folder: str, token: Path, facts: Mapping[str, str]) -> None:
+    """
+    Go to the current folder of the process that gives tasks, so that relative paths
+    mean the same.
+
+    :raises WorkerDiffers: where its token or its code is not seen from here.
+    """
+    if os.path.isdir(folder):
+        os.chdir(folder)
+    if not token.is_file():
+        raise WorkerDiffers(
+            f'it does not see {token.parent}: that folder must be on storage that all '
+            'machines share, under the same path'
+        )
+    here = code_facts()
+    for what, value in facts.items():
+        refuse_difference(what, here.get(what), value)
+
+
 @frozen
 class Done:
     """
@@ -343,17 +362,7 @@ class Host:
         """
         try:
             if origin is not None:
-                folder, token, facts = origin
-                if os.path.isdir(folder):  # so that relative paths mean the same
-                    os.chdir(folder)
-                if not token.is_file():
-                    raise WorkerDiffers(
-                        f'it does not see {token.parent}: that folder must be on '
-                        'storage that all machines share, under the same path'
-                    )
-                here = code_facts()
-                for what, value in facts.items():
-                    refuse_difference(what, here.get(what), value)
+                go_to_origin(*origin)
             if self.key != key or self.worker is None:
                 self.end()
                 self.worker, self.key = make(share), key
@@ -553,12 +562,12 @@ def run_in_forks(job: Job, tasks: Iterable[Task], bar: Bar, n_workers: int) -> R
     crew: list[_Fork] = []
     try:
         while waiting.read():
-            n_idle = sum(fork.task is None for fork in crew)
-            n_more = min(len(waiting) - n_idle, n_workers - len(crew))
-            crew += [_Fork(job, 1 / n_workers) for _ in range(n_more)]
-            for fork in crew:
-                if fork.task is None:
-                    fork.give(waiting.take(fork.loaded, None, None))
+            idle = [fork for fork in crew if fork.task is None]
+            n_more = min(len(waiting) - len(idle), n_workers - len(crew))
+            new = [_Fork(job, 1 / n_workers) for _ in range(n_more)]
+            crew += new
+            for fork in idle + new:
+                fork.give(waiting.take(fork.loaded, None, None))
             ready = wait([fork.pipe for fork in crew if fork.task is not None])
             for fork in crew:
                 if fork.pipe in ready:
@@ -573,10 +582,7 @@ def run_in_forks(job: Job, tasks: Iterable[Task], bar: Bar, n_workers: int) -> R
         for fork in crew:
             fork.process.terminate()
         for fork in crew:
-            fork.process.join(STOP_SECONDS)
-            fork.process.kill()
-            fork.process.join()
-            fork.pipe.close()
+            fork.kill()
 
 
 def require_forks(n_workers: int) -> None:
@@ -637,6 +643,15 @@ class _Fork(AssignedWorker):
         last = self._receive()
         self.process.join(STOP_SECONDS)
         return last
+
+    def kill(self) -> None:
+        """
+        Kill the worker, unless it ends in time.
+        """
+        self.process.join(STOP_SECONDS)
+        self.process.kill()
+        self.process.join()
+        self.pipe.close()
 
     def _receive(self) -> Any:
         try:
