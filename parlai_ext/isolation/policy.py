@@ -76,6 +76,13 @@ def nested_values(settings: Any) -> Iterator[tuple[str, Any]]:
                 left += ((key, inner) for inner in value)
 
 
+def is_special(path: Path) -> bool:
+    """
+    True for what is there and neither a file nor a folder: a pipe or a device.
+    """
+    return path.exists() and not (path.is_file() or path.is_dir())
+
+
 def is_server(key: str, value: Any) -> bool:
     """
     True if an option's value is the address of a server, or holds one.

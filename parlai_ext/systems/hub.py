@@ -21,11 +21,10 @@ from parlai_ext.core import (
     option,
     optional,
     parse_json,
-    printable,
     read_truth,
 )
 from parlai_ext.files import is_model_name, model_names, no_path, sha256
-from parlai_ext.isolation.policy import nested_values
+from parlai_ext.isolation.policy import is_special, nested_values
 
 AGENT = 'ext:hf'
 # the first that is there holds the weights; an index names the files that do
@@ -300,14 +299,15 @@ def check_model_folder(folder: Path) -> None:
         except (OSError, json.JSONDecodeError, UnicodeDecodeError):
             continue  # transformers says what is wrong
         except ValueError as error:  # what transformers might read all the same
-            raise UserError(f'hf_model: {printable(str(file))}: {error}') from None
+            raise UserError(f'hf_model: {file}: {error}') from None
         for key, value in nested_values(settings):
             if not isinstance(value, str) or '/' not in value or '\0' in value:
                 continue
             is_file = os.path.exists(value) and not os.path.isdir(value)
             if is_file and not lies_in(value, folder):
-                what = printable(f'{key} in {file} is {value}')
-                raise UserError(f'hf_model: {what}, a file elsewhere; {COPY}')
+                raise UserError(
+                    f'hf_model: {key} in {file} is {value}, a file elsewhere; {COPY}'
+                )
 
 
 def check_file_of_folder(file: Path, folder: Path) -> None:
@@ -316,13 +316,12 @@ def check_file_of_folder(file: Path, folder: Path) -> None:
 
     The hub's cache has its files in a folder beside its snapshots, with links to them.
     """
-    shown = printable(str(file))
-    snapshot = folder.absolute().parent.name == 'snapshots'
-    root = folder.absolute().parents[1] if snapshot else folder
+    home = folder.absolute()
+    root = home.parents[1] if home.parent.name == 'snapshots' else home
     if not lies_in(file, root):
-        raise UserError(f'hf_model: {shown} leads out of the folder; {COPY}')
-    if file.exists() and not (file.is_file() or file.is_dir()):
-        raise UserError(f'hf_model: {shown} is a pipe or a device; no file of a model')
+        raise UserError(f'hf_model: {file} leads out of the folder; {COPY}')
+    if is_special(file):
+        raise UserError(f'hf_model: {file} is a pipe or a device; no file of a model')
 
 
 def lies_in(path: str | Path, folder: Path) -> bool:

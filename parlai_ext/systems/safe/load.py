@@ -51,6 +51,7 @@ from parlai_ext.isolation.policy import (
     is_our_agent,
     is_our_task,
     is_server,
+    is_special,
     is_trusted_file,
     nested_values,
 )
@@ -168,7 +169,7 @@ def check_model_files(path: str | Path, roster_opt: Options | None = None) -> No
                 'put a copy there',
                 False,
             )
-        if file.exists() and not (file.is_file() or file.is_dir()):
+        if is_special(file):
             raise Refused(
                 path, f'{shown} is a pipe or a device', 'put a file there', False
             )
@@ -244,7 +245,7 @@ def is_elsewhere(value: Any, folders: Iterable[Path]) -> bool:
             real = Path(f'{real}.opt')
             if not real.exists():
                 return False
-        if not (real.is_file() or real.is_dir()):
+        if is_special(real):
             return True
     except (OSError, ValueError):  # too long, or a NUL: nothing opens that
         return False
