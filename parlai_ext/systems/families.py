@@ -480,14 +480,23 @@ def retrieval_files(opt: Options) -> dict[str, Path]:
                     raise UserError(f'there is no file {file}{HINTS.get(key, "")}')
                 named[f'{key}.{i}' if i else key] = file
     if named and str(opt.get('query_model', 'bert')).startswith('bert'):
-        model_file = text_option(opt, 'model_file')
-        with errors_about('query_model'):
-            home = bert_home(
-                local_path(model_file) if model_file else None,
-                data_folder(text_option(opt, 'datapath')),
-            )
-        named |= {f'query_model/{name}': home / name for name in BERT_FILES}
+        named |= query_encoder_files(opt)
     return named
+
+
+def query_encoder_files(opt: Options) -> dict[str, Path]:
+    """
+    Return the files of BERT that a query encoder reads, by a name for each.
+
+    :raises UserError: ``query_model: …`` when they cannot be had.
+    """
+    model_file = text_option(opt, 'model_file')
+    with errors_about('query_model'):
+        home = bert_home(
+            local_path(model_file) if model_file else None,
+            data_folder(text_option(opt, 'datapath')),
+        )
+    return {f'query_model/{name}': home / name for name in BERT_FILES}
 
 
 def retrieval_paths(opt: Options) -> dict[str, str]:
@@ -634,13 +643,23 @@ def family_of(opt: Options) -> Family:
     return next((f for f in FAMILIES if f.covers(opt)), GENERATOR)
 
 
+def layers(system: System) -> Iterator[System]:
+    """
+    Yield a system and those within its safety layers, from the outside.
+    """
+    inner = family_of(system.opt).inner_system(system.opt)
+    yield system
+    if inner is not None:
+        yield from layers(inner)
+
+
 def innermost(system: System) -> System:
     """
     Return the system that draws the replies and has the weights: the one within all
     safety layers, or the system itself.
     """
-    inner = family_of(system.opt).inner_system(system.opt)
-    return system if inner is None else innermost(inner)
+    [*_, inner] = layers(system)
+    return inner
 
 
 def has_trusted_folder(opt: Options) -> bool:

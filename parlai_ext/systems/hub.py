@@ -292,22 +292,29 @@ def check_model_folder(folder: Path) -> None:
         )
     for file in (*folder.iterdir(), *folder.glob('additional_chat_templates/*')):
         check_file_of_folder(file, folder)
-    # a tokenizer would read its words from a file that its settings name under any key
     for file in sorted(folder.glob('*config.json')):
-        try:
-            settings = parse_json(file.read_bytes(), any_number=True)
-        except (OSError, json.JSONDecodeError, UnicodeDecodeError):
-            continue  # transformers says what is wrong
-        except ValueError as error:  # what transformers might read all the same
-            raise UserError(f'hf_model: {file}: {error}') from None
-        for key, value in nested_values(settings):
-            if not isinstance(value, str) or '/' not in value or '\0' in value:
-                continue
-            is_file = os.path.exists(value) and not os.path.isdir(value)
-            if is_file and not lies_in(value, folder):
-                raise UserError(
-                    f'hf_model: {key} in {file} is {value}, a file elsewhere; {COPY}'
-                )
+        check_settings(file)
+
+
+def check_settings(file: Path) -> None:
+    """
+    Refuse settings that name a file elsewhere, under whatever key: a tokenizer would
+    read its words from there.
+    """
+    try:
+        settings = parse_json(file.read_bytes(), any_number=True)
+    except (OSError, json.JSONDecodeError, UnicodeDecodeError):
+        return  # transformers says what is wrong
+    except ValueError as error:  # what transformers might read all the same
+        raise UserError(f'hf_model: {file}: {error}') from None
+    for key, value in nested_values(settings):
+        if not isinstance(value, str) or '/' not in value or '\0' in value:
+            continue
+        is_file = os.path.exists(value) and not os.path.isdir(value)
+        if is_file and not lies_in(value, file.parent):
+            raise UserError(
+                f'hf_model: {key} in {file} is {value}, a file elsewhere; {COPY}'
+            )
 
 
 def check_file_of_folder(file: Path, folder: Path) -> None:

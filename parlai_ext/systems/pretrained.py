@@ -218,7 +218,7 @@ def loading_arguments(options: ModelOptions, device: torch.device) -> dict[str, 
         )
     _need('hf_quantisation', 'bitsandbytes')
     _need('hf_quantisation', 'accelerate')
-    settings = {'load_in_8bit': True}
+    settings: dict[str, Any] = {'load_in_8bit': True}
     if kind == '4bit':  # sums are in the dtype that is asked for, else bfloat16
         settings = {
             'load_in_4bit': True,

@@ -25,7 +25,7 @@ from safetensors.numpy import save_file
 from parlai_ext import zoo_configs
 from parlai_ext.core import JsonObject, UserError, first_line
 from parlai_ext.files import read_file
-from parlai_ext.systems.safe.read import disk_errors
+from parlai_ext.systems.safe.read import disk_errors, read_in_child, read_pickle
 
 MODEL_TYPE = 'word_bilstm'
 CONFIG, WEIGHTS, WORDS = 'config.json', 'model.safetensors', 'words.txt'
@@ -53,8 +53,6 @@ def convert_keras(
 
     :raises UserError: for another network, a damaged file, and without `h5py`.
     """
-    from parlai_ext.systems.safe.read import read_in_child, read_pickle
-
     h5py = _imported('h5py', 'weights', 'moderation')
     with _errors_of(weights), h5py.File(weights, 'r') as file:
         arrays = {
@@ -63,8 +61,9 @@ def convert_keras(
         }
         settings = read_in_child(read_pickle, tokenizer)
         words = words_by_id(settings, len(arrays['embedding']))
-        if arrays['output.bias'].shape != (len(labels),):
-            raise ValueError(f'{arrays["output.bias"].shape} outputs, {labels}')
+        outputs = arrays['output.bias'].shape
+        if outputs != (len(labels),):
+            raise ValueError(f'{outputs} outputs, {labels}')
     config = {
         'model_type': MODEL_TYPE,
         'labels': list(labels),

@@ -377,10 +377,9 @@ class FileDownload:
                     deadline.reschedule(now() + STALL)
             file.flush()
             os.fsync(file.fileno())
-        if size is not None and self.n_bytes() != size:
-            raise _Interrupted(
-                f'{self.url} ends after {self.n_bytes():,} of {size:,} bytes'
-            )
+        n = self.n_bytes()
+        if size not in (None, n):
+            raise _Interrupted(f'{self.url} ends after {n:,} of {size:,} bytes')
 
     def _check_room(self, start: int, needed: int, room: int) -> None:
         if needed > self.most:

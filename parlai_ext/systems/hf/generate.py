@@ -564,7 +564,8 @@ class ReplyGenerator:
         def decode(ids: Sequence[int], **more: Any) -> str:
             return begun + str(tokenizer.decode(ids, **more))
 
-        rows, replies = self._generate(prompts, decode), []
+        rows = self._generate([prompt.ids for prompt in prompts], decode)
+        replies = []
         cut = sum(prompt.cut for prompt in prompts)
         if cut and not self.counts['cut_messages']:
             logger.warning('conversations are cut to the last %s tokens', self.limit)
@@ -608,15 +609,13 @@ class ReplyGenerator:
 
     @torch.inference_mode()
     def _generate(
-        self, prompts: Sequence[PromptTokens], decode: Callable[..., str]
+        self, prompts: Sequence[Sequence[int]], decode: Callable[..., str]
     ) -> list[list[int]]:
         """
         Return the tokens after each prompt, padded at their end.
         """
         model, seq2seq = self.model, self.loaded.seq2seq
-        ids, mask = padded_rows(
-            [prompt.ids for prompt in prompts], self.config.pad_token_id, seq2seq
-        )
+        ids, mask = padded_rows(prompts, self.config.pad_token_id, seq2seq)
         start = 1 if seq2seq else ids.shape[1]
         config, processors = self.config, LogitsProcessorList()
         if not seq2seq:

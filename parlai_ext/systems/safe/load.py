@@ -118,8 +118,21 @@ def check_stored_options(path: str, opt: Options, roster_opt: Options) -> None:
         elif key in MOST and _exceeds(value, MOST[key]):
             what = f'its own {key} is {value!r:.40}, more than {MOST[key]:,}'
             raise _refused_option(path, key, what)
+    check_named_files(path, options_that_are_read(path, opt), roster_opt)
+
+
+def check_named_files(path: str, opt: Options, roster_opt: Options) -> None:
+    """
+    Refuse options of a model that name files which are neither beside it nor in the
+    data folder.
+
+    :param path: as of `check_stored_options`.
+    :param opt: those that are read.
+    :param roster_opt: as of `check_stored_options`.
+    :raises Refused: naming the option.
+    """
     folders = _model_folders(path, roster_opt)
-    for key, value in nested_values(options_that_are_read(path, opt)):
+    for key, value in nested_values(opt):
         if key in roster_opt or TRAINING_OPTIONS.fullmatch(key):
             continue
         if is_elsewhere(value, folders):
@@ -161,18 +174,13 @@ def check_model_files(path: str | Path, roster_opt: Options | None = None) -> No
     folders = _model_folders(path, roster_opt or _current_guard.get().roster_opt)
     for file in model.parent.glob(f'{glob.escape(model.name)}.*'):
         beside = f'{os.path.realpath(model)}{file.name.removeprefix(model.name)}'
-        shown = printable(str(file))
+        what, hint = '', 'put a copy there'
         if os.path.realpath(file) != beside and is_elsewhere(str(file), folders):
-            raise Refused(
-                path,
-                f'{shown} is a link to a file that is not beside it',
-                'put a copy there',
-                False,
-            )
-        if is_special(file):
-            raise Refused(
-                path, f'{shown} is a pipe or a device', 'put a file there', False
-            )
+            what = 'a link to a file that is not beside it'
+        elif is_special(file):
+            what, hint = 'a pipe or a device', 'put a file there'
+        if what:
+            raise Refused(path, f'{printable(str(file))} is {what}', hint, False)
 
 
 def _is_for_the_roster(key: str, value: Any) -> bool:
