@@ -23,7 +23,7 @@ def test_an_agent_may_count_what_it_uses_in_several_ways():
     found = spending_of(Property())
     assert (found['requests'], found['prompt_tokens'], found['cost']) == (3, 0, None)
     assert total_spending([found, {'requests': 1, 'cost': 2.0}])['cost'] == 2.0
-    before = spending_of(Property()) | {'cost': 1.0}
+    before = found | {'cost': 1.0}
     assert spending_since({**before, 'cost': 3.0}, before)['cost'] == 2.0
 
 

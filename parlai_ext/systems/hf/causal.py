@@ -148,8 +148,8 @@ class TokenDictionary(HuggingFaceDictionaryAgent):
         self.start_token, self.start_idx = START_TOKEN, START
         self.unk_token = tokenizer.unk_token or self.end_token
         self._unk_token_idx = self.tok2ind.get(self.unk_token, self.end_idx)
-        self.tok2ind |= {NULL_TOKEN: NULL, START_TOKEN: START}
-        self.ind2tok |= {NULL: NULL_TOKEN, START: START_TOKEN}
+        self.tok2ind.update({NULL_TOKEN: NULL, START_TOKEN: START})
+        self.ind2tok.update({NULL: NULL_TOKEN, START: START_TOKEN})
 
     def txt2vec(self, text: str, vec_type: Any = list) -> Any:
         """
