@@ -117,7 +117,8 @@ class HubFamily(Family):
         """
         Return the weights, which are fetched where they are not here.
         """
-        return hub.fetch_weights(*self.source(opt))
+        with data_in(text_option(opt, 'datapath')):
+            return hub.fetch_weights(*self.source(opt))
 
     def locate_weights(self, system: System) -> tuple[str, str]:
         repo, revision = self.source(system.opt)

@@ -480,10 +480,8 @@ def _install() -> None:
 def _switch(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def replaced_or_original(*args: Any, **kwargs: Any) -> Any:
-        for stand_in in reversed(stand_ins):
-            if hasattr(stand_in, name):
-                return getattr(stand_in, name)(*args, **kwargs)
-        return original(*args, **kwargs)
+        stand_in = stand_ins[-1] if stand_ins else None
+        return getattr(stand_in, name, original)(*args, **kwargs)
 
     return replaced_or_original
 
