@@ -82,7 +82,7 @@ class ScorerAgent(Agent):
         Flags(Machine, only=('--no-cuda', '--fp16')).add_to(parser)
         return parser
 
-    def __init__(self, opt: Opt, shared: dict[str, Any] | None = None):
+    def __init__(self, opt: Opt, shared: Any = None):
         super().__init__(opt, shared)
         self.id = self.scorer_name or 'Scorer'
         self.judged: dict[int, list[tuple[ScoringItem, ItemScore]]] = {}

@@ -52,7 +52,6 @@ class Place:
     node: str
     host: str
     slot: int
-    cpus: int
     gpus: float
     share: float
 
@@ -90,7 +89,7 @@ def places(
         share = 1 / max(1, on_device)
         host = str(node.get('NodeManagerHostname') or node.get('NodeManagerAddress'))
         found += [
-            Place(node['NodeID'], host, slot, cpus, share if gpus else 0.0, share)
+            Place(node['NodeID'], host, slot, share if gpus else 0.0, share)
             for slot in range(n_places)
         ]
     return found
@@ -211,7 +210,7 @@ class RayEngine:
             if place in taken or self.failed_starts[place] >= TRIES:
                 continue
             actor = ray.remote(
-                num_cpus=place.cpus,
+                num_cpus=self.cpus,
                 num_gpus=place.gpus,
                 max_restarts=0,
                 max_task_retries=0,

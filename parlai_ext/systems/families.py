@@ -154,14 +154,14 @@ class HubFamily(Family):
             return 0
         return sum(path.stat().st_size for path in hub.weight_files(weights))
 
-    def contents(self, system: System, opt: Options) -> dict[str, str]:
+    def contents(self, opt: Options) -> dict[str, str]:
         """
         Return the hash of every file that changes a reply. A folder that moves, or a
         snapshot in the cache with the same files, is the same model.
         """
-        weights = self.fetched_weights(system.opt)
+        weights = self.fetched_weights(opt)
         folder = weights.parent
-        code = ('*.py',) if hub.truthy(system.opt.get('hf_trust_code')) else ()
+        code = ('*.py',) if hub.truthy(opt.get('hf_trust_code')) else ()
         files = hub.model_files(weights, code)
         hashes = {f'hub/{p.relative_to(folder).as_posix()}': sha256(p) for p in files}
         return hashes | other_contexts_hash(opt)
@@ -355,13 +355,17 @@ class Ranker(Family):
                 )
             existing_file(path, CANDIDATES)
 
-    def contents(self, system: System, opt: Options) -> dict[str, str]:
-        return {} if system.opt.get(CANDIDATES) else self.candidates(opt)
+    def contents(self, opt: Options) -> dict[str, str]:
+        return candidates(opt)
 
-    def candidates(self, opt: Options) -> dict[str, str]:
-        # without the file the agent is refused when it is built
-        path = Path(str(opt.get(CANDIDATES) or ''))
-        return {CANDIDATES: sha256(path)} if path.is_file() else {}
+
+def candidates(opt: Options) -> dict[str, str]:
+    """
+    Return the hash of the candidate replies that options name; nothing without the
+    file, for then the agent is refused when it is built.
+    """
+    path = Path(str(opt.get(CANDIDATES) or ''))
+    return {CANDIDATES: sha256(path)} if path.is_file() else {}
 
 
 @contextmanager
@@ -451,7 +455,7 @@ class Passages(Family):
             raise UserError("path_to_index: needs faiss: pip install 'parlai_ext[rag]'")
         retrieval_files(opt)
 
-    def contents(self, system: System, opt: Options) -> dict[str, str]:
+    def contents(self, opt: Options) -> dict[str, str]:
         files = retrieval_files(opt)
         return {f'retrieval/{key}': sha256(file) for key, file in files.items()}
 
@@ -556,9 +560,9 @@ class Remote(Family):
             pinned['remote_dated_model'] = dated_name(opt)
         return pinned
 
-    def contents(self, system: System, opt: Options) -> dict[str, str]:
-        settings = Settings.from_options(system.opt)
-        name = settings.dated_model or dated_name(system.opt)
+    def contents(self, opt: Options) -> dict[str, str]:
+        settings = Settings.from_options(opt)
+        name = settings.dated_model or dated_name(opt)
         if name == UNTOLD:
             what = {'remote_url': settings.endpoint}
         else:
@@ -602,7 +606,7 @@ class SafetyLayer(Family):
     def inner_system(self, opt: Options) -> System:
         return system_inside(opt)
 
-    def contents(self, system: System, opt: Options) -> dict[str, str]:
+    def contents(self, opt: Options) -> dict[str, str]:
         """
         Return the hashes of the sentences, and of the files that the detector reads.
         """

@@ -120,7 +120,7 @@ def _build(system: System, machine: Machine) -> Player:
         raise UserError(
             why_unfit(error, opt) or f'it cannot be built: {words}'
         ) from error
-    return Player(system.name, agent, family)
+    return Player(system.name, agent)
 
 
 def set_our_options(opt: Opt, given: Options, machine: Machine) -> None:
