@@ -113,8 +113,8 @@ class Job:
     :param steps: what `Worker.work` tells of, for the bar.
     :param whole_tasks: the bar counts tasks that are finished, and no parts of them.
     :param key: stands for `elsewhere`: workers of an earlier job with this key go on.
-    :param in_order: results are yielded in the order of the tasks; else, as they come.
-    :param lookahead: so many tasks at most are read, but not yielded; `None`: any.
+    :param lookahead: results are yielded in the order of the tasks, of which so many at
+        most are read, but not yielded. `None`: any, and results as they come.
     :param on_close: is given what each worker returns when it is closed.
     :param small: several workers may be started unasked: their models are small, and
         other processes compute what this one does.
@@ -124,7 +124,6 @@ class Job:
     elsewhere: Callable[[float], Worker]
     steps: str
     key: str
-    in_order: bool = False
     whole_tasks: bool = False
     lookahead: int | None = None
     on_close: Callable[[Any], object] = lambda last: None
@@ -530,7 +529,7 @@ class JobTasks:
         """
         Yield what is finished and may be yielded now.
         """
-        in_order = self._job.in_order
+        in_order = self._job.lookahead is not None
         for number in sorted(self._results) if in_order else list(self._results):
             if in_order and number != self._n_yielded:
                 return
