@@ -207,32 +207,35 @@ class HuggingFace(HubFamily):
         return stored * bits // BITS.get(own, 32)
 
 
-class CausalLm(HuggingFace):
+class BaseModelFamily(HubFamily):
     """
-    ``ext:causal_lm`` as its base model is; once trained, it is a model file.
+    Agents of a base model, which is the hub's; once trained, it is a model file.
     """
 
-    agents = ('ext:causal_lm',)
     can_judge = False
 
     def covers(self, opt: Options) -> bool:
         return super().covers(opt) and not opt.get('model_file')
+
+
+class CausalLm(BaseModelFamily, HuggingFace):
+    """
+    ``ext:causal_lm`` as its base model is.
+    """
+
+    agents = ('ext:causal_lm',)
 
     def weights_key(self, opt: Options) -> Hashable:
         return None
 
 
-class Gpt2(HubFamily):
+class Gpt2(BaseModelFamily):
     """
-    ParlAI's agent for GPT-2, built without a model file: its weights are the hub's.
+    ParlAI's agent for GPT-2, built without a model file.
     """
 
     agents = ('hugging_face/gpt2',)
-    can_judge = False
     default_size = 'small'
-
-    def covers(self, opt: Options) -> bool:
-        return super().covers(opt) and not opt.get('model_file')
 
     def source(self, opt: Options) -> tuple[str, str | None]:
         if opt.get('model_name'):

@@ -45,7 +45,6 @@ DAMAGE = (
     zlib.error,
     lzma.LZMAError,
     EOFError,
-    NotImplementedError,
     RuntimeError,
     ValueError,
 )
