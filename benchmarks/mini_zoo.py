@@ -13,7 +13,6 @@ import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-import parlai_ext.mini
 from benchmarks.support.measures import print_head, print_row, start
 from benchmarks.support.planted import (
     known_scores,
@@ -25,13 +24,13 @@ from parlai_ext.commands.evaluate_systems import EvaluateSystems
 from parlai_ext.commands.rank_systems import RankSystems
 from parlai_ext.commands.score_dialogues import ScoreDialogues
 from parlai_ext.core import content_id
+from parlai_ext.mini import SHIPPED
 from parlai_ext.ranking.baselines import HIGHER_IS_BETTER
 from parlai_ext.ranking.standings import Standing
 from parlai_ext.results.ranking import Ranking
 from parlai_ext.scoring.registry import load_protocol_file
 
 CONTROLS = ('judge-untrained', 'judge-no-reactions')
-ZOO = Path(parlai_ext.mini.__file__).parent / 'zoo'
 
 
 def rankings(seed: int, folder: Path) -> dict[str, Ranking]:
@@ -80,7 +79,7 @@ def print_training() -> None:
     """
     Print updates, parameters and held-out loss of each shipped model.
     """
-    facts = json.loads((ZOO / 'training.json').read_text(encoding='utf-8'))
+    facts = json.loads((SHIPPED / 'training.json').read_text(encoding='utf-8'))
     print()
     print_head('model', 'updates', 'parameters', 'held-out loss', 'perplexity')
     for name, one in sorted(facts.items(), key=lambda item: item[1]['updates']):

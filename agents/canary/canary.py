@@ -31,14 +31,15 @@ INJECTIONS = (
 CANARIES = ('echo', 'opener_parrot', 'instruction_injector', *PARROTS)
 
 
-def canary_text(kind: str, heard: Sequence[str], own: str) -> str:
+def canary_text(kind: str, turns: Conversation) -> str:
     """
     Return what a canary says: a parrot of the judge check, in another wording each
     turn. Where it heard nothing that it could say back, it asks what fits everything.
 
     :param kind: one of `CANARIES`.
-    :param own: its own first utterance, or ``''``.
     """
+    heard = [turn.text for turn in turns if not turn.mine]
+    own = next((turn.text for turn in turns if turn.mine), '')
     number = max(0, len(heard) - 1)
     if kind == 'echo':
         return heard[-1] if heard else own or 'Hello.'
@@ -78,9 +79,4 @@ class CanaryAgent(DeclaresOptions, ConversationAgent):
         Return what its kind says in each conversation.
         """
         kind = self.opt.get('canary_kind', 'flatterer')
-        texts = []
-        for turns in conversations:
-            heard = [turn.text for turn in turns if not turn.mine]
-            own = next((turn.text for turn in turns if turn.mine), '')
-            texts.append(canary_text(kind, heard, own))
-        return texts
+        return [canary_text(kind, turns) for turns in conversations]

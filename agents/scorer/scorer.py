@@ -3,7 +3,7 @@ A scorer for ParlAI's own commands:
 `parlai eval_model -m ext:scorer --scorer fed -t ext:dialogues --run-dir RUN`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -16,6 +16,7 @@ from parlai.utils import logging
 
 from parlai_ext.core import (
     Flags,
+    JsonObject,
     UserError,
     add_declared,
     options_from_opt,
@@ -81,7 +82,7 @@ class ScorerAgent(Agent):
         Flags(Machine, only=('--no-cuda', '--fp16')).add_to(parser)
         return parser
 
-    def __init__(self, opt: Opt, shared: dict[str, Any] | None = None):
+    def __init__(self, opt: Opt, shared: Any = None):
         super().__init__(opt, shared)
         self.id = self.scorer_name or 'Scorer'
         self.judged: dict[int, list[tuple[ScoringItem, ItemScore]]] = {}
@@ -98,31 +99,21 @@ class ScorerAgent(Agent):
         ParlAI makes agents before tasks: models, which may be large, are loaded after
         the task has read its files.
         """
-        machine = Machine.from_options(
-            {**self.opt, 'batchsize': max(BATCH, self.opt.get('batchsize') or 1)}
-        )
+        rows = max(BATCH, self.opt.get('batchsize') or 1)
+        machine = Machine.from_options({**self.opt, 'batchsize': rows})
         wanted = self.scorer_name or self.opt.get('scorer')
-        run_dir = self.opt.get('run_dir')
-        recorded: Mapping[str, Any] = {}
-        is_own = False
-        if run_dir:
-            manifest = RunFolder.existing(run_dir).manifest
-            recorded = {'name': DEFAULT, **manifest.protocol.scorer}
-            is_own = is_own_scorer(manifest)
+        recorded, is_own = recorded_scorer(self.opt.get('run_dir'))
         if wanted is None and not recorded:
             raise UserError(
                 f'--scorer is needed: {", ".join(SCORERS)} or my_module:MyScorer'
             )
-        if wanted is None or wanted == recorded.get('name'):
-            chosen = choose_scorer(
-                recorded,
-                {**self.opt, 'scorer': None},
-                named_by_user=is_own,
-                name_is_given=wanted is not None,
-            )
-        else:
-            chosen = choose_scorer({}, {**self.opt, 'scorer': wanted})
-        scorer = chosen.build(machine)
+        other = None if wanted == recorded.get('name') else wanted
+        scorer = choose_scorer(
+            recorded,
+            {**self.opt, 'scorer': other},
+            named_by_user=is_own,
+            name_is_given=wanted is not None,
+        ).build(machine)
         if scorer.compares_items:  # it is given batches
             raise UserError(f'scorer {scorer.name}: {WHOLE_SETS}')
         logging.info(f'scorer {scorer.signature}')
@@ -208,6 +199,16 @@ class ScorerAgent(Agent):
             act['num_truncated'], act['metrics'] = score.cut, metrics
             self._check_at_end(seen, list(zip(items, of_items, strict=True)))
         return acts
+
+
+def recorded_scorer(run_dir: str | None) -> tuple[JsonObject, bool]:
+    """
+    Return how a run is scored, empty without a run, and whether the user named that.
+    """
+    if not run_dir:
+        return {}, False
+    manifest = RunFolder.existing(run_dir).manifest
+    return {'name': DEFAULT, **manifest.protocol.scorer}, is_own_scorer(manifest)
 
 
 def scoring_items(seen: Message, scorer: Scorer) -> list[ScoringItem]:

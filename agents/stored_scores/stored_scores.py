@@ -45,7 +45,7 @@ class StoredScoresAgent(DeclaresOptions, Agent):
 
     declares = (Flags(StoredOptions, 'Stored Scores Agent'),)
 
-    def __init__(self, opt: Opt, shared: dict[str, Any] | None = None):
+    def __init__(self, opt: Opt, shared: Any = None):
         super().__init__(opt, shared)
         self.id = 'StoredScores'
         self.stored: list[Scores] = (

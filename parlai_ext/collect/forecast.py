@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import field, replace
-from functools import reduce
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,7 +19,7 @@ from parlai_ext.core import UserError, change_lines, frozen
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.core.records import read_own_record, record_to_json
 from parlai_ext.store import PLAYED_KEYS, ProtocolRecord, RunFolder, write_text
-from parlai_ext.systems.spending import Reading, add_spendings, total_spending
+from parlai_ext.systems.spending import Reading, total_spending
 from parlai_ext.view.page import terminal_lines
 
 FORECAST = 'timing/forecast.json'
@@ -197,7 +196,9 @@ def timed(
                 actual,
                 peak_bytes=max(peak, actual.peak_bytes),
                 peak_gpu_bytes=max(gpu, actual.peak_gpu_bytes),
-                spent=reduce(add_spendings, (spent or {}).values(), actual.spent),
+                spent=total_spending([actual.spent, *spent.values()])
+                if spent
+                else actual.spent,
                 **{stage: StageTime(seconds, old.dialogues + dialogues)},
             )
             _write_record(path, now)

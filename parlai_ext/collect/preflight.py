@@ -41,7 +41,6 @@ from parlai_ext.systems.player_process import load_on
 from parlai_ext.systems.players import Participant, Player, Reply
 from parlai_ext.systems.spending import (
     Spending,
-    add_spendings,
     spending_of,
     spending_since,
     total_spending,
@@ -381,7 +380,7 @@ class PilotMeter:
         now = spending_of(player.agent)
         if now is not None and before is not None:
             used = spending_since(now, before)
-            measurement.spent = add_spendings(measurement.spent or {}, used)
+            measurement.spent = total_spending([measurement.spent, used])
         return replies
 
     def forecasts(

@@ -278,29 +278,28 @@ def index_files(path: str | Path, embeddings: str | Path | None = None) -> list[
 # --- the index and its passages ------------------------------------------------------
 
 
-@fixes('parlai.agents.rag.indexers')
-def read_index_without_writing(module: Any) -> None:
+@replaces('parlai.agents.rag.indexers', 'BaseIndexer.deserialize_from')
+def read_index_without_writing(
+    original: Any, self: Any, file: str, emb_path: str | None = None
+) -> None:
     """
     ParlAI writes a file beside the index when it first reads it (rag/indexers.py:170),
     which would change the system's identity. The fix only reads; it also refuses an
     index with other passages than are numbered.
     """
+    import torch
 
-    def deserialize_from(self: Any, file: str, emb_path: str | None = None) -> None:
-        index, *numbers = index_files(file, emb_path)
-        # an index can name any file of this machine for its lists, to be written to;
-        # with these flags the file beside it is taken instead, and only read
-        flags = self.faiss.IO_FLAG_ONDISK_SAME_DIR | self.faiss.IO_FLAG_READ_ONLY
-        self.index = self.faiss.read_index(str(index), flags)
-        parts = [module.torch.load(path) for path in numbers]
-        self.index_id_to_db_id = [i for part in parts for i in part]
-        if len(self.index_id_to_db_id) != self.index.ntotal:
-            raise UserError(
-                f'path_to_index: {index} has {self.index.ntotal} passages, but '
-                f'{len(self.index_id_to_db_id)} are numbered in {numbers[0]}'
-            )
-
-    module.BaseIndexer.deserialize_from = deserialize_from
+    index, *numbers = index_files(file, emb_path)
+    # an index can name any file of this machine for its lists, to be written to; with
+    # these flags the file beside it is taken instead, and only read
+    flags = self.faiss.IO_FLAG_ONDISK_SAME_DIR | self.faiss.IO_FLAG_READ_ONLY
+    self.index = self.faiss.read_index(str(index), flags)
+    self.index_id_to_db_id = [i for path in numbers for i in torch.load(path)]
+    if len(self.index_id_to_db_id) != self.index.ntotal:
+        raise UserError(
+            f'path_to_index: {index} has {self.index.ntotal} passages, but '
+            f'{len(self.index_id_to_db_id)} are numbered in {numbers[0]}'
+        )
 
 
 @replaces('parlai.agents.rag.retrievers', 'DPRRetriever.load_index')

@@ -77,22 +77,27 @@ def show_bars_after_two_seconds(module: Any) -> None:
     module.tqdm = late_bar
 
 
-@fixes('parlai.nn.lr_scheduler')
-def build_plateau_scheduler_without_verbose(module: Any) -> None:
+@replaces('parlai.nn.lr_scheduler', 'ReduceOnPlateauLRScheduler.__init__')
+def build_plateau_scheduler_without_verbose(
+    original: Any,
+    self: Any,
+    optimizer: Any,
+    patience: int,
+    decay: float,
+    *warmup: float,
+) -> None:
     """
     ParlAI passes ``verbose`` to a scheduler that lost this argument with torch 2.7
     (nn/lr_scheduler.py:338): nothing can be trained with the default
     ``--lr-scheduler``. The fix does not pass it.
     """
-    base = module.ParlAILRScheduler
+    from parlai.nn.lr_scheduler import ParlAILRScheduler
+    from torch.optim.lr_scheduler import ReduceLROnPlateau
 
-    def __init__(self, optimizer, patience, decay, warmup_updates, warmup_rate):  # type: ignore[no-untyped-def]
-        base.__init__(self, warmup_updates, warmup_rate)
-        self.scheduler = module.optim.lr_scheduler.ReduceLROnPlateau(
-            optimizer, 'min', factor=decay, patience=patience
-        )
-
-    module.ReduceOnPlateauLRScheduler.__init__ = __init__
+    ParlAILRScheduler.__init__(self, *warmup)
+    self.scheduler = ReduceLROnPlateau(
+        optimizer, 'min', factor=decay, patience=patience
+    )
 
 
 @replaces(

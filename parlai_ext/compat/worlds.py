@@ -21,32 +21,25 @@ def find_worlds_of_our_tasks(module: Any) -> None:
     original = module.load_world_module
 
     @wraps(original)
-    def load_world_module(
-        taskname: str,
-        interactive_task: bool = False,
-        selfchat_task: bool = False,
-        num_agents: int | None = None,
-        default_world: Any = None,
-    ) -> Any:
+    def load_world_module(taskname: str, **options: Any) -> Any:
         task = full_task_path(taskname.strip())
-        world = None
         if task.startswith('parlai_ext.'):
+            name = task.partition(':')[0]
+            worlds = name.removesuffix('.agents') + '.worlds'
             # ParlAI hides the error if they cannot be imported (core/loader.py:418)
-            worlds = task.partition(':')[0].removesuffix('.agents') + '.worlds'
             if ',' not in task and importlib.util.find_spec(worlds):
                 importlib.import_module(worlds)
+            own_only = {**options, 'num_agents': None, 'default_world': None}
             # the class named after the teacher, else the task's only one
-            for spelling in (task, task.partition(':')[0]):
-                world = world or original(spelling, interactive_task, selfchat_task)
-        return world or original(
-            taskname, interactive_task, selfchat_task, num_agents, default_world
-        )
+            for spelling in (task, name):
+                if world := original(spelling, **own_only):
+                    return world
+        return original(taskname, **options)
 
     # params.py and worlds.py hold the function under their own names
     for name in ('loader', 'params', 'worlds'):
-        importer = sys.modules.get(f'parlai.core.{name}')
-        if importer is not None and hasattr(importer, 'load_world_module'):
-            importer.__dict__['load_world_module'] = load_world_module
+        if importer := sys.modules.get(f'parlai.core.{name}'):
+            vars(importer)['load_world_module'] = load_world_module
 
 
 def full_task_path(task: str) -> str:

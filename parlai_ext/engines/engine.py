@@ -113,8 +113,8 @@ class Job:
     :param steps: what `Worker.work` tells of, for the bar.
     :param whole_tasks: the bar counts tasks that are finished, and no parts of them.
     :param key: stands for `elsewhere`: workers of an earlier job with this key go on.
-    :param in_order: results are yielded in the order of the tasks; else, as they come.
-    :param lookahead: so many tasks at most are read, but not yielded; `None`: any.
+    :param lookahead: results are yielded in the order of the tasks, of which so many at
+        most are read, but not yielded. `None`: any, and results as they come.
     :param on_close: is given what each worker returns when it is closed.
     :param small: several workers may be started unasked: their models are small, and
         other processes compute what this one does.
@@ -124,7 +124,6 @@ class Job:
     elsewhere: Callable[[float], Worker]
     steps: str
     key: str
-    in_order: bool = False
     whole_tasks: bool = False
     lookahead: int | None = None
     on_close: Callable[[Any], object] = lambda last: None
@@ -300,6 +299,25 @@ def error_of_worker(error: Exception, where: str, starting: bool = False) -> Exc
     return RuntimeError(f'{where}: {error}') if type(error) is RuntimeError else error
 
 
+def go_to_origin(folder: str, token: Path, facts: Mapping[str, str]) -> None:
+    """
+    Go to the current folder of the process that gives tasks, so that relative paths
+    mean the same.
+
+    :raises WorkerDiffers: where its token or its code is not seen from here.
+    """
+    if os.path.isdir(folder):
+        os.chdir(folder)
+    if not token.is_file():
+        raise WorkerDiffers(
+            f'it does not see {token.parent}: that folder must be on storage that all '
+            'machines share, under the same path'
+        )
+    here = code_facts()
+    for what, value in facts.items():
+        refuse_difference(what, here.get(what), value)
+
+
 @frozen
 class Done:
     """
@@ -343,17 +361,7 @@ class Host:
         """
         try:
             if origin is not None:
-                folder, token, facts = origin
-                if os.path.isdir(folder):  # so that relative paths mean the same
-                    os.chdir(folder)
-                if not token.is_file():
-                    raise WorkerDiffers(
-                        f'it does not see {token.parent}: that folder must be on '
-                        'storage that all machines share, under the same path'
-                    )
-                here = code_facts()
-                for what, value in facts.items():
-                    refuse_difference(what, here.get(what), value)
+                go_to_origin(*origin)
             if self.key != key or self.worker is None:
                 self.end()
                 self.worker, self.key = make(share), key
@@ -521,7 +529,7 @@ class JobTasks:
         """
         Yield what is finished and may be yielded now.
         """
-        in_order = self._job.in_order
+        in_order = self._job.lookahead is not None
         for number in sorted(self._results) if in_order else list(self._results):
             if in_order and number != self._n_yielded:
                 return
@@ -553,12 +561,12 @@ def run_in_forks(job: Job, tasks: Iterable[Task], bar: Bar, n_workers: int) -> R
     crew: list[_Fork] = []
     try:
         while waiting.read():
-            n_idle = sum(fork.task is None for fork in crew)
-            n_more = min(len(waiting) - n_idle, n_workers - len(crew))
-            crew += [_Fork(job, 1 / n_workers) for _ in range(n_more)]
-            for fork in crew:
-                if fork.task is None:
-                    fork.give(waiting.take(fork.loaded, None, None))
+            idle = [fork for fork in crew if fork.task is None]
+            n_more = min(len(waiting) - len(idle), n_workers - len(crew))
+            new = [_Fork(job, 1 / n_workers) for _ in range(n_more)]
+            crew += new
+            for fork in idle + new:
+                fork.give(waiting.take(fork.loaded, None, None))
             ready = wait([fork.pipe for fork in crew if fork.task is not None])
             for fork in crew:
                 if fork.pipe in ready:
@@ -573,10 +581,7 @@ def run_in_forks(job: Job, tasks: Iterable[Task], bar: Bar, n_workers: int) -> R
         for fork in crew:
             fork.process.terminate()
         for fork in crew:
-            fork.process.join(STOP_SECONDS)
-            fork.process.kill()
-            fork.process.join()
-            fork.pipe.close()
+            fork.kill()
 
 
 def require_forks(n_workers: int) -> None:
@@ -637,6 +642,15 @@ class _Fork(AssignedWorker):
         last = self._receive()
         self.process.join(STOP_SECONDS)
         return last
+
+    def kill(self) -> None:
+        """
+        Kill the worker, unless it ends in time.
+        """
+        self.process.join(STOP_SECONDS)
+        self.process.kill()
+        self.process.join()
+        self.pipe.close()
 
     def _receive(self) -> Any:
         try:

@@ -52,7 +52,6 @@ class Place:
     node: str
     host: str
     slot: int
-    cpus: int
     gpus: float
     share: float
 
@@ -90,7 +89,7 @@ def places(
         share = 1 / max(1, on_device)
         host = str(node.get('NodeManagerHostname') or node.get('NodeManagerAddress'))
         found += [
-            Place(node['NodeID'], host, slot, cpus, share if gpus else 0.0, share)
+            Place(node['NodeID'], host, slot, share if gpus else 0.0, share)
             for slot in range(n_places)
         ]
     return found
@@ -211,7 +210,7 @@ class RayEngine:
             if place in taken or self.failed_starts[place] >= TRIES:
                 continue
             actor = ray.remote(
-                num_cpus=place.cpus,
+                num_cpus=self.cpus,
                 num_gpus=place.gpus,
                 max_restarts=0,
                 max_task_retries=0,
@@ -256,29 +255,26 @@ class RayEngine:
         os.environ['RAY_USAGE_STATS_ENABLED'] = '0'
         import ray
 
-        signals = signal.SIGTERM, signal.SIGINT
-        handlers = {one: signal.getsignal(one) for one in signals}
         try:
-            ray.init(
-                address=address,
-                log_to_driver=False,
-                configure_logging=False,
-                namespace='parlai_ext',
-            )
+            with _own_signals():
+                ray.init(
+                    address=address,
+                    log_to_driver=False,
+                    configure_logging=False,
+                    namespace='parlai_ext',
+                )
         except Exception as error:  # Ray raises many kinds
-            with suppress(Exception):
+            with suppress(Exception), _own_signals():
                 ray.shutdown()
             raise UserError(
                 f'--ray-address {address}: {" ".join(str(error).split())[:200]}'
             ) from None
-        finally:
-            _restore(handlers)
         try:
             yield
         finally:
-            self.dismiss()
-            ray.shutdown()
-            _restore(handlers)
+            with _own_signals():
+                self.dismiss()
+                ray.shutdown()
 
 
 @dataclass
@@ -426,28 +422,24 @@ class _JobRun:
         """
         Refuse to wait for ever for a first worker, or for another one.
         """
-        now = time.monotonic()
+        now, patience = time.monotonic(), self.engine.patience
         if any(hand.seen is not None for hand in self.engine.hands):
             self._last_hand_at, self._warned = now, False
         waited = now - self._last_hand_at
-        patience = self.engine.patience
-        longest = WAITS * patience
-        if waited <= (longest if self._warned else patience):
+        if waited <= (WAITS * patience if self._warned else patience):
             return
-        why = (
-            f'no worker for {waited:.0f} s: no machine of the cluster has '
-            f'{self.engine.cpus} cores, and a GPU where others have one, for a worker'
+        hosts = ', '.join(sorted({place.host for place in self.engine.places()}))
+        what = (
+            f'no machine of the cluster has {self.engine.cpus} cores, and a GPU where '
+            'others have one, for a worker'
         )
-        if there := self.engine.places():
-            hosts = ', '.join(sorted({place.host for place in there}))
-            why = (
-                f'no worker for {waited:.0f} s: the cluster ({hosts}) starts none; '
-                '`ray status` says what is taken'
-            )
+        if hosts:
+            what = f'the cluster ({hosts}) starts none; `ray status` says what is taken'
+        why = f'no worker for {waited:.0f} s: {what}'
         if not self._warned:
             self._warned = True
             logger.warning('%s', why)
-        if waited > longest:
+        if waited > WAITS * patience:
             raise EngineFailed(
                 f'{why}; what is written stays, and the same command goes on from there'
             )
@@ -465,10 +457,18 @@ def _replies(asked: Mapping[Any, _Hand], seconds: float) -> list[Any]:
     return list(done)
 
 
-def _restore(handlers: dict[signal.Signals, Any]) -> None:
-    with suppress(ValueError):  # not the main thread
-        for one, handler in handlers.items():
-            signal.signal(one, handler)
+@contextmanager
+def _own_signals() -> Iterator[None]:
+    """
+    Keep the handlers of signals, which Ray changes.
+    """
+    handlers = {one: signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        with suppress(ValueError):  # not the main thread
+            for one, handler in handlers.items():
+                signal.signal(one, handler)
 
 
 def _check_address(address: str) -> None:

@@ -57,7 +57,7 @@ def is_confined() -> bool:
     return _is_confined
 
 
-def confine(writable: Iterable[str], ports: Sequence[int] = ()) -> list[str]:
+def confine(writable: Iterable[str], ports: Sequence[int]) -> list[str]:
     """
     Confine this process to reading files, and writing in these folders.
 

@@ -76,6 +76,13 @@ def nested_values(settings: Any) -> Iterator[tuple[str, Any]]:
                 left += ((key, inner) for inner in value)
 
 
+def is_special(path: Path) -> bool:
+    """
+    True for what is there and neither a file nor a folder: a pipe or a device.
+    """
+    return path.exists() and not (path.is_file() or path.is_dir())
+
+
 def is_server(key: str, value: Any) -> bool:
     """
     True if an option's value is the address of a server, or holds one.
@@ -263,15 +270,14 @@ def _use(key: str, value: Any) -> str | None:
     if key == 'safety_system':  # a record holds its options one by one
         return 'names a system by a text'
     prepare_parlai()
-    task = value.removeprefix(CANDIDATE_TASK) if key not in TASK_OPTIONS else value
-    if key in TASK_OPTIONS or task != value:
-        ours = all(map(is_our_task, task.partition('@')[0].split(',')))
+    if key in TASK_OPTIONS or value.startswith(CANDIDATE_TASK):
+        tasks = value.removeprefix(CANDIDATE_TASK).partition('@')[0].split(',')
+        ours = all(map(is_our_task, tasks))
         return None if ours else 'is a task from outside the package'
     if DATA_OPTIONS.fullmatch(key):
         return None
-    code = not re.search(r'\s', value.strip()) and any(
-        CODE.fullmatch(part) for part in value.strip().split(',')
-    )
+    words = value.split()
+    code = len(words) == 1 and any(map(CODE.fullmatch, words[0].split(',')))
     return 'is code from outside the package' if code or 'agent:' in value else None
 
 

@@ -28,7 +28,7 @@ Corruption = Callable[['Corrupted'], str]
 
 ITEMS = tuple(x for topic in TOPICS for x in topic.items)
 WORDS = tuple(
-    sorted({word for topic in TOPICS for item in topic.items for word in item.split()})
+    sorted({word for item in ITEMS for word in item.split()})
     + sorted(
         {w for detail in DETAILS.values() for v in detail.values for w in v.split()}
     )
@@ -221,11 +221,19 @@ BLAME: dict[str, str] = _sentences['blame']
 _CHOICE = re.compile(r'\[([^\]]*)\]')
 
 
-def _reaction(rng: random.Random, family: str, leads: str) -> str:
+def reaction_to(rng: random.Random, kind: str | None) -> str:
     """
-    Return a random reaction of a family: one of the short ones, or a sentence of a
-    longer pattern. Now and then one of the leads of this name comes before it.
+    Return a reaction to a turn with a corruption of this kind, or (`None`) to a good
+    one: a short one of a random family, or a sentence of a longer pattern. Now and then
+    a lead comes before it.
     """
+    family, leads = 'praise', 'praise_leads'
+    if kind is not None:
+        chance, leads = rng.random(), 'leads'
+        if chance < 0.4:
+            family = BLAME[kind]
+        else:
+            family = 'dislike' if chance < 0.85 else pick(rng, COMPLAINTS)
     if rng.random() < SHORT_SHARE:
         text = pick(rng, SHORT[family])
     else:
@@ -250,17 +258,16 @@ class Example:
 def corrupt_last_turn(
     rng: random.Random,
     turns: list[GeneratedTurn],
-    other: tuple[GeneratedTurn, ...],
+    other: Turns,
     kinds: Mapping[str, Corruption],
-) -> tuple[GeneratedTurn, str | None]:
+) -> str | None:
     """
-    Return the last of ``turns``, corrupted, and the kind of corruption; `None` instead
-    of a kind if the corruption left the turn unchanged.
+    Corrupt the last of ``turns``. Return the kind of corruption; `None` if it left the
+    turn unchanged.
     """
-    kind = pick(rng, sorted(kinds))
-    text = kinds[kind](Corrupted(rng, turns, other))
-    changed = text != turns[-1].text
-    return replace(turns[-1], text=text), kind if changed else None
+    kind, turn = pick(rng, sorted(kinds)), turns[-1]
+    turns[-1] = replace(turn, text=kinds[kind](Corrupted(rng, turns, other)))
+    return kind if turns[-1] != turn else None
 
 
 def make_reaction_example(
@@ -275,32 +282,20 @@ def make_reaction_example(
     """
     twins, odd = divmod(index, 2)
     rng = random.Random(f'judged/{fold}/{seed}/{twins}')
-    turns = list(make_dialogue(fold, seed, twins))
+    turns = make_dialogue(fold, seed, twins)
     other = make_dialogue(fold, seed + 1, twins)
     last = 1 + int(rng.random() * (len(turns) - 1))
     own_rate = 0.7 if rng.random() < 0.2 else 0.0
     their_rate = 0.5 if rng.random() < 0.15 else 0.0
-    context: list[GeneratedTurn] = []
-    for i, turn in enumerate(turns[:last]):
-        rate = own_rate if (last - i) % 2 == 0 else their_rate
+    context = [turns[0]]
+    for i, turn in enumerate(turns[1:last], 1):
         context.append(turn)
-        if i > 0 and rng.random() < rate:
-            context[-1] = corrupt_last_turn(rng, context, other, kinds)[0]
+        if rng.random() < (own_rate if (last - i) % 2 == 0 else their_rate):
+            corrupt_last_turn(rng, context, other, kinds)
     context.append(turns[last])
-    kind = None
-    if odd:
-        context[-1], kind = corrupt_last_turn(rng, context, other, kinds)
-    if kind is not None:
-        chance = rng.random()
-        if chance < 0.4:
-            family = BLAME[kind]
-        elif chance < 0.85:
-            family = 'dislike'
-        else:
-            family = pick(rng, COMPLAINTS)
-        reply = _reaction(rng, family, 'leads')
-    elif last + 1 < len(turns) and rng.random() < 0.5:
+    kind = corrupt_last_turn(rng, context, other, kinds) if odd else None
+    if kind is None and last + 1 < len(turns) and rng.random() < 0.5:
         reply = turns[last + 1].text
     else:
-        reply = _reaction(rng, 'praise', 'praise_leads')
+        reply = reaction_to(rng, kind)
     return Example(tuple(turn.text for turn in context), reply, kind)

@@ -192,7 +192,6 @@ class ItemWork:
             ),
             steps='inputs read',
             key=content_id('bench', signature, self.with_evidence),
-            in_order=True,
             lookahead=AHEAD,
         )
         batches = [missing[k : k + size] for k in range(0, len(missing), size)]

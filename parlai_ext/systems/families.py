@@ -117,7 +117,8 @@ class HubFamily(Family):
         """
         Return the weights, which are fetched where they are not here.
         """
-        return hub.fetch_weights(*self.source(opt))
+        with data_in(text_option(opt, 'datapath')):
+            return hub.fetch_weights(*self.source(opt))
 
     def locate_weights(self, system: System) -> tuple[str, str]:
         repo, revision = self.source(system.opt)
@@ -153,14 +154,14 @@ class HubFamily(Family):
             return 0
         return sum(path.stat().st_size for path in hub.weight_files(weights))
 
-    def contents(self, system: System, opt: Options) -> dict[str, str]:
+    def contents(self, opt: Options) -> dict[str, str]:
         """
         Return the hash of every file that changes a reply. A folder that moves, or a
         snapshot in the cache with the same files, is the same model.
         """
-        weights = self.fetched_weights(system.opt)
+        weights = self.fetched_weights(opt)
         folder = weights.parent
-        code = ('*.py',) if hub.truthy(system.opt.get('hf_trust_code')) else ()
+        code = ('*.py',) if hub.truthy(opt.get('hf_trust_code')) else ()
         files = hub.model_files(weights, code)
         hashes = {f'hub/{p.relative_to(folder).as_posix()}': sha256(p) for p in files}
         return hashes | other_contexts_hash(opt)
@@ -206,32 +207,35 @@ class HuggingFace(HubFamily):
         return stored * bits // BITS.get(own, 32)
 
 
-class CausalLm(HuggingFace):
+class BaseModelFamily(HubFamily):
     """
-    ``ext:causal_lm`` as its base model is; once trained, it is a model file.
+    Agents of a base model, which is the hub's; once trained, it is a model file.
     """
 
-    agents = ('ext:causal_lm',)
     can_judge = False
 
     def covers(self, opt: Options) -> bool:
         return super().covers(opt) and not opt.get('model_file')
+
+
+class CausalLm(BaseModelFamily, HuggingFace):
+    """
+    ``ext:causal_lm`` as its base model is.
+    """
+
+    agents = ('ext:causal_lm',)
 
     def weights_key(self, opt: Options) -> Hashable:
         return None
 
 
-class Gpt2(HubFamily):
+class Gpt2(BaseModelFamily):
     """
-    ParlAI's agent for GPT-2, built without a model file: its weights are the hub's.
+    ParlAI's agent for GPT-2, built without a model file.
     """
 
     agents = ('hugging_face/gpt2',)
-    can_judge = False
     default_size = 'small'
-
-    def covers(self, opt: Options) -> bool:
-        return super().covers(opt) and not opt.get('model_file')
 
     def source(self, opt: Options) -> tuple[str, str | None]:
         if opt.get('model_name'):
@@ -354,13 +358,17 @@ class Ranker(Family):
                 )
             existing_file(path, CANDIDATES)
 
-    def contents(self, system: System, opt: Options) -> dict[str, str]:
-        return {} if system.opt.get(CANDIDATES) else self.candidates(opt)
+    def contents(self, opt: Options) -> dict[str, str]:
+        return candidates(opt)
 
-    def candidates(self, opt: Options) -> dict[str, str]:
-        # without the file the agent is refused when it is built
-        path = Path(str(opt.get(CANDIDATES) or ''))
-        return {CANDIDATES: sha256(path)} if path.is_file() else {}
+
+def candidates(opt: Options) -> dict[str, str]:
+    """
+    Return the hash of the candidate replies that options name; nothing without the
+    file, for then the agent is refused when it is built.
+    """
+    path = Path(str(opt.get(CANDIDATES) or ''))
+    return {CANDIDATES: sha256(path)} if path.is_file() else {}
 
 
 @contextmanager
@@ -450,7 +458,7 @@ class Passages(Family):
             raise UserError("path_to_index: needs faiss: pip install 'parlai_ext[rag]'")
         retrieval_files(opt)
 
-    def contents(self, system: System, opt: Options) -> dict[str, str]:
+    def contents(self, opt: Options) -> dict[str, str]:
         files = retrieval_files(opt)
         return {f'retrieval/{key}': sha256(file) for key, file in files.items()}
 
@@ -480,14 +488,23 @@ def retrieval_files(opt: Options) -> dict[str, Path]:
                     raise UserError(f'there is no file {file}{HINTS.get(key, "")}')
                 named[f'{key}.{i}' if i else key] = file
     if named and str(opt.get('query_model', 'bert')).startswith('bert'):
-        model_file = text_option(opt, 'model_file')
-        with errors_about('query_model'):
-            home = bert_home(
-                local_path(model_file) if model_file else None,
-                data_folder(text_option(opt, 'datapath')),
-            )
-        named |= {f'query_model/{name}': home / name for name in BERT_FILES}
+        named |= query_encoder_files(opt)
     return named
+
+
+def query_encoder_files(opt: Options) -> dict[str, Path]:
+    """
+    Return the files of BERT that a query encoder reads, by a name for each.
+
+    :raises UserError: ``query_model: …`` when they cannot be had.
+    """
+    model_file = text_option(opt, 'model_file')
+    with errors_about('query_model'):
+        home = bert_home(
+            local_path(model_file) if model_file else None,
+            data_folder(text_option(opt, 'datapath')),
+        )
+    return {f'query_model/{name}': home / name for name in BERT_FILES}
 
 
 def retrieval_paths(opt: Options) -> dict[str, str]:
@@ -546,9 +563,9 @@ class Remote(Family):
             pinned['remote_dated_model'] = dated_name(opt)
         return pinned
 
-    def contents(self, system: System, opt: Options) -> dict[str, str]:
-        settings = Settings.from_options(system.opt)
-        name = settings.dated_model or dated_name(system.opt)
+    def contents(self, opt: Options) -> dict[str, str]:
+        settings = Settings.from_options(opt)
+        name = settings.dated_model or dated_name(opt)
         if name == UNTOLD:
             what = {'remote_url': settings.endpoint}
         else:
@@ -592,7 +609,7 @@ class SafetyLayer(Family):
     def inner_system(self, opt: Options) -> System:
         return system_inside(opt)
 
-    def contents(self, system: System, opt: Options) -> dict[str, str]:
+    def contents(self, opt: Options) -> dict[str, str]:
         """
         Return the hashes of the sentences, and of the files that the detector reads.
         """
@@ -634,13 +651,23 @@ def family_of(opt: Options) -> Family:
     return next((f for f in FAMILIES if f.covers(opt)), GENERATOR)
 
 
+def layers(system: System) -> Iterator[System]:
+    """
+    Yield a system and those within its safety layers, from the outside.
+    """
+    inner = family_of(system.opt).inner_system(system.opt)
+    yield system
+    if inner is not None:
+        yield from layers(inner)
+
+
 def innermost(system: System) -> System:
     """
     Return the system that draws the replies and has the weights: the one within all
     safety layers, or the system itself.
     """
-    inner = family_of(system.opt).inner_system(system.opt)
-    return system if inner is None else innermost(inner)
+    [*_, inner] = layers(system)
+    return inner
 
 
 def has_trusted_folder(opt: Options) -> bool:

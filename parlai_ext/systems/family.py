@@ -104,19 +104,13 @@ class Family:
         """
         return None
 
-    def contents(self, system: System, opt: Options) -> dict[str, str]:
+    def contents(self, opt: Options) -> dict[str, str]:
         """
         Return what else identifies a system, by a word for it, beside its options and
         the files that the roster names: hashes of other files, or the model that an
         endpoint reports.
 
         :raises UserError: ``option: what is wrong`` when something cannot be had.
-        """
-        return {}
-
-    def candidates(self, opt: Options) -> dict[str, str]:
-        """
-        Return the hash of the candidate replies that only the model's own options name.
         """
         return {}
 

@@ -21,11 +21,10 @@ from parlai_ext.core import (
     option,
     optional,
     parse_json,
-    printable,
     read_truth,
 )
 from parlai_ext.files import is_model_name, model_names, no_path, sha256
-from parlai_ext.isolation.policy import nested_values
+from parlai_ext.isolation.policy import is_special, nested_values
 
 AGENT = 'ext:hf'
 # the first that is there holds the weights; an index names the files that do
@@ -193,7 +192,6 @@ def fetch_weights(repo: str, revision: str | None = None) -> Path:
     weights = cached_weights(repo, revision)
     if weights is not None:
         return weights
-    problem = ''
     if is_model_name(repo):
         from parlai_ext.systems.catalogue.fetch_model import fetch_model
 
@@ -201,40 +199,43 @@ def fetch_weights(repo: str, revision: str | None = None) -> Path:
     elif Path(repo).is_dir():
         raise UserError(f'{repo} has no weights: none of {", ".join(WEIGHTS)}')
     else:
-        problem = download_snapshot(repo, revision)
+        download_snapshot(repo, revision)
     weights = cached_weights(repo, revision)
-    if weights is not None and not problem:
-        return weights
-    # what has no owner is more likely the name of a folder
-    folder = ''
-    if '/' not in repo:
-        near = nearest(repo, model_names())
-        hint = f'; {near}' if near.startswith('did') else ''
-        folder = f'; there is no folder {repo} either{hint}'
-    problem = problem or 'it has no weights that torch reads'
-    raise UserError(
-        f'https://huggingface.co/{repo} cannot be downloaded: {problem}{folder}'
-    )
+    if weights is None:
+        raise not_downloaded(repo, 'it has no weights that torch reads')
+    return weights
 
 
-def download_snapshot(repo: str, revision: str | None) -> str:
+def download_snapshot(repo: str, revision: str | None) -> None:
     """
-    Download a repository's weights to the hub's cache. Return why that failed; '' where
-    it did not.
+    Download a repository's weights to the hub's cache.
+
+    :raises UserError: when they cannot be had.
     """
     from huggingface_hub import HfApi, constants, snapshot_download
 
     if constants.HF_HUB_OFFLINE:
-        return 'HF_HUB_OFFLINE forbids the network'
+        raise not_downloaded(repo, 'HF_HUB_OFFLINE forbids the network')
     # the hub's own client goes on trying for half a minute
     if not is_reachable():
-        return 'the network cannot be reached'
+        raise not_downloaded(repo, 'the network cannot be reached')
     try:
         wanted = needed_files(HfApi().list_repo_files(repo, revision=revision))
         snapshot_download(repo, revision=revision, allow_patterns=wanted)
     except Exception as error:  # its own, and those of the HTTP library of the day
-        return first_line(error)
-    return ''
+        raise not_downloaded(repo, first_line(error)) from None
+
+
+def not_downloaded(repo: str, problem: str) -> UserError:
+    """
+    Return the error about a repository that cannot be downloaded. What has no owner is
+    more likely the name of a folder.
+    """
+    if '/' not in repo:
+        near = nearest(repo, model_names())
+        hint = f'; {near}' if near.startswith('did') else ''
+        problem += f'; there is no folder {repo} either{hint}'
+    return UserError(f'https://huggingface.co/{repo} cannot be downloaded: {problem}')
 
 
 def needed_files(listed: list[str]) -> list[str]:
@@ -291,21 +292,29 @@ def check_model_folder(folder: Path) -> None:
         )
     for file in (*folder.iterdir(), *folder.glob('additional_chat_templates/*')):
         check_file_of_folder(file, folder)
-    # a tokenizer would read its words from a file that its settings name under any key
     for file in sorted(folder.glob('*config.json')):
-        try:
-            settings = parse_json(file.read_bytes(), any_number=True)
-        except (OSError, json.JSONDecodeError, UnicodeDecodeError):
-            continue  # transformers says what is wrong
-        except ValueError as error:  # what transformers might read all the same
-            raise UserError(f'hf_model: {printable(str(file))}: {error}') from None
-        for key, value in nested_values(settings):
-            if not isinstance(value, str) or '/' not in value or '\0' in value:
-                continue
-            is_file = os.path.exists(value) and not os.path.isdir(value)
-            if is_file and not lies_in(value, folder):
-                what = printable(f'{key} in {file} is {value}')
-                raise UserError(f'hf_model: {what}, a file elsewhere; {COPY}')
+        check_settings(file)
+
+
+def check_settings(file: Path) -> None:
+    """
+    Refuse settings that name a file elsewhere, under whatever key: a tokenizer would
+    read its words from there.
+    """
+    try:
+        settings = parse_json(file.read_bytes(), any_number=True)
+    except (OSError, json.JSONDecodeError, UnicodeDecodeError):
+        return  # transformers says what is wrong
+    except ValueError as error:  # what transformers might read all the same
+        raise UserError(f'hf_model: {file}: {error}') from None
+    for key, value in nested_values(settings):
+        if not isinstance(value, str) or '/' not in value or '\0' in value:
+            continue
+        is_file = os.path.exists(value) and not os.path.isdir(value)
+        if is_file and not lies_in(value, file.parent):
+            raise UserError(
+                f'hf_model: {key} in {file} is {value}, a file elsewhere; {COPY}'
+            )
 
 
 def check_file_of_folder(file: Path, folder: Path) -> None:
@@ -314,13 +323,12 @@ def check_file_of_folder(file: Path, folder: Path) -> None:
 
     The hub's cache has its files in a folder beside its snapshots, with links to them.
     """
-    shown = printable(str(file))
-    snapshot = folder.absolute().parent.name == 'snapshots'
-    root = folder.absolute().parents[1] if snapshot else folder
+    home = folder.absolute()
+    root = home.parents[1] if home.parent.name == 'snapshots' else home
     if not lies_in(file, root):
-        raise UserError(f'hf_model: {shown} leads out of the folder; {COPY}')
-    if file.exists() and not (file.is_file() or file.is_dir()):
-        raise UserError(f'hf_model: {shown} is a pipe or a device; no file of a model')
+        raise UserError(f'hf_model: {file} leads out of the folder; {COPY}')
+    if is_special(file):
+        raise UserError(f'hf_model: {file} is a pipe or a device; no file of a model')
 
 
 def lies_in(path: str | Path, folder: Path) -> bool:

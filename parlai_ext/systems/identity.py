@@ -32,6 +32,7 @@ from parlai_ext.systems.downloads import fetched_file, needed_by_system
 from parlai_ext.systems.families import (
     CANDIDATES,
     PLACE_OPTIONS,
+    candidates,
     check_reader,
     family_of,
 )
@@ -74,7 +75,7 @@ def identity(system: System) -> str:
             if system.opt.get(key):
                 contents |= _contents(key, str(system.opt[key]))
         opt = effective_options(system)
-        contents |= family_of(opt).contents(system, opt)
+        contents |= family_of(opt).contents(opt)
         inner = family_of(opt).inner_system(opt)
     if inner is not None:
         contents['inner'] = identity(inner)
@@ -104,8 +105,7 @@ def candidates_hash(system: System) -> str | None:
     if value:
         hashes = _contents(CANDIDATES, str(value))
     else:
-        opt = effective_options(system)
-        hashes = family_of(opt).candidates(opt)
+        hashes = candidates(effective_options(system))
     return content_id('candidates', *hashes.values()) if hashes else None
 
 

@@ -152,7 +152,7 @@ def size_on_disk(system: System) -> int:
     return max(1, family_of(inner.opt).weight_bytes(inner))
 
 
-def memory_for_weights(no_cuda: bool = False, max_memory: float | None = None) -> int:
+def memory_for_weights(no_cuda: bool, max_memory: float | None = None) -> int:
     """
     Return how many bytes of weights may be loaded at once on this machine.
 

@@ -63,6 +63,15 @@ def answers_of_a_kind() -> Iterator[None]:
         raise UserError(f'its process gives no answer: {in_words(error)}') from None
 
 
+def addresses_of(host: str) -> list[str]:
+    """
+    Return the addresses of a host; none where they cannot be had.
+    """
+    with contextlib.suppress(OSError):
+        return sorted({str(one[4][0]) for one in socket.getaddrinfo(host, None)})
+    return []
+
+
 class OwnProcess:
     """
     This side of a process.
@@ -88,18 +97,13 @@ class OwnProcess:
         self._folder = TemporaryDirectory(ignore_cleanup_errors=True)
         self._random: RandomState | None = None
         servers = named_servers(opt)
-        addresses: dict[str, list[str]] = {}  # which the process could not ask for
-        for host, _ in servers:
-            addresses[host] = []
-            with contextlib.suppress(OSError):
-                found = socket.getaddrinfo(host, None)
-                addresses[host] = sorted({str(one[4][0]) for one in found})
         given = {
             'place': os.getcwd(),
             'modules': sys.path,
             'datapath': data_folder(),
             'n_threads': torch.get_num_threads(),
-            'addresses': addresses,
+            # which the process could not ask for
+            'addresses': {host: addresses_of(host) for host, _ in servers},
         }
         memory = int(free_memory() * SHARE_OF_MEMORY)
         ports = tuple({port for _, port in servers if port})

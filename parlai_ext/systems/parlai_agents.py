@@ -46,6 +46,7 @@ from parlai_ext.systems.families import (
     fresh_candidates,
     has_trusted_folder,
     innermost,
+    layers,
 )
 from parlai_ext.systems.family import effective_options, no_model, roster_options
 from parlai_ext.systems.fetch.checked_downloads import ensure_checked_downloads
@@ -119,7 +120,7 @@ def _build(system: System, machine: Machine) -> Player:
         raise UserError(
             why_unfit(error, opt) or f'it cannot be built: {words}'
         ) from error
-    return Player(system.name, agent, family)
+    return Player(system.name, agent)
 
 
 def set_our_options(opt: Opt, given: Options, machine: Machine) -> None:
@@ -156,14 +157,13 @@ def has_strange_code(system: System) -> bool:
     of it is imported.
     """
     prepare_parlai()
-    agent = str(system.opt.get('model') or '')
-    inner = family_of(system.opt).inner_system(system.opt)
-    if inner is not None and has_strange_code(inner):
-        return True
-    if not agent or agent_module(agent) is not None:
-        return False
-    source = source_file(agent.partition(':')[0])
-    return source is None or not is_trusted_file(source)
+    for one in layers(system):
+        agent = str(one.opt.get('model') or '')
+        if agent and agent_module(agent) is None:
+            source = source_file(agent.partition(':')[0])
+            if source is None or not is_trusted_file(source):
+                return True
+    return False
 
 
 def is_trusted(system: System) -> bool:
@@ -171,12 +171,15 @@ def is_trusted(system: System) -> bool:
     True if a system, or a judge, may be loaded in this process: its code is ours or
     trusted, and its files are shipped, trusted, or none.
     """
-    if has_strange_code(system):
-        return False
-    opt = system.opt
-    inner = family_of(opt).inner_system(opt)
-    if inner is not None and not is_trusted(inner):
-        return False
+    return not has_strange_code(system) and all(
+        has_trusted_files(one.opt) for one in layers(system)
+    )
+
+
+def has_trusted_files(opt: Options) -> bool:
+    """
+    True if the files that a system's options name are shipped, trusted, or none.
+    """
     # an agent of ParlAI may unpickle any file that an option names
     is_ours = (agent_module(str(opt.get('model'))) or '').startswith('parlai_ext.')
     for key, value in () if is_ours else nested_values(opt):
@@ -259,8 +262,8 @@ def parsed_options(system: System, given: Options) -> Opt:
         hint = hint_at_agent(name, str(error.name).removesuffix('.py'))
         raise UserError(f'model: no agent {name!r}: {in_words(error)}{hint}') from error
     except KeyError as error:
-        options = (o for action in parser._actions for o in action.option_strings)
-        names = {o.lstrip('-').replace('-', '_') for o in options}
+        flags = parser._option_string_actions
+        names = {flag.lstrip('-').replace('-', '_') for flag in flags}
         unknown = [key for key in given if key not in names]
         if not unknown:
             raise UserError(in_words(error)) from error

@@ -20,7 +20,6 @@ from parlai_ext.engines import Machine
 from parlai_ext.isolation.policy import require_named
 from parlai_ext.systems.downloads import fetch_system
 from parlai_ext.systems.families import family_of, innermost
-from parlai_ext.systems.family import Family
 from parlai_ext.systems.own_process import OwnProcess, Server, answers_of_a_kind
 from parlai_ext.systems.parlai_agents import (
     check_options,
@@ -52,7 +51,7 @@ def load_on(machine: Machine, system: System) -> Player:
         if is_trusted(system):
             return load_system(system, machine)
         fetch_system(system)
-        family, inner = family_of(system.opt), innermost(system).opt
+        inner = innermost(system).opt
         key = os.getpid(), family_of(inner).weights_key(inner)
         process = _living.get(key)
         if process is None or process.worker.ended:
@@ -62,7 +61,7 @@ def load_on(machine: Machine, system: System) -> Player:
         facts = process.load(system.name, dict(system.opt), asdict(machine))
         with answers_of_a_kind():
             known = record_from_json(PlayerFacts, facts)
-            return DistantPlayer(system.name, process, family, known)
+            return DistantPlayer(system.name, process, known)
 
 
 def check_options_apart(system: System, given: JsonObject | None = None) -> None:
@@ -131,10 +130,8 @@ class DistantPlayer(Player):
 
     numbers = itertools.count()
 
-    def __init__(
-        self, name: str, process: OwnProcess, family: Family, facts: PlayerFacts
-    ):
-        super().__init__(name, _StandIn(process, name), family)
+    def __init__(self, name: str, process: OwnProcess, facts: PlayerFacts):
+        super().__init__(name, _StandIn(process, name))
         self.process = process
         self.batches, self.n_bytes = facts.batches, facts.n_bytes
         self.longest_reply = facts.longest_reply

@@ -36,8 +36,7 @@ from parlai_ext.core import (
     printable,
     without_half_characters,
 )
-from parlai_ext.systems.families import FIRED, GENERATOR, rows_of_own_dialogue
-from parlai_ext.systems.family import Family
+from parlai_ext.systems.families import FIRED, family_of, rows_of_own_dialogue
 from parlai_ext.systems.torch_memory import is_out_of_memory
 from parlai_ext.view import VisibleOutput
 
@@ -117,7 +116,6 @@ class Player:
 
     name: str
     agent: Agent
-    family: Family = GENERATOR
     widest: int | None = None  # the batch that memory held, once it ran out
 
     @functools.cached_property
@@ -262,7 +260,8 @@ class Player:
             )
         except BaseException as error:
             raise_unless_of_agent(error)
-            key = self.family.weights_option(getattr(self.agent, 'opt', {}))
+            opt = getattr(self.agent, 'opt', {})
+            key = family_of(opt).weights_option(opt)
             raise_out_of_memory(error, key, 'with one dialogue at a time')
             return Reply(None, in_words(error))
         return read_reply(act)

@@ -7,7 +7,7 @@ A model is data: no code that comes with it runs unless the user asks for that.
 import json
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -62,26 +62,28 @@ def read(
     :raises UserError: ``option: what is wrong; what would be right``.
     """
     config, tokenizer = read_description(folder, trust=trust, allowed=allowed)
-    with quiet(), guarded(), _bounded(folder, trust), _without_pickles(folder) as home:
-        if getattr(config, 'quantization_config', None) and 'quantization_config' in (
-            extra
-        ):
-            raise UserError('hf_quantisation: the model is quantised already; none')
-        seq2seq = bool(config.is_encoder_decoder)
-        unused = () if kind is None else ('pooler.',)
-        kind = kind or (AutoModelForSeq2SeqLM if seq2seq else AutoModelForCausalLM)
-        arguments = {**extra, 'config': config, 'output_loading_info': True}
+    if getattr(config, 'quantization_config', None) and 'quantization_config' in extra:
+        raise UserError('hf_quantisation: the model is quantised already; none')
+    unused = ('pooler.',) if kind else ()
+    seq2seq = config.is_encoder_decoder
+    kind = kind or (AutoModelForSeq2SeqLM if seq2seq else AutoModelForCausalLM)
+    arguments = {**extra, 'config': config, 'output_loading_info': True}
+    with (
+        _reading(folder, trust),
+        _without_pickles(folder) as home,
+        _errors_of_part('model', home, allowed),
+        torch.random.fork_rng(devices=[]),
+    ):
         # weights of a pooling layer that are missing are drawn alike in every process
-        with torch.random.fork_rng(devices=[]):
-            torch.random.default_generator.manual_seed(POOLER_SEED)
-            model, info = _read_part('model', home, kind, trust, allowed, **arguments)
+        torch.random.default_generator.manual_seed(POOLER_SEED)
+        model, info = kind.from_pretrained(home, **_local(trust), **arguments)
     missing = sorted(k for k in info['missing_keys'] if not k.startswith(unused))
     if missing:  # it would talk at random
         raise UserError(
             f'hf_model: {folder}: its weights lack {len(missing)} of the model, '
             f'{missing[0]} among them'
         )
-    if not {'device_map', 'quantization_config'} & set(extra):
+    if 'device_map' not in extra:
         model = model.to(device)
     return config, tokenizer, model.eval().requires_grad_(False)
 
@@ -96,8 +98,9 @@ def read_description(
     :param allowed: as of `read`.
     :raises UserError: as `read` does.
     """
-    with quiet(), guarded(), _bounded(folder, trust):
-        config = _read_part('config', folder, AutoConfig, trust, allowed)
+    with _reading(folder, trust):
+        with _errors_of_part('config', folder, allowed):
+            config = AutoConfig.from_pretrained(folder, **_local(trust))
         # which transformers would fetch and run without asking for the trust that it
         # asks for elsewhere
         parts = [config, *(getattr(config, name, None) for name in config.sub_configs)]
@@ -108,9 +111,9 @@ def read_description(
                 f'hf_model: its config.json asks for the kernel {kernel!r}, code from '
                 f'the hub{allowed}'
             )
-        tokenizer = _read_part('tokenizer', folder, AutoTokenizer, trust, allowed)
-    special = set(tokenizer.all_special_ids)
-    if not any(i not in special for i in tokenizer.get_vocab().values()):
+        with _errors_of_part('tokenizer', folder, allowed):
+            tokenizer = AutoTokenizer.from_pretrained(folder, **_local(trust))
+    if {*tokenizer.get_vocab().values()} <= {*tokenizer.all_special_ids}:
         raise UserError(f'hf_model: there is no tokenizer in {folder}')
     return config, tokenizer
 
@@ -143,8 +146,20 @@ def _without_pickles(folder: Path) -> Iterator[Path]:
         yield home
 
 
-def _bounded(folder: Path, trust: bool) -> AbstractContextManager[None]:
-    return nullcontext() if trust else bounded_cost(folder)
+def _local(trust: bool) -> dict[str, Any]:
+    """
+    Return the arguments of `from_pretrained` by which nothing is fetched.
+    """
+    return {'local_files_only': True, 'trust_remote_code': trust}
+
+
+@contextmanager
+def _reading(folder: Path, trust: bool) -> Iterator[None]:
+    """
+    Read a folder as data without a word; unless it is trusted, as its size allows.
+    """
+    with quiet(), guarded(), nullcontext() if trust else bounded_cost(folder):
+        yield
 
 
 def fetch_named_weights(options: ModelOptions) -> Path:
@@ -171,11 +186,14 @@ def chosen_device(options: ModelOptions) -> torch.device:
         raise UserError(
             f'hf_device: {named!r} is no device; cpu, cuda or cuda:1 would be'
         ) from None
-    if device.type == 'cuda' and not cuda:
-        raise UserError(f'hf_device: {named}: there is no GPU to be used; cpu would do')
-    if device.type == 'cuda' and (device.index or 0) >= torch.cuda.device_count():
+    if device.type == 'cuda':
+        if not cuda:
+            raise UserError(
+                f'hf_device: {named}: there is no GPU to be used; cpu would do'
+            )
         n = torch.cuda.device_count()
-        raise UserError(f'hf_device: {named}: there are {n} GPUs, counted from 0')
+        if (device.index or 0) >= n:
+            raise UserError(f'hf_device: {named}: there are {n} GPUs, counted from 0')
     return device
 
 
@@ -184,50 +202,42 @@ def loading_arguments(options: ModelOptions, device: torch.device) -> dict[str, 
     Return the arguments of `from_pretrained` about precision and devices.
     """
     dtype: Any = options.dtype
-    arguments = {'dtype': dtype if dtype == 'auto' else getattr(torch, dtype)}
+    if dtype != 'auto':
+        dtype = getattr(torch, dtype)
+    arguments = {'dtype': dtype}
     if options.device_map:
         _need('hf_device_map', 'accelerate')
         arguments['device_map'] = options.device_map
     kind = options.quantisation
-    if kind != 'none':
-        if device.type != 'cuda':
-            raise UserError(
-                f'hf_quantisation: {kind} needs a GPU and this runs on {device}; '
-                'none would do'
-            )
-        _need('hf_quantisation', 'bitsandbytes')
-        _need('hf_quantisation', 'accelerate')
-        settings: dict[str, Any] = {'load_in_8bit': True}
-        if kind == '4bit':  # sums are in the dtype that is asked for, else bfloat16
-            compute = torch.bfloat16 if dtype == 'auto' else arguments['dtype']
-            settings = {'load_in_4bit': True, 'bnb_4bit_quant_type': 'nf4'}
-            settings['bnb_4bit_compute_dtype'] = compute
-        arguments['quantization_config'] = transformers.BitsAndBytesConfig(**settings)
-        arguments.setdefault('device_map', {'': device})
-    return arguments
+    if kind == 'none':
+        return arguments
+    if device.type != 'cuda':
+        raise UserError(
+            f'hf_quantisation: {kind} needs a GPU and this runs on {device}; none '
+            'would do'
+        )
+    _need('hf_quantisation', 'bitsandbytes')
+    _need('hf_quantisation', 'accelerate')
+    settings: dict[str, Any] = {'load_in_8bit': True}
+    if kind == '4bit':  # sums are in the dtype that is asked for, else bfloat16
+        settings = {
+            'load_in_4bit': True,
+            'bnb_4bit_quant_type': 'nf4',
+            'bnb_4bit_compute_dtype': torch.bfloat16 if dtype == 'auto' else dtype,
+        }
+    config = transformers.BitsAndBytesConfig(**settings)
+    return {'device_map': {'': device}, **arguments, 'quantization_config': config}
 
 
-def _read_part(
-    part: str,
-    folder: Path,
-    auto_class: Any,
-    trust: bool,
-    code_hint: str,
-    **arguments: Any,
-) -> Any:
+@contextmanager
+def _errors_of_part(part: str, folder: Path, allowed: str) -> Iterator[None]:
     """
-    Return what transformers reads from a folder.
+    Turn what transformers raises while it reads a part of a model into one line.
 
-    :param part: what is read, for the error message: ``model``, ``tokenizer``, …
-    :param auto_class: the class of transformers that reads it.
-    :param trust: as of `read`.
-    :param code_hint: how the user can allow the folder's own code, for the message.
-    :raises UserError: one line that says why it cannot be read.
+    :param allowed: as of `read`.
     """
     try:
-        return auto_class.from_pretrained(
-            folder, local_files_only=True, trust_remote_code=trust, **arguments
-        )
+        yield
     except BadModelFile as error:
         raise UserError(f'hf_model: {error.path}: {error.why}') from error
     except Exception as error:
@@ -235,7 +245,7 @@ def _read_part(
             raise
         words = ' '.join(str(error).split()) or type(error).__name__
         if 'trust_remote_code' in words:
-            words = f'it brings code of its own{code_hint}'
+            words = f'it brings code of its own{allowed}'
         if 'ignore_mismatched_sizes' in words:  # it refers to a report on the log
             words = 'its weights have other shapes than its config.json says'
         raise UserError(

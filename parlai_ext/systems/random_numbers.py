@@ -3,7 +3,7 @@ The random numbers that agents draw: of Python, NumPy and PyTorch.
 """
 
 import random
-from typing import Any, TypedDict
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,28 +22,22 @@ def seed_all(hex_seed: str) -> None:
     torch.manual_seed(seed % 2**63)
 
 
-class RandomState(TypedDict):
-    """
-    The states of the random numbers of Python, NumPy and PyTorch, as plain data.
-    """
-
-    python: list[Any]
-    numpy: list[Any]
-    torch: list[list[int]]
+# the states of the random numbers of Python, NumPy and PyTorch, as plain data
+RandomState = list[list[Any]]
 
 
 def random_state() -> RandomState:
     """
     Return the state of all random numbers as plain data, which can be compared.
     """
+    version, internal, gauss = random.getstate()
     name, keys, *rest = np.random.get_state()
     devices = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
-    version, internal, gauss = random.getstate()
-    return {
-        'python': [version, list(internal), gauss],
-        'numpy': [name, np.asarray(keys).tolist(), *rest],
-        'torch': [state.tolist() for state in (torch.get_rng_state(), *devices)],
-    }
+    return [
+        [version, list(internal), gauss],
+        [name, np.asarray(keys).tolist(), *rest],
+        [state.tolist() for state in (torch.get_rng_state(), *devices)],
+    ]
 
 
 def set_random_state(state: RandomState) -> None:
@@ -52,13 +46,10 @@ def set_random_state(state: RandomState) -> None:
 
     :raises Exception: for other data.
     """
-    version, internal, gauss = state['python']
+    (version, internal, gauss), (name, keys, *rest), of_torch = state
     random.setstate((version, tuple(internal), gauss))
-    name, keys, *rest = state['numpy']
     np.random.set_state((name, np.array(keys, np.uint32), *rest))
-    host, *devices = (
-        torch.tensor(values, dtype=torch.uint8) for values in state['torch']
-    )
+    host, *devices = (torch.tensor(values, dtype=torch.uint8) for values in of_torch)
     torch.set_rng_state(host)
     if devices:
         torch.cuda.set_rng_state_all(devices)

@@ -6,7 +6,6 @@ and ``cost``. A cost of `None` means that no price is known.
 """
 
 from collections.abc import Iterable, Mapping
-from functools import reduce
 from typing import Any
 
 KEYS = ('requests', 'cached', 'prompt_tokens', 'completion_tokens', 'cut_replies')
@@ -25,23 +24,15 @@ def spending_of(agent: Any) -> Spending | None:
     return {**{key: usage.get(key) or 0 for key in KEYS}, 'cost': usage.get('cost')}
 
 
-def add_spendings(first: Reading, other: Reading) -> Spending:
-    """
-    Return the sum of two spendings; a cost is unknown only when both are.
-    """
-    both = first, other
-    costs = [cost for spent in both if (cost := spent.get('cost')) is not None]
-    total = {key: sum(spent.get(key) or 0 for spent in both) for key in KEYS}
-    return {**total, 'cost': sum(costs) if costs else None}
-
-
 def total_spending(spendings: Iterable[Reading | None]) -> Spending:
     """
-    Return the sum of spendings, of which some may not be known.
+    Return the sum of spendings, of which some may not be known; a cost is unknown only
+    when all are.
     """
-    return reduce(
-        add_spendings, (one or {} for one in spendings), add_spendings({}, {})
-    )
+    known = [one for one in spendings if one is not None]
+    costs = [cost for one in known if (cost := one.get('cost')) is not None]
+    total = {key: sum(one.get(key) or 0 for one in known) for key in KEYS}
+    return {**total, 'cost': sum(costs) if costs else None}
 
 
 def add_to_spent(spent: dict[str, Spending], used: Mapping[str, Reading]) -> None:
@@ -49,7 +40,7 @@ def add_to_spent(spent: dict[str, Spending], used: Mapping[str, Reading]) -> Non
     Add to what systems have spent what they have used since.
     """
     for name, reading in used.items():
-        spent[name] = add_spendings(spent.get(name, {}), reading)
+        spent[name] = total_spending([spent.get(name), reading])
 
 
 def spending_since(now: Reading, before: Reading) -> Spending:

@@ -14,7 +14,6 @@ import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 
-from parlai_ext import mini
 from parlai_ext.compat import prepare_parlai
 from parlai_ext.compat.libraries import silent_parlai
 from parlai_ext.core import UserError, errors_about, first_line, nearest
@@ -27,6 +26,7 @@ from parlai_ext.engines import (
     local_path,
 )
 from parlai_ext.files import INDEX_OPTIONS, files_at
+from parlai_ext.mini import SHIPPED
 from parlai_ext.systems.fetch.archives import fresh_folder, move_into
 from parlai_ext.systems.fetch.checked_downloads import (
     Unreachable,
@@ -34,8 +34,7 @@ from parlai_ext.systems.fetch.checked_downloads import (
     downloads_noted,
 )
 
-SHIPPED = 'mini/'  # comes with us
-SHIPPED_FILES = Path(mini.__file__).parent / 'zoo'
+MINI = 'mini/'  # comes with us
 
 
 def require_in_zoo(path: str) -> None:
@@ -46,8 +45,8 @@ def require_in_zoo(path: str) -> None:
     :raises UserError: with the nearest path, or the nearest file of that folder.
     """
     inside = path.partition(':')[2]
-    if inside.startswith(SHIPPED):
-        known = (SHIPPED_FILES / inside.removeprefix(SHIPPED)).exists()
+    if inside.startswith(MINI):
+        known = (SHIPPED / inside.removeprefix(MINI)).exists()
     else:  # as ParlAI looks for it (core/build_data.py: modelzoo_path)
         folder, _, name = (inside.rpartition('/')[0] or inside).rpartition('/')
         places = (
@@ -72,7 +71,7 @@ def needed_downloads(path: str) -> list[str]:
 
     :raises UserError: for a path that the zoo does not have.
     """
-    if path.partition(':')[2].startswith(SHIPPED):
+    if path.partition(':')[2].startswith(MINI):
         return _noted_urls(path, data_folder())
     with tempfile.TemporaryDirectory() as folder:
         _copy_marks(Path(data_folder()), Path(folder))
@@ -148,8 +147,8 @@ def nearest_path(path: str) -> str:
 
     paths = [str(entry['path']) for entry in model_list]
     paths += [
-        f'zoo:mini/{opt.relative_to(SHIPPED_FILES).with_suffix("")}'
-        for opt in SHIPPED_FILES.rglob('*.opt')
+        f'zoo:mini/{opt.relative_to(SHIPPED).with_suffix("")}'
+        for opt in SHIPPED.rglob('*.opt')
     ]
     known = sorted(filter(is_zoo_path, paths))
     folder = path.partition('/')[0] + '/'

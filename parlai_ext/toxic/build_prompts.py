@@ -294,7 +294,6 @@ def build_prompts(
             elsewhere=elsewhere,
             steps='texts',
             key=content_id('build_toxic_prompts', settings),
-            in_order=True,
             lookahead=AHEAD,
         )
         with bar_of('build', None, unit='pair') as bar:

@@ -2,18 +2,14 @@
 Nothing of a file vanishes without a word: turns, instructions, keys, systems.
 """
 
-from pathlib import Path
-
 import pytest
 from parlai.scripts.self_chat import SelfChat
 
-import parlai_ext.mini
 from parlai_ext.commands.import_dialogues import ImportDialogues
+from parlai_ext.mini import SHIPPED
 from parlai_ext.store import RunFolder
 from tests.support.user_error import user_error
 from tests.support.written import written
-
-ZOO = Path(parlai_ext.mini.__file__).parent / 'zoo'
 
 
 def chat(*roles):
@@ -92,8 +88,8 @@ def test_a_self_chat_of_two_models_is_of_two_systems_and_its_opener_is_given(tmp
     openers, log = tmp_path / 'openers.txt', tmp_path / 'log.jsonl'
     openers.write_text('do you like tea ?')
     SelfChat.main(
-        model_file=str(ZOO / 'step-50' / 'model'),
-        partner_model_file=str(ZOO / 'step-1350' / 'model'),
+        model_file=str(SHIPPED / 'step-50' / 'model'),
+        partner_model_file=str(SHIPPED / 'step-1350' / 'model'),
         num_self_chats=1,
         selfchat_max_turns=3,
         outfile=str(log),

@@ -77,7 +77,7 @@ def test_results_come_in_order_and_an_error_of_the_tasks_after_them():
 
     told = []
     with bar_of('test', 7, False) as bar, user_error('no more'):
-        running = LocalEngine(2).run(job(in_order=True, lookahead=3), some(), bar)
+        running = LocalEngine(2).run(job(lookahead=3), some(), bar)
         told.extend(data for _, (data, _, _) in running)
     assert told == list(range(7))
 

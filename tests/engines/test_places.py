@@ -12,7 +12,7 @@ GPU = {'CPU': 8.0, 'GPU': 1.0, 'gpu_memory': 80.0}
 
 
 # resources of the machines (of a dead one: None), what limits workers; and for each
-# worker machine, slot, share of a GPU, cores, share of the memory
+# worker machine, slot, share of a GPU, share of the memory
 @pytest.mark.parametrize(
     'machines, cpus, limits, expected',
     [
@@ -21,25 +21,25 @@ GPU = {'CPU': 8.0, 'GPU': 1.0, 'gpu_memory': 80.0}
             {'a': {'CPU': 2.0}, 'b': {'CPU': 1.0}, 'dead': None},
             1,
             {},
-            [('a', 0, 0, 1, 0.5), ('a', 1, 0, 1, 0.5), ('b', 0, 0, 1, 1)],
+            [('a', 0, 0, 0.5), ('a', 1, 0, 0.5), ('b', 0, 0, 1)],
         ),
         # with more cores they are fewer and share the memory
-        ({'a': {'CPU': 5.0}}, 2, {}, [('a', 0, 0, 2, 0.5), ('a', 1, 0, 2, 0.5)]),
+        ({'a': {'CPU': 5.0}}, 2, {}, [('a', 0, 0, 0.5), ('a', 1, 0, 0.5)]),
         # where one machine has a GPU, workers are on GPUs only
         (
             {'a': {'CPU': 8.0}, 'b': {'CPU': 8.0, 'GPU': 2.0}},
             1,
             {},
-            [('b', 0, 1, 1, 1), ('b', 1, 1, 1, 1)],
+            [('b', 0, 1, 1), ('b', 1, 1, 1)],
         ),
         # without CUDA GPUs do not count
-        ({'b': {'CPU': 1.0, 'GPU': 2.0}}, 1, {'no_cuda': True}, [('b', 0, 0, 1, 1)]),
+        ({'b': {'CPU': 1.0, 'GPU': 2.0}}, 1, {'no_cuda': True}, [('b', 0, 0, 1)]),
         # declared memory, 0.6 of it for weights, decides how many workers share a GPU
         (
             {'a': GPU},
             1,
             {'max_gpu_memory': 24},
-            [('a', i, 0.5, 1, 0.5) for i in range(2)],
+            [('a', i, 0.5, 0.5) for i in range(2)],
         ),
         ({'a': GPU}, 1, {'max_gpu_memory': 49}, []),
         # and is that of all GPUs of a machine
@@ -47,7 +47,7 @@ GPU = {'CPU': 8.0, 'GPU': 1.0, 'gpu_memory': 80.0}
             {'a': {'CPU': 8.0, 'GPU': 4.0, 'gpu_memory': 96.0}},
             1,
             {'max_gpu_memory': 14.4},
-            [('a', i, 1, 1, 1) for i in range(4)],
+            [('a', i, 1, 1) for i in range(4)],
         ),
     ],
 )
@@ -62,7 +62,7 @@ def test_workers_are_where_there_is_room(machines, cpus, limits, expected):
         for name, resources in machines.items()
     ]
     found = places(nodes, cpus, Machine(**limits))
-    assert [(p.node, p.slot, p.gpus, p.cpus, p.share) for p in found] == expected
+    assert [(p.node, p.slot, p.gpus, p.share) for p in found] == expected
 
 
 def waiting(*needs):

@@ -22,7 +22,7 @@ def replies_are_answers(monkeypatch):
 
 def test_a_worker_that_began_the_job_before_is_no_worker_of_this_one(tmp_path):
     # it was slow to begin; the others had done all tasks of that job by then
-    place = Place('node', 'host', 0, 1, 0.0, 1.0)
+    place = Place('node', 'host', 0, 0.0, 1.0)
     hand = _Hand(place, None, stage='begin', has_begun=True, key='first')
     job = Job(Worker, lambda share: Worker(), 'steps', 'second')
     with bar_of('test', 1, False) as bar:

@@ -15,12 +15,12 @@ import yaml
 from parlai.core.build_data import modelzoo_path
 from parlai.core.opt import Opt
 
-import parlai_ext.mini
 from benchmarks.mini_training.recipe import LADDER
 from parlai_ext import zoo_configs
 from parlai_ext.commands import plugin
 from parlai_ext.core import Question, System
 from parlai_ext.engines import data_in
+from parlai_ext.mini import SHIPPED
 from parlai_ext.mini.corruptions import (
     BLAME,
     COMPLAINTS,
@@ -37,8 +37,7 @@ from tests.support.on_cpu import load_judge
 from tests.support.run_python import run_python
 from tests.support.written import json_in
 
-ZOO = Path(parlai_ext.mini.__file__).parent / 'zoo'
-MODELS = sorted(path.parent.name for path in ZOO.glob('*/model'))
+MODELS = sorted(path.parent.name for path in SHIPPED.glob('*/model'))
 
 
 def shipped(kind, name):
@@ -54,18 +53,18 @@ def datapath(tmp_path_factory):
 
 
 def test_all_weights_together_stay_below_twenty_megabytes():
-    assert sum(one.stat().st_size for one in ZOO.rglob('*') if one.is_file()) < 20e6
+    assert sum(one.stat().st_size for one in SHIPPED.rglob('*') if one.is_file()) < 20e6
 
 
 @pytest.mark.parametrize('name', MODELS)
 def test_a_model_is_portable_halved_and_found_by_its_zoo_name(name, datapath):
-    opt = Opt.load(str(ZOO / name / 'model.opt'))
+    opt = Opt.load(str(SHIPPED / name / 'model.opt'))
     assert not [v for v in opt.values() if isinstance(v, str) and v.startswith('/')]
-    states = torch.load(ZOO / name / 'model', weights_only=True)
+    states = torch.load(SHIPPED / name / 'model', weights_only=True)
     assert set(states) == {'model'}  # without an optimizer
     assert {w.dtype for w in states['model'].values()} <= {torch.float16, torch.int64}
     found = Path(modelzoo_path(datapath, f'zoo:mini/{name}/model'))
-    assert found.read_bytes() == (ZOO / name / 'model').read_bytes()
+    assert found.read_bytes() == (SHIPPED / name / 'model').read_bytes()
 
 
 def test_a_damaged_copy_is_replaced(tmp_path):
@@ -76,7 +75,7 @@ def test_a_damaged_copy_is_replaced(tmp_path):
     copy.parent.mkdir(parents=True)
     copy.write_text('broken')
     download(str(tmp_path))
-    assert copy.read_bytes() == (ZOO / 'judge' / 'model.opt').read_bytes()
+    assert copy.read_bytes() == (SHIPPED / 'judge' / 'model.opt').read_bytes()
     assert not list(tmp_path.rglob('.*'))  # no temporary file is left
 
 
@@ -96,7 +95,7 @@ def test_the_planted_order_is_that_of_the_updates():
     order = sorted(planted, key=planted.get)
     assert order == sorted(LADDER, key=LADDER.get)
     # which is the order of held-out perplexity: each has less loss than the one before
-    trained = json_in(ZOO / 'training.json')
+    trained = json_in(SHIPPED / 'training.json')
     losses = [trained[name]['loss'] for name in order]
     assert all(a > b for a, b in zip(losses, losses[1:], strict=False))
 

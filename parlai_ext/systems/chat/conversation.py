@@ -215,14 +215,12 @@ class ConversationAgent(Agent):
         replies = self.chat_replies(shown)
         acts = []
         for reply, turns in zip(replies, conversations, strict=True):
-            act = Message(id=self.id, text=None, episode_done=False)
-            if reply.text is None:
+            text, share = reply.text, self.degradation.shuffle
+            if text is not None and share:
+                text = moved_words(text, share, random_numbers(turns, text))
+            act = Message(id=self.id, text=text, episode_done=False)
+            if text is None:
                 act['reason'] = reply.reason
-            else:
-                text, share = reply.text, self.degradation.shuffle
-                if share:
-                    text = moved_words(text, share, random_numbers(turns, text))
-                act.force_set('text', text)
             acts.append(act)
         return acts
 

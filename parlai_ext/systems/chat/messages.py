@@ -231,22 +231,29 @@ def render_chat(
         **tokenizer.special_tokens_map,
         **(more or {}),
     }
-    if is_confined():
-        text, kind = _render(request)
-    else:
-        with _lock:
-            worker = _renderer(os.getpid())
-            if worker.ended:
-                _renderer.cache_clear()
-                worker = _renderer(os.getpid())
-            try:
-                text, kind = worker.ask(request, SECONDS)
-            except UserError:
-                limits = f'{SECONDS} seconds or {MEMORY / 2**30:.0f} GiB'
-                text, kind = f'it takes more than {limits}', COSTLY
+    render = _render if is_confined() else render_apart
+    text, kind = render(request)
     if kind:
         raise TemplateProblem(kind, text)
     return text
+
+
+def render_apart(request: JsonObject) -> tuple[str, str]:
+    """
+    Return the text of a request and '', or what is wrong and its kind, as the other
+    process says.
+    """
+    with _lock:
+        worker = _renderer(os.getpid())
+        if worker.ended:
+            _renderer.cache_clear()
+            worker = _renderer(os.getpid())
+        try:
+            text, kind = worker.ask(request, SECONDS)
+        except UserError:
+            limits = f'{SECONDS} seconds or {MEMORY / 2**30:.0f} GiB'
+            return f'it takes more than {limits}', COSTLY
+        return text, kind
 
 
 _lock = threading.Lock()

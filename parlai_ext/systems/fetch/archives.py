@@ -17,7 +17,7 @@ import stat
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -45,7 +45,6 @@ DAMAGE = (
     zlib.error,
     lzma.LZMAError,
     EOFError,
-    NotImplementedError,
     RuntimeError,
     ValueError,
 )
@@ -53,7 +52,6 @@ BAD_PATH = (errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG)
 
 # a member's name, and its content; `None` for a folder
 Member = tuple[str, IO[bytes] | None]
-ReadMembers = Callable[[Path, 'ByteLimit'], Iterator[Member]]
 
 
 class BadArchive(UserError):
@@ -73,7 +71,7 @@ def unpack(archive: Path, target: Path, *, flatten: bool = False) -> None:
     if '.zip' in archive.name or archive.suffix == '.whl':
         unpack_zip(archive, target)
     else:
-        _unpack_members(archive, target, partial(_tar_members, flatten=flatten))
+        _unpack_members(archive, target, _tar_members(archive, target, flatten))
 
 
 def unpack_zip(archive: Path, target: Path, *, is_durable: bool = True) -> None:
@@ -84,27 +82,28 @@ def unpack_zip(archive: Path, target: Path, *, is_durable: bool = True) -> None:
         folder that goes with the process needs none of it.
     :raises BadArchive: naming the member that is not to be trusted.
     """
-    _unpack_members(archive, target, _zip_members, is_durable)
+    _unpack_members(archive, target, _zip_members(archive, target), is_durable)
 
 
 def unpack_gzip(archive: Path, target: Path) -> None:
     """
     Expand a compressed file to the file ``target``, whole or not at all.
     """
+    folder = target.parent
 
-    def only_member(archive: Path, limit: ByteLimit) -> Iterator[Member]:
+    def only_member() -> Iterator[Member]:
         with gzip.open(archive) as file:
-            yield target.name, limit.applied_to(file)
+            yield target.name, ByteLimit(archive, folder).applied_to(file)
 
-    _unpack_members(archive, target.parent, only_member)
+    _unpack_members(archive, folder, only_member())
 
 
 def _unpack_members(
-    archive: Path, target: Path, read_members: ReadMembers, is_durable: bool = True
+    archive: Path, target: Path, members: Iterator[Member], is_durable: bool = True
 ) -> None:
     with fresh_folder(target / f'.{archive.name}.unpacked') as unpacked:
         with _archive_errors(archive):
-            for name, content in read_members(archive, ByteLimit(archive, target)):
+            for name, content in members:
                 place = unpacked / name
                 if content is None:
                     place.mkdir(parents=True, exist_ok=True)
@@ -201,13 +200,13 @@ class ByteLimit:
         return data
 
 
-def _tar_members(archive: Path, limit: ByteLimit, flatten: bool) -> Iterator[Member]:
+def _tar_members(archive: Path, target: Path, flatten: bool) -> Iterator[Member]:
     with open(archive, 'rb') as file:
         start = file.read(6)
     open_file = next(opener for first, opener in COMPRESSED if start.startswith(first))
     with open_file(archive) as file:
         # the limit holds for headers too: a "name" may have gigabytes
-        limited = limit.applied_to(file)
+        limited = ByteLimit(archive, target).applied_to(file)
         with tarfile.open(fileobj=limited, mode='r|') as tar:
             for number, member in enumerate(tar):
                 is_file = member.isreg() and not member.issparse()
@@ -221,7 +220,8 @@ def _tar_members(archive: Path, limit: ByteLimit, flatten: bool) -> Iterator[Mem
             pass
 
 
-def _zip_members(archive: Path, limit: ByteLimit) -> Iterator[Member]:
+def _zip_members(archive: Path, target: Path) -> Iterator[Member]:
+    limit = ByteLimit(archive, target)
     with open_zip(archive, MAX_MEMBERS) as opened:
         for number, info in enumerate(opened.infolist()):
             kind = stat.S_IFMT(info.external_attr >> 16)

@@ -26,7 +26,7 @@ import httpx2
 from pydantic import StringConstraints
 
 from parlai_ext.compat.libraries import silent_parlai
-from parlai_ext.core import UserError, frozen, parse_json, printable
+from parlai_ext.core import UserError, frozen, parse_json
 from parlai_ext.core.records import record_from_json
 from parlai_ext.engines import data_folder, downloads_folder, exclusive
 from parlai_ext.files import sha256
@@ -253,12 +253,10 @@ class FileDownload:
         except TimeoutError:
             raise _Interrupted(f'{self.url} hardly sends anything') from None
         except FINAL as e:
-            raise UserError(
-                f'{self.url} cannot be requested: {printable(str(e))[:200]}'
-            ) from None
+            raise UserError(f'{self.url} cannot be requested: {str(e)[:200]}') from None
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.ProxyError) as e:
             if 'CERTIFICATE' in str(e):
-                raise UserError(f'{self.url}: {printable(str(e))[:200]}') from None
+                raise UserError(f'{self.url}: {str(e)[:200]}') from None
             raise Unreachable(f'{self.url} cannot be reached (no network?)') from None
         except httpx2.HTTPError as e:
             raise _Interrupted(f'{self.url} breaks off ({type(e).__name__})') from None
@@ -318,8 +316,7 @@ class FileDownload:
         """
         schemes = ('https',) if self.url.startswith('https:') else ('https', 'http')
         if request.url.scheme not in schemes:
-            address = printable(str(request.url))[:200]
-            raise UserError(f'{self.url} redirects to {address}')
+            raise UserError(f'{self.url} redirects to {str(request.url)[:200]}')
 
     def _size_of_rest(self, response: httpx2.Response, version: str) -> int | None:
         """
@@ -344,9 +341,7 @@ class FileDownload:
         :raises UserError: for any other status, or when no size can be known.
         """
         status = response.status_code
-        answer = (
-            f'{self.url} answers {status} {printable(response.reason_phrase)[:200]}'
-        )
+        answer = f'{self.url} answers {status} {response.reason_phrase[:200]}'
         if status in (408, 425, 429) or status >= 500:
             raise _Interrupted(answer)
         if status != 200:
@@ -382,10 +377,9 @@ class FileDownload:
                     deadline.reschedule(now() + STALL)
             file.flush()
             os.fsync(file.fileno())
-        if size is not None and self.n_bytes() != size:
-            raise _Interrupted(
-                f'{self.url} ends after {self.n_bytes():,} of {size:,} bytes'
-            )
+        n = self.n_bytes()
+        if size not in (None, n):
+            raise _Interrupted(f'{self.url} ends after {n:,} of {size:,} bytes')
 
     def _check_room(self, start: int, needed: int, room: int) -> None:
         if needed > self.most:
@@ -486,10 +480,8 @@ def _install() -> None:
 def _switch(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def replaced_or_original(*args: Any, **kwargs: Any) -> Any:
-        for stand_in in reversed(stand_ins):
-            if hasattr(stand_in, name):
-                return getattr(stand_in, name)(*args, **kwargs)
-        return original(*args, **kwargs)
+        stand_in = stand_ins[-1] if stand_ins else None
+        return getattr(stand_in, name, original)(*args, **kwargs)
 
     return replaced_or_original
 

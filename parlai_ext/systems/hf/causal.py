@@ -28,7 +28,13 @@ from parlai_ext.engines import data_in
 from parlai_ext.files import read_json
 from parlai_ext.store import write_text, write_texts
 from parlai_ext.systems.chat.messages import ChatStyle, control_tokens
-from parlai_ext.systems.hf.generate import PROBE, ChatForm, FormOptions, prompt_form
+from parlai_ext.systems.hf.generate import (
+    PROBE,
+    ChatForm,
+    FormOptions,
+    PlainForm,
+    prompt_form,
+)
 from parlai_ext.systems.hub import PREFIX, ModelOptions
 from parlai_ext.systems.pretrained import (
     fetch_named_weights,
@@ -37,7 +43,7 @@ from parlai_ext.systems.pretrained import (
     read_description,
 )
 
-NULL = -1  # padding; no token of a model's has this number
+NULL, START = -1, -2  # padding and a first token; no model's tokens have such numbers
 NULL_TOKEN, START_TOKEN = '__null__', '__start__'
 FILE_NAME = re.compile(r'\w+\.(json|jinja|txt)')  # of no other folder
 
@@ -51,6 +57,25 @@ def base_model_folder(opt: Opt) -> Path:
     options = options_from_opt(ModelOptions, opt, PREFIX)
     with data_in(opt.get('datapath')):
         return fetch_named_weights(options).parent
+
+
+def end_of_reply(form: ChatForm | PlainForm) -> int | None:
+    """
+    Return the token at which a reply ends: what the chat template writes after one,
+    where that is a control token, else the tokenizer's end token, if it has one.
+    """
+    tokenizer = form.tokenizer
+    if isinstance(form, ChatForm):
+        turns = [
+            {'role': 'user', 'content': 'Hi'},
+            {'role': 'assistant', 'content': PROBE},
+        ]
+        text = tokenizer.apply_chat_template(turns, tokenize=False, **form.more)
+        text = text.rpartition(PROBE)[2].lstrip()
+        after = tokenizer(text, add_special_tokens=False)['input_ids']
+        if after and after[0] in tokenizer.added_tokens_decoder:
+            return after[0]
+    return tokenizer.eos_token_id
 
 
 class TokenDictionary(HuggingFaceDictionaryAgent):
@@ -114,30 +139,17 @@ class TokenDictionary(HuggingFaceDictionaryAgent):
         options = options_from_opt(FormOptions, opt, PREFIX)
         style, tokenizer = ChatStyle.from_options(opt), self.hf_tokenizer
         self.form = prompt_form(tokenizer, False, options, style)
-        end = tokenizer.eos_token_id
-        if isinstance(self.form, ChatForm):
-            # what the template writes after a reply, where that is a control token
-            turns = [
-                {'role': 'user', 'content': 'Hi'},
-                {'role': 'assistant', 'content': PROBE},
-            ]
-            text = tokenizer.apply_chat_template(
-                turns, tokenize=False, **self.form.more
-            )
-            text = text.rpartition(PROBE)[2].lstrip()
-            after = tokenizer(text, add_special_tokens=False)['input_ids']
-            if after and after[0] in tokenizer.added_tokens_decoder:
-                end = after[0]
+        end = end_of_reply(self.form)
         if end is None:
             raise UserError('hf_model: its tokenizer has no end token')
         self.end_idx = int(end)
         self.end_token = tokenizer.convert_ids_to_tokens(self.end_idx)
-        self.null_idx, self.start_idx = NULL, NULL - 1
-        self.null_token, self.start_token = NULL_TOKEN, START_TOKEN
+        self.null_token, self.null_idx = NULL_TOKEN, NULL
+        self.start_token, self.start_idx = START_TOKEN, START
         self.unk_token = tokenizer.unk_token or self.end_token
         self._unk_token_idx = self.tok2ind.get(self.unk_token, self.end_idx)
-        for token, number in ((NULL_TOKEN, NULL), (START_TOKEN, NULL - 1)):
-            self.tok2ind[token], self.ind2tok[number] = number, token
+        self.tok2ind.update({NULL_TOKEN: NULL, START_TOKEN: START})
+        self.ind2tok.update({NULL: NULL_TOKEN, START: START_TOKEN})
 
     def txt2vec(self, text: str, vec_type: Any = list) -> Any:
         """

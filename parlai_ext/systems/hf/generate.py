@@ -133,6 +133,18 @@ class ChatForm:
             more=self.more,
         )
 
+    def problem_with_system_prompt(self) -> str:
+        """
+        Return what the template does instead of taking a system prompt; '' where it
+        takes one.
+        """
+        probe = {'role': 'system', 'content': PROBE}
+        try:
+            text = self.text([probe, {'role': 'user', 'content': 'Hi'}])
+        except TemplateProblem as error:
+            return f'refuses a system prompt: {error}'
+        return '' if PROBE in text else 'leaves the system prompt out'
+
     def ids(self, parts: Messages) -> list[int]:
         """
         Return the tokens of messages.
@@ -211,30 +223,28 @@ def fit_prompt(
     if limit is None or len(ids) <= limit:
         return PromptTokens(ids)
     head = parts[:1] if parts[0]['role'] == 'system' else []
-    turn_parts = parts[len(head) :]
-    starts = form.starts(turn_parts) or [len(turn_parts) - 1]
+    turns = parts[len(head) :]
+    starts = form.starts(turns) or [len(turns) - 1]
     # the later a beginning, the fewer tokens
     which = bisect_left(
-        starts,
-        True,
-        key=lambda start: len(form.ids(head + turn_parts[start:])) <= limit,
+        starts, True, key=lambda start: len(form.ids(head + turns[start:])) <= limit
     )
     start = starts[min(which, len(starts) - 1)]
-    first, *others = turn_parts[start:]
-    ids = form.ids([*head, first, *others])
+    kept = turns[start:]
+    ids = form.ids(head + kept)
     # when even these do not fit, only the end of the first is kept
-    words = form.tokenizer(first['content'], add_special_tokens=False)['input_ids']
-    keep = len(words)
+    words = form.tokenizer(kept[0]['content'], add_special_tokens=False)['input_ids']
     while len(ids) > limit:
-        keep -= len(ids) - limit
-        if keep < 1:
+        words = words[len(ids) - limit :]
+        if not words:
             raise UserError(
                 f'system_prompt: it leaves no room for a conversation in the '
                 f'{limit} tokens before the reply'
             )
-        end = form.tokenizer.decode(words[-keep:], skip_special_tokens=True)
+        end = form.tokenizer.decode(words, skip_special_tokens=True)
         end = end.lstrip('\ufffd')  # the rest of a character that was cut
-        ids = form.ids([*head, {**first, 'content': end}, *others])
+        kept[0] = {**kept[0], 'content': end}
+        ids = form.ids(head + kept)
     return PromptTokens(ids, max(start, 1))
 
 
@@ -296,27 +306,29 @@ def generation_config(
                 f'{", ".join(ways)}'
             )
     config = copy.deepcopy(models_config)
-    size = 1
+    config.num_beams = 1
     if options.inference == 'beam':
-        own, asked = models_config.num_beams or 1, options.beam_size
-        size = own if asked is None else asked
-        if size < 2:
-            raise UserError(f'beam_size: {size}; inference beam needs 2 or more')
-    config.num_beams = size
+        asked = options.beam_size
+        config.num_beams = models_config.num_beams or 1 if asked is None else asked
+        if config.num_beams < 2:
+            raise UserError(
+                f'beam_size: {config.num_beams}; inference beam needs 2 or more'
+            )
     config.do_sample = options.inference not in ('greedy', 'beam')
     if config.do_sample:
         config.update(**_sampling_settings(options))
-    config.max_new_tokens = options.reply_max_tokens
     config.max_length, config.max_time = None, None
     config.num_return_sequences, config.return_dict_in_generate = 1, False
     if options.beam_min_length is not None:
-        config.min_new_tokens, config.min_length = options.beam_min_length, 0
-    if options.beam_block_ngram is not None:
-        config.no_repeat_ngram_size = max(0, options.beam_block_ngram)
-    if options.beam_length_penalty is not None:
-        config.length_penalty = options.beam_length_penalty
-    if options.repetition_penalty is not None:
-        config.repetition_penalty = options.repetition_penalty
+        config.min_length = 0
+    asked_for = {
+        'max_new_tokens': options.reply_max_tokens,
+        'min_new_tokens': options.beam_min_length,
+        'no_repeat_ngram_size': options.beam_block_ngram,
+        'length_penalty': options.beam_length_penalty,
+        'repetition_penalty': options.repetition_penalty,
+    }
+    vars(config).update({k: v for k, v in asked_for.items() if v is not None})
     return config
 
 
@@ -543,17 +555,17 @@ class ReplyGenerator:
         :raises UserError: ``option: what is wrong`` when no conversation can go on.
         """
         prompts = [self.prompt(conversation) for conversation in conversations]
-        tokenizer, begun = self.loaded.tokenizer, ''
+        tokenizer = self.loaded.tokenizer
         opening = tokenizer.decode(prompts[0].ids[-PROMPT_END:])
         # where the chat template has begun the model's thoughts in the prompt, the
         # text begins so, too
-        if opening.rstrip().endswith(THOUGHTS[0]):
-            begun = THOUGHTS[0]
+        begun = THOUGHTS[0] if opening.rstrip().endswith(THOUGHTS[0]) else ''
 
         def decode(ids: Sequence[int], **more: Any) -> str:
             return begun + str(tokenizer.decode(ids, **more))
 
-        rows, replies = self._generate(prompts, decode), []
+        rows = self._generate([prompt.ids for prompt in prompts], decode)
+        replies = []
         cut = sum(prompt.cut for prompt in prompts)
         if cut and not self.counts['cut_messages']:
             logger.warning('conversations are cut to the last %s tokens', self.limit)
@@ -597,15 +609,13 @@ class ReplyGenerator:
 
     @torch.inference_mode()
     def _generate(
-        self, prompts: Sequence[PromptTokens], decode: Callable[..., str]
+        self, prompts: Sequence[Sequence[int]], decode: Callable[..., str]
     ) -> list[list[int]]:
         """
         Return the tokens after each prompt, padded at their end.
         """
         model, seq2seq = self.model, self.loaded.seq2seq
-        ids, mask = padded_rows(
-            [prompt.ids for prompt in prompts], self.config.pad_token_id, seq2seq
-        )
+        ids, mask = padded_rows(prompts, self.config.pad_token_id, seq2seq)
         start = 1 if seq2seq else ids.shape[1]
         config, processors = self.config, LogitsProcessorList()
         if not seq2seq:
@@ -701,15 +711,10 @@ def prompt_form(
     form = ChatForm(tokenizer, style, role == 'user', today, more)
     if not (style.system_prompt or style.first_turn == 'system') or form.fold:
         return form
-    probe = {'role': 'system', 'content': PROBE}
-    try:
-        text = form.text([probe, {'role': 'user', 'content': 'Hi'}])
-        complaint = '' if PROBE in text else 'leaves the system prompt out'
-    except TemplateProblem as error:
-        complaint = f'refuses a system prompt: {error}'
-    if complaint and role == 'system':
+    problem = form.problem_with_system_prompt()
+    if problem and role == 'system':
         raise UserError(
-            f'hf_system_role: system: the chat template {complaint}; user would put it '
+            f'hf_system_role: system: the chat template {problem}; user would put it '
             "before the user's first message"
         )
-    return replace(form, fold=bool(complaint))
+    return replace(form, fold=bool(problem))

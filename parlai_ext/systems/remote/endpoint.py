@@ -47,7 +47,7 @@ from parlai_ext.systems.remote.settings import (
     error_words,
     estimated_tokens,
 )
-from parlai_ext.systems.spending import Spending, add_spendings
+from parlai_ext.systems.spending import Spending, total_spending
 
 MILLION = 1_000_000
 ROUNDING = 1 + 1e-9
@@ -65,7 +65,7 @@ class Meter:
         self.settings = settings
         prices = settings.price_prompt, settings.price_completion
         self.is_priced = prices != (None, None)
-        self.usage = add_spendings({'cost': 0.0 if self.is_priced else None}, {})
+        self.usage = total_spending([{'cost': 0.0} if self.is_priced else None])
         self._booked: list[float] = []  # for each request under way
         self._settled = asyncio.Event()
 
@@ -97,11 +97,11 @@ class Meter:
         self._booked.append(cost)
         return cost
 
-    def count(self, cached: int = 0, cut: int = 0) -> None:
+    def count(self, **used: float) -> None:
         """
-        Count replies from the cache, which cost nothing, and cut ones.
+        Count what is used of the keys of `usage`.
         """
-        self.usage = add_spendings(self.usage, {'cached': cached, 'cut_replies': cut})
+        self.usage = total_spending([self.usage, used])
 
     def settle(self, booked: float, prompt: int, completion: int) -> None:
         """
@@ -111,11 +111,9 @@ class Meter:
         :param prompt: tokens that have to be paid for, or may have to be.
         :param completion: those of the reply.
         """
-        used: Spending = {'requests': 1, 'prompt_tokens': prompt}
-        used['completion_tokens'] = completion
+        self.count(requests=1, prompt_tokens=prompt, completion_tokens=completion)
         if self.is_priced:
-            used['cost'] = self._cost(prompt, completion)
-        self.usage = add_spendings(self.usage, used)
+            self.count(cost=self._cost(prompt, completion))
         self._booked.remove(booked)
         self._settled.set()
 
@@ -353,7 +351,7 @@ class Endpoint:
         replies = await asyncio.gather(*map(reply_to, asked))
         if failures:
             raise failures[0]
-        self.meter.count(cut=sum(one.is_cut for one in replies))
+        self.meter.count(cut_replies=sum(one.is_cut for one in replies))
         if cache is None:
             return replies
         by_request = dict(zip(asked, replies, strict=True))
@@ -452,19 +450,32 @@ class Endpoint:
         """
         status, headers, raw = await self._post(body)
         words = self.settings.without_key(raw.decode('utf-8-sig', 'replace'))
+        data, problem = None, ''
         try:
-            data, problem = whole_characters(parse_own_json(words)), ''
+            data = whole_characters(parse_own_json(words))
         except ValueError as error:
-            data, problem = None, f'no JSON ({error}): {shortened(words)!r}'
-        if 200 <= status < 300:
-            try:
-                if problem:
-                    raise Malformed(problem)
-                return self.format.reply(data)
-            except Malformed as error:
-                # some gateways report errors with status 200
-                what = error_words(data) or f'it answers in another format: {error}'
-                raise Transient(what, answered=True) from None
+            problem = f'no JSON ({error}): {shortened(words)!r}'
+        if not 200 <= status < 300:
+            return self.refusal(status, headers, words, data)
+        try:
+            if problem:
+                raise Malformed(problem)
+            return self.format.reply(data)
+        except Malformed as error:
+            # some gateways report errors with status 200
+            what = error_words(data) or f'it answers in another format: {error}'
+            raise Transient(what, answered=True) from None
+
+    def refusal(
+        self, status: int, headers: Mapping[str, str], words: str, data: Any
+    ) -> RemoteReply:
+        """
+        Return the reply that stands for an error of this conversation alone.
+
+        :param words: the endpoint's; `data` is what they are as JSON.
+        :raises Transient: for an error after which another try may help.
+        :raises UserError: for any other.
+        """
         if 300 <= status < 400:
             place = shortened(headers.get('Location', 'another place'))
             place = self.settings.without_key(place, beginnings=True)
@@ -482,14 +493,21 @@ class Endpoint:
             return RemoteReply(None, refusal, prompt_tokens=0, completion_tokens=0)
         raise self._refused(status, what)
 
+    def url_and_headers(self) -> tuple[str, dict[str, str]]:
+        """
+        Return the URL with the key where `$NAME` stands for it, which is shown nowhere,
+        and the header that has it.
+        """
+        url, key = self.settings.endpoint, self.settings.key()
+        if not key:
+            return url, {}
+        name = re.escape(self.settings.key_env or '')
+        url = re.sub(rf'\${name}(?!\w)', lambda match: key, url)
+        return url, {'Authorization': f'Bearer {key}'}
+
     async def _post(self, body: bytes) -> tuple[int, Mapping[str, str], bytes]:
-        url, seconds = self.settings.endpoint, self.settings.timeout
-        key, headers = self.settings.key(), {}
-        if key:
-            headers = {'Authorization': f'Bearer {key}'}
-            # with the key where `$NAME` stands for it, the URL is shown nowhere
-            name = re.escape(self.settings.key_env or '')
-            url = re.sub(rf'\${name}(?!\w)', lambda match: key, url)
+        url, headers = self.url_and_headers()
+        seconds = self.settings.timeout
         try:
             async with asyncio.timeout(seconds):
                 sent = self._http.stream('POST', url, content=body, headers=headers)
@@ -506,13 +524,12 @@ class Endpoint:
             raise Transient('no connection in time') from None
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             words = self.settings.without_key(shortened(_root_words(error)))
-            trouble: Exception = Transient(words)
             if 'CERTIFICATE' in words:
-                trouble = self._bad(f'has no certificate to trust: {words}')
+                raise self._bad(f'has no certificate to trust: {words}') from None
             # a URL or a header that is none
-            elif isinstance(error, httpx2.InvalidURL | httpx2.LocalProtocolError):
-                trouble = self._bad(f'cannot be posted to: {words}')
-            raise trouble from None
+            if isinstance(error, httpx2.InvalidURL | httpx2.LocalProtocolError):
+                raise self._bad(f'cannot be posted to: {words}') from None
+            raise Transient(words) from None
 
     def _refused(self, status: int, what: str) -> UserError:
         """

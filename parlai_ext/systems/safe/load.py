@@ -51,9 +51,11 @@ from parlai_ext.isolation.policy import (
     is_our_agent,
     is_our_task,
     is_server,
+    is_special,
     is_trusted_file,
     nested_values,
 )
+from parlai_ext.mini import SHIPPED
 from parlai_ext.systems.safe import read
 from parlai_ext.systems.safe.read import read_in_child
 from parlai_ext.systems.safe.unpickle import BadModelFile, Refused, path_of
@@ -116,8 +118,21 @@ def check_stored_options(path: str, opt: Options, roster_opt: Options) -> None:
         elif key in MOST and _exceeds(value, MOST[key]):
             what = f'its own {key} is {value!r:.40}, more than {MOST[key]:,}'
             raise _refused_option(path, key, what)
+    check_named_files(path, options_that_are_read(path, opt), roster_opt)
+
+
+def check_named_files(path: str, opt: Options, roster_opt: Options) -> None:
+    """
+    Refuse options of a model that name files which are neither beside it nor in the
+    data folder.
+
+    :param path: as of `check_stored_options`.
+    :param opt: those that are read.
+    :param roster_opt: as of `check_stored_options`.
+    :raises Refused: naming the option.
+    """
     folders = _model_folders(path, roster_opt)
-    for key, value in nested_values(options_that_are_read(path, opt)):
+    for key, value in nested_values(opt):
         if key in roster_opt or TRAINING_OPTIONS.fullmatch(key):
             continue
         if is_elsewhere(value, folders):
@@ -159,18 +174,13 @@ def check_model_files(path: str | Path, roster_opt: Options | None = None) -> No
     folders = _model_folders(path, roster_opt or _current_guard.get().roster_opt)
     for file in model.parent.glob(f'{glob.escape(model.name)}.*'):
         beside = f'{os.path.realpath(model)}{file.name.removeprefix(model.name)}'
-        shown = printable(str(file))
+        what, hint = '', 'put a copy there'
         if os.path.realpath(file) != beside and is_elsewhere(str(file), folders):
-            raise Refused(
-                path,
-                f'{shown} is a link to a file that is not beside it',
-                'put a copy there',
-                False,
-            )
-        if file.exists() and not (file.is_file() or file.is_dir()):
-            raise Refused(
-                path, f'{shown} is a pipe or a device', 'put a file there', False
-            )
+            what = 'a link to a file that is not beside it'
+        elif is_special(file):
+            what, hint = 'a pipe or a device', 'put a file there'
+        if what:
+            raise Refused(path, f'{printable(str(file))} is {what}', hint, False)
 
 
 def _is_for_the_roster(key: str, value: Any) -> bool:
@@ -243,7 +253,7 @@ def is_elsewhere(value: Any, folders: Iterable[Path]) -> bool:
             real = Path(f'{real}.opt')
             if not real.exists():
                 return False
-        if not (real.is_file() or real.is_dir()):
+        if is_special(real):
             return True
     except (OSError, ValueError):  # too long, or a NUL: nothing opens that
         return False
@@ -260,8 +270,6 @@ def is_elsewhere(value: Any, folders: Iterable[Path]) -> bool:
 opt_load: Any = vars(parlai.core.opt.Opt)['load'].__func__
 load_agent_module: Any = parlai.core.loader.load_agent_module
 LOADING = parlai.core.loader, parlai.core.agents, parlai.core.params
-# models that came with this package, and were copied to the data folder
-SHIPPED = Path(__file__).resolve().parents[2] / 'mini' / 'zoo'
 
 
 @frozen
@@ -369,7 +377,8 @@ def _refusals_recorded() -> Iterator[None]:
 
 def is_shipped(path: str | Path) -> bool:
     """
-    True if a file is byte for byte a model of this package.
+    True if a file is byte for byte a model of this package, from which it was copied to
+    the data folder.
     """
     ours = SHIPPED.joinpath(*Path(path).parts[-2:])
     return ours.is_file() and filecmp.cmp(path, ours, shallow=False)

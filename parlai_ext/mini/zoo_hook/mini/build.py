@@ -6,10 +6,8 @@ import filecmp
 from functools import cache
 from pathlib import Path
 
-import parlai_ext.mini
+from parlai_ext.mini import SHIPPED
 from parlai_ext.store import write_file
-
-SHIPPED = Path(parlai_ext.mini.__file__).parent / 'zoo'
 
 
 @cache
