@@ -17,6 +17,7 @@ from parlai_ext.core import (
     System,
     UserError,
     Utterance,
+    chunks,
     content_id,
     first_line,
     frozen,
@@ -135,9 +136,9 @@ def check_judge(
     scored = score_blocks(scorer, parts, again, ask, unit='response')
     compared, replies = compared_scores(copies, scored[: len(copies)])
     probes = repeats([part.values for part in systems], scored[len(copies) :])
-    checks = {}
+    checks, of_systems = {}, judged.replies
     for name in scorer.dimensions:
-        about = human_anchor(name, replies, judged.replies), biases(judged.rows, name)
+        about = human_anchor(name, replies, of_systems), biases(judged.rows, name)
         checks[name] = kinds_check(name, compared, kinds, *about)
     check = JudgeCheck(
         signature=scorer.signature,
@@ -305,8 +306,7 @@ def score_blocks(
     with bar_of('judge check', len(first) + len(again), unit=unit) as bar:
         parts = PartProgress(bar, 'inputs read')
         for items, anew in ((first, False), (again, True)):
-            for start in range(0, len(items), BLOCK):
-                block = items[start : start + BLOCK]
+            for block in chunks(items, BLOCK):
                 parts.begin(len(block))
                 changed = scorer.models.changed(watch=Watch(parts.tell), asks_anew=anew)
                 with changed, errors_on_copies(scorer):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import astuple
 from functools import partial
 
-from parlai_ext.core import System, SystemFailed, UserError, content_id
+from parlai_ext.core import System, SystemFailed, UserError, chunks, content_id
 from parlai_ext.engines import Machine
 from parlai_ext.models.questions import as_turns
 from parlai_ext.models.watch import NO_WATCH
@@ -94,10 +94,9 @@ class AgentChat:
             for one in prompts
         ]
         replies: list[ChatReply] = []
-        for start in range(0, len(conversations), self.batchsize):
-            some = conversations[start : start + self.batchsize]
+        for some in chunks(conversations, self.batchsize):
             texts = [[[turn.mine, turn.text] for turn in turns] for turns in some]
-            key = content_id(self.signature, start, texts, manner)
+            key = content_id(self.signature, len(replies), texts, manner)
             replies += self.watch.results(
                 key,
                 partial(ask, some),

@@ -294,12 +294,13 @@ def in_groups(
     return [[next(results) for _ in group] for group in groups]
 
 
-def lettered_turns(turns: Sequence[str]) -> list[str]:
+def lettered_turns(turns: Sequence[str], letters: str = 'AB') -> list[str]:
     """
-    Return the turns before a response with letters: the one who is judged is B.
+    Return the turns before a response with letters, of which the one who is judged has
+    the second.
     """
-    last = len(turns)
-    return [f'{"AB"[(last - place) % 2 == 0]}: {t}' for place, t in enumerate(turns)]
+    last = len(turns) - 1
+    return [f'{letters[(last - k) % 2]}: {text}' for k, text in enumerate(turns)]
 
 
 # --- the scorer -----------------------------------------------------------------------

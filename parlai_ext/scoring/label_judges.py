@@ -137,11 +137,7 @@ def _conversation(candidate: JudgedResponse, name: str) -> list[str]:
     """
     Return the lines of a conversation. The one who responds is Q, the other is P.
     """
-    last = len(candidate.context) - 1
-    turns = [
-        f'{"PQ"[(last - place) % 2]}: {single_spaced(text)}'
-        for place, text in enumerate(candidate.context)
-    ]
+    turns = lettered_turns(list(map(single_spaced, candidate.context)), 'PQ')
     facts = [f'Facts{name}', candidate.facts.strip()] if candidate.facts else []
     return [
         '',

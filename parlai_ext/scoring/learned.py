@@ -27,7 +27,7 @@ from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as tensor_bytes
 
 from parlai_ext import zoo_configs
-from parlai_ext.core import UserError, frozen, nearest, option
+from parlai_ext.core import UserError, chunks, frozen, nearest, option
 from parlai_ext.files import Document, read_file
 from parlai_ext.ranking.baselines import words_of
 from parlai_ext.scoring.base import (
@@ -452,8 +452,7 @@ class Learned(JudgeScorer):
         Return the score of each response.
         """
         scores = []
-        for first in range(0, len(items), AT_ONCE):
-            some = items[first : first + AT_ONCE]
+        for some in chunks(items, AT_ONCE):
             readings = read_responses(
                 self.judge, self.encoder, some, self.weights.adapter
             )

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.core import JsonObject, content_id, frozen
+from parlai_ext.core import JsonObject, chunks, content_id, frozen
 from parlai_ext.engines import Machine
 from parlai_ext.engines.engine import (
     LOCAL,
@@ -195,7 +195,7 @@ class ItemWork:
             in_order=True,
             lookahead=AHEAD,
         )
-        batches = [missing[k : k + size] for k in range(0, len(missing), size)]
+        batches = list(chunks(missing, size))
         tasks = [
             Task(
                 f'batch {n} of {len(batches)} by {self.name or scorer.name}',

@@ -19,7 +19,14 @@ from typing import Any
 import torch
 from torch.nn.functional import cross_entropy
 
-from parlai_ext.core import JsonObject, UserError, content_id, frozen, signature_values
+from parlai_ext.core import (
+    JsonObject,
+    UserError,
+    chunks,
+    content_id,
+    frozen,
+    signature_values,
+)
 from parlai_ext.models.likelihood.causal import TreeMasks
 from parlai_ext.models.likelihood.engine import (
     QuestionPart,
@@ -246,14 +253,12 @@ class JudgeTraining(Training):
         self.options = options
         super().__init__(self.model, folder, identity, lr=options.learning_rate)
         size = options.train_batchsize
-        self.batches: list[list[LabelExample]] = []
+        self.batches: list[Sequence[LabelExample]] = []
         for epoch in range(options.epochs):  # each with the groups in another order
             draw = random.Random(f'{options.seed} {epoch}')
             order = draw.sample(range(len(groups)), len(groups))
             examples = [example for place in order for example in groups[place]]
-            self.batches += [
-                examples[i : i + size] for i in range(0, len(examples), size)
-            ]
+            self.batches += chunks(examples, size)
         self.last_step = len(self.batches[: options.max_steps or None])
 
     def update(self, step: int) -> float:

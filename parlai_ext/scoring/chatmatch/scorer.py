@@ -30,6 +30,7 @@ from parlai_ext.core import (
     Score,
     ScoredDialogue,
     Utterance,
+    computed_once,
     frozen,
     mean,
     option,
@@ -614,9 +615,7 @@ class ChatMatch(Scorer):
         if self.recogniser is not None:
             cut = self.options.released  # behind the first colon
             seen = [text.partition(':')[0] if cut else text for text in texts]
-            different = list(dict.fromkeys(seen))
-            found = dict(zip(different, self.recogniser.find(different), strict=True))
-            names = [found[text] for text in seen]
+            names = computed_once(self.recogniser.find, seen)
         for _, name in self.named_models():  # one, or none
             unit = self.options.perplexity_unit
             fluent = perplexities(self.models.likelihood(name), texts, unit)
