@@ -385,11 +385,7 @@ ASKED = ('likelihood', 'chat')  # the kinds of models that are prompted
 
 
 def check_run(
-    run: RunFolder,
-    scorer: Scorer,
-    *,
-    sample: int = SAMPLE,
-    include_given: bool = False,
+    run: RunFolder, scorer: Scorer, *, sample: int = SAMPLE, include_given: bool = False
 ) -> JudgeCheck | None:
     """
     Check the judge of a scored run, and write the result beside its scores.
@@ -411,8 +407,7 @@ def check_run(
         with kept.saved_at_exit():
             check = make_check(scorer, store, sample, kept)
     if check is not None and check.probes is not None:
-        probes = with_kin(check.probes, scorer, run.manifest)
-        check = replace(check, probes=probes)
+        check = replace(check, probes=with_kin(check.probes, scorer, run.manifest))
     write_check(store, check, basis)
     kept.remove()
     return check
@@ -483,11 +478,7 @@ REFERENCES = 'the references of the judged set'
 
 
 def check_items(
-    scorer: Scorer,
-    items: Items,
-    scores: Sequence[ItemScore],
-    *,
-    sample: int = SAMPLE,
+    scorer: Scorer, items: Items, scores: Sequence[ItemScore], *, sample: int = SAMPLE
 ) -> JudgeCheck | None:
     """
     Return the check of a judge that has scored these items.
@@ -509,7 +500,16 @@ def check_items(
         for part, score in zip(parts, scores, strict=True)
     ]
 
-    # each context that has a reference, once; the first reference is its reply
+    replied = () if scorer.needs else answered_contexts(items)
+    judged = JudgedDialogues(scored, replied, sample)
+    ask = partial(copied_item_scores, scorer, items)
+    return check_judge(scorer, judged, people_source=REFERENCES, score=ask)
+
+
+def answered_contexts(items: Items) -> list[Opener]:
+    """
+    Return each context that has a reference, once; a first reference is its reply.
+    """
     openers = {
         item.context: Opener.from_utterances(
             item.context, REFERENCES, item.references[0]
@@ -517,10 +517,7 @@ def check_items(
         for item in items
         if item.references and item.context and item.response is not None
     }
-    replied = () if scorer.needs else tuple(openers.values())
-    judged = JudgedDialogues(scored, replied, sample)
-    ask = partial(copied_item_scores, scorer, items)
-    return check_judge(scorer, judged, people_source=REFERENCES, score=ask)
+    return list(openers.values())
 
 
 def copied_item_scores(

@@ -105,10 +105,7 @@ class TextModel:
         if seconds is not None:
             inputs = list(zip(texts, seconds, strict=True))
         return self.rows(
-            inputs,
-            lambda text: self.cut_ids(text, most_tokens),
-            compute,
-            most_tokens,
+            inputs, lambda text: self.cut_ids(text, most_tokens), compute, most_tokens
         )
 
     def rows(
@@ -359,40 +356,30 @@ class FirstTokenEncoder(TextModel):
 
     def features(
         self, pairs: Sequence[tuple[Texts, str]], most_tokens: int
-    ) -> np.ndarray:
+    ) -> tuple[np.ndarray, list[int]]:
         """
-        Return one float32 row for each context and response.
+        Return one float32 row for each context and response, and how many tokens of
+        each are not read.
 
         :param most_tokens: of context and response together; the context loses its
             beginning, or, where that is not enough, the response its end.
         :raises UserError: when the tokenizer has no token between turns.
         """
 
-        def encode(pair: tuple[Texts, str]) -> Encoded:
-            ids, _ = self._pair_ids(*pair, most_tokens)
-            return {'input_ids': ids, 'attention_mask': [1] * len(ids)}
-
+        encoded = {pair: self._encode_pair(*pair, most_tokens) for pair in pairs}
         rows = self.rows(
             pairs,
-            encode,
+            lambda pair: encoded[pair][0],
             lambda inputs: self.model(**inputs).last_hidden_state[:, 0],
             [SEPARATOR, most_tokens],
         )
-        return self.matrix(rows)
+        return self.matrix(rows), [encoded[pair][1] for pair in pairs]
 
-    def cut_pair_tokens(
-        self, pairs: Sequence[tuple[Texts, str]], most_tokens: int
-    ) -> list[int]:
-        """
-        Return how many tokens of each context and response are not read.
-        """
-        return [self._pair_ids(*pair, most_tokens)[1] for pair in pairs]
-
-    def _pair_ids(
+    def _encode_pair(
         self, context: Texts, response: str, most_tokens: int
-    ) -> tuple[list[int], int]:
+    ) -> tuple[Encoded, int]:
         """
-        Return the token ids of a pair, and how many were cut.
+        Return the tokens of a pair, and how many were cut.
         """
         if SEPARATOR not in self.tokenizer.all_special_tokens:
             raise UserError(f'its tokenizer has no special token {SEPARATOR!r}')
@@ -406,7 +393,8 @@ class FirstTokenEncoder(TextModel):
         kept_after = after[:room]
         kept_before = before[max(0, len(before) - (room - len(kept_after))) :]
         cut = len(before) + len(after) - len(kept_before) - len(kept_after)
-        return [begin, *kept_before, end, *kept_after, end], cut
+        ids = [begin, *kept_before, end, *kept_after, end]
+        return {'input_ids': ids, 'attention_mask': [1] * len(ids)}, cut
 
 
 # --- masked language models: how likely is each token, when it alone is hidden? -------

@@ -433,15 +433,7 @@ class Fed(JudgeScorer):
         answers = self.judge.answer(questions, with_context=whole)
         rows = list(map(self._followup_scores, answers))
         if self.options.less == 'no_response':
-            # in a chat template a response that is left out is an empty message, since
-            # two messages of a user may not follow each other
-            silence = () if self.chat is None else ('',)
-            silent = [
-                item.context if item.response is None else (*item.context, *silence)
-                for item in items
-            ]
-            baselines = self.judge.answer(list(map(self._question, silent)))
-            both = zip(rows, map(self._followup_scores, baselines), strict=True)
+            both = zip(rows, self._scores_of_silence(items), strict=True)
             rows = [tuple(map(difference, *pair)) for pair in both]
         return [
             followups_score(
@@ -452,6 +444,20 @@ class Fed(JudgeScorer):
             )
             for row, answer in zip(rows, answers, strict=True)
         ]
+
+    def _scores_of_silence(self, items: Items) -> Iterator[tuple[float | None, ...]]:
+        """
+        Return D of each follow-up where an item's response is left out.
+        """
+        # in a chat template it is an empty message then, since two messages of a user
+        # may not follow each other
+        silence = () if self.chat is None else ('',)
+        silent = [
+            item.context if item.response is None else (*item.context, *silence)
+            for item in items
+        ]
+        answers = self.judge.answer(list(map(self._question, silent)))
+        return map(self._followup_scores, answers)
 
     def score_of_evidence(self, score: ItemScore, variant: str = '') -> ItemScore:
         """
@@ -675,18 +681,13 @@ class Full(JudgeScorer):
         # begins with one
         joins_turns = hasattr(getattr(self.judge, 'vectorizer', None), 'separator')
         first = ('',) if joins_turns and not gives_context(self.judge) else ()
-        n = self.options.context_turns
-        answers = self.judge.answer(
-            [
-                Question(
-                    (*first, *item.context[-n:], *item.utterances[len(item.context) :]),
-                    self.evidence_labels,
-                )
-                for item in items
-            ]
-        )
+        most = self.options.context_turns
+        read = [replace(item, context=item.context[-most:]) for item in items]
+        questions = [
+            Question((*first, *item.utterances), self.evidence_labels) for item in read
+        ]
         scores = []
-        for answer in answers:
+        for answer in self.judge.answer(questions):
             terms = [followup_score(row, 'mean') for row in answer.continuations]
             losses = tuple(map(negated, terms))
             if self.options.reduction == 'perplexity':

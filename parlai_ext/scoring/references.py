@@ -314,41 +314,10 @@ class Meteor(ReferenceScorer):
     def prepare(self) -> None:
         """
         Find WordNet, which is read with the first score.
-
-        :raises UserError: when it is not there, with where it can be had.
         """
         super().prepare()
-        self.root: Any = None  # the place of its files, as a path pointer of nltk
         folder = self.options.wordnet
-        if folder == NONE:
-            return
-        import nltk.data  # type: ignore[import-untyped]
-
-        places = INSTALLED
-        if folder is not None:
-            places = (folder,)
-        elif given := os.environ.get('WNSEARCHDIR'):
-            places = (given, *INSTALLED)
-        for place in map(Path, places):
-            if all((place / name).is_file() for name in FILES):
-                resolved = str(place.resolve())
-                if resolved not in nltk.data.path:  # it reads only what is there
-                    nltk.data.path.append(resolved)
-                self.root = nltk.data.FileSystemPathPointer(resolved)
-                return
-        if folder is not None:
-            raise UserError(
-                f'scorer meteor: wordnet {folder}: no folder with the files of WordNet '
-                f'({FILES[0]}, …)'
-            )
-        try:
-            self.root = nltk.data.find('corpora/wordnet.zip/wordnet/')
-        except LookupError:
-            raise UserError(
-                "scorer meteor: WordNet is not here; Debian's package wordnet-base or "
-                '`python -m nltk.downloader wordnet` has it, wordnet=FOLDER names it, '
-                'and wordnet=none leaves synonyms out'
-            ) from None
+        self.root: Any = None if folder == NONE else find_wordnet(folder)
 
     def load_models(self) -> None:
         """
@@ -379,6 +348,38 @@ class Meteor(ReferenceScorer):
             )
             for response, reference in pairs
         ]
+
+
+def find_wordnet(folder: str | None) -> Any:
+    """
+    Return the place of WordNet's files, as a path pointer of nltk.
+
+    :param folder: theirs; `None`: where they may be installed.
+    :raises UserError: when they are not there, with where they can be had.
+    """
+    import nltk.data  # type: ignore[import-untyped]
+
+    given = os.environ.get('WNSEARCHDIR')
+    usual = (given, *INSTALLED) if given else INSTALLED
+    for place in map(Path, usual if folder is None else (folder,)):
+        if all((place / name).is_file() for name in FILES):
+            resolved = str(place.resolve())
+            if resolved not in nltk.data.path:  # it reads only what is there
+                nltk.data.path.append(resolved)
+            return nltk.data.FileSystemPathPointer(resolved)
+    if folder is not None:
+        raise UserError(
+            f'scorer meteor: wordnet {folder}: no folder with the files of WordNet '
+            f'({FILES[0]}, …)'
+        )
+    try:
+        return nltk.data.find('corpora/wordnet.zip/wordnet/')
+    except LookupError:
+        raise UserError(
+            "scorer meteor: WordNet is not here; Debian's package wordnet-base or "
+            '`python -m nltk.downloader wordnet` has it, wordnet=FOLDER names it, '
+            'and wordnet=none leaves synonyms out'
+        ) from None
 
 
 @cache

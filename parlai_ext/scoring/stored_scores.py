@@ -223,10 +223,7 @@ class ItemWork:
 
 
 def score_items(
-    scorer: Scorer,
-    items: Items,
-    folder: Path | None,
-    bar: Bar,
+    scorer: Scorer, items: Items, folder: Path | None, bar: Bar
 ) -> list[ItemScore]:
     """
     Return the scores of items, as `ItemWork.scores_of`.

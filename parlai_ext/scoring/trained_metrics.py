@@ -240,10 +240,7 @@ QUESTIONS = {
         ('dialogue history', 'fact'),
     ),
     KNOWLEDGE: ('Is this response consistent with knowledge in the fact?', ('fact',)),
-    'Understandable': (
-        'Is this an understandable response in the dialogue?',
-        (),
-    ),
+    'Understandable': ('Is this an understandable response in the dialogue?', ()),
 }
 ABBREVIATIONS = """
 mr mrs ms dr prof st jr sr vs etc inc ltd co corp e.g i.e u.s u.k a.m p.m d.c no mt
@@ -564,7 +561,7 @@ class Density(Scorer):
             rows = []
             with bar_of('people', len(pairs), True) as bar:
                 for some in chunks(pairs, AT_ONCE):
-                    rows.append(self._features(some))
+                    rows.append(self._features(some)[0])
                     bar.update(len(some))
             write_statistics(file, np.concatenate(rows))
         self.mean, self.precision = read_statistics(file)
@@ -594,12 +591,11 @@ class Density(Scorer):
         """
         Return the squared distance of each pair, and how many of its tokens are cut.
         """
-        rows = self._features(pairs)
-        cut = self.selector.cut_pair_tokens(pairs, self.options.most_tokens)
+        rows, cut = self._features(pairs)
         squared = squared_distances(rows, self.mean, self.precision)
         return zip(squared, cut, strict=True)
 
-    def _features(self, pairs: Sequence[Pair]) -> np.ndarray:
+    def _features(self, pairs: Sequence[Pair]) -> tuple[np.ndarray, list[int]]:
         with errors_about(f'scorer density: encoder {self.options.encoder}'):
             return self.selector.features(pairs, self.options.most_tokens)
 

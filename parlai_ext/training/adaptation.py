@@ -306,11 +306,7 @@ class Trainer(Training):
 
 
 def masked_words(
-    ids: torch.Tensor,
-    is_token: torch.Tensor,
-    tokenizer: Any,
-    share: float,
-    seed: int,
+    ids: torch.Tensor, is_token: torch.Tensor, tokenizer: Any, share: float, seed: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """
     Return token ids of which a share is hidden, and the labels of those.
