@@ -22,6 +22,7 @@ from parlai_ext.core import (
     SystemFailed,
     UserError,
     Utterance,
+    chunks,
     content_id,
     errors_of_system,
     first_line,
@@ -93,8 +94,8 @@ class KeptReplies:
         """
         width = len(participants) if player.batches else 1
         replies = []
-        for start in range(0, len(participants), width):
-            replies += self._respond(player, participants[start : start + width])
+        for some in chunks(participants, width):
+            replies += self._respond(player, some)
         return replies
 
     def _respond(
@@ -253,8 +254,7 @@ class Lockstep:
                 waiting.setdefault(dialogue.next_speaker, []).append(dialogue)
         for name, dialogues in waiting.items():
             width = self.batchsize or len(dialogues)
-            for start in range(0, len(dialogues), width):
-                part = dialogues[start : start + width]
+            for part in chunks(dialogues, width):
                 if batch := [dialogue for dialogue in part if self._goes_on(dialogue)]:
                     yield self.players[name], batch
 

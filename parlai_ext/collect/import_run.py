@@ -17,6 +17,7 @@ from parlai_ext.core import (
     Pairing,
     UserError,
     Utterance,
+    chunks,
     content_id,
     utterance_json,
 )
@@ -170,8 +171,7 @@ def _write(run: RunFolder, dialogues: DialoguesByPairing) -> bool:
     with bar_of('write', total, delay=1) as bar:
         for pairing in run.pairings:
             own = dialogues[pairing.id]
-            for index, start in enumerate(range(0, len(own), size)):
-                part = own[start : start + size]
+            for index, part in enumerate(chunks(own, size)):
                 shard = run.shard(pairing.id, index)
                 if not run.has_dialogues(shard):
                     run.write_dialogues(shard, part)

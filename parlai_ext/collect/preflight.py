@@ -29,6 +29,7 @@ from parlai_ext.core import (
     Pairing,
     System,
     UserError,
+    chunks,
     content_id,
     frozen,
     is_floor,
@@ -511,8 +512,8 @@ def time_scoring(
     scorer = chosen.build(meter.machine)
     loaded = meter.clock()
     first_only = plan.protocol.score != 'both'
-    for i in range(0, len(dialogues), plan.shard_size):
-        score_dialogues(dialogues[i : i + plan.shard_size], scorer, first_only)
+    for some in chunks(dialogues, plan.shard_size):
+        score_dialogues(some, scorer, first_only)
     return loaded - start, (meter.clock() - loaded) / len(dialogues)
 
 

@@ -56,6 +56,8 @@ from parlai_ext.core.nouns import (
     System,
     Utterance,
     change_lines,
+    chunks,
+    computed_once,
     content_id,
     dialogue_means,
     differences,

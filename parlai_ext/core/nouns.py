@@ -13,7 +13,7 @@ import json
 import math
 import typing
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, field
 from math import isclose
 from typing import Any
@@ -369,6 +369,26 @@ def grouped(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
     for key, value in pairs:
         groups[key].append(value)
     return dict(groups)
+
+
+def chunks(members: Sequence[V], size: int) -> Iterator[Sequence[V]]:
+    """
+    Yield the members, so many at a time; the last chunk may be smaller.
+    """
+    for start in range(0, len(members), size):
+        yield members[start : start + size]
+
+
+def computed_once(
+    function: Callable[[list[K]], Iterable[V]], inputs: Sequence[K]
+) -> list[V]:
+    """
+    Call a function once, with the different ones of some inputs in order; return its
+    result for each input.
+    """
+    different = list(dict.fromkeys(inputs))
+    results = dict(zip(different, function(different), strict=True))
+    return [results[one] for one in inputs]
 
 
 def mean(values: Sequence[float | None]) -> float | None:

@@ -17,6 +17,7 @@ from parlai_ext.core import (
     System,
     UserError,
     Utterance,
+    chunks,
     content_id,
     first_line,
     frozen,
@@ -135,9 +136,9 @@ def check_judge(
     scored = score_blocks(scorer, parts, again, ask, unit='response')
     compared, replies = compared_scores(copies, scored[: len(copies)])
     probes = repeats([part.values for part in systems], scored[len(copies) :])
-    checks = {}
+    checks, of_systems = {}, judged.replies
     for name in scorer.dimensions:
-        about = human_anchor(name, replies, judged.replies), biases(judged.rows, name)
+        about = human_anchor(name, replies, of_systems), biases(judged.rows, name)
         checks[name] = kinds_check(name, compared, kinds, *about)
     check = JudgeCheck(
         signature=scorer.signature,
@@ -305,8 +306,7 @@ def score_blocks(
     with bar_of('judge check', len(first) + len(again), unit=unit) as bar:
         parts = PartProgress(bar, 'inputs read')
         for items, anew in ((first, False), (again, True)):
-            for start in range(0, len(items), BLOCK):
-                block = items[start : start + BLOCK]
+            for block in chunks(items, BLOCK):
                 parts.begin(len(block))
                 changed = scorer.models.changed(watch=Watch(parts.tell), asks_anew=anew)
                 with changed, errors_on_copies(scorer):
@@ -385,11 +385,7 @@ ASKED = ('likelihood', 'chat')  # the kinds of models that are prompted
 
 
 def check_run(
-    run: RunFolder,
-    scorer: Scorer,
-    *,
-    sample: int = SAMPLE,
-    include_given: bool = False,
+    run: RunFolder, scorer: Scorer, *, sample: int = SAMPLE, include_given: bool = False
 ) -> JudgeCheck | None:
     """
     Check the judge of a scored run, and write the result beside its scores.
@@ -411,8 +407,7 @@ def check_run(
         with kept.saved_at_exit():
             check = make_check(scorer, store, sample, kept)
     if check is not None and check.probes is not None:
-        probes = with_kin(check.probes, scorer, run.manifest)
-        check = replace(check, probes=probes)
+        check = replace(check, probes=with_kin(check.probes, scorer, run.manifest))
     write_check(store, check, basis)
     kept.remove()
     return check
@@ -483,11 +478,7 @@ REFERENCES = 'the references of the judged set'
 
 
 def check_items(
-    scorer: Scorer,
-    items: Items,
-    scores: Sequence[ItemScore],
-    *,
-    sample: int = SAMPLE,
+    scorer: Scorer, items: Items, scores: Sequence[ItemScore], *, sample: int = SAMPLE
 ) -> JudgeCheck | None:
     """
     Return the check of a judge that has scored these items.
@@ -509,7 +500,16 @@ def check_items(
         for part, score in zip(parts, scores, strict=True)
     ]
 
-    # each context that has a reference, once; the first reference is its reply
+    replied = () if scorer.needs else answered_contexts(items)
+    judged = JudgedDialogues(scored, replied, sample)
+    ask = partial(copied_item_scores, scorer, items)
+    return check_judge(scorer, judged, people_source=REFERENCES, score=ask)
+
+
+def answered_contexts(items: Items) -> list[Opener]:
+    """
+    Return each context that has a reference, once; a first reference is its reply.
+    """
     openers = {
         item.context: Opener.from_utterances(
             item.context, REFERENCES, item.references[0]
@@ -517,10 +517,7 @@ def check_items(
         for item in items
         if item.references and item.context and item.response is not None
     }
-    replied = () if scorer.needs else tuple(openers.values())
-    judged = JudgedDialogues(scored, replied, sample)
-    ask = partial(copied_item_scores, scorer, items)
-    return check_judge(scorer, judged, people_source=REFERENCES, score=ask)
+    return list(openers.values())
 
 
 def copied_item_scores(

@@ -81,11 +81,17 @@ def parrot_text(
     parrot = PARROTS[kind]
     turns = heard[-2:-1] if parrot.earlier else heard[-1:]
     turn = turns[0] if turns else ''
-    quoted = quote(turn)
-    if not quoted and any('{' in template for template in parrot.wordings()):
+    if not quote(turn) and any('{' in template for template in parrot.wordings()):
         return None
     templates = parrot.wordings(wordings)
-    template = templates[number % len(templates)]
+    return templates[number % len(templates)].format_map(template_texts(turn))
+
+
+def template_texts(turn: str) -> dict[str, str]:
+    """
+    Return what the names in the templates of `ParrotKind` stand for.
+    """
+    quoted = quote(turn)
     words = quoted.split()
     half = -(-len(words) // 2)
     rng = random.Random(content_id('parrot', quoted))
@@ -104,7 +110,7 @@ def parrot_text(
     capital = {
         name.title(): text[:1].upper() + text[1:] for name, text in texts.items()
     }
-    return template.format_map(texts | capital)
+    return texts | capital
 
 
 def quote(turn: str) -> str:
@@ -282,10 +288,7 @@ SPOILT: Perturbations = {
 
 
 # what every judge is checked with
-PERTURBATIONS: Perturbations = {
-    **SPOILT,
-    **{kind: parrot(kind) for kind in PARROTS},
-}
+PERTURBATIONS: Perturbations = {**SPOILT, **{kind: parrot(kind) for kind in PARROTS}}
 # for judges that are prompted: a text may address them, and they tend to like length
 OF_PROMPTED_JUDGES: Perturbations = {
     'injected': lambda response: f'{response.text} {INJECTION}',

@@ -140,9 +140,6 @@ class JudgedDialogues:
         self.kept: dict[str, list[tuple[int, str, JudgedPart]]] = {}
         self.rows: list[ScoreRow] = []
         self.openers = [opener for opener in openers if opener.reply is not None]
-        num_given = {opener.id: len(opener.utterances) for opener in self.openers}
-        # opener -> system -> scores of its replies to the opener itself
-        self.replies: dict[str, dict[str, list[Values]]] = {}
         self.n_dialogues = 0
         self.is_whole = False
         for dialogue, scored in pairs:
@@ -151,22 +148,20 @@ class JudgedDialogues:
                 parts = judged_parts(dialogue, scored)
                 self._add_to_sample(parts)
                 for part in parts:
-                    self._add_row(part, num_given)
+                    self._add_row(part)
 
-    def _add_row(self, part: JudgedPart, num_given: Mapping[str, int]) -> None:
+    def _add_row(self, part: JudgedPart) -> None:
         """
-        Add a judged part to the table of biases, and to the replies to openers.
-
-        :param num_given: opener -> its utterances, of those with a person's reply.
+        Add a judged part to the table of biases.
         """
-        dialogue, opener = part.dialogue, part.dialogue.opener_id
+        dialogue = part.dialogue
         heard = [turns_before(dialogue, place)[1] for place in part.places]
         overlap = mean_overlap(part.texts, heard)
         others = (name for name in dialogue.speakers if name != part.system)
         row = ScoreRow(
             part.system,
             next(others, part.system),  # in self-play the system itself
-            opener,
+            dialogue.opener_id,
             fmean(len(text.split()) for text in part.texts),
             math.nan if overlap is None else overlap,
             math.nan if part.is_whole else part.places[0],
@@ -174,9 +169,6 @@ class JudgedDialogues:
         )
         self.rows.append(row)
         self.is_whole = part.is_whole
-        if part.places == (num_given.get(opener),):
-            by_system = self.replies.setdefault(opener, {})
-            by_system.setdefault(part.system, []).append(part.values)
 
     def _add_to_sample(self, parts: Sequence[JudgedPart]) -> None:
         """
@@ -202,6 +194,14 @@ class JudgedDialogues:
         rounds = zip_longest(*queues)
         drawn = [entry[-1] for entries in rounds for entry in entries if entry]
         return drawn[:n]
+
+    @property
+    def replies(self) -> list[ScoreRow]:
+        """
+        The rows of replies to an opener that a person has answered, too.
+        """
+        places = {opener.id: len(opener.utterances) for opener in self.openers}
+        return [row for row in self.rows if row.position == places.get(row.opener)]
 
     @property
     def n_scorings(self) -> int:
@@ -257,9 +257,7 @@ MIN_CONTEXTS = 10
 
 
 def human_anchor(
-    dimension: str,
-    people: Mapping[str, Values],
-    replies: Mapping[str, Mapping[str, Sequence[Values]]],
+    dimension: str, people: Mapping[str, Values], replies: Iterable[ScoreRow]
 ) -> HumanAnchor | None:
     """
     Return how the systems' replies to openers compare with those of people.
@@ -269,50 +267,38 @@ def human_anchor(
     people's scores.
 
     :param people: opener -> scores of the person's reply.
-    :param replies: opener -> system -> scores of its replies, one with each partner.
+    :param replies: those of the systems, one with each partner.
     :returns: `None` where fewer than ten openers have both.
     """
     own = {opener: v[dimension] for opener, v in people.items() if dimension in v}
-    by_system = mean_replies(dimension, replies, own)
-    compared = {opener for over in by_system.values() for opener in over}
+    scores = grouped(
+        ((row.system, row.opener), row.values[dimension])
+        for row in replies
+        if row.opener in own and dimension in row.values
+    )
+    compared = {opener for _, opener in scores}
     if len(compared) < MIN_CONTEXTS:
         return None
-    scores_of_people = [own[opener] for opener in sorted(compared)]
-    spread = stdev(scores_of_people)
+    of_people = [own[opener] for opener in compared]
+    by_system = grouped(
+        (system, (opener, fmean(values))) for (system, opener), values in scores.items()
+    )
     means, far = {}, []
     for name, over in sorted(by_system.items()):
-        means[name] = fmean(over.values())
-        differences = [value - own[opener] for opener, value in over.items()]
+        means[name] = fmean(value for _, value in over)
+        differences = [value - own[opener] for opener, value in over]
         n = len(differences)
         if n < MIN_CONTEXTS:
             continue
-        mean = fmean(differences)
         half = float(scipy.special.stdtrit(n - 1, 0.975)) * stdev(differences) / n**0.5
-        if mean - half > 0 and mean > FAR * spread:
+        if fmean(differences) > max(half, FAR * stdev(of_people)):
             far.append(f'{name} ({number(means[name])})')
+    people_mean = fmean(of_people)
     warning = None
     if far:
         warning = (
             f'the judge scores {join_names(far)} far above people '
-            f'({number(fmean(scores_of_people))}) on the same {len(compared)} contexts'
+            f'({number(people_mean)}) on the same {len(compared)} contexts'
         )
-    return HumanAnchor(
-        len(compared), fmean(scores_of_people), fmean(means.values()), means, warning
-    )
-
-
-def mean_replies(
-    dimension: str,
-    replies: Mapping[str, Mapping[str, Sequence[Values]]],
-    openers: Iterable[str],
-) -> dict[str, dict[str, float]]:
-    """
-    Return system -> opener -> the mean score of its replies, over these openers.
-    """
-    means: dict[str, dict[str, float]] = {}
-    for opener in openers:
-        for system, scores in replies.get(opener, {}).items():
-            known = [score[dimension] for score in scores if dimension in score]
-            if known:
-                means.setdefault(system, {})[opener] = fmean(known)
-    return means
+    systems_mean = fmean(means.values())
+    return HumanAnchor(len(compared), people_mean, systems_mean, means, warning)

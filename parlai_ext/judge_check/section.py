@@ -177,14 +177,13 @@ def agreement_on_sets(signature: str) -> str | None:
     sets, those left out on which it was fitted; `None` where that is not known.
     """
     rows = measured_agreement(signature.removesuffix(GIVEN_JUDGED))
+    known = grouped(
+        ((row.dimension, row.level), row.spearman) for row in rows if not row.fitted
+    )
     texts = []
     dimensions = dict.fromkeys(row.dimension for row in rows)
     for dimension, (level, what) in product(dimensions, LEVELS.items()):
-        values = sorted(
-            row.spearman
-            for row in rows
-            if (row.dimension, row.level) == (dimension, level) and not row.fitted
-        )
+        values = sorted(known.get((dimension, level), ()))
         if not values:
             continue
         span, sets = number(values[0]), '1 set'

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import astuple
 from functools import partial
 
-from parlai_ext.core import System, SystemFailed, UserError, content_id
+from parlai_ext.core import System, SystemFailed, UserError, chunks, content_id
 from parlai_ext.engines import Machine
 from parlai_ext.models.questions import as_turns
 from parlai_ext.models.watch import NO_WATCH
@@ -16,6 +16,8 @@ from parlai_ext.systems.chat.messages import ChatReply
 from parlai_ext.systems.identity import identity
 from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.spending import Spending, spending_of
+
+Prompts = Sequence[str | Sequence[str]]  # messages, or turns of conversations
 
 
 class AgentChat:
@@ -55,16 +57,14 @@ class AgentChat:
         """
         return spending_of(self.agent)
 
-    def replies(self, prompts: Sequence[str | Sequence[str]]) -> list[ChatReply]:
+    def replies(self, prompts: Prompts) -> list[ChatReply]:
         """
         Return one reply to each prompt: a message, or the turns of a conversation, of
         which the last one is the user's.
         """
         return self._kept_replies(prompts, '', self.agent.chat_replies)
 
-    def rating_replies(
-        self, prompts: Sequence[str | Sequence[str]], logprobs: bool
-    ) -> list[ChatReply]:
+    def rating_replies(self, prompts: Prompts, logprobs: bool) -> list[ChatReply]:
         """
         Return one reply to each prompt that asks for a rating.
 
@@ -79,7 +79,7 @@ class AgentChat:
 
     def _kept_replies(
         self,
-        prompts: Sequence[str | Sequence[str]],
+        prompts: Prompts,
         manner: str,
         ask: Callable[[Sequence[Conversation]], list[ChatReply]],
     ) -> list[ChatReply]:
@@ -94,12 +94,10 @@ class AgentChat:
             for one in prompts
         ]
         replies: list[ChatReply] = []
-        for start in range(0, len(conversations), self.batchsize):
-            some = conversations[start : start + self.batchsize]
+        for some in chunks(conversations, self.batchsize):
             texts = [[[turn.mine, turn.text] for turn in turns] for turns in some]
-            key = content_id(self.signature, start, texts, manner)
             replies += self.watch.results(
-                key,
+                content_id(self.signature, len(replies), texts, manner),
                 partial(ask, some),
                 lambda new: [list(astuple(reply)) for reply in new],
                 lambda rows: [ChatReply(*fields) for fields in rows],

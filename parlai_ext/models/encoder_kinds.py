@@ -18,6 +18,7 @@ from parlai_ext.compat import prepare_parlai
 from parlai_ext.core import (
     System,
     UserError,
+    chunks,
     errors_about,
     first_line,
     frozen,
@@ -99,8 +100,7 @@ class WordBiLSTM:
         """
         rows = [np.zeros((0, len(self.labels)), np.float32)]
         length, w = self.config.length, self.weights
-        for start in range(0, len(texts), BATCH):
-            batch = texts[start : start + BATCH]
+        for batch in chunks(texts, BATCH):
             word_ids = []
             for text in batch:
                 lowered = text.lower() if self.config.lower else text
@@ -175,9 +175,8 @@ class ParlaiClassifier:
             raise UserError('a classifier of ParlAI reads single texts, not pairs')
         clones = [self.agent.clone() for _ in texts[: self.size]]
         rows: list[np.ndarray] = []
-        for start in range(0, len(texts), self.size):
+        for some in chunks(texts, self.size):
             seen = []
-            some = texts[start : start + self.size]
             for clone, text in zip(clones, some, strict=False):
                 clone.reset()
                 seen.append(clone.observe({'text': text, 'episode_done': True}))

@@ -7,7 +7,7 @@ and a response, masked language models, and labels of words.
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -28,6 +28,7 @@ ENOUGH, ENOUGH_ON_GPU = 256, 4096
 PADDED = 1.15
 OFFSET = {'roberta', 'xlm-roberta', 'camembert'}  # positions begin after the padding
 MULTI_LABEL = 'multi_label_classification'
+SEPARATOR = '[SEPT]'  # between the turns that DEnsity's response selectors read
 Texts = tuple[str, ...]  # one text, or a pair
 Encoded = dict[str, list[int]]
 Inputs = dict[str, torch.Tensor]
@@ -104,10 +105,7 @@ class TextModel:
         if seconds is not None:
             inputs = list(zip(texts, seconds, strict=True))
         return self.rows(
-            inputs,
-            lambda text: self.cut_ids(text, most_tokens),
-            compute,
-            most_tokens,
+            inputs, lambda text: self.cut_ids(text, most_tokens), compute, most_tokens
         )
 
     def rows(
@@ -177,8 +175,8 @@ class TextModel:
         """
         Return how many tokens of each text are beyond the model's limit, and not read.
         """
-        cut = {text: self.num_beyond((text,)) for text in dict.fromkeys(texts)}
-        return [cut[text] for text in texts]
+        num_beyond = cache(self.num_beyond)
+        return [num_beyond((text,)) for text in texts]
 
     def num_beyond(self, text: Texts) -> int:
         """
@@ -357,52 +355,35 @@ class FirstTokenEncoder(TextModel):
     signed = {'pooling': 'first token'}
 
     def features(
-        self,
-        pairs: Sequence[tuple[Texts, str]],
-        separator: str,
-        most_tokens: int,
-    ) -> np.ndarray:
+        self, pairs: Sequence[tuple[Texts, str]], most_tokens: int
+    ) -> tuple[np.ndarray, list[int]]:
         """
-        Return one float32 row for each context and response.
+        Return one float32 row for each context and response, and how many tokens of
+        each are not read.
 
-        :param separator: the special token between turns.
         :param most_tokens: of context and response together; the context loses its
             beginning, or, where that is not enough, the response its end.
-        :raises UserError: when the tokenizer has no such token.
+        :raises UserError: when the tokenizer has no token between turns.
         """
 
-        def encode(pair: tuple[Texts, str]) -> Encoded:
-            ids, _ = self._pair_ids(*pair, separator, most_tokens)
-            return {'input_ids': ids, 'attention_mask': [1] * len(ids)}
-
+        encoded = {pair: self._encode_pair(*pair, most_tokens) for pair in pairs}
         rows = self.rows(
             pairs,
-            encode,
+            lambda pair: encoded[pair][0],
             lambda inputs: self.model(**inputs).last_hidden_state[:, 0],
-            [separator, most_tokens],
+            [SEPARATOR, most_tokens],
         )
-        return self.matrix(rows)
+        return self.matrix(rows), [encoded[pair][1] for pair in pairs]
 
-    def cut_pair_tokens(
-        self,
-        pairs: Sequence[tuple[Texts, str]],
-        separator: str,
-        most_tokens: int,
-    ) -> list[int]:
+    def _encode_pair(
+        self, context: Texts, response: str, most_tokens: int
+    ) -> tuple[Encoded, int]:
         """
-        Return how many tokens of each context and response are not read.
+        Return the tokens of a pair, and how many were cut.
         """
-        return [self._pair_ids(*pair, separator, most_tokens)[1] for pair in pairs]
-
-    def _pair_ids(
-        self, context: Texts, response: str, separator: str, most_tokens: int
-    ) -> tuple[list[int], int]:
-        """
-        Return the token ids of a pair, and how many were cut.
-        """
-        if separator not in self.tokenizer.all_special_tokens:
-            raise UserError(f'its tokenizer has no special token {separator!r}')
-        between = self.tokenizer.convert_tokens_to_ids(separator)
+        if SEPARATOR not in self.tokenizer.all_special_tokens:
+            raise UserError(f'its tokenizer has no special token {SEPARATOR!r}')
+        between = self.tokenizer.convert_tokens_to_ids(SEPARATOR)
         before: list[int] = []
         for turn in context:
             before += [*([between] if before else []), *self.text_ids(turn)]
@@ -412,7 +393,8 @@ class FirstTokenEncoder(TextModel):
         kept_after = after[:room]
         kept_before = before[max(0, len(before) - (room - len(kept_after))) :]
         cut = len(before) + len(after) - len(kept_before) - len(kept_after)
-        return [begin, *kept_before, end, *kept_after, end], cut
+        ids = [begin, *kept_before, end, *kept_after, end]
+        return {'input_ids': ids, 'attention_mask': [1] * len(ids)}, cut
 
 
 # --- masked language models: how likely is each token, when it alone is hidden? -------

@@ -108,9 +108,8 @@ def checked_options(
     :raises UserError: for options that a judge cannot have, and for a family whose
         models cannot judge.
     """
-    options = options_from_opt(
-        ModelOptions, {**opt, 'no_cuda': machine.no_cuda}, PREFIX
-    )
+    given = {**opt, 'no_cuda': machine.no_cuda}
+    options = options_from_opt(ModelOptions, given, PREFIX)
     device = chosen_device(options)
     written = opt.get('hf_format') or 'auto'
     if written == 'chat':

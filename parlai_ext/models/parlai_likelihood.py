@@ -110,27 +110,32 @@ def check_agent(agent: Any, model_file: str) -> TorchGeneratorAgent:
         problem = f'{kind.__name__} is no generator (TorchGenerator)'
     elif not isinstance(agent.model, TransformerGeneratorModel):
         problem = f'{type(agent.model).__name__} is no encoder-decoder transformer'
-    else:
-        parts: list[tuple[Any, Any]] = [(agent.model.decoder, TransformerDecoder)]
-        for layer in agent.model.decoder.layers:
-            parts.append((layer, TransformerDecoderLayer))
-            for name in ('self_attention', 'encoder_attention'):
-                parts.append((getattr(layer, name, None), MultiHeadAttention))
-        foreign = [
-            type(part).__name__
-            for part, own in parts
-            if getattr(type(part), 'forward', None) is not own.forward
-        ]
-        if foreign:
-            problem = f'{foreign[0]} is no decoder of ParlAI itself'
-        elif any(
-            getattr(kind, method) not in [getattr(one, method) for one in plain]
-            for method in ('_encoder_input', '_model_input')
-        ):
-            problem = f'{kind.__name__} reads more than text'
+    elif foreign := foreign_parts(agent.model.decoder):
+        problem = f'{foreign[0]} is no decoder of ParlAI itself'
+    elif any(
+        getattr(kind, method) not in [getattr(one, method) for one in plain]
+        for method in ('_encoder_input', '_model_input')
+    ):
+        problem = f'{kind.__name__} reads more than text'
     if problem is not None:
         raise UserError(f'judge {model_file}: {problem}')
     return agent
+
+
+def foreign_parts(decoder: Any) -> list[str]:
+    """
+    Return the classes of the parts of a decoder that are not ParlAI's own.
+    """
+    parts: list[tuple[Any, Any]] = [(decoder, TransformerDecoder)]
+    for layer in decoder.layers:
+        parts.append((layer, TransformerDecoderLayer))
+        for name in ('self_attention', 'encoder_attention'):
+            parts.append((getattr(layer, name, None), MultiHeadAttention))
+    return [
+        type(part).__name__
+        for part, own in parts
+        if getattr(type(part), 'forward', None) is not own.forward
+    ]
 
 
 class AgentVectorizer(Vectorizer):

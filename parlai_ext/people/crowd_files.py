@@ -15,7 +15,7 @@ from itertools import combinations
 from typing import Any
 
 from parlai_ext import zoo_configs
-from parlai_ext.core import JsonObject, UserError, grouped
+from parlai_ext.core import JsonObject, UserError, chunks, grouped
 from parlai_ext.files import read_file
 from parlai_ext.people.rating_set import (
     BUCKET,
@@ -110,8 +110,7 @@ def _fast_acute_files(dialogues: Sequence[DialogueReference], turns: Turns) -> F
         config[system] = {'log_path': name, 'is_selfchat': False}
         # two by two, as world logs have them
         files[name] = json_lines_text(
-            {'dialog': [own[k : k + 2] for k in range(0, len(own), 2)], 'context': []}
-            for own in acts
+            {'dialog': list(chunks(own, 2)), 'context': []} for own in acts
         )
     files['fast_acute_models.json'] = _json(config)
     return files

@@ -29,7 +29,7 @@ with one reference each, the numbers are the same.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -185,33 +185,36 @@ class AmFm(AmFmScorer):
         Return the scores of each response, or of each speaker's part of a dialogue.
         """
         parts = list(map(spoken_turns, items))
-        cosines = in_groups(
-            lambda turns: self.cosines(turns, [turn.context[-1:] for turn in turns]),
-            parts,
-        )
-        coherence = in_groups(
-            lambda turns: coherences(self.judge, turns, self.options.fm_format), parts
-        )
+        measured = in_groups(self._measured, parts)
         columns = {
-            'AM': list(map(mean, cosines)),
-            'FM': [mean([value for value, _ in some]) for some in coherence],
+            'AM': [mean([am for am, _, _ in turns]) for turns in measured],
+            'FM': [mean([fm for _, fm, _ in turns]) for turns in measured],
         }
         scaled = [self._scaled(name, column) for name, column in columns.items()]
-        encoded = [
-            [text for turn in part for text in (*turn.context[-1:], turn.text)]
-            for part in parts
-        ]
-        unread = in_groups(self.encoder.cut_tokens, encoded)
         scores = []
-        for item, part, told, beyond, am, fm, *both in zip(
-            items, parts, coherence, unread, *columns.values(), *scaled, strict=True
+        for item, part, turns, am, fm, *both in zip(
+            items, parts, measured, *columns.values(), *scaled, strict=True
         ):
             if item.response is None and both[0] is not None:
                 both[0] = -both[0]
             compared = [text for turn in part for text in turn.context]
-            cut = sum(cut for _, cut in told) + sum(beyond)
+            cut = sum(tokens for _, _, tokens in turns)
             scores.append(self.item_score(compared, mean(both), am, fm, cut))
         return scores
+
+    def _measured(
+        self, turns: Items
+    ) -> Iterator[tuple[float | None, float | None, int]]:
+        """
+        Yield AM and FM of each turn, and how many of its tokens are not read.
+        """
+        before = [turn.context[-1:] for turn in turns]
+        cosines = self.cosines(turns, before)
+        coherence = coherences(self.judge, turns, self.options.fm_format)
+        texts = [(*one, turn.text) for one, turn in zip(before, turns, strict=True)]
+        unread = in_groups(self.encoder.cut_tokens, texts)
+        for am, (fm, cut), beyond in zip(cosines, coherence, unread, strict=True):
+            yield am, fm, cut + sum(beyond)
 
     def _scaled(self, name: str, values: Sequence[float | None]) -> list[float | None]:
         """

@@ -294,12 +294,13 @@ def in_groups(
     return [[next(results) for _ in group] for group in groups]
 
 
-def lettered_turns(turns: Sequence[str]) -> list[str]:
+def lettered_turns(turns: Sequence[str], letters: str = 'AB') -> list[str]:
     """
-    Return the turns before a response with letters: the one who is judged is B.
+    Return the turns before a response with letters, of which the one who is judged has
+    the second.
     """
-    last = len(turns)
-    return [f'{"AB"[(last - place) % 2 == 0]}: {t}' for place, t in enumerate(turns)]
+    last = len(turns) - 1
+    return [f'{letters[(last - k) % 2]}: {text}' for k, text in enumerate(turns)]
 
 
 # --- the scorer -----------------------------------------------------------------------
@@ -528,6 +529,12 @@ class Scorer(ScorerInterface):
             if known[name].path and isinstance(value, str) and Path(value).is_file()
         }
         fields |= {**values, **contents, **self.signed}
+        return '|'.join([signature_line(fields), *self._signed_models()])
+
+    def _signed_models(self) -> Iterator[str]:
+        """
+        Yield the signatures of the models, and kinds of which no model is named.
+        """
         models = [
             (one.kind, self.models.loaded[one.kind, one.name].signature)
             for one in self.models_used()
@@ -538,11 +545,8 @@ class Scorer(ScorerInterface):
             for kind, name in self._models()
             if name in NO_MODEL and kind not in used
         ]
-        signed = [
-            f'{"judge" if kind == "likelihood" else kind}:({one})'
-            for kind, one in models
-        ]
-        return '|'.join([signature_line(fields), *signed])
+        for kind, signature in models:
+            yield f'{"judge" if kind == "likelihood" else kind}:({signature})'
 
     def require_dialogues(self) -> None:
         """
@@ -594,24 +598,20 @@ class Scorer(ScorerInterface):
             raise UserError(f'scorer {self.name}: dimensions: it names none')
         with self._naming_own_code():
             scores = self.score(items) if items else []
-        if not isinstance(scores, Sequence) or not all(
-            isinstance(one, ItemScore) for one in scores
-        ):
-            raise UserError(
-                f'scorer {self.name}: `score` is to return a list of ItemScore, '
-                f'not {scores!r:.60}'
-            )
-        if len(scores) != len(items):
-            raise UserError(
-                f'scorer {self.name}: {len(items)} items got {len(scores)} scores'
-            )
-        for one in scores if self.code else ():
-            try:
-                json.dumps(one.evidence, allow_nan=False)
-            except (TypeError, ValueError) as error:
-                problem = f'JSON data is expected ({error})'
-                raise UserError(f'scorer {self.name}: evidence: {problem}') from None
         with errors_about(f'scorer {self.name}'):
+            if not isinstance(scores, Sequence) or not all(
+                isinstance(one, ItemScore) for one in scores
+            ):
+                problem = '`score` is to return a list of ItemScore'
+                raise UserError(f'{problem}, not {scores!r:.60}')
+            if len(scores) != len(items):
+                raise UserError(f'{len(items)} items got {len(scores)} scores')
+            for one in scores if self.code else ():
+                try:
+                    json.dumps(one.evidence, allow_nan=False)
+                except (TypeError, ValueError) as error:
+                    problem = f'evidence: JSON data is expected ({error})'
+                    raise UserError(problem) from None
             return [one.completed(self.dimensions, self.no_score) for one in scores]
 
     @contextmanager

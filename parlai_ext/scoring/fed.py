@@ -193,9 +193,16 @@ def load_followups(name: str) -> FollowUps:
     if name == FED_2020:
         return read_followups(fetch_fed_2020())
     doc = read_shipped_file('followups', name, 'followups', (FED_2020,))
-    if not isinstance(doc.data, dict) or 'of' not in doc.data:
-        return read_followups(doc)
-    # follow-ups that are chosen from the qualities of another set
+    is_choice = isinstance(doc.data, dict) and 'of' in doc.data
+    return read_followups(chosen_followups(doc) if is_choice else doc)
+
+
+def chosen_followups(doc: Document) -> Document:
+    """
+    Return the document of a set whose follow-ups are chosen from another one.
+
+    :raises UserError: for a quality or a place that the other set does not have.
+    """
     given = doc.record(FollowUpChoice)
     qualities = load_followups(given.of).dimensions
 
@@ -216,7 +223,7 @@ def load_followups(name: str) -> FollowUps:
         name: {side: [*texts(name, side)] for side in ('positive', 'negative')}
         for name in given.dimensions
     }
-    return read_followups(replace(doc, data={'dimensions': chosen}))
+    return replace(doc, data={'dimensions': chosen})
 
 
 def read_followups(doc: Document) -> FollowUps:
@@ -424,22 +431,10 @@ class Fed(JudgeScorer):
         questions = [self._question(item.utterances) for item in items]
         whole = self.options.scope == 'whole'
         answers = self.judge.answer(questions, with_context=whole)
-        rows = [self._followup_scores(answer) for answer in answers]
+        rows = list(map(self._followup_scores, answers))
         if self.options.less == 'no_response':
-            # in a chat template a response that is left out is an empty message, since
-            # two messages of a user may not follow each other
-            silence = () if self.chat is None else ('',)
-            silent = [
-                self._question(
-                    item.context + (silence if item.response is not None else ())
-                )
-                for item in items
-            ]
-            baselines = self.judge.answer(silent)
-            rows = [
-                tuple(map(difference, row, self._followup_scores(baseline)))
-                for row, baseline in zip(rows, baselines, strict=True)
-            ]
+            both = zip(rows, self._scores_of_silence(items), strict=True)
+            rows = [tuple(map(difference, *pair)) for pair in both]
         return [
             followups_score(
                 self.followups,
@@ -449,6 +444,20 @@ class Fed(JudgeScorer):
             )
             for row, answer in zip(rows, answers, strict=True)
         ]
+
+    def _scores_of_silence(self, items: Items) -> Iterator[tuple[float | None, ...]]:
+        """
+        Return D of each follow-up where an item's response is left out.
+        """
+        # in a chat template it is an empty message then, since two messages of a user
+        # may not follow each other
+        silence = () if self.chat is None else ('',)
+        silent = [
+            item.context if item.response is None else (*item.context, *silence)
+            for item in items
+        ]
+        answers = self.judge.answer(list(map(self._question, silent)))
+        return map(self._followup_scores, answers)
 
     def score_of_evidence(self, score: ItemScore, variant: str = '') -> ItemScore:
         """
@@ -489,11 +498,7 @@ class Fed(JudgeScorer):
         """
         Return D of each follow-up.
         """
-        before: tuple[float, ...] = ()
-        if self.options.scope == 'whole':
-            if answer.context is None:
-                raise UserError(NO_CONTEXT)
-            before = answer.context
+        before = answer.context or ()  # which is there with scope `whole`
         return tuple(
             followup_score((*before, *row) if row else (), self.options.token_reduction)
             for row in answer.continuations
@@ -676,18 +681,13 @@ class Full(JudgeScorer):
         # begins with one
         joins_turns = hasattr(getattr(self.judge, 'vectorizer', None), 'separator')
         first = ('',) if joins_turns and not gives_context(self.judge) else ()
-        n = self.options.context_turns
-        answers = self.judge.answer(
-            [
-                Question(
-                    (*first, *item.context[-n:], *item.utterances[len(item.context) :]),
-                    self.evidence_labels,
-                )
-                for item in items
-            ]
-        )
+        most = self.options.context_turns
+        read = [replace(item, context=item.context[-most:]) for item in items]
+        questions = [
+            Question((*first, *item.utterances), self.evidence_labels) for item in read
+        ]
         scores = []
-        for answer in answers:
+        for answer in self.judge.answer(questions):
             terms = [followup_score(row, 'mean') for row in answer.continuations]
             losses = tuple(map(negated, terms))
             if self.options.reduction == 'perplexity':

@@ -26,6 +26,8 @@ from parlai_ext.scoring.likelihood import (
 from parlai_ext.scoring.relevance import NO_CONTEXT
 
 CONTRADICTION = 'contradiction'
+NO_CLASSIFIER = 'no classifier is named (classifier: of natural-language inference)'
+NOTHING_BEFORE = 'the speaker said nothing before'
 ONE_TOKEN = 'the response has one token or none, and the first is not counted'
 
 
@@ -94,30 +96,24 @@ class Holistic(JudgeScorer):
         """
         likelihoods = self._likelihoods(Strings(self.judge), items)
         consistencies = self._consistencies(items)
+        not_named = self.contradiction is None
         scores = []
         for item, (coherence, fluency, cut), consistency in zip(
             items, likelihoods, consistencies, strict=True
         ):
+            reworded = item.extras.get('responses', ())
             values = {
                 'Coherence': scaled(coherence, self.options.coherence_cutoff),
                 'Fluency': scaled(fluency, self.options.fluency_cutoff),
-                'Diversity': diversity(
-                    # and the responses to rewordings of the context
-                    [item.text, *item.extras.get('responses', ())],
-                    self.options.ngram,
-                ),
+                'Diversity': diversity([item.text, *reworded], self.options.ngram),
                 'Consistency': consistency,
             }
             reasons = {
                 'Coherence': NO_PROBABILITY if item.context else NO_CONTEXT,
                 'Fluency': ONE_TOKEN if fluency is None else NO_PROBABILITY,
                 'Diversity': 'the response is empty',
-                'Consistency': 'the speaker said nothing before',
+                'Consistency': NO_CLASSIFIER if not_named else NOTHING_BEFORE,
             }
-            if self.contradiction is None:
-                reasons['Consistency'] = (
-                    'no classifier is named (classifier: of natural-language inference)'
-                )
             scores.append(ItemScore(values, reasons, cut=cut))
         return scores
 

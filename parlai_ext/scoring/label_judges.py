@@ -96,13 +96,23 @@ def pair_prompt(
 
     :param template: of `pair_template`; '': our own wording.
     """
-    if not template:
-        parts = [
-            'Which response fits its dialogue better?',
-            *_conversation(first, ' A'),
-            *_conversation(second, ' B'),
-        ]
-        return LabelPrompt('\n'.join(parts), 'Better response:', ('A', 'B'))
+    if template:
+        text = filled_template(template, first, second)
+        return LabelPrompt(text, '', ('A', 'B'))
+    parts = [
+        'Which response fits its dialogue better?',
+        *_conversation(first, ' A'),
+        *_conversation(second, ' B'),
+    ]
+    return LabelPrompt('\n'.join(parts), 'Better response:', ('A', 'B'))
+
+
+def filled_template(
+    template: str, first: JudgedResponse, second: JudgedResponse
+) -> str:
+    """
+    Return a template with the two conversations in their places.
+    """
     texts = {
         (kind, number): text
         for number, one in (('1', first), ('2', second))
@@ -117,8 +127,7 @@ def pair_prompt(
         places = PLACE.findall(paragraph)
         if not places or any(at[0] != 'knowledge' or texts[at] for at in places):
             paragraphs.append(paragraph)
-    text = PLACE.sub(lambda at: texts[at[1], at[2]], '\n\n'.join(paragraphs))
-    return LabelPrompt(text, '', ('A', 'B'))
+    return PLACE.sub(lambda at: texts[at[1], at[2]], '\n\n'.join(paragraphs))
 
 
 def direct_prompt(candidate: JudgedResponse) -> LabelPrompt:
@@ -137,11 +146,7 @@ def _conversation(candidate: JudgedResponse, name: str) -> list[str]:
     """
     Return the lines of a conversation. The one who responds is Q, the other is P.
     """
-    last = len(candidate.context) - 1
-    turns = [
-        f'{"PQ"[(last - place) % 2]}: {single_spaced(text)}'
-        for place, text in enumerate(candidate.context)
-    ]
+    turns = lettered_turns(list(map(single_spaced, candidate.context)), 'PQ')
     facts = [f'Facts{name}', candidate.facts.strip()] if candidate.facts else []
     return [
         '',

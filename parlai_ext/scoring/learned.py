@@ -27,7 +27,7 @@ from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as tensor_bytes
 
 from parlai_ext import zoo_configs
-from parlai_ext.core import UserError, frozen, nearest, option
+from parlai_ext.core import UserError, chunks, frozen, nearest, option
 from parlai_ext.files import Document, read_file
 from parlai_ext.ranking.baselines import words_of
 from parlai_ext.scoring.base import (
@@ -92,10 +92,7 @@ class Reading:
 
 
 def read_responses(
-    judge: Any,
-    encoder: Any,
-    items: Items,
-    adapter: 'Adapter | None' = None,
+    judge: Any, encoder: Any, items: Items, adapter: 'Adapter | None' = None
 ) -> list[Reading]:
     """
     Return what the models say of each response.
@@ -112,15 +109,11 @@ def read_responses(
     answers, states = judge.answer_with_states(questions, LAYER)
     alone = answers_without_context(judge, items)
     vectors = unit_vectors(encoder, items)
-    adapted = [None] * len(items)
-    if adapter is not None:
-        pairs = [(tuple(item.context), item.text) for item in items]
-        adapted = adapter.reader.numbers(encoder, pairs).tolist()
+    adapted = adapter.numbers(encoder, items) if adapter else [None] * len(items)
     unread = dict(zip(vectors, encoder.cut_tokens([*vectors]), strict=True))
     readings = []
-    for item, answer, single, state, number in zip(
-        items, answers, alone, states, adapted, strict=True
-    ):
+    columns = zip(items, answers, alone, states, adapted, strict=True)
+    for item, answer, single, state, number in columns:
         response, *turns = compared_texts(item)
         reading = Reading(
             answer.continuations[0],
@@ -179,9 +172,7 @@ def numbers(item: ScoringItem, reading: Reading) -> dict[str, float]:
     before, of the form, and cosines of sentence embeddings.
     """
     after, alone = np.maximum(reading.logprobs, -30), np.maximum(reading.alone, -30)
-    cosines = np.zeros(1)
-    if len(reading.turns):
-        cosines = reading.turns @ reading.response
+    cosines = reading.turns @ reading.response if len(reading.turns) else np.zeros(1)
     values = {
         'likelihood': after.mean(),
         'likelihood_alone': alone.mean(),
@@ -353,6 +344,15 @@ class Adapter:
 
         return ResponseReader(self.data)
 
+    def numbers(self, encoder: Any, items: Items) -> list[float]:
+        """
+        Return what the adapter says of each response.
+
+        :param encoder: the one that it was learned with.
+        """
+        pairs = [(item.context, item.text) for item in items]
+        return self.reader.numbers(encoder, pairs).tolist()
+
 
 @frozen
 class JudgeWeights:
@@ -452,8 +452,7 @@ class Learned(JudgeScorer):
         Return the score of each response.
         """
         scores = []
-        for first in range(0, len(items), AT_ONCE):
-            some = items[first : first + AT_ONCE]
+        for some in chunks(items, AT_ONCE):
             readings = read_responses(
                 self.judge, self.encoder, some, self.weights.adapter
             )

@@ -12,7 +12,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from parlai_ext.core import Answer, LanguageModel, Question, frozen, option
+from parlai_ext.core import (
+    Answer,
+    LanguageModel,
+    Question,
+    computed_once,
+    frozen,
+    option,
+)
 from parlai_ext.models.questions import decoder_tokenizer
 from parlai_ext.scoring.base import (
     EncoderScorer,
@@ -255,10 +262,7 @@ def answers_without_context(judge: LanguageModel, items: Items) -> list[Answer]:
     """
     Return the log-probabilities of each item's response as the first of a dialogue.
     """
-    texts = list(dict.fromkeys(item.text for item in items))
-    answers = judge.answer([Question((), (text,)) for text in texts])
-    known = dict(zip(texts, answers, strict=True))
-    return [known[item.text] for item in items]
+    return computed_once(judge.answer, [Question((), (item.text,)) for item in items])
 
 
 def first_continuation_share(answer: Answer) -> float | None:

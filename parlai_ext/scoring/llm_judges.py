@@ -229,17 +229,7 @@ def label_rating(reply: str, prompt: RatingPrompt) -> AnswerRating:
     around it; on a scale, one number within it, of which "/5" or "out of 5" is no part.
     """
     if prompt.scale is None:
-        said = _plain(reply)
-        exact = [s for label, s in prompt.scores.items() if _plain(label) == said]
-        # the longest first, so that "not good" is no "good"
-        longest = sorted(prompt.scores, key=lambda label: -len(label))
-        pattern = '|'.join(rf'(?<!\w){re.escape(label)}(?!\w)' for label in longest)
-        # one letter may be a word: A in "A good answer" is none of the labels A and B
-        single = any(len(label) == 1 for label in longest)
-        matches = re.findall(pattern, reply, 0 if single else re.IGNORECASE)
-        by_label = {label.casefold(): value for label, value in prompt.scores.items()}
-        named = {by_label[match.casefold()] for match in matches}
-        values = set(exact[:1]) or named
+        values = named_scores(reply, prompt.scores)
     else:
         highest = re.escape(f'{prompt.highest:g}')
         top = rf'(?:/|\bout\s+of\b)\s*{highest}(?!\.?\d)'  # "/5", "out of 5"
@@ -250,6 +240,24 @@ def label_rating(reply: str, prompt: RatingPrompt) -> AnswerRating:
         return AnswerRating(values.pop(), manner='parsed')
     problem = 'several labels' if values else 'no label'
     return AnswerRating(None, f'the reply names {problem}: {quoted_reply(reply)}')
+
+
+def named_scores(reply: str, scores: Mapping[str, float]) -> set[float]:
+    """
+    Return the scores of the labels that a reply names; that of the label that it is.
+
+    :param scores: by label.
+    """
+    said = _plain(reply)
+    exact = [score for label, score in scores.items() if _plain(label) == said]
+    # the longest first, so that "not good" is no "good"
+    longest = sorted(scores, key=lambda label: -len(label))
+    pattern = '|'.join(rf'(?<!\w){re.escape(label)}(?!\w)' for label in longest)
+    # one letter may be a word: A in "A good answer" is none of the labels A and B
+    single = any(len(label) == 1 for label in longest)
+    matches = re.findall(pattern, reply, 0 if single else re.IGNORECASE)
+    by_label = {label.casefold(): score for label, score in scores.items()}
+    return set(exact[:1]) or {by_label[match.casefold()] for match in matches}
 
 
 def _plain(text: str) -> str:

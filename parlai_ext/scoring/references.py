@@ -15,7 +15,7 @@ import os
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from parlai_ext.core import UserError, frozen, option
+from parlai_ext.core import UserError, chunks, computed_once, frozen, option
 from parlai_ext.scoring.base import (
     FROM,
     EncoderScorer,
@@ -33,6 +33,7 @@ from parlai_ext.scoring.base import (
     ScoringItem,
     encoder_option,
     file_option,
+    in_groups,
     model_option,
     row_cosines,
     tied,
@@ -81,24 +82,19 @@ class ReferenceScorer(EncoderScorer):
         """
         Return the best score of each response over its references.
         """
-        pairs = dict.fromkeys(pair for item in items for pair in response_pairs(item))
-        scores = dict(zip(pairs, self.pair_scores(list(pairs)), strict=True))
+        pairs = list(map(response_pairs, items))
+        scores = in_groups(partial(computed_once, self.pair_scores), pairs)
         best_scores = []
-        for item in items:
-            of_item = response_pairs(item)
+        for item, of_item, values in zip(items, pairs, scores, strict=True):
             reason = self.no_score if of_item else NO_REFERENCE
             if not item.text.strip():
                 reason = 'the response is empty'
-            known = {p: score for p in of_item if (score := scores[p]) is not None}
-            best = max(known, key=lambda pair: known[pair], default=None)
-            best_scores.append(
-                ItemScore({OVERALL: None}, {OVERALL: reason})
-                if best is None
-                else ItemScore(
-                    {OVERALL: known[best]},
-                    evidence={'reference': item.references.index(best[1])},
-                )
-            )
+            best = max((value for value in values if value is not None), default=None)
+            evidence = None
+            if best is not None:
+                _, reference = of_item[values.index(best)]
+                evidence = {'reference': item.references.index(reference)}
+            best_scores.append(ItemScore({OVERALL: best}, {OVERALL: reason}, evidence))
         return best_scores
 
 
@@ -318,41 +314,10 @@ class Meteor(ReferenceScorer):
     def prepare(self) -> None:
         """
         Find WordNet, which is read with the first score.
-
-        :raises UserError: when it is not there, with where it can be had.
         """
         super().prepare()
-        self.root: Any = None  # the place of its files, as a path pointer of nltk
         folder = self.options.wordnet
-        if folder == NONE:
-            return
-        import nltk.data  # type: ignore[import-untyped]
-
-        places = INSTALLED
-        if folder is not None:
-            places = (folder,)
-        elif given := os.environ.get('WNSEARCHDIR'):
-            places = (given, *INSTALLED)
-        for place in map(Path, places):
-            if all((place / name).is_file() for name in FILES):
-                resolved = str(place.resolve())
-                if resolved not in nltk.data.path:  # it reads only what is there
-                    nltk.data.path.append(resolved)
-                self.root = nltk.data.FileSystemPathPointer(resolved)
-                return
-        if folder is not None:
-            raise UserError(
-                f'scorer meteor: wordnet {folder}: no folder with the files of WordNet '
-                f'({FILES[0]}, …)'
-            )
-        try:
-            self.root = nltk.data.find('corpora/wordnet.zip/wordnet/')
-        except LookupError:
-            raise UserError(
-                "scorer meteor: WordNet is not here; Debian's package wordnet-base or "
-                '`python -m nltk.downloader wordnet` has it, wordnet=FOLDER names it, '
-                'and wordnet=none leaves synonyms out'
-            ) from None
+        self.root: Any = None if folder == NONE else find_wordnet(folder)
 
     def load_models(self) -> None:
         """
@@ -383,6 +348,38 @@ class Meteor(ReferenceScorer):
             )
             for response, reference in pairs
         ]
+
+
+def find_wordnet(folder: str | None) -> Any:
+    """
+    Return the place of WordNet's files, as a path pointer of nltk.
+
+    :param folder: theirs; `None`: where they may be installed.
+    :raises UserError: when they are not there, with where they can be had.
+    """
+    import nltk.data  # type: ignore[import-untyped]
+
+    given = os.environ.get('WNSEARCHDIR')
+    usual = (given, *INSTALLED) if given else INSTALLED
+    for place in map(Path, usual if folder is None else (folder,)):
+        if all((place / name).is_file() for name in FILES):
+            resolved = str(place.resolve())
+            if resolved not in nltk.data.path:  # it reads only what is there
+                nltk.data.path.append(resolved)
+            return nltk.data.FileSystemPathPointer(resolved)
+    if folder is not None:
+        raise UserError(
+            f'scorer meteor: wordnet {folder}: no folder with the files of WordNet '
+            f'({FILES[0]}, …)'
+        )
+    try:
+        return nltk.data.find('corpora/wordnet.zip/wordnet/')
+    except LookupError:
+        raise UserError(
+            "scorer meteor: WordNet is not here; Debian's package wordnet-base or "
+            '`python -m nltk.downloader wordnet` has it, wordnet=FOLDER names it, '
+            'and wordnet=none leaves synonyms out'
+        ) from None
 
 
 @cache
@@ -589,8 +586,7 @@ class BertScore(ReferenceScorer):
         Return the F1 of each response and reference.
         """
         scores = []
-        for start in range(0, len(pairs), CHUNK):
-            chunk = pairs[start : start + CHUNK]
+        for chunk in chunks(pairs, CHUNK):
             texts = list(dict.fromkeys(text.strip() for pair in chunk for text in pair))
             vectors = self.encoder.token_vectors(texts, self.options.layer)
             by_text = dict(zip(texts, vectors, strict=True))

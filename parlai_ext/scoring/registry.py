@@ -6,10 +6,10 @@ Its code is imported only when the user names it: on the command line, or in a p
 file that the user passes. What a run folder says is never enough.
 """
 
-import hashlib
 from dataclasses import is_dataclass, replace
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 from parlai_ext.core import (
     JsonObject,
@@ -24,7 +24,7 @@ from parlai_ext.core import (
     read_key_values,
     require_known,
 )
-from parlai_ext.files import protocol_file
+from parlai_ext.files import protocol_file, sha256
 from parlai_ext.files.protocol_file import ProtocolFile
 from parlai_ext.isolation.outside_code import outside_module
 from parlai_ext.scoring.base import OutsideCode, Scorer
@@ -127,7 +127,13 @@ def find_scorer(name: str, *, named_by_user: bool = False) -> type[Scorer]:
         require_known(name, SCORERS, f'unknown scorer {name!r}')
         module_name, _, attribute = SCORERS[name].partition(':')
         return getattr(import_module(module_name), attribute)
-    module = outside_module(name, named_by_user=named_by_user)
+    return outside_scorer(name, outside_module(name, named_by_user=named_by_user))
+
+
+def outside_scorer(name: str, module: ModuleType) -> type[Scorer]:
+    """
+    Return the scorer class that a name from outside the package means.
+    """
     attribute = name.rpartition(':')[2]
     scorers = {
         key: value
@@ -144,8 +150,7 @@ def find_scorer(name: str, *, named_by_user: bool = False) -> type[Scorer]:
     if problem:
         raise UserError(f'scorer {name}: {problem}')
     file = Path(str(module.__file__))
-    digest = hashlib.sha256(file.read_bytes()).hexdigest()
-    scorer.code = OutsideCode(file.name, digest)
+    scorer.code = OutsideCode(file.name, sha256(file))
     return scorer
 
 
@@ -160,10 +165,7 @@ def scorer_class(section: JsonObject, *, named_by_user: bool) -> type[Scorer]:
 
 
 def scorer_section(
-    section: JsonObject,
-    opt: JsonObject,
-    *,
-    named_by_user: bool = False,
+    section: JsonObject, opt: JsonObject, *, named_by_user: bool = False
 ) -> dict[str, JsonValue]:
     """
     Return a ``scorer:`` section with the options of the command line in their places:

@@ -275,8 +275,7 @@ def score_run(
             counts.update(of_shard)
             reasons.update(why)
     if shards:
-        about = scorer_record(scorer, signature, chosen.section, chosen.ranking)
-        store.write_about(about)
+        store.write_about(scorer_record(scorer, signature, chosen))
         if chosen.named_by_user:
             note_parts(store.about(), [CONFIG])
     return ScoreReport(signature, len(shards), **counts, reasons=reasons)
@@ -319,12 +318,7 @@ def _is_small(scorer: Scorer, config: JsonObject, machine: Machine | None) -> bo
     return are_small(models, machine)
 
 
-def scorer_record(
-    scorer: Scorer,
-    signature: str,
-    config: JsonObject,
-    ranking: JsonObject,
-) -> ScorerRecord:
+def scorer_record(scorer: Scorer, signature: str, chosen: ChosenScorer) -> ScorerRecord:
     """
     Return what is written beside scores about the scorer that made them.
     """
@@ -335,10 +329,10 @@ def scorer_record(
             'evidence_labels': scorer.evidence_labels,
             'unit': scorer.unit,
             **scorer.evidence_record,
-            'config': config,
+            'config': chosen.section,
             'given': signature.endswith(GIVEN_JUDGED),
             'models': scorer.models_used(),
-            **({'ranking': ranking} if ranking else {}),
+            **({'ranking': chosen.ranking} if chosen.ranking else {}),
             **({'code': asdict(scorer.code)} if scorer.code is not None else {}),
         }
     )
@@ -353,7 +347,6 @@ class ShardScorer(Worker):
         self.run = run
         self.scorer = scorer
         self.include_given = include_given
-        self.first_speaker_only = run.manifest.first_only
         self.store = run.scores(score_signature(scorer, include_given))
 
     def work(
@@ -363,16 +356,16 @@ class ShardScorer(Worker):
         Score a shard; return what was scored, counted as `ScoreReport` counts, and why
         scores are missing.
         """
-        dialogues = self.run.read_dialogues(data)
+        dialogues, manifest = self.run.read_dialogues(data), self.run.manifest
         partial = self.store.partial(data)
         watch = Watch(tell, partial)
         with self.scorer.models.changed(watch=watch), partial.saved_at_exit():
             scored = score_dialogues(
                 dialogues,
                 self.scorer,
-                self.first_speaker_only,
+                manifest.first_only,
                 self.include_given,
-                people=self.run.manifest.people,
+                people=manifest.people,
             )
         self.store.write(data, scored)
         partial.remove()
@@ -435,19 +428,16 @@ def score_dialogues(
     """
     choice = (first_speaker_only, include_given)
     indices = [judged_indices(dialogue, *choice) for dialogue in dialogues]
+    given = scorer.score_dialogues(dialogues, indices)
     scored = []
-    for dialogue, one in zip(
-        dialogues, scorer.score_dialogues(dialogues, indices), strict=True
-    ):
-        scores = [
-            *one.scores,
-            *(
-                Score(dialogue.id, None, system, dimension, None, reason)
-                for system, reason in unscored_systems(dialogue, *choice).items()
-                for dimension in scorer.dimensions
-            ),
+    for dialogue, one in zip(dialogues, given, strict=True):
+        missing = [
+            Score(dialogue.id, None, system, dimension, None, reason)
+            for system, reason in unscored_systems(dialogue, *choice).items()
+            for dimension in scorer.dimensions
         ]
-        judged = tuple(score for score in scores if score.system not in people)
+        every = (*one.scores, *missing)
+        judged = tuple(score for score in every if score.system not in people)
         scored.append(replace(one, scores=judged))
     return scored
 

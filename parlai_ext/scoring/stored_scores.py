@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.core import JsonObject, content_id, frozen
+from parlai_ext.core import JsonObject, chunks, content_id, frozen
 from parlai_ext.engines import Machine
 from parlai_ext.engines.engine import (
     LOCAL,
@@ -194,7 +194,7 @@ class ItemWork:
             key=content_id('bench', signature, self.with_evidence),
             lookahead=AHEAD,
         )
-        batches = [missing[k : k + size] for k in range(0, len(missing), size)]
+        batches = list(chunks(missing, size))
         tasks = [
             Task(
                 f'batch {n} of {len(batches)} by {self.name or scorer.name}',
@@ -222,10 +222,7 @@ class ItemWork:
 
 
 def score_items(
-    scorer: Scorer,
-    items: Items,
-    folder: Path | None,
-    bar: Bar,
+    scorer: Scorer, items: Items, folder: Path | None, bar: Bar
 ) -> list[ItemScore]:
     """
     Return the scores of items, as `ItemWork.scores_of`.

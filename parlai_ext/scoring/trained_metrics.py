@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zipfile import BadZipFile
@@ -23,9 +23,16 @@ from zipfile import BadZipFile
 import numpy as np
 from nltk.tokenize.punkt import PunktParameters, PunktSentenceTokenizer  # type: ignore[import-untyped]
 
-from parlai_ext.core import UserError, content_id, errors_about, frozen, mean, option
-from parlai_ext.data.chat_logs import FORMATS
-from parlai_ext.data.imported_dialogues import find_files, read_sources
+from parlai_ext.core import (
+    UserError,
+    chunks,
+    content_id,
+    errors_about,
+    frozen,
+    mean,
+    option,
+)
+from parlai_ext.data.imported_dialogues import read_dialogue_texts
 from parlai_ext.models.questions import SectionQuestions
 from parlai_ext.scoring.base import (
     FROM,
@@ -35,6 +42,7 @@ from parlai_ext.scoring.base import (
     Scorer,
     ScoringItem,
     file_option,
+    in_groups,
     model_option,
 )
 from parlai_ext.scoring.english import LEFT_OUT
@@ -232,10 +240,7 @@ QUESTIONS = {
         ('dialogue history', 'fact'),
     ),
     KNOWLEDGE: ('Is this response consistent with knowledge in the fact?', ('fact',)),
-    'Understandable': (
-        'Is this an understandable response in the dialogue?',
-        (),
-    ),
+    'Understandable': ('Is this an understandable response in the dialogue?', ()),
 }
 ABBREVIATIONS = """
 mr mrs ms dr prof st jr sr vs etc inc ltd co corp e.g i.e u.s u.k a.m p.m d.c no mt
@@ -475,8 +480,6 @@ def clean_text(text: str) -> str:
 # Source: Park et al. (2023), "DEnsity: Open-domain Dialogue Evaluation Metric using
 # Density Estimation".
 
-SEPARATOR = '[SEPT]'  # between turns
-
 # of the largest variance; features are in float32, whose rounding varies by less
 SMALLEST = 1e-10
 AT_ONCE = 512  # responses of people whose features are computed together
@@ -550,21 +553,15 @@ class Density(Scorer):
         file = Path(str(self.options.statistics))
         if not file.exists():
             people = str(self.options.human_dialogues)
-            pairs = [
-                pair
-                for name, source in read_sources(find_files([people]), None)
-                for dialogue in FORMATS[name].read(source)
-                for pair in _turn_pairs([turn.text for turn in dialogue.turns])
-            ]
-            if len(pairs) < 2:
-                raise UserError(
-                    f'scorer density: human_dialogues: {people}: too few turns'
-                )
+            with errors_about('scorer density: human_dialogues'):
+                dialogues = read_dialogue_texts([people])
+                pairs = [pair for texts in dialogues for pair in _turn_pairs(texts)]
+                if len(pairs) < 2:
+                    raise UserError(f'{people}: too few turns')
             rows = []
             with bar_of('people', len(pairs), True) as bar:
-                for start in range(0, len(pairs), AT_ONCE):
-                    some = pairs[start : start + AT_ONCE]
-                    rows.append(self._features(some))
+                for some in chunks(pairs, AT_ONCE):
+                    rows.append(self._features(some)[0])
                     bar.update(len(some))
             write_statistics(file, np.concatenate(rows))
         self.mean, self.precision = read_statistics(file)
@@ -582,23 +579,25 @@ class Density(Scorer):
                 pairs.append(_turn_pairs(item.context, item.persona))
             else:
                 pairs.append([(context, item.response)] if item.context else [])
-        flat = [pair for some in pairs for pair in some]
-        most = self.options.most_tokens
-        cut = iter(self.selector.cut_pair_tokens(flat, SEPARATOR, most))
-        distances = iter(
-            squared_distances(self._features(flat), self.mean, self.precision)
-        )
         scores = []
-        for some in pairs:
-            squared = [next(distances) for _ in some]
+        for distances in in_groups(self._distances, pairs):
+            squared = [distance for distance, _ in distances]
             value = -((sum(squared) / len(squared)) ** 0.5) if squared else None
-            tokens = max((next(cut) for _ in some), default=0)
-            scores.append(ItemScore({'Overall': value}, cut=tokens))
+            cut = max((cut for _, cut in distances), default=0)
+            scores.append(ItemScore({'Overall': value}, cut=cut))
         return scores
 
-    def _features(self, pairs: Sequence[Pair]) -> np.ndarray:
+    def _distances(self, pairs: Sequence[Pair]) -> Iterable[tuple[float, int]]:
+        """
+        Return the squared distance of each pair, and how many of its tokens are cut.
+        """
+        rows, cut = self._features(pairs)
+        squared = squared_distances(rows, self.mean, self.precision)
+        return zip(squared, cut, strict=True)
+
+    def _features(self, pairs: Sequence[Pair]) -> tuple[np.ndarray, list[int]]:
         with errors_about(f'scorer density: encoder {self.options.encoder}'):
-            return self.selector.features(pairs, SEPARATOR, self.options.most_tokens)
+            return self.selector.features(pairs, self.options.most_tokens)
 
 
 def _turn_pairs(texts: Sequence[str], before: Sequence[str] = ()) -> list[Pair]:

@@ -15,7 +15,15 @@ from typing import Any
 from parlai.core.agents import Agent
 
 from parlai_ext.collect.resolved import ResolvedProtocol, resolve_systems
-from parlai_ext.core import Opener, Pairing, System, SystemFailed, content_id, frozen
+from parlai_ext.core import (
+    Opener,
+    Pairing,
+    System,
+    SystemFailed,
+    chunks,
+    content_id,
+    frozen,
+)
 from parlai_ext.data.toxic_pairs import Prompt, RecordedAnswer
 from parlai_ext.engines import Machine
 from parlai_ext.store import PartialWork, locked
@@ -100,8 +108,7 @@ class SystemQuestions:
         answers: list[RecordedAnswer] = []
         try:
             with work.saved_at_exit():
-                for number, start in enumerate(range(0, len(self.prompts), BLOCK)):
-                    block = self.prompts[start : start + BLOCK]
+                for number, block in enumerate(chunks(self.prompts, BLOCK)):
                     records: Any = work.get(str(number))
                     if records is None:
                         player = player or cache.load_all([self.system]).get(name)

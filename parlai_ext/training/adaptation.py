@@ -14,7 +14,7 @@ from typing import Any
 import torch
 import transformers
 
-from parlai_ext.core import JsonObject, UserError, content_id, frozen
+from parlai_ext.core import JsonObject, UserError, chunks, content_id, frozen
 from parlai_ext.core.records import read_own_record
 from parlai_ext.data.corpora import Turns, without_overlap
 from parlai_ext.store import locked, write_file
@@ -179,7 +179,7 @@ class Trainer(Training):
         self.new_head = known.intersection(info['missing_keys'])
         self.model = model.to(self.device)
 
-    def _pieces(self, dialogue: Turns) -> list[list[int]]:
+    def _pieces(self, dialogue: Turns) -> Sequence[Sequence[int]]:
         """
         Return a dialogue's tokens in pieces of at most `tokens`.
         """
@@ -206,8 +206,7 @@ class Trainer(Training):
                 verbose=False,
             )
             ids.append(self.tokenizer.eos_token_id)
-        pieces = [ids[i : i + limit] for i in range(0, len(ids), limit)]
-        return [piece for piece in pieces if len(piece) > 1]
+        return [piece for piece in chunks(ids, limit) if len(piece) > 1]
 
     def train(self, save_every: int) -> None:
         """
@@ -307,11 +306,7 @@ class Trainer(Training):
 
 
 def masked_words(
-    ids: torch.Tensor,
-    is_token: torch.Tensor,
-    tokenizer: Any,
-    share: float,
-    seed: int,
+    ids: torch.Tensor, is_token: torch.Tensor, tokenizer: Any, share: float, seed: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """
     Return token ids of which a share is hidden, and the labels of those.

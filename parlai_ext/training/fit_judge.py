@@ -24,6 +24,7 @@ from parlai_ext.core import (
     Dialogue,
     HumanJudgement,
     UserError,
+    chunks,
     content_id,
     frozen,
     grouped,
@@ -443,8 +444,7 @@ class InputCache:
         models = [self.judge, self.encoder]
         models += [self.adapter.content] if self.adapter else []
         with bar_of(name, len(items), unit='response') as bar:
-            for first in range(0, len(items), BLOCK):
-                block = items[first : first + BLOCK]
+            for block in chunks(items, BLOCK):
                 told = [[list(item.context), item.response] for item in block]
                 file = self.folder / f'{content_id(*models, list(NUMBERS), told)}.npz'
                 if not file.exists():

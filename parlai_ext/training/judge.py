@@ -19,7 +19,14 @@ from typing import Any
 import torch
 from torch.nn.functional import cross_entropy
 
-from parlai_ext.core import JsonObject, UserError, content_id, frozen, signature_values
+from parlai_ext.core import (
+    JsonObject,
+    UserError,
+    chunks,
+    content_id,
+    frozen,
+    signature_values,
+)
 from parlai_ext.models.likelihood.causal import TreeMasks
 from parlai_ext.models.likelihood.engine import (
     QuestionPart,
@@ -67,7 +74,6 @@ class TrainedJudge:
     :param num_left_out: how many prompts were too long.
     """
 
-    folder: Path
     losses: tuple[float, ...]
     num_examples: int
     num_left_out: int
@@ -109,7 +115,6 @@ def train_judge(
         training.resume()
         training.run(training.last_step, options.save_steps)
         result = TrainedJudge(
-            out,
             tuple(training.losses),
             sum(map(len, training.batches[: training.last_step])),
             num_left_out,
@@ -148,10 +153,7 @@ def make_groups(
 
 
 def label_prompts(
-    pair: ResponsePair,
-    place: int,
-    options: JudgeTrainingOptions,
-    template: str = '',
+    pair: ResponsePair, place: int, options: JudgeTrainingOptions, template: str = ''
 ) -> list[tuple[LabelPrompt, int]]:
     """
     Return the prompts of a pair, each with the place of the right label.
@@ -246,14 +248,12 @@ class JudgeTraining(Training):
         self.options = options
         super().__init__(self.model, folder, identity, lr=options.learning_rate)
         size = options.train_batchsize
-        self.batches: list[list[LabelExample]] = []
+        self.batches: list[Sequence[LabelExample]] = []
         for epoch in range(options.epochs):  # each with the groups in another order
             draw = random.Random(f'{options.seed} {epoch}')
             order = draw.sample(range(len(groups)), len(groups))
             examples = [example for place in order for example in groups[place]]
-            self.batches += [
-                examples[i : i + size] for i in range(0, len(examples), size)
-            ]
+            self.batches += chunks(examples, size)
         self.last_step = len(self.batches[: options.max_steps or None])
 
     def update(self, step: int) -> float:
@@ -312,7 +312,7 @@ def save_judge(
     Write the merged model, its tokenizer, its adapters and its card; the card is last,
     so that a folder with a card is whole. The same training has the same card.
     """
-    out, options = result.folder, training.options
+    out, options = training.file.parent, training.options
     with quiet(), disk_errors(out):
         training.model.save_pretrained(out / 'adapter')
         # merged into the weights as the base model has them: the frozen ones may have

@@ -54,11 +54,7 @@ class Training:
     """
 
     def __init__(
-        self,
-        model: torch.nn.Module,
-        folder: Path,
-        identity: JsonObject,
-        **adamw: Any,
+        self, model: torch.nn.Module, folder: Path, identity: JsonObject, **adamw: Any
     ):
         self.weights = {
             name: weight

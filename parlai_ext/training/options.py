@@ -93,9 +93,7 @@ class TrainingOptions:
         5e-5, above=0, help='of the first update; it falls to 0 in a straight line'
     )
     head_steps: int = option(
-        50,
-        low=0,
-        help='mlm: updates before these, of a newly drawn head alone',
+        50, low=0, help='mlm: updates before these, of a newly drawn head alone'
     )
     masked: float = option(
         0.15, above=0, high=1, help='mlm: the share of tokens to be guessed'

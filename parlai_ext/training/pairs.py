@@ -335,6 +335,21 @@ class PairAccuracy:
     num_unscored: int
 
 
+def pair_accuracy(kind: str, wins: Sequence[float | None]) -> PairAccuracy:
+    """
+    Return the accuracy on pairs of a kind.
+
+    :param wins: 1, one half or 0 for each pair; `None` without scores.
+    """
+    known = [win for win in wins if win is not None]
+    accuracy = low = high = None
+    if known:
+        accuracy = sum(known) / len(known)
+        low, high = wilson_interval(sum(known), len(known))
+    unscored = len(wins) - len(known)
+    return PairAccuracy(kind, len(known), accuracy, low, high, unscored)
+
+
 def pair_accuracies(
     scorer: Scorer, pairs: Sequence[ResponsePair]
 ) -> list[PairAccuracy]:
@@ -357,15 +372,8 @@ def pair_accuracies(
         for good, bad in zip(values[::2], values[1::2], strict=True)
     ]
     by_kind = grouped(zip((pair.kind for pair in pairs), wins, strict=True))
-    accuracies = []
-    for kind, own in [*sorted(by_kind.items()), (ALL, wins)]:
-        known = [win for win in own if win is not None]
-        mean = low = high = None
-        if known:
-            mean = sum(known) / len(known)
-            low, high = wilson_interval(sum(known), len(known))
-        n_unscored = len(own) - len(known)
-        accuracies.append(PairAccuracy(kind, len(known), mean, low, high, n_unscored))
+    accuracies = [pair_accuracy(*own) for own in sorted(by_kind.items())]
+    accuracies.append(pair_accuracy(ALL, wins))
     if not accuracies[-1].num_pairs:
         reasons = {why for score in scores for why in score.reasons.values() if why}
         raise UserError(f'no pair has scores: {"; ".join(sorted(reasons))}')

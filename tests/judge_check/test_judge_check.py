@@ -344,7 +344,10 @@ def test_a_correlation_needs_ten_rows_and_variance():
 
 def anchor(offset, n=10):
     people = {f'o{j}': {'D': float(j % 2)} for j in range(n)}
-    replies = {f'o{j}': {'s': [{'D': j % 2 + offset + j / 100}]} for j in range(n)}
+    replies = [
+        ScoreRow('s', 'p', f'o{j}', 1.0, 0.0, 1, {'D': j % 2 + offset + j / 100})
+        for j in range(n)
+    ]
     return human_anchor('D', people, replies)
 
 

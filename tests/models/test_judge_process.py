@@ -85,7 +85,7 @@ CASES = {
     ),
     'pair_encoder': (
         make_bert,
-        [('features', PAIR, {'separator': '[SEPT]', 'most_tokens': 20})],
+        [('features', PAIR, {'most_tokens': 20})],
     ),
     'chat': (
         lambda folder: make_model(folder, 'llama', template=CHAT),

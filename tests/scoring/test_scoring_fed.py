@@ -240,12 +240,6 @@ def test_what_a_variant_or_a_scope_needs(judge, options, words):
         known_fed(judge, OWN, **options)
 
 
-def test_the_whole_string_needs_a_judge_of_contexts():
-    fed = known_fed(KNOWN, OWN, scope='whole')
-    with user_error('scope whole counts the context'):
-        judge_contexts(fed, [('hi',)])
-
-
 LEVELS = followups_of(
     'turn: {turny: {negative: [bad]}}\ndialogue: {deep: {negative: [flat]}}'
 )

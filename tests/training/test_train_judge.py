@@ -143,19 +143,19 @@ def test_a_prompt_of_a_file_is_learnt(base, tmp_path):
 
 
 def test_the_merged_judge_answers_as_the_trained_one(base, tmp_path):
-    result = train(base, tmp_path / 'out', make_pairs(64))
+    train(base, tmp_path, make_pairs(64))
     from peft import PeftModel
 
     ids = torch.tensor([[5, 6, 7, 8]])
     model = AutoModelForCausalLM.from_pretrained(base).eval()
-    merged = AutoModelForCausalLM.from_pretrained(result.folder).eval()
+    merged = AutoModelForCausalLM.from_pretrained(tmp_path).eval()
     with torch.no_grad():
         before = model(ids).logits
-        adapted = PeftModel.from_pretrained(model, result.folder / 'adapter').eval()
+        adapted = PeftModel.from_pretrained(model, tmp_path / 'adapter').eval()
         expected = adapted(ids).logits
         assert torch.allclose(merged(ids).logits, expected, atol=1e-4)
         assert not torch.allclose(expected, before, atol=1e-2)
-    card = json_in(result.folder / CARD)
+    card = json_in(tmp_path / CARD)
     assert card['method'] == 'paireval' and card['steps'] == 4
 
 
@@ -196,9 +196,9 @@ def test_prompts_that_are_too_long_are_counted(base, tmp_path):
 
 
 def test_only_the_last_layers_learn(base, tmp_path):
-    result = train(base, tmp_path / 'out', make_pairs(32), lora_layers=1)
+    train(base, tmp_path, make_pairs(32), lora_layers=1)
     before = load_file(Path(base) / 'model.safetensors')
-    after = load_file(result.folder / 'model.safetensors')
+    after = load_file(tmp_path / 'model.safetensors')
     changed = {name for name in before if not torch.equal(before[name], after[name])}
     assert changed and all('layers.1.' in name for name in changed)
 

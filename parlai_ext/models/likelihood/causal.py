@@ -492,6 +492,7 @@ def check_causal(judge: Causal) -> Causal:
     :raises UserError: if it does not.
     """
     name = type(judge.model).__name__
+    tolerance = TOLERANCE.get(judge.model.dtype, HALF)
     try:
         difference = tree_difference(judge)
     except Exception as e:
@@ -502,7 +503,7 @@ def check_causal(judge: Causal) -> Causal:
             f'{name} cannot read a tree of continuations ({type(e).__name__}: '
             f'{problem}); use a model that takes position ids and a mask'
         ) from e
-    if not difference <= TOLERANCE.get(judge.model.dtype, HALF):
+    if not difference <= tolerance:
         raise UserError(
             f'{name} reads a tree of continuations in another way than plain text '
             f'(log-probabilities differ by {difference:.2g}); use a model whose '
@@ -510,11 +511,11 @@ def check_causal(judge: Causal) -> Causal:
         )
     try:
         difference = tree_difference(judge, CACHE_BRANCHES, CACHE_PASSES)
+        judge.takes_cache = difference <= tolerance
     except Exception as e:
         if is_out_of_memory(e):
             raise
-        difference = math.inf
-    judge.takes_cache = difference <= TOLERANCE.get(judge.model.dtype, HALF)
+        judge.takes_cache = False
     return judge
 
 

@@ -149,10 +149,7 @@ class TreePass:
 
 
 def tree_mask(
-    ends: torch.Tensor,
-    depths: torch.Tensor,
-    part: TreePass,
-    window: int | None = None,
+    ends: torch.Tensor, depths: torch.Tensor, part: TreePass, window: int | None = None
 ) -> torch.Tensor:
     """
     Return the mask of a pass (batch, 1, nodes of the pass, visible nodes): a node sees
@@ -316,14 +313,11 @@ class TreePack:
         for node in reversed(range(len(order))):
             if tree.parents[node] != ROOT:
                 sizes[tree.parents[node]] += sizes[node]
-        places = [0] * len(order)
-        for place, node in enumerate(order):
-            places[node] = place
         return Preorder(
             [tree.tokens[node] for node in order],
             [tree.depths[node] for node in order],
             [place + sizes[node] for place, node in enumerate(order)],
-            places,
+            sorted(range(len(order)), key=order.__getitem__),
         )
 
     def add(self, part: QuestionPart) -> None:
@@ -510,9 +504,7 @@ class Budget:
         self._since_release = 0  # tokens done since memory was given back
 
     def run(
-        self,
-        widths: Sequence[int],
-        step: Callable[[list[int]], list[T]],
+        self, widths: Sequence[int], step: Callable[[list[int]], list[T]]
     ) -> list[T]:
         """
         Return one result for each item, in the order of ``widths``.

@@ -11,7 +11,7 @@ among equally rare concepts the first counts as rarer.
 import hashlib
 import json
 import string
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from importlib.metadata import version
 from itertools import pairwise
@@ -200,18 +200,23 @@ def dictionaries_from_files(path: Path) -> Finder:
             dictionaries[one.stem] = record_from_json(dict[str, str], data)
         except (OSError, ValueError) as error:
             raise UserError(f'scorer: concepts {one}: {error}') from error
-    digest = hashlib.sha256(
-        json.dumps(list(dictionaries.items())).encode()
-    ).hexdigest()[:10]
-
-    def find(dialogue: Dialogue) -> dict[str, str] | None:
-        if path.is_file():
-            return dictionaries[path.stem]
-        names = dialogue.speakers[:2] or ('',)
-        first, second = names[0], names[-1]
-        keys = [f'{first}_{second}', f'{second}_{first}']
-        if first == second:
-            keys.append(f'{first}_1_{first}_2')
-        return next((dictionaries[key] for key in keys if key in dictionaries), None)
-
+    content = json.dumps(list(dictionaries.items())).encode()
+    digest = hashlib.sha256(content).hexdigest()[:10]
+    find = partial(dictionary_of_speakers, dictionaries)
+    if path.is_file():
+        find = partial(dictionaries.get, path.stem)
     return Finder(f'files-{digest}', find)
+
+
+def dictionary_of_speakers(
+    dictionaries: Mapping[str, dict[str, str]], dialogue: Dialogue
+) -> dict[str, str] | None:
+    """
+    Return the dictionary that is named after the speakers of a dialogue.
+    """
+    names = dialogue.speakers[:2] or ('',)
+    first, second = names[0], names[-1]
+    keys = [f'{first}_{second}', f'{second}_{first}']
+    if first == second:
+        keys.append(f'{first}_1_{first}_2')
+    return next((dictionaries[key] for key in keys if key in dictionaries), None)

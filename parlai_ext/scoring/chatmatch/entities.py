@@ -178,6 +178,15 @@ class Pipeline:
     read: Callable[[Sequence[str]], Iterator[ReadText]]
     parts: Sequence[str]
 
+    def named_entities(self, texts: Sequence[str]) -> list[list[str]]:
+        """
+        Return the entities of each text, without dates and numbers.
+        """
+        return [
+            [text[begin:end] for begin, end, label in found if label not in UNCOUNTED]
+            for text, _, found in self.read(texts)
+        ]
+
 
 def load_recogniser(name: str) -> Finder | None:
     """
@@ -201,15 +210,7 @@ def load_recogniser(name: str) -> Finder | None:
     pipeline = load_pipeline(name, 'scorer: entities', instead)
     if 'ner' not in pipeline.parts:
         raise UserError(f'scorer: entities: the pipeline {model!r} finds no entities')
-
-    def entities(texts: Sequence[str]) -> list[list[str]]:
-        # dates and numbers are none
-        return [
-            [text[begin:end] for begin, end, label in found if label not in UNCOUNTED]
-            for text, _, found in pipeline.read(texts)
-        ]
-
-    return Finder(pipeline.signature, entities)
+    return Finder(pipeline.signature, pipeline.named_entities)
 
 
 def capitalised_runs(texts: Sequence[str]) -> list[list[str]]:

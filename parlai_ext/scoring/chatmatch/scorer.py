@@ -30,6 +30,7 @@ from parlai_ext.core import (
     Score,
     ScoredDialogue,
     Utterance,
+    computed_once,
     frozen,
     mean,
     option,
@@ -81,10 +82,7 @@ class ChatMatchOptions:
         0.95, help='similarity from which a turn is a repetition (σ_r)', low=0, high=1
     )
     contradiction: float = option(
-        0.8,
-        help='similarity below which an answer is another one (σ_c)',
-        low=0,
-        high=1,
+        0.8, help='similarity below which an answer is another one (σ_c)', low=0, high=1
     )
     recall_distance: int = option(
         1, help='a concept is recalled after more than this many turns (d)', low=0
@@ -204,26 +202,33 @@ def similarities(texts: Sequence[str]) -> np.ndarray:
 QUESTION = re.compile(r'\?[?!]*')  # the end of one question
 
 
+def rarest_concepts(
+    texts: Sequence[str], concepts: Mapping[str, str], share: float
+) -> set[str]:
+    """
+    Return a share of the concepts: those that the fewest turns mention. Rare first is
+    high inverse document frequency first. Among equals, the concept that was found
+    first goes first.
+    """
+    num_turns = dict.fromkeys(concepts.values(), 0)
+    for text in texts:
+        for root in num_turns.keys() & stems(text):
+            num_turns[root] += 1
+    ordered = sorted(num_turns, key=lambda concept: num_turns[concept])
+    most = len(ordered) * share
+    return {concept for rank, concept in enumerate(ordered) if rank < most}
+
+
 def find_recalls(
     texts: Sequence[str], concepts: Mapping[str, str], rules: ChatMatchOptions
 ) -> list[int | None]:
     """
-    Return, for each turn, the earlier turn whose concept it recalls, or `None`.
-
-    Only the rarest concepts can be recalled, a share of all: those that the fewest
-    turns mention. Rare first is high inverse document frequency first. Among equals,
-    the concept that was found first goes first.
+    Return, for each turn, the earlier turn whose concept it recalls, or `None`. Only
+    the rarest concepts can be recalled.
 
     :param concepts: word to concept, in the order in which they were found.
     """
-    num_turns = dict.fromkeys(concepts.values(), 0)
-    for text in texts:
-        for root in set(stems(text)):
-            if root in num_turns:
-                num_turns[root] += 1
-    ordered = sorted(num_turns, key=lambda concept: num_turns[concept])
-    most = len(ordered) * rules.concept_share
-    important = {concept for rank, concept in enumerate(ordered) if rank < most}
+    rarest = rarest_concepts(texts, concepts, rules.concept_share)
     last: dict[str, int] = {}
     recalls: list[int | None] = []
     for i, text in enumerate(texts):
@@ -231,7 +236,7 @@ def find_recalls(
         # the script does not look at the first turn
         for word in words(text) if not rules.released else text.split() if i else ():
             concept = concepts.get(word)
-            if concept is None or concept not in important:
+            if concept is None or concept not in rarest:
                 continue
             before = last.get(concept, i)
             if i - before > rules.recall_distance and recalled is None:
@@ -614,9 +619,7 @@ class ChatMatch(Scorer):
         if self.recogniser is not None:
             cut = self.options.released  # behind the first colon
             seen = [text.partition(':')[0] if cut else text for text in texts]
-            different = list(dict.fromkeys(seen))
-            found = dict(zip(different, self.recogniser.find(different), strict=True))
-            names = [found[text] for text in seen]
+            names = computed_once(self.recogniser.find, seen)
         for _, name in self.named_models():  # one, or none
             unit = self.options.perplexity_unit
             fluent = perplexities(self.models.likelihood(name), texts, unit)
@@ -673,30 +676,23 @@ class ChatMatchGame(Scorer):
         of_responses = iter(
             self.chatmatch.score([item for item in items if item.response is not None])
         )
-        wholes = (item for item in items if item.response is None)
-        games = list(dict.fromkeys(game_of(item, NO_NAMES) for item in wholes))
-        sides = dict(
-            zip(games, map(_sides, games, self.chatmatch.judged(games)), strict=True)
-        )
+        wholes = [game_of(item, NO_NAMES) for item in items if item.response is None]
+        games = zip(wholes, computed_once(self.chatmatch.judged, wholes), strict=True)
         scores = []
         for item in items:
-            if item.response is not None:
+            if item.response is None:
+                scores.append(_points(item.speaker, *next(games)))
+            else:
                 score = next(of_responses)
                 reasons = {OVERALL: ALONE, **score.reasons}
                 scores.append(ItemScore(score.values, reasons))
-                continue
-            by_speaker, reason = sides[game_of(item, NO_NAMES)]
-            reason = reason or f'{item.speaker!r} says nothing in this dialogue'
-            nothing = ItemScore({}, dict.fromkeys(self.dimensions, reason))
-            scores.append(by_speaker.get(item.speaker, nothing))
         return scores
 
 
-def _sides(
-    dialogue: Dialogue, game: JudgedGame
-) -> tuple[dict[str, ItemScore], str | None]:
+def _points(speaker: str, dialogue: Dialogue, game: JudgedGame) -> ItemScore:
     """
-    Return the score of each speaker, or why there is none.
+    Return the points of a speaker's side against the other, with its raw values; or
+    why it has none.
     """
     names = speakers(dialogue)
     reason = why_no_game(dialogue)
@@ -704,20 +700,18 @@ def _sides(
         reason = 'it is not known who says what, so there are no two sides to compare'
     elif len(names) < 2:
         reason = reason or 'a self-chat has no other side to compare with'
+    elif speaker not in names:
+        reason = reason or f'{speaker!r} says nothing in this dialogue'
     if reason:
-        return {}, reason
-    first, second = names
+        return ItemScore({}, dict.fromkeys((OVERALL, *DIMENSIONS), reason))
     raw = {name: side.values for name, side in game.sides.items()}
+    first, second = names
     [result] = award_points([Game(first, second, raw)]).results
-    totals = result.totals if result.has_points else {}
-    return {
-        name: ItemScore(
-            {OVERALL: totals.get(name), **side.values},
-            {
-                OVERALL: 'the two sides have a raw score on no common dimension',
-                **side.reasons,
-            },
-            dict(result.points[name]),
-        )
-        for name, side in game.sides.items()
-    }, None
+    points = result.totals[speaker] if result.has_points else None
+    no_points = 'the two sides have a raw score on no common dimension'
+    side = game.sides[speaker]
+    return ItemScore(
+        {OVERALL: points, **side.values},
+        {OVERALL: no_points, **side.reasons},
+        dict(result.points[speaker]),
+    )
