@@ -234,15 +234,16 @@ class BuildState:
     pairs_read: str = ''
     left_out: dict[str, int] = field(default_factory=dict)
 
-    def append(
+    def add_block(
         self,
         folder: Path,
         columns: Sequence[str],
         pairs: Sequence[TurnPair],
         rows: Sequence[Row],
+        left_out: Mapping[str, int],
     ) -> None:
         """
-        Append the rows of a block to the table.
+        Append the rows of a block to the table, and note that they are in it.
 
         :param columns: those of the build; the first block shows which others the
             source has.
@@ -258,16 +259,8 @@ class BuildState:
         append_synced(folder / TABLE, self.end, added)
         self.end += len(added)
         self.n_kept += len(rows)
-
-    def note(
-        self, folder: Path, n_read: int, left_out: Mapping[str, int], pairs_read: str
-    ) -> None:
-        """
-        Note that a block is in the table.
-        """
+        self.n_read += len(pairs)
         self.left_out = dict(Counter(self.left_out) + Counter(left_out))
-        self.n_read += n_read
-        self.pairs_read = pairs_read
         write_text(folder / STATE, dumps(vars(self), indent=1) + '\n')
 
 
@@ -302,9 +295,8 @@ def build_prompts(
             tasks = _block_tasks(pairs, state.n_read)
             with closing(engine.run(job, tasks, bar)) as finished:
                 for task, (rows, left_out) in finished:
-                    pairs_read = _add_pairs(digest, task.data)
-                    state.append(folder, selector.columns, task.data, rows)
-                    state.note(folder, len(task.data), left_out, pairs_read)
+                    state.pairs_read = _add_pairs(digest, task.data)
+                    state.add_block(folder, selector.columns, task.data, rows, left_out)
                     bar.set_postfix_str(f'{state.n_kept} kept', refresh=False)
         if not state.n_read:
             raise UserError('the source has no pair of turns')
