@@ -152,7 +152,7 @@ def agreement_rows(
     """
     for name, judged_set in sets.items():
         for result in results:
-            scores = result.sets.get(name, 'it was not scored')
+            scores = result.sets[name]
             if isinstance(scores, SetScores):
                 yield from set_rows(result, scores, judged_set, sampling)
                 continue
@@ -428,10 +428,9 @@ def set_points(judged_set: JudgedSet, results: Sequence[ScorerResult]) -> SetPoi
     scores = {}
     own_scores: dict[str, dict[str, Numbers]] = {}
     for result in results:
-        of_set = result.sets.get(judged_set.name)
-        if of_set is None or isinstance(of_set, str):
+        of_set, label = result.sets[judged_set.name], result.about.label
+        if isinstance(of_set, str):
             continue
-        label = result.about.label
         dimensions = result.about.dimensions
         main, columns = score_columns(dimensions, of_set.values, judged_set)
         for (dimension, quality), values in columns.items():

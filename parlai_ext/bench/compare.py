@@ -286,18 +286,18 @@ class ComparedScorers:
         self.bench, self.quality, self.test = bench, quality, test
         self.compared = compared_places(points, quality)
         labels = [o.label for o in sorted(bench.scorers, key=lambda o: o.is_trivial)]
-        alone = {label: common_items(self.compared, [label]) for label in labels}
-        self.labels = [label for label in labels if alone[label]]
-        self.pairs = list(combinations(self.labels, 2))
+        # by one or two scorers
         self.items: dict[tuple[str, ...], dict[Place, CommonItems]] = {
-            **{(label,): items for label, items in alone.items()},
-            **{pair: common_items(self.compared, pair) for pair in self.pairs},
+            (label,): common_items(self.compared, [label]) for label in labels
         }
+        self.labels = [label for label in labels if self.items[label,]]
+        self.pairs = list(combinations(self.labels, 2))
+        self.items |= {pair: common_items(self.compared, pair) for pair in self.pairs}
         self.correlations = {
             place: {
                 label: float(rank_products(items.columns[0], items.human).sum())
                 for label in self.labels
-                if (items := alone[label].get(place)) is not None
+                if (items := self.items[label,].get(place)) is not None
             }
             for place in self.compared
         }

@@ -436,7 +436,8 @@ def mean_rank_results(
 ) -> Iterator[ScorerResult]:
     """
     Yield the mean ranks of several scorers as results like those of scorers. A rank
-    needs all items of a set, so that this is made of a bench's scores and is no scorer.
+    needs all items of a set and changes with the company of a response, so that this is
+    made of a bench's scores and is no scorer.
 
     :param mean_ranks: by label, the labels of the members.
     :param results: of the scorers; a mean rank with a member that is not among them is
@@ -472,9 +473,6 @@ def _mean_ranks(
     Return several scorers as one, or why that cannot be: the mean of an item's scaled
     ranks, from 0 to 1.
 
-    It needs all items of a set, and the rank of one response would change with the
-    company it keeps; so it is no scorer.
-
     An item's scaled rank is the share of the items scored by that scorer that it
     exceeds, ties and the item itself counted as half, so that 0.5 is the middle. An
     item that any of the scorers left out has none: a mean over fewer of them would be
@@ -482,7 +480,7 @@ def _mean_ranks(
     """
     table = []
     for member in members:
-        scores = member.sets.get(judged_set.name, 'it was not scored')
+        scores = member.sets[judged_set.name]
         if isinstance(scores, str):
             return f'{member.about.label}: {scores}'
         main = main_dimension(member.about.dimensions, judged_set)
