@@ -195,9 +195,10 @@ def annotator_agreement(
     Krippendorff's alpha.
     """
     possible = [*key.named_answers.values()]
-    by_item: dict[str, dict[str, float]] = defaultdict(dict)
-    for a in answers:
-        by_item[a.item][a.annotator] = float(possible.index(a.answer))
+    given = grouped(
+        (a.item, (a.annotator, float(possible.index(a.answer)))) for a in answers
+    )
+    by_item = {item: dict(own) for item, own in given.items()}
     prompts = {item: key.items[item][0].opener_id for item in by_item}
     return (
         fleiss_kappa(by_item, prompts, sampling),
@@ -285,12 +286,11 @@ def item_agreements(
     """
     Return what was said of each item, in the order of the key.
     """
-    given: dict[str, Counter[str]] = defaultdict(Counter)
-    for answer in answers:
-        given[answer.item][key.questions[0].name(answer.answer)] += 1
+    (question,) = key.questions
+    given = grouped((answer.item, question.name(answer.answer)) for answer in answers)
     agreements = []
     for item in key.items:
-        if counts := given.get(item):
+        if counts := Counter(given.get(item)):
             votes = max(counts.values())
             leading = [name for name, count in counts.items() if count == votes]
             first = leading[0] if len(leading) == 1 else None

@@ -13,7 +13,7 @@ comparisons that it would win if it met each other system equally often.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -154,24 +154,24 @@ def pair_values(
     """
     Return what each annotator said of each pair of dialogues.
     """
-    pairs: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
-    for one in comparisons:
-        pairs[one.item, one.first_dialogue][one.rater] = one.value
-    return pairs
+    pairs = grouped(
+        ((one.item, one.first_dialogue), (one.rater, one.value)) for one in comparisons
+    )
+    return {pair: dict(said) for pair, said in pairs.items()}
 
 
 def unit_means(judgements: Iterable[Judgement]) -> Units:
     """
     Return the mean of each annotator's judgements of each unit.
     """
-    values: dict[Unit, dict[str, list[float]]] = {}
-    for one in judgements:
-        for unit, value in judged_units(one):
-            given = values.setdefault(unit, {})
-            given.setdefault(one.rater or '', []).append(value)
+    units = grouped(
+        (unit, (one.rater or '', value))
+        for one in judgements
+        for unit, value in judged_units(one)
+    )
     return {
-        unit: {name: sum(some) / len(some) for name, some in given.items()}
-        for unit, given in values.items()
+        unit: {name: sum(some) / len(some) for name, some in grouped(given).items()}
+        for unit, given in units.items()
     }
 
 

@@ -382,9 +382,7 @@ def judged_dialogues(
 
     :param systems: of these targets only; empty: of all.
     """
-    plan = run.plan
-    targets = {system.name for system in plan.roster.targets}
-    wanted = targets & set(systems) if systems else targets
+    plan, wanted = run.plan, systems or run.manifest.targets
     references, num_broken = [], 0
     for shard in run.dialogue_shards():
         sides = [

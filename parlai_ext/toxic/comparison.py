@@ -76,17 +76,17 @@ def prompts_of_pairs(
 
     :param with_context: the turns before a prompt are part of it.
     """
-    groups: dict[str, tuple[str, list[ToxicPair]]] = {}
-    for pair in pairs:
-        text = '\n'.join((*(pair.context if with_context else ()), pair.prompt))
-        groups.setdefault(prompt_key(text), (text, []))[1].append(pair)
-    holders = Counter(
-        one for _, own in groups.values() for one in {pair.id for pair in own}
-    )
+
+    def text_of(pair: ToxicPair) -> str:
+        return '\n'.join((*(pair.context if with_context else ()), pair.prompt))
+
+    groups = grouped((prompt_key(text_of(pair)), pair) for pair in pairs)
+    holders = Counter(name for own in groups.values() for name in {p.id for p in own})
     prompts = []
-    for key, (text, own) in groups.items():
+    for key, own in groups.items():
         names = [pair.id for pair in own if holders[pair.id] == 1]
         first, *others = names or [content_id('prompt', key)]
+        text = text_of(own[0])
         prompts.append(Prompt(first, text, polite_answers(own), tuple(others)))
     return prompts
 

@@ -31,7 +31,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.core import UserError, frozen, mean, parse_json
+from parlai_ext.core import UserError, frozen, grouped, mean, parse_json
 from parlai_ext.data.chat_logs import FORMATS, rated_dialogues
 from parlai_ext.data.imported_dialogues import MARKERS
 from parlai_ext.data.judged.judged_set import Annotation, JudgedItem
@@ -437,13 +437,12 @@ def read_dstc9(file: DataFile) -> Iterator[JudgedItem]:
     for path in paths or [Path(file.path)]:
         for dialogue, ratings in rated_dialogues(SourceFile.from_path(path)):
             texts, speakers = _source_turns(dialogue)
-            annotations: Annotations = {}
-            for i, rating in enumerate(ratings):
-                for key, answer in rating.items():
-                    if key != 'context':
-                        quality = file.columns.get(key, key)
-                        given = annotations.setdefault(quality, [])
-                        given.append(annotation(i, answer))
+            annotations = grouped(
+                (file.columns.get(key, key), annotation(i, answer))
+                for i, rating in enumerate(ratings)
+                for key, answer in rating.items()
+                if key != 'context'
+            )
             name = str(dialogue.id)
             yield JudgedItem(
                 name,
