@@ -545,23 +545,13 @@ def annotator_tables(
     :param filtered: outliers are not among the annotations any more.
     """
     published = read_file(zoo_configs.path('published', 'dstc10')).data['agreement']
-    rows = [
-        (
-            one.set_name,
-            quality,
-            MEASURES[known['measure']],
-            str(value),
-            number(
-                agreement_here(
-                    one.annotators.get(quality, ()), known['measure'], filtered
-                ),
-                3,
-            ),
-        )
-        for one in points
-        if (known := published.get(one.set_name))
-        for quality, value in known['qualities'].items()
-    ]
+    rows = []
+    for one in points:
+        known = published.get(one.set_name, {'qualities': {}})
+        for quality, value in known['qualities'].items():
+            measure, given = known['measure'], one.annotators.get(quality, ())
+            here = number(agreement_here(given, measure, filtered), 3)
+            rows.append((one.set_name, quality, MEASURES[measure], str(value), here))
     if not rows:
         return
     heads = ('set', 'quality', 'measure', 'published', 'here')
@@ -579,14 +569,10 @@ def agreement_here(
     :param annotations: of each item. Annotators are told apart by their places.
     """
     if measure == 'alpha':
-        kept = (
-            given if filtered else compress(given, near_median(given, 1))
-            for given in annotations
-        )
-        units = {
-            k: {str(place): value for place, value in enumerate(given)}
-            for k, given in enumerate(kept)
-        }
+        units = {}
+        for k, given in enumerate(annotations):
+            near = given if filtered else compress(given, near_median(given, 1))
+            units[k] = {str(place): value for place, value in enumerate(near)}
         return krippendorff_alpha(units, 'interval').value
     table = pd.DataFrame(map(list, annotations), dtype=float)
     width = table.shape[1]

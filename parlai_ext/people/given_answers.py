@@ -493,7 +493,7 @@ class CrowdFormat:
 
     read: Callable[[Sequence[Path], Questionnaire], Judgements]
     files: str
-    questionnaire: str
+    questionnaire: str = 'likert_2022'
 
 
 # --------------------------------------------------------------------------- ACUTE-Eval
@@ -768,10 +768,8 @@ def read_spotted_segments(paths: Sequence[Path], _: Questionnaire) -> Judgements
 
 FORMATS = {
     'acute_eval': CrowdFormat(read_acute, '*.full.csv', 'acute'),
-    'model_chat': CrowdFormat(read_model_chat, '**/*.json', 'likert_2022'),
-    'turn_annotations': CrowdFormat(
-        read_turn_annotations, '**/agent_data.json', 'likert_2022'
-    ),
+    'model_chat': CrowdFormat(read_model_chat, '**/*.json'),
+    'turn_annotations': CrowdFormat(read_turn_annotations, '**/agent_data.json'),
     'spot_the_bot': CrowdFormat(
         read_spotted_segments, 'annotated-*.jsonl', 'spot_the_bot'
     ),
@@ -780,7 +778,6 @@ FORMATS = {
             tuple(row for path in paths for row in read_human_scores(path))
         ),
         '*.csv',
-        'likert_2022',
     ),
 }
 

@@ -236,13 +236,13 @@ def comparison_draws(
     import pandas as pd
 
     played = [(c.first, c.second) for c in comparisons]
-    systems = sorted({name for pair in played for name in pair})
     values = np.array([c.value for c in comparisons])
     openers = [contexts.get(c.first_dialogue, c.item) for c in comparisons]
     annotators = [c.rater for c in comparisons]
     pairs, won, lost = sparse_tables(played, openers, annotators, values, 1 - values)
     tables = [*won, *lost]
-    first, second = np.array([[systems.index(n) for n in pair] for pair in pairs]).T
+    systems, places = np.unique(pairs, return_inverse=True)
+    first, second = places.reshape(-1, 2).T
 
     def shares(sums: Floats) -> Floats:
         wins = np.zeros((len(sums), len(systems), len(systems)))
