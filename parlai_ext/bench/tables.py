@@ -376,54 +376,13 @@ MEASURES = {
 }
 
 
-@frozen
-class PublishedTable:
+def average_over(numbers: Mapping[str, float], qualities: Mapping[str, int]) -> float:
     """
-    A table of a paper: 100 times Spearman of each team on each set.
+    Return the mean of the numbers of sets, each counted as often as it has qualities.
 
-    :param phase: which sets the table is about.
-    :param columns: the baseline and the teams.
-    :param rows: by set, one number for each column.
-    :param average: the printed averages.
-    :param qualities: how many qualities each set has, where the average is over them.
+    :param qualities: how many each set has; one that is not there counts once.
     """
-
-    phase: str
-    columns: Sequence[str]
-    rows: Mapping[str, Sequence[float]]
-    average: Sequence[float]
-    qualities: Mapping[str, int]
-
-    def average_over(self, numbers: Mapping[str, float]) -> float:
-        """
-        Return the mean over sets, each counted as often as it has qualities, or once.
-        """
-        weights = [self.qualities.get(name, 1) for name in numbers]
-        return fmean(numbers.values(), weights)
-
-    def averages(self, sets: Iterable[str]) -> list[float]:
-        """
-        Return the average of each column over some sets, worked out from the rows.
-        """
-        return [
-            self.average_over({name: self.rows[name][k] for name in sets})
-            for k in range(len(self.columns))
-        ]
-
-
-def published_tables() -> Iterator[PublishedTable]:
-    """
-    Yield the tables of DSTC10 Track 5.
-    """
-    data = read_file(zoo_configs.path('published', 'dstc10')).data
-    for phase in ('development', 'test'):
-        yield PublishedTable(
-            phase,
-            data['columns'],
-            data[phase],
-            data[f'{phase}_average'],
-            data.get(f'{phase}_qualities', {}),
-        )
+    return fmean(numbers.values(), [qualities.get(name, 1) for name in numbers])
 
 
 def paper_tables(bench: Bench, points: Iterable[SetPoints]) -> Iterator[TitledTable]:
@@ -440,32 +399,33 @@ def team_tables(bench: Bench) -> Iterator[TitledTable]:
     Yield the published tables with the scorers of a bench above the teams: the average
     over the sets at hand, and that over all sets.
     """
-    for table in published_tables():
-        sets = [one for one in bench.sets if one.name in table.rows]
+    data = read_file(zoo_configs.path('published', 'dstc10')).data
+    for phase in ('development', 'test'):
+        published, qualities = data[phase], data.get(f'{phase}_qualities', {})
+        sets = [one for one in bench.sets if one.name in published]
         names = [one.name for one in sets]
         notes = [f'100 x mean Spearman over qualities; sets here: {", ".join(names)}']
         rows = []
         for scorer in bench.scorers:
             means = {o.name: bench.mean(scorer.label, o.name, o.level) for o in sets}
-            known = {name: 100 * one for name, one in means.items() if one is not None}
+            known = {name: 100 * n for name, n in means.items() if n is not None}
             if not known:
                 continue
-            own = number(table.average_over(known))
+            own = number(average_over(known, qualities))
             partly = f' ({len(known)} sets)' * (len(known) < len(sets))
             mark = f' {FITTED}' * bool(scorer.fitted_on)
-            whole = own * (len(known) == len(table.rows))
+            whole = own * (len(known) == len(published))
             rows.append((scorer.label + mark, own + partly, whole))
             if scorer.fitted_on:
                 notes.append(fitted_note(scorer, names))
         if not rows:
             continue
-        averages = zip(table.columns, table.averages(names), table.average, strict=True)
-        rows += (
-            (f'published: {team}', number(here), number(printed))
-            for team, here, printed in averages
-        )
-        heads = ('', f'{count_of(len(sets), "set")} here', f'all {len(table.rows)}')
-        title = f'DSTC10 Track 5, {table.phase} sets'
+        for k, team in enumerate(data['columns']):
+            here = average_over({n: published[n][k] for n in names}, qualities)
+            printed = number(data[f'{phase}_average'][k])
+            rows.append((f'published: {team}', number(here), printed))
+        heads = ('', f'{count_of(len(sets), "set")} here', f'all {len(published)}')
+        title = f'DSTC10 Track 5, {phase} sets'
         yield TitledTable(title, shown_table(heads, rows), tuple(notes))
 
 

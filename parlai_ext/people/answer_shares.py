@@ -246,20 +246,22 @@ def _shares(
     *columns, worths = zip(*said, strict=True)
     values = ([w.get(name, 0.0) for w in worths] for name in names)
     systems, totals, *counts = sparse_tables(*columns, [1.0] * len(said), *values)
-    draws = draw_ratios(
-        [table for tables in zip(*counts, strict=True) for table in tables],
-        [total for total in totals for _ in names],
-        sampling,
-    )
-    intervals = known_intervals(draws)
+    tables = [table for of_system in zip(*counts, strict=True) for table in of_system]
+    every = [total for total in totals for _ in names]
+    draws = draw_ratios(tables, every, sampling)
     shares = []
-    for place, (i, k) in enumerate(product(range(len(systems)), range(len(names)))):
-        count, total = float(counts[k][i].sum()), int(totals[i].sum())
-        ends = intervals[place]
-        if names[k] != MEAN and count in (0, total):
-            n = int(draws.num_openers[place])
+    for (system, name), table, answered, n, ends in zip(
+        product(systems, names),
+        tables,
+        every,
+        draws.num_openers.tolist(),
+        known_intervals(draws),
+        strict=True,
+    ):
+        count, total = float(table.sum()), int(answered.sum())
+        if name != MEAN and count in (0, total):
             ends = wilson_interval(count / total * n, n)
-        shares.append(Share(systems[i], names[k], count, total, count / total, *ends))
+        shares.append(Share(system, name, count, total, count / total, *ends))
     return shares
 
 

@@ -117,33 +117,34 @@ def fill_lengths(rows: Sequence[Row]) -> None:
         row.update(zip(LENGTHS, (str(prompt), str(answer), ratio), strict=True))
 
 
+def label_places(feature: str, labels: Sequence[str], label: str) -> list[int]:
+    """
+    Return the places of the labels that a feature has: all of NLI; of others the label
+    named, one called as the feature, or the last of two.
+    """
+    names = [one.casefold() for one in labels]
+    if feature == 'nli':
+        if sorted(names) != sorted(NLI):
+            raise UserError(f'its labels are {", ".join(names)}, not {", ".join(NLI)}')
+        return [names.index(name) for name in NLI]
+    wanted = (label or feature).casefold()
+    if wanted not in names and not label and [n[:5] for n in names] == ['label'] * 2:
+        return [1]
+    if wanted not in names:
+        raise UserError(f'which label? {", ".join(labels)}: MODEL,LABEL')
+    return [names.index(wanted)]
+
+
 def classifier_fill(feature: str, model: Any, label: str) -> Fill:
     """
-    Return what writes the probabilities of the labels that a feature has: all of NLI;
-    of others the label named, one called as the feature, or the last of two. Of
-    emotions it is the most likely label and its probability.
+    Return what writes the probabilities of the labels that a feature has
+    (`label_places`); of emotions it is the most likely label and its probability.
 
     :param model: the classifier.
     :param label: the label that the user named, or ''.
     :raises UserError: when the labels are others, or it cannot be told.
     """
-    names = [one.casefold() for one in model.labels]
-    places: list[int] = []
-    if feature == 'nli':
-        if sorted(names) != sorted(NLI):
-            raise UserError(f'its labels are {", ".join(names)}, not {", ".join(NLI)}')
-        places = [names.index(name) for name in NLI]
-    elif feature != 'emotion':
-        wanted = (label or feature).casefold()
-        if (
-            wanted not in names
-            and not label
-            and [n[:5] for n in names] == ['label'] * 2
-        ):
-            wanted = names[1]
-        if wanted not in names:
-            raise UserError(f'which label? {", ".join(model.labels)}: MODEL,LABEL')
-        places = [names.index(wanted)]
+    places = [] if feature == 'emotion' else label_places(feature, model.labels, label)
 
     def fill(rows: Sequence[Row]) -> None:
         for columns, sides in FEATURES[feature]:
@@ -474,22 +475,26 @@ class BlockSelector(Worker):
         rows = [row for row, why in zip(every, reasons, strict=True) if why is None]
         counts = Counter(filter(None, reasons))
         if self.read_entities is not None:
-            most = [0] * len(rows)
-            for side in SIDES:
-                found = self.read_entities([row[side] for row in rows])
-                for i, one in enumerate(found):
-                    rows[i][f'{side}_ner'] = masked(*one)
-                    most[i] = max(most[i], len(one.entities))
-            left = [
-                r for r, n in zip(rows, most, strict=True) if n <= self.max_entities
-            ]
-            counts['too many named entities'] = len(rows) - len(left)
-            rows = left
+            few = self._masked_rows(rows)
+            counts['too many named entities'] = len(rows) - len(few)
+            rows = few
         for fill in self.fill if rows else ():
             fill(rows)
         for row in rows:
             row['split'] = fold_of_prompt(row['toxic'])
         return rows, dict(+counts)
+
+    def _masked_rows(self, rows: Sequence[Row]) -> list[Row]:
+        """
+        Write the masked texts of rows, and return those without too many entities.
+        """
+        most = [0] * len(rows)
+        for side in SIDES:
+            found = self.read_entities([row[side] for row in rows])
+            for i, one in enumerate(found):
+                rows[i][f'{side}_ner'] = masked(*one)
+                most[i] = max(most[i], len(one.entities))
+        return [r for r, n in zip(rows, most, strict=True) if n <= self.max_entities]
 
     def reasons(self, rows: Sequence[Row]) -> list[str | None]:
         """
