@@ -203,18 +203,16 @@ def bench_plan(
     """
     file = load_bench_file(config) if config else BenchPlan()
     labelled = {variant.label: variant for variant in file.variants}
-    variants = [
-        labelled.get(spec) or parse_variant(spec) for spec in dict.fromkeys(scorers)
-    ]
+    named = [labelled.get(one) or parse_variant(one) for one in dict.fromkeys(scorers)]
+    variants = tuple(named) or file.variants
     chosen = {name: file.sets.get(name, SetChoice()) for name in sets} or file.sets
-    if not variants and not file.variants:
+    if not variants:
         raise UserError(f'--scorers is needed: {", ".join(SCORERS)}, or --config')
     limits = {'max_items': max_items, 'turns': turns}
     given: dict[str, Any] = {name: value for name, value in limits.items() if value}
     # what the command line says holds for every set
     chosen = {name: one.model_copy(update=given) for name, one in chosen.items()}
-    every = tuple(variants) or file.variants
-    return file.model_copy(update={'variants': every, 'sets': chosen, **given})
+    return file.model_copy(update={'variants': variants, 'sets': chosen, **given})
 
 
 def parse_variant(spec: str) -> Variant:

@@ -14,7 +14,7 @@ a bench file, under ``mean_ranks``, each has a label and its members:
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -332,10 +332,10 @@ class _ScorerWork:
         }
         self.work.bar.expect(len(items) - len(parts))  # some are parts of one item
         size = len(items) if scorer.compares_items else BATCH
-        if self.evidence_section is None:
-            self.work.score_missing(store, items, size)
-        else:
+        if self.evidence_section:
             self._score_by_evidence(store, items, size, self.evidence_section)
+        else:
+            self.work.score_missing(store, items, size)
         return _combined(parts, company, scorer, self.result.about.dimensions, store)
 
     def _score_by_evidence(
@@ -355,18 +355,15 @@ class _ScorerWork:
         if not missing:
             return
         source = ChosenScorer(section).build(work.machine)
-        sources: AbstractContextManager[StoredScores] = nullcontext(store)
-        if source.signature != work.scorer.signature:
-            sources = stored_scores(self.folder, source.signature)
         of_source = replace(work, scorer=source, section=section, with_evidence=True)
-        with sources as source_store:
-            of_source.score_missing(source_store, missing, size)
-        if source_store is not store:
-            derived = {
-                one: work.scorer.score_of_evidence(source_store.scores[one])
-                for one in missing
-            }
-            store.add({n: stored_part(one, False) for n, one in derived.items()})
+        if source.signature == work.scorer.signature:
+            of_source.score_missing(store, missing, size)
+            return
+        with stored_scores(self.folder, source.signature) as evidence:
+            of_source.score_missing(evidence, missing, size)
+        scores = evidence.scores
+        derived = {n: work.scorer.score_of_evidence(scores[n]) for n in missing}
+        store.add({n: stored_part(one, False) for n, one in derived.items()})
 
 
 def _combined(

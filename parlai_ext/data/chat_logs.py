@@ -547,22 +547,20 @@ def conversation(source: SourceFile, record: Record) -> SourceDialogue:
     turns: list[SourceTurn] = []
     beside = record.get(CONTEXT)
     acts = beside if isinstance(beside, list) else []
-    contexts = [act for act in acts if isinstance(act, dict)]
+    contexts = [act for act in acts if isinstance(act, dict) and act.get('text')]
     exchanges = list_value(record, 'dialog')
     if not all(isinstance(exchange, list) for exchange in exchanges):
         raise BadRecord("'dialog' is a list of lists of acts")
     inside = 0
     for number, act in enumerate(chain(*exchanges), 1):
         speaker = text_value(act, 'id', f'act {number}').strip()
-        if speaker == CONTEXT:
+        if speaker == CONTEXT and act.get('text'):
             contexts.append(act)
-            inside += bool(turns and act.get('text'))
-        else:
+            inside += bool(turns)
+        elif speaker != CONTEXT:
             text = text_value(act, 'text', f'act {number}')
             turns.append(SourceTurn(speaker, text, given=act.get('given') is True))
-    unread = Unread(
-        Counter({CONTEXT: sum(bool(act.get('text')) for act in contexts)}), inside
-    )
+    unread = Unread(Counter({CONTEXT: len(contexts)}), inside)
     return SourceDialogue(tuple(turns), id_value(record, IDS[0]), unread=unread)
 
 

@@ -250,9 +250,8 @@ class BuildState:
             source has.
         """
         if not self.n_read:
-            # no column of the source that a feature of ours replaces
-            of_source = pairs[0].features
-            self.source_columns = [name for name in of_source if name not in columns]
+            # none that a feature of ours replaces
+            self.source_columns = [n for n in pairs[0].features if n not in columns]
         header = [*columns, *self.source_columns]
         cells = [[row.get(name, '') for name in header] for row in rows]
         text = csv_text(cells if self.end else [header, *cells])

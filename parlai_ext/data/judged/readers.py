@@ -324,19 +324,13 @@ def read_dstc10_test(file: DataFile) -> Iterator[JudgedItem]:
         raise UserError(f'{file.path}: lists {", ".join(names)} of one length expected')
     records = []
     for place, row in enumerate(zip(*columns, strict=True), 1):
-        context, response, reference, model, scores = row
+        *texts, scores = row
         if not isinstance(scores, dict):
             raise file.error(place, f"'scores' is an object, not {brief(scores)}")
-        record = {
-            'context': context,
-            'response': response,
-            'reference': reference,
-            'model': model,
-            # means, as texts
-            'annotations': {
-                q: [number(str(scores[q]))] for q in file.columns if q in scores
-            },
-        }
+        keys = ('context', 'response', 'reference', 'model')
+        # means, as texts
+        means = {q: [number(str(scores[q]))] for q in file.columns if q in scores}
+        record = {**dict(zip(keys, texts, strict=True)), 'annotations': means}
         records.append((place, record))
     return read_objects(file, organisers_items, records)
 
