@@ -196,16 +196,14 @@ def model_chat_files(
             raise UserError(
                 f'system {name!r}: model_chat takes no name with a comma or a colon'
             )
-    lines = [
-        f'{json.dumps(name)}: >\n  {flags_of_opt(name, opt)}\n'
-        for name, opt in sorted(opts.items())
-    ]
+    names = sorted(opts)
+    lines = [f'{json.dumps(n)}: >\n  {flags_of_opt(n, opts[n])}\n' for n in names]
     settings = {
         'model_opt_path': 'model_opts.yaml',
         'conversation_start_mode': 'hi',
         'num_turns': num_turns,
         'conversations_needed_string': ','.join(
-            f'{name}:{CHATS_OF_A_SYSTEM}' for name in sorted(opts)
+            f'{name}:{CHATS_OF_A_SYSTEM}' for name in names
         ),
         'final_rating_question': '|'.join(w.text for w in asked.questions),
     }

@@ -388,13 +388,12 @@ def spot_the_bot_tables(ratings: Judged) -> Iterator[tuple[str, str, Table]]:
     title = 'unspotted after so many exchanges (Turnbull)'
     yield UNSPOTTED, title, _by_system(curves.sort_index().T)
     for dimension, name in zip((HUMAN, *FEATURES), WINS, strict=True):
-        if dimension not in by_dimension:
-            continue
-        rates = win_rates(by_dimension[dimension]).reindex(names, columns=names)
-        if not rates.isna().all(axis=None):
+        if own := by_dimension.get(dimension):
+            rates = win_rates(own).reindex(names, columns=names)
+            if rates.isna().all(axis=None):
+                continue
             title = f'{dimension}: wins of the row against the column, of those decided'
-            table = _by_system(rates.assign(mean=rates.mean(axis=1)))
-            yield name, title, table
+            yield name, title, _by_system(rates.assign(mean=rates.mean(axis=1)))
 
 
 def _by_system(frame: pd.DataFrame) -> Table:

@@ -738,17 +738,16 @@ def rating_key(
         item.id: [turn.text for d in item.dialogues for turn in turns.get(d, ())]
         for item in items
     }
-    by_item = {
-        item.id: tuple(
-            KeyDialogue(d.dialogue_id, d.system, d.opener_id, item.exchanges)
-            for d in item.dialogues
-        )
-        for item in items
-    }
     return RatingKey(
         **vars(asked),
         rating_set=content_id('rating set', [record_to_json(asked), texts]),
-        items=by_item,
+        items={
+            item.id: tuple(
+                KeyDialogue(d.dialogue_id, d.system, d.opener_id, item.exchanges)
+                for d in item.dialogues
+            )
+            for item in items
+        },
         controls=controls,
         human=human,
     )

@@ -340,16 +340,12 @@ def read_state(
     every = {**settings, **state.settings}
     changed = [k for k in every if state.settings.get(k) != settings.get(k)]
     if changed:
-        raise UserError(
-            f'{folder} has a build with another {", ".join(changed)}; another --out is '
-            'needed'
-        )
-    if _add_pairs(digest, islice(pairs, state.n_read)) != state.pairs_read:
-        raise UserError(
-            f'{folder} has a build of other pairs: the source has changed; another '
-            '--out is needed'
-        )
-    return state, digest
+        problem = f'with another {", ".join(changed)}'
+    elif _add_pairs(digest, islice(pairs, state.n_read)) != state.pairs_read:
+        problem = 'of other pairs: the source has changed'
+    else:
+        return state, digest
+    raise UserError(f'{folder} has a build {problem}; another --out is needed')
 
 
 class BlockSelector(Worker):

@@ -216,8 +216,7 @@ class JudgedTeacher(ItemsTeacher):
             folder = opt.get('judged_path')
             place = judged_place(card, Path(folder) if folder else None)
         self.judged_set = card.read(place)
-        self.items = self.judged_set.items
-        self.groups = self.judged_set.groups()
+        self.items, self.groups = self.judged_set.items, self.judged_set.groups()
         counts = self.judged_set.counts()
         logging.info(
             f'{counts["items"]} judged {card.level}s; {counts["texts"]} answers in '

@@ -423,10 +423,9 @@ def read_dstc9(file: DataFile) -> Iterator[JudgedItem]:
 
     A bot has the name of its file. Its annotators are not named in the file.
     """
-    numbered = re.compile(r'(\d+)')
     paths = sorted(
         Path(file.path).parent.glob('chatbot*.json'),
-        key=lambda path: [int(n) for n in numbered.findall(path.stem)],
+        key=lambda path: [int(n) for n in re.findall(r'\d+', path.stem)],
     )
     for path in paths or [Path(file.path)]:
         for dialogue, ratings in rated_dialogues(SourceFile.from_path(path)):
