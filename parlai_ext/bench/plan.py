@@ -168,22 +168,23 @@ class BenchPlan(PlanKeys):
         """
         Return the plan with a folder in the place of ``{judged_path}`` in options.
         """
-        variants = []
-        for one in self.variants:
-            section = dict(one.section)
-            for key, value in section.items():
-                if isinstance(value, str):
-                    section[key] = value.replace('{judged_path}', judged_path)
-            variants.append(replace(one, section=section))
-        return self.model_copy(update={'variants': tuple(variants)})
+
+        def filled(value: Any) -> Any:
+            is_text = isinstance(value, str)
+            return value.replace('{judged_path}', judged_path) if is_text else value
+
+        variants = tuple(
+            replace(one, section={k: filled(v) for k, v in one.section.items()})
+            for one in self.variants
+        )
+        return self.model_copy(update={'variants': variants})
 
     def with_trivial_scorers(self) -> BenchPlan:
         """
         Return the plan with the trivial scorers, which stand beside all others.
         """
         names = {variant.section['name'] for variant in self.variants}
-        missing = [name for name in TRIVIAL if name not in names]
-        more = (Variant(name, {'name': name}) for name in missing)
+        more = (Variant(name, {'name': name}) for name in TRIVIAL if name not in names)
         return self.model_copy(update={'variants': (*self.variants, *more)})
 
 

@@ -345,12 +345,12 @@ def control_table(
     rows = []
     by_annotator = grouped((answer.annotator, answer) for answer in answers)
     for annotator, given in sorted(by_annotator.items()):
-        by_kind = grouped((key.is_control(answer.item), answer) for answer in given)
-        controls, others = by_kind.get(True, []), by_kind.get(False, [])
+        controls = [answer for answer in given if key.is_control(answer.item)]
         decided = [a for a in controls if not pair or a.answer in SIDES]
         failed, n = sum(map(is_failed, decided)), len(decided)
         low, high = wilson_interval(failed, n) if n else (None, None)
-        counts = Counter(question.name(answer.answer) for answer in others)
+        others = (a.answer for a in given if not key.is_control(a.item))
+        counts = Counter(map(question.name, others))
         rows.append(
             AnnotatorControls(
                 annotator, len(given), failed, n, chance, low, high, counts
@@ -426,16 +426,16 @@ def _vote_table(results: AnnotationResults) -> Table:
     Return a row for each answer: of how many items so many annotators gave it, where it
     leads.
     """
-    rows: dict[str, tuple[str, ...]] = {n: (n,) for n in results.answer_names}
-    if results.kind == PAIR:
-        rows = {'one system': SIDES} | {n: (n,) for n in rows if n not in SIDES}
+
+    def row_of(answer: str | None) -> str | None:
+        return 'one system' if answer in SIDES else answer
+
+    votes = grouped((row_of(one.leading), one.votes) for one in results.items)
     most = max((one.num_annotators for one in results.items), default=0)
     numbers = range(1, most + 1)
-    votes = []
-    for name, leading in rows.items():
-        own = [one.votes for one in results.items if one.leading in leading]
-        votes.append((name, *map(own.count, numbers)))
-    return shown_table(['', *map(str, numbers)], votes)
+    names = dict.fromkeys(map(row_of, results.answer_names))
+    rows = [(name, *map(votes.get(name, []).count, numbers)) for name in names]
+    return shown_table(['', *map(str, numbers)], rows)
 
 
 def _controls_text(one: AnnotatorControls) -> str:

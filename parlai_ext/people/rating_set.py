@@ -493,13 +493,12 @@ def draw_items(
             f'to be rated; {needed} or more are needed'
         )
     if kind == LIKERT:
-        queues: list[Iterator[tuple[DialogueReference, ...]]] = [
-            iter([(d,) for d in by_system[name]]) for name in sorted(by_system)
+        queues: list[Iterable[tuple[DialogueReference, ...]]] = [
+            [(d,) for d in by_system[name]] for name in sorted(by_system)
         ]
     else:
-        pairs = list(matchups or combinations(sorted(by_system), 2))
-        if not matchups:
-            pairs.sort(key=lambda pair: _draw(seed, *pair))
+        every_pair = combinations(sorted(by_system), 2)
+        pairs = matchups or sorted(every_pair, key=lambda pair: _draw(seed, *pair))
         queues = [_pairs(by_system[a], by_system[b], seed) for a, b in pairs]
     # one of each queue in turn
     rounds = chain.from_iterable(zip_longest(*queues))

@@ -266,8 +266,6 @@ class JudgedTeacher(ItemsTeacher):
                 return
             who = model_response.get('id')
             raise UserError(f'{self.id}: {who} is no scorer; -m ext:fed would do')
-        if not scores:
-            raise UserError(f'{self.id}: the scorer has no dimension')
         place = teacher_action['item']
         item = self.items[place]
         human = {name: item.human(name) for name in self.judged_set.qualities}
