@@ -307,16 +307,21 @@ class ComparedScorers:
             }
             for place in self.compared
         }
-        rows = pd.DataFrame(
-            self.correlations.values(), index=pd.Index(self.correlations)
-        )
+        self.common, self.means = self._common_means()
+
+    def _common_means(self) -> tuple[list[str], dict[str, float]]:
+        """
+        Return the common sets, and the means over them.
+        """
+        places = pd.Index(self.correlations)
+        rows = pd.DataFrame(self.correlations.values(), index=places)
         by_set: Any = {'level': 0, 'sort': False}
         n_judging = rows.notna().groupby(**by_set).any().sum(axis=1)
         n_needed = len(self.labels) / 2
-        self.common = [str(name) for name, n in n_judging.items() if n >= n_needed]
-        rows = rows[rows.index.isin(self.common, level=0)].dropna(axis=1)
+        common = [str(name) for name, n in n_judging.items() if n >= n_needed]
+        rows = rows[rows.index.isin(common, level=0)].dropna(axis=1)
         means: Any = rows.groupby(**by_set).mean().mean()
-        self.means: dict[str, float] = means.to_dict()
+        return common, means.to_dict()
 
     def differences_of_sets(self) -> list[PairDifference]:
         """

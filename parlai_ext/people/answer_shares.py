@@ -458,6 +458,15 @@ ANNOTATOR_COLUMNS = (
 # --------------------------------------------------------------------------------- CSV
 
 
+SHARE_COLUMNS = (
+    Column('system'),
+    Column('what', of=lambda row: _cell(row.name)),
+    Column('count'),
+    Column('answers', of=attrgetter('total')),
+    *map(Column, ('value', 'low', 'high')),
+)
+
+
 def result_tables(
     results: AnnotationResults, answers: Sequence[GivenAnswer], key: RatingKey
 ) -> dict[str, str]:
@@ -465,16 +474,7 @@ def result_tables(
     Return the tables as CSV by the names of their files.
     """
     tables = {
-        'systems.csv': Table(
-            [
-                Column('system'),
-                Column('what', of=lambda row: _cell(row.name)),
-                Column('count'),
-                Column('answers', of=attrgetter('total')),
-                *map(Column, ('value', 'low', 'high')),
-            ],
-            results.shares,
-        ),
+        'systems.csv': Table(SHARE_COLUMNS, results.shares),
         'items.csv': _item_table(results, key),
         'annotators.csv': Table(
             [*ANNOTATOR_COLUMNS, *_count_columns(results)], results.annotators

@@ -469,20 +469,21 @@ class BlockSelector(Worker):
         reasons = self.reasons(every)
         rows = [row for row, why in zip(every, reasons, strict=True) if why is None]
         counts = Counter(filter(None, reasons))
-        if self.read_entities is not None:
-            few = self._masked_rows(rows)
-            counts['too many named entities'] = len(rows) - len(few)
-            rows = few
-        for fill in self.fill if rows else ():
-            fill(rows)
-        for row in rows:
+        few = self._masked_rows(rows)
+        counts['too many named entities'] = len(rows) - len(few)
+        for fill in self.fill if few else ():
+            fill(few)
+        for row in few:
             row['split'] = fold_of_prompt(row['toxic'])
-        return rows, dict(+counts)
+        return few, dict(+counts)
 
-    def _masked_rows(self, rows: Sequence[Row]) -> list[Row]:
+    def _masked_rows(self, rows: list[Row]) -> list[Row]:
         """
-        Write the masked texts of rows, and return those without too many entities.
+        Write the masked texts of rows, and return those without too many entities; all
+        where nobody finds entities.
         """
+        if self.read_entities is None:
+            return rows
         most = [0] * len(rows)
         for side in SIDES:
             found = self.read_entities([row[side] for row in rows])

@@ -469,38 +469,40 @@ def measure_table(comparison: SafetyComparison) -> Table:
     return Table([Column('name', 'Measure'), *systems], comparison.rows)
 
 
+DIFFERENCE_COLUMNS = (
+    Column('first', 'First'),
+    Column('second', 'Second'),
+    Column('measure'),
+    number_column('prompts', 'Prompts', attrgetter('n')),
+    IntervalColumn(
+        'difference',
+        'Difference',
+        lambda pair: Estimate(pair.difference, pair.low, pair.high),
+        digits=3,
+    ),
+    number_column('p'),
+    number_column(
+        'p_holm',
+        'p',
+        digits=4,
+        tooltip='of paired permutations, adjusted (Holm) over pairs',
+    ),
+)
+
+
 def safety_differences(
     comparison: SafetyComparison, measure: str | None = None
 ) -> Table:
     """
     Return the paired differences of all measures, or of one.
     """
-    columns = (
-        Column('first', 'First'),
-        Column('second', 'Second'),
-        Column('measure'),
-        number_column('prompts', 'Prompts', attrgetter('n')),
-        IntervalColumn(
-            'difference',
-            'Difference',
-            lambda pair: Estimate(pair.difference, pair.low, pair.high),
-            digits=3,
-        ),
-        number_column('p'),
-        number_column(
-            'p_holm',
-            'p',
-            digits=4,
-            tooltip='of paired permutations, adjusted (Holm) over pairs',
-        ),
-    )
     rows = [
         SimpleNamespace(measure=row.name, **vars(one))
         for row in comparison.rows
         if measure in (None, row.name)
         for one in row.differences
     ]
-    return Table(columns, rows)
+    return Table(DIFFERENCE_COLUMNS, rows)
 
 
 def comparison_files(
