@@ -224,7 +224,7 @@ def _load_reference_metrics(
         chosen = None if spec == BLEU else reference_metric(spec)
         try:
             if chosen is not None:
-                loaded[name] = _loaded(*chosen, models, may_download)
+                loaded[name] = load_metric(*chosen, models, may_download)
                 continue
             # its own sentence scores are not used; force: no warning about tokenized
             # texts
@@ -252,7 +252,7 @@ def reference_metric(spec: str) -> tuple[type[ReferenceScorer], Any]:
     return cls, cls.options_class(**given)
 
 
-def _loaded(
+def load_metric(
     cls: type[ReferenceScorer], options: Any, models: ModelHandle, may_download: bool
 ) -> ReferenceScorer:
     """
