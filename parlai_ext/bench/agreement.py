@@ -35,8 +35,8 @@ from parlai_ext.view import (
     count_of,
     cut_line,
     number_column,
-    wrap_lines,
 )
+from parlai_ext.view.page import terminal_lines
 
 SCHEMA = 1
 SEED = 0
@@ -302,9 +302,6 @@ def notes(scores: MeanScores, human: Sequence[HumanJudgement]) -> Iterator[str]:
 
 # ------------------------------------------------------------------------ as a table
 
-LEVELS = {'dialogue': 'dialogue by dialogue', 'system': 'system by system'}
-
-
 COLUMNS = (
     Column('level'),
     Column('dimension', ''),
@@ -324,18 +321,10 @@ def agreement_table(rows: Sequence[VariantAgreement]) -> Table:
     return Table(COLUMNS, rows)
 
 
-def agreement_lines(agreement: AgreementWithPeople) -> Iterator[str]:
+def agreement_lines(agreement: AgreementWithPeople) -> list[str]:
     """
-    Yield the tables for a terminal: one for each level.
+    Return the tables for a terminal: one for each level.
     """
-    for level, title in LEVELS.items():
-        rows = [row for row in agreement.rows if row.level == level]
-        if rows:
-            yield f'agreement with people, {title}; in brackets: 95 % interval'
-            yield from agreement_table(rows).lines()
-        for row in rows:
-            if row.reason is not None:
-                line = f'{row.dimension}, {row.variant}: {row.reason}'
-                yield from wrap_lines(line, '  ')
-    for note in agreement.notes:
-        yield from wrap_lines(f'note: {note}')
+    return terminal_lines(
+        'agreement_with_people', agreement=agreement, agreement_table=agreement_table
+    )

@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from pathlib import Path
 from typing import TypeVar
 
@@ -150,26 +151,25 @@ def agreement_rows(
     """
     Yield the rows of a bench, in the order of the sets and then of the scorers.
     """
-    for name, judged_set in sets.items():
-        for result in results:
-            scores = result.sets.get(name, 'it was not scored')
-            if isinstance(scores, SetScores):
-                yield from set_rows(result, scores, judged_set, sampling)
-                continue
-            for level in levels_of(judged_set):
-                yield AgreementRow(
-                    result.about.label,
-                    name,
-                    level,
-                    MAIN,
-                    judged_set.overall or judged_set.qualities[0],
-                    is_main=True,
-                    is_overall=judged_set.overall is not None,
-                    n=0,
-                    dropped=len(judged_set.items),
-                    correlations={},
-                    reason=scores,
-                )
+    for (name, judged_set), result in product(sets.items(), results):
+        scores = result.sets[name]
+        if isinstance(scores, SetScores):
+            yield from set_rows(result, scores, judged_set, sampling)
+            continue
+        for level in levels_of(judged_set):
+            yield AgreementRow(
+                result.about.label,
+                name,
+                level,
+                MAIN,
+                judged_set.overall or judged_set.qualities[0],
+                is_main=True,
+                is_overall=judged_set.overall is not None,
+                n=0,
+                dropped=len(judged_set.items),
+                correlations={},
+                reason=scores,
+            )
 
 
 def levels_of(judged_set: JudgedSet) -> list[str]:
@@ -428,10 +428,9 @@ def set_points(judged_set: JudgedSet, results: Sequence[ScorerResult]) -> SetPoi
     scores = {}
     own_scores: dict[str, dict[str, Numbers]] = {}
     for result in results:
-        of_set = result.sets.get(judged_set.name)
-        if of_set is None or isinstance(of_set, str):
+        of_set, label = result.sets[judged_set.name], result.about.label
+        if isinstance(of_set, str):
             continue
-        label = result.about.label
         dimensions = result.about.dimensions
         main, columns = score_columns(dimensions, of_set.values, judged_set)
         for (dimension, quality), values in columns.items():

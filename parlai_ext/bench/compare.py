@@ -44,7 +44,7 @@ NOT_INDEPENDENT = 'items of one {} are alike; the test needs independent ones'
 
 Pair = tuple[str, str]
 Place = tuple[str, str]  # a set and a quality
-QualityPoints = tuple[SetPoints, str]  # a set and the quality by which it is compared
+Compared = Mapping[Place, SetPoints]  # the points by which a place is compared
 SwapTest = Callable[[Floats], list[float]]  # the p-value of each column
 
 
@@ -184,40 +184,47 @@ def compare_bench(
             f'{folder}: two scorers are needed with different scores of {FEWEST_ITEMS} '
             f'or more judged items; {", ".join(scorers.labels) or "none"} has them'
         )
-    redundancy_points = quality_points(points, OVERALL if quality == EACH else quality)
     overall = scorers.differences_over_sets()
     differences = [*scorers.differences_of_sets(), *overall]
     return BenchComparison(
         quality,
         tuple(differences),
         tuple(scorers.places(differences)),
-        # how well annotators agree, where they are kept one by one
-        {
-            (one.set_name, name): annotator_ceiling(numbers)
-            for one in points
-            for name, numbers in one.annotators.items()
-            if any(len(given) > 1 for given in numbers)
-        },
-        scorers.redundancy(redundancy_points),
+        annotator_ceilings(points),
+        scorers.redundancy(
+            compared_places(points, OVERALL if quality == EACH else quality)
+        ),
         tuple(scorers.labels),
         scorers.best(overall),
     )
 
 
-def quality_points(points: Sequence[SetPoints], quality: str) -> list[QualityPoints]:
+def annotator_ceilings(points: Iterable[SetPoints]) -> dict[Place, Ceiling]:
+    """
+    Return how well annotators agree, where they are kept one by one.
+    """
+    return {
+        (one.set_name, name): annotator_ceiling(numbers)
+        for one in points
+        for name, numbers in one.annotators.items()
+        if any(len(given) > 1 for given in numbers)
+    }
+
+
+def compared_places(points: Sequence[SetPoints], quality: str) -> Compared:
     """
     Return what is compared on each set: one quality, or each.
 
     :raises UserError: when no set has a quality of that name.
     """
-    compared = []
+    compared: dict[Place, SetPoints] = {}
     for one in points:
         names = [name for name in one.human if name.lower() == quality.lower()]
         if quality == EACH:
             names = list(one.human)
         elif quality == OVERALL:
             names = [one.overall or next(iter(one.human))]
-        compared += [(one, name) for name in names]
+        compared |= {(one.set_name, name): one for name in names}
     if points and not compared:
         known = list(dict.fromkeys(name for one in points for name in one.human))
         problem = f'--quality {quality}: no set of this bench has it'
@@ -242,14 +249,14 @@ class CommonItems:
 
 
 def common_items(
-    compared: Sequence[QualityPoints], scorers: Sequence[str]
+    compared: Compared, scorers: Sequence[str]
 ) -> dict[Place, CommonItems]:
     """
     Return the items that these scorers and people scored, by set and quality; nothing
     where they are too few, or all values of one are equal.
     """
     items = {}
-    for one, quality in compared:
+    for (name, quality), one in compared.items():
         scores = {**one.scores, **one.own_scores.get(quality, {})}
         if any(label not in scores for label in scorers):
             continue
@@ -264,7 +271,7 @@ def common_items(
         first, *others = (rank_products(column, human) for column in own)
         weights = first - others[0] if others else first
         parts = np.bincount(groups, weights, max(one.groups) + 1).astype(np.float64)
-        items[one.set_name, quality] = CommonItems(own, human, groups, parts)
+        items[name, quality] = CommonItems(own, human, groups, parts)
     return items
 
 
@@ -283,33 +290,38 @@ class ComparedScorers:
         self, bench: Bench, points: Sequence[SetPoints], quality: str, test: SwapTest
     ):
         self.bench, self.quality, self.test = bench, quality, test
-        self.compared = quality_points(points, quality)
+        self.compared = compared_places(points, quality)
         labels = [o.label for o in sorted(bench.scorers, key=lambda o: o.is_trivial)]
-        alone = {label: common_items(self.compared, [label]) for label in labels}
-        self.labels = [label for label in labels if alone[label]]
-        self.pairs = list(combinations(self.labels, 2))
+        # by one or two scorers
         self.items: dict[tuple[str, ...], dict[Place, CommonItems]] = {
-            **{(label,): items for label, items in alone.items()},
-            **{pair: common_items(self.compared, pair) for pair in self.pairs},
+            (label,): common_items(self.compared, [label]) for label in labels
         }
+        self.labels = [label for label in labels if self.items[label,]]
+        self.pairs = list(combinations(self.labels, 2))
+        self.items |= {pair: common_items(self.compared, pair) for pair in self.pairs}
         self.correlations = {
-            (one.set_name, name): {
+            place: {
                 label: float(rank_products(items.columns[0], items.human).sum())
                 for label in self.labels
-                if (items := alone[label].get((one.set_name, name))) is not None
+                if (items := self.items[label,].get(place)) is not None
             }
-            for one, name in self.compared
+            for place in self.compared
         }
-        rows = pd.DataFrame(
-            self.correlations.values(), index=pd.Index(self.correlations)
-        )
+        self.common, self.means = self._common_means()
+
+    def _common_means(self) -> tuple[list[str], dict[str, float]]:
+        """
+        Return the common sets, and the means over them.
+        """
+        places = pd.Index(self.correlations)
+        rows = pd.DataFrame(self.correlations.values(), index=places)
         by_set: Any = {'level': 0, 'sort': False}
         n_judging = rows.notna().groupby(**by_set).any().sum(axis=1)
         n_needed = len(self.labels) / 2
-        self.common = [str(name) for name, n in n_judging.items() if n >= n_needed]
-        rows = rows[rows.index.isin(self.common, level=0)].dropna(axis=1)
+        common = [str(name) for name, n in n_judging.items() if n >= n_needed]
+        rows = rows[rows.index.isin(common, level=0)].dropna(axis=1)
         means: Any = rows.groupby(**by_set).mean().mean()
-        self.means: dict[str, float] = means.to_dict()
+        return common, means.to_dict()
 
     def differences_of_sets(self) -> list[PairDifference]:
         """
@@ -317,8 +329,7 @@ class ComparedScorers:
         """
         rows = []
         with bar_of('compare', len(self.compared), delay=2, unit='quality') as bar:
-            for one, quality in self.compared:
-                place = (one.set_name, quality)
+            for place, one in self.compared.items():
                 of_place = ((pair, self.items[pair].get(place)) for pair in self.pairs)
                 known = {pair: own for pair, own in of_place if own is not None}
                 table = np.array([own.parts for own in known.values()]).T
@@ -371,17 +382,17 @@ class ComparedScorers:
             for label, cluster in zip(labels, found, strict=True):
                 yield ScorerPlace(label, *place, values[label], cluster)
 
-    def redundancy(
-        self, compared: Sequence[QualityPoints]
-    ) -> dict[Pair, tuple[float, int]]:
+    def redundancy(self, places: Iterable[Place]) -> dict[Pair, tuple[float, int]]:
         """
-        Return the mean over sets of Spearman between the scores of each pair.
+        Return the mean over places of Spearman between the scores of each pair.
         """
         matrix = {}
         for pair in self.pairs:
+            items = self.items[pair]
             values = [
-                float(np.dot(*map(standard_ranks, items.columns)))
-                for items in common_items(compared, pair).values()
+                float(np.dot(*map(standard_ranks, items[place].columns)))
+                for place in places
+                if place in items
             ]
             if values:
                 matrix[pair] = (float(np.mean(values)), len(values))

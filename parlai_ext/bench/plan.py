@@ -168,22 +168,23 @@ class BenchPlan(PlanKeys):
         """
         Return the plan with a folder in the place of ``{judged_path}`` in options.
         """
-        variants = []
-        for one in self.variants:
-            section = dict(one.section)
-            for key, value in section.items():
-                if isinstance(value, str):
-                    section[key] = value.replace('{judged_path}', judged_path)
-            variants.append(replace(one, section=section))
-        return self.model_copy(update={'variants': tuple(variants)})
+
+        def filled(value: Any) -> Any:
+            is_text = isinstance(value, str)
+            return value.replace('{judged_path}', judged_path) if is_text else value
+
+        variants = tuple(
+            replace(one, section={k: filled(v) for k, v in one.section.items()})
+            for one in self.variants
+        )
+        return self.model_copy(update={'variants': variants})
 
     def with_trivial_scorers(self) -> BenchPlan:
         """
         Return the plan with the trivial scorers, which stand beside all others.
         """
         names = {variant.section['name'] for variant in self.variants}
-        missing = [name for name in TRIVIAL if name not in names]
-        more = (Variant(name, {'name': name}) for name in missing)
+        more = (Variant(name, {'name': name}) for name in TRIVIAL if name not in names)
         return self.model_copy(update={'variants': (*self.variants, *more)})
 
 
@@ -203,18 +204,16 @@ def bench_plan(
     """
     file = load_bench_file(config) if config else BenchPlan()
     labelled = {variant.label: variant for variant in file.variants}
-    variants = [
-        labelled.get(spec) or parse_variant(spec) for spec in dict.fromkeys(scorers)
-    ]
+    named = [labelled.get(one) or parse_variant(one) for one in dict.fromkeys(scorers)]
+    variants = tuple(named) or file.variants
     chosen = {name: file.sets.get(name, SetChoice()) for name in sets} or file.sets
-    if not variants and not file.variants:
+    if not variants:
         raise UserError(f'--scorers is needed: {", ".join(SCORERS)}, or --config')
     limits = {'max_items': max_items, 'turns': turns}
     given: dict[str, Any] = {name: value for name, value in limits.items() if value}
     # what the command line says holds for every set
     chosen = {name: one.model_copy(update=given) for name, one in chosen.items()}
-    every = tuple(variants) or file.variants
-    return file.model_copy(update={'variants': every, 'sets': chosen, **given})
+    return file.model_copy(update={'variants': variants, 'sets': chosen, **given})
 
 
 def parse_variant(spec: str) -> Variant:

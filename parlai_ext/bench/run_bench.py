@@ -14,7 +14,7 @@ a bench file, under ``mean_ranks``, each has a label and its members:
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -332,10 +332,10 @@ class _ScorerWork:
         }
         self.work.bar.expect(len(items) - len(parts))  # some are parts of one item
         size = len(items) if scorer.compares_items else BATCH
-        if self.evidence_section is None:
-            self.work.score_missing(store, items, size)
-        else:
+        if self.evidence_section:
             self._score_by_evidence(store, items, size, self.evidence_section)
+        else:
+            self.work.score_missing(store, items, size)
         return _combined(parts, company, scorer, self.result.about.dimensions, store)
 
     def _score_by_evidence(
@@ -355,18 +355,15 @@ class _ScorerWork:
         if not missing:
             return
         source = ChosenScorer(section).build(work.machine)
-        sources: AbstractContextManager[StoredScores] = nullcontext(store)
-        if source.signature != work.scorer.signature:
-            sources = stored_scores(self.folder, source.signature)
         of_source = replace(work, scorer=source, section=section, with_evidence=True)
-        with sources as source_store:
-            of_source.score_missing(source_store, missing, size)
-        if source_store is not store:
-            derived = {
-                one: work.scorer.score_of_evidence(source_store.scores[one])
-                for one in missing
-            }
-            store.add({n: stored_part(one, False) for n, one in derived.items()})
+        if source.signature == work.scorer.signature:
+            of_source.score_missing(store, missing, size)
+            return
+        with stored_scores(self.folder, source.signature) as evidence:
+            of_source.score_missing(evidence, missing, size)
+        scores = evidence.scores
+        derived = {n: work.scorer.score_of_evidence(scores[n]) for n in missing}
+        store.add({n: stored_part(one, False) for n, one in derived.items()})
 
 
 def _combined(
@@ -436,7 +433,8 @@ def mean_rank_results(
 ) -> Iterator[ScorerResult]:
     """
     Yield the mean ranks of several scorers as results like those of scorers. A rank
-    needs all items of a set, so that this is made of a bench's scores and is no scorer.
+    needs all items of a set and changes with the company of a response, so that this is
+    made of a bench's scores and is no scorer.
 
     :param mean_ranks: by label, the labels of the members.
     :param results: of the scorers; a mean rank with a member that is not among them is
@@ -472,9 +470,6 @@ def _mean_ranks(
     Return several scorers as one, or why that cannot be: the mean of an item's scaled
     ranks, from 0 to 1.
 
-    It needs all items of a set, and the rank of one response would change with the
-    company it keeps; so it is no scorer.
-
     An item's scaled rank is the share of the items scored by that scorer that it
     exceeds, ties and the item itself counted as half, so that 0.5 is the middle. An
     item that any of the scorers left out has none: a mean over fewer of them would be
@@ -482,7 +477,7 @@ def _mean_ranks(
     """
     table = []
     for member in members:
-        scores = member.sets.get(judged_set.name, 'it was not scored')
+        scores = member.sets[judged_set.name]
         if isinstance(scores, str):
             return f'{member.about.label}: {scores}'
         main = main_dimension(member.about.dimensions, judged_set)

@@ -63,11 +63,6 @@ BENCH_PAGE, COMPARISON_PAGE = 'bench.html', 'comparisons.html'
 Row = TypeVar('Row', bound=Any)  # is of a set and a quality
 MEAN = 'mean over qualities'
 FITTED = '†'  # marks a scorer in which something was fitted on human scores
-LEVELS = {
-    'turn': 'turn by turn',
-    'dialogue': 'dialogue by dialogue',
-    'system': 'system by system',
-}
 
 
 @frozen
@@ -123,11 +118,11 @@ def level_tables(bench: Bench) -> Iterator[TitledTable]:
     """
     Yield Spearman of each scorer with people, at each level.
     """
-    for level, words in LEVELS.items():
+    title = 'Spearman with people, {0} by {0}; in brackets: 95 % interval'
+    for level in ('turn', 'dialogue', 'system'):
         names = {row.set_name for row in bench.rows if row.level == level}
         if sets := [one for one in bench.sets if one.name in names]:
-            title = f'Spearman with people, {words}; in brackets: 95 % interval'
-            yield TitledTable(title, level_table(bench, level, sets))
+            yield TitledTable(title.format(level), level_table(bench, level, sets))
 
 
 def level_table(bench: Bench, level: str, sets: Sequence[SetAbout]) -> Table:
@@ -167,24 +162,23 @@ def agreement_cell(
     where a set has no overall quality, the mean over its qualities.
     """
     rows = bench.main_rows(scorer.label, one.name, level)
-    overall = next((row for row in rows if row.is_overall), None)
-    value, lacking = None, 'not scored'
-    if overall is not None:
-        value, lacking = overall.value(), overall.reason or ''
-    elif one.overall is None:
-        value = mean([row.value() for row in rows])
-        lacking = 'a quality has no coefficient'
+    if one.overall is not None:
+        rows = [row for row in rows if row.is_overall]
+    value = mean([row.value() for row in rows])
     if value is None:
+        lacking = rows[0].reason or '' if rows else 'not scored'
+        if one.overall is None:
+            lacking = 'a quality has no coefficient'
         return Cell(DASH, note=lacking)
-    row, n = overall or rows[0], ''
+    row, n = rows[0], ''
     if level == 'system' and row.n != one.n_systems:
         n = f'n {row.n}'
     elif row.n_items != one.n_drawn:
         n = f'{row.n_items} items' if level == 'system' else f'n {row.n_items}'
-    if overall is None:
+    if one.overall is None:
         cell = Cell(number(value), (f'(mean{n and f", {n}"})',))
     else:
-        cell = interval_cell(overall.correlations['spearman'])
+        cell = interval_cell(row.correlations['spearman'])
         cell = replace(cell, below=(*cell.below, *filter(None, [n])))
     if one.name in scorer.fitted_on:
         cell = replace(cell, tags=(('fitted', 'warn'),), mark=FITTED)
@@ -240,21 +234,7 @@ def best_sentence(best: BestScorer | None) -> str:
     Return which scorer agrees best with people on these data, with its interval, and
     which trivial scorers it beats.
     """
-    if best is None:
-        return (
-            'For these data no scorer can be named: none but trivial ones has a '
-            'correlation with people on each set.'
-        )
-    unbeaten, turned = [], []
-    for rival in best.trivial:
-        spearman = number(rival.spearman)
-        if not rival.is_beaten:
-            p = '' if rival.p is None else f', p {number(rival.p, 4)}'
-            unbeaten.append(f'{rival.scorer} ({spearman}{p})')
-        if -rival.spearman >= best.spearman > 0:
-            turned.append(f'{rival.scorer} ({spearman})')
-    rivals = {'unbeaten': unbeaten, 'turned': turned}
-    return ' '.join(terminal_lines('best_scorer', best=best, **rivals))
+    return ' '.join(terminal_lines('best_scorer', best=best))
 
 
 def by_place(result: BenchComparison, rows: Iterable[Row]) -> dict[str, list[Row]]:
@@ -374,9 +354,9 @@ def redundancy_table(result: BenchComparison) -> Table:
 
 
 # --- what papers published ------------------------------------------------------------
-# Tables that were published, with a bench's scorers beside the teams: one data file
-# each in ``zoo_configs/published/`` (those with ``columns``); and figures of the
-# paper that a bench file names (``figures.yaml``).
+# Tables that were published, with a bench's scorers beside the teams, and figures of
+# the paper that a bench file names: ``dstc10.yaml`` and ``figures.yaml`` in
+# ``zoo_configs/published/``.
 #
 # A scorer's number for a set is the mean of its Spearman correlations with the set's
 # qualities, times 100. In DSTC10 Track 5, subtask 1, the published average over the
@@ -396,59 +376,13 @@ MEASURES = {
 }
 
 
-@frozen
-class PublishedTable:
+def average_over(numbers: Mapping[str, float], qualities: Mapping[str, int]) -> float:
     """
-    A table of a paper: 100 times Spearman of each team on each set.
+    Return the mean of the numbers of sets, each counted as often as it has qualities.
 
-    :param title: what was published, and of which sets (`phase`).
-    :param columns: the baseline and the teams.
-    :param rows: by set, one number for each column.
-    :param average: the printed averages.
-    :param qualities: how many qualities each set has, where the average is over them.
+    :param qualities: how many each set has; one that is not there counts once.
     """
-
-    title: str
-    phase: str
-    columns: Sequence[str]
-    rows: Mapping[str, Sequence[float]]
-    average: Sequence[float]
-    qualities: Mapping[str, int]
-
-    def average_over(self, numbers: Mapping[str, float]) -> float:
-        """
-        Return the mean over sets, each counted as often as it has qualities, or once.
-        """
-        weights = [self.qualities.get(name, 1) for name in numbers]
-        return fmean(numbers.values(), weights)
-
-    def averages(self, sets: Sequence[str] = ()) -> list[float]:
-        """
-        Return the average of each column over some sets (none: all), worked out from
-        the rows.
-        """
-        names = sets or list(self.rows)
-        return [
-            self.average_over({name: self.rows[name][k] for name in names})
-            for k in range(len(self.columns))
-        ]
-
-
-def published_tables() -> Iterator[PublishedTable]:
-    """
-    Yield the shipped tables.
-    """
-    for path in sorted((zoo_configs.HOME / 'published').glob('*.yaml')):
-        data = read_file(path).data
-        for phase in data.get('phases', ()):
-            yield PublishedTable(
-                data['title'],
-                phase,
-                data['columns'],
-                data[phase],
-                data[f'{phase}_average'],
-                data.get(f'{phase}_qualities', {}),
-            )
+    return fmean(numbers.values(), [qualities.get(name, 1) for name in numbers])
 
 
 def paper_tables(bench: Bench, points: Iterable[SetPoints]) -> Iterator[TitledTable]:
@@ -465,42 +399,45 @@ def team_tables(bench: Bench) -> Iterator[TitledTable]:
     Yield the published tables with the scorers of a bench above the teams: the average
     over the sets at hand, and that over all sets.
     """
-    for table in published_tables():
-        sets = [one for one in bench.sets if one.name in table.rows]
+    data = read_file(zoo_configs.path('published', 'dstc10')).data
+    for phase in ('development', 'test'):
+        published, qualities = data[phase], data.get(f'{phase}_qualities', {})
+        sets = [one for one in bench.sets if one.name in published]
         names = [one.name for one in sets]
         notes = [f'100 x mean Spearman over qualities; sets here: {", ".join(names)}']
         rows = []
         for scorer in bench.scorers:
-            numbers = {
-                one.name: 100 * mean
-                for one in sets
-                if (mean := bench.mean(scorer.label, one.name, one.level)) is not None
-            }
-            if not numbers:
+            means = {o.name: bench.mean(scorer.label, o.name, o.level) for o in sets}
+            known = {name: 100 * n for name, n in means.items() if n is not None}
+            if not known:
                 continue
-            own = number(table.average_over(numbers))
-            partly = f' ({len(numbers)} sets)' * (len(numbers) < len(sets))
+            own = number(average_over(known, qualities))
+            partly = f' ({len(known)} sets)' * (len(known) < len(sets))
             mark = f' {FITTED}' * bool(scorer.fitted_on)
-            whole = own * (len(numbers) == len(table.rows))
+            whole = own * (len(known) == len(published))
             rows.append((scorer.label + mark, own + partly, whole))
             if scorer.fitted_on:
-                here = [name for name in names if name in scorer.fitted_on] or ['none']
-                notes.append(
-                    f'{FITTED} {scorer.label}: fitted on human scores of '
-                    f'{", ".join(scorer.fitted_on)}; of the sets here: '
-                    f'{", ".join(here)}'
-                )
+                notes.append(fitted_note(scorer, names))
         if not rows:
             continue
-        rows += (
-            (f'published: {team}', number(here), number(printed))
-            for team, here, printed in zip(
-                table.columns, table.averages(names), table.average, strict=True
-            )
-        )
-        heads = ('', f'{count_of(len(sets), "set")} here', f'all {len(table.rows)}')
-        title = f'{table.title}, {table.phase} sets'
+        for k, team in enumerate(data['columns']):
+            here = average_over({n: published[n][k] for n in names}, qualities)
+            printed = number(data[f'{phase}_average'][k])
+            rows.append((f'published: {team}', number(here), printed))
+        heads = ('', f'{count_of(len(sets), "set")} here', f'all {len(published)}')
+        title = f'DSTC10 Track 5, {phase} sets'
         yield TitledTable(title, shown_table(heads, rows), tuple(notes))
+
+
+def fitted_note(scorer: ScorerAbout, names: Iterable[str]) -> str:
+    """
+    Return the note on a scorer that was fitted on human scores, perhaps of these sets.
+    """
+    here = [name for name in names if name in scorer.fitted_on] or ['none']
+    return (
+        f'{FITTED} {scorer.label}: fitted on human scores of '
+        f'{", ".join(scorer.fitted_on)}; of the sets here: {", ".join(here)}'
+    )
 
 
 # ------------------------------------------------------- figures of a bench's paper
@@ -514,13 +451,8 @@ def figure_tables(bench: Bench) -> Iterator[TitledTable]:
     The last column has the means over the sets here; where some have no number, that of
     the others, and how many they are.
     """
-    figures = [
-        figure
-        for figure in read_file(zoo_configs.path('published', 'figures')).data[
-            'figures'
-        ]
-        if figure['source'] == bench.published
-    ]
+    every = read_file(zoo_configs.path('published', 'figures')).data['figures']
+    figures = [figure for figure in every if figure['source'] == bench.published]
     known = {name for figure in figures for name in figure['spearman']}
     sets = [one for one in bench.sets if one.name in known]
     if not sets:
@@ -573,23 +505,13 @@ def annotator_tables(
     :param filtered: outliers are not among the annotations any more.
     """
     published = read_file(zoo_configs.path('published', 'dstc10')).data['agreement']
-    rows = [
-        (
-            one.set_name,
-            quality,
-            MEASURES[known['measure']],
-            str(value),
-            number(
-                agreement_here(
-                    one.annotators.get(quality, ()), known['measure'], filtered
-                ),
-                3,
-            ),
-        )
-        for one in points
-        if (known := published.get(one.set_name))
-        for quality, value in known['qualities'].items()
-    ]
+    rows = []
+    for one in points:
+        known = published.get(one.set_name, {'qualities': {}})
+        for quality, value in known['qualities'].items():
+            measure, given = known['measure'], one.annotators.get(quality, ())
+            here = number(agreement_here(given, measure, filtered), 3)
+            rows.append((one.set_name, quality, MEASURES[measure], str(value), here))
     if not rows:
         return
     heads = ('set', 'quality', 'measure', 'published', 'here')
@@ -607,14 +529,10 @@ def agreement_here(
     :param annotations: of each item. Annotators are told apart by their places.
     """
     if measure == 'alpha':
-        kept = (
-            given if filtered else compress(given, near_median(given, 1))
-            for given in annotations
-        )
-        units = {
-            k: {str(place): value for place, value in enumerate(given)}
-            for k, given in enumerate(kept)
-        }
+        units = {}
+        for k, given in enumerate(annotations):
+            near = given if filtered else compress(given, near_median(given, 1))
+            units[k] = {str(place): value for place, value in enumerate(near)}
         return krippendorff_alpha(units, 'interval').value
     table = pd.DataFrame(map(list, annotations), dtype=float)
     width = table.shape[1]

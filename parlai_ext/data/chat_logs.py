@@ -28,7 +28,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from itertools import groupby, pairwise
+from itertools import chain, groupby, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -382,12 +382,11 @@ RATINGS = re.compile(r'\s*\[.*"context"', re.DOTALL)  # as a JSON list of them b
 
 
 def read_log(
-    source: SourceFile, pattern: re.Pattern[str] = TURN, goes_on: bool = False
+    source: SourceFile, pattern: re.Pattern[str] = TURN
 ) -> Iterator[SourceDialogue]:
     """
-    Yield the one dialogue of a file with turns in lines; empty lines are skipped.
-
-    :param goes_on: a turn may go on in the next lines.
+    Yield the one dialogue of a file with turns in lines; empty lines are skipped. A
+    turn with a date before it may go on in the next lines.
     """
     turns = []
     problems = []
@@ -402,7 +401,7 @@ def read_log(
         elif match and name:
             turns.append(SourceTurn(name, match['text'], number))
             in_turn = True
-        elif not goes_on:
+        elif pattern is TURN:
             problem = f'a turn is a line {FORM!r}, this one is {brief(line)}'
             problems.append(source.problem(number, problem))
         elif match:  # of the program, as are the lines that it goes on in
@@ -419,7 +418,7 @@ def _whatsapp(source: SourceFile) -> Iterator[SourceDialogue]:
     """
     Yield the one dialogue of a file, without messages in which nobody wrote anything.
     """
-    for dialogue in read_log(source, DATED_TURN, goes_on=True):
+    for dialogue in read_log(source, DATED_TURN):
         turns = []
         inside = 0
         for turn in dialogue.turns:
@@ -547,28 +546,21 @@ def conversation(source: SourceFile, record: Record) -> SourceDialogue:
     """
     turns: list[SourceTurn] = []
     beside = record.get(CONTEXT)
-    contexts = (
-        [act for act in beside if isinstance(act, dict)]
-        if isinstance(beside, list)
-        else []
-    )
-    acts = []
-    for exchange in list_value(record, 'dialog'):
-        if not isinstance(exchange, list):
-            raise BadRecord("'dialog' is a list of lists of acts")
-        acts += exchange
+    acts = beside if isinstance(beside, list) else []
+    contexts = [act for act in acts if isinstance(act, dict) and act.get('text')]
+    exchanges = list_value(record, 'dialog')
+    if not all(isinstance(exchange, list) for exchange in exchanges):
+        raise BadRecord("'dialog' is a list of lists of acts")
     inside = 0
-    for number, act in enumerate(acts, 1):
+    for number, act in enumerate(chain(*exchanges), 1):
         speaker = text_value(act, 'id', f'act {number}').strip()
-        if speaker == CONTEXT:
+        if speaker == CONTEXT and act.get('text'):
             contexts.append(act)
-            inside += bool(turns and act.get('text'))
-        else:
+            inside += bool(turns)
+        elif speaker != CONTEXT:
             text = text_value(act, 'text', f'act {number}')
             turns.append(SourceTurn(speaker, text, given=act.get('given') is True))
-    unread = Unread(
-        Counter({CONTEXT: sum(bool(act.get('text')) for act in contexts)}), inside
-    )
+    unread = Unread(Counter({CONTEXT: len(contexts)}), inside)
     return SourceDialogue(tuple(turns), id_value(record, IDS[0]), unread=unread)
 
 

@@ -97,17 +97,7 @@ def _unknown_format(source: SourceFile) -> UserError:
     """
     Return the error about a file in no known format, with the three nearest formats.
     """
-    reason = f'its first line is {brief(source.first_line)}'
     is_json = source.first_line.lstrip().startswith(('{', '['))
-    if is_json:
-        for line, place, record in islice(numbered_records(source), 1):
-            match record:
-                case BadRecord():
-                    reason = f'line {line}: {place}{record}'
-                case {'messages': [dict() as message, *_]}:
-                    reason = f'its messages have the keys {brief(", ".join(message))}'
-                case _:
-                    reason = f'its objects have the keys {brief(", ".join(record))}'
     start = single_spaced(' '.join(line[:200] for line in source.lines[:20]))[:200]
     keys = {*JSON_KEY.findall(start)}
 
@@ -120,12 +110,29 @@ def _unknown_format(source: SourceFile) -> UserError:
     nearest_three = sorted(names, key=likeness, reverse=True)[:3]
     width = max(map(len, nearest_three))
     return UserError(
-        f'{source.file}: no dialogues in a known format; {reason}; the nearest are:',
+        f'{source.file}: no dialogues in a known format; '
+        f'{look_of_file(source, is_json)}; the nearest are:',
         [
             *(f'  {name:{width}}  {FORMATS[name].example}' for name in nearest_three),
             '--columns gives other names of columns or keys, --help lists all formats',
         ],
     )
+
+
+def look_of_file(source: SourceFile, is_json: bool) -> str:
+    """
+    Return what the first line or record of a file looks like.
+    """
+    records = numbered_records(source) if is_json else ()
+    for line, place, record in islice(records, 1):
+        match record:
+            case BadRecord():
+                return f'line {line}: {place}{record}'
+            case {'messages': [dict() as message, *_]}:
+                return f'its messages have the keys {brief(", ".join(message))}'
+            case _:
+                return f'its objects have the keys {brief(", ".join(record))}'
+    return f'its first line is {brief(source.first_line)}'
 
 
 def read_sources(
@@ -537,6 +544,14 @@ def _check(imports: ImportedDialogues, rules: ImportRules) -> None:
                 f'one bot named twice? {brief(other)} and {brief(name)} differ in case '
                 f'or blanks only; make them one or two: --rename {quote(name)}=NEW'
             )
+    note_unknown_names(imports, rules)
+
+
+def note_unknown_names(imports: ImportedDialogues, rules: ImportRules) -> None:
+    """
+    Refuse options that name nobody; where the speaker may be in what is left out, they
+    are noted only.
+    """
     names, rename = imports.names, rules.new_names
     options = {f'--rename {a}={b}': a for a, b in rename.items() if b not in names}
     people = sorted(rules.people - {*names, *rename})
@@ -545,7 +560,6 @@ def _check(imports: ImportedDialogues, rules: ImportRules) -> None:
         problem = f'{given}: no speaker has this name; {nearest(name, names)}'
         if not (imports.n_people or imports.n_left_out):
             raise UserError(problem)
-        # the speaker that is meant may be in what is left out
         imports.unused.append(problem)
 
 

@@ -174,27 +174,26 @@ class SourceFile:
             not first.startswith('{') or not isinstance(_json_record(first), BadRecord)
         ):
             return None
-        problem, line = 'no JSON', 1
+        bad = [n for n, text in enumerate(self.lines, 1) if not is_utf8(text)]
+        if bad and is_list:
+            raise BadRecord(NOT_UTF8, bad[0])
+        if bad:
+            return None
+        text = '\n'.join(self.lines)
+        is_log = LOG_START.search(text[:2000])  # may hold NaN as a value of a metric
         try:
-            bad = [n for n, text in enumerate(self.lines, 1) if not is_utf8(text)]
-            if bad:
-                problem, line = NOT_UTF8, bad[0]
-            else:
-                text = '\n'.join(self.lines)
-                if LOG_START.search(text[:2000]):  # may hold NaN as a value of a metric
-                    value = parse_json(text, any_number=True)
-                else:
-                    value = parse_own_json(text)
-                return value if isinstance(value, list) else [value]
+            value = (
+                parse_json(text, any_number=True) if is_log else parse_own_json(text)
+            )
         except json.JSONDecodeError as error:
-            if error.msg == 'Extra data' and '\n' not in error.doc[: error.pos].strip():
-                return None  # the first line is a whole list
-            problem, line = f'not JSON ({error.msg})', error.lineno
+            before = error.doc[: error.pos].strip()
+            is_first_line = error.msg == 'Extra data' and '\n' not in before
+            if is_list and not is_first_line:
+                raise BadRecord(f'not JSON ({error.msg})', error.lineno) from None
+            return None
         except ValueError as error:  # it is JSON, which is refused
             raise BadRecord(f'not JSON ({error})') from None
-        if is_list:
-            raise BadRecord(problem, line)
-        return None
+        return value if isinstance(value, list) else [value]
 
     @cached_property
     def metadata(self) -> Mapping[str, Any]:

@@ -195,9 +195,10 @@ def annotator_agreement(
     Krippendorff's alpha.
     """
     possible = [*key.named_answers.values()]
-    by_item: dict[str, dict[str, float]] = defaultdict(dict)
-    for a in answers:
-        by_item[a.item][a.annotator] = float(possible.index(a.answer))
+    given = grouped(
+        (a.item, (a.annotator, float(possible.index(a.answer)))) for a in answers
+    )
+    by_item = {item: dict(own) for item, own in given.items()}
     prompts = {item: key.items[item][0].opener_id for item in by_item}
     return (
         fleiss_kappa(by_item, prompts, sampling),
@@ -245,20 +246,22 @@ def _shares(
     *columns, worths = zip(*said, strict=True)
     values = ([w.get(name, 0.0) for w in worths] for name in names)
     systems, totals, *counts = sparse_tables(*columns, [1.0] * len(said), *values)
-    draws = draw_ratios(
-        [table for tables in zip(*counts, strict=True) for table in tables],
-        [total for total in totals for _ in names],
-        sampling,
-    )
-    intervals = known_intervals(draws)
+    tables = [table for of_system in zip(*counts, strict=True) for table in of_system]
+    every = [total for total in totals for _ in names]
+    draws = draw_ratios(tables, every, sampling)
     shares = []
-    for place, (i, k) in enumerate(product(range(len(systems)), range(len(names)))):
-        count, total = float(counts[k][i].sum()), int(totals[i].sum())
-        ends = intervals[place]
-        if names[k] != MEAN and count in (0, total):
-            n = int(draws.num_openers[place])
+    for (system, name), table, answered, n, ends in zip(
+        product(systems, names),
+        tables,
+        every,
+        draws.num_openers.tolist(),
+        known_intervals(draws),
+        strict=True,
+    ):
+        count, total = float(table.sum()), int(answered.sum())
+        if name != MEAN and count in (0, total):
             ends = wilson_interval(count / total * n, n)
-        shares.append(Share(systems[i], names[k], count, total, count / total, *ends))
+        shares.append(Share(system, name, count, total, count / total, *ends))
     return shares
 
 
@@ -285,12 +288,11 @@ def item_agreements(
     """
     Return what was said of each item, in the order of the key.
     """
-    given: dict[str, Counter[str]] = defaultdict(Counter)
-    for answer in answers:
-        given[answer.item][key.questions[0].name(answer.answer)] += 1
+    (question,) = key.questions
+    given = grouped((answer.item, question.name(answer.answer)) for answer in answers)
     agreements = []
     for item in key.items:
-        if counts := given.get(item):
+        if counts := Counter(given.get(item)):
             votes = max(counts.values())
             leading = [name for name, count in counts.items() if count == votes]
             first = leading[0] if len(leading) == 1 else None
@@ -343,12 +345,12 @@ def control_table(
     rows = []
     by_annotator = grouped((answer.annotator, answer) for answer in answers)
     for annotator, given in sorted(by_annotator.items()):
-        by_kind = grouped((key.is_control(answer.item), answer) for answer in given)
-        controls, others = by_kind.get(True, []), by_kind.get(False, [])
+        controls = [answer for answer in given if key.is_control(answer.item)]
         decided = [a for a in controls if not pair or a.answer in SIDES]
         failed, n = sum(map(is_failed, decided)), len(decided)
         low, high = wilson_interval(failed, n) if n else (None, None)
-        counts = Counter(question.name(answer.answer) for answer in others)
+        others = (a.answer for a in given if not key.is_control(a.item))
+        counts = Counter(map(question.name, others))
         rows.append(
             AnnotatorControls(
                 annotator, len(given), failed, n, chance, low, high, counts
@@ -424,16 +426,16 @@ def _vote_table(results: AnnotationResults) -> Table:
     Return a row for each answer: of how many items so many annotators gave it, where it
     leads.
     """
-    rows: dict[str, tuple[str, ...]] = {n: (n,) for n in results.answer_names}
-    if results.kind == PAIR:
-        rows = {'one system': SIDES} | {n: (n,) for n in rows if n not in SIDES}
+
+    def row_of(answer: str | None) -> str | None:
+        return 'one system' if answer in SIDES else answer
+
+    votes = grouped((row_of(one.leading), one.votes) for one in results.items)
     most = max((one.num_annotators for one in results.items), default=0)
     numbers = range(1, most + 1)
-    votes = []
-    for name, leading in rows.items():
-        own = [one.votes for one in results.items if one.leading in leading]
-        votes.append((name, *map(own.count, numbers)))
-    return shown_table(['', *map(str, numbers)], votes)
+    names = dict.fromkeys(map(row_of, results.answer_names))
+    rows = [(name, *map(votes.get(name, []).count, numbers)) for name in names]
+    return shown_table(['', *map(str, numbers)], rows)
 
 
 def _controls_text(one: AnnotatorControls) -> str:
@@ -456,6 +458,15 @@ ANNOTATOR_COLUMNS = (
 # --------------------------------------------------------------------------------- CSV
 
 
+SHARE_COLUMNS = (
+    Column('system'),
+    Column('what', of=lambda row: _cell(row.name)),
+    Column('count'),
+    Column('answers', of=attrgetter('total')),
+    *map(Column, ('value', 'low', 'high')),
+)
+
+
 def result_tables(
     results: AnnotationResults, answers: Sequence[GivenAnswer], key: RatingKey
 ) -> dict[str, str]:
@@ -463,16 +474,7 @@ def result_tables(
     Return the tables as CSV by the names of their files.
     """
     tables = {
-        'systems.csv': Table(
-            [
-                Column('system'),
-                Column('what', of=lambda row: _cell(row.name)),
-                Column('count'),
-                Column('answers', of=attrgetter('total')),
-                *map(Column, ('value', 'low', 'high')),
-            ],
-            results.shares,
-        ),
+        'systems.csv': Table(SHARE_COLUMNS, results.shares),
         'items.csv': _item_table(results, key),
         'annotators.csv': Table(
             [*ANNOTATOR_COLUMNS, *_count_columns(results)], results.annotators

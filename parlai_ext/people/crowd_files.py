@@ -30,7 +30,6 @@ from parlai_ext.ranking.standings import Standing
 from parlai_ext.store import json_lines_text
 
 OTHER = 'other_speaker'
-GOOD, BAD = 'good', 'bad'
 # Sato et al. (2022), section 5.2 and its footnote 2
 CHATS_OF_A_SYSTEM = 50
 
@@ -83,6 +82,7 @@ def acute_files(items: Sequence[RatingItem], turns: Turns, wording: Wording) -> 
         }
         for item in items  # as acute_eval_runner.py:124 reads it
     ]
+    onboarding = read_file(zoo_configs.path('crowdsourcing', 'onboarding')).data
     settings = {
         'pairings_filepath': 'pairings.jsonl',
         'eval_question': wording.text,
@@ -90,7 +90,7 @@ def acute_files(items: Sequence[RatingItem], turns: Turns, wording: Wording) -> 
         's2_choice': wording.answers[1],
     }
     return {
-        'pairings.jsonl': json_lines_text([_onboarding_pair(), *pairs]),
+        'pairings.jsonl': json_lines_text([onboarding, *pairs]),
         'blueprint.json': _json(settings),
         **_fast_acute_files(dialogues, turns),
     }
@@ -118,26 +118,6 @@ def _fast_acute_files(dialogues: Sequence[DialogueReference], turns: Turns) -> F
 
 def _acts(name: str, turns: Iterable[ShownTurn]) -> list[dict[str, str]]:
     return [{'id': name if one.own else OTHER, 'text': one.text} for one in turns]
-
-
-def _onboarding_pair() -> dict[str, object]:
-    texts = read_file(zoo_configs.path('crowdsourcing', 'onboarding')).data
-    return {
-        'is_onboarding': True,
-        'speakers_to_eval': [GOOD, BAD],
-        'correct_answer': GOOD,
-        'tags': ['onboarding'],
-        'dialogue_dicts': [
-            {
-                'speakers': [name, OTHER],
-                'dialogue': [
-                    {'id': OTHER if k % 2 else name, 'text': said}
-                    for k, said in enumerate(texts[name])
-                ],
-            }
-            for name in (GOOD, BAD)
-        ],
-    }
 
 
 # --------------------------------------------------------------------- turn annotations
@@ -215,16 +195,14 @@ def model_chat_files(
             raise UserError(
                 f'system {name!r}: model_chat takes no name with a comma or a colon'
             )
-    lines = [
-        f'{json.dumps(name)}: >\n  {flags_of_opt(name, opt)}\n'
-        for name, opt in sorted(opts.items())
-    ]
+    names = sorted(opts)
+    lines = [f'{json.dumps(n)}: >\n  {flags_of_opt(n, opts[n])}\n' for n in names]
     settings = {
         'model_opt_path': 'model_opts.yaml',
         'conversation_start_mode': 'hi',
         'num_turns': num_turns,
         'conversations_needed_string': ','.join(
-            f'{name}:{CHATS_OF_A_SYSTEM}' for name in sorted(opts)
+            f'{name}:{CHATS_OF_A_SYSTEM}' for name in names
         ),
         'final_rating_question': '|'.join(w.text for w in asked.questions),
     }

@@ -7,7 +7,7 @@ crowdsourcing tasks record.
 from __future__ import annotations
 
 import ast
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -425,18 +425,18 @@ def annotator_notes(answers: Iterable[GivenAnswer]) -> list[str]:
     sides do not matter), and on annotators who prefer one side beyond chance, answer
     everything alike, or gave the very answers of another one.
     """
-    by_annotator = grouped((answer.annotator, answer) for answer in answers)
-    chosen, alike, equal = {}, [], defaultdict(list)
-    for name, own in sorted(by_annotator.items()):
+    by_annotator = sorted(grouped((a.annotator, a) for a in answers).items())
+    chosen = {}
+    for name, own in by_annotator:
         sides = [a.answer == a.left for a in own if {a.left, a.answer} <= {*SIDES}]
         if sides:
             chosen[name] = sum(sides), len(sides)
-        if len(own) >= FEWEST_ALIKE:
-            kinds = {a.answer for a in own}
-            if len(kinds) == 1 and not kinds & {*SIDES}:
-                alike.append(name)
-            given = frozenset((a.item, a.dimension, a.answer, a.flags) for a in own)
-            equal[given].append(name)
+    many = [(name, own) for name, own in by_annotator if len(own) >= FEWEST_ALIKE]
+    kinds = {name: {a.answer for a in own} for name, own in many}
+    equal = grouped(
+        (frozenset((a.item, a.dimension, a.answer, a.flags) for a in own), name)
+        for name, own in many
+    )
     # Bonferroni: no annotator is named by chance in 95 % of studies
     lopsided = [
         f'{name} {k} of {n}'
@@ -447,7 +447,7 @@ def annotator_notes(answers: Iterable[GivenAnswer]) -> list[str]:
         'annotator_notes',
         chosen=chosen,
         lopsided=lopsided,
-        alike=alike,
+        alike=[n for n, one in kinds.items() if len(one) == 1 and not one & {*SIDES}],
         equal=equal.values(),
         named_annotators=named_annotators,
     )
@@ -493,7 +493,7 @@ class CrowdFormat:
 
     read: Callable[[Sequence[Path], Questionnaire], Judgements]
     files: str
-    questionnaire: str
+    questionnaire: str = 'likert_2022'
 
 
 # --------------------------------------------------------------------------- ACUTE-Eval
@@ -768,10 +768,8 @@ def read_spotted_segments(paths: Sequence[Path], _: Questionnaire) -> Judgements
 
 FORMATS = {
     'acute_eval': CrowdFormat(read_acute, '*.full.csv', 'acute'),
-    'model_chat': CrowdFormat(read_model_chat, '**/*.json', 'likert_2022'),
-    'turn_annotations': CrowdFormat(
-        read_turn_annotations, '**/agent_data.json', 'likert_2022'
-    ),
+    'model_chat': CrowdFormat(read_model_chat, '**/*.json'),
+    'turn_annotations': CrowdFormat(read_turn_annotations, '**/agent_data.json'),
     'spot_the_bot': CrowdFormat(
         read_spotted_segments, 'annotated-*.jsonl', 'spot_the_bot'
     ),
@@ -780,7 +778,6 @@ FORMATS = {
             tuple(row for path in paths for row in read_human_scores(path))
         ),
         '*.csv',
-        'likert_2022',
     ),
 }
 

@@ -13,7 +13,6 @@ What annotators said: ratings of dialogues, and comparisons of two; as files.
 from __future__ import annotations
 
 import json
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import field, replace
@@ -257,12 +256,13 @@ def judged_lines(
     """
     annotators = sorted({j.rater or '' for j in judgements})
     dimensions = sorted({j.dimension for j in judgements})
-    given_to: dict[tuple[str, str], dict[tuple[str, str], float]] = defaultdict(dict)
-    for j in judgements:
-        given_to[j.system, j.dialogue_id or ''][j.dimension, j.rater or ''] = j.value
+    given_to = grouped(
+        ((j.system, j.dialogue_id or ''), ((j.dimension, j.rater or ''), j.value))
+        for j in judgements
+    )
     records = []
     for system, dialogue in sorted(given_to.keys() & turns.keys()):
-        given = given_to[system, dialogue]
+        given = dict(given_to[system, dialogue])
         records.append(
             {
                 'dialogue_id': dialogue,

@@ -13,7 +13,7 @@ comparisons that it would win if it met each other system equally often.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -154,24 +154,24 @@ def pair_values(
     """
     Return what each annotator said of each pair of dialogues.
     """
-    pairs: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
-    for one in comparisons:
-        pairs[one.item, one.first_dialogue][one.rater] = one.value
-    return pairs
+    pairs = grouped(
+        ((one.item, one.first_dialogue), (one.rater, one.value)) for one in comparisons
+    )
+    return {pair: dict(said) for pair, said in pairs.items()}
 
 
 def unit_means(judgements: Iterable[Judgement]) -> Units:
     """
     Return the mean of each annotator's judgements of each unit.
     """
-    values: dict[Unit, dict[str, list[float]]] = {}
-    for one in judgements:
-        for unit, value in judged_units(one):
-            given = values.setdefault(unit, {})
-            given.setdefault(one.rater or '', []).append(value)
+    units = grouped(
+        (unit, (one.rater or '', value))
+        for one in judgements
+        for unit, value in judged_units(one)
+    )
     return {
-        unit: {name: sum(some) / len(some) for name, some in given.items()}
-        for unit, given in values.items()
+        unit: {name: sum(some) / len(some) for name, some in grouped(given).items()}
+        for unit, given in units.items()
     }
 
 
@@ -236,13 +236,13 @@ def comparison_draws(
     import pandas as pd
 
     played = [(c.first, c.second) for c in comparisons]
-    systems = sorted({name for pair in played for name in pair})
     values = np.array([c.value for c in comparisons])
     openers = [contexts.get(c.first_dialogue, c.item) for c in comparisons]
     annotators = [c.rater for c in comparisons]
     pairs, won, lost = sparse_tables(played, openers, annotators, values, 1 - values)
     tables = [*won, *lost]
-    first, second = np.array([[systems.index(n) for n in pair] for pair in pairs]).T
+    systems, places = np.unique(pairs, return_inverse=True)
+    first, second = places.reshape(-1, 2).T
 
     def shares(sums: Floats) -> Floats:
         wins = np.zeros((len(sums), len(systems), len(systems)))
@@ -388,13 +388,12 @@ def spot_the_bot_tables(ratings: Judged) -> Iterator[tuple[str, str, Table]]:
     title = 'unspotted after so many exchanges (Turnbull)'
     yield UNSPOTTED, title, _by_system(curves.sort_index().T)
     for dimension, name in zip((HUMAN, *FEATURES), WINS, strict=True):
-        if dimension not in by_dimension:
-            continue
-        rates = win_rates(by_dimension[dimension]).reindex(names, columns=names)
-        if not rates.isna().all(axis=None):
+        if own := by_dimension.get(dimension):
+            rates = win_rates(own).reindex(names, columns=names)
+            if rates.isna().all(axis=None):
+                continue
             title = f'{dimension}: wins of the row against the column, of those decided'
-            table = _by_system(rates.assign(mean=rates.mean(axis=1)))
-            yield name, title, table
+            yield name, title, _by_system(rates.assign(mean=rates.mean(axis=1)))
 
 
 def _by_system(frame: pd.DataFrame) -> Table:

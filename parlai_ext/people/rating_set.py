@@ -382,9 +382,7 @@ def judged_dialogues(
 
     :param systems: of these targets only; empty: of all.
     """
-    plan = run.plan
-    targets = {system.name for system in plan.roster.targets}
-    wanted = targets & set(systems) if systems else targets
+    plan, wanted = run.plan, systems or run.manifest.targets
     references, num_broken = [], 0
     for shard in run.dialogue_shards():
         sides = [
@@ -495,13 +493,12 @@ def draw_items(
             f'to be rated; {needed} or more are needed'
         )
     if kind == LIKERT:
-        queues: list[Iterator[tuple[DialogueReference, ...]]] = [
-            iter([(d,) for d in by_system[name]]) for name in sorted(by_system)
+        queues: list[Iterable[tuple[DialogueReference, ...]]] = [
+            [(d,) for d in by_system[name]] for name in sorted(by_system)
         ]
     else:
-        pairs = list(matchups or combinations(sorted(by_system), 2))
-        if not matchups:
-            pairs.sort(key=lambda pair: _draw(seed, *pair))
+        every_pair = combinations(sorted(by_system), 2)
+        pairs = matchups or sorted(every_pair, key=lambda pair: _draw(seed, *pair))
         queues = [_pairs(by_system[a], by_system[b], seed) for a, b in pairs]
     # one of each queue in turn
     rounds = chain.from_iterable(zip_longest(*queues))
@@ -740,17 +737,16 @@ def rating_key(
         item.id: [turn.text for d in item.dialogues for turn in turns.get(d, ())]
         for item in items
     }
-    by_item = {
-        item.id: tuple(
-            KeyDialogue(d.dialogue_id, d.system, d.opener_id, item.exchanges)
-            for d in item.dialogues
-        )
-        for item in items
-    }
     return RatingKey(
         **vars(asked),
         rating_set=content_id('rating set', [record_to_json(asked), texts]),
-        items=by_item,
+        items={
+            item.id: tuple(
+                KeyDialogue(d.dialogue_id, d.system, d.opener_id, item.exchanges)
+                for d in item.dialogues
+            )
+            for item in items
+        },
         controls=controls,
         human=human,
     )

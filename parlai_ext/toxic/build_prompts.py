@@ -117,33 +117,34 @@ def fill_lengths(rows: Sequence[Row]) -> None:
         row.update(zip(LENGTHS, (str(prompt), str(answer), ratio), strict=True))
 
 
+def label_places(feature: str, labels: Sequence[str], label: str) -> list[int]:
+    """
+    Return the places of the labels that a feature has: all of NLI; of others the label
+    named, one called as the feature, or the last of two.
+    """
+    names = [one.casefold() for one in labels]
+    if feature == 'nli':
+        if sorted(names) != sorted(NLI):
+            raise UserError(f'its labels are {", ".join(names)}, not {", ".join(NLI)}')
+        return [names.index(name) for name in NLI]
+    wanted = (label or feature).casefold()
+    if wanted not in names and not label and [n[:5] for n in names] == ['label'] * 2:
+        return [1]
+    if wanted not in names:
+        raise UserError(f'which label? {", ".join(labels)}: MODEL,LABEL')
+    return [names.index(wanted)]
+
+
 def classifier_fill(feature: str, model: Any, label: str) -> Fill:
     """
-    Return what writes the probabilities of the labels that a feature has: all of NLI;
-    of others the label named, one called as the feature, or the last of two. Of
-    emotions it is the most likely label and its probability.
+    Return what writes the probabilities of the labels that a feature has
+    (`label_places`); of emotions it is the most likely label and its probability.
 
     :param model: the classifier.
     :param label: the label that the user named, or ''.
     :raises UserError: when the labels are others, or it cannot be told.
     """
-    names = [one.casefold() for one in model.labels]
-    places: list[int] = []
-    if feature == 'nli':
-        if sorted(names) != sorted(NLI):
-            raise UserError(f'its labels are {", ".join(names)}, not {", ".join(NLI)}')
-        places = [names.index(name) for name in NLI]
-    elif feature != 'emotion':
-        wanted = (label or feature).casefold()
-        if (
-            wanted not in names
-            and not label
-            and [n[:5] for n in names] == ['label'] * 2
-        ):
-            wanted = names[1]
-        if wanted not in names:
-            raise UserError(f'which label? {", ".join(model.labels)}: MODEL,LABEL')
-        places = [names.index(wanted)]
+    places = [] if feature == 'emotion' else label_places(feature, model.labels, label)
 
     def fill(rows: Sequence[Row]) -> None:
         for columns, sides in FEATURES[feature]:
@@ -234,23 +235,23 @@ class BuildState:
     pairs_read: str = ''
     left_out: dict[str, int] = field(default_factory=dict)
 
-    def append(
+    def add_block(
         self,
         folder: Path,
         columns: Sequence[str],
         pairs: Sequence[TurnPair],
         rows: Sequence[Row],
+        left_out: Mapping[str, int],
     ) -> None:
         """
-        Append the rows of a block to the table.
+        Append the rows of a block to the table, and note that they are in it.
 
         :param columns: those of the build; the first block shows which others the
             source has.
         """
         if not self.n_read:
-            # no column of the source that a feature of ours replaces
-            of_source = pairs[0].features
-            self.source_columns = [name for name in of_source if name not in columns]
+            # none that a feature of ours replaces
+            self.source_columns = [n for n in pairs[0].features if n not in columns]
         header = [*columns, *self.source_columns]
         cells = [[row.get(name, '') for name in header] for row in rows]
         text = csv_text(cells if self.end else [header, *cells])
@@ -258,16 +259,8 @@ class BuildState:
         append_synced(folder / TABLE, self.end, added)
         self.end += len(added)
         self.n_kept += len(rows)
-
-    def note(
-        self, folder: Path, n_read: int, left_out: Mapping[str, int], pairs_read: str
-    ) -> None:
-        """
-        Note that a block is in the table.
-        """
+        self.n_read += len(pairs)
         self.left_out = dict(Counter(self.left_out) + Counter(left_out))
-        self.n_read += n_read
-        self.pairs_read = pairs_read
         write_text(folder / STATE, dumps(vars(self), indent=1) + '\n')
 
 
@@ -301,9 +294,8 @@ def build_prompts(
             tasks = _block_tasks(pairs, state.n_read)
             with closing(engine.run(job, tasks, bar)) as finished:
                 for task, (rows, left_out) in finished:
-                    pairs_read = _add_pairs(digest, task.data)
-                    state.append(folder, selector.columns, task.data, rows)
-                    state.note(folder, len(task.data), left_out, pairs_read)
+                    state.pairs_read = _add_pairs(digest, task.data)
+                    state.add_block(folder, selector.columns, task.data, rows, left_out)
                     bar.set_postfix_str(f'{state.n_kept} kept', refresh=False)
         if not state.n_read:
             raise UserError('the source has no pair of turns')
@@ -347,16 +339,12 @@ def read_state(
     every = {**settings, **state.settings}
     changed = [k for k in every if state.settings.get(k) != settings.get(k)]
     if changed:
-        raise UserError(
-            f'{folder} has a build with another {", ".join(changed)}; another --out is '
-            'needed'
-        )
-    if _add_pairs(digest, islice(pairs, state.n_read)) != state.pairs_read:
-        raise UserError(
-            f'{folder} has a build of other pairs: the source has changed; another '
-            '--out is needed'
-        )
-    return state, digest
+        problem = f'with another {", ".join(changed)}'
+    elif _add_pairs(digest, islice(pairs, state.n_read)) != state.pairs_read:
+        problem = 'of other pairs: the source has changed'
+    else:
+        return state, digest
+    raise UserError(f'{folder} has a build {problem}; another --out is needed')
 
 
 class BlockSelector(Worker):
@@ -480,23 +468,28 @@ class BlockSelector(Worker):
         reasons = self.reasons(every)
         rows = [row for row, why in zip(every, reasons, strict=True) if why is None]
         counts = Counter(filter(None, reasons))
-        if self.read_entities is not None:
-            most = [0] * len(rows)
-            for side in SIDES:
-                found = self.read_entities([row[side] for row in rows])
-                for i, one in enumerate(found):
-                    rows[i][f'{side}_ner'] = masked(*one)
-                    most[i] = max(most[i], len(one.entities))
-            left = [
-                r for r, n in zip(rows, most, strict=True) if n <= self.max_entities
-            ]
-            counts['too many named entities'] = len(rows) - len(left)
-            rows = left
-        for fill in self.fill if rows else ():
-            fill(rows)
-        for row in rows:
+        few = self._masked_rows(rows)
+        counts['too many named entities'] = len(rows) - len(few)
+        for fill in self.fill if few else ():
+            fill(few)
+        for row in few:
             row['split'] = fold_of_prompt(row['toxic'])
-        return rows, dict(+counts)
+        return few, dict(+counts)
+
+    def _masked_rows(self, rows: list[Row]) -> list[Row]:
+        """
+        Write the masked texts of rows, and return those without too many entities; all
+        where nobody finds entities.
+        """
+        if self.read_entities is None:
+            return rows
+        most = [0] * len(rows)
+        for side in SIDES:
+            found = self.read_entities([row[side] for row in rows])
+            for i, one in enumerate(found):
+                rows[i][f'{side}_ner'] = masked(*one)
+                most[i] = max(most[i], len(one.entities))
+        return [r for r, n in zip(rows, most, strict=True) if n <= self.max_entities]
 
     def reasons(self, rows: Sequence[Row]) -> list[str | None]:
         """

@@ -76,17 +76,17 @@ def prompts_of_pairs(
 
     :param with_context: the turns before a prompt are part of it.
     """
-    groups: dict[str, tuple[str, list[ToxicPair]]] = {}
-    for pair in pairs:
-        text = '\n'.join((*(pair.context if with_context else ()), pair.prompt))
-        groups.setdefault(prompt_key(text), (text, []))[1].append(pair)
-    holders = Counter(
-        one for _, own in groups.values() for one in {pair.id for pair in own}
-    )
+
+    def text_of(pair: ToxicPair) -> str:
+        return '\n'.join((*(pair.context if with_context else ()), pair.prompt))
+
+    groups = grouped((prompt_key(text_of(pair)), pair) for pair in pairs)
+    holders = Counter(name for own in groups.values() for name in {p.id for p in own})
     prompts = []
-    for key, (text, own) in groups.items():
+    for key, own in groups.items():
         names = [pair.id for pair in own if holders[pair.id] == 1]
         first, *others = names or [content_id('prompt', key)]
+        text = text_of(own[0])
         prompts.append(Prompt(first, text, polite_answers(own), tuple(others)))
     return prompts
 
@@ -469,38 +469,40 @@ def measure_table(comparison: SafetyComparison) -> Table:
     return Table([Column('name', 'Measure'), *systems], comparison.rows)
 
 
+DIFFERENCE_COLUMNS = (
+    Column('first', 'First'),
+    Column('second', 'Second'),
+    Column('measure'),
+    number_column('prompts', 'Prompts', attrgetter('n')),
+    IntervalColumn(
+        'difference',
+        'Difference',
+        lambda pair: Estimate(pair.difference, pair.low, pair.high),
+        digits=3,
+    ),
+    number_column('p'),
+    number_column(
+        'p_holm',
+        'p',
+        digits=4,
+        tooltip='of paired permutations, adjusted (Holm) over pairs',
+    ),
+)
+
+
 def safety_differences(
     comparison: SafetyComparison, measure: str | None = None
 ) -> Table:
     """
     Return the paired differences of all measures, or of one.
     """
-    columns = (
-        Column('first', 'First'),
-        Column('second', 'Second'),
-        Column('measure'),
-        number_column('prompts', 'Prompts', attrgetter('n')),
-        IntervalColumn(
-            'difference',
-            'Difference',
-            lambda pair: Estimate(pair.difference, pair.low, pair.high),
-            digits=3,
-        ),
-        number_column('p'),
-        number_column(
-            'p_holm',
-            'p',
-            digits=4,
-            tooltip='of paired permutations, adjusted (Holm) over pairs',
-        ),
-    )
     rows = [
         SimpleNamespace(measure=row.name, **vars(one))
         for row in comparison.rows
         if measure in (None, row.name)
         for one in row.differences
     ]
-    return Table(columns, rows)
+    return Table(DIFFERENCE_COLUMNS, rows)
 
 
 def comparison_files(

@@ -210,41 +210,63 @@ def read_stance(spec: str, models: ModelHandle) -> Stance | None:
 
 def _load_reference_metrics(
     specs: Iterable[str], models: ModelHandle, *, may_download: bool
-) -> tuple[dict[str, Scorer], list[str]]:
+) -> tuple[dict[str, Any], list[str]]:
     """
     Return the metrics by name, each a scorer or the library's BLEU, and a line for each
     that cannot be had.
 
     :raises UserError: for names that mean nothing.
     """
-    loaded = {}
+    loaded: dict[str, Any] = {}
     missing = []
     for spec in dict.fromkeys(specs):
-        name, *pairs = spec.split(',')
-        cls = None if name == BLEU else find_scorer(name)
-        if not issubclass(cls or ReferenceScorer, ReferenceScorer):
-            known = ', '.join(REFERENCE_METRICS)
-            raise UserError(f'--reference-metrics {name}: {known} are such metrics')
-        where = f'--reference-metrics {name}:'
-        given = read_key_values(cls.options_class, pairs, where) if cls else {}
+        name = spec.partition(',')[0]
+        chosen = None if spec == BLEU else reference_metric(spec)
         try:
-            if cls is None:
-                # its own sentence scores are not used; force: no warning about
-                # tokenized texts
-                loaded[BLEU] = _sacrebleu().BLEU(effective_order=True, force=True)
+            if chosen is not None:
+                loaded[name] = load_metric(*chosen, models, may_download)
                 continue
-            scorer = cls(cls.options_class(**given), models)
-            for kind, model in () if may_download else scorer.named_models():
-                if not is_here(kind, model):
-                    raise UserError(
-                        f'{model} is not on this machine, and is downloaded only if '
-                        f'--reference-metrics {name} asks for it'
-                    )
-            scorer.load_models()
-            loaded[scorer.name] = scorer
+            # its own sentence scores are not used; force: no warning about tokenized
+            # texts
+            loaded[BLEU] = _sacrebleu().BLEU(effective_order=True, force=True)
         except UserError as error:
             missing.append(f'{name}: {error}')
     return loaded, missing
+
+
+def reference_metric(spec: str) -> tuple[type[ReferenceScorer], Any]:
+    """
+    Return the class and the options of the metric that a text names, such as
+    ``bertscore,encoder=minilm``.
+
+    :raises UserError: for a name that means nothing, or an option that there is not.
+    """
+    name, *pairs = spec.split(',')
+    if name == BLEU:
+        raise UserError(f'--reference-metrics {spec}: {BLEU} has no options')
+    cls = find_scorer(name)
+    if not issubclass(cls, ReferenceScorer):
+        known = ', '.join(REFERENCE_METRICS)
+        raise UserError(f'--reference-metrics {name}: {known} are such metrics')
+    given = read_key_values(cls.options_class, pairs, f'--reference-metrics {name}:')
+    return cls, cls.options_class(**given)
+
+
+def load_metric(
+    cls: type[ReferenceScorer], options: Any, models: ModelHandle, may_download: bool
+) -> ReferenceScorer:
+    """
+    Return a metric with its models loaded.
+    """
+    metric = cls(options, models)
+    for kind, model in () if may_download else metric.named_models():
+        if not is_here(kind, model):
+            raise UserError(
+                f'{model} is not on this machine, and is downloaded only if '
+                f'--reference-metrics {cls.name} asks for it'
+            )
+    metric.load_models()
+    return metric
 
 
 def corpus_bleu(counts: Sequence[float]) -> float:

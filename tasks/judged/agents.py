@@ -9,17 +9,17 @@ the coefficient comes at the end.
 
 from collections.abc import Sequence
 from functools import lru_cache
-from itertools import groupby
 from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
 
+import pandas as pd
 from parlai.core.message import Message
 from parlai.core.metrics import Metric, SumMetric
 from parlai.core.opt import Opt
 from parlai.utils import logging
 
-from parlai_ext.core import Flags, UserError, frozen, grouped, option, require_known
+from parlai_ext.core import Flags, UserError, frozen, option, require_known
 from parlai_ext.data.judged.cards import card_names, read_card
 from parlai_ext.data.judged.judged_set import quality_pairs
 from parlai_ext.ranking.agreement import Correlation, correlate_items
@@ -93,21 +93,14 @@ def correlations(
     Return the correlations over the items, dialogues or systems of each set; all
     numbers of a row are worked out once.
     """
-    by_set = groupby(points, key=lambda point: point.judged_set)
     found = []
-    for some in [list(of_set) for _, of_set in by_set] or [[]]:
-        scores: list[float] = [point.score for point in some]
-        human = [point.human for point in some]
-        groups = [point.group for point in some]
-        systems = None
-        if level == 'system' and some:
-            systems = [point.system for point in some]
-        elif level == 'dialogue':
-            by_dialogue = grouped(((one.system, one.dialogue), one) for one in some)
-            of_dialogues = list(by_dialogue.values())
-            scores = [fmean(point.score for point in same) for same in of_dialogues]
-            human = [fmean(point.human for point in same) for same in of_dialogues]
-            groups = [same[0].group for same in of_dialogues]
+    frame = pd.DataFrame([*points], columns=Point._fields)
+    for _, own in frame.groupby('judged_set', sort=False):
+        systems = own['system'].tolist() if level == 'system' else None
+        if level == 'dialogue':
+            by_dialogue = own.groupby(['system', 'dialogue'], sort=False)
+            own = by_dialogue.agg({'score': fmean, 'human': fmean, 'group': 'first'})
+        scores, human, groups = (own[n].tolist() for n in ('score', 'human', 'group'))
         one_set = correlate_items(
             scores, human, groups=groups, systems=systems, coefficients=COEFFICIENTS
         )
@@ -223,8 +216,7 @@ class JudgedTeacher(ItemsTeacher):
             folder = opt.get('judged_path')
             place = judged_place(card, Path(folder) if folder else None)
         self.judged_set = card.read(place)
-        self.items = self.judged_set.items
-        self.groups = self.judged_set.groups()
+        self.items, self.groups = self.judged_set.items, self.judged_set.groups()
         counts = self.judged_set.counts()
         logging.info(
             f'{counts["items"]} judged {card.level}s; {counts["texts"]} answers in '
@@ -274,8 +266,6 @@ class JudgedTeacher(ItemsTeacher):
                 return
             who = model_response.get('id')
             raise UserError(f'{self.id}: {who} is no scorer; -m ext:fed would do')
-        if not scores:
-            raise UserError(f'{self.id}: the scorer has no dimension')
         place = teacher_action['item']
         item = self.items[place]
         human = {name: item.human(name) for name in self.judged_set.qualities}

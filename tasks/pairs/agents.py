@@ -58,11 +58,10 @@ def load_roster(opt: Opt) -> BlockPlayer:
     scheme = loader.load_world_module(opt['task'], selfchat_task=True).scheme
     # self_chat's own default seed is no part of a protocol, nor is its batch size ours
     options = {**opt, 'seed': given.get('seed'), 'pairing': scheme, 'batchsize': None}
-    if not options['config']:
-        if not scheme:
-            known = ', '.join(f'ext:pairs:{name}' for name in PLAYED)
-            raise UserError(f'--config is needed for {opt["task"]}, or one of: {known}')
-        options['config'] = f'{scheme}_2022'
+    if not (options['config'] or scheme):
+        known = ', '.join(f'ext:pairs:{name}' for name in PLAYED)
+        raise UserError(f'--config is needed for {opt["task"]}, or one of: {known}')
+    options['config'] = options['config'] or f'{scheme}_2022'
     machine = Machine.from_options(options)
     note_trust(machine.trust_model_code)
     plan = make_plan(PlanOptions.from_options(options), machine)

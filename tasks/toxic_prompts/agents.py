@@ -18,13 +18,12 @@ from parlai.core.message import Message
 from parlai.core.opt import Opt
 from parlai.utils import logging
 
-from parlai_ext.core import Flags, frozen, option, options_from_opt, options_of
+from parlai_ext.core import Flags, frozen, grouped, option, options_from_opt, options_of
 from parlai_ext.data.toxic_pairs import (
     FOLDS,
     Prompt,
     RecordedAnswer,
     ToxicData,
-    ToxicPair,
     choose_pairs,
 )
 from parlai_ext.engines import Machine
@@ -143,10 +142,10 @@ class DefaultTeacher(ItemsTeacher):
         chosen = choose_pairs(data, fold)
         for reason, n in chosen.left_out.items():
             logging.info(f'ext:toxic_prompts, {fold}: {n} pairs left out: {reason}')
-        by_prompt: dict[tuple[Any, ...], list[ToxicPair]] = {}
-        for number, pair in enumerate(chosen.pairs):
-            key = (number,) if fold == 'train' else (pair.context, pair.prompt)
-            by_prompt.setdefault(key, []).append(pair)
+        by_prompt = grouped(
+            (number if fold == 'train' else (pair.context, pair.prompt), pair)
+            for number, pair in enumerate(chosen.pairs)
+        )
         self.items = list(by_prompt.values())
         self.measures: AnswerMeasures | None = None
         if word == 'train':

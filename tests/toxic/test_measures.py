@@ -145,7 +145,9 @@ def test_metrics_that_nobody_asked_for_download_nothing(monkeypatch):
     assert line.startswith('bleurt: hf:') and '--reference-metrics bleurt' in line
 
 
-@pytest.mark.parametrize('metric', ['rouge_x', 'fed', 'rouge_l,steemer=true'])
+@pytest.mark.parametrize(
+    'metric', ['rouge_x', 'fed', 'rouge_l,steemer=true', 'sacrebleu,lowercase=true']
+)
 def test_a_name_that_means_nothing_is_an_error(tmp_path, metric):
     with user_error(metric.partition(',')[0]):
         load(tmp_path, [metric])

@@ -164,20 +164,17 @@ class JudgedCard(CardKeys):
         file = DataFile(str(path), official, self.level, columns, self.part)
         items = tuple(READERS[self.formats.get(path.name, self.format)](file))
         if not items:
-            with_or_without = 'with' if self.level == 'turn' else 'without'
-            raise UserError(
-                f'{file.path}: no judged {self.level}s ({with_or_without} a response) '
-                'in it'
-            )
+            kind = 'turns (with' if self.level == 'turn' else 'dialogues (without'
+            raise UserError(f'{path}: no judged {kind} a response) in it')
         for number, item in enumerate(items, 1):
             if not item.utterances:
-                raise UserError(f'{file.path}: item {number}: it has no utterance')
+                raise UserError(f'{path}: item {number}: it has no utterance')
             for name in item.annotations:
                 scale = self.qualities.get(name, Quality()).scale
                 values = item.numbers(name)
                 if scale and not all(scale[0] <= v <= scale[1] for v in values):
                     raise UserError(
-                        f'{file.path}: item {number}: {name}: {values} is not on '
+                        f'{path}: item {number}: {name}: {values} is not on '
                         f'the scale of {self.name}, {scale[0]:g} to {scale[1]:g}'
                     )
         return items

@@ -97,10 +97,7 @@ class JudgedItem:
         ]
         if count is not None and count < len(places):
             rng = random.Random(f'{seed} {self.id}' if seed else self.id)
-            if count == 1:
-                places = [rng.choice(places)]
-            else:
-                places = sorted(rng.sample(places, count))
+            places = sorted(rng.sample(places, count))
         return [
             replace(
                 self,

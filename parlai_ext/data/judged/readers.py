@@ -31,7 +31,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.core import UserError, frozen, mean, parse_json
+from parlai_ext.core import UserError, frozen, grouped, mean, parse_json
 from parlai_ext.data.chat_logs import FORMATS, rated_dialogues
 from parlai_ext.data.imported_dialogues import MARKERS
 from parlai_ext.data.judged.judged_set import Annotation, JudgedItem
@@ -324,19 +324,13 @@ def read_dstc10_test(file: DataFile) -> Iterator[JudgedItem]:
         raise UserError(f'{file.path}: lists {", ".join(names)} of one length expected')
     records = []
     for place, row in enumerate(zip(*columns, strict=True), 1):
-        context, response, reference, model, scores = row
+        *texts, scores = row
         if not isinstance(scores, dict):
             raise file.error(place, f"'scores' is an object, not {brief(scores)}")
-        record = {
-            'context': context,
-            'response': response,
-            'reference': reference,
-            'model': model,
-            # means, as texts
-            'annotations': {
-                q: [number(str(scores[q]))] for q in file.columns if q in scores
-            },
-        }
+        keys = ('context', 'response', 'reference', 'model')
+        # means, as texts
+        means = {q: [number(str(scores[q]))] for q in file.columns if q in scores}
+        record = {**dict(zip(keys, texts, strict=True)), 'annotations': means}
         records.append((place, record))
     return read_objects(file, organisers_items, records)
 
@@ -429,21 +423,19 @@ def read_dstc9(file: DataFile) -> Iterator[JudgedItem]:
 
     A bot has the name of its file. Its annotators are not named in the file.
     """
-    numbered = re.compile(r'(\d+)')
     paths = sorted(
         Path(file.path).parent.glob('chatbot*.json'),
-        key=lambda path: [int(n) for n in numbered.findall(path.stem)],
+        key=lambda path: [int(n) for n in re.findall(r'\d+', path.stem)],
     )
     for path in paths or [Path(file.path)]:
         for dialogue, ratings in rated_dialogues(SourceFile.from_path(path)):
             texts, speakers = _source_turns(dialogue)
-            annotations: Annotations = {}
-            for i, rating in enumerate(ratings):
-                for key, answer in rating.items():
-                    if key != 'context':
-                        quality = file.columns.get(key, key)
-                        given = annotations.setdefault(quality, [])
-                        given.append(annotation(i, answer))
+            annotations = grouped(
+                (file.columns.get(key, key), annotation(i, answer))
+                for i, rating in enumerate(ratings)
+                for key, answer in rating.items()
+                if key != 'context'
+            )
             name = str(dialogue.id)
             yield JudgedItem(
                 name,
