@@ -57,7 +57,6 @@ from parlai_ext.ranking.standings import (
 )
 from parlai_ext.results.tables import read_tables
 from parlai_ext.store import Manifest, RunFolder, record_hash, system_part
-from parlai_ext.view import interval, number
 from parlai_ext.view.page import terminal_lines
 from parlai_ext.worlds.schedule import pairings, shard_size_for
 
@@ -402,19 +401,20 @@ def check_clones_as_partners(result: PartResult, player: SidePlayer) -> None:
         after = ranks_of(system_means(np.concatenate([before, more], axis=1)))[place]
         name, n_partners = audited.systems[place], before.shape[1]
         usual = usual_lifts(before, place) if n_partners > 1 else []
-        text = (
-            f'A clone of {name} among the {n_partners + 1} partners changes its '
-            f'score by {number(gain.value, 3)} ({interval(gain.low, gain.high, 3)}) '
-            f'against the other systems’, and its rank from {rank} to {after}'
+        [text] = terminal_lines(
+            'clone_as_partner',
+            name=name,
+            n_partners=n_partners + 1,
+            gain=gain,
+            rank=rank,
+            after=after,
+            usual=usual,
         )
-        if usual:
-            ends = interval(min(usual), max(usual), 3)
-            text += f'; the run’s own partners change it by {ends}'
         # a clone may do what the partners of the run do, or nothing
         low, high = min([0.0, *usual]), max([0.0, *usual])
         outcome = outcome_of(
             shown=gain.is_within(low, high) and rank == after,
             refuted=gain.is_beyond(low, high),
         )
-        result.report(f'{text}.', outcome)
+        result.report(text, outcome)
         result.add(clone.name, name, {'lift': gain, 'rank': after, 'rank before': rank})

@@ -38,7 +38,7 @@ from parlai_ext.ranking.intervals import (
     round_off_noise,
 )
 from parlai_ext.ranking.standings import Standing, difference, rank_dimension
-from parlai_ext.view import interval, join_names, number, shown_table
+from parlai_ext.view import shown_table
 from parlai_ext.view.page import terminal_lines
 
 MOST_SETS = 200_000
@@ -528,20 +528,17 @@ def check_unfair_sets(result: PartResult, audited: Audited) -> None:
     _, lost, gained, _ = np.sum([table.counts for table in tables], axis=0).tolist()
     n_favored = sum(sum(table.counts) for table in tables)
     n_sure = sum(_is_sure(audited, turn) for one in tables for turn in one.turns)
-    most = max(tables, key=lambda one: one.counts[2])
-    text = (
-        f'Table 6: beside two siblings of the unfavored system, favored systems '
-        f'overtake it in {gained} of {n_favored} sets and fall behind it in {lost}, '
-        f'{n_sure} of these beyond chance'
+    [text] = terminal_lines(
+        'table_six',
+        audited=audited,
+        gained=gained,
+        lost=lost,
+        n_favored=n_favored,
+        n_sure=n_sure,
+        most=max(tables, key=lambda one: one.counts[2]),
+        published=published('table_6'),
     )
-    if gained:
-        text += (
-            f'; most for {audited.systems[most.unfavored]} with '
-            f'{join_names(audited.names(most.siblings))}, {most.counts[2]} of '
-            f'{sum(most.counts)}'
-        )
-    outcome = _outcome_of_turns(audited, gained + lost, n_sure)
-    result.report(f'{text} ({published("table_6")}).', outcome)
+    result.report(text, _outcome_of_turns(audited, gained + lost, n_sure))
     for table in tables:
         case = 'with ' + ' + '.join(audited.names(table.siblings))
         counts = dict(zip(CELLS, table.counts, strict=True))
@@ -639,12 +636,8 @@ def check_siblings(result: PartResult, audited: Audited) -> None:
     if audited.num_openers < FEWEST_OPENERS:
         low = high = None
     effect = Estimate(json_number(value), low, high)
-    outcome = outcome_of_equality(audited, effect)
-    moves = 'lose' if value < 0 else 'gain'
     result.add('all families', '', {'effect': effect})
-    result.report(
-        f'Siblings {moves} {number(abs(value), 3)} ({interval(low, high, 3)}) when '
-        'they talk with each other, against what the two get elsewhere; '
-        f'{published("siblings")}.',
-        outcome,
+    [text] = terminal_lines(
+        'siblings', effect=effect, value=value, published=published('siblings')
     )
+    result.report(text, outcome_of_equality(audited, effect))

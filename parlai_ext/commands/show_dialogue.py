@@ -109,7 +109,7 @@ class ShowDialogue(Command):
             pairing=pairing,
             dimensions=self._dimensions(scored),
             means=means,
-            all_scores=scored.scores if scored is not None else (),
+            scored=scored,
         ):
             text = line.lstrip(' ')
             indent = line.removesuffix(text)
