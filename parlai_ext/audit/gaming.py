@@ -168,13 +168,11 @@ class SidePlayer:
         # already may hold others
         note_parts(run.manifest, map(system_part, manifest.systems))
         with run.lock():
-            problems = collect(run, self.machine).problems
-            if problems:
-                raise UserError(problems[0])
-            scored = self.scored
-            chosen = ChosenScorer(scored.config, named_by_user=False)
-            report = score_run(run, self.scorer, chosen, include_given=scored.given)
-            tables = read_tables(run, report.signature)
+            for problem in collect(run, self.machine).problems:
+                raise UserError(problem)
+            chosen = ChosenScorer(self.scored.config, named_by_user=False)
+            score_run(run, self.scorer, chosen, include_given=self.scored.given)
+            tables = read_tables(run, self.audited.scores.scorer_signature)
         names = [system.name for system in targets]
         opponents = [system.name for system in partners] or tables.opponents
         return tables.cells(tables.scores[self.audited.dimension], names, opponents)
@@ -185,7 +183,6 @@ class SidePlayer:
         """
         Return the manifest of a side run.
         """
-
         plan, manifest = self.audited.plan, self.audited.run.manifest
         protocol = replace(
             plan.protocol,
@@ -298,7 +295,6 @@ def _settling_text(
     :param canary: its scores, ``[partner, opener]``.
     """
     audited, (values, sampling) = player.audited, player.first_games
-    better = [k for k in placing.surely_better if k in audited.honest]
     needed = sorted(
         (
             dialogues_needed(
@@ -312,7 +308,8 @@ def _settling_text(
         ),
         key=dialogues_first,
     )
-    missing = -(-len(audited.honest) // 2) - len(better)
+    n_better = sum(k in audited.honest for k in placing.surely_better)
+    missing = -(-len(audited.honest) // 2) - n_better
     return settling_text(
         audited, needed[missing - 1], player.num_openers, '--audit-openers'
     )

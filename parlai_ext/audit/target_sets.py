@@ -177,8 +177,6 @@ def swings(result: SetMeans) -> list[Swing]:
     rows = []
     for system in range(len(result.full)):
         at, member = np.nonzero(result.sets == system)
-        if not len(at):
-            continue
         moves = rise[at, member]
         best, worst = int(moves.argmax()), int(moves.argmin())
         rows.append(
@@ -580,17 +578,16 @@ def _named_set(audited: Audited) -> UnfairSets:
         fair += f' {options.fair_set}'
         lines = [line.strip() for _, line in text_lines(Path(options.fair_set))]
 
-    def places(option: str, names: Sequence[str]) -> list[int]:
+    def places(option: str, names: Sequence[str]) -> tuple[int, ...]:
         for name in names:
             problem = f'{option}: no audited system {name!r}'
             require_known(name, audited.systems, problem)
-        return sorted(audited.systems.index(name) for name in {*names})
+        return tuple(sorted(audited.systems.index(name) for name in {*names}))
 
     similar = places('--similar', options.similar)
     (unfavored,) = places('--unfavored', [options.unfavored or ''])
-    fair_set = places(fair, lines) or [
-        place for place in range(len(audited.systems)) if place not in similar
-    ]
+    others = sorted({*range(len(audited.systems))} - {*similar})
+    fair_set = places(fair, lines) or others
     if not similar or {*similar} & {unfavored, *fair_set} or len(fair_set) < 2:
         raise UserError(
             '--similar: systems are expected that are neither the unfavored one nor in '
@@ -598,9 +595,7 @@ def _named_set(audited: Audited) -> UnfairSets:
         )
     if unfavored not in fair_set:
         raise UserError(f'{fair}: {options.unfavored!r} is not in it')
-    return unfair_set(
-        audited.values, audited.own_place, unfavored, tuple(similar), fair_set
-    )
+    return unfair_set(audited.values, audited.own_place, unfavored, similar, fair_set)
 
 
 def table_six_lines(audit: Audit) -> Iterator[str]:

@@ -6,7 +6,6 @@ model.
 import shutil
 from collections.abc import Iterator
 from difflib import get_close_matches
-from operator import itemgetter
 
 from parlai_ext.commands.command import Command, print_lines
 from parlai_ext.commands.options import ScoresChoice
@@ -141,10 +140,8 @@ class ShowDialogue(Command):
             require_known(given.system, names, f'--system {given.system!r}')
         if number := given.worst or given.best:
             sign = 1 if given.worst else -1
-            with_score = [
-                (sign * o.score, o.id, o) for o in listed if o.score is not None
-            ]
-            listed = [one for *_, one in sorted(with_score, key=itemgetter(0, 1))]
+            listed = [one for one in listed if one.score is not None]
+            listed.sort(key=lambda one: (sign * (one.score or 0), one.id))
             if not listed:
                 raise UserError(f'{run.root}: --worst and --best need scores')
         chosen = listed[: number or MOST_LISTED]

@@ -38,6 +38,7 @@ from parlai_ext.core.json_text import (
     without_half_characters,
 )
 from parlai_ext.core.nouns import (
+    ABSENT,
     CLOSE,
     GIVEN_JUDGED,
     PART_SEPARATOR,

@@ -133,8 +133,6 @@ def room_for(candidates: Sequence[PageCandidate], n_scorers: int = 1) -> int:
     """
     Return how many of these dialogues the page has room for.
     """
-    if not candidates:
-        return 0
     total = sum(one.size for one in candidates) * n_scorers
     if total <= MAX_PAGE_CHARACTERS:
         return len(candidates)
