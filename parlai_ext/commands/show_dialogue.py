@@ -162,20 +162,20 @@ class ShowDialogue(Command):
 
         :param system: yield the lines of this one only.
         """
-        from parlai_ext.report.browse import target_and_partner
+        from parlai_ext.report.browse import scored_sides
 
-        run = self.existing_run
-        for dialogue, scored in run.scores(self._signature()).scored_dialogues():
-            pair = target_and_partner(run.pairing(dialogue.pairing_id), run.manifest)
+        sides = scored_sides(self.existing_run, self._signature())
+        before = None
+        for dialogue, scored, name, partner in sides:
             known = self._dimensions(scored)
             # that of the whole reply, where a scorer has it
             dimension = max(known, key='Overall'.__eq__, default=None)
-            for name, partner in dict.fromkeys((pair, pair[::-1])):
-                means = dialogue_means(dialogue, scored, name) if scored else {}
-                score = means.get(dimension or '')
-                told = name == pair[0] or score is not None
-                if name == system or (told and system is None):
-                    yield ListedDialogue(dialogue.id, name, partner, dimension, score)
+            means = dialogue_means(dialogue, scored, name) if scored else {}
+            score = means.get(dimension or '')
+            is_partner, before = dialogue is before, dialogue
+            told = score is not None or not is_partner
+            if name == system or (told and system is None):
+                yield ListedDialogue(dialogue.id, name, partner, dimension, score)
 
     def _dimensions(self, scored: ScoredDialogue | None) -> list[str]:
         """

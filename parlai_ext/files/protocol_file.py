@@ -193,8 +193,6 @@ def _override(
     for name, value in overrides.items():
         if name == 'roster':  # which `_roster` replaces
             continue
-        if name not in places:
-            raise UserError(f'no protocol key {name!r}; {nearest(name, places)}')
         cls, section = places[name]
 
         def error(key: str, problem: str) -> UserError:

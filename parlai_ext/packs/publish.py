@@ -6,8 +6,9 @@ The same run gives the same bytes, in whatever folder it lies and whenever it wa
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -18,6 +19,7 @@ from parlai_ext.core import (
     JsonObject,
     ScoredDialogue,
     UserError,
+    changed_texts,
     frozen,
     name_secret,
 )
@@ -264,7 +266,7 @@ def public_manifest(
     if manifest.asked:
         changes['asked'] = without_paths(manifest.asked)
     if manifest.left_out:
-        changes['left_out'] = tuple(without_paths(list(manifest.left_out)))
+        changes['left_out'] = tuple(without_paths(manifest.left_out))
     if withhold_text:
         changes['openers'] = tuple(
             replace(opener, utterances=(), reply=None) for opener in manifest.openers
@@ -283,10 +285,4 @@ def without_paths(data: Any) -> Any:
     """
     Return JSON data whose texts name files without the folders above them.
     """
-    if isinstance(data, str):
-        return FOLDERS.sub('', data)
-    if isinstance(data, Mapping):
-        return {key: without_paths(value) for key, value in data.items()}
-    if isinstance(data, list):
-        return [without_paths(value) for value in data]
-    return data
+    return changed_texts(data, partial(FOLDERS.sub, ''))
