@@ -341,11 +341,7 @@ def _spoken(
     for name in speakers if speakers and known else ():
         require_known(name, known, f'speakers: nobody is called {name!r}')
     return dialogues, [
-        [
-            i
-            for i in judged_indices(dialogue, first_speaker_only=False)
-            if speakers is None or dialogue.utterances[i].speaker in speakers
-        ]
+        judged_indices(dialogue, first_speaker_only=False, speakers=speakers)
         for dialogue in dialogues
     ]
 

@@ -255,14 +255,13 @@ def _blocks_of_speaker(
     for alone, group in groupby(pairings, lambda one: not width or sampling(one)):
         units = [shards[pairing.id] for pairing in group]
         if alone:
-            work += [Block((shard,)) for unit in units for shard in unit]
-            continue
-        waiting: list[ShardKey] = []
+            units = [[shard] for unit in units for shard in unit]
+        packed = Block(())
         for unit in units:
-            waiting += unit
-            if sum(shard.n_dialogues for shard in waiting) >= width:
-                work.append(Block(tuple(waiting)))
-                waiting = []
-        if waiting:
-            work.append(Block(tuple(waiting)))
+            packed = Block((*packed.shards, *unit))
+            if alone or packed.n_dialogues >= width:
+                work.append(packed)
+                packed = Block(())
+        if packed.shards:
+            work.append(packed)
     return work

@@ -30,7 +30,7 @@ from parlai_ext.ranking.standings import (
 from parlai_ext.results.rank import RunScores, read_run_scores
 from parlai_ext.results.ranking import NAME, choose_scores, read_ranking
 from parlai_ext.store import RunFolder
-from parlai_ext.view import number, rough_count
+from parlai_ext.view import number
 from parlai_ext.view.page import terminal_lines
 
 # bootstraps of an audit's own intervals at most: it has many
@@ -256,7 +256,6 @@ def settling_text(
         needed=needed,
         played=played,
         option=option,
-        rough_count=rough_count,
     )
     return text
 

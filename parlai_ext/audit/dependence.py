@@ -8,6 +8,7 @@ scores is divided into what systems, partners and openers make of it.
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from itertools import combinations
 
 import numpy as np
@@ -41,7 +42,7 @@ from parlai_ext.ranking.standings import (
     significantly_better,
 )
 from parlai_ext.results.rank import read_run_scores
-from parlai_ext.view import count_of, few_names, number, percent
+from parlai_ext.view.page import terminal_lines
 
 Pair = tuple[int, int]
 Cases = Mapping[str, Floats]  # the systems' scores, by what was left out
@@ -92,74 +93,53 @@ def _add_cases(
     Add the finding on these cases: the largest swings, and the pairs that were told
     apart and change places.
     """
-    flips = [flipped_pairs(audited.means, means) for means in cases.values()]
-    pairs = sorted({pair for case in flips for pair in case})
+    means = np.array(list(cases.values()))
+    moves = np.array(list(map(ranks_of, means))) - audited.ranks
+    moves[np.isnan(means).any(axis=1)] = 0  # there ranks are of fewer systems
+    drift = means - audited.means
+    pairs = sorted({p for own in means for p in flipped_pairs(audited.means, own)})
     claimed = [pair for pair in pairs if audited.better[pair]]
-    unscored = [
-        f'{audited.systems[k]} without {name}'
-        for name, means in cases.items()
-        for k in np.flatnonzero(np.isnan(means))
-    ]
-    text = (
-        f'Without any one {what} of {len(cases)}, {_moves_text(audited, cases)}; '
-        f'{_pairs_text(audited, pairs, claimed)}.'
+    silent = np.argwhere(np.isnan(means)).tolist()
+    [text] = terminal_lines(
+        'left_out',
+        audited=audited,
+        what=what,
+        names=list(cases),
+        move=_largest(moves),
+        drift=_largest(drift),
+        pairs=list(map(audited.pair_name, claimed or pairs)),
+        is_claimed=bool(claimed),
+        settling='' if claimed else _settling_text(audited, pairs),
+        silent=silent,
     )
-    if unscored:
-        text += f' No score is left of {few_names(unscored, "as well as")}.'
     outcome = outcome_of(
-        shown=audited.claims > 0 and not pairs and not unscored, refuted=bool(claimed)
+        shown=audited.claims > 0 and not pairs and not silent, refuted=bool(claimed)
     )
     result.report(text + note, outcome)
-    for case, means in cases.items():
-        for k, rank in enumerate(ranks_of(means)):
-            mean, before = float(means[k]), float(audited.means[k])
+    for n, case in enumerate(cases):
+        for k, rank in enumerate(ranks_of(means[n])):
             numbers = {
-                'score': json_number(mean),
-                'score change': json_number(mean - before),
+                'score': json_number(float(means[n, k])),
+                'score change': json_number(float(drift[n, k])),
                 'rank': rank,
                 'rank change': rank - audited.ranks[k],
             }
             result.add(f'without {case}', audited.systems[k], numbers)
 
 
-def _moves_text(audited: Audited, cases: Cases) -> str:
+def _largest(changes: Floats | Ints) -> tuple[int, int, float]:
     """
-    Return by how many places ranks, and by how much scores move at most.
-    """
-    names, means = list(cases), np.array(list(cases.values()))
-    moves = np.array(list(map(ranks_of, means))) - audited.ranks
-    moves[np.isnan(means).any(axis=1)] = 0  # there ranks are of fewer systems
-    n, system = _largest(moves)
-    rank_text = 'by no place'
-    if places := abs(int(moves[n, system])):
-        before = audited.ranks[system]
-        rank_text = (
-            f'at most {count_of(places, "place")} ({audited.systems[system]}, '
-            f'from {before} to {before + moves[n, system]}, without {names[n]})'
-        )
-    drift = means - audited.means
-    n, system = _largest(drift)
-    return (
-        f'ranks move {rank_text}, scores at most '
-        f'{audited.score(float(drift[n, system]))} ({audited.systems[system]}, '
-        f'without {names[n]})'
-    )
-
-
-def _largest(changes: Floats | Ints) -> tuple[int, int]:
-    """
-    Return the place of the change that is farthest from 0, the first of equal ones.
+    Return case and system of the change that is farthest from 0, the first of equal
+    ones, and the change.
     """
     place = int(np.nanargmax(np.abs(changes)))
-    row, column = divmod(place, changes.shape[1])
-    return row, column
+    return *divmod(place, changes.shape[1]), changes.flat[place].item()
 
 
-def _pairs_text(
-    audited: Audited, pairs: Sequence[Pair], claimed: Sequence[Pair]
-) -> str:
+def _settling_text(audited: Audited, pairs: Sequence[Pair]) -> str:
     """
-    Return which pairs change places, those that the ranking tells apart first.
+    Return about how many openers would tell these pairs apart. Without any, where the
+    ranking tells no two systems apart either, the nearest two; else ''.
     """
 
     def needed(pair: Pair) -> DialoguesNeeded:
@@ -171,23 +151,14 @@ def _pairs_text(
             audited.sampling,
         )
 
-    names = few_names([audited.pair_name(p) for p in claimed or pairs], 'as well as')
-    if claimed:
-        return f'told apart by the ranking, yet turned over: {names}'
-    if pairs:
-        most = max(map(needed, pairs), key=dialogues_first)
-        settling = settling_text(audited, most, audited.num_openers)
-        return (
-            f'{names} change places, and the ranking does not tell them apart; '
-            f'{settling}'
-        )
-    text = 'no two systems change places; the ranking tells '
-    text += f'{audited.claims_text} apart'
     order = [k for k in audited.by_rank if k in audited.compared]
-    if audited.claims or len(order) < 2:
-        return text
-    fewest = min(map(needed, combinations(order, 2)), key=dialogues_first)
-    return f'{text}; {settling_text(audited, fewest, audited.num_openers)}'
+    if pairs:
+        wanted = max(map(needed, pairs), key=dialogues_first)
+    elif audited.claims or len(order) < 2:
+        return ''
+    else:
+        wanted = min(map(needed, combinations(order, 2)), key=dialogues_first)
+    return settling_text(audited, wanted, audited.num_openers)
 
 
 def check_judge_swap(result: PartResult, audited: Audited) -> None:
@@ -251,13 +222,15 @@ def _compare(
         return
     n_pairs = math.comb(len(mine), 2)
     n_alike = int((audited.better & better).sum())
-    named = few_names([audited.pair_name(pair, 'over') for pair in disputed], 'and')
-    text = (
-        f'{name} ranks the systems with Kendall {number(tau)} and Spearman '
-        f'{number(rho)} to this ranking; {len(flips)} of {n_pairs} pairs flip, '
-        f'{len(disputed)} of which both judges tell apart'
-        f'{f" (here {named})" if disputed else ""}; '
-        f'both tell {n_alike} of {n_pairs} pairs apart in the same order.'
+    [text] = terminal_lines(
+        'judge_swap',
+        name=name,
+        tau=tau,
+        rho=rho,
+        n_flips=len(flips),
+        n_pairs=n_pairs,
+        disputed=[audited.pair_name(pair, 'over') for pair in disputed],
+        n_alike=n_alike,
     )
     outcome = outcome_of(
         shown=0 < n_pairs <= 2 * n_alike,
@@ -270,18 +243,47 @@ def _compare(
 
 FACTORS = ('system', 'partner', 'opener')
 REST = 'rest'
+# what the choice of partners and openers could change in a ranking; with one partner or
+# one opener a part of it cannot be told from the rest
+WITH_SYSTEM = ('system × partner', 'system × opener')
 TIMES = ' × '
 
 
 @frozen
 class VarianceShares:
     """
-    Variance components by name (``system``, ``system × partner``, …, ``rest``) and
-    their shares, which sum to 1.
+    Variance components by name (``system``, ``system × partner``, …, ``rest``), of
+    which one is above 0.
     """
 
     components: Mapping[str, float]
-    shares: Mapping[str, float]
+
+    @cached_property
+    def shares(self) -> dict[str, float]:
+        """
+        The shares of the components, which sum to 1.
+        """
+        counted = {name: max(0.0, value) for name, value in self.components.items()}
+        total = sum(counted.values())
+        return {name: value / total for name, value in counted.items()}
+
+    @property
+    def tells_all(self) -> bool:
+        """
+        True if what a choice of partners and openers could change is apart from the
+        rest.
+        """
+        return all(name in self.components for name in WITH_SYSTEM)
+
+    @property
+    def system_and_choice(self) -> tuple[float, float]:
+        """
+        The shares of the system, and of what a choice of partners and openers could
+        change at most.
+        """
+        names = WITH_SYSTEM if self.tells_all else (*WITH_SYSTEM, REST)
+        of_choice = sum(self.shares.get(name, 0.0) for name in names)
+        return self.shares.get('system', 0.0), of_choice
 
 
 def variance_shares(values: Floats) -> VarianceShares | None:
@@ -318,14 +320,9 @@ def variance_shares(values: Floats) -> VarianceShares | None:
     for axis in _others(axes, values.ndim)[::-1]:
         values = np.asarray(values.take(levels[axis][0], axis))
     components = _components(values, [FACTORS[k] for k in axes])
-    if components is None:
+    if components is None or max(components.values()) <= 0:
         return None
-    counted = {name: max(0.0, value) for name, value in components.items()}
-    total = sum(counted.values())
-    if total <= 0:
-        return None
-    shares = {name: value / total for name, value in counted.items()}
-    return VarianceShares(components, shares)
+    return VarianceShares(components)
 
 
 def _others(axes: Sequence[int], ndim: int) -> tuple[int, ...]:
@@ -384,9 +381,6 @@ def _coefficient(
     return float(np.sum(squares / np.where(numbers > 0, numbers, 1)))
 
 
-# what the choice of partners and openers could change in a ranking; with one partner or
-# one opener a part of it cannot be told from the rest
-WITH_SYSTEM = ('system × partner', 'system × opener')
 RESAMPLES = 200
 
 
@@ -406,7 +400,6 @@ def check_variance(result: PartResult, audited: Audited) -> None:
         raise LeftOut('there are too few dialogues, or their scores do not vary')
     draws = drawn_shares(table, audited.sampling.seed)
     over_openers = Estimate(shares.shares['system'], *middle_of(draws[:, 0]))
-    text = f'{variance_text(shares, over_openers)}; {len(table)} systems'
     n_floors = len(every) - len(table)
     case = 'without floors' if n_floors else 'all systems'
     _add_shares(result, case, shares)
@@ -414,36 +407,24 @@ def check_variance(result: PartResult, audited: Audited) -> None:
     with_floors = variance_shares(every) if n_floors else None
     if with_floors is not None:
         _add_shares(result, 'all systems', with_floors)
-        text += f' that are no floors; with the {n_floors} floors: '
-        text += f'system {percent(with_floors.shares.get("system"))}'
+    [text] = terminal_lines(
+        'variance',
+        shares=shares,
+        system=over_openers,
+        n_systems=len(table),
+        n_floors=n_floors,
+        with_floors=with_floors,
+    )
     least, most = middle_of(draws[:, 0] - draws[:, 1])
     outcome = outcome_of(
         shown=least is not None and least > 0, refuted=most is not None and most < 0
     )
-    result.report(f'{text}).', outcome)
-
-
-def variance_text(shares: VarianceShares, system: Estimate) -> str:
-    """
-    Return where the variance comes from, up to the end of the list of shares.
-
-    :param system: its share, with the interval over openers.
-    """
-    texts = [f'{name} {percent(share)}' for name, share in shares.shares.items()]
-    _, choice = system_and_choice(shares)
-    low, high = percent(system.low), percent(system.high)
-    ends = '' if system.low is None else f'({low} to {high}) '
-    return (
-        f'Of the variance of a dialogue’s score, {percent(system.value)} {ends}comes '
-        f'from the system, and {"" if _tells_all(shares) else "up to "}'
-        f'{percent(choice)} from how it gets on with its partner and opener, which a '
-        f'choice of these could change ({", ".join(texts)}'
-    )
+    result.report(text, outcome)
 
 
 def drawn_shares(table: Floats, seed: int) -> Floats:
     """
-    Return ``[draw, 2]``: `system_and_choice` of openers drawn with replacement; no
+    Return ``[draw, 2]``: the `system_and_choice` of openers drawn with replacement; no
     draws of fewer than three.
     """
     size, rng = table.shape[2], np.random.default_rng([seed, 15])
@@ -451,22 +432,8 @@ def drawn_shares(table: Floats, seed: int) -> Floats:
         variance_shares(table[:, :, rng.integers(size, size=size)])
         for _ in range(RESAMPLES if size >= FEWEST_OPENERS else 0)
     ]
-    pairs = [system_and_choice(drawn) for drawn in resamples if drawn is not None]
+    pairs = [drawn.system_and_choice for drawn in resamples if drawn is not None]
     return np.array(pairs, np.float64).reshape(-1, 2)
-
-
-def system_and_choice(shares: VarianceShares) -> tuple[float, float]:
-    """
-    Return the shares of the system, and of what a choice of partners and openers could
-    change at most.
-    """
-    own = shares.shares
-    names = WITH_SYSTEM if _tells_all(shares) else (*WITH_SYSTEM, REST)
-    return own.get('system', 0.0), sum(own.get(name, 0.0) for name in names)
-
-
-def _tells_all(shares: VarianceShares) -> bool:
-    return all(name in shares.shares for name in WITH_SYSTEM)
 
 
 def _add_shares(result: PartResult, case: str, shares: VarianceShares) -> None:

@@ -57,7 +57,6 @@ from parlai_ext.ranking.standings import (
 )
 from parlai_ext.results.tables import read_tables
 from parlai_ext.store import Manifest, RunFolder, record_hash, system_part
-from parlai_ext.view import interval, number
 from parlai_ext.view.page import terminal_lines
 from parlai_ext.worlds.schedule import pairings, shard_size_for
 
@@ -169,13 +168,11 @@ class SidePlayer:
         # already may hold others
         note_parts(run.manifest, map(system_part, manifest.systems))
         with run.lock():
-            problems = collect(run, self.machine).problems
-            if problems:
-                raise UserError(problems[0])
-            scored = self.scored
-            chosen = ChosenScorer(scored.config, named_by_user=False)
-            report = score_run(run, self.scorer, chosen, include_given=scored.given)
-            tables = read_tables(run, report.signature)
+            for problem in collect(run, self.machine).problems:
+                raise UserError(problem)
+            chosen = ChosenScorer(self.scored.config, named_by_user=False)
+            score_run(run, self.scorer, chosen, include_given=self.scored.given)
+            tables = read_tables(run, self.audited.scores.scorer_signature)
         names = [system.name for system in targets]
         opponents = [system.name for system in partners] or tables.opponents
         return tables.cells(tables.scores[self.audited.dimension], names, opponents)
@@ -186,7 +183,6 @@ class SidePlayer:
         """
         Return the manifest of a side run.
         """
-
         plan, manifest = self.audited.plan, self.audited.run.manifest
         protocol = replace(
             plan.protocol,
@@ -299,7 +295,6 @@ def _settling_text(
     :param canary: its scores, ``[partner, opener]``.
     """
     audited, (values, sampling) = player.audited, player.first_games
-    better = [k for k in placing.surely_better if k in audited.honest]
     needed = sorted(
         (
             dialogues_needed(
@@ -313,7 +308,8 @@ def _settling_text(
         ),
         key=dialogues_first,
     )
-    missing = -(-len(audited.honest) // 2) - len(better)
+    n_better = sum(k in audited.honest for k in placing.surely_better)
+    missing = -(-len(audited.honest) // 2) - n_better
     return settling_text(
         audited, needed[missing - 1], player.num_openers, '--audit-openers'
     )
@@ -402,19 +398,20 @@ def check_clones_as_partners(result: PartResult, player: SidePlayer) -> None:
         after = ranks_of(system_means(np.concatenate([before, more], axis=1)))[place]
         name, n_partners = audited.systems[place], before.shape[1]
         usual = usual_lifts(before, place) if n_partners > 1 else []
-        text = (
-            f'A clone of {name} among the {n_partners + 1} partners changes its '
-            f'score by {number(gain.value, 3)} ({interval(gain.low, gain.high, 3)}) '
-            f'against the other systems’, and its rank from {rank} to {after}'
+        [text] = terminal_lines(
+            'clone_as_partner',
+            name=name,
+            n_partners=n_partners + 1,
+            gain=gain,
+            rank=rank,
+            after=after,
+            usual=usual,
         )
-        if usual:
-            ends = interval(min(usual), max(usual), 3)
-            text += f'; the run’s own partners change it by {ends}'
         # a clone may do what the partners of the run do, or nothing
         low, high = min([0.0, *usual]), max([0.0, *usual])
         outcome = outcome_of(
             shown=gain.is_within(low, high) and rank == after,
             refuted=gain.is_beyond(low, high),
         )
-        result.report(f'{text}.', outcome)
+        result.report(text, outcome)
         result.add(clone.name, name, {'lift': gain, 'rank': after, 'rank before': rank})

@@ -123,14 +123,8 @@ def audit_section(view: RankingView) -> Section | None:
         reason = f'{NAME} is of other scores than this ranking'
         return Section('audit', 'Audit', {'reason': reason})
     current = is_current(view.run, audit)
-    data = {
-        'audit': audit,
-        'questions': [
-            (text, Table(COLUMNS, findings))
-            for text, findings in answered_questions(audit)
-        ],
-        'is_current': current,
-    }
+    questions = [(text, Table(COLUMNS, own)) for text, own in answered_questions(audit)]
+    data = {'audit': audit, 'questions': questions, 'is_current': current}
     n_fails, n_open = audit.outcomes[FAILS], audit.outcomes[NOT_SHOWN]
     remark = f'{n_fails} of {audit.n_decided} findings of its audit do not hold'
     if n_open:

@@ -38,7 +38,7 @@ from parlai_ext.ranking.intervals import (
     round_off_noise,
 )
 from parlai_ext.ranking.standings import Standing, difference, rank_dimension
-from parlai_ext.view import interval, join_names, number, shown_table
+from parlai_ext.view import shown_table
 from parlai_ext.view.page import terminal_lines
 
 MOST_SETS = 200_000
@@ -177,8 +177,6 @@ def swings(result: SetMeans) -> list[Swing]:
     rows = []
     for system in range(len(result.full)):
         at, member = np.nonzero(result.sets == system)
-        if not len(at):
-            continue
         moves = rise[at, member]
         best, worst = int(moves.argmax()), int(moves.argmin())
         rows.append(
@@ -528,20 +526,17 @@ def check_unfair_sets(result: PartResult, audited: Audited) -> None:
     _, lost, gained, _ = np.sum([table.counts for table in tables], axis=0).tolist()
     n_favored = sum(sum(table.counts) for table in tables)
     n_sure = sum(_is_sure(audited, turn) for one in tables for turn in one.turns)
-    most = max(tables, key=lambda one: one.counts[2])
-    text = (
-        f'Table 6: beside two siblings of the unfavored system, favored systems '
-        f'overtake it in {gained} of {n_favored} sets and fall behind it in {lost}, '
-        f'{n_sure} of these beyond chance'
+    [text] = terminal_lines(
+        'table_six',
+        audited=audited,
+        gained=gained,
+        lost=lost,
+        n_favored=n_favored,
+        n_sure=n_sure,
+        most=max(tables, key=lambda one: one.counts[2]),
+        published=published('table_6'),
     )
-    if gained:
-        text += (
-            f'; most for {audited.systems[most.unfavored]} with '
-            f'{join_names(audited.names(most.siblings))}, {most.counts[2]} of '
-            f'{sum(most.counts)}'
-        )
-    outcome = _outcome_of_turns(audited, gained + lost, n_sure)
-    result.report(f'{text} ({published("table_6")}).', outcome)
+    result.report(text, _outcome_of_turns(audited, gained + lost, n_sure))
     for table in tables:
         case = 'with ' + ' + '.join(audited.names(table.siblings))
         counts = dict(zip(CELLS, table.counts, strict=True))
@@ -583,17 +578,16 @@ def _named_set(audited: Audited) -> UnfairSets:
         fair += f' {options.fair_set}'
         lines = [line.strip() for _, line in text_lines(Path(options.fair_set))]
 
-    def places(option: str, names: Sequence[str]) -> list[int]:
+    def places(option: str, names: Sequence[str]) -> tuple[int, ...]:
         for name in names:
             problem = f'{option}: no audited system {name!r}'
             require_known(name, audited.systems, problem)
-        return sorted(audited.systems.index(name) for name in {*names})
+        return tuple(sorted(audited.systems.index(name) for name in {*names}))
 
     similar = places('--similar', options.similar)
     (unfavored,) = places('--unfavored', [options.unfavored or ''])
-    fair_set = places(fair, lines) or [
-        place for place in range(len(audited.systems)) if place not in similar
-    ]
+    others = sorted({*range(len(audited.systems))} - {*similar})
+    fair_set = places(fair, lines) or others
     if not similar or {*similar} & {unfavored, *fair_set} or len(fair_set) < 2:
         raise UserError(
             '--similar: systems are expected that are neither the unfavored one nor in '
@@ -601,9 +595,7 @@ def _named_set(audited: Audited) -> UnfairSets:
         )
     if unfavored not in fair_set:
         raise UserError(f'{fair}: {options.unfavored!r} is not in it')
-    return unfair_set(
-        audited.values, audited.own_place, unfavored, tuple(similar), fair_set
-    )
+    return unfair_set(audited.values, audited.own_place, unfavored, similar, fair_set)
 
 
 def table_six_lines(audit: Audit) -> Iterator[str]:
@@ -639,12 +631,8 @@ def check_siblings(result: PartResult, audited: Audited) -> None:
     if audited.num_openers < FEWEST_OPENERS:
         low = high = None
     effect = Estimate(json_number(value), low, high)
-    outcome = outcome_of_equality(audited, effect)
-    moves = 'lose' if value < 0 else 'gain'
     result.add('all families', '', {'effect': effect})
-    result.report(
-        f'Siblings {moves} {number(abs(value), 3)} ({interval(low, high, 3)}) when '
-        'they talk with each other, against what the two get elsewhere; '
-        f'{published("siblings")}.',
-        outcome,
+    [text] = terminal_lines(
+        'siblings', effect=effect, value=value, published=published('siblings')
     )
+    result.report(text, outcome_of_equality(audited, effect))

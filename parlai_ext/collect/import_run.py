@@ -5,9 +5,11 @@ The folder is written beside its final place and renamed when everything is on t
 so that an import that is killed leaves no half-written run.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
+from itertools import count
 from pathlib import Path
 
 from parlai_ext.collect.plan import protocol_record, signed_manifest
@@ -45,23 +47,21 @@ def group_by_pairing(
     """
     pairings: dict[tuple[str, str], Pairing] = {}
     by_pairing: DialoguesByPairing = {}
-    num_of_pair: Counter[frozenset[str]] = Counter()
-    num_alike: Counter[str] = Counter()
+    numbers: defaultdict[frozenset[str], count[int]] = defaultdict(count)
+    alike: defaultdict[str, count[int]] = defaultdict(partial(count, 1))
     for source in imported:
         names = source.names
         # of systems of which only the names are known
         digest = content_id('pairing', IMPORTED, *names)
-        pairing = named_pairing(*names, IMPORTED, digest)
-        pairings[names] = pairing
+        pairing = pairings[names] = named_pairing(*names, IMPORTED, digest)
         utterances = tuple(
             Utterance(turn.speaker, turn.text, turn.given, turn.references)
             for turn in source.turns
         )
         content = content_id(pairing.id, [utterance_json(u) for u in utterances])
-        num_alike[content] += 1
-        name = source.id or content_id(IMPORTED, content, num_alike[content])
-        opener = manifests.numbered_id(num_of_pair[frozenset(names)])
-        num_of_pair[frozenset(names)] += 1
+        number = next(alike[content])
+        name = source.id or content_id(IMPORTED, content, number)
+        opener = manifests.numbered_id(next(numbers[frozenset(names)]))
         dialogue = Dialogue(name, pairing.id, opener, utterances)
         by_pairing.setdefault(pairing.id, []).append(dialogue)
     return [pairings[names] for names in sorted(pairings)], by_pairing

@@ -17,11 +17,8 @@ from parlai_ext.systems.hub import ModelOptions, checked_repository, fetch_weigh
 from parlai_ext.training.options import TrainingOptions
 from parlai_ext.view.page import print_report
 
-# the kind of model in a scorer, what the loss is of, the option that takes the model
-USES = {
-    'mlm': ('embedder', 'masked tokens', 'encoder'),
-    'lm': ('likelihood', 'tokens', 'judge_model_file'),
-}
+# by what is adapted, the kind of model in a scorer
+KINDS = {'mlm': 'embedder', 'lm': 'likelihood'}
 PAIRS = 200  # of held-out turns, from which the scale of a model is measured
 
 
@@ -32,7 +29,7 @@ class AdaptOptions:
     """
 
     kind: str = option(
-        choices=tuple(USES),
+        choices=tuple(KINDS),
         help='mlm: an encoder, by masked words; lm: a language model, by the next word',
     )
     base: str = option(
@@ -79,9 +76,8 @@ class AdaptModel(Command):
 
         given, training = self.options(AdaptOptions), self.options(TrainingOptions)
         kind, folder = given.kind, Path(given.out)
-        model_kind, what, key = USES[kind]
         dialogues = read_dialogue_texts(given.corpus)
-        base = fetched_base(model_kind, given.base)
+        base = fetched_base(KINDS[kind], given.base)
         from parlai_ext.systems.pretrained import chosen_device
         from parlai_ext.training.adaptation import adapt, split_held_out
 
@@ -100,8 +96,6 @@ class AdaptModel(Command):
             'adapted_model',
             adapted=adapted,
             kind=kind,
-            tokens=what,
-            key=key,
             folder=folder,
             training=training,
             scale=self._scale(kind, folder, training.turns, held_out),

@@ -107,8 +107,7 @@ def citation_lines(pack: Pack, ranking: Ranking, options: CiteOptions) -> list[s
         dimension=dimension,
         rows=rows,
         outcome=outcome,
-        author=options.author,
-        year=options.year,
+        options=options,
         # without what may not stand in \\url{…}; it may be encoded already
         url=options.url and quote(options.url, safe="%/:=&?~#+!$,;'@()*[]"),
         key=name or 'pack',

@@ -10,8 +10,6 @@ from parlai_ext.core import UserError, frozen, option, optional
 from parlai_ext.store import write_texts
 
 PERMUTATIONS = 10_000
-
-
 PICTURES = ('.png', '.svg', '.pdf')
 
 
@@ -98,7 +96,6 @@ class CompareMetrics(Command):
         if given.figure:
             names = given.sets or [one.name for one in bench.sets]
             points = [read_points(folder, name) for name in names]
-            figure = tables.correlation_figure(points)
-            figure.savefig(given.figure, dpi=120)
+            tables.correlation_figure(points).savefig(given.figure, dpi=120)
             print(f'figure: {given.figure}')
         return result

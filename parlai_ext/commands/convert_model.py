@@ -194,11 +194,8 @@ def publish(scratch: Path, output: Path) -> list[str]:
     there = [name for name in taken if os.path.lexists(output.parent / name)]
     for name in there:
         target = output.parent / name
-        if not (
-            name in names
-            and target.is_file()
-            and cmp(scratch / name, target, shallow=False)
-        ):
+        is_ours = name in names and target.is_file()
+        if not (is_ours and cmp(scratch / name, target, shallow=False)):
             raise UserError(f'--output: {target} exists; it is not overwritten')
     with ExitStack() as on_failure:
         for name in names:

@@ -126,7 +126,6 @@ class ImportJudgements(Command):
         """
         Write the files, print the ranking by people, and return it.
         """
-
         given = self.options(ImportJudgementsOptions)
         if given.format == PAGE or not given.out:
             self.require(run_dir='the folder of the run whose dialogues were judged')

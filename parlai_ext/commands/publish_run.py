@@ -53,10 +53,8 @@ class PublishRun(Command):
         print_report(
             'published',
             pack=pack,
+            folders=[content_id(signature) for signature in pack.signatures],
             is_withheld=given.withhold_text,
-            content_id=content_id,
-            path=path,
-            size=path.stat().st_size,
             n_dialogues=run.n_dialogues,
         )
         return pack

@@ -154,26 +154,19 @@ def show_bench(
 
     :param texts: by set, the utterances of each item that was drawn.
     """
+    from parlai_ext.bench import tables
     from parlai_ext.bench.bench_files import read_points
     from parlai_ext.bench.compare import compare_bench
-    from parlai_ext.bench.tables import (
-        BENCH_PAGE,
-        bench_lines,
-        best_sentence,
-        paper_tables,
-        render_bench_page,
-        titled_lines,
-    )
 
     try:
-        closing = best_sentence(compare_bench(folder).best)
+        closing = tables.best_sentence(compare_bench(folder).best)
     except UserError as error:
         closing = f'For these data no scorer can be named: {error}'
     points = [read_points(folder, one.name) for one in bench.sets]
-    page = folder / BENCH_PAGE
-    papers = list(paper_tables(bench, points))
-    write_text(page, render_bench_page(bench, papers, closing, points, texts))
-    print_lines([*bench_lines(bench), '', *titled_lines(papers)])
+    page = folder / tables.BENCH_PAGE
+    papers = list(tables.paper_tables(bench, points))
+    write_text(page, tables.render_bench_page(bench, papers, closing, points, texts))
+    print_lines([*tables.bench_lines(bench), '', *tables.titled_lines(papers)])
     print(f'page: {page}\n')
     print_lines(wrap_lines(closing))
 

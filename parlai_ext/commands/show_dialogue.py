@@ -6,7 +6,6 @@ model.
 import shutil
 from collections.abc import Iterator
 from difflib import get_close_matches
-from operator import itemgetter
 
 from parlai_ext.commands.command import Command, print_lines
 from parlai_ext.commands.options import ScoresChoice
@@ -109,7 +108,7 @@ class ShowDialogue(Command):
             pairing=pairing,
             dimensions=self._dimensions(scored),
             means=means,
-            all_scores=scored.scores if scored is not None else (),
+            scored=scored,
         ):
             text = line.lstrip(' ')
             indent = line.removesuffix(text)
@@ -141,10 +140,8 @@ class ShowDialogue(Command):
             require_known(given.system, names, f'--system {given.system!r}')
         if number := given.worst or given.best:
             sign = 1 if given.worst else -1
-            with_score = [
-                (sign * o.score, o.id, o) for o in listed if o.score is not None
-            ]
-            listed = [one for *_, one in sorted(with_score, key=itemgetter(0, 1))]
+            listed = [one for one in listed if one.score is not None]
+            listed.sort(key=lambda one: (sign * (one.score or 0), one.id))
             if not listed:
                 raise UserError(f'{run.root}: --worst and --best need scores')
         chosen = listed[: number or MOST_LISTED]
@@ -165,20 +162,20 @@ class ShowDialogue(Command):
 
         :param system: yield the lines of this one only.
         """
-        from parlai_ext.report.browse import target_and_partner
+        from parlai_ext.report.browse import scored_sides
 
-        run = self.existing_run
-        for dialogue, scored in run.scores(self._signature()).scored_dialogues():
-            pair = target_and_partner(run.pairing(dialogue.pairing_id), run.manifest)
+        sides = scored_sides(self.existing_run, self._signature())
+        before = None
+        for dialogue, scored, name, partner in sides:
             known = self._dimensions(scored)
             # that of the whole reply, where a scorer has it
             dimension = max(known, key='Overall'.__eq__, default=None)
-            for name, partner in dict.fromkeys((pair, pair[::-1])):
-                means = dialogue_means(dialogue, scored, name) if scored else {}
-                score = means.get(dimension or '')
-                told = name == pair[0] or score is not None
-                if name == system or (told and system is None):
-                    yield ListedDialogue(dialogue.id, name, partner, dimension, score)
+            means = dialogue_means(dialogue, scored, name) if scored else {}
+            score = means.get(dimension or '')
+            is_partner, before = dialogue is before, dialogue
+            told = score is not None or not is_partner
+            if name == system or (told and system is None):
+                yield ListedDialogue(dialogue.id, name, partner, dimension, score)
 
     def _dimensions(self, scored: ScoredDialogue | None) -> list[str]:
         """

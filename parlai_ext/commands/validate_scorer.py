@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 
@@ -37,6 +36,7 @@ from parlai_ext.engines import EngineOptions, Machine
 from parlai_ext.judge_check.record import JudgeCheck, to_json
 from parlai_ext.judge_check.sample import JudgedDialogues
 from parlai_ext.judge_check.section import check_lines
+from parlai_ext.scoring.base import judged_indices
 from parlai_ext.scoring.registry import scorer_class
 from parlai_ext.scoring.score_run import ChosenScorer, choose_scorer, score_run
 from parlai_ext.store import write_text
@@ -170,7 +170,10 @@ class ValidateScorer(ModelCommand):
         with errors_about('--dialogues-file'):
             dialogues = read_dialogues(self.opt['dialogues_file'])
         judged = {judgement.system for judgement in self.human_judgements}
-        indices = [places_of(judged, dialogue) for dialogue in dialogues]
+        indices = [
+            judged_indices(one, first_speaker_only=False, speakers=judged)
+            for one in dialogues
+        ]
         if not any(indices):
             there = sorted({u.speaker for d in dialogues for u in d.utterances})
             raise UserError(
@@ -205,14 +208,3 @@ class ValidateScorer(ModelCommand):
         scorer.require_dialogues()
         check_dimensions(scorer.dimensions, self.human_judgements, self.source)
         return chosen
-
-
-def places_of(systems: Collection[str], dialogue: Dialogue) -> list[int]:
-    """
-    Return the places of what these systems said themselves in a dialogue.
-    """
-    return [
-        i
-        for i, utterance in enumerate(dialogue.utterances)
-        if utterance.speaker in systems and not utterance.given
-    ]

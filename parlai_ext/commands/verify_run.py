@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
 
 LONGEST = 300  # characters of a line about a problem of a stranger's file
-LONGEST_FINDING = 3000  # which may list targets, and why some are not at hand
-SHOWN = 20  # problems of one part that are printed
 
 
 @frozen
@@ -103,13 +101,7 @@ class VerifyRun(PackChecker):
 
         options = self.options(RegenerateOptions)
         checked = check_pack(self.opt['pack'], options, self.checker)
-        print_report(
-            'verified',
-            checked=checked,
-            longest=LONGEST,
-            longest_finding=LONGEST_FINDING,
-            shown=SHOWN,
-        )
+        print_report('verified', checked=checked, longest=LONGEST)
         if checked.problems:
             n, first = len(checked.problems), checked.problems[0]
             many = '' if n == 1 else f'{n} problems, the first: '

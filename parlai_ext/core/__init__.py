@@ -29,6 +29,7 @@ from parlai_ext.core.frozen import frozen
 from parlai_ext.core.json_text import (
     JsonObject,
     JsonValue,
+    changed_texts,
     first_object,
     half_character,
     parse_json,
@@ -38,6 +39,7 @@ from parlai_ext.core.json_text import (
     without_half_characters,
 )
 from parlai_ext.core.nouns import (
+    ABSENT,
     CLOSE,
     GIVEN_JUDGED,
     PART_SEPARATOR,

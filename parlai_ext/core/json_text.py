@@ -17,7 +17,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
@@ -64,20 +64,29 @@ def without_half_characters(text: str) -> str:
     return text.encode('utf-16', 'surrogatepass').decode('utf-16', 'replace')
 
 
+def changed_texts(
+    data: Any, change: Callable[[str], str], change_key: Callable[[str], str] = str
+) -> Any:
+    """
+    Return JSON data with its texts, and its keys, changed by these functions.
+    """
+    if isinstance(data, str):
+        return change(data)
+    if isinstance(data, Mapping):
+        return {
+            change_key(str(key)): changed_texts(value, change, change_key)
+            for key, value in data.items()
+        }
+    if isinstance(data, list | tuple):
+        return [changed_texts(value, change, change_key) for value in data]
+    return data
+
+
 def whole_characters(data: Any) -> Any:
     """
     Return JSON data with U+FFFD for each lone surrogate in its texts.
     """
-    if isinstance(data, str):
-        return without_half_characters(data)
-    if isinstance(data, Mapping):
-        return {
-            without_half_characters(str(key)): whole_characters(value)
-            for key, value in data.items()
-        }
-    if isinstance(data, list | tuple):
-        return [whole_characters(value) for value in data]
-    return data
+    return changed_texts(data, without_half_characters, without_half_characters)
 
 
 def parse_json(text: str | bytes, *, any_number: bool = False) -> Any:

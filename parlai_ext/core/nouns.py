@@ -82,10 +82,7 @@ class Roster:
 
         :raises KeyError: when there is none.
         """
-        for system in self.systems:
-            if system.name == name:
-                return system
-        raise KeyError(name)
+        return {system.name: system for system in self.systems}[name]
 
     def replaced(self, by_name: Mapping[str, System]) -> Roster:
         """

@@ -139,6 +139,18 @@ class Option(OptionInfo):
         """
         return self.flag_name(prefix).lstrip('-').replace('-', '_')
 
+    @property
+    def bounds(self) -> list[tuple[str, float, Callable[[Any, Any], bool]]]:
+        """
+        The ends of the range of a number, each with a word and what must hold.
+        """
+        ends = (
+            ('from', self.low, operator.ge),
+            ('above', self.above, operator.gt),
+            ('to', self.high, operator.le),
+        )
+        return [(word, end, holds) for word, end, holds in ends if end is not None]
+
     def problem(self, value: Any) -> str | None:
         """
         Return what is wrong with a value, and what would be right; `None` if nothing.
@@ -152,20 +164,10 @@ class Option(OptionInfo):
         if isinstance(value, int | float):
             # a whole number may be too large for a float, and is compared as it is
             whole = isinstance(value, int)
-            bounds = [
-                (word, bound, holds)
-                for word, bound, holds in (
-                    ('from', self.low, operator.ge),
-                    ('above', self.above, operator.gt),
-                    ('to', self.high, operator.le),
-                )
-                if bound is not None
-            ]
-            if not (whole or math.isfinite(value)) or not all(
-                holds(value, bound) for _, bound, holds in bounds
-            ):
+            fits = all(holds(value, bound) for _, bound, holds in self.bounds)
+            if not (whole or math.isfinite(value)) or not fits:
                 shown = _shown(value) if whole else f'{value:g}'
-                limits = (f'{word} {bound:g}' for word, bound, _ in bounds)
+                limits = (f'{word} {bound:g}' for word, bound, _ in self.bounds)
                 return f'{shown}: {" ".join([KINDS[self.type], *limits])} is expected'
         return None
 
@@ -232,17 +234,13 @@ def read_options(
         for name, value in given_options(cls, given, error).items()
         if value != '' or known[name].default is not MISSING
     }
+    for name, option in known.items():
+        if option.default is MISSING and name not in values:
+            raise error(name, f'is needed: {option.help}')
     presets: dict[str, Any] = {}
     for name, by_value in getattr(cls, 'presets', {}).items():
         presets |= by_value.get(values.get(name), {})
-    try:
-        return cls(**{**presets, **values})
-    except TypeError:
-        needed = [name for name in known if known[name].default is MISSING]
-        missing = [name for name in needed if name not in values]
-        if not missing:
-            raise
-        raise error(missing[0], f'is needed: {known[missing[0]].help}') from None
+    return cls(**{**presets, **values})
 
 
 def given_options(
@@ -267,12 +265,8 @@ def given_options(
             continue
         if (problem := known[key].problem(value)) is not None:
             raise error(key, problem)
-        kind = known[key].type
-        if kind is float and isinstance(value, int):
-            value = float(value)
-        if kind is tuple and isinstance(value, list):
-            value = tuple(value)
-        values[key] = value
+        kind: Any = known[key].type
+        values[key] = kind(value) if kind in (float, tuple) else value
     return values
 
 
@@ -569,14 +563,10 @@ def _argument(option: Option, not_given: bool, overrides: bool) -> dict[str, Any
     """
     Return what argparse's ``add_argument`` is told about an option.
     """
-    help = option.help
+    help, metavar = option.help, option.metavar or METAVARS.get(option.type)
     if overrides:
-        metavar = option.metavar or METAVARS.get(option.type, 'NAME')
-        return {
-            'help': help.replace('%', '%%'),
-            'type': option.type,
-            'metavar': metavar,
-        }
+        told = {'type': option.type, 'metavar': metavar or 'NAME'}
+        return {'help': help.replace('%', '%%'), **told}
     default = None if not_given or option.default is MISSING else option.default
     if not_given and option.default not in (None, MISSING, ()):
         help = f'{help} (default: {option.default})'
@@ -593,7 +583,7 @@ def _argument(option: Option, not_given: bool, overrides: bool) -> dict[str, Any
         told['choices'] = option.choices
     else:
         told['type'] = option.from_text
-    told['metavar'] = option.metavar or METAVARS.get(option.type)
+    told['metavar'] = metavar
     return told
 
 

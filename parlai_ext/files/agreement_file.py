@@ -9,8 +9,8 @@ from functools import cache
 from pathlib import Path
 
 from parlai_ext import zoo_configs
-from parlai_ext.core import UserError, frozen
-from parlai_ext.core.records import WrongType, record_from_json
+from parlai_ext.core import frozen
+from parlai_ext.core.records import user_record
 from parlai_ext.files.yaml_file import read_file
 
 
@@ -55,6 +55,11 @@ class _ScorerRows:
     rows: tuple[MeasuredAgreement, ...] = ()
 
 
+@frozen
+class _AgreementFile:
+    scorers: tuple[_ScorerRows, ...] = ()
+
+
 @cache
 def read_agreement(path: Path) -> dict[str, tuple[MeasuredAgreement, ...]]:
     """
@@ -62,11 +67,5 @@ def read_agreement(path: Path) -> dict[str, tuple[MeasuredAgreement, ...]]:
 
     :raises UserError: names file and key of the first mistake.
     """
-    doc = read_file(path)
-    try:
-        scorers = record_from_json(
-            tuple[_ScorerRows, ...], (doc.data or {}).get('scorers', []), 'scorers'
-        )
-    except WrongType as error:
-        raise UserError(f'{path}: {error}') from None
-    return {scorer.signature: scorer.rows for scorer in scorers}
+    file = user_record(_AgreementFile, read_file(path).data or {}, str(path))
+    return {scorer.signature: scorer.rows for scorer in file.scorers}

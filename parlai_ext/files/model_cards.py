@@ -150,7 +150,7 @@ def model_names(kind: str | None = None) -> list[str]:
     """
     Return the names in the catalogue, of models of one kind or of all.
     """
-    names = sorted(path.stem for path in (zoo_configs.HOME / 'models').glob('*.yaml'))
+    names = zoo_configs.names('models')
     return [name for name in names if kind is None or kind in model_card(name).kinds]
 
 

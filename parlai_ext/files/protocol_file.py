@@ -193,8 +193,6 @@ def _override(
     for name, value in overrides.items():
         if name == 'roster':  # which `_roster` replaces
             continue
-        if name not in places:
-            raise UserError(f'no protocol key {name!r}; {nearest(name, places)}')
         cls, section = places[name]
 
         def error(key: str, problem: str) -> UserError:
@@ -270,13 +268,12 @@ def _reference(
     reference: dict[str, dict[str, float]] = {}
     for dimension, raw_values in dimensions.items():
         here = (*where, dimension)
-        values = {
-            name: doc.typed(value, (*here, name), float)
-            for name, value in doc.typed(raw_values, here, dict).items()
-        }
-        for name in values:
-            if name not in targets and not replaced:
+        reference[dimension] = {}
+        for name, raw_value in doc.typed(raw_values, here, dict).items():
+            value = doc.typed(raw_value, (*here, name), float)
+            if name in targets:
+                reference[dimension][name] = value
+            elif not replaced:
                 hint = nearest(name, targets)
                 raise doc.error((*here, name), f'no target of that name; {hint}')
-        reference[dimension] = {n: v for n, v in values.items() if n in targets}
     return kind, reference

@@ -17,10 +17,11 @@ from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from itertools import chain, count
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from parlai_ext import zoo_configs
 from parlai_ext.core import (
+    ABSENT,
     GIVEN_JUDGED,
     Dialogue,
     ScoredDialogue,
@@ -35,7 +36,14 @@ from parlai_ext.core.protocol import Protocol
 from parlai_ext.core.records import record_to_json
 from parlai_ext.engines import Machine
 from parlai_ext.judge_check.check import basis_of, make_check
-from parlai_ext.judge_check.record import SAMPLE, JudgeCheck, check_basis, read_check
+from parlai_ext.judge_check.record import (
+    SAMPLE,
+    DimensionCheck,
+    JudgeCheck,
+    KindResult,
+    check_basis,
+    read_check,
+)
 from parlai_ext.packs.pack import (
     INDEX,
     Pack,
@@ -244,7 +252,7 @@ class Regeneration:
         [text] = terminal_lines(
             'played_again',
             again=again,
-            targets=[name for name in self.pack.manifest.targets if again.played[name]],
+            targets=self.pack.manifest.targets,
             looked_at=looked_at,
             missing=missing and _why(missing),
             allowed=options.max_different if is_allowed else None,
@@ -570,36 +578,39 @@ def check_differences(
 
     :param options: how many pairs of a kind, and how far means, may differ.
     """
-    theirs, ours = (
-        {
-            f'{name}, {kind.kind} of {kind.source}': kind
-            for name, own in all_checks(check).items()
-            for kind in own.kinds
-        }
-        for check in (says, gives)
-    )
-    for place in dict.fromkeys((*theirs, *ours)):
-        one, other = theirs.get(place), ours.get(place)
-        if one and other and one.n == other.n:
-            changes = (one.n_higher - other.n_higher, one.n_ties - other.n_ties)
-            if max(map(abs, changes)) <= options.max_different * one.n:
+    theirs, ours = all_checks(says), all_checks(gives)
+    for place, a, b in differences(_kinds(theirs), _kinds(ours)):
+        if ABSENT not in (a, b) and a.n == b.n:
+            changes = (a.n_higher - b.n_higher, a.n_ties - b.n_ties)
+            if max(map(abs, changes)) <= options.max_different * a.n:
                 continue
-        a, b = (
-            f'{kind.n_higher} of {kind.n} higher, {kind.n_ties} ties'
-            if kind
-            else 'nothing'
-            for kind in (one, other)
-        )
-        yield f'{place}: the pack says {a}, made again it is {b}'
+        yield f'{place}: the pack says {_counts(a)}, made again it is {_counts(b)}'
     before, after = (
         {
             name: {key: record_to_json(getattr(own, key)) for key in MEANS}
-            for name, own in all_checks(check).items()
+            for name, own in checks.items()
         }
-        for check in (says, gives)
+        for checks in (theirs, ours)
     )
-    for where, x, y in differences(before, after, '', options.tolerance):
-        yield f'{where}: the pack says {x}, made again it is {y}'
+    for where, a, b in differences(before, after, '', options.tolerance):
+        yield f'{where}: the pack says {a}, made again it is {b}'
+
+
+def _kinds(checks: Mapping[str, DimensionCheck]) -> dict[str, KindResult]:
+    """
+    Return what checks say of each kind of perturbation, by its place.
+    """
+    return {
+        f'{name}, {kind.kind} of {kind.source}': kind
+        for name, own in checks.items()
+        for kind in own.kinds
+    }
+
+
+def _counts(kind: Any) -> str:
+    if kind is ABSENT:
+        return 'nothing'
+    return f'{kind.n_higher} of {kind.n} higher, {kind.n_ties} ties'
 
 
 @frozen

@@ -208,29 +208,25 @@ def _names(packs: Sequence[Pack]) -> tuple[list[dict[str, str]], list[str]]:
     on other names, and on systems that have several.
     """
     known: dict[str, tuple[Any, Any]] = {}
-    aliases = defaultdict(list)
+    aliases: defaultdict[Any, dict[str, None]] = defaultdict(dict)
     names, notes = [], []
     for k, pack in enumerate(packs):
         mine = {}
         for target, entry in pack.manifest.targets.items():
             # what a target is: its hash, and that of the replies that it chooses among
             system = entry.identity, entry.candidates
-            choice = [
-                f'{target}{more}' for more in ('', f' ({pack.name})', f' ({k + 1})')
-            ]
+            choice = (target, f'{target} ({pack.name})', f'{target} ({k + 1})')
             fitting = [name for name in choice if known.get(name, system) == system]
-            mine[target] = name = [*fitting, choice[-1]][0]
-            known[name] = system
+            name = [*fitting, choice[-1]][0]
+            mine[target], known[name], aliases[system][name] = name, system, None
             if name != target:
                 notes.append(
                     f'{target} of {pack.name} is another system than the first of this '
                     f'name; it is called {name}'
                 )
-            aliases[system].append(name)
         names.append(mine)
-    for same in map(dict.fromkeys, aliases.values()):
-        if len(same) > 1:
-            notes.append(f'one system under several names: {", ".join(same)}')
+    several = [same for same in aliases.values() if len(same) > 1]
+    notes += [f'one system under several names: {", ".join(same)}' for same in several]
     return names, notes
 
 
@@ -310,14 +306,11 @@ def _renamed_dialogues(
         before = getattr(record, field)
         return replace(record, **{field: names.get(before, before)})
 
-    for shard in pack.run.dialogue_shards(pairing_id):
-        scores = [pack.run.scores(one).read(shard) for one in signatures]
-        for before, record, *scored in zip(
-            pack.run.read_dialogues(shard),
-            pack.run.dialogue_records(shard),
-            *scores,
-            strict=True,
-        ):
+    run = pack.run
+    for shard in run.dialogue_shards(pairing_id):
+        scores = [run.scores(one).read(shard) for one in signatures]
+        columns = run.read_dialogues(shard), run.dialogue_records(shard), *scores
+        for before, record, *scored in zip(*columns, strict=True):
             said = tuple(renamed(one, 'speaker') for one in before.utterances)
             dialogue = renamed(replace(before, utterances=said), 'ended_by')
             yield JoinedDialogue(

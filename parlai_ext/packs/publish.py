@@ -6,8 +6,9 @@ The same run gives the same bytes, in whatever folder it lies and whenever it wa
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -18,6 +19,7 @@ from parlai_ext.core import (
     JsonObject,
     ScoredDialogue,
     UserError,
+    changed_texts,
     frozen,
     name_secret,
 )
@@ -86,12 +88,9 @@ def publish_run(
             if key.endswith('key_env') and isinstance(value, str):
                 name_secret(value)  # its value is written nowhere
     complete, left_out = _complete_scores(run, scores)
-    manifest = public_manifest(run.manifest, withhold_text)
     section = run.manifest.protocol.scorer
     configs = [run.scores(one).about().config or section for one in complete]
-    if section not in configs:  # its scores are not in the pack
-        protocol = manifest.protocol.model_copy(update={'scorer': {}})
-        manifest = manifest.model_copy(update={'protocol': protocol})
+    manifest = public_manifest(run.manifest, withhold_text, section in configs)
     members = _member_bytes(run, manifest, complete, withhold_text)
     described = {name: describe_member(data) for name, data in members.items()}
     data = index_bytes(PackIndex(FORMAT, SCHEMA, withhold_text, described))
@@ -246,13 +245,17 @@ def ranking_data(
     return without_paths(as_read(rankings.to_json(ranking)))
 
 
-def public_manifest(manifest: Manifest, withhold_text: bool = False) -> Manifest:
+def public_manifest(
+    manifest: Manifest, withhold_text: bool = False, has_scores: bool = True
+) -> Manifest:
     """
-    Return a manifest as it is published: files by their names, not their folders, and
-    without the openers' text if that is withheld.
+    Return a manifest as it is published: files by their names, not their folders,
+    without the openers' text if that is withheld, and without the scorer of a pack that
+    has no scores of it.
     """
     places = (*FILE_OPTIONS, *FOLDER_OPTIONS, 'datapath', 'download_path')
-    scorer = {k: file_name(v) for k, v in manifest.protocol.scorer.items()}
+    scorer = manifest.protocol.scorer if has_scores else {}
+    scorer = {k: file_name(v) for k, v in scorer.items()}
     changes = {
         'systems': {
             name: {k: file_name(v) if k in places else v for k, v in opt.items()}
@@ -263,7 +266,7 @@ def public_manifest(manifest: Manifest, withhold_text: bool = False) -> Manifest
     if manifest.asked:
         changes['asked'] = without_paths(manifest.asked)
     if manifest.left_out:
-        changes['left_out'] = tuple(without_paths(list(manifest.left_out)))
+        changes['left_out'] = tuple(without_paths(manifest.left_out))
     if withhold_text:
         changes['openers'] = tuple(
             replace(opener, utterances=(), reply=None) for opener in manifest.openers
@@ -282,10 +285,4 @@ def without_paths(data: Any) -> Any:
     """
     Return JSON data whose texts name files without the folders above them.
     """
-    if isinstance(data, str):
-        return FOLDERS.sub('', data)
-    if isinstance(data, Mapping):
-        return {key: without_paths(value) for key, value in data.items()}
-    if isinstance(data, list):
-        return [without_paths(value) for value in data]
-    return data
+    return changed_texts(data, partial(FOLDERS.sub, ''))

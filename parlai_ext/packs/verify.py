@@ -158,19 +158,14 @@ def judge_problems(run: RunFolder, signature: str) -> Iterator[str]:
     check = read_check(store)
     if check is None:
         return
-    if check.signature != store.signature:
-        yield (
-            f'it is the check of other scores: {check.signature:.80}, not '
-            f'{store.signature:.80}'
-        )
-    if shards := store.run.dialogue_shards():
-        scored = store.read(shards[0])
-        of_scores = {score.dimension for one in scored for score in one.scores}
+    if check.signature != signature:
+        both = f'{check.signature:.80}, not {signature:.80}'
+        yield f'it is the check of other scores: {both}'
+    for shard in run.dialogue_shards()[:1]:
+        of_scores = {s.dimension for one in store.read(shard) for s in one.scores}
         if {*check.dimensions} != of_scores:
-            yield (
-                f'it is about {", ".join(sorted(check.dimensions))}, the scores about '
-                f'{", ".join(sorted(of_scores))}'
-            )
+            ours, others = (', '.join(sorted(n)) for n in (check.dimensions, of_scores))
+            yield f'it is about {ours}, the scores about {others}'
     for name, own in all_checks(check).items():
         kinds = [
             kind_result(k.kind, k.source, k.n, k.n_higher, k.n_ties) for k in own.kinds
@@ -351,8 +346,7 @@ def score_problems(run: RunFolder, signature: str) -> Iterator[str]:
         place = f'scores/{store.root.name}/{shard.file}'
         dialogues = run.read_dialogues(shard)
         scored = store.read(shard)
-        ids = [one.dialogue_id for one in scored]
-        if ids != [dialogue.id for dialogue in dialogues]:
+        if [one.dialogue_id for one in scored] != [one.id for one in dialogues]:
             yield f'{place}: these are scores of other dialogues'
             continue
         for n, (dialogue, one) in enumerate(zip(dialogues, scored, strict=True)):

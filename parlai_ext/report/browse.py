@@ -8,7 +8,7 @@ and partner: so extremes do not stand for all, and systems can be compared on th
 openers. Thousands of dialogues never lie in memory.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -133,8 +133,6 @@ def room_for(candidates: Sequence[PageCandidate], n_scorers: int = 1) -> int:
     """
     Return how many of these dialogues the page has room for.
     """
-    if not candidates:
-        return 0
     total = sum(one.size for one in candidates) * n_scorers
     if total <= MAX_PAGE_CHARACTERS:
         return len(candidates)
@@ -207,6 +205,19 @@ def target_and_partner(pairing: Pairing, manifest: Manifest) -> tuple[str, str]:
     if pairing.first in manifest.partners:
         return pairing.second, pairing.first
     return pairing.speakers
+
+
+def scored_sides(
+    run: RunFolder, signature: str
+) -> Iterator[tuple[Dialogue, ScoredDialogue | None, str, str]]:
+    """
+    Yield each dialogue with its scores (`None`: not scored), once for each system in
+    it: the target and its partner, then these names the other way round.
+    """
+    for dialogue, scored in run.scores(signature).scored_dialogues():
+        pair = target_and_partner(run.pairing(dialogue.pairing_id), run.manifest)
+        for name, partner in dict.fromkeys((pair, pair[::-1])):
+            yield dialogue, scored, name, partner
 
 
 def are_both_judged(names: tuple[str, str], manifest: Manifest) -> bool:

@@ -15,7 +15,7 @@ from parlai_ext.ranking.standings import CellMean, best_first
 from parlai_ext.report.plot import axis_over
 from parlai_ext.report.summary import leaders_on
 from parlai_ext.report.view import DimensionDetails, RankingView
-from parlai_ext.view import digits_for, signed
+from parlai_ext.view import digits_for
 from parlai_ext.view.page import Section
 
 # larger tables are cut: nobody reads them, and they would make the page heavy
@@ -65,7 +65,6 @@ def pairs_section(view: RankingView) -> Section | None:
         'Pairs',
         few_partners=next(filter(None, few), ''),
         is_imported=view.ranking.is_imported,
-        signed=signed,
     )
 
 

@@ -11,6 +11,20 @@ from parlai_ext.core import Dialogue, ScoredDialogue
 from parlai_ext.scoring.base import UTTERANCE_COLUMNS
 from parlai_ext.store import RunFolder
 
+KEYS = UTTERANCE_COLUMNS[:4]  # that tell the rows of scores apart
+DIALOGUE_COLUMNS = (
+    'dialogue_id',
+    'opener_id',
+    'first',
+    'second',
+    'utterance_index',
+    'speaker',
+    'text',
+    'given',
+    'ended_by',
+    'reason',
+)
+
 
 def dialogues_frame(run: RunFolder) -> pandas.DataFrame:
     """
@@ -34,19 +48,7 @@ def dialogues_frame(run: RunFolder) -> pandas.DataFrame:
         for dialogue in run.iter_dialogues()
         for i, utterance in enumerate(dialogue.utterances)
     )
-    columns = (
-        'dialogue_id',
-        'opener_id',
-        'first',
-        'second',
-        'utterance_index',
-        'speaker',
-        'text',
-        'given',
-        'ended_by',
-        'reason',
-    )
-    return pandas.DataFrame(list(rows), columns=columns)
+    return pandas.DataFrame(list(rows), columns=DIALOGUE_COLUMNS)
 
 
 def scores_frame(run: RunFolder, scorer_signature: str) -> pandas.DataFrame:
@@ -71,28 +73,21 @@ def score_frame(
     says why scores of the row are NaN; `cut_tokens` counts the tokens of the context
     that the model did not see.
     """
-    rows: dict[tuple[str, int | None, str], dict[str, Any]] = {}
+    rows: dict[tuple[Any, ...], dict[str, Any]] = {}
     for dialogue, scored in scored_dialogues:
         for score in scored.scores:
-            index = score.utterance_index
-            row = rows.setdefault(
-                (dialogue.id, index, score.system),
-                {
-                    'dialogue_id': dialogue.id,
-                    'utterance_index': index,
-                    'speaker': score.system,
-                    'text': None if index is None else dialogue.utterances[index].text,
-                    'reason': {},
-                    'cut_tokens': 0
-                    if index is None
-                    else scored.truncated.get(index, 0),
-                },
-            )
+            index, text, cut = score.utterance_index, None, 0
+            if index is not None:
+                text = dialogue.utterances[index].text
+                cut = scored.truncated.get(index, 0)
+            key = (dialogue.id, index, score.system, text)
+            values = {'reason': {}, 'cut_tokens': cut}
+            row = rows.setdefault(key, dict(zip(KEYS, key, strict=True)) | values)
             row[score.dimension] = score.value
             row['reason'] |= {score.reason: None} if score.reason else {}
     for row in rows.values():
         row['reason'] = '; '.join(row['reason']) or None
-    columns = [*UTTERANCE_COLUMNS[:4], *dimensions, *UTTERANCE_COLUMNS[4:]]
+    columns = [*KEYS, *dimensions, *UTTERANCE_COLUMNS[len(KEYS) :]]
     types = dict.fromkeys(('utterance_index', 'cut_tokens'), 'Int64')
     types |= dict.fromkeys(dimensions, 'float64')
     return pandas.DataFrame(list(rows.values()), columns=columns).astype(types)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from parlai_ext.core import Dialogue, content_id, dialogue_means, scorer_name
-from parlai_ext.report.browse import target_and_partner
+from parlai_ext.report.browse import scored_sides
 from parlai_ext.results.ranking import Ranking
 from parlai_ext.store import RunFolder, dumps, write_text
 
@@ -25,12 +25,8 @@ def write_inspect_logs(run: RunFolder, ranking: Ranking, folder: Path) -> list[P
     Write a log for each target and return the paths.
     """
     samples = defaultdict(list)
-    store = run.scores(ranking.scorer_signature)
-    for dialogue, scored in store.scored_dialogues():
-        pair = target_and_partner(run.pairing(dialogue.pairing_id), run.manifest)
-        for name, partner in dict.fromkeys((pair, pair[::-1])):
-            if name not in run.manifest.targets:
-                continue
+    for dialogue, scored, name, partner in scored_sides(run, ranking.scorer_signature):
+        if name in run.manifest.targets:
             means = dialogue_means(dialogue, scored, name) if scored else {}
             samples[name].append(sample_of(dialogue, name, partner, means))
     paths = []

@@ -45,12 +45,10 @@ from parlai_ext.tournament.section import rating_text, tournament_section
 from parlai_ext.view import (
     digits_for,
     duration,
-    few_names,
-    signed,
     value_text,
     without_folders,
 )
-from parlai_ext.view.page import Section, page_environment, render_page, template_text
+from parlai_ext.view.page import Section, render_page, render_part, template_text
 
 LEFT_OUT = ('roster', 'reference', 'reference_kind', 'name')
 
@@ -113,29 +111,23 @@ def answers(view: RankingView, dimension: str, remarks: Sequence[str] = ()) -> M
     leaders = summary.leaders_on(ranking, dimension)
     first, second = (*(one.system for one in leaders.systems), '', '')[:2]
     details, card = view.details.get(dimension), ranking.judge
-    text = (
-        page_environment()
-        .get_template('answers.html.j2')
-        .render(
-            view=view,
-            dimension=dimension,
-            leaders=leaders,
-            outcome=judge.outcome_on(ranking, dimension),
-            doubt=view.doubts.get(dimension),
-            first=first,
-            second=second,
-            pair=details.by_names.get((first, second)) if details else None,
-            digits=digits_for([one.score for one in ranking.standings[dimension]]),
-            scorer=card.scorer if card else scorer_name(ranking.scorer_signature),
-            models=[judge.model_text(model) for model in card.models] if card else [],
-            remarks=remarks,
-            n_cautions=len(summary.warnings(ranking)),
-            few_names=few_names,
-            rating_text=rating_text,
-            signed=signed,
-        )
+    return render_part(
+        'answers.html.j2',
+        view=view,
+        dimension=dimension,
+        leaders=leaders,
+        outcome=judge.outcome_on(ranking, dimension),
+        doubt=view.doubts.get(dimension),
+        first=first,
+        second=second,
+        pair=details.by_names.get((first, second)) if details else None,
+        digits=digits_for([one.score for one in ranking.standings[dimension]]),
+        scorer=card.scorer if card else scorer_name(ranking.scorer_signature),
+        models=[judge.model_text(model) for model in card.models] if card else [],
+        remarks=remarks,
+        n_cautions=len(summary.warnings(ranking)),
+        rating_text=rating_text,
     )
-    return Markup(text)
 
 
 # the sections of a ranking in their order; each function returns one for a

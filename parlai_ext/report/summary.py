@@ -16,7 +16,7 @@ from parlai_ext.ranking.standings import Separation, Standing, best_first
 from parlai_ext.report.view import Doubts
 from parlai_ext.results.ranking import Ranking
 from parlai_ext.tournament import section as tournament
-from parlai_ext.view import few_names, join_names, number, rough_count
+from parlai_ext.view import join_names, number
 from parlai_ext.view.page import terminal_lines
 
 NO_DOUBTS: Doubts = MappingProxyType({})
@@ -143,8 +143,6 @@ def leader_sentence(ranking: Ranking, dimension: str) -> str:
         # of imported dialogues no openers are known
         units='dialogues of a pair' if ranking.is_imported else 'openers',
         fewest=FEWEST_OPENERS,
-        few_names=few_names,
-        rough_count=rough_count,
     )
     return ' '.join(lines)
 
@@ -161,7 +159,6 @@ def warnings(ranking: Ranking) -> list[str]:
         floors=systems_below_floors(ranking),
         as_good=list(filter(None, as_good)),
         unscored=missing.not_ranked if missing else (),
-        few_names=few_names,
     )
     return list(filter(None, lines))
 

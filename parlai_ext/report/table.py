@@ -416,9 +416,8 @@ def _board(ranking: Ranking, name: str, of_baseline: bool = False) -> Board:
     Return the leaderboard of a dimension or a trivial baseline, best first, with as
     many digits as tell its systems apart.
     """
-    standings = best_first(
-        (ranking.baselines if of_baseline else ranking.standings)[name]
-    )
+    standings_of = ranking.baselines if of_baseline else ranking.standings
+    standings = best_first(standings_of[name])
     digits = digits_for([standing.score for standing in standings])
     is_rating = not of_baseline and name == ranking.rated_dimension
     columns = [

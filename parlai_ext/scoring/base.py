@@ -238,7 +238,10 @@ def judged_speakers(dialogue: Dialogue, indices: Sequence[int]) -> list[str]:
 
 
 def judged_indices(
-    dialogue: Dialogue, first_speaker_only: bool, include_given: bool = False
+    dialogue: Dialogue,
+    first_speaker_only: bool,
+    include_given: bool = False,
+    speakers: Collection[str] | None = None,
 ) -> list[int]:
     """
     Return the places of the utterances to judge.
@@ -248,11 +251,13 @@ def judged_indices(
     good utterance.
 
     :param first_speaker_only: judge the first speaker's (even places), not both's.
+    :param speakers: judge these only (`None`: all).
     """
     return [
         i
         for i, utterance in enumerate(dialogue.utterances)
         if (i % 2 == 0 or not first_speaker_only)
+        and (speakers is None or utterance.speaker in speakers)
         and (include_given or not utterance.given)
         and utterance.speaker != dialogue.ended_by
     ]

@@ -221,7 +221,6 @@ def plan_lines(scores: RunScores, difference: float | None) -> list[str]:
             for field, words in RUNS.items()
         },
         most=MOST_OPENERS,
-        rough_count=rough_count,
         spread_range=variance_range(n_openers),
     )
 

@@ -25,6 +25,7 @@ from parlai_ext.view import (
 from parlai_ext.view.page import Section, terminal_lines
 
 LISTED = 8  # pairs that the terminal shows
+OUTCOMES = {TIE: 'tie', ORDER: 'first is better'}
 LIMITS = (ENOUGH_IF_SKEWED, MOST_SKEWNESS)
 LOOK_COLUMNS = (
     number_column('n_openers', 'Openers'),
@@ -67,7 +68,6 @@ def pairs_table(stopping: Stopping) -> Table:
     Return the pairs: open ones, then ties, then ordered ones by their difference.
     """
     place = {None: 0, TIE: 1, ORDER: 2}
-    words = {TIE: 'tie', ORDER: 'first is better'}
     pairs = sorted(
         stopping.pairs,
         key=lambda pair: (place[pair.outcome], abs(pair.difference or 0.0)),
@@ -77,7 +77,7 @@ def pairs_table(stopping: Stopping) -> Table:
     def outcome(pair: PairOutcome) -> str:
         if pair.outcome is None:
             return 'open'
-        return f'{words[pair.outcome]}, at {pair.settled_at}'
+        return f'{OUTCOMES[pair.outcome]}, at {pair.settled_at}'
 
     columns = (
         Column('pair', 'Pair', show=lambda pair: f'{pair.first}, {pair.second}'),

@@ -521,12 +521,10 @@ def merge_manifests(old: Manifest, new: Manifest, root: Path) -> Manifest:
             old.versions,
             new.versions,
         )
-    old_ids = {pairing.id for pairing in old.pairings}
-    added = [pairing for pairing in new.pairings if pairing.id not in old_ids]
     return new.changed(
         targets={**old.targets, **new.targets},
         systems={**old.systems, **new.systems},
-        pairings=(*old.pairings, *added),
+        pairings=list({p.id: p for p in (*old.pairings, *new.pairings)}.values()),
         versions=old.versions,
     )
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import combinations
 
-from parlai_ext.core import UserError, frozen, grouped
+from parlai_ext.core import frozen, grouped
 
 RawScores = Mapping[str, Mapping[str, float | None]]
 UNITS, ENDS = ('games', 'matches'), ('won', 'drawn', 'lost')
@@ -222,34 +222,27 @@ def award_points(
     :param dimensions: those that count (`None`: all that any game names, sorted).
     :param systems: the systems of the tournament (`None`: all that played); games of
         others are left out.
-    :raises UserError: for a game of a system with itself or of an unknown dimension.
     """
-    for game in games:
-        if game.first == game.second:
-            name = game.id or f'{game.first}-{game.second}'
-            raise UserError(
-                f'game {name}: {game.first!r} plays itself; a game has two systems '
-                '(self-chats have no opponent: rank them by their sums of ranks)'
-            )
     players = {name for game in games for name in game.sides}
     wanted = sorted(players if systems is None else set(systems))
-    known = sorted({d for game in games for own in game.raw.values() for d in own})
-    chosen = known if dimensions is None else list(dimensions)
-    if games and (unknown := [name for name in chosen if name not in known]):
-        raise UserError(
-            f'no game has the dimension {unknown[0]!r}; known: {", ".join(known)}'
-        )
-    results = []
-    for game in games:
-        if {*game.sides} <= {*wanted}:
-            first = dict.fromkeys(chosen)
-            second = dict.fromkeys(chosen)
-            for dimension in chosen:
-                a, b = (_raw(game, one, dimension) for one in game.sides)
-                if a is not None and b is not None:
-                    first[dimension], second[dimension] = int(a > b), int(b > a)
-            results.append(GameResult(game, {game.first: first, game.second: second}))
-    return Tournament(tuple(wanted), tuple(chosen), tuple(results))
+    known = {d for game in games for own in game.raw.values() for d in own}
+    chosen = sorted(known) if dimensions is None else list(dimensions)
+    results = tuple(
+        game_result(game, chosen) for game in games if {*game.sides} <= {*wanted}
+    )
+    return Tournament(tuple(wanted), tuple(chosen), results)
+
+
+def game_result(game: Game, dimensions: Sequence[str]) -> GameResult:
+    """
+    Return the points of a game of two systems on each of these dimensions.
+    """
+    first, second = dict.fromkeys(dimensions), dict.fromkeys(dimensions)
+    for dimension in dimensions:
+        a, b = (_raw(game, one, dimension) for one in game.sides)
+        if a is not None and b is not None:
+            first[dimension], second[dimension] = int(a > b), int(b > a)
+    return GameResult(game, {game.first: first, game.second: second})
 
 
 def mean_raw(

@@ -32,12 +32,15 @@ from parlai_ext.view.text import (
     cut_line,
     data_size,
     duration,
+    few_names,
     interval,
     join_names,
     money,
     number,
     one_line,
     percent,
+    rough_count,
+    signed,
     single_spaced,
     value_text,
     visible,
@@ -109,17 +112,22 @@ def render_page(
         f"script-src 'sha256-{script_hash}'; "
         "img-src data:; base-uri 'none'; form-action 'none'"
     )
-    return (
-        page_environment()
-        .get_template(template)
-        .render(
-            policy=Markup(policy),
-            style=Markup(css),
-            script=Markup(script),
-            data=Markup(script_safe_json(data)),
-            **values,
-        )
+    page = render_part(
+        template,
+        policy=Markup(policy),
+        style=Markup(css),
+        script=Markup(script),
+        data=Markup(script_safe_json(data)),
+        **values,
     )
+    return str(page)
+
+
+def render_part(template: str, **values: Any) -> Markup:
+    """
+    Return what a template makes of these values, as HTML.
+    """
+    return Markup(page_environment().get_template(template).render(**values))
 
 
 def terminal_lines(template: str, **values: Any) -> list[str]:
@@ -141,6 +149,21 @@ def print_report(template: str, **values: Any) -> None:
     print(*terminal_lines(template, **values), sep='\n')
 
 
+def wrapped(text: str, indent: str = '') -> str:
+    """
+    Return a paragraph, however its template lays it out, as lines of a terminal.
+    """
+    return ''.join(f'{line}\n' for line in wrap_lines(single_spaced(text), indent))
+
+
+# what templates know by these names
+FILTERS = (
+    *(number, percent, count_of, duration, data_size, money),
+    *(join_names, cut_line, with_interval, value_text, wrapped),
+)
+FUNCTIONS = (few_names, interval, is_floor, rough_count, signed)
+
+
 @cache
 def page_environment(escapes: bool = True) -> Environment:
     """
@@ -158,23 +181,10 @@ def page_environment(escapes: bool = True) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(
-        number=number,
-        percent=percent,
-        line=one_line if escapes else _shown_line,
-        count_of=count_of,
-        duration=duration,
-        data_size=data_size,
-        money=money,
-        join_names=join_names,
-        cut_line=cut_line,
-        with_interval=with_interval,
-        value_text=value_text,
-        wrapped=wrapped,
-    )
-    environment.globals.update(
-        interval=interval, is_floor=is_floor, version=__version__
-    )
+    environment.filters.update({one.__name__: one for one in FILTERS})
+    environment.filters['line'] = one_line if escapes else _shown_line
+    environment.globals.update({one.__name__: one for one in FUNCTIONS})
+    environment.globals['version'] = __version__
     return environment
 
 
@@ -183,13 +193,6 @@ def _shown_line(text: str) -> Markup:
     Return a text as `one_line` does, so that it goes into a report as it is.
     """
     return Markup(one_line(text))
-
-
-def wrapped(text: str, indent: str = '') -> str:
-    """
-    Return a paragraph, however its template lays it out, as lines of a terminal.
-    """
-    return ''.join(f'{line}\n' for line in wrap_lines(single_spaced(text), indent))
 
 
 def _finalize(shown: Callable[[str], str], value: Any) -> Any:

@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tqdm import tqdm
 
@@ -48,18 +48,9 @@ def hide_bars() -> None:
     LogLines.hidden = True
 
 
-class BarSettings(TypedDict):
+def bar_settings() -> dict[str, float | LogLines | None]:
     """
-    How often tqdm shows a bar, and where.
-    """
-
-    mininterval: float
-    file: LogLines | None
-
-
-def bar_settings() -> BarSettings:
-    """
-    Return the settings of a bar on standard error.
+    Return how often tqdm shows a bar on standard error, and the file for it.
     """
     if sys.stderr.isatty() and not LogLines.hidden:
         return {'mininterval': 0.5, 'file': None}
@@ -200,18 +191,19 @@ def counted(items: Iterable[T], unit: str = 'row') -> Iterator[T]:
             bar.update()
 
 
-def byte_bar(what: str, total: int | None, start: int = 0) -> PlainBar:
+def byte_bar(what: str, total: int | None, start: int = 0) -> Bar:
     """
     Return the progress bar of a download, in bytes.
 
     :param start: bytes that are here already.
     """
-    return tqdm(
+    return Bar(
         desc=what,
         total=total,
         initial=start,
         unit='B',
         unit_scale=True,
         unit_divisor=1024,
+        beats=False,
         **bar_settings(),
     )

@@ -125,7 +125,6 @@ def test_a_mistake_names_line_and_key_and_what_is_right(
         ('num_turns', 2, '--num-turns'),
         ('pairing', 'pairs', '--pairing'),
         ('bootstraps', 19, '--bootstraps'),
-        ('num_turn', 3, "no protocol key 'num_turn'; did you mean 'num_turns'?"),
     ],
 )
 def test_a_mistake_on_the_command_line_names_the_option(write, option, value, words):

@@ -10,11 +10,10 @@ from urllib.parse import quote, unquote
 import pytest
 
 from parlai_ext.core import Score, ScoredDialogue, content_id, dialogue_means
-from parlai_ext.report.details import signed
 from parlai_ext.report.page import write_report
 from parlai_ext.results.rank import rank_run
 from parlai_ext.results.ranking import write_ranking
-from parlai_ext.view import spreadsheet_text, visible
+from parlai_ext.view import signed, spreadsheet_text, visible
 from tests.report.test_report_browser import PAYLOADS, RUN
 from tests.support.browser import STICKING
 from tests.support.report_example import SCORER, example_run

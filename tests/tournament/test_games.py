@@ -5,7 +5,6 @@ Tournaments: games whose points are worked out by hand.
 import pytest
 
 from parlai_ext.tournament.games import Game, award_points, mean_raw
-from tests.support.user_error import user_error
 
 
 def game(first, second, mine, yours, dims='abcdefg', id=''):
@@ -60,16 +59,6 @@ def test_pairs_that_never_met_are_named_and_many_counted():
     assert award_points(games[:1], systems='ABCD').incomplete() == (
         'never met: A and C, A and D, B and C (and 2 more)'
     )
-
-
-def test_a_system_cannot_play_itself():
-    with user_error("game g7: 'A' plays itself"):
-        award_points([Game('A', 'A', {'A': {'a': 1.0}}, 'g7')])
-
-
-def test_an_unknown_dimension_is_refused_with_those_there_are():
-    with user_error("'c'; known: a, b"):
-        award_points([game('X', 'Y', [1, 1], [0, 0], 'ab')], dimensions=['c'])
 
 
 def test_uneven_matches_are_noted():
