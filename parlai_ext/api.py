@@ -139,7 +139,7 @@ class Run:
         from parlai_ext.report.table import file_table
         from parlai_ext.results.ranking import choose_scores
 
-        require_known(table, TABLES, f'table: {table!r}')
+        require_known(str(table), TABLES, f'table: {table!r}')
         if table == 'ranking':
             return file_table(self.ranking).frame()
         run = self.open()
@@ -406,7 +406,7 @@ def _scorer_with_options(
         own = {name: plain_value(value) for name, value in options.items()}
         machine = {name: own.pop(name) for name in MACHINE if name in own}
         return cls.from_section(own, ModelHandle(read_options(Machine, machine)))
-    return cls
+    return cls.with_options()
 
 
 def _read_dialogues(given: Any, speakers: Sequence[str]) -> list[Dialogue]:

@@ -165,7 +165,11 @@ def test_a_speaker_who_is_not_there_is_named():
 
 @pytest.mark.parametrize(
     'scorer, options, problem',
-    [(WordCount, {'batchsize': -3}, 'batchsize: '), (3, {}, 'scorer: .*not 3')],
+    [
+        (WordCount, {'batchsize': -3}, 'batchsize: '),
+        (3, {}, 'scorer: .*not 3'),
+        (object.__new__(WordCount), {}, '__init__'),  # which did not call super's
+    ],
 )
 def test_a_wrong_scorer_or_machine_is_named(scorer, options, problem):
     with user_error(problem):
@@ -269,6 +273,8 @@ def test_a_number_of_numpy_is_a_number(run):
 def test_an_unknown_table_gets_the_nearest_name(run):
     with user_error("'scores'"):
         run.to_pandas('score')
+    with user_error('table: None; known: dialogues, '):
+        run.to_pandas(None)
 
 
 def test_a_plot_is_that_of_the_runs_ranking(run):

@@ -14,7 +14,6 @@ from parlai.core.message import Message
 from parlai.core.opt import Opt
 from parlai.core.params import ParlaiParser
 from parlai.core.worlds import DialogPartnerWorld
-from parlai.utils.world_logging import WorldLogger
 
 from parlai_ext.core import UserError
 from parlai_ext.store import ActRecord, dialogue_record
@@ -106,14 +105,13 @@ class RosterWorld(DialogPartnerWorld):
         """
         return self.num_episodes() * self._n_parleys
 
-    def write(self, logger: WorldLogger, outfile: str) -> None:
+    def log_written(self) -> None:
         """
-        Write the log, which is the last step of `self_chat`.
+        End `self_chat`, whose last step is its log (`compat/worlds.py`).
 
         :raises UserError: when a system could not go on, as at the end of
             `collect_dialogues`.
         """
-        logger.write(outfile, self)
         for problem in self.player.cache.problems.values():
             raise UserError(f'not all dialogues could be played: {problem}')
 

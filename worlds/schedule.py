@@ -25,6 +25,8 @@ from parlai_ext.core import (
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.worlds.pairings import PLAYED
 
+NO_TARGETS = 'the roster has no targets; it needs at least one'
+
 
 @frozen
 class ShardKey:
@@ -143,7 +145,7 @@ def pairings(
         raise UserError(f'unknown pairing {scheme!r}; known: {", ".join(PLAYED)}')
     wanted = PLAYED[scheme]
     if not roster.targets:
-        raise UserError('the roster has no targets; it needs at least one')
+        raise UserError(NO_TARGETS)
     if wanted.has_partners and not roster.partners:
         raise UserError(f'{scheme} pairing needs partners, the roster has none')
     if len(roster.targets) < wanted.fewest_targets:

@@ -21,6 +21,7 @@ from parlai_ext.core import (
 )
 from parlai_ext.files import SystemInfo, load_roster, parse_target
 from parlai_ext.view.page import print_report
+from parlai_ext.worlds.schedule import NO_TARGETS
 
 
 @frozen
@@ -122,5 +123,7 @@ class CheckRoster(Command):
             'partner': roster.partners,
             'judge': judge,
         }
+        if not roles['target']:
+            raise UserError(NO_TARGETS)
         rows = [(role, system) for role, some in roles.items() for system in some]
         return rows, info

@@ -39,6 +39,7 @@ class CompareOptions:
     permutations: int = option(
         PERMUTATIONS,
         low=1,
+        high=10_000_000,
         help=f'behind each p-value ({PERMUTATIONS})',
     )
     seed: int = option(0, low=0, help='draws the permutations (0)')

@@ -6,6 +6,7 @@ A default of `None` means "not given": the protocol file's value holds.
 
 from parlai_ext.collect.options import DIALOGUES, PlanOptions
 from parlai_ext.core import Flags, frozen, option, optional, options_of
+from parlai_ext.core.options import MOST_RESAMPLES
 from parlai_ext.core.protocol import ProtocolOptions, RankingOptions
 from parlai_ext.engines import Machine
 from parlai_ext.judge_check.record import CheckOptions, RequireCheck
@@ -61,7 +62,12 @@ def resamples(number: int) -> int:
     """
     Return the option ``--bootstraps`` with its default.
     """
-    return option(number, low=1, help=f'resamples behind each interval ({number})')
+    return option(
+        number,
+        low=1,
+        high=MOST_RESAMPLES,
+        help=f'resamples behind each interval ({number})',
+    )
 
 
 @frozen

@@ -1,5 +1,6 @@
 """
-A fix of ParlAI 1.7.2, which does not find the worlds of our tasks.
+Fixes of ParlAI 1.7.2, which does not find the worlds of our tasks, and of the logs that
+it writes of them.
 """
 
 import importlib.util
@@ -7,7 +8,7 @@ import sys
 from functools import wraps
 from typing import Any
 
-from parlai_ext.compat.after_import import fixes
+from parlai_ext.compat.after_import import fixes, replaces
 
 
 @fixes('parlai.core.loader')
@@ -40,6 +41,28 @@ def find_worlds_of_our_tasks(module: Any) -> None:
     for name in ('loader', 'params', 'worlds'):
         if importer := sys.modules.get(f'parlai.core.{name}'):
             vars(importer)['load_world_module'] = load_world_module
+
+
+@replaces('parlai.utils.world_logging', 'WorldLogger.convert_to_labeled_data')
+def label_only_answers(original: Any, self: Any, episode: Any) -> Any:
+    """
+    ParlAI takes two acts of every parley (utils/world_logging.py:145) and fails at a
+    last utterance that nobody answers. The fix leaves it out: it has no label.
+    """
+    return original(self, [parley for parley in episode if len(parley) > 1])
+
+
+@replaces('parlai.utils.world_logging', 'WorldLogger.write')
+def tell_the_world_of_its_log(
+    original: Any, self: Any, outfile: str, world: Any, *args: Any
+) -> None:
+    """
+    ParlAI asks a world to write its log in one format only (scripts/self_chat.py:157).
+    The fix tells a world of ours that its log is written, in any format.
+    """
+    original(self, outfile, world, *args)
+    if hasattr(world, 'log_written'):
+        world.log_written()
 
 
 def full_task_path(task: str) -> str:

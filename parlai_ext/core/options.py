@@ -45,6 +45,9 @@ KINDS: dict[type, str] = {
     dict: 'a mapping (key: value)',
 }
 METAVARS: dict[type, str] = {int: 'N', float: 'X'}
+# of anything that is counted; more is a slip of the keyboard, and too much for loops
+MOST_COUNTED = 1_000_000_000
+MOST_RESAMPLES = 100_000  # an interval gains nothing from more, but memory is asked for
 
 
 @frozen(kw_only=True)
@@ -84,7 +87,8 @@ def option(default: Any = MISSING, *, help: str, **info: Any) -> Any:
     :param also: another name on the command line.
     :param metavar: what ``--help`` shows for the value (N for a whole number, X for
         a number).
-    :param low, high: the range of a number, ends included.
+    :param low, high: the range of a number, ends included. A whole number from
+        ``low`` on that is no seed is at most `MOST_COUNTED`.
     :param above: a number that the value must exceed.
     :param read: reads the text of the command line; raises `ArgumentTypeError` or
         `ValueError`. The type's own reader is the default.
@@ -124,6 +128,15 @@ class Option(OptionInfo):
     optional: bool
     default: Any
 
+    @property
+    def most(self) -> float | None:
+        """
+        The largest number allowed; `None`: any.
+        """
+        if self.high is not None or self.low is None or self.type is not int:
+            return self.high
+        return None if 'seed' in self.name else MOST_COUNTED
+
     def flag_name(self, prefix: str = '') -> str:
         """
         Return the flag on the command line, or the name of a positional argument.
@@ -147,7 +160,7 @@ class Option(OptionInfo):
         ends = (
             ('from', self.low, operator.ge),
             ('above', self.above, operator.gt),
-            ('to', self.high, operator.le),
+            ('to', self.most, operator.le),
         )
         return [(word, end, holds) for word, end, holds in ends if end is not None]
 
@@ -167,7 +180,7 @@ class Option(OptionInfo):
             fits = all(holds(value, bound) for _, bound, holds in self.bounds)
             if not (whole or math.isfinite(value)) or not fits:
                 shown = _shown(value) if whole else f'{value:g}'
-                limits = (f'{word} {bound:g}' for word, bound, _ in self.bounds)
+                limits = (f'{word} {bound:,}' for word, bound, _ in self.bounds)
                 return f'{shown}: {" ".join([KINDS[self.type], *limits])} is expected'
         return None
 

@@ -13,7 +13,7 @@ from typing import Literal
 from parlai_ext.core.frozen import frozen
 from parlai_ext.core.json_text import JsonObject
 from parlai_ext.core.nouns import Roster
-from parlai_ext.core.options import option, read_options
+from parlai_ext.core.options import MOST_RESAMPLES, option, read_options
 from parlai_ext.worlds.pairings import PLAYED, schemes_help
 
 # options of the command line that replace a key of `scorer:`
@@ -118,7 +118,7 @@ class RankingOptions:
     bootstraps: int = option(
         2000,
         low=20,  # below, no 95 % of them can be told from all
-        high=100_000,  # an interval gains nothing from more, but memory is asked for
+        high=MOST_RESAMPLES,
         help='resamples behind each interval',
     )
     partners: Literal['sampled', 'fixed'] = option(

@@ -583,7 +583,7 @@ class RatingOptions:
         help='only these questions of the questionnaire (default: all)',
     )
     num_items: int = option(40, low=1, help='dialogues, or pairs of them, on each page')
-    num_pages: int = option(1, low=1, help='pages, for groups of annotators')
+    num_pages: int = option(1, low=1, high=1000, help='pages, for groups of annotators')
     shared_items: int | None = optional(
         low=0,
         help='items that are on every page, so that groups can be compared (10 or all)',

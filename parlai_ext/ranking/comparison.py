@@ -254,6 +254,7 @@ def detection_measures(
         measures = weighted_measures(scores, labels, threshold, weights)
         for name, draws in measures.items():
             drawn[name].append(draws)
+        sampling.count(len(weights))
     shares_of = {  # of which items a measure is a share
         'precision': scores >= threshold,
         'recall': labels,

@@ -137,7 +137,8 @@ class Sampling:
         these partners only.
     :param games_per_opener: how often a pair plays over one opener; its games are drawn
         together. Tables have all first games, then all second games.
-    :param count: is told how many draws of sparse tables were made.
+    :param count: is told how many draws of sparse tables, and of measures of detectors,
+        were made.
     """
 
     bootstraps: int

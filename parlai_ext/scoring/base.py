@@ -18,6 +18,7 @@ example.
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 import traceback
@@ -27,7 +28,7 @@ from dataclasses import field, replace
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
@@ -56,6 +57,10 @@ from parlai_ext.models.handle import AskedModels, Models
 T = TypeVar('T')
 R = TypeVar('R')
 NO_KNOWLEDGE = 'the item has neither facts nor a persona'
+OWN_INIT = (
+    'its __init__ has to take (options, models) and pass them to super().__init__; '
+    'what it sets of its own belongs into prepare(self)'
+)
 OTHER = 'other'  # the key in an item's extras: the response that it is compared with
 
 
@@ -487,7 +492,22 @@ class Scorer(ScorerInterface):
 
         :raises UserError: names the key that is wrong.
         """
-        return cls({k: v for k, v in section.items() if k != 'name'}, models)
+        given = {k: v for k, v in section.items() if k != 'name'}
+        try:
+            inspect.signature(cls).bind(given, models)
+        except TypeError:
+            raise UserError(f'scorer {cls.name}: {OWN_INIT}') from None
+        return cls(given, models).with_options()
+
+    def with_options(self) -> Self:
+        """
+        Return this scorer.
+
+        :raises UserError: when its own ``__init__`` has read no options.
+        """
+        if not hasattr(self, 'models'):
+            raise UserError(f'scorer {self.name}: {OWN_INIT}')
+        return self
 
     def load_models(self) -> None:
         """

@@ -521,7 +521,11 @@ def detector_section(spec: str, *, named_by_user: bool) -> JsonObject:
         name = CLASSIFIER
     cls = find_scorer(name, named_by_user=named_by_user)
     if not issubclass(cls, ToxicityDetector):
-        raise UserError(f'detector {name}: {cls.__name__} is no ToxicityDetector')
+        raise UserError(
+            f'detector {name}: it does not score how toxic a text is, as '
+            f'{", ".join(DETECTORS)} do; one of your own is a subclass of '
+            'ToxicityDetector with a method toxicity(texts): docs/detectors.md'
+        )
     where = f'detector {spec.partition(",")[0]}:'
     return {'name': name, **read_key_values(cls.options_class, pairs, where)}
 

@@ -68,14 +68,18 @@ def check_options_apart(system: System, given: JsonObject | None = None) -> None
     """
     Check a system's options, in a process of its own where code of others would run.
 
-    :param given: these options alone.
+    :param given: these options alone; `None`: all, with their files, which are
+        downloaded first, since such a process can reach no network.
     :raises UserError: naming the option that cannot be meant.
     """
-    if has_strange_code(system):
-        given = given and dict(given)
-        _process_for(system, None).ask('check', system.name, dict(system.opt), given)
-    else:
+    if not has_strange_code(system):
         check_options(system, given)
+        return
+    if given is None:
+        fetch_system(system)
+    given = given and dict(given)
+    with errors_of_system(system.name), answers_of_a_kind():
+        _process_for(system, None).ask('check', system.name, dict(system.opt), given)
 
 
 def _process_for(system: System, patience: float | None) -> OwnProcess:

@@ -111,6 +111,9 @@ def require_openers(task: str, openers_file: str | None = None) -> None:
         own = getattr(loader, 'TEACHER_REGISTRY', ())
         if name and name[1].lower() not in known and one not in own:
             raise UserError(f'no task {one!r}; {nearest(one, known)}')
+        if not name and os.path.isfile(one):
+            problem = f'{one} is a file, not a task'
+            raise UserError(f'{problem}: --openers {FILE_TASK} --openers-file {one}')
 
 
 def _from_acts(pairs: Iterator[tuple[Any, Any]], source: str) -> Iterator[Opener]:

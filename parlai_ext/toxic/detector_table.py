@@ -4,6 +4,7 @@ What detectors are worth: measures on labelled texts, false alarms at identity t
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -130,13 +131,17 @@ def detector_rows(
     :param texts: with the detector's number of each, under its name.
     """
     kinds = texts['kind'].unique()
-    for kind in [ALL, *(kinds if len(kinds) > 1 else ())]:
-        part = texts if kind == ALL else texts[texts['kind'] == kind]
-        toxic = part['toxic'].to_numpy(bool)
-        groups = part['group'].to_list()
-        numbers = part[about[0]].to_numpy()
-        measures = detection_measures(numbers, toxic, threshold, groups, sampling)
-        yield DetectorRow(*about, kind, len(part), int(toxic.sum()), measures)
+    shown = [ALL, *(kinds if len(kinds) > 1 else ())]
+    total = len(shown) * sampling.bootstraps
+    with bar_of(' on '.join(about), total, delay=2, unit='resample') as bar:
+        counted = replace(sampling, count=bar.update)
+        for kind in shown:
+            part = texts if kind == ALL else texts[texts['kind'] == kind]
+            toxic = part['toxic'].to_numpy(bool)
+            groups = part['group'].to_list()
+            numbers = part[about[0]].to_numpy()
+            measures = detection_measures(numbers, toxic, threshold, groups, counted)
+            yield DetectorRow(*about, kind, len(part), int(toxic.sum()), measures)
 
 
 def identity_sentences() -> pd.DataFrame:

@@ -147,6 +147,12 @@ def test_the_exit_code_tells_whether_a_run_could_start(model, capsys):
     assert '1 missing, 0 to download' in line
 
 
+def test_a_roster_without_targets_could_start_nothing(tmp_path, capsys):
+    (tmp_path / 'empty.yaml').write_text('targets: []\n')
+    given = ['--roster', str(tmp_path / 'empty.yaml')]
+    assert 'no targets' in exit_line(capsys, run_directly, 'check_roster', given)
+
+
 def test_a_judge_of_the_hub_is_a_system_of_the_hub(tmp_path):
     given = {'config': 'demo', 'judge_model_file': 'hf:someone/model'}
     [*shipped, judge] = CheckRoster.main(**given, datapath=str(tmp_path))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from parlai_ext.commands.options import Resamples
 from parlai_ext.core import (
     Flags,
     flag_values,
@@ -18,6 +19,7 @@ from parlai_ext.core import (
     signature_values,
 )
 from parlai_ext.engines import Machine
+from parlai_ext.people.rating_set import RatingOptions
 from tests.support.user_error import user_error
 
 
@@ -73,6 +75,7 @@ def test_presets_follow_from_what_is_given_and_yield_to_it():
         ({'share': float('nan')}, 'share', 'from 0 to 1'),
         ({'turns': 2.5}, 'turns', 'whole number'),
         ({'turns': True}, 'turns', 'whole number'),
+        ({'turns': 10**20}, 'turns', 'from 1 to 1,000,000,000'),
         ({'encoder': 7}, 'encoder', 'quotes'),
         ({'exact': 'yes'}, 'exact', 'true or false'),
         ({'words': 'a'}, 'words', 'list'),
@@ -81,6 +84,18 @@ def test_presets_follow_from_what_is_given_and_yield_to_it():
 def test_a_mistake_names_place_key_and_what_would_be_right(given, key, hint):
     with user_error(f'^scorer: {key}: .*{hint}'):
         read_options(Sample, given, 'scorer: ')
+
+
+@pytest.mark.parametrize(
+    'options, name', [(Resamples, 'bootstraps'), (RatingOptions, 'num_pages')]
+)
+def test_work_that_would_not_end_is_refused(options, name):
+    with user_error(f'^{name}: 1000001: a whole number from 1 to 1[0,]+ is expected'):
+        read_options(options, {name: 1_000_001})
+
+
+def test_a_seed_may_be_any_number():
+    assert read_options(Resamples, {'seed': 10**20}).seed == 10**20
 
 
 def test_flags_are_kebab_case_and_know_their_types_and_are_no_values_where_not_given():

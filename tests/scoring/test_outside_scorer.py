@@ -268,6 +268,8 @@ def scorer_in_file(folder, *members):
     [
         (['options_class = dict'], 'options_class: a dataclass is expected'),
         (['def prepare(self):', '    int("x")'], r'mine\.py:10: ValueError'),
+        (['def __init__(self): ...'], '__init__ has to take .*prepare'),
+        (['def __init__(self, *given): ...'], '__init__ has to take .*prepare'),
     ],
 )
 def test_options_and_preparation_that_fail_are_one_line(

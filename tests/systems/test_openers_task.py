@@ -112,6 +112,7 @@ def test_offline_is_one_line_that_names_the_way_around(tmp_path, monkeypatch):
         ('empathetic_dialogues:Foo', 'FooTeacher'),
         ('no_package.tasks.agents', 'no_package'),
         ('', 'the name of a task'),
+        (__file__, f'--openers ext:empathetic_openers --openers-file {__file__}'),
     ],
 )
 def test_an_unknown_task_is_one_line(task, words):

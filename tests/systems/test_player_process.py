@@ -17,15 +17,20 @@ import pytest
 import torch
 
 from parlai_ext.core import System, SystemFailed
-from parlai_ext.engines import Machine
+from parlai_ext.engines import Machine, data_in
 from parlai_ext.isolation import fork_server
 from parlai_ext.isolation.fork_server import ALONE, ENVIRONMENT
 from parlai_ext.systems.parlai_agents import load_system
-from parlai_ext.systems.player_process import DistantPlayer, load_on
+from parlai_ext.systems.player_process import (
+    DistantPlayer,
+    check_options_apart,
+    load_on,
+)
 from parlai_ext.systems.random_numbers import seed_all
 from parlai_ext.systems.spending import meter_of, spending_of
 from parlai_ext.worlds.block_player import Lockstep
 from tests.support.lockstep_play import row
+from tests.support.no_network import refuse_connections
 from tests.support.strange_agents import strange_system
 from tests.support.tiny_models import make_generator
 from tests.support.user_error import user_error
@@ -160,6 +165,15 @@ def test_what_it_prints_and_logs_is_shown_here(player, capfd, caplog):
     assert reply_of(player, deed).text == 'None'
     assert '␛[2J tea' in capfd.readouterr().err
     assert 'rain' in caplog.messages
+
+
+def test_a_tokenizer_that_cannot_be_had_is_one_line(tmp_path, monkeypatch):
+    asked = refuse_connections(monkeypatch)
+    system = strange_system(tmp_path, monkeypatch, dict_tokenizer='gpt2')
+    line = "^system 'strange': dict_tokenizer: http.*cannot be reached"
+    with data_in(str(tmp_path)), user_error(line):
+        check_options_apart(system)
+    assert asked  # from here: the process of its own may not
 
 
 def played(players):

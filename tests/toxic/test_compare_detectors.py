@@ -11,6 +11,8 @@ from parlai_ext.commands.compare_detectors import CompareDetectors
 from parlai_ext.data.toxic_pairs import labelled_texts
 from parlai_ext.scoring import stored_scores
 from parlai_ext.scoring.toxicity import Words
+from parlai_ext.toxic import detector_table
+from parlai_ext.view.progress import bar_of
 from tests.support.interrupted import interrupted
 from tests.support.shared_data import shared
 from tests.support.user_error import user_error
@@ -55,6 +57,18 @@ def test_the_numbers_are_those_of_pencil_and_no_text_is_printed_or_written(
     assert 'grunk' not in printed
     rows = csv_rows(files / 'out' / 'scores.csv')
     assert [float(row['words']) for row in rows] == list(map(int, '11010000'))
+
+
+def test_a_bar_counts_the_resamples(files, monkeypatch):
+    bars = []
+
+    def noted(*args, **more):
+        bars.append(bar_of(*args, **more))
+        return bars[-1]
+
+    monkeypatch.setattr(detector_table, 'bar_of', noted)
+    compare(files, bootstraps=300)
+    assert [bar.n for bar in bars if bar.unit == 'resample'] == [300]
 
 
 def test_a_killed_comparison_goes_on_and_gives_the_same_files(files, monkeypatch):

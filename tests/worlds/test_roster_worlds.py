@@ -116,7 +116,10 @@ def test_self_chat_without_any_dialogue_ends_with_the_reason(tmp_path):
         world.parley()
 
 
-def test_self_chat_ends_with_the_reason_why_a_system_could_not_go_on(tmp_path):
+@pytest.mark.parametrize('save_format', ['conversations', 'parlai'])
+def test_self_chat_ends_with_the_reason_why_a_system_could_not_go_on(
+    tmp_path, save_format
+):
     gone = {
         'name': 'gone',
         'opt': {'model': 'tests.collect.test_collect_failures:Line'},
@@ -130,10 +133,14 @@ def test_self_chat_ends_with_the_reason_why_a_system_could_not_go_on(tmp_path):
             roster=roster,
             outfile=str(log),
             display_examples=False,
+            save_format=save_format,
             **options,
         )
-    [dialogue, *_] = dialogs_in(log)
-    assert '"yes"' in dialogue
+    written_log = log.read_text()
+    assert 'yes!' in written_log
+    if save_format == 'parlai':  # the third utterance has no answer
+        [line] = written_log.split('\n\n')[0].splitlines()
+        assert 'text:Hi!\t' in line and 'labels:yes!' in line
 
 
 def test_a_reset_leaves_the_dialogue(tmp_path):
