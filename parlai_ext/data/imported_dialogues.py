@@ -111,7 +111,7 @@ def _unknown_format(source: SourceFile) -> UserError:
     width = max(map(len, nearest_three))
     return UserError(
         f'{source.file}: no dialogues in a known format; '
-        f'{look_of_file(source, is_json)}; the nearest are:',
+        f'{_look_of_file(source, is_json)}; the nearest are:',
         [
             *(f'  {name:{width}}  {FORMATS[name].example}' for name in nearest_three),
             '--columns gives other names of columns or keys, --help lists all formats',
@@ -119,7 +119,7 @@ def _unknown_format(source: SourceFile) -> UserError:
     )
 
 
-def look_of_file(source: SourceFile, is_json: bool) -> str:
+def _look_of_file(source: SourceFile, is_json: bool) -> str:
     """
     Return what the first line or record of a file looks like.
     """
@@ -544,10 +544,10 @@ def _check(imports: ImportedDialogues, rules: ImportRules) -> None:
                 f'one bot named twice? {brief(other)} and {brief(name)} differ in case '
                 f'or blanks only; make them one or two: --rename {quote(name)}=NEW'
             )
-    note_unknown_names(imports, rules)
+    _note_unknown_names(imports, rules)
 
 
-def note_unknown_names(imports: ImportedDialogues, rules: ImportRules) -> None:
+def _note_unknown_names(imports: ImportedDialogues, rules: ImportRules) -> None:
     """
     Refuse options that name nobody; where the speaker may be in what is left out, they
     are noted only.
