@@ -54,13 +54,13 @@ def label_only_answers(original: Any, self: Any, episode: Any) -> Any:
 
 @replaces('parlai.utils.world_logging', 'WorldLogger.write')
 def tell_the_world_of_its_log(
-    original: Any, self: Any, outfile: str, world: Any, *args: Any
+    original: Any, self: Any, outfile: str, world: Any, *args: Any, **kwargs: Any
 ) -> None:
     """
     ParlAI asks a world to write its log in one format only (scripts/self_chat.py:157).
     The fix tells a world of ours that its log is written, in any format.
     """
-    original(self, outfile, world, *args)
+    original(self, outfile, world, *args, **kwargs)
     if hasattr(world, 'log_written'):
         world.log_written()
 

@@ -294,5 +294,5 @@ def test_a_ranking_may_not_ask_for_all_memory(tmp_path):
     manifest = sample_manifest().to_json()
     rule = {**manifest['protocol'], 'ranking': {'bootstraps': 10**30}}
     save(tmp_path, {**manifest, 'protocol': rule})
-    with user_error('bootstraps: .*from 20 to 100000'):
+    with user_error('bootstraps: .*from 20 to 100,000'):
         ranking_options(RunFolder.existing(tmp_path).manifest.protocol.ranking)
