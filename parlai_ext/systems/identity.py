@@ -170,7 +170,7 @@ def resolve(system: System) -> Resolution:
     besides: list[str] = []
     model: Path | None = None
     try:
-        status, where = family.locate_weights(system)
+        status, where = family.locate_weights(system.opt)
         if status == PRESENT and system.opt.get('model_file'):
             model = Path(where)
         besides = [
