@@ -23,7 +23,7 @@ from parlai_ext.systems.hf.generate import (
     prompt_limit,
 )
 from tests.support.family_hf import CONFIGS, OPT, TEMPLATE, make_model, make_tokenizer
-from tests.support.talk import loaded, replies_to
+from tests.support.talk import loaded, replies_alone, replies_to
 from tests.support.tiny_models import WORDS, sentences
 from tests.support.user_error import user_error
 
@@ -53,7 +53,7 @@ SEARCHED += [(kind, way) for kind in ('gpt2', 'bart') for way in WAYS]
 @pytest.mark.parametrize('kind, way', SEARCHED)
 def test_a_batch_changes_no_reply(kind, way, hf_folder):
     model = load(hf_folder(kind), **WAYS[way])
-    alone = [replies_to(model, [turns])[0] for turns in TURNS]
+    alone = replies_alone(model, TURNS)
     assert replies_to(model, TURNS) == alone
     assert len(set(alone)) > 1
 
@@ -70,7 +70,7 @@ def test_padding_with_the_end_token_is_no_word(hf_folder, tmp_path):
     more = {'repetition_penalty': 1.5, 'hf_turn_separator': 'tea'}
     model = load(gpt2, **more)
     assert model.agent.engine.config.pad_token_id == 2
-    alone = [replies_to(model, [turns])[0] for turns in TURNS]
+    alone = replies_alone(model, TURNS)
     assert any(len(text.split()) < 8 for text in alone)
     assert replies_to(model, TURNS) == alone
 
