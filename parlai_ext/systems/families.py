@@ -359,10 +359,10 @@ class Ranker(Family):
             existing_file(path, CANDIDATES)
 
     def contents(self, opt: Options) -> dict[str, str]:
-        return candidates(opt)
+        return candidate_hashes(opt)
 
 
-def candidates(opt: Options) -> dict[str, str]:
+def candidate_hashes(opt: Options) -> dict[str, str]:
     """
     Return the hash of the candidate replies that options name; nothing without the
     file, for then the agent is refused when it is built.
