@@ -314,7 +314,7 @@ def is_here(kind: str, name: str) -> bool:
     from parlai_ext.systems.family import PRESENT
 
     system = model_system(kind, name)
-    status, _ = family_of(system.opt).locate_weights(system)
+    status, _ = family_of(system.opt).locate_weights(system.opt)
     return status == PRESENT
 
 

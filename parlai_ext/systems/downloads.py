@@ -182,7 +182,7 @@ class _Downloads:
                 with errors_about(needed.option):
                     files += self._fetch(needed)
             with errors_about(family.weights_option(system.opt)):
-                files += family.fetch_weights(system)
+                files += family.fetch_weights(system.opt)
                 inner = family.inner_system(system.opt)
                 if inner is not None:
                     downloaded = self.download(inner)

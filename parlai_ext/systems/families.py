@@ -120,9 +120,9 @@ class HubFamily(Family):
         with data_in(text_option(opt, 'datapath')):
             return hub.fetch_weights(*self.source(opt))
 
-    def locate_weights(self, system: System) -> tuple[str, str]:
-        repo, revision = self.source(system.opt)
-        cached = self.cached_weights(system.opt)
+    def locate_weights(self, opt: Options) -> tuple[str, str]:
+        repo, revision = self.source(opt)
+        cached = self.cached_weights(opt)
         if cached:
             return PRESENT, str(cached)
         if is_model_name(repo):
@@ -134,13 +134,13 @@ class HubFamily(Family):
         at = f' at {revision}' if revision else ''
         return DOWNLOAD, f'https://huggingface.co/{repo}{at}'
 
-    def fetch_weights(self, system: System) -> list[str]:
-        if self.cached_weights(system.opt) is not None:
+    def fetch_weights(self, opt: Options) -> list[str]:
+        if self.cached_weights(opt) is not None:
             return []
-        weights, (repo, _) = self.fetched_weights(system.opt), self.source(system.opt)
+        weights, (repo, _) = self.fetched_weights(opt), self.source(opt)
         if is_model_name(repo):
             return [repo]  # its card has its checksums
-        address = f'https://huggingface.co/{repo}/resolve/{self.commit(system.opt)}'
+        address = f'https://huggingface.co/{repo}/resolve/{self.commit(opt)}'
         entries = {
             f'{address}/{path.name}': Entry.from_file(path)
             for path in hub.weight_files(weights)
@@ -148,8 +148,8 @@ class HubFamily(Family):
         lock_file().record(entries)
         return [repo]
 
-    def weight_bytes(self, system: System) -> int:
-        weights = self.cached_weights(system.opt)
+    def weight_bytes(self, opt: Options) -> int:
+        weights = self.cached_weights(opt)
         if weights is None:
             return 0
         return sum(path.stat().st_size for path in hub.weight_files(weights))
@@ -192,14 +192,14 @@ class HuggingFace(HubFamily):
             for option in options_of(hub.ModelOptions).values()
         )
 
-    def weight_bytes(self, system: System) -> int:
+    def weight_bytes(self, opt: Options) -> int:
         """
         Return about how many bytes the weights take in the precision asked for.
         """
-        stored = super().weight_bytes(system)
-        asked = (system.opt.get(f'hf_{name}') for name in ('quantisation', 'dtype'))
+        stored = super().weight_bytes(opt)
+        asked = (opt.get(f'hf_{name}') for name in ('quantisation', 'dtype'))
         bits = next((BITS[str(name)] for name in asked if str(name) in BITS), None)
-        weights = self.cached_weights(system.opt)
+        weights = self.cached_weights(opt)
         if bits is None or weights is None:
             return stored
         config = hub.read_config(weights.parent)
@@ -359,10 +359,10 @@ class Ranker(Family):
             existing_file(path, CANDIDATES)
 
     def contents(self, opt: Options) -> dict[str, str]:
-        return candidates(opt)
+        return candidate_hashes(opt)
 
 
-def candidates(opt: Options) -> dict[str, str]:
+def candidate_hashes(opt: Options) -> dict[str, str]:
     """
     Return the hash of the candidate replies that options name; nothing without the
     file, for then the agent is refused when it is built.
@@ -542,8 +542,8 @@ class Remote(Family):
         if not option.signed
     )
 
-    def locate_weights(self, system: System) -> tuple[str, str]:
-        return PRESENT, f'{Settings.from_options(system.opt).endpoint} (not contacted)'
+    def locate_weights(self, opt: Options) -> tuple[str, str]:
+        return PRESENT, f'{Settings.from_options(opt).endpoint} (not contacted)'
 
     def samples(self, opt: Options) -> bool:
         """

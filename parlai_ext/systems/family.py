@@ -61,7 +61,7 @@ class Family:
         """
         return None
 
-    def locate_weights(self, system: System) -> tuple[str, str]:
+    def locate_weights(self, opt: Options) -> tuple[str, str]:
         """
         Return `PRESENT` or `DOWNLOAD`, and the path or the URLs of the weights.
 
@@ -69,7 +69,7 @@ class Family:
 
         :raises UserError: ``option: what is wrong`` when the weights cannot be had.
         """
-        path = system.opt.get('model_file')
+        path = opt.get('model_file')
         if path is None:
             return PRESENT, 'no model file'
         path = str(path)
@@ -80,7 +80,7 @@ class Family:
             return DOWNLOAD, ' '.join(urls)
         return PRESENT, str(local_path(path).absolute())
 
-    def fetch_weights(self, system: System) -> list[str]:
+    def fetch_weights(self, opt: Options) -> list[str]:
         """
         Download weights that no file option names, and record their checksums. Return
         the names of what was downloaded.
@@ -90,11 +90,11 @@ class Family:
         """
         return []
 
-    def weight_bytes(self, system: System) -> int:
+    def weight_bytes(self, opt: Options) -> int:
         """
         Return the size in bytes of the weights on disk; 0 without any (yet).
         """
-        path = model_path(system)
+        path = model_path(opt)
         return path.stat().st_size if path and path.is_file() else 0
 
     def weights_key(self, opt: Options) -> Hashable:
@@ -147,11 +147,11 @@ class Family:
 # --- the options of a system, as its roster and the files of this machine tell them ---
 
 
-def model_path(system: System) -> Path | None:
+def model_path(opt: Options) -> Path | None:
     """
-    Return where the system's model file is, or would be after a download.
+    Return where the model file of these options is, or would be after a download.
     """
-    path = str(system.opt.get('model_file') or '')
+    path = str(opt.get('model_file') or '')
     return local_path(path) if path else None
 
 
@@ -170,7 +170,7 @@ def own_options(system: System) -> JsonObject:
 
     :raises UserError: when it holds no options, or more than data.
     """
-    path = model_path(system)
+    path = model_path(system.opt)
     if path is None or not Path(f'{path}.opt').is_file():
         return {}
     try:

@@ -32,7 +32,7 @@ from parlai_ext.systems.downloads import fetched_file, needed_by_system
 from parlai_ext.systems.families import (
     CANDIDATES,
     PLACE_OPTIONS,
-    candidates,
+    candidate_hashes,
     check_reader,
     family_of,
 )
@@ -105,7 +105,7 @@ def candidates_hash(system: System) -> str | None:
     if value:
         hashes = _contents(CANDIDATES, str(value))
     else:
-        hashes = candidates(effective_options(system))
+        hashes = candidate_hashes(effective_options(system))
     return content_id('candidates', *hashes.values()) if hashes else None
 
 
@@ -170,7 +170,7 @@ def resolve(system: System) -> Resolution:
     besides: list[str] = []
     model: Path | None = None
     try:
-        status, where = family.locate_weights(system)
+        status, where = family.locate_weights(system.opt)
         if status == PRESENT and system.opt.get('model_file'):
             model = Path(where)
         besides = [

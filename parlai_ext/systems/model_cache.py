@@ -140,16 +140,16 @@ def weights_key(system: System) -> Hashable:
     Return what the system has in common with those that share its weights; its name
     where nobody does.
     """
-    inner = innermost(system)
-    return family_of(inner.opt).weights_key(inner.opt) or system.name
+    opt = innermost(system).opt
+    return family_of(opt).weights_key(opt) or system.name
 
 
 def size_on_disk(system: System) -> int:
     """
     Return the size of the system's weights on disk, 1 when it has none (yet).
     """
-    inner = innermost(system)
-    return max(1, family_of(inner.opt).weight_bytes(inner))
+    opt = innermost(system).opt
+    return max(1, family_of(opt).weight_bytes(opt))
 
 
 def memory_for_weights(no_cuda: bool, max_memory: float | None = None) -> int:
@@ -187,7 +187,7 @@ def fit_threads(systems: Iterable[System]) -> None:
     """
     if 'OMP_NUM_THREADS' in os.environ:
         return
-    paths = [model_path(system) for system in systems]
+    paths = [model_path(system.opt) for system in systems]
     files = [path for path in paths if path is not None and path.is_file()]
     if files and all(path.stat().st_size < SMALL for path in files):
         torch.set_num_threads(1)

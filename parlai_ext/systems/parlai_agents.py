@@ -101,8 +101,7 @@ def _build(system: System, machine: Machine) -> Player:
         raise UserError(
             f'model: {model} is a scorer: it judges utterances and does not talk'
         )
-    family = family_of(all_options)
-    family.check(all_options)
+    family_of(all_options).check(all_options)
     set_our_options(opt, given, machine)
     try:
         with (
@@ -115,8 +114,7 @@ def _build(system: System, machine: Machine) -> Player:
     except BaseException as error:
         raise_unless_of_agent(error)
         words = in_words(error)
-        option = family.weights_option(given)
-        raise_out_of_memory(error, option, f'while it was loaded ({words})')
+        raise_out_of_memory(error, given, f'while it was loaded ({words})')
         raise UserError(
             why_unfit(error, opt) or f'it cannot be built: {words}'
         ) from error

@@ -36,6 +36,7 @@ from parlai_ext.core import (
     printable,
     without_half_characters,
 )
+from parlai_ext.isolation.policy import Options
 from parlai_ext.systems.families import FIRED, family_of, rows_of_own_dialogue
 from parlai_ext.systems.torch_memory import is_out_of_memory
 from parlai_ext.view import VisibleOutput
@@ -261,8 +262,7 @@ class Player:
         except BaseException as error:
             raise_unless_of_agent(error)
             opt = getattr(self.agent, 'opt', {})
-            key = family_of(opt).weights_option(opt)
-            raise_out_of_memory(error, key, 'with one dialogue at a time')
+            raise_out_of_memory(error, opt, 'with one dialogue at a time')
             return Reply(None, in_words(error))
         return read_reply(act)
 
@@ -389,14 +389,15 @@ def agents_code() -> Iterator[None]:
         yield
 
 
-def raise_out_of_memory(error: BaseException, option: str, when: str) -> None:
+def raise_out_of_memory(error: BaseException, opt: Options, when: str) -> None:
     """
     Raise the line about a system for which this machine's memory is too small, if that
     is what an exception means.
 
-    :param option: what names its weights.
+    :param opt: its options.
     """
     if is_out_of_memory(error):
+        option = family_of(opt).weights_option(opt)
         raise UserError(
             f'{option}: out of memory {when}; it needs a larger machine'
         ) from error

@@ -76,7 +76,7 @@ def read(
     ):
         # weights of a pooling layer that are missing are drawn alike in every process
         torch.random.default_generator.manual_seed(POOLER_SEED)
-        model, info = kind.from_pretrained(home, **_local(trust), **arguments)
+        model, info = kind.from_pretrained(home, **_local_only(trust), **arguments)
     missing = sorted(k for k in info['missing_keys'] if not k.startswith(unused))
     if missing:  # it would talk at random
         raise UserError(
@@ -100,7 +100,7 @@ def read_description(
     """
     with _reading(folder, trust):
         with _errors_of_part('config', folder, allowed):
-            config = AutoConfig.from_pretrained(folder, **_local(trust))
+            config = AutoConfig.from_pretrained(folder, **_local_only(trust))
         # which transformers would fetch and run without asking for the trust that it
         # asks for elsewhere
         parts = [config, *(getattr(config, name, None) for name in config.sub_configs)]
@@ -112,7 +112,7 @@ def read_description(
                 f'the hub{allowed}'
             )
         with _errors_of_part('tokenizer', folder, allowed):
-            tokenizer = AutoTokenizer.from_pretrained(folder, **_local(trust))
+            tokenizer = AutoTokenizer.from_pretrained(folder, **_local_only(trust))
     if {*tokenizer.get_vocab().values()} <= {*tokenizer.all_special_ids}:
         raise UserError(f'hf_model: there is no tokenizer in {folder}')
     return config, tokenizer
@@ -146,7 +146,7 @@ def _without_pickles(folder: Path) -> Iterator[Path]:
         yield home
 
 
-def _local(trust: bool) -> dict[str, Any]:
+def _local_only(trust: bool) -> dict[str, Any]:
     """
     Return the arguments of `from_pretrained` by which nothing is fetched.
     """

@@ -12,9 +12,7 @@ from parlai.core.message import Message
 from parlai.scripts.train_model import TrainModel
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from parlai_ext.core import System
-from parlai_ext.systems.parlai_agents import load_system
-from tests.support.talk import after_turns, heard, write_pairs
+from tests.support.talk import after_turns, heard, loaded, write_pairs
 from tests.support.user_error import user_error
 from tests.support.written import json_in, written
 
@@ -59,9 +57,9 @@ def training(data, model_file, **more):
     }
 
 
-def loaded(opt):
+def load(opt):
     more = {'no_cuda': True, 'label_truncate': 8, 'text_truncate': 48}
-    return load_system(System('one', {'model': 'ext:causal_lm', **more, **opt}))
+    return loaded(model='ext:causal_lm', **{**more, **opt})
 
 
 @pytest.mark.parametrize('name', ['llama', 'gpt2'])
@@ -69,9 +67,9 @@ def test_prompt_and_reply_are_those_of_transformers_generate(name, hf_folder):
     # ext:hf generates by transformers' own `generate`
     style = {'hf_model': hf_folder(name), 'first_turn_ask': 'today', 'no_cuda': True}
     # ParlAI makes the last token of the longest reply an end token
-    ours = loaded({**style, 'label_truncate': 9})
+    ours = load({**style, 'label_truncate': 9})
     opt = {**style, 'model': 'ext:hf', 'reply_max_tokens': 8}
-    theirs = load_system(System('one', opt))
+    theirs = loaded(**opt)
     there = after_turns(theirs, [*TURNS, TURNS[0]])
     prompt = theirs.agent.engine.prompt(tuple(there.agent.turns))
     here = after_turns(ours, [*TURNS, TURNS[0]])
@@ -80,7 +78,7 @@ def test_prompt_and_reply_are_those_of_transformers_generate(name, hf_folder):
 
 
 def test_the_loss_is_that_of_transformers_over_the_label_alone(hf_folder):
-    agent = loaded({'hf_model': hf_folder('llama'), 'first_turn_ask': 'today'}).agent
+    agent = load({'hf_model': hf_folder('llama'), 'first_turn_ask': 'today'}).agent
     texts = [('you like tea', 'old book'), ('rain', 'there today again')]
     clones = [agent.clone() for _ in texts]
     seen = [
@@ -107,7 +105,7 @@ def test_the_tracks_recipe_learns_the_whole_line_with_two_new_tokens(
     for key in ('model', 'optimizer', 'learningrate', 'batchsize'):
         del opt[key]
     TrainModel.main(**opt, init_opt='moderation/track_baseline', max_train_steps=2)
-    agent = loaded({'model_file': str(tmp_path / 'model')}).agent
+    agent = load({'model_file': str(tmp_path / 'model')}).agent
     tokens = agent.dict.hf_tokenizer
     assert len(tokens) == len(AutoTokenizer.from_pretrained(hf_folder('gpt2'))) + 2
     act = Message(text='you like tea', labels=['old book'], episode_done=True)
@@ -123,7 +121,7 @@ def test_the_tracks_recipe_learns_the_whole_line_with_two_new_tokens(
 
 
 def test_a_trained_model_gives_the_taught_answer_without_its_base(trained):
-    player = loaded({'model_file': str(trained)})
+    player = load({'model_file': str(trained)})
     [reply] = player.respond(heard(player, ['you like tea']))
     assert reply.text == 'you want warm bread'
 
@@ -159,7 +157,7 @@ def test_only_the_last_layers_learn(hf_folder, tmp_path):
 
 def test_more_layers_than_there_are_is_a_line_about_the_option(hf_folder):
     with user_error('trained_layers: 9'):
-        loaded({'hf_model': hf_folder('llama'), 'trained_layers': 9})
+        load({'hf_model': hf_folder('llama'), 'trained_layers': 9})
 
 
 @pytest.mark.parametrize(
@@ -171,12 +169,12 @@ def test_a_dictionary_with_other_files_is_refused(texts, trained, tmp_path):
         shutil.copy(path, tmp_path / path.name)
     written(tmp_path, 'model.dict', texts)
     with user_error('dict_file: .*model.dict'):
-        loaded({'model_file': str(tmp_path / 'model')})
+        load({'model_file': str(tmp_path / 'model')})
     assert not (tmp_path.parent / 'x.json').exists()
 
 
 def test_a_dialogue_that_is_too_long_loses_its_oldest_turns(hf_folder):
-    agent = loaded({'hf_model': hf_folder('gpt2'), 'text_truncate': 8}).agent
+    agent = load({'hf_model': hf_folder('gpt2'), 'text_truncate': 8}).agent
     for text in TURNS:
         agent.history.update_history(Message(text=text))
     kept = agent.dict.vec2txt(agent.history.get_history_vec())

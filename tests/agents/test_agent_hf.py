@@ -305,12 +305,12 @@ def test_an_index_that_is_none(model):
 )
 def test_the_memory_that_weights_will_take(opt, of_its_own, model):
     stored = (model / 'model.safetensors').stat().st_size  # in float32
-    assert HF.weight_bytes(seat(model, **opt)) == pytest.approx(stored * of_its_own)
+    assert HF.weight_bytes(seat(model, **opt).opt) == pytest.approx(stored * of_its_own)
 
 
 def test_the_commit_and_the_size_of_what_is_in_the_cache(model, cache):
     assert HF.commit(seat(REPO).opt) is None
-    assert HF.weight_bytes(seat(REPO)) == 0
+    assert HF.weight_bytes(seat(REPO).opt) == 0
     cached(cache, model)
     assert HF.commit(seat(REPO).opt) == COMMIT
     assert HF.commit(seat(model).opt) is None

@@ -11,7 +11,7 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import AutoTokenizer, GenerationConfig, PreTrainedTokenizerFast
 
-from parlai_ext.core import System, options_from_opt
+from parlai_ext.core import options_from_opt
 from parlai_ext.systems.chat.messages import ChatStyle, ChatTurn
 from parlai_ext.systems.hf.generate import (
     ChatForm,
@@ -22,9 +22,8 @@ from parlai_ext.systems.hf.generate import (
     prompt_form,
     prompt_limit,
 )
-from parlai_ext.systems.parlai_agents import load_system
 from tests.support.family_hf import CONFIGS, OPT, TEMPLATE, make_model, make_tokenizer
-from tests.support.talk import replies_to
+from tests.support.talk import loaded, replies_alone, replies_to
 from tests.support.tiny_models import WORDS, sentences
 from tests.support.user_error import user_error
 
@@ -39,9 +38,9 @@ WAYS = {
 }
 
 
-def loaded(folder, **opt):
+def load(folder, **opt):
     found = {**OPT, 'hf_model': str(folder), 'hf_dtype': 'float64', **opt}
-    return load_system(System('seat', found))
+    return loaded(**found)
 
 
 # how replies are searched is the same for all kinds; what attends to what is not
@@ -53,8 +52,8 @@ SEARCHED += [(kind, way) for kind in ('gpt2', 'bart') for way in WAYS]
 
 @pytest.mark.parametrize('kind, way', SEARCHED)
 def test_a_batch_changes_no_reply(kind, way, hf_folder):
-    model = loaded(hf_folder(kind), **WAYS[way])
-    alone = [replies_to(model, [turns])[0] for turns in TURNS]
+    model = load(hf_folder(kind), **WAYS[way])
+    alone = replies_alone(model, TURNS)
     assert replies_to(model, TURNS) == alone
     assert len(set(alone)) > 1
 
@@ -69,9 +68,9 @@ def test_padding_with_the_end_token_is_no_word(hf_folder, tmp_path):
         kept = {k: v for k, v in settings.items() if not k.startswith('pad_token')}
         path.write_text(json.dumps(kept), encoding='utf-8')
     more = {'repetition_penalty': 1.5, 'hf_turn_separator': 'tea'}
-    model = loaded(gpt2, **more)
+    model = load(gpt2, **more)
     assert model.agent.engine.config.pad_token_id == 2
-    alone = [replies_to(model, [turns])[0] for turns in TURNS]
+    alone = replies_alone(model, TURNS)
     assert any(len(text.split()) < 8 for text in alone)
     assert replies_to(model, TURNS) == alone
 
@@ -82,7 +81,7 @@ def test_a_padding_token_that_the_model_does_not_know_is_not_used(tmp_path):
     tokenizer.add_special_tokens({'pad_token': '<new>'})
     tokenizer.save_pretrained(path)
     # that of its own config
-    assert loaded(path).agent.engine.config.pad_token_id == 0
+    assert load(path).agent.engine.config.pad_token_id == 0
 
 
 def test_only_words_of_the_reply_are_blocked():

@@ -42,6 +42,13 @@ def replies_to(player, dialogues):
     return [reply.text for reply in player.respond(participants)]
 
 
+def replies_alone(player, dialogues):
+    """
+    Return the text that follows each dialogue, one after the other.
+    """
+    return [replies_to(player, [turns])[0] for turns in dialogues]
+
+
 def replies_together_and_alone(player, texts):
     """
     Return the replies to these texts in one batch, and one after the other.

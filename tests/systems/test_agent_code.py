@@ -11,11 +11,11 @@ from parlai.core.agents import Agent
 from parlai.core.message import Message
 
 from parlai_ext.commands.signals import Interrupted, signals_as_interrupt
-from parlai_ext.core import System, SystemFailed
-from parlai_ext.systems.parlai_agents import load_system
+from parlai_ext.core import SystemFailed
 from parlai_ext.systems.players import LONGEST_REPLY, Player, read_reply
 from parlai_ext.worlds.block_player import Lockstep
 from tests.support.lockstep_play import row
+from tests.support.talk import loaded
 
 SAID = ('hello', 'hi')
 ROWS = [row('bad', 'good', SAID), row('good', 'also', SAID)]
@@ -135,4 +135,4 @@ def test_an_agent_that_leaves_while_it_is_built_has_failed():
     with pytest.raises(
         SystemFailed, match="^system 'x': it cannot be built: raised Sy"
     ):
-        load_system(System('x', opt))
+        loaded('x', **opt)

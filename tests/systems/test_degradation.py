@@ -15,11 +15,12 @@ from parlai_ext.systems.identity import identity
 from parlai_ext.systems.model_cache import ModelCache, size_on_disk
 from parlai_ext.systems.parlai_agents import load_system
 from tests.support.family_hf import OPT
-from tests.support.talk import loaded, replies_to
+from tests.support.talk import loaded, replies_alone, replies_to
 from tests.support.tiny_models import sentences
 
 OPENERS = list(read_openers_file(EVERYDAY).openers.values())
 TURNS = tuple(ChatTurn(bool(n % 2), text) for n, text in enumerate(sentences(5)))
+DIALOGUES = [sentences(2, seed) for seed in range(6)]
 WAYS = {
     'last_turn': {'degrade_last_turns': 1},
     'other_context': {'degrade_context': 'other'},
@@ -60,10 +61,9 @@ def test_a_share_of_the_words_changes_places(share, n_words, n_moved):
 @pytest.mark.parametrize('way', WAYS)
 def test_a_batch_changes_no_degraded_reply(way, model):
     player = loaded(**model, **WAYS[way])
-    dialogues = [tuple(sentences(2, seed)) for seed in range(6)]
-    alone = [replies_to(player, [one])[0] for one in dialogues]
-    assert replies_to(player, dialogues) == alone
-    assert replies_to(loaded(**model), dialogues) != alone
+    alone = replies_alone(player, DIALOGUES)
+    assert replies_to(player, DIALOGUES) == alone
+    assert replies_to(loaded(**model), DIALOGUES) != alone
 
 
 def test_the_degradation_is_part_of_the_identity(model):
@@ -73,10 +73,9 @@ def test_the_degradation_is_part_of_the_identity(model):
 
 def test_systems_with_different_decoding_share_one_model(model):
     greedy = loaded(**model)
-    dialogues = [tuple(sentences(2, seed)) for seed in range(6)]
-    before = replies_to(greedy, dialogues)
-    assert replies_to(loaded(**{**model, 'reply_max_tokens': 1}), dialogues) != before
-    assert replies_to(greedy, dialogues) == before
+    before = replies_to(greedy, DIALOGUES)
+    assert replies_to(loaded(**{**model, 'reply_max_tokens': 1}), DIALOGUES) != before
+    assert replies_to(greedy, DIALOGUES) == before
 
 
 def test_a_shared_model_goes_with_its_last_agent(model):

@@ -15,12 +15,13 @@ from parlai.agents.rag import retrievers
 
 from parlai_ext.core import System
 from parlai_ext.systems.identity import candidates_hash, identity
-from parlai_ext.systems.parlai_agents import load_system, why_unfit
+from parlai_ext.systems.parlai_agents import why_unfit
 from tests.support import family_fid, family_hf
 from tests.support.families import FAMILIES
 from tests.support.family_fid import RERANKER, write_passages
 from tests.support.lockstep_play import DECODING, play, row
 from tests.support.no_network import refuse_sockets
+from tests.support.talk import loaded
 from tests.support.tiny_models import WORDS, in_float64, make_ranker, sentences
 from tests.support.user_error import user_error
 
@@ -78,7 +79,7 @@ def stage(tmp_path_factory):
         return ALL[name](tmp_path_factory.mktemp(name))
 
     def player_of(name, how, **more):
-        player = load_system(System(name, {**opt_of(name), **WAYS[how], **more}))
+        player = loaded(name, **{**opt_of(name), **WAYS[how], **more})
         in_float64(player.agent)
         return player
 
@@ -93,7 +94,7 @@ def played(name, player, rows=None, num_turns=12):
     """
     Return the dialogues of a system with a partner whose words depend on what it hears.
     """
-    partner = load_system(System('p', {'model': 'tests.support.trial_agents:Talker'}))
+    partner = loaded('p', model='tests.support.trial_agents:Talker')
     return play(rows or rows_of(name), {name: player, 'p': partner}, num_turns)
 
 
@@ -163,7 +164,7 @@ def batched_rightly(opt):
     Let a system talk to itself over openers of many lengths: dialogue by dialogue it
     says what it says in one batch, which is returned.
     """
-    player = load_system(System('a', opt))
+    player = loaded(**opt)
     in_float64(player.agent)
     words = WORDS * 3
     rows = [row('a', 'a', [' '.join(words[k : 2 * k]) for k in n]) for n in LENGTHS]
@@ -229,7 +230,7 @@ def misfit_line(opt):
     Return what is said of a system that cannot be loaded.
     """
     with user_error() as caught:
-        load_system(System('x', opt))
+        loaded('x', **opt)
     return why_unfit(caught.value.__cause__, opt)
 
 

@@ -14,9 +14,7 @@ import numpy as np
 import pytest
 import torch
 
-from parlai_ext.core import System
 from parlai_ext.files.zip_file import MOST_MEMBERS
-from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.safe import load, read
 from parlai_ext.systems.safe.load import (
     Refused,
@@ -29,13 +27,10 @@ from parlai_ext.systems.safe.load import (
 from parlai_ext.systems.safe.unpickle import BadModelFile
 from tests.support import family_hf
 from tests.support.malicious_pickles import in_zip, text
+from tests.support.talk import loaded
 from tests.support.tiny_models import make_generator, with_options
 from tests.support.user_error import user_error
 from tests.support.written import changed_json, safetensors_of, zip_of
-
-
-def loaded(opt):
-    return load_system(System('x', {**opt, 'no_cuda': True}))
 
 
 @pytest.mark.parametrize(
@@ -90,7 +85,7 @@ def test_a_pipe_beside_a_model_is_not_waited_for(ending, tmp_path):
     Path(f'{path}.{ending}').unlink(missing_ok=True)
     os.mkfifo(f'{path}.{ending}')
     with user_error(f'{ending} is a pipe or a device'):
-        loaded({'model_file': path})
+        loaded('x', model_file=path, no_cuda=True)
 
 
 def test_a_pipe_that_options_name_is_not_waited_for(tmp_path):
@@ -168,7 +163,7 @@ def test_options_that_claim_a_larger_model_are_refused(option, value, tmp_path):
     path = make_generator(tmp_path)
     with_options(path, **{option: value})
     with user_error(f"'x'.*{path}.*its options ask for more than .* bytes"):
-        loaded({'model_file': path})
+        loaded('x', model_file=path, no_cuda=True)
 
 
 @pytest.mark.parametrize(
@@ -181,7 +176,7 @@ def test_so_is_a_config_of_hugging_faces(option, tmp_path):
     assert f'"{option}": ' in file.read_text()
     changed_json(file, **{option: HUGE})
     with user_error('ask for more than .* its files have'):
-        loaded(opt)
+        loaded(**opt)
 
 
 @pytest.mark.parametrize('option', ['beam_size', 'label_truncate', 'beam_min_length'])

@@ -59,17 +59,11 @@ def fetch_model(name: str) -> Path:
     folder = model_folder(name)
     if is_fetched(name):
         return folder
-    card = model_card(name)
-    scratch = downloads_folder() / f'catalogue-{name}'
-    with exclusive(scratch):
+    card, home = model_card(name), downloads_folder() / f'catalogue-{name}'
+    scratch = home / 'files'
+    with exclusive(home):
         if not is_fetched(name):  # by the process that this one waited for
-            needed = 2 * card.download_bytes + card.disk_bytes + SPARE_DISK
-            free = shutil.disk_usage(scratch).free
-            if free < needed:
-                raise UserError(
-                    f'{scratch} has {free:,} bytes free; {needed:,} are needed to '
-                    'fetch a model there: --datapath or PARLAI_DATAPATH names another'
-                )
+            check_room(card, home)
             try:
                 files, source = _fetch_files(card, scratch)
             except UserError as error:
@@ -81,6 +75,19 @@ def fetch_model(name: str) -> Path:
                 _make_model(card, files, source, making, folder)
             shutil.rmtree(scratch)
     return folder
+
+
+def check_room(card: ModelCard, folder: Path) -> None:
+    """
+    Refuse to fetch a model into a folder whose disk has no room for it.
+    """
+    needed = 2 * card.download_bytes + card.disk_bytes + SPARE_DISK
+    free = shutil.disk_usage(folder).free
+    if free < needed:
+        raise UserError(
+            f'{folder} has {free:,} bytes free; {needed:,} are needed to fetch a model '
+            'there: --datapath or PARLAI_DATAPATH names another'
+        )
 
 
 def _pinned(card: ModelCard) -> JsonObject:

@@ -14,7 +14,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -435,7 +435,6 @@ FUNCTIONS = (
     'remove_dir',
     'mark_done',
 )
-METHOD = 'download_file'  # of `DownloadableFile`
 PACKAGES = ('parlai', 'parlai_ext', 'parlai_internal', 'projects')
 
 stand_ins: list[object] = []  # the innermost last
@@ -447,7 +446,8 @@ def replaced(stand_in: object) -> Iterator[None]:
     Call the methods of an object in the place of those functions of `build_data` that
     have their names, for the whole process.
 
-    :param stand_in: has some of `FUNCTIONS`, and `METHOD`, which gets the file.
+    :param stand_in: has some of `FUNCTIONS`, and `download_file` in the place of the
+        method of `DownloadableFile`, which gets the file.
     """
     _install()
     stand_ins.append(stand_in)
@@ -466,22 +466,22 @@ def _install() -> None:
     """
     from parlai.core import build_data
 
-    switches = {vars(build_data)[name]: name for name in FUNCTIONS}
+    originals = [vars(build_data)[name] for name in FUNCTIONS]
     for module_name, module in list(sys.modules.items()):
         if module_name.partition('.')[0] not in PACKAGES or module is None:
             continue
         for key, value in list(vars(module).items()):
-            if isinstance(value, FunctionType) and value in switches:
-                setattr(module, key, _switch(switches[value], value))
+            if isinstance(value, FunctionType) and value in originals:
+                setattr(module, key, _switch(value))
     resource = build_data.DownloadableFile
-    resource.download_file = _switch(METHOD, resource.download_file)
+    resource.download_file = _switch(resource.download_file)
 
 
-def _switch(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+def _switch(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def replaced_or_original(*args: Any, **kwargs: Any) -> Any:
         stand_in = stand_ins[-1] if stand_ins else None
-        return getattr(stand_in, name, original)(*args, **kwargs)
+        return getattr(stand_in, original.__name__, original)(*args, **kwargs)
 
     return replaced_or_original
 
@@ -558,18 +558,13 @@ def checked_downloads() -> Iterator['Downloader']:
     downloader.remove_parts()
 
 
-@contextmanager
-def ensure_checked_downloads() -> Iterator[None]:
+def ensure_checked_downloads() -> AbstractContextManager[object]:
     """
     Download by `checked_downloads` what a model or a task fetches while it is built.
 
     Where ParlAI's functions are replaced already, nothing changes.
     """
-    if stand_ins:
-        yield
-    else:
-        with checked_downloads():
-            yield
+    return nullcontext() if stand_ins else checked_downloads()
 
 
 @dataclass

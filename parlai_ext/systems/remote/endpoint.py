@@ -456,7 +456,7 @@ class Endpoint:
         except ValueError as error:
             problem = f'no JSON ({error}): {shortened(words)!r}'
         if not 200 <= status < 300:
-            return self.refusal(status, headers, words, data)
+            return self.reply_for_error(status, headers, words, data)
         try:
             if problem:
                 raise Malformed(problem)
@@ -466,7 +466,7 @@ class Endpoint:
             what = error_words(data) or f'it answers in another format: {error}'
             raise Transient(what, answered=True) from None
 
-    def refusal(
+    def reply_for_error(
         self, status: int, headers: Mapping[str, str], words: str, data: Any
     ) -> RemoteReply:
         """
