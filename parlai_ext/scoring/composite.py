@@ -213,8 +213,7 @@ def new_words(item: ScoringItem) -> list[str]:
         for turn in heard_before(item, len(item.context))[-LAST_HEARD:]
         for word in words_of(turn)
     }
-    words = words_of(item.text)
-    return [word for word in words if _second_person(word) not in known]
+    return [word for word in words_of(item.text) if _second_person(word) not in known]
 
 
 def relevance(

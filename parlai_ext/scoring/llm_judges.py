@@ -681,8 +681,7 @@ class LlmPair(LlmJudge):
         """
         if self.options.orders == 'given':
             return self
-        options = replace(self.options, orders='given')
-        return LlmPair(options, self.models.source)
+        return LlmPair(replace(self.options, orders='given'), self.models.source)
 
     def _lacks(self, item: ScoringItem) -> str | None:
         if OTHER not in item.extras:
