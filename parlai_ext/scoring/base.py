@@ -705,8 +705,6 @@ class EncoderScorer(Scorer):
     A scorer that may have the option ``encoder``.
     """
 
-    options: Any
-
     @property
     def encoder(self) -> Any:
         """

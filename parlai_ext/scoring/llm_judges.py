@@ -408,7 +408,6 @@ class PromptedScorer(Scorer):
     """
 
     prompted = True
-    options: Any
     chat: ChatQuestions | None = None
 
     def prepare(self) -> None:

@@ -126,7 +126,6 @@ class LabelDetector(Detector):
     """
 
     kinds: tuple[str, ...] = ()
-    options: Any
 
     def load_models(self) -> None:
         """
