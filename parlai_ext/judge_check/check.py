@@ -553,7 +553,7 @@ def item_part(item: ScoringItem, number: int, level: str) -> JudgedPart:
     """
     texts = item.utterances
     last = len(texts) - 1
-    names = item.extras.get('speakers') or [
+    names = item.speakers or [
         (item.speaker or 'A', 'partner')[(last - i) % 2] for i in range(len(texts))
     ]
     turns = zip(names, texts, strict=False)  # `speakers` may know later utterances

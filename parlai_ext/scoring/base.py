@@ -93,6 +93,13 @@ class ScoringItem:
         return self.response or ''
 
     @property
+    def speakers(self) -> Sequence[str]:
+        """
+        Who said each utterance; empty where it is not known.
+        """
+        return self.extras.get('speakers') or ()
+
+    @property
     def has_knowledge(self) -> bool:
         """
         True if the item has facts or a persona.

@@ -628,7 +628,7 @@ class LlmDialogue(PromptedScorer):
 
         Turns alternate where it is not known which of two speakers said what.
         """
-        turns, speakers = item.utterances, item.extras.get('speakers') or ()
+        turns, speakers = item.utterances, item.speakers
         names = list(dict.fromkeys(speakers))
         letters = ['AB'[place % 2] for place in range(len(turns))]
         judged = WHOLE

@@ -319,12 +319,10 @@ class UniEval(JudgeScorer):
             if not item.has_knowledge:
                 del shares[KNOWLEDGE]
                 reasons[KNOWLEDGE] = NO_KNOWLEDGE
-            values: dict[str, float | None] = {}
-            for dimension, some in shares.items():
-                known = [share for share in some if share is not None]
-                values[dimension] = (
-                    float(sum(known)) if len(known) == len(some) else None
-                )
+            values = {
+                name: None if None in some else float(sum(filter(None, some)))
+                for name, some in shares.items()
+            }
             values[OVERALL] = mean(list(values.values()))
             evidence = {'sentences': shares[ENGAGING]}
             scores.append(ItemScore(values, reasons, evidence, max(cuts)))
