@@ -76,7 +76,7 @@ class TextModel:
         config, self.tokenizer, self.model = read(
             folder, device, extra, allowed=allowed, kind=self.loader
         )
-        self.num_parameters = sum(w.numel() for w in self.model.parameters())
+        self.num_parameters = self.model.num_parameters()
         self.device = device
         self.tokens = tokens
         positions = getattr(config, 'max_position_embeddings', None)

@@ -20,7 +20,12 @@ from parlai_ext.data.corpora import Turns, without_overlap
 from parlai_ext.store import locked, write_file
 from parlai_ext.systems import hub
 from parlai_ext.systems.hf.generate import padded_rows
-from parlai_ext.systems.pretrained import quiet, read, smallest_limit
+from parlai_ext.systems.pretrained import (
+    max_positions,
+    quiet,
+    read,
+    smallest_limit,
+)
 from parlai_ext.systems.safe.read import disk_errors
 from parlai_ext.training.loop import Training, check_same, refuse_model
 from parlai_ext.training.options import TrainingOptions
@@ -182,9 +187,9 @@ class Trainer(Training):
         """
         Return a dialogue's tokens in pieces of at most `tokens`.
         """
-        tokens, most = self.options.tokens, self.tokenizer.model_max_length
-        positions = getattr(self.model.config, 'max_position_embeddings', None)
-        limit = smallest_limit(tokens, positions, most) or tokens
+        tokens = self.options.tokens
+        most = max_positions(self.model.config, self.tokenizer)
+        limit = smallest_limit(tokens, most) or tokens
         if self.kind == 'mlm':
             return self.tokenizer(
                 [' '.join(dialogue)],
