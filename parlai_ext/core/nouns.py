@@ -371,6 +371,9 @@ def grouped(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
 def chunks(members: Sequence[V], size: int) -> Iterator[Sequence[V]]:
     """
     Yield the members, so many at a time; the last chunk may be smaller.
+
+    >>> list(chunks('abcde', 2))
+    ['ab', 'cd', 'e']
     """
     for start in range(0, len(members), size):
         yield members[start : start + size]
@@ -382,6 +385,9 @@ def computed_once(
     """
     Call a function once, with the different ones of some inputs in order; return its
     result for each input.
+
+    >>> computed_once(lambda words: map(str.upper, words), ['a', 'b', 'a'])
+    ['A', 'B', 'A']
     """
     different = list(dict.fromkeys(inputs))
     results = dict(zip(different, function(different), strict=True))

@@ -113,7 +113,6 @@ def check_judge(
     judged: JudgedDialogues,
     *,
     people_source: str | None = None,
-    kept: Kept | None = None,
     score: ScoreParts | None = None,
 ) -> JudgeCheck | None:
     """
@@ -132,8 +131,8 @@ def check_judge(
     copies += all_copies(people, 'people', kinds)
     again = systems[:N_REPEATED] if is_prompted(scorer) else []
     parts = [copy.part for copy in copies]
-    ask = partial(kept_scores, Watch(kept=kept), score or partial(part_scores, scorer))
-    scored = score_blocks(scorer, parts, again, ask, unit='response')
+    score = score or partial(part_scores, scorer)
+    scored = score_blocks(scorer, parts, again, score, unit='response')
     compared, replies = compared_scores(copies, scored[: len(copies)])
     probes = repeats([part.values for part in systems], scored[len(copies) :])
     checks, of_systems = {}, judged.replies
@@ -336,13 +335,13 @@ def errors_on_copies(scorer: Scorer) -> Iterator[None]:
 
 
 def kept_scores(
-    kept: Watch, score: ScoreParts, parts: Sequence[JudgedPart]
+    scorer: Scorer, kept: Watch, parts: Sequence[JudgedPart]
 ) -> list[Values]:
     """
     Return the scores of a block of parts: those that are kept, or made now and kept.
     """
     key = content_id([part.dialogue.id for part in parts])
-    return kept.results(key, partial(score, parts))
+    return kept.results(key, partial(part_scores, scorer, parts))
 
 
 def part_scores(scorer: Scorer, parts: Sequence[JudgedPart]) -> list[Values]:
@@ -425,7 +424,8 @@ def make_check(
     run = store.run
     judged = JudgedDialogues(store.scored_dialogues(), run.openers, sample)
     source = run.manifest.protocol.openers
-    check = check_judge(scorer, judged, people_source=source, kept=kept)
+    score = partial(kept_scores, scorer, Watch(kept=kept))
+    check = check_judge(scorer, judged, people_source=source, score=score)
     return check and replace(check, signature=store.signature)
 
 
@@ -553,7 +553,7 @@ def item_part(item: ScoringItem, number: int, level: str) -> JudgedPart:
     """
     texts = item.utterances
     last = len(texts) - 1
-    names = item.extras.get('speakers') or [
+    names = item.speakers or [
         (item.speaker or 'A', 'partner')[(last - i) % 2] for i in range(len(texts))
     ]
     turns = zip(names, texts, strict=False)  # `speakers` may know later utterances

@@ -177,13 +177,11 @@ class JudgedDialogues:
         """
         by_system = grouped((p.system, p) for p in parts if not is_floor(p.system))
         for system, own in by_system.items():
-            hashed = []
-            for part in own:
-                name = f'{part.dialogue.id} {part.places}'
-                hashed.append((hashlib.sha256(name.encode()).hexdigest(), part))
-            hashed.sort(key=itemgetter(0))
-            every = self.kept.get(system, [])
-            every += [(turn, *entry) for turn, entry in enumerate(hashed)]
+            names = [f'{part.dialogue.id} {part.places}' for part in own]
+            hashes = [hashlib.sha256(name.encode()).hexdigest() for name in names]
+            hashed = sorted(zip(hashes, own, strict=True), key=itemgetter(0))
+            every = [(turn, *entry) for turn, entry in enumerate(hashed)]
+            every += self.kept.get(system, ())
             self.kept[system] = sorted(every, key=itemgetter(0, 1))[: self.most]
 
     def draw(self, n: int) -> list[JudgedPart]:
@@ -192,8 +190,7 @@ class JudgedDialogues:
         """
         queues = (self.kept[system] for system in sorted(self.kept))
         rounds = zip_longest(*queues)
-        drawn = [entry[-1] for entries in rounds for entry in entries if entry]
-        return drawn[:n]
+        return [entry[-1] for entries in rounds for entry in entries if entry][:n]
 
     @property
     def replies(self) -> list[ScoreRow]:

@@ -15,7 +15,13 @@ import numpy as np
 import torch
 import transformers
 
-from parlai_ext.core import UserError, content_id, frozen, signature_line
+from parlai_ext.core import (
+    UserError,
+    computed_once,
+    content_id,
+    frozen,
+    signature_line,
+)
 from parlai_ext.models.bleurt import SequenceRegression
 from parlai_ext.models.watch import NO_WATCH, Watch
 from parlai_ext.systems import hub
@@ -70,7 +76,7 @@ class TextModel:
         config, self.tokenizer, self.model = read(
             folder, device, extra, allowed=allowed, kind=self.loader
         )
-        self.num_parameters = sum(w.numel() for w in self.model.parameters())
+        self.num_parameters = self.model.num_parameters()
         self.device = device
         self.tokens = tokens
         positions = getattr(config, 'max_position_embeddings', None)
@@ -225,8 +231,7 @@ class MeanPooling(TextModel):
             mask = inputs['attention_mask'].unsqueeze(-1).to(states.dtype)
             return (states * mask).sum(1) / mask.sum(1).clamp(min=1e-9)
 
-        rows = self.text_rows(texts, None, pooled)
-        return self.matrix(rows)
+        return self.matrix(self.text_rows(texts, None, pooled))
 
     def pooler_states(self, texts: Sequence[str]) -> np.ndarray:
         """
@@ -262,7 +267,7 @@ class MeanPooling(TextModel):
             # the first are the embeddings, before any layer
             return output.hidden_states[layer or n_layers]
 
-        encoded = {text: self.cut_ids((text,)) for text in dict.fromkeys(texts)}
+        encoded = {text: self.cut_ids((text,)) for text in texts}
         rows = self.rows(texts, encoded.__getitem__, states, kept_by_watch=False)
         left = self.tokenizer.padding_side == 'left'
         ends = (self.tokenizer.cls_token_id, self.tokenizer.sep_token_id)
@@ -446,17 +451,17 @@ class MaskedLanguageModel(TextModel):
             read.
         :param with_before: hide the tokens before the text, too.
         """
-        pairs = list(zip(befores, texts, strict=True))
-        different = list(dict.fromkeys(pairs))
-        known = {}
-        for pair in different:
-            key = content_id(self.signature, pair, most_tokens, with_before)
-            logprobs, cut = self.watch.results(
-                key, partial(self._logprobs, *pair, most_tokens, with_before)
-            )
-            known[pair] = MaskedLogprobs(tuple(logprobs), cut)
-            self.watch.tell(1, len(different))
-        return [known[pair] for pair in pairs]
+
+        def masked(pairs: Sequence[tuple[str, str]]) -> Iterator[MaskedLogprobs]:
+            for pair in pairs:
+                logprobs, cut = self.watch.results(
+                    content_id(self.signature, pair, most_tokens, with_before),
+                    partial(self._logprobs, *pair, most_tokens, with_before),
+                )
+                self.watch.tell(1, len(pairs))
+                yield MaskedLogprobs(tuple(logprobs), cut)
+
+        return computed_once(masked, list(zip(befores, texts, strict=True)))
 
     def _logprobs(
         self, before: str, text: str, most_tokens: int, with_before: bool
@@ -552,17 +557,10 @@ class WordClassifier(TextModel):
         """
         if self.limit:
             most_tokens = min(most_tokens, self.limit // 2)
-        cut_texts = {}  # each with how many tokens it has lost
-        for text in dict.fromkeys(texts):
-            ids, kept = self.ids((text,))['input_ids'], text
-            if len(ids) > most_tokens:
-                text_ids = ids[:most_tokens]
-                decoded = self.tokenizer.decode(text_ids, skip_special_tokens=True)
-                kept = ' '.join(decoded.split())
-            cut_texts[text] = kept, max(0, len(ids) - most_tokens)
+        cut_texts = [self._cut_text(text, most_tokens) for text in texts]
         pairs = [
-            (cut_texts[text][0], context)
-            for text, context in zip(texts, contexts, strict=True)
+            (text, context)
+            for (text, _), context in zip(cut_texts, contexts, strict=True)
         ]
         truncation = 'only_second' if self.limit else False
         rows = self.rows(
@@ -572,14 +570,24 @@ class WordClassifier(TextModel):
             most_tokens,
         )
         labels = []
-        for text, pair, logits in zip(texts, pairs, rows, strict=True):
-            words, word_of_token = self._words(pair[0])
+        for (text, beyond), pair, logits in zip(cut_texts, pairs, rows, strict=True):
+            words, word_of_token = self._words(text)
             sums = self.bias.repeat(len(words), 1)
             for token, word in word_of_token:
                 sums[word] += torch.from_numpy(logits[token]) - self.bias
-            cut = self.num_beyond(pair) + cut_texts[text][1]
+            cut = self.num_beyond(pair) + beyond
             labels.append(WordLabels(words, sums.softmax(-1).numpy(), cut))
         return labels
+
+    def _cut_text(self, text: str, most_tokens: int) -> tuple[str, int]:
+        """
+        Return a text without its last tokens, and how many these are.
+        """
+        ids = self.ids((text,))['input_ids']
+        if len(ids) <= most_tokens:
+            return text, 0
+        kept = self.tokenizer.decode(ids[:most_tokens], skip_special_tokens=True)
+        return ' '.join(kept.split()), len(ids) - most_tokens
 
     def _words(self, text: str) -> tuple[tuple[str, ...], list[tuple[int, int]]]:
         """

@@ -33,6 +33,7 @@ from parlai_ext.models.likelihood.engine import (
     Vectorizer,
     select_rows,
 )
+from parlai_ext.models.questions import plain_ids
 from parlai_ext.systems import hub
 from parlai_ext.systems.families import HubFamily
 from parlai_ext.systems.hf.generate import FormOptions, padded_rows
@@ -192,9 +193,7 @@ class SeparateTurns(TurnReader):
         """
         end = self.separator
         # a text that spells an end token out does not get that token
-        ids = self.tokenizer.encode(
-            text + (end or ''), add_special_tokens=False, split_special_tokens=True
-        )
+        ids = plain_ids(self.tokenizer, text + (end or ''), split_special_tokens=True)
         return (*ids, *([self.tokenizer.eos_token_id] if end is None else []))
 
 

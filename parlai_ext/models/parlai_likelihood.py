@@ -76,17 +76,15 @@ def load_parlai_judge(name: str, system: System, machine: Machine) -> EncoderDec
     :raises UserError: if there is no such model, or it cannot judge.
     """
     dtype = system.opt.get(DTYPE)
-    opt = {key: value for key, value in system.opt.items() if key != DTYPE}
     if dtype is not None and dtype not in DTYPES:
         raise UserError(
-            f'judge {opt.get("model_file")}: {DTYPE}: {dtype!r} is none of '
+            f'judge {system.opt.get("model_file")}: {DTYPE}: {dtype!r} is none of '
             f'{", ".join(DTYPES)}; fewer bits are for causal judges (hf_quantisation)'
         )
-    system = System(system.name, opt)
+    system = System(system.name, {k: v for k, v in system.opt.items() if k != DTYPE})
     keep_double_attention()
     fit_threads([system])
-    player = load_system(system, machine)
-    agent = check_agent(player.agent, name)
+    agent = check_agent(load_system(system, machine).agent, name)
     if dtype is not None:
         agent.model.to(getattr(torch, dtype))
     if isinstance(agent, ImageSeq2seqAgent):
@@ -178,8 +176,7 @@ class AgentVectorizer(Vectorizer):
         Return the token ids of a label.
         """
         self.speaker.reset()
-        message = Message(eval_labels=[text], episode_done=False)
-        seen = self.speaker.observe(message)
+        seen = self.speaker.observe(Message(eval_labels=[text], episode_done=False))
         return tuple(seen['eval_labels_vec'].tolist())
 
 

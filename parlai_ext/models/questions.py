@@ -9,6 +9,7 @@ it closes that message belongs to the continuation, as an end token does.
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from parlai_ext.core import LanguageModel, Question, UserError
@@ -54,11 +55,13 @@ def decoder_tokenizer(judge: LanguageModel, problem: str) -> Any:
     return tokenizer
 
 
-def plain_ids(tokenizer: Any, text: str) -> tuple[int, ...]:
+def plain_ids(tokenizer: Any, text: str, **how: bool) -> tuple[int, ...]:
     """
     Return the token ids of a text, none before or behind it.
+
+    :param how: what else the tokenizer is told.
     """
-    return tuple(tokenizer.encode(text, add_special_tokens=False))
+    return tuple(tokenizer.encode(text, add_special_tokens=False, **how))
 
 
 class ChatQuestions:
@@ -166,6 +169,9 @@ class SectionQuestions:
         if gives_context(judge) or end is None:
             raise UserError(NO_END)
         self.end = int(end)
+        self.ids = partial(
+            plain_ids, self.tokenizer, split_special_tokens=True, verbose=False
+        )
 
     def question(
         self, sections: Sequence[str], answers: Sequence[str], most_tokens: int
@@ -178,15 +184,9 @@ class SectionQuestions:
         """
         ids: list[int] = []
         for section in sections:
-            ids += [*self._ids(section), self.end]
+            ids += [*self.ids(section), self.end]
         cut = max(0, len(ids) - most_tokens)
         if cut:
             ids = [*ids[: most_tokens - 1], self.end]
-        firsts = tuple((self._ids(answer)[0],) for answer in answers)
+        firsts = tuple(self.ids(answer)[:1] for answer in answers)
         return Question(tuple(ids), firsts), cut
-
-    def _ids(self, text: str) -> list[int]:
-        ids: list[int] = self.tokenizer(
-            text, add_special_tokens=False, split_special_tokens=True, verbose=False
-        )['input_ids']
-        return ids

@@ -51,8 +51,7 @@ def load_vectors(
     if 'model_file' in system.opt:
         return read_text_vectors(Path(str(system.opt['model_file'])))
     folder = hub.fetch_weights(str(system.opt['hf_model'])).parent
-    text = (folder / WORDS).read_text('utf-8')
-    words = text.removesuffix('\n').split('\n')
+    words = (folder / WORDS).read_text('utf-8').removesuffix('\n').split('\n')
     return WordVectorTable(words, load_file(folder / WEIGHTS)[VECTORS])
 
 

@@ -244,7 +244,7 @@ def spoken_turns(item: ScoringItem) -> list[ScoringItem]:
     if item.response is not None:
         return [item]
     every = range(len(item.context))
-    speakers = item.extras.get('speakers') or (item.speaker,) * len(every)
+    speakers = item.speakers or (item.speaker,) * len(every)
     judged = item.extras.get('judged', every)
     return [
         ScoringItem(item.context[i - 1 : i], text)

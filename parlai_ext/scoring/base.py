@@ -98,6 +98,13 @@ class ScoringItem:
         return self.response or ''
 
     @property
+    def speakers(self) -> Sequence[str]:
+        """
+        Who said each utterance; empty where it is not known.
+        """
+        return self.extras.get('speakers') or ()
+
+    @property
     def has_knowledge(self) -> bool:
         """
         True if the item has facts or a persona.
@@ -729,8 +736,6 @@ class EncoderScorer(Scorer):
     """
     A scorer that may have the option ``encoder``.
     """
-
-    options: Any
 
     @property
     def encoder(self) -> Any:

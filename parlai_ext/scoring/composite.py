@@ -31,7 +31,7 @@ from parlai_ext.scoring.base import (
     encoder_option,
     read_shipped_file,
 )
-from parlai_ext.scoring.english import LEFT_OUT, SECOND_PERSON
+from parlai_ext.scoring.english import SECOND_PERSON, content_words
 from parlai_ext.scoring.likelihood import (
     NO_PROBABILITY,
     JudgeScorer,
@@ -41,7 +41,13 @@ from parlai_ext.scoring.likelihood import (
     response_answers,
 )
 from parlai_ext.scoring.relevance import context_cosines
-from parlai_ext.scoring.trivial import OVERALL, Distinct, Length, heard_before
+from parlai_ext.scoring.trivial import (
+    OVERALL,
+    Distinct,
+    Length,
+    heard_before,
+    share_in,
+)
 
 LOWEST, HIGHEST = -2.0, 2.0  # of a scaled term, and so of the score
 LONGEST = 20  # words; more are no better
@@ -213,8 +219,7 @@ def new_words(item: ScoringItem) -> list[str]:
         for turn in heard_before(item, len(item.context))[-LAST_HEARD:]
         for word in words_of(turn)
     }
-    words = words_of(item.text)
-    return [word for word in words if _second_person(word) not in known]
+    return [word for word in words_of(item.text) if _second_person(word) not in known]
 
 
 def relevance(
@@ -229,9 +234,8 @@ def relevance(
     """
     if of_all is None:
         return None
-    words = [word for word in words_of(item.text) if word not in LEFT_OUT]
-    own = sum(word not in LEFT_OUT for word in new)
-    copied = min(1.0, (1 - own / len(words)) / MOST_COPIED) if words else 0.0
+    words, own = content_words(words_of(item.text)), content_words(new)
+    copied = min(1.0, (1 - len(own) / len(words)) / MOST_COPIED) if words else 0.0
     return of_all - copied * max(0.0, of_all - (of_new if new else 0.0))
 
 
@@ -257,11 +261,8 @@ def repeated_words_share(
     pairs = list(pairwise(words))
     times = Counter(pairs)
     inside = sum(times[pair] > 1 for pair in pairs) / len(pairs)
-    copied = 0.0
-    for other in earlier:
-        known = set(pairwise(other))
-        copied = max(copied, sum(pair in known for pair in pairs) / len(pairs))
-    return max(inside, 2 * copied - 1)
+    shares = (share_in(pairs, pairwise(other)) for other in earlier)
+    return max(inside, 2 * max(shares, default=0.0) - 1)
 
 
 # --- Correlation Re-Scaling -----------------------------------------------------------

@@ -3,6 +3,8 @@ Words of English: which are stop words, and what the pronouns of the first perso
 the second.
 """
 
+from collections.abc import Iterable
+
 # NLTK's 179 stop words of English, which come from Snowball's list
 STOP_WORDS = """
 i me my myself we our ours ourselves you you're you've you'll you'd your yours yourself
@@ -18,6 +20,15 @@ haven't isn isn't ma mightn mightn't mustn mustn't needn needn't shan shan't sho
 shouldn't wasn wasn't weren weren't won won't wouldn wouldn't
 """
 LEFT_OUT = frozenset(STOP_WORDS.split())
+
+
+def content_words(words: Iterable[str]) -> list[str]:
+    """
+    Return the words that are no stop words.
+    """
+    return [word for word in words if word not in LEFT_OUT]
+
+
 # words of the first person, as the second says them: so a mirror says nothing new
 SECOND_PERSON = {
     'i': 'you',

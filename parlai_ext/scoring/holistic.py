@@ -151,8 +151,8 @@ class Holistic(JudgeScorer):
             return [None] * len(items)
         earlier = {}  # what the speaker of an item said last, by the item's place
         for k, item in enumerate(items):
-            names = item.extras.get('speakers')
-            if names is None:  # two speakers take turns
+            names = item.speakers
+            if not names:  # two speakers take turns
                 own = item.context[-2::-2]
             else:
                 said = zip(item.context, names, strict=False)

@@ -97,8 +97,7 @@ def pair_prompt(
     :param template: of `pair_template`; '': our own wording.
     """
     if template:
-        text = filled_template(template, first, second)
-        return LabelPrompt(text, '', ('A', 'B'))
+        return LabelPrompt(filled_template(template, first, second), '', ('A', 'B'))
     parts = [
         'Which response fits its dialogue better?',
         *_conversation(first, ' A'),
@@ -269,8 +268,7 @@ class LabelScorer(AnswerScorer):
         """
         Return a response after as much of its context as the judge reads.
         """
-        context = item.context[-self.options.context_turns :]
-        return JudgedResponse(context, item.text)
+        return JudgedResponse(item.context[-self.options.context_turns :], item.text)
 
 
 class DirectEval(LabelScorer):

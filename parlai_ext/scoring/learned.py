@@ -38,7 +38,7 @@ from parlai_ext.scoring.base import (
     unit_rows,
 )
 from parlai_ext.scoring.composite import FittedNumbers, repeated_words_share
-from parlai_ext.scoring.english import LEFT_OUT
+from parlai_ext.scoring.english import content_words
 from parlai_ext.scoring.judged_corpora import (
     CORPORA,
     NEAREST_CORPUS,
@@ -54,6 +54,7 @@ from parlai_ext.scoring.likelihood import (
     response_question,
 )
 from parlai_ext.scoring.references import BertScore
+from parlai_ext.scoring.trivial import share_in
 
 if TYPE_CHECKING:  # the module loads torch
     from parlai_ext.models.response_reader import ResponseReader
@@ -254,21 +255,6 @@ def _form_numbers(item: ScoringItem) -> dict[str, float]:
         'words_before': np.log1p(len(words_of(before))),
         'turns_before': min(LAST_TURNS, len(item.context)),
     }
-
-
-def content_words(words: Sequence[str]) -> list[str]:
-    """
-    Return the words that are no stop words.
-    """
-    return [word for word in words if word not in LEFT_OUT]
-
-
-def share_in(found: Sequence[Any], known: Any) -> float:
-    """
-    Return the share of the elements that are among the known ones; 0 of none.
-    """
-    there = set(known)
-    return sum(one in there for one in found) / len(found) if found else 0.0
 
 
 NOTHING_READ = Reading((0.0,), (0.0,), np.zeros(1), np.zeros(1), np.zeros((0, 1)))

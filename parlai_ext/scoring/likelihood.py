@@ -62,8 +62,6 @@ class JudgeScorer(EncoderScorer):
     A scorer with the option ``judge_model_file``, a language model.
     """
 
-    options: Any
-
     @property
     def judge(self) -> LanguageModel:
         """
@@ -81,7 +79,7 @@ class AnswerScorer(JudgeScorer):
     :cvar asked: what the judge is asked with each question.
     """
 
-    dimensions: tuple[str, ...] = ('Overall',)
+    dimensions = ('Overall',)
     no_score = NO_PROBABILITY
     asked: Mapping[str, bool] = {}
 

@@ -408,7 +408,6 @@ class PromptedScorer(Scorer):
     """
 
     prompted = True
-    options: Any
     chat: ChatQuestions | None = None
 
     def prepare(self) -> None:
@@ -629,7 +628,7 @@ class LlmDialogue(PromptedScorer):
 
         Turns alternate where it is not known which of two speakers said what.
         """
-        turns, speakers = item.utterances, item.extras.get('speakers') or ()
+        turns, speakers = item.utterances, item.speakers
         names = list(dict.fromkeys(speakers))
         letters = ['AB'[place % 2] for place in range(len(turns))]
         judged = WHOLE
@@ -681,8 +680,7 @@ class LlmPair(LlmJudge):
         """
         if self.options.orders == 'given':
             return self
-        options = replace(self.options, orders='given')
-        return LlmPair(options, self.models.source)
+        return LlmPair(replace(self.options, orders='given'), self.models.source)
 
     def _lacks(self, item: ScoringItem) -> str | None:
         if OTHER not in item.extras:

@@ -269,8 +269,7 @@ def drawn_comparisons(
         for one in rng.sample(usable, options.num_comparisons):
             if not isinstance(one, JudgedResponse):
                 place = rng.randrange(1, len(one))
-                context = one[:place][-options.context_turns :]
-                one = JudgedResponse(context, one[place])
+                one = JudgedResponse(one[:place][-options.context_turns :], one[place])
             comparisons.append(one)
         runs.append(comparisons)
     return runs

@@ -208,11 +208,9 @@ def require_named_scorer(section: JsonObject, given: JsonObject | None = None) -
         # only a scorer's author knows what its own options are for
         rest = {k: v for k, v in section.items() if k not in given}
         require_named_options(f'scorer {section.get("name")}', rest)
-    scorer = cls.from_section(section, None)
-    for kind, name in scorer.named_models():
+    for kind, name in cls.from_section(section, None).named_models():
         if name not in given.values():
-            system = model_system(kind, name)
-            require_named_options(f'judge {name!r:.200}', system.opt)
+            require_named_options(f'judge {name!r:.200}', model_system(kind, name).opt)
 
 
 @contextmanager
@@ -398,8 +396,7 @@ def shard_scorer(
     """
     run = RunFolder.existing(run_dir)
     refuse_difference(f'{run_dir}/manifest.json', run.manifest.digest, manifest)
-    scorer = scorer_elsewhere(chosen, machine)
-    worker = ShardScorer(run, scorer, include_given)
+    worker = ShardScorer(run, scorer_elsewhere(chosen, machine), include_given)
     refuse_difference('the scorer', worker.store.signature, signature)
     return worker
 

@@ -126,7 +126,6 @@ class LabelDetector(Detector):
     """
 
     kinds: tuple[str, ...] = ()
-    options: Any
 
     def load_models(self) -> None:
         """
@@ -573,22 +572,21 @@ def load_detectors(
 
     prepared: dict[str, Any] = {}
     for section in sections:
-        chosen = ChosenScorer(section, named_by_user=named_by_user)
-        detector = chosen.prepared(models)
+        detector = ChosenScorer(section, named_by_user=named_by_user).prepared(models)
         title = detector_title(section)
         if title in prepared:
             raise UserError(
                 f'--detectors: two are called {title}; NAME,called=… tells them apart'
             )
         prepared[title] = detector
-    missing = []
-    for title, detector in list(prepared.items()):
+    loaded, missing = {}, []
+    for title, detector in prepared.items():
         try:
             detector.load_models()
+            loaded[title] = detector
         except UserError as error:
             missing.append(str(error))
-            del prepared[title]
-    return prepared, missing
+    return loaded, missing
 
 
 # --- what an answer should not do: agree, say nothing, or evade -----------------------
@@ -732,8 +730,7 @@ class Deflection(Detector):
         """
         Read the phrases.
         """
-        file = self.options.phrases or self.shipped
-        self.list = PhraseList(read_phrases(file))
+        self.list = PhraseList(read_phrases(self.options.phrases or self.shipped))
         self.signed = {'phrases': content_id(sorted(self.list.phrases))}
 
     def numbers(self, items: Items) -> Sequence[float | None]:

@@ -12,8 +12,8 @@ correlation with people's overall judgement, 0.419 (Pearson) and 0.422 (Spearman
 
 from __future__ import annotations
 
+import io
 import math
-import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -55,6 +55,7 @@ from parlai_ext.scoring.likelihood import (
 )
 from parlai_ext.scoring.references import treebank
 from parlai_ext.scoring.relevance import NO_CONTEXT
+from parlai_ext.store import write_file
 from parlai_ext.view import single_spaced
 from parlai_ext.view.progress import bar_of
 
@@ -319,12 +320,10 @@ class UniEval(JudgeScorer):
             if not item.has_knowledge:
                 del shares[KNOWLEDGE]
                 reasons[KNOWLEDGE] = NO_KNOWLEDGE
-            values: dict[str, float | None] = {}
-            for dimension, some in shares.items():
-                known = [share for share in some if share is not None]
-                values[dimension] = (
-                    float(sum(known)) if len(known) == len(some) else None
-                )
+            values = {
+                name: None if None in some else float(sum(filter(None, some)))
+                for name, some in shares.items()
+            }
             values[OVERALL] = mean(list(values.values()))
             evidence = {'sentences': shares[ENGAGING]}
             scores.append(ItemScore(values, reasons, evidence, max(cuts)))
@@ -629,10 +628,9 @@ def write_statistics(file: Path, features: np.ndarray) -> None:
 
     rows = np.asarray(features, np.float64)
     precision = pinvh(np.cov(rows.T, bias=True), rtol=SMALLEST)
-    new = file.with_name(f'{file.name}.new')
-    with new.open('wb') as stream:
-        np.savez(stream, mean=rows.mean(0), precision=precision)
-    os.replace(new, file)
+    data = io.BytesIO()
+    np.savez(data, mean=rows.mean(0), precision=precision)
+    write_file(file, data.getvalue())
 
 
 def read_statistics(file: Path) -> tuple[np.ndarray, np.ndarray]:

@@ -11,6 +11,10 @@ A whole dialogue (an item without a response) is scored over the utterances of i
 speaker, or over all of them where nobody says who spoke.
 """
 
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from typing import Any
+
 from parlai_ext.core import frozen, option
 from parlai_ext.ranking.baselines import (
     distinct_share,
@@ -108,12 +112,11 @@ class Repetition(Distinct):
         Return minus the mean share of repeated n-grams of the judged utterances.
         """
         grams = [word_ngrams(text, self.options.n) for text in item.utterances]
-        shares = []
-        for place in judged_places(item):
-            earlier = {ngram for before in grams[:place] for ngram in before}
-            if grams[place]:
-                repeated = sum(ngram in earlier for ngram in grams[place])
-                shares.append(repeated / len(grams[place]))
+        shares = [
+            share_in(grams[place], chain(*grams[:place]))
+            for place in judged_places(item)
+            if grams[place]
+        ]
         return -sum(shares) / len(shares) if shares else None
 
 
@@ -137,13 +140,20 @@ class Overlap(Trivial):
         return mean_overlap(judged_texts(item), heard)
 
 
+def share_in(found: Sequence[Any], known: Iterable[Any]) -> float:
+    """
+    Return the share of the elements that are among the known ones; 0 of none.
+    """
+    there = set(known)
+    return sum(one in there for one in found) / len(found) if found else 0.0
+
+
 def heard_before(item: ScoringItem, place: int) -> list[str]:
     """
     Return the turns of the other speakers before an utterance; where nobody says who
     spoke, two speakers took turns.
     """
-    texts = item.utterances[:place]
-    speakers = item.extras.get('speakers') or ()
+    texts, speakers = item.utterances[:place], item.speakers
     if len(set(speakers)) > 1 and len(speakers) > place:
         own = speakers[place]
         return [t for t, who in zip(texts, speakers, strict=False) if who != own]
@@ -158,10 +168,9 @@ def judged_places(item: ScoringItem) -> list[int]:
     places = range(len(item.utterances))
     if item.response is not None:
         return [places[-1]]
-    speakers = item.extras.get('speakers') or ()
-    if item.speaker not in speakers:
+    if item.speaker not in item.speakers:
         return list(places)
-    return [place for place in places if speakers[place] == item.speaker]
+    return [place for place in places if item.speakers[place] == item.speaker]
 
 
 def judged_texts(item: ScoringItem) -> list[str]:

@@ -20,7 +20,12 @@ from parlai_ext.data.corpora import Turns, without_overlap
 from parlai_ext.store import locked, write_file
 from parlai_ext.systems import hub
 from parlai_ext.systems.hf.generate import padded_rows
-from parlai_ext.systems.pretrained import quiet, read, smallest_limit
+from parlai_ext.systems.pretrained import (
+    max_positions,
+    quiet,
+    read,
+    smallest_limit,
+)
 from parlai_ext.systems.safe.read import disk_errors
 from parlai_ext.training.loop import Training, check_same, refuse_model
 from parlai_ext.training.options import TrainingOptions
@@ -135,8 +140,7 @@ class Trainer(Training):
         self.main_steps = options.steps or math.ceil(options.epochs * batches)
         self.head_steps = options.head_steps if self.new_head else 0
         self.order: list[int] = []  # of the examples, over all steps
-        n_epochs = math.ceil((self.head_steps + self.main_steps) / batches)
-        for epoch in range(n_epochs):
+        for epoch in range(math.ceil((self.head_steps + self.main_steps) / batches)):
             places = list(range(len(self.examples)))
             random.Random(f'epoch {epoch} {options.seed}').shuffle(places)
             self.order += places
@@ -184,9 +188,8 @@ class Trainer(Training):
         Return a dialogue's tokens in pieces of at most `tokens`.
         """
         tokens = self.options.tokens
-        positions = getattr(self.model.config, 'max_position_embeddings', None)
-        most = self.tokenizer.model_max_length
-        limit = smallest_limit(tokens, positions, most) or tokens
+        most = max_positions(self.model.config, self.tokenizer)
+        limit = smallest_limit(tokens, most) or tokens
         if self.kind == 'mlm':
             return self.tokenizer(
                 [' '.join(dialogue)],
@@ -268,8 +271,8 @@ class Trainer(Training):
         self.model.eval()
         total, n_tokens = 0.0, 0
         examples, size = self.held_out_examples, self.options.batchsize
-        for start in range(0, len(examples), size):
-            batch = self._batch(examples[start : start + size], EVALUATION + start)
+        for k, some in enumerate(chunks(examples, size)):
+            batch = self._batch(some, EVALUATION + k * size)
             labels = batch.pop('labels')
             logits = self.model(**batch).logits.float()
             if self.kind == 'lm':

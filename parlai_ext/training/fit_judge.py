@@ -184,8 +184,7 @@ def annotated_table(
     starts = np.cumsum([0, *counts[:-1]])
 
     def means(column: np.ndarray) -> np.ndarray:
-        shape = (-1, *([1] * (column.ndim - 1)))
-        return np.add.reduceat(column, starts) / np.array(counts).reshape(shape)
+        return (np.add.reduceat(column, starts).T / counts).T
 
     return AnnotatedTable(
         means(np.concatenate(scaled, axis=1)),

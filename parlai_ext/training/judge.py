@@ -74,6 +74,7 @@ class TrainedJudge:
     :param num_left_out: how many prompts were too long.
     """
 
+    folder: Path
     losses: tuple[float, ...]
     num_examples: int
     num_left_out: int
@@ -115,6 +116,7 @@ def train_judge(
         training.resume()
         training.run(training.last_step, options.save_steps)
         result = TrainedJudge(
+            out,
             tuple(training.losses),
             sum(map(len, training.batches[: training.last_step])),
             num_left_out,
@@ -312,7 +314,7 @@ def save_judge(
     Write the merged model, its tokenizer, its adapters and its card; the card is last,
     so that a folder with a card is whole. The same training has the same card.
     """
-    out, options = training.file.parent, training.options
+    out, options = result.folder, training.options
     with quiet(), disk_errors(out):
         training.model.save_pretrained(out / 'adapter')
         # merged into the weights as the base model has them: the frozen ones may have

@@ -365,8 +365,7 @@ def pair_accuracies(
     ]
     with bar_of('score', len(items), unit='response') as bar:
         scores = score_items(scorer, items, None, bar)
-    [dimension] = scorer.dimensions[:1]
-    values = [score.values[dimension] for score in scores]
+    values = [score.values[scorer.dimensions[0]] for score in scores]
     wins = [
         None if good is None or bad is None else (good > bad) + (good == bad) / 2
         for good, bad in zip(values[::2], values[1::2], strict=True)

@@ -236,11 +236,6 @@ def test_a_kind_passes_with_its_whole_interval_above_a_half(n_higher, n, outcome
     assert result('shuffled_words', n_higher, n).outcome == outcome
 
 
-def test_a_tie_is_half_a_success():
-    kind = result('punctuation', 10, 40, n_ties=20)
-    assert (kind.share, kind.n_higher, kind.n_ties) == (20 / 40, 10, 20)
-
-
 def case(kinds, outcome, reason=None, length=None, overlap=None):
     followed = Biases(200, length, None, None, None, None, overlap)
     return kinds, followed, outcome, reason

@@ -247,8 +247,7 @@ class Causal(LikelihoodEngine):
             asked, at = distinct_rows(wanted_rows)
             # the output layer itself gets one row; the slices below apply it to all
             with _only_rows(self.layer, asked, 1 if self.plain else None) as kept:
-                use_cache = cache is not None
-                logits = self.model(**inputs, use_cache=use_cache).logits[0]
+                logits = self.model(**inputs, use_cache=cache is not None).logits[0]
             if self.plain:
                 size = max(1, LOGITS // self.layer.weight.shape[0])
                 found = self.logprobs(self.layer, kept[0], at, ids[wanted], size)
@@ -540,8 +539,7 @@ def tree_difference(
     [pack] = pack_questions([asked], TreeCosts(10**9, 10**9), with_context=False)
     [answers] = judge.compute([pack], n_passes)
     some_branches = (0, 1, n_branches - 1)
-    from_tree = [answers[0, k] for k in some_branches]
-    ours = torch.tensor(from_tree, dtype=torch.float64)
+    ours = torch.tensor([answers[0, k] for k in some_branches], dtype=torch.float64)
     rows = [asked.context + branches[k] for k in some_branches]
     ids = torch.tensor(rows, device=judge.device)
     with torch.inference_mode():

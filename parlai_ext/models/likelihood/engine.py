@@ -10,7 +10,6 @@ there at once.
 
 import gc
 import math
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
@@ -20,7 +19,14 @@ from typing import Any, TypeVar
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
-from parlai_ext.core import Answer, Question, UserError, content_id, frozen
+from parlai_ext.core import (
+    Answer,
+    Question,
+    UserError,
+    content_id,
+    frozen,
+    grouped,
+)
 from parlai_ext.models.watch import NO_WATCH
 from parlai_ext.systems.torch_memory import give_back, is_out_of_memory
 
@@ -275,8 +281,7 @@ class TreeCosts:
         context_cost = context_length * (self.token_cost + context_length)
         if self.pass_cost is not None and self.pass_cost < context_cost:
             return max(1, self.max_nodes - context_length)
-        best = math.isqrt(context_cost)
-        return max(1, min(best, self.max_nodes - context_length))
+        return max(1, min(math.isqrt(context_cost), self.max_nodes - context_length))
 
 
 @dataclass
@@ -299,16 +304,14 @@ class TreePack:
         The finished tree, its nodes in preorder, siblings by token.
         """
         tree = self.tree
-        below: dict[int, list[int]] = defaultdict(list)
-        for node, parent in enumerate(tree.parents):
-            below[parent].append(node)
+        below = grouped((parent, node) for node, parent in enumerate(tree.parents))
         for some in below.values():
             some.sort(key=tree.tokens.__getitem__, reverse=True)
         order: list[int] = []
-        waiting = below[ROOT]
+        waiting = below.get(ROOT, [])
         while waiting:
             order.append(waiting.pop())
-            waiting += below[order[-1]]
+            waiting += below.get(order[-1], ())
         sizes = [1] * len(order)
         for node in reversed(range(len(order))):
             if tree.parents[node] != ROOT:

@@ -641,7 +641,7 @@ def game_of(item: ScoringItem, sides: tuple[str, str]) -> Dialogue:
     :param sides: its speakers, where the item does not say who spoke.
     """
     texts = (*item.utterances, *item.extras.get('later', ()))
-    names = item.extras.get('speakers') or [sides[i % 2] for i in range(len(texts))]
+    names = item.speakers or [sides[i % 2] for i in range(len(texts))]
     return Dialogue('', '', '', tuple(map(Utterance, names, texts)))
 
 
