@@ -758,7 +758,7 @@ def read_spotted_segments(paths: Sequence[Path], _: Questionnaire) -> Judgements
                 len(item.context) - 1,
             )
             for path in paths
-            for item in read_spot_the_bot(DataFile(str(path), str(path), '', {}))
+            for item in read_spot_the_bot(DataFile(path, str(path), '', {}))
             for quality in (HUMAN, *FEATURES)
             for one in item.annotations.get(quality, ())
             if one.value is not None

@@ -268,7 +268,7 @@ def read_questionnaire(name: str) -> Questionnaire:
         for wording in _wordings(doc, keys, dimension, question)
     )
     return Questionnaire(
-        Path(path).stem,
+        path.stem,
         keys.kind,
         questions,
         keys.ties,
