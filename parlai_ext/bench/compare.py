@@ -148,11 +148,11 @@ class BenchComparison:
     """
 
     quality: str
-    differences: tuple[PairDifference, ...]
-    places: tuple[ScorerPlace, ...]
+    differences: Sequence[PairDifference]
+    places: Sequence[ScorerPlace]
     ceilings: Mapping[Place, Ceiling]
     redundancy: Mapping[Pair, tuple[float, int]]
-    scorers: tuple[str, ...]
+    scorers: Sequence[str]
     best: BestScorer | None = None
 
 
@@ -188,13 +188,13 @@ def compare_bench(
     differences = [*scorers.differences_of_sets(), *overall]
     return BenchComparison(
         quality,
-        tuple(differences),
-        tuple(scorers.places(differences)),
+        differences,
+        list(scorers.places(differences)),
         annotator_ceilings(points),
         scorers.redundancy(
             compared_places(points, OVERALL if quality == EACH else quality)
         ),
-        tuple(scorers.labels),
+        scorers.labels,
         scorers.best(overall),
     )
 

@@ -110,9 +110,9 @@ def run_bench(
     results = score_sets(plan, drawn, folder, seed=seed, machine=machine, engine=engine)
     results += mean_rank_results(plan.mean_ranks, results, drawn)
     bench = Bench(
-        tuple(result.about for result in results),
+        [result.about for result in results],
         about,
-        tuple(agreement_rows(results, drawn, Sampling(bootstraps, seed))),
+        list(agreement_rows(results, drawn, Sampling(bootstraps, seed))),
         seed,
         bootstraps,
         plan.description,
@@ -133,7 +133,7 @@ def drawn_sets(
     sets: Mapping[str, JudgedSet],
     seed: int,
     outlier_deviations: float | None,
-) -> tuple[dict[str, JudgedSet], tuple[SetAbout, ...]]:
+) -> tuple[dict[str, JudgedSet], list[SetAbout]]:
     """
     Return the sets with the items that are scored, and what is said of each set.
     """
@@ -145,7 +145,7 @@ def drawn_sets(
         choice = plan.choice(name)
         drawn[name] = one = drawn_set(whole, choice.max_items, seed)
         about.append(SetAbout.from_set(whole, one, choice.turns, n_annotations))
-    return drawn, tuple(about)
+    return drawn, about
 
 
 # ------------------------------------------------------------------ scores of each set

@@ -16,7 +16,7 @@ of CSV files with the columns ``text`` and ``label``.
 import hashlib
 import operator
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
 from operator import attrgetter
 from pathlib import Path
@@ -180,7 +180,7 @@ class ChosenPairs:
     The pairs of one fold that all conditions leave, and how many each left out.
     """
 
-    pairs: tuple[ToxicPair, ...]
+    pairs: Sequence[ToxicPair]
     left_out: Mapping[str, int]
 
 
@@ -234,7 +234,7 @@ def choose_pairs(data: ToxicData, fold: str) -> ChosenPairs:
         raise UserError(
             f'{data.path}: no pair for {fold}; left out: {reasons or "nothing"}'
         )
-    return ChosenPairs(tuple(pairs), left_out)
+    return ChosenPairs(pairs, left_out)
 
 
 def conditions_of(data: ToxicData, columns: set[str]) -> list[Condition]:

@@ -230,7 +230,7 @@ def make_annotation_set(
         controls=controls,
         options=options,
     )
-    return RatingSet(key, (shown,), drawn.turns, tuple(notes))
+    return RatingSet(key, (shown,), drawn.turns, notes)
 
 
 def _judged_systems(

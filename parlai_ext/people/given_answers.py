@@ -522,18 +522,18 @@ def read_acute(paths: Sequence[Path], asked: Questionnaire) -> Judgements:
                 tasks[key if row.get('pairing_id') else (where,)] = where, row
             elif row.get('correct', '').casefold() in FALSE:
                 failed.add(row['worker'])
-    comparisons = tuple(
+    comparisons = [
         _acute_comparison(row, where, dimensions)
         for where, row in tasks.values()
         if row['worker'] not in failed
-    )
+    ]
     notes = [repeated_note(repeated)] if (repeated := num_given - len(tasks)) else []
     if failed:
         notes.append(
             f'{count_of(len(failed), "annotator")} failed the onboarding; dropped: '
             f'{count_of(len(tasks) - len(comparisons), "comparison")} of theirs'
         )
-    return Judgements(comparisons, notes=tuple(notes))
+    return Judgements(comparisons, notes=notes)
 
 
 def _acute_comparison(
@@ -728,7 +728,7 @@ def with_problems(
     """
     marks = {r.dimension for r in ratings if r.utterance_index is not None}
     problems = frozenset(marks - {NO_PROBLEM})
-    return Judgements(tuple(ratings), lower_is_better=problems, notes=tuple(notes))
+    return Judgements(ratings, lower_is_better=problems, notes=notes)
 
 
 def _buckets(marks: JsonObject) -> Iterator[tuple[str, float]]:
@@ -748,7 +748,7 @@ def read_spotted_segments(paths: Sequence[Path], _: Questionnaire) -> Judgements
     Return what Spot The Bot's annotators said of both sides of each segment.
     """
     return Judgements(
-        tuple(
+        [
             HumanJudgement(
                 item.system,
                 quality,
@@ -762,7 +762,7 @@ def read_spotted_segments(paths: Sequence[Path], _: Questionnaire) -> Judgements
             for quality in (HUMAN, *FEATURES)
             for one in item.annotations.get(quality, ())
             if one.value is not None
-        )
+        ]
     )
 
 
@@ -775,7 +775,7 @@ FORMATS = {
     ),
     'csv': CrowdFormat(
         lambda paths, _: Judgements(
-            tuple(row for path in paths for row in read_human_scores(path))
+            [row for path in paths for row in read_human_scores(path)]
         ),
         '*.csv',
     ),

@@ -660,7 +660,7 @@ class RatingSet:
     key: RatingKey
     pages: tuple[tuple[RatingItem, ...], ...]
     turns: Turns
-    notes: tuple[str, ...]
+    notes: Sequence[str]
 
 
 def make_rating_set(run: RunFolder, options: RatingOptions) -> RatingSet:
@@ -696,7 +696,7 @@ def make_rating_set(run: RunFolder, options: RatingOptions) -> RatingSet:
         num_short=len(items) - len(long),
     )
     key = rating_key(asked, list(dict.fromkeys(chain(*pages))), turns)
-    return RatingSet(key, pages, turns, tuple(filter(None, notes)))
+    return RatingSet(key, pages, turns, list(filter(None, notes)))
 
 
 def item_pages(
