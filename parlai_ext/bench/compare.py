@@ -125,12 +125,12 @@ class BestScorer:
     low: float | None
     high: float | None
     n: int
-    sets: tuple[str, ...]
-    fitted_on: tuple[str, ...]
-    not_apart: tuple[str, ...]
-    trivial: tuple[TrivialRival, ...]
-    without: tuple[str, ...] = ()
-    qualities: tuple[str, ...] = ()
+    sets: Sequence[str]
+    fitted_on: Sequence[str]
+    not_apart: Sequence[str]
+    trivial: Sequence[TrivialRival]
+    without: Sequence[str] = ()
+    qualities: Sequence[str] = ()
     too_few: int | None = None
 
 
@@ -431,25 +431,25 @@ class ComparedScorers:
             means[best],
             *self.mean_interval(best),
             _n_items(self.items_of_common_sets(best)),
-            tuple(self.common),
-            fitted_on=tuple(n for n in self.common if n in about[best].fitted_on),
-            not_apart=tuple(o for o in chosen if o != best and o not in beaten),
-            trivial=tuple(sorted(rivals, key=lambda one: -one.spearman)),
-            without=tuple(label for label in trivial if label not in means),
+            self.common,
+            fitted_on=[n for n in self.common if n in about[best].fitted_on],
+            not_apart=[o for o in chosen if o != best and o not in beaten],
+            trivial=sorted(rivals, key=lambda one: -one.spearman),
+            without=[label for label in trivial if label not in means],
             qualities=self.other_qualities,
             too_few=most if len(differences) * 2.0 ** (1 - most) >= LEVEL else None,
         )
 
     @property
-    def other_qualities(self) -> tuple[str, ...]:
+    def other_qualities(self) -> list[str]:
         """
         The qualities that are compared on the common sets; none if they are the overall
         ones.
         """
         places = [place for place in self.correlations if place[0] in self.common]
         if {*places} <= {(one.name, one.overall) for one in self.bench.sets}:
-            return ()
-        return tuple(dict.fromkeys(quality for _, quality in places))
+            return []
+        return list(dict.fromkeys(quality for _, quality in places))
 
     def mean_interval(self, label: str) -> tuple[float | None, float | None]:
         """

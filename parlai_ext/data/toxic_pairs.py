@@ -153,7 +153,7 @@ class Condition:
 
     column: str
     sign: str
-    values: tuple[str, ...]
+    values: Sequence[str]
     text: str
 
     def holds(self, pair: ToxicPair) -> bool:
@@ -199,7 +199,7 @@ def read_condition(text: str) -> Condition:
     column, sign, value = match.groups()
     if sign in ORDERS and cell_number(value) is None:
         raise UserError(f'--where {text}: {value!r} is no number')
-    values = (value,) if sign in ORDERS else tuple(value.split('|'))
+    values = [value] if sign in ORDERS else value.split('|')
     return Condition(column, sign, values, text)
 
 
@@ -254,10 +254,10 @@ def conditions_of(data: ToxicData, columns: set[str]) -> list[Condition]:
             names = [f'{side}_{ending}' for ending in TOXICITY]
             name = next((name for name in names if name in columns), names[0])
             text = f'{flag} {bound:g}'
-            conditions.append(Condition(name, sign, (str(bound),), text))
+            conditions.append(Condition(name, sign, [str(bound)], text))
         elif bound:
             text = f'{flag} {",".join(bound)}'
-            conditions.append(Condition(f'{side}_emotion', sign, tuple(bound), text))
+            conditions.append(Condition(f'{side}_emotion', sign, bound, text))
     for one in conditions:
         problem = f'{one.text}: there is no column {one.column!r}'
         require_known(one.column, columns, problem)
@@ -461,8 +461,8 @@ class Thread:
     """
 
     id: str
-    turns: tuple[ThreadTurn, ...]
-    responses: tuple[ThreadTurn, ...]
+    turns: Sequence[ThreadTurn]
+    responses: Sequence[ThreadTurn]
 
 
 @frozen

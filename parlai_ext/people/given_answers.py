@@ -155,7 +155,7 @@ class PageAnswers:
     page: int
     annotator: str
     saved: float
-    answers: tuple[GivenAnswer, ...]
+    answers: Sequence[GivenAnswer]
 
 
 def read_given_answers(
@@ -291,8 +291,8 @@ def read_page_file(path: str | Path, keys: Mapping[str, RatingKey]) -> PageAnswe
             value = getattr(answer, name)
             require_known(value, known, f'{path}: answers[{place}].{name}: {value!r}')
     name, rating_set = file.annotator.strip(), file.rating_set
-    answers = (replace(a, annotator=name, rating_set=rating_set) for a in file.answers)
-    return replace(file, answers=tuple(answers))
+    answers = [replace(a, annotator=name, rating_set=rating_set) for a in file.answers]
+    return replace(file, answers=answers)
 
 
 def answers_of_judgements(
