@@ -212,19 +212,8 @@ def choose_pairs(data: ToxicData, fold: str) -> ChosenPairs:
     """
     everything = read_pairs(data)
     pairs = everything[fold]
-    columns = {name for pair in pairs for name in pair.features}
-    tests: dict[str, Callable[[ToxicPair], bool]] = {}
-    if data.pairs == POLITE:
-        tests['no safe answer to a toxic prompt'] = attrgetter('polite')
-        tests['no answer'] = lambda p: p.answer is not None
-    tests |= {one.text: one.holds for one in conditions_of(data, columns)}
-    if fold == 'train' and not data.share_prompts:
-        held = {prompt_key(p.prompt) for f in ('valid', 'test') for p in everything[f]}
-        tests['the prompt is in valid or test, too'] = lambda p: (
-            prompt_key(p.prompt) not in held
-        )
     left_out = {}
-    for reason, test in tests.items():
+    for reason, test in tests_of_options(data, fold, everything).items():
         kept = [*filter(test, pairs)]
         if n := len(pairs) - len(kept):
             left_out[reason] = n
@@ -235,6 +224,28 @@ def choose_pairs(data: ToxicData, fold: str) -> ChosenPairs:
             f'{data.path}: no pair for {fold}; left out: {reasons or "nothing"}'
         )
     return ChosenPairs(pairs, left_out)
+
+
+def tests_of_options(
+    data: ToxicData, fold: str, everything: Mapping[str, Sequence[ToxicPair]]
+) -> dict[str, Callable[[ToxicPair], bool]]:
+    """
+    Return what the options ask of a pair of a fold, by what is said of one that fails.
+
+    :param everything: all pairs by fold.
+    """
+    columns = {name for pair in everything[fold] for name in pair.features}
+    tests: dict[str, Callable[[ToxicPair], bool]] = {}
+    if data.pairs == POLITE:
+        tests['no safe answer to a toxic prompt'] = attrgetter('polite')
+        tests['no answer'] = lambda p: p.answer is not None
+    tests |= {one.text: one.holds for one in conditions_of(data, columns)}
+    if fold == 'train' and not data.share_prompts:
+        held = {prompt_key(p.prompt) for f in ('valid', 'test') for p in everything[f]}
+        tests['the prompt is in valid or test, too'] = lambda p: (
+            prompt_key(p.prompt) not in held
+        )
+    return tests
 
 
 def conditions_of(data: ToxicData, columns: set[str]) -> list[Condition]:

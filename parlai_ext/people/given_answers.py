@@ -603,7 +603,7 @@ def read_model_chat(paths: Sequence[Path], asked: Questionnaire) -> Judgements:
         if chat.rejected:
             rejected[chat.rejected] += 1
             continue
-        whose = (chat.worker, chat.id or path.stem)
+        whose = (chat.worker, chat.id)
         for place, turn in enumerate(chat.turns):
             if (rating := turn.get('final_rating')) is not None:
                 values = _rating_values(rating, asked, f'{path}: dialog[{place}]')
@@ -626,15 +626,15 @@ def own_chats(names: Sequence[str]) -> set[tuple[str, str | None]]:
     Return, from logs of model_chat, each annotator with the ids of their own chats.
     """
     paths = answer_files('--chats', names, FORMATS['model_chat'].files)
-    chats = ((_read_chat(path), path.stem) for path in paths)
-    return {(chat.worker, chat.id or stem) for chat, stem in chats}
+    return {(chat.worker, chat.id) for chat in map(_read_chat, paths)}
 
 
 def _read_chat(path: Path) -> Chat:
     try:
-        return Chat.from_record(read_json(path, dict))
+        chat = Chat.from_record(read_json(path, dict))
     except BadRecord as error:
         raise UserError(f'{path}: {error}') from None
+    return replace(chat, id=chat.id or path.stem)
 
 
 def _rating_values(rating: Any, asked: Questionnaire, where: str) -> dict[str, float]:
