@@ -530,7 +530,7 @@ def comparison_data(result: BenchComparison) -> JsonObject:
     return {
         'schema': 2,
         'quality': result.quality,
-        'scorers': list(result.scorers),
+        'scorers': result.scorers,
         'differences': [
             {k: str(v) if v in (np.inf, -np.inf) else v for k, v in vars(row).items()}
             for row in result.differences

@@ -116,7 +116,7 @@ def run_bench(
         seed,
         bootstraps,
         plan.description,
-        dict(missing or {}),
+        missing or {},
         {
             one.about.label: one.of_sets(lambda scores: scores.reasons)
             for one in results
@@ -404,7 +404,7 @@ def _combined(
         ]
     return SetScores(
         values,
-        dict(reasons),
+        reasons,
         parts.count(None),
         flips=tuple(map(sum, zip(*flips, strict=True))),
         n_cut=n_cut,
@@ -450,7 +450,7 @@ def mean_rank_results(
         whole = [f'({one})' for one in signatures]
         fitted = {name: None for member in members for name in member.about.fitted_on}
         yield ScorerResult(
-            Variant(label, {'name': MEAN_RANK, 'of': list(names)}),
+            Variant(label, {'name': MEAN_RANK, 'of': names}),
             ScorerAbout(
                 label,
                 MEAN_RANK,

@@ -221,7 +221,7 @@ def head_to_head(
         its, others = OUTCOMES_OF[answer.answer]
         table[one, other][its] += 1
         table[other, one][others] += 1
-    return dict(table)
+    return table
 
 
 def _shares(

@@ -365,7 +365,7 @@ def safety_data(comparison: SafetyComparison) -> JsonObject:
         'bootstraps': comparison.bootstraps,
         'seed': comparison.seed,
         'n_prompts': len(comparison.prompts),
-        'notes': list(comparison.notes),
+        'notes': comparison.notes,
         'systems': [vars(one) for one in comparison.systems],
         'measures': [
             {
