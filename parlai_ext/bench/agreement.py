@@ -138,8 +138,8 @@ class AgreementWithPeople:
     A row for every level, dimension and variant, and notes on what is left out.
     """
 
-    rows: tuple[VariantAgreement, ...]
-    notes: tuple[str, ...]
+    rows: Sequence[VariantAgreement]
+    notes: Sequence[str]
 
 
 def agreement(
@@ -161,7 +161,7 @@ def agreement(
     check_judgements(scores, ranked, source)
     rows = [*_level_rows(scores, ranked, Sampling(bootstraps, SEED))]
     rows.sort(key=attrgetter('level'))  # stable: dialogue first
-    return AgreementWithPeople(tuple(rows), tuple(notes(scores, human)))
+    return AgreementWithPeople(rows, list(notes(scores, human)))
 
 
 def _level_rows(

@@ -341,9 +341,9 @@ class Bench:
         and of how many.
     """
 
-    scorers: tuple[ScorerAbout, ...]
-    sets: tuple[SetAbout, ...]
-    rows: tuple[AgreementRow, ...]
+    scorers: Sequence[ScorerAbout]
+    sets: Sequence[SetAbout]
+    rows: Sequence[AgreementRow]
     seed: int
     bootstraps: int
     description: str = ''

@@ -125,12 +125,12 @@ class BestScorer:
     low: float | None
     high: float | None
     n: int
-    sets: tuple[str, ...]
-    fitted_on: tuple[str, ...]
-    not_apart: tuple[str, ...]
-    trivial: tuple[TrivialRival, ...]
-    without: tuple[str, ...] = ()
-    qualities: tuple[str, ...] = ()
+    sets: Sequence[str]
+    fitted_on: Sequence[str]
+    not_apart: Sequence[str]
+    trivial: Sequence[TrivialRival]
+    without: Sequence[str] = ()
+    qualities: Sequence[str] = ()
     too_few: int | None = None
 
 
@@ -148,11 +148,11 @@ class BenchComparison:
     """
 
     quality: str
-    differences: tuple[PairDifference, ...]
-    places: tuple[ScorerPlace, ...]
+    differences: Sequence[PairDifference]
+    places: Sequence[ScorerPlace]
     ceilings: Mapping[Place, Ceiling]
     redundancy: Mapping[Pair, tuple[float, int]]
-    scorers: tuple[str, ...]
+    scorers: Sequence[str]
     best: BestScorer | None = None
 
 
@@ -188,13 +188,13 @@ def compare_bench(
     differences = [*scorers.differences_of_sets(), *overall]
     return BenchComparison(
         quality,
-        tuple(differences),
-        tuple(scorers.places(differences)),
+        differences,
+        list(scorers.places(differences)),
         annotator_ceilings(points),
         scorers.redundancy(
             compared_places(points, OVERALL if quality == EACH else quality)
         ),
-        tuple(scorers.labels),
+        scorers.labels,
         scorers.best(overall),
     )
 
@@ -431,25 +431,25 @@ class ComparedScorers:
             means[best],
             *self.mean_interval(best),
             _n_items(self.items_of_common_sets(best)),
-            tuple(self.common),
-            fitted_on=tuple(n for n in self.common if n in about[best].fitted_on),
-            not_apart=tuple(o for o in chosen if o != best and o not in beaten),
-            trivial=tuple(sorted(rivals, key=lambda one: -one.spearman)),
-            without=tuple(label for label in trivial if label not in means),
+            self.common,
+            fitted_on=[n for n in self.common if n in about[best].fitted_on],
+            not_apart=[o for o in chosen if o != best and o not in beaten],
+            trivial=sorted(rivals, key=lambda one: -one.spearman),
+            without=[label for label in trivial if label not in means],
             qualities=self.other_qualities,
             too_few=most if len(differences) * 2.0 ** (1 - most) >= LEVEL else None,
         )
 
     @property
-    def other_qualities(self) -> tuple[str, ...]:
+    def other_qualities(self) -> list[str]:
         """
         The qualities that are compared on the common sets; none if they are the overall
         ones.
         """
         places = [place for place in self.correlations if place[0] in self.common]
         if {*places} <= {(one.name, one.overall) for one in self.bench.sets}:
-            return ()
-        return tuple(dict.fromkeys(quality for _, quality in places))
+            return []
+        return list(dict.fromkeys(quality for _, quality in places))
 
     def mean_interval(self, label: str) -> tuple[float | None, float | None]:
         """
@@ -530,7 +530,7 @@ def comparison_data(result: BenchComparison) -> JsonObject:
     return {
         'schema': 2,
         'quality': result.quality,
-        'scorers': list(result.scorers),
+        'scorers': result.scorers,
         'differences': [
             {k: str(v) if v in (np.inf, -np.inf) else v for k, v in vars(row).items()}
             for row in result.differences

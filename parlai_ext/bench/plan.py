@@ -317,7 +317,7 @@ def drawn_set(judged_set: JudgedSet, max_items: int | None, seed: int) -> Judged
     strata = defaultdict(list)
     for places in groups.values():
         items = [judged_set.items[place] for place in places]
-        key = content_id('bench draw', seed, [list(item.utterances) for item in items])
+        key = content_id('bench draw', seed, [item.utterances for item in items])
         strata[frozenset(item.system for item in items)].append((key, places))
     # every beginning of this list has about the same share of each stratum
     order = sorted(

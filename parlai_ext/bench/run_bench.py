@@ -110,13 +110,13 @@ def run_bench(
     results = score_sets(plan, drawn, folder, seed=seed, machine=machine, engine=engine)
     results += mean_rank_results(plan.mean_ranks, results, drawn)
     bench = Bench(
-        tuple(result.about for result in results),
+        [result.about for result in results],
         about,
-        tuple(agreement_rows(results, drawn, Sampling(bootstraps, seed))),
+        list(agreement_rows(results, drawn, Sampling(bootstraps, seed))),
         seed,
         bootstraps,
         plan.description,
-        dict(missing or {}),
+        missing or {},
         {
             one.about.label: one.of_sets(lambda scores: scores.reasons)
             for one in results
@@ -133,7 +133,7 @@ def drawn_sets(
     sets: Mapping[str, JudgedSet],
     seed: int,
     outlier_deviations: float | None,
-) -> tuple[dict[str, JudgedSet], tuple[SetAbout, ...]]:
+) -> tuple[dict[str, JudgedSet], list[SetAbout]]:
     """
     Return the sets with the items that are scored, and what is said of each set.
     """
@@ -145,7 +145,7 @@ def drawn_sets(
         choice = plan.choice(name)
         drawn[name] = one = drawn_set(whole, choice.max_items, seed)
         about.append(SetAbout.from_set(whole, one, choice.turns, n_annotations))
-    return drawn, tuple(about)
+    return drawn, about
 
 
 # ------------------------------------------------------------------ scores of each set
@@ -404,7 +404,7 @@ def _combined(
         ]
     return SetScores(
         values,
-        dict(reasons),
+        reasons,
         parts.count(None),
         flips=tuple(map(sum, zip(*flips, strict=True))),
         n_cut=n_cut,
@@ -450,7 +450,7 @@ def mean_rank_results(
         whole = [f'({one})' for one in signatures]
         fitted = {name: None for member in members for name in member.about.fitted_on}
         yield ScorerResult(
-            Variant(label, {'name': MEAN_RANK, 'of': list(names)}),
+            Variant(label, {'name': MEAN_RANK, 'of': names}),
             ScorerAbout(
                 label,
                 MEAN_RANK,

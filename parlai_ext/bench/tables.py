@@ -75,7 +75,7 @@ class TitledTable:
 
     title: str
     table: Table
-    notes: tuple[str, ...] = ()
+    notes: Sequence[str] = ()
     on_page: bool = False
 
 
@@ -332,7 +332,7 @@ def difference_tables(result: BenchComparison) -> Iterator[TitledTable]:
         if rows and rows[0].williams_reason:
             notes.append(f'No Williams’ test: {rows[0].williams_reason}.')
         title = f'Differences of Spearman, {name}'
-        yield TitledTable(title, difference_table(beyond), tuple(notes), k > 0)
+        yield TitledTable(title, difference_table(beyond), notes, k > 0)
 
 
 def redundancy_table(result: BenchComparison) -> Table:
@@ -426,7 +426,7 @@ def team_tables(bench: Bench) -> Iterator[TitledTable]:
             rows.append((f'published: {team}', number(here), printed))
         heads = ('', f'{count_of(len(sets), "set")} here', f'all {len(published)}')
         title = f'DSTC10 Track 5, {phase} sets'
-        yield TitledTable(title, shown_table(heads, rows), tuple(notes))
+        yield TitledTable(title, shown_table(heads, rows), notes)
 
 
 def fitted_note(scorer: ScorerAbout, names: Iterable[str]) -> str:

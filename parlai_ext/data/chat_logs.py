@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain, groupby, pairwise
@@ -157,7 +157,7 @@ class MessageKeys:
             speaker = name if name and role.casefold() in ASSISTANT else role
             turns.append(SourceTurn(speaker, text))
         return SourceDialogue(
-            tuple(turns),
+            turns,
             id_value(record, *IDS),
             frozenset(t.speaker for t in turns if t.speaker.casefold() in PEOPLE),
             unread=Unread(instructions, inside, unread),
@@ -409,9 +409,7 @@ def read_log(
         elif in_turn:
             turns[-1] = replace(turns[-1], text=f'{turns[-1].text}\n{line}')
     first = next((turn.line for turn in turns), None) or 1
-    yield SourceDialogue(
-        tuple(turns), file=source.file, line=first, problems=tuple(problems)
-    )
+    yield SourceDialogue(turns, file=source.file, line=first, problems=problems)
 
 
 def _whatsapp(source: SourceFile) -> Iterator[SourceDialogue]:
@@ -430,21 +428,21 @@ def _whatsapp(source: SourceFile) -> Iterator[SourceDialogue]:
             else:
                 inside += bool(turns)
         unread = Unread(Counter({MEDIA: len(dialogue.turns) - len(turns)}), inside)
-        yield replace(dialogue, turns=tuple(turns), unread=unread)
+        yield replace(dialogue, turns=turns, unread=unread)
 
 
 def _spot_the_bot(source: SourceFile, record: Record) -> SourceDialogue:
     sides = [text_value(record, f'system_type{k}', 'the record') for k in (0, 1)]
     people = (sides[k] for k in (0, 1) if record.get(f'is_human{k}') is True)
-    turns = (
+    turns = [
         SourceTurn(
             text_value(act, 'id', f'turn {number}').strip(),
             text_value(act, 'text', f'turn {number}'),
         )
         for number, act in enumerate(list_value(record, 'convo'), 1)
-    )
+    ]
     return SourceDialogue(
-        tuple(turns),
+        turns,
         id_value(record, '_id'),
         frozenset(people),
         num_systems=1 if sides[0] == sides[1] else None,
@@ -476,7 +474,7 @@ def rated_dialogues(
             if not isinstance(context, str):
                 raise BadRecord(f"'context' is a text, not {brief(context)}")
             n += 1
-            turns = tuple(_rated_turns(context, source.stem))
+            turns = list(_rated_turns(context, source.stem))
         except BadRecord as error:
             yield source.unreadable(1, f'{place}{error}'), []
             continue
@@ -561,7 +559,7 @@ def conversation(source: SourceFile, record: Record) -> SourceDialogue:
             text = text_value(act, 'text', f'act {number}')
             turns.append(SourceTurn(speaker, text, given=act.get('given') is True))
     unread = Unread(Counter({CONTEXT: len(contexts)}), inside)
-    return SourceDialogue(tuple(turns), id_value(record, IDS[0]), unread=unread)
+    return SourceDialogue(turns, id_value(record, IDS[0]), unread=unread)
 
 
 def _logged_conversation(source: SourceFile, record: Record) -> SourceDialogue:
@@ -626,7 +624,7 @@ class Chat:
     id: str
     system: str
     worker: str
-    turns: tuple[Record, ...]
+    turns: Sequence[Record]
     rejected: str = ''
 
     @classmethod
@@ -651,7 +649,7 @@ class Chat:
         elif any(_texts(record, 'acceptability_violations')):
             rejected = VIOLATION
         name = '-'.join(_texts(record, 'assignment_ids'))
-        return cls(name, system, workers[0], tuple(turns), rejected)
+        return cls(name, system, workers[0], turns, rejected)
 
 
 def _chat_dialogue(source: SourceFile, record: Record) -> SourceDialogue:
@@ -661,14 +659,14 @@ def _chat_dialogue(source: SourceFile, record: Record) -> SourceDialogue:
     chat = Chat.from_record(record)
     if chat.rejected:
         raise BadRecord(f'a chat {chat.rejected}')
-    turns = tuple(
+    turns = [
         SourceTurn(
             (WORKER, chat.system)[turn['agent_idx']],
             text_value(turn, 'text', f'dialog[{place}]'),
             given=turn.get('fake_start') is True,
         )
         for place, turn in enumerate(chat.turns)
-    )
+    ]
     name, people = chat.id or source.stem, frozenset({WORKER})
     personas = sum(map(bool, record.get('personas') or ()))
     unread = Unread(Counter(persona=personas))
@@ -761,10 +759,10 @@ def read_json_dialogues(source: SourceFile) -> Iterator[SourceDialogue]:
 
 
 def _whole_dialogue(source: SourceFile, record: Mapping[str, Any]) -> SourceDialogue:
-    turns = tuple(
+    turns = [
         _turn(source, turn, f'turn {turn_number}')
         for turn_number, turn in enumerate(list_value(record, 'turns'), 1)
-    )
+    ]
     return SourceDialogue(turns, id_value(record, source.column(IDS[0]), *IDS))
 
 
@@ -802,9 +800,9 @@ def _joined(
             ):
                 problem = f'turn {row.number} follows turn {before.number}'
                 problems.append(source.problem(row.line, problem))
-        turns = tuple(row.turn for row in group if row.turn)
+        turns = [row.turn for row in group if row.turn]
         yield SourceDialogue(
-            turns, name, file=source.file, line=line, problems=tuple(problems)
+            turns, name, file=source.file, line=line, problems=problems
         )
 
 

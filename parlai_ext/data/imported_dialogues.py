@@ -282,7 +282,7 @@ def apply_rules(
         text = f'both speakers are called {brief(first)} by now; --rename one of them'
         return replace(source, problems=(f'{source.file}:{source.line}: {text}',))
     humans = set() if rules.judge_humans else {run_names[old] for old in people}
-    renamed_turns = tuple(
+    renamed_turns = [
         replace(
             turn,
             speaker=run_names[turn.speaker],
@@ -292,7 +292,7 @@ def apply_rules(
             or not turn.text.strip(),
         )
         for turn in turns
-    )
+    ]
     return replace(
         source,
         turns=renamed_turns,

@@ -11,7 +11,7 @@ import json
 import re
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import cached_property
 from itertools import islice
@@ -100,14 +100,14 @@ class SourceDialogue:
     :param num_joined: how many turns were joined with the one before.
     """
 
-    turns: tuple[SourceTurn, ...] = ()
+    turns: Sequence[SourceTurn] = ()
     id: str | None = None
     humans: frozenset[str] = frozenset()
     file: str = ''
     line: int = 1
     place: str = ''
     num_systems: int | None = None
-    problems: tuple[str, ...] = ()
+    problems: Sequence[str] = ()
     sides: tuple[str, ...] = ()
     unread: Unread = field(default_factory=Unread)
     num_joined: int = 0

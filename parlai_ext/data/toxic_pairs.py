@@ -16,7 +16,7 @@ of CSV files with the columns ``text`` and ``label``.
 import hashlib
 import operator
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
 from operator import attrgetter
 from pathlib import Path
@@ -153,7 +153,7 @@ class Condition:
 
     column: str
     sign: str
-    values: tuple[str, ...]
+    values: Sequence[str]
     text: str
 
     def holds(self, pair: ToxicPair) -> bool:
@@ -180,7 +180,7 @@ class ChosenPairs:
     The pairs of one fold that all conditions leave, and how many each left out.
     """
 
-    pairs: tuple[ToxicPair, ...]
+    pairs: Sequence[ToxicPair]
     left_out: Mapping[str, int]
 
 
@@ -199,7 +199,7 @@ def read_condition(text: str) -> Condition:
     column, sign, value = match.groups()
     if sign in ORDERS and cell_number(value) is None:
         raise UserError(f'--where {text}: {value!r} is no number')
-    values = (value,) if sign in ORDERS else tuple(value.split('|'))
+    values = [value] if sign in ORDERS else value.split('|')
     return Condition(column, sign, values, text)
 
 
@@ -212,7 +212,29 @@ def choose_pairs(data: ToxicData, fold: str) -> ChosenPairs:
     """
     everything = read_pairs(data)
     pairs = everything[fold]
-    columns = {name for pair in pairs for name in pair.features}
+    left_out = {}
+    for reason, test in tests_of_options(data, fold, everything).items():
+        kept = [*filter(test, pairs)]
+        if n := len(pairs) - len(kept):
+            left_out[reason] = n
+        pairs = kept
+    if not pairs:
+        reasons = ', '.join(f'{n} by {why}' for why, n in left_out.items())
+        raise UserError(
+            f'{data.path}: no pair for {fold}; left out: {reasons or "nothing"}'
+        )
+    return ChosenPairs(pairs, left_out)
+
+
+def tests_of_options(
+    data: ToxicData, fold: str, everything: Mapping[str, Sequence[ToxicPair]]
+) -> dict[str, Callable[[ToxicPair], bool]]:
+    """
+    Return what the options ask of a pair of a fold, by what is said of one that fails.
+
+    :param everything: all pairs by fold.
+    """
+    columns = {name for pair in everything[fold] for name in pair.features}
     tests: dict[str, Callable[[ToxicPair], bool]] = {}
     if data.pairs == POLITE:
         tests['no safe answer to a toxic prompt'] = attrgetter('polite')
@@ -223,18 +245,7 @@ def choose_pairs(data: ToxicData, fold: str) -> ChosenPairs:
         tests['the prompt is in valid or test, too'] = lambda p: (
             prompt_key(p.prompt) not in held
         )
-    left_out = {}
-    for reason, test in tests.items():
-        kept = [*filter(test, pairs)]
-        if n := len(pairs) - len(kept):
-            left_out[reason] = n
-        pairs = kept
-    if not pairs:
-        reasons = ', '.join(f'{n} by {why}' for why, n in left_out.items())
-        raise UserError(
-            f'{data.path}: no pair for {fold}; left out: {reasons or "nothing"}'
-        )
-    return ChosenPairs(tuple(pairs), left_out)
+    return tests
 
 
 def conditions_of(data: ToxicData, columns: set[str]) -> list[Condition]:
@@ -254,10 +265,10 @@ def conditions_of(data: ToxicData, columns: set[str]) -> list[Condition]:
             names = [f'{side}_{ending}' for ending in TOXICITY]
             name = next((name for name in names if name in columns), names[0])
             text = f'{flag} {bound:g}'
-            conditions.append(Condition(name, sign, (str(bound),), text))
+            conditions.append(Condition(name, sign, [str(bound)], text))
         elif bound:
             text = f'{flag} {",".join(bound)}'
-            conditions.append(Condition(f'{side}_emotion', sign, tuple(bound), text))
+            conditions.append(Condition(f'{side}_emotion', sign, bound, text))
     for one in conditions:
         problem = f'{one.text}: there is no column {one.column!r}'
         require_known(one.column, columns, problem)
@@ -461,8 +472,8 @@ class Thread:
     """
 
     id: str
-    turns: tuple[ThreadTurn, ...]
-    responses: tuple[ThreadTurn, ...]
+    turns: Sequence[ThreadTurn]
+    responses: Sequence[ThreadTurn]
 
 
 @frozen

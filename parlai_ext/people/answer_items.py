@@ -103,14 +103,20 @@ class _AnswerDraw:
                     ShownTurn(False, False, answer.prompt),
                     ShownTurn(True, False, answer.text or ''),
                 )
-        everyone = [*systems, *self.human]
+        self.prompts = self._shared_prompts([*systems, *self.human])
+
+    def _shared_prompts(self, everyone: Sequence[str]) -> list[str]:
+        """
+        Return the prompts that are drawn from those to which all these gave an answer.
+        """
         shared = set.intersection(*(set(self.by_system[name]) for name in everyone))
-        self.prompts = sorted(shared, key=self._place)[: options.num_prompts]
-        if len(self.prompts) < FEWEST_PROMPTS:
+        prompts = sorted(shared, key=self._place)[: self.options.num_prompts]
+        if len(prompts) < FEWEST_PROMPTS:
             raise UserError(
-                f'--answers: {len(self.prompts)} prompts have an answer of each of '
+                f'--answers: {len(prompts)} prompts have an answer of each of '
                 f'{", ".join(everyone)}; {FEWEST_PROMPTS} or more are needed'
             )
+        return prompts
 
     def _place(self, identity: str) -> str:
         return content_id('draw', self.options.seed, identity)
@@ -230,7 +236,7 @@ def make_annotation_set(
         controls=controls,
         options=options,
     )
-    return RatingSet(key, (shown,), drawn.turns, tuple(notes))
+    return RatingSet(key, (shown,), drawn.turns, notes)
 
 
 def _judged_systems(

@@ -128,16 +128,16 @@ class AnnotationResults:
     """
 
     kind: str
-    answer_names: tuple[str, ...]
+    answer_names: Sequence[str]
     num_answers: int
     num_annotators: int
-    annotators: tuple[AnnotatorControls, ...]
-    shares: tuple[Share, ...]
-    items: tuple[ItemAgreement, ...]
+    annotators: Sequence[AnnotatorControls]
+    shares: Sequence[Share]
+    items: Sequence[ItemAgreement]
     kappa: AnnotatorAgreement
     alpha: Alpha
     head_to_head: Mapping[tuple[str, str], Mapping[str, int]]
-    notes: tuple[str, ...]
+    notes: Sequence[str]
 
 
 def annotation_results(
@@ -175,15 +175,15 @@ def annotation_results(
     sampling = Sampling(bootstraps, seed)
     return AnnotationResults(
         key.kind,
-        tuple(key.named_answers),
+        list(key.named_answers),
         len(answers),
         len({answer.annotator for answer in answers}),
         annotators,
-        tuple(_shares(answers, key, sampling)),
-        tuple(items),
+        _shares(answers, key, sampling),
+        items,
         *annotator_agreement(answers, key, sampling),
         head_to_head(answers, key) if key.kind == PAIR else {},
-        tuple(notes),
+        notes,
     )
 
 
@@ -221,7 +221,7 @@ def head_to_head(
         its, others = OUTCOMES_OF[answer.answer]
         table[one, other][its] += 1
         table[other, one][others] += 1
-    return dict(table)
+    return table
 
 
 def _shares(
@@ -323,7 +323,7 @@ def agreed_items(
 
 def control_table(
     answers: Sequence[GivenAnswer], key: RatingKey
-) -> tuple[AnnotatorControls, ...]:
+) -> list[AnnotatorControls]:
     """
     Return what each annotator said of the control items.
 
@@ -356,7 +356,7 @@ def control_table(
                 annotator, len(given), failed, n, chance, low, high, counts
             )
         )
-    return tuple(rows)
+    return rows
 
 
 def share_lines(results: AnnotationResults) -> list[str]:

@@ -155,7 +155,7 @@ class PageAnswers:
     page: int
     annotator: str
     saved: float
-    answers: tuple[GivenAnswer, ...]
+    answers: Sequence[GivenAnswer]
 
 
 def read_given_answers(
@@ -291,8 +291,8 @@ def read_page_file(path: str | Path, keys: Mapping[str, RatingKey]) -> PageAnswe
             value = getattr(answer, name)
             require_known(value, known, f'{path}: answers[{place}].{name}: {value!r}')
     name, rating_set = file.annotator.strip(), file.rating_set
-    answers = (replace(a, annotator=name, rating_set=rating_set) for a in file.answers)
-    return replace(file, answers=tuple(answers))
+    answers = [replace(a, annotator=name, rating_set=rating_set) for a in file.answers]
+    return replace(file, answers=answers)
 
 
 def answers_of_judgements(
@@ -522,18 +522,18 @@ def read_acute(paths: Sequence[Path], asked: Questionnaire) -> Judgements:
                 tasks[key if row.get('pairing_id') else (where,)] = where, row
             elif row.get('correct', '').casefold() in FALSE:
                 failed.add(row['worker'])
-    comparisons = tuple(
+    comparisons = [
         _acute_comparison(row, where, dimensions)
         for where, row in tasks.values()
         if row['worker'] not in failed
-    )
+    ]
     notes = [repeated_note(repeated)] if (repeated := num_given - len(tasks)) else []
     if failed:
         notes.append(
             f'{count_of(len(failed), "annotator")} failed the onboarding; dropped: '
             f'{count_of(len(tasks) - len(comparisons), "comparison")} of theirs'
         )
-    return Judgements(comparisons, notes=tuple(notes))
+    return Judgements(comparisons, notes=notes)
 
 
 def _acute_comparison(
@@ -603,7 +603,7 @@ def read_model_chat(paths: Sequence[Path], asked: Questionnaire) -> Judgements:
         if chat.rejected:
             rejected[chat.rejected] += 1
             continue
-        whose = (chat.worker, chat.id or path.stem)
+        whose = (chat.worker, chat.id)
         for place, turn in enumerate(chat.turns):
             if (rating := turn.get('final_rating')) is not None:
                 values = _rating_values(rating, asked, f'{path}: dialog[{place}]')
@@ -626,15 +626,15 @@ def own_chats(names: Sequence[str]) -> set[tuple[str, str | None]]:
     Return, from logs of model_chat, each annotator with the ids of their own chats.
     """
     paths = answer_files('--chats', names, FORMATS['model_chat'].files)
-    chats = ((_read_chat(path), path.stem) for path in paths)
-    return {(chat.worker, chat.id or stem) for chat, stem in chats}
+    return {(chat.worker, chat.id) for chat in map(_read_chat, paths)}
 
 
 def _read_chat(path: Path) -> Chat:
     try:
-        return Chat.from_record(read_json(path, dict))
+        chat = Chat.from_record(read_json(path, dict))
     except BadRecord as error:
         raise UserError(f'{path}: {error}') from None
+    return replace(chat, id=chat.id or path.stem)
 
 
 def _rating_values(rating: Any, asked: Questionnaire, where: str) -> dict[str, float]:
@@ -728,7 +728,7 @@ def with_problems(
     """
     marks = {r.dimension for r in ratings if r.utterance_index is not None}
     problems = frozenset(marks - {NO_PROBLEM})
-    return Judgements(tuple(ratings), lower_is_better=problems, notes=tuple(notes))
+    return Judgements(ratings, lower_is_better=problems, notes=notes)
 
 
 def _buckets(marks: JsonObject) -> Iterator[tuple[str, float]]:
@@ -748,7 +748,7 @@ def read_spotted_segments(paths: Sequence[Path], _: Questionnaire) -> Judgements
     Return what Spot The Bot's annotators said of both sides of each segment.
     """
     return Judgements(
-        tuple(
+        [
             HumanJudgement(
                 item.system,
                 quality,
@@ -758,11 +758,11 @@ def read_spotted_segments(paths: Sequence[Path], _: Questionnaire) -> Judgements
                 len(item.context) - 1,
             )
             for path in paths
-            for item in read_spot_the_bot(DataFile(str(path), str(path), '', {}))
+            for item in read_spot_the_bot(DataFile(path, str(path), '', {}))
             for quality in (HUMAN, *FEATURES)
             for one in item.annotations.get(quality, ())
             if one.value is not None
-        )
+        ]
     )
 
 
@@ -775,7 +775,7 @@ FORMATS = {
     ),
     'csv': CrowdFormat(
         lambda paths, _: Judgements(
-            tuple(row for path in paths for row in read_human_scores(path))
+            [row for path in paths for row in read_human_scores(path)]
         ),
         '*.csv',
     ),

@@ -95,10 +95,10 @@ class Judgements:
         dialogues of one context are drawn together for intervals.
     """
 
-    every: tuple[Judgement, ...] = ()
+    every: Sequence[Judgement] = ()
     contexts: Mapping[str, str] = field(default_factory=dict)
     lower_is_better: frozenset[str] = frozenset()
-    notes: tuple[str, ...] = ()
+    notes: Sequence[str] = ()
 
     @property
     def ratings(self) -> list[HumanJudgement]:
@@ -152,11 +152,11 @@ class Judgements:
             raise UserError(f'--rename: two dimensions of one name: {new}')
         return replace(
             self,
-            every=tuple(
+            every=[
                 replace(one, dimension=names[one.dimension])
                 for one in self.every
                 if one.dimension in names
-            ),
+            ],
             lower_is_better=frozenset(
                 names[n] for n in self.lower_is_better if n in names
             ),
@@ -184,7 +184,7 @@ class Judgements:
             f'farther than {deviations:g} deviations from the median of their item'
         )
         every: list[Judgement] = [*kept, *self.comparisons]
-        return replace(self, every=tuple(every), notes=(*self.notes, note))
+        return replace(self, every=every, notes=(*self.notes, note))
 
     def without_own(self, own: AbstractSet[tuple[str, str | None]]) -> Judgements:
         """
@@ -193,13 +193,13 @@ class Judgements:
 
         :param own: annotators with the dialogues in which they spoke.
         """
-        kept = tuple(
+        kept = [
             one
             for one in self.every
             if own.isdisjoint(
                 (one.rater, name) for (_, name, _), _ in judged_units(one)
             )
-        )
+        ]
         left_out = len(self.every) - len(kept)
         note = (
             f'{left_out} of {len(self.every)} judgements are of annotators on their '

@@ -215,12 +215,10 @@ def sparse_tables(
     parts = [np.flatnonzero(place == k) for k in range(len(names))]
     return names.tolist(), *(
         [
-            scipy.sparse.csr_array(
-                (np.asarray(column)[p], (context[p], rater[p])), shape=shape
-            )
+            scipy.sparse.csr_array((column[p], (context[p], rater[p])), shape=shape)
             for p in parts
         ]
-        for column in values
+        for column in map(np.asarray, values)
     )
 
 

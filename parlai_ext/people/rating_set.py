@@ -268,7 +268,7 @@ def read_questionnaire(name: str) -> Questionnaire:
         for wording in _wordings(doc, keys, dimension, question)
     )
     return Questionnaire(
-        Path(path).stem,
+        path.stem,
         keys.kind,
         questions,
         keys.ties,
@@ -527,7 +527,7 @@ def _pairs(
 
 def segment_pages(
     items: Sequence[RatingItem], segments: Sequence[int], num_pages: int
-) -> tuple[tuple[RatingItem, ...], ...]:
+) -> list[list[RatingItem]]:
     """
     Return pages with a segment of each dialogue, both of whose speakers are judged.
     Lengths take turns within a page, and a dialogue has another one on the next page,
@@ -539,13 +539,13 @@ def segment_pages(
         name = content_id('segment', item.id, exchanges)
         return RatingItem(name, (first, first.other_side), exchanges)
 
-    return tuple(
-        tuple(
+    return [
+        [
             segment(item, segments[(place + page) % len(segments)])
             for place, item in enumerate(items)
-        )
+        ]
         for page in range(num_pages)
-    )
+    ]
 
 
 def _draw(*parts: object) -> str:
@@ -658,9 +658,9 @@ class RatingSet:
     """
 
     key: RatingKey
-    pages: tuple[tuple[RatingItem, ...], ...]
+    pages: Sequence[Sequence[RatingItem]]
     turns: Turns
-    notes: tuple[str, ...]
+    notes: Sequence[str]
 
 
 def make_rating_set(run: RunFolder, options: RatingOptions) -> RatingSet:
@@ -696,21 +696,21 @@ def make_rating_set(run: RunFolder, options: RatingOptions) -> RatingSet:
         num_short=len(items) - len(long),
     )
     key = rating_key(asked, list(dict.fromkeys(chain(*pages))), turns)
-    return RatingSet(key, pages, turns, tuple(filter(None, notes)))
+    return RatingSet(key, pages, turns, list(filter(None, notes)))
 
 
 def item_pages(
     items: Sequence[RatingItem], num_shared: int, num_pages: int
-) -> tuple[tuple[RatingItem, ...], ...]:
+) -> list[list[RatingItem]]:
     """
     Return pages with the first items, which all share, and a part of the others each.
     """
     # what follows each other: every n-th item would be of one system
     rest = items[num_shared:]
     ends = [len(rest) * page // num_pages for page in range(num_pages)]
-    return tuple(
-        (*items[:num_shared], *rest[low:high]) for low, high in pairwise([*ends, None])
-    )
+    return [
+        [*items[:num_shared], *rest[low:high]] for low, high in pairwise([*ends, None])
+    ]
 
 
 def check_targets(run: RunFolder, systems: Sequence[str]) -> None:

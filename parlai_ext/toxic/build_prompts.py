@@ -260,7 +260,7 @@ class BuildState:
         self.end += len(added)
         self.n_kept += len(rows)
         self.n_read += len(pairs)
-        self.left_out = dict(Counter(self.left_out) + Counter(left_out))
+        self.left_out = Counter(self.left_out) + Counter(left_out)
         write_text(folder / STATE, dumps(vars(self), indent=1) + '\n')
 
 
@@ -474,7 +474,7 @@ class BlockSelector(Worker):
             fill(few)
         for row in few:
             row['split'] = fold_of_prompt(row['toxic'])
-        return few, dict(+counts)
+        return few, +counts
 
     def _masked_rows(self, rows: list[Row]) -> list[Row]:
         """

@@ -259,17 +259,11 @@ def compare_answers(
     rows, sampling = [], Sampling(bootstraps, seed)
     for name, values in _value_tables(prompts, systems, answers):
         is_share = name.removeprefix(ANY) in shares
-        rows.append(
-            MeasureRow(
-                name,
-                is_share,
-                prompt_means(
-                    values, sampling, shares=is_share, most=MOST.get(name, math.inf)
-                ),
-                [int(n) for n in (~np.isnan(values)).sum(axis=1)],
-                paired_differences(names, values, sampling),
-            )
-        )
+        most = MOST.get(name, math.inf)
+        means = prompt_means(values, sampling, shares=is_share, most=most)
+        counts = [int(n) for n in (~np.isnan(values)).sum(axis=1)]
+        differences = paired_differences(names, values, sampling)
+        rows.append(MeasureRow(name, is_share, means, counts, differences))
     return SafetyComparison(prompts, answers, systems, rows, bootstraps, seed, notes)
 
 
@@ -371,7 +365,7 @@ def safety_data(comparison: SafetyComparison) -> JsonObject:
         'bootstraps': comparison.bootstraps,
         'seed': comparison.seed,
         'n_prompts': len(comparison.prompts),
-        'notes': list(comparison.notes),
+        'notes': comparison.notes,
         'systems': [vars(one) for one in comparison.systems],
         'measures': [
             {

@@ -220,7 +220,7 @@ def test_over_several_sets_the_mean_counts_and_its_interval_is_narrower(judged):
     write_csv(judged, 'two.csv')
     out = bench(judged, scorers=[SAID])
     best, one = (compare_bench(out, sets=sets).best for sets in ([], ['one']))
-    assert (best.sets, best.n) == (('one', 'two'), 2 * N)
+    assert (best.sets, best.n) == (['one', 'two'], 2 * N)
     assert best.spearman == pytest.approx(RHO)
     # two sets of the same data: the variance of their mean is half of one's
     assert best.high - best.low < one.high - one.low

@@ -123,8 +123,8 @@ class JudgedCard(CardKeys):
                 f'--judged-file or --judged-path is needed: {self.file} of '
                 f'{self.title}, {self.source}'
             )
-        is_folder = Path(path).is_dir()
-        file = self.file_among(files_by_name(path)) if is_folder else Path(path)
+        place = Path(path)
+        file = self.file_among(files_by_name(place)) if place.is_dir() else place
         if file is None:
             raise UserError(
                 f'--judged-path {path}: it has no {" or ".join(self.formats)}, of '
@@ -161,7 +161,7 @@ class JudgedCard(CardKeys):
             quality.column or name: name for name, quality in self.qualities.items()
         }
         official = f'{self.file} of {self.source}'
-        file = DataFile(str(path), official, self.level, columns, self.part)
+        file = DataFile(path, official, self.level, columns, self.part)
         items = tuple(READERS[self.formats.get(path.name, self.format)](file))
         if not items:
             kind = 'turns (with' if self.level == 'turn' else 'dialogues (without'
@@ -202,7 +202,7 @@ def card_names() -> list[str]:
     return zoo_configs.names('judged')
 
 
-def find_sets(folder: str | Path) -> dict[str, Path]:
+def find_sets(folder: Path) -> dict[str, Path]:
     """
     Return the file of every set whose official file, or another file with the same
     judgements, is in a folder or in the folders in it; by the name of its card.
@@ -219,14 +219,14 @@ def _shipped_cards() -> dict[str, JudgedCard]:
     return {name: read_card(name) for name in card_names()}
 
 
-def files_by_name(folder: str | Path) -> dict[str, Path]:
+def files_by_name(folder: Path) -> dict[str, Path]:
     """
     Return the files in a folder and in the folders in it, by name. Of two files with
     one name it is the one that is less deep, then the first by path.
 
     :raises UserError: when there is no such folder.
     """
-    if not Path(folder).is_dir():
+    if not folder.is_dir():
         raise UserError(f'--judged-path {folder}: there is no such folder')
     paths = [Path(top, file) for top, _, names in os.walk(folder) for file in names]
     files: dict[str, Path] = {}
@@ -235,7 +235,7 @@ def files_by_name(folder: str | Path) -> dict[str, Path]:
     return files
 
 
-def find_own_files(folder: str | Path) -> list[Path]:
+def find_own_files(folder: Path) -> list[Path]:
     """
     Return the CSV and JSON-lines files in a folder and in the folders in it that are a
     user's own sets: no card's file, and the first line is of the documented format.
@@ -245,7 +245,7 @@ def find_own_files(folder: str | Path) -> list[Path]:
     official = {file for card in _shipped_cards().values() for file in card.formats}
     return [
         path
-        for path in sorted(Path(folder).rglob('*.*'), key=lambda path: path.name)
+        for path in sorted(folder.rglob('*.*'), key=lambda path: path.name)
         if path.suffix in OWN_ENDINGS
         and path.name not in official
         and path.is_file()

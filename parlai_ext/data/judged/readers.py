@@ -70,7 +70,7 @@ class DataFile:
     :param part: the part of the file that is the set, where a file holds several.
     """
 
-    path: str
+    path: Path
     official: str
     level: str
     columns: Mapping[str, str]
@@ -88,12 +88,12 @@ class DataFile:
 
         :raises UserError: when it does not.
         """
-        path = Path(self.path).with_name(name)
+        path = self.path.with_name(name)
         if not path.is_file():
             raise UserError(
                 f'{self.path}: {name} must lie beside it; it is {self.official}'
             )
-        return replace(self, path=str(path))
+        return replace(self, path=path)
 
     def read_json(self, kind: type) -> Any:
         """
@@ -111,7 +111,7 @@ class DataFile:
 
         :param needed: the names of the first columns.
         """
-        rows = ((n, line.split('\t')) for n, line in text_lines(Path(self.path)))
+        rows = ((n, line.split('\t')) for n, line in text_lines(self.path))
         _, header = next(rows, (1, []))
         if header[: len(needed)] != list(needed):
             raise UserError(f'{self.path}:1: columns {", ".join(needed)} are expected')
@@ -339,8 +339,8 @@ def read_own(file: DataFile) -> Iterator[JudgedItem]:
     """
     Yield the items of a user's own set: CSV, or JSON lines with the keys of ``dstc10``.
     """
-    if not file.path.endswith('.csv'):
-        yield from read_objects(file, organisers_items, json_lines(Path(file.path)))
+    if file.path.suffix != '.csv':
+        yield from read_objects(file, organisers_items, json_lines(file.path))
         return
     cells: dict[tuple[str, ...], dict[str, str]] = {}
     annotations: dict[tuple[str, ...], Annotations] = {}
@@ -424,10 +424,10 @@ def read_dstc9(file: DataFile) -> Iterator[JudgedItem]:
     A bot has the name of its file. Its annotators are not named in the file.
     """
     paths = sorted(
-        Path(file.path).parent.glob('chatbot*.json'),
+        file.path.parent.glob('chatbot*.json'),
         key=lambda path: [int(n) for n in re.findall(r'\d+', path.stem)],
     )
-    for path in paths or [Path(file.path)]:
+    for path in paths or [file.path]:
         for dialogue, ratings in rated_dialogues(SourceFile.from_path(path)):
             texts, speakers = _source_turns(dialogue)
             annotations = grouped(
@@ -460,8 +460,8 @@ def read_spot_the_bot(file: DataFile) -> Iterator[JudgedItem]:
     was not sure of; ``Win`` is 1 where that of the side is more than the other's, whose
     mean is the authors' rate of wins. A feature is 1 for the better side, or for both.
     """
-    name = Path(file.path).name.replace('annotated', 'sampled')
-    source = SourceFile.from_path(Path(file.neighbour(name).path))
+    name = file.path.name.replace('annotated', 'sampled')
+    source = SourceFile.from_path(file.neighbour(name).path)
     read = FORMATS['spot_the_bot'].read
     dialogues = {dialogue.id: dialogue for dialogue in read(source)}
     for (dialogue_id, turns), segment in segment_annotations(file).items():
@@ -489,7 +489,7 @@ def segment_annotations(file: DataFile) -> dict[tuple[str, int], list[Annotation
     of turns.
     """
     by_segment: dict[tuple[str, int], list[Annotations]] = {}
-    records: Iterator[tuple[int, Record]] = json_lines(Path(file.path))
+    records: Iterator[tuple[int, Record]] = json_lines(file.path)
     for line, raw in records:
         try:
             turns = int(raw['entity0_annotation']['decision_turn'])
@@ -617,7 +617,7 @@ def _dstc7_rows(
     """
     Return line number and cells of the table with another part of the evaluation.
     """
-    name = Path(file.path).name.replace(JUDGES, part)
+    name = file.path.name.replace(JUDGES, part)
     return file.neighbour(name).tab_rows(columns)
 
 
@@ -633,7 +633,7 @@ def read_votes(
 
     :param worth: what a vote in a column is worth.
     """
-    name = Path(file.path).name.rpartition('_')[0]
+    name = file.path.name.rpartition('_')[0]
     main = file.neighbour(f'{name}_main.csv').path
     rows = {
         row['UID']: {**row, 'where': f'{file.path}:{line}'}
