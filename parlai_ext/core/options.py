@@ -525,11 +525,7 @@ class Switch(argparse._StoreTrueAction):
         self.nargs, self.type, self.metavar = '?', read_truth, 'BOOL'
 
     def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: Any,
-        option_string: str | None = None,
+        self, parser: Any, namespace: Any, values: Any, option_string: Any = None
     ) -> None:
         """
         Set the value that was read, or `True` where none was given.
@@ -545,11 +541,7 @@ class Extend(argparse._StoreAction):
     """
 
     def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: Any,
-        option_string: str | None = None,
+        self, parser: Any, namespace: Any, values: Any, option_string: Any = None
     ) -> None:
         """
         Add the values that were read to those that were given before.

@@ -47,7 +47,7 @@ from parlai_ext.files.roster_file import (
     read_shipped,
     resolve_path,
 )
-from parlai_ext.files.yaml_file import Document, Where
+from parlai_ext.files.yaml_file import Document
 from parlai_ext.worlds.pairings import SCHEMES
 
 SECTIONS = ('description', 'openers_file', 'scorer', 'ranking', 'roster', 'reference')
@@ -181,24 +181,19 @@ def _override(
     :param scorer: the keys of its ``scorer:`` section.
     :param overrides: value by option name, without those that are not given.
     :param scorer_class: the options class of the scorer.
-    :raises UserError: for an unknown option or a wrong value.
+    :raises UserError: for a wrong value.
     """
-    places: dict[str, tuple[type, dict[str, JsonValue]]] = {
-        **dict.fromkeys(SCORER_OVERRIDES, (scorer_class, scorer)),
-        **dict.fromkeys(options_of(RankingOptions), (RankingOptions, ranking)),
-        **dict.fromkeys(
-            options_of(ProtocolOptions), (ProtocolOptions, protocol_values)
-        ),
-    }
+    places = dict.fromkeys(SCORER_OVERRIDES, (scorer_class, scorer))
+    for kind, keys in ((RankingOptions, ranking), (ProtocolOptions, protocol_values)):
+        places |= dict.fromkeys(options_of(kind), (kind, keys))
+
+    def error(key: str, problem: str) -> UserError:
+        return UserError(f'--{key.replace("_", "-")}: {problem}')
+
     for name, value in overrides.items():
-        if name == 'roster':  # which `_roster` replaces
-            continue
-        cls, section = places[name]
-
-        def error(key: str, problem: str) -> UserError:
-            return UserError(f'--{key.replace("_", "-")}: {problem}')
-
-        section.update(given_options(cls, {name: value}, error=error))
+        if name != 'roster':  # which `_roster` replaces
+            cls, section = places[name]
+            section.update(given_options(cls, {name: value}, error=error))
 
 
 def _check_tournament(doc: Document, values: JsonObject, ranking: JsonObject) -> None:
@@ -259,15 +254,14 @@ def _reference(
     """
     if raw is None:
         return None, {}
-    where: Where = ('reference',)
-    dimensions = dict(doc.typed(raw, where, dict))
+    dimensions = dict(doc.typed(raw, 'reference', dict))
     kind = dimensions.pop('kind', None)
     if kind not in ('human', 'planted'):
-        raise doc.error(where, "needs 'kind: human' or 'kind: planted'")
+        raise doc.error('reference', "needs 'kind: human' or 'kind: planted'")
     targets = {system.name for system in roster.roster.targets}
     reference: dict[str, dict[str, float]] = {}
     for dimension, raw_values in dimensions.items():
-        here = (*where, dimension)
+        here = ('reference', dimension)
         reference[dimension] = {}
         for name, raw_value in doc.typed(raw_values, here, dict).items():
             value = doc.typed(raw_value, (*here, name), float)
