@@ -121,7 +121,6 @@ class Option(OptionInfo):
 
     name: str
     type: type
-    optional: bool
     default: Any
 
     def flag_name(self, prefix: str = '') -> str:
@@ -155,8 +154,6 @@ class Option(OptionInfo):
         """
         Return what is wrong with a value, and what would be right; `None` if nothing.
         """
-        if value is None:
-            return None if self.optional else f'{KINDS[self.type]} is expected'
         if (problem := type_problem(value, self.type)) is not None:
             return problem
         if self.choices is not None and value not in self.choices:
@@ -203,11 +200,9 @@ def options_of(cls: type) -> Mapping[str, Option]:
     options = {}
     for field in dataclasses.fields(cls):
         if METADATA in field.metadata:
-            kind, optional = _plain_type(hints[field.name])
             options[field.name] = Option(
                 name=field.name,
-                type=kind,
-                optional=optional,
+                type=_plain_type(hints[field.name]),
                 default=field.default,
                 **vars(field.metadata[METADATA]),
             )
@@ -579,21 +574,18 @@ def _argument(option: Option, not_given: bool, overrides: bool) -> dict[str, Any
     return told
 
 
-def _plain_type(hint: Any) -> tuple[type, bool]:
+def _plain_type(hint: Any) -> type:
     """
-    Return a type without parameters and without ``| None``, and whether it had that.
+    Return a type without parameters and without ``| None``.
     """
     origin = typing.get_origin(hint)
     if origin in (typing.Union, types.UnionType):
         inner = [kind for kind in typing.get_args(hint) if kind is not type(None)]
-        optional = len(inner) < len(typing.get_args(hint))
-        return _plain_type(inner[0])[0] if len(inner) == 1 else object, optional
+        return _plain_type(inner[0]) if len(inner) == 1 else object
     if origin is Literal:
-        return type(typing.get_args(hint)[0]), False
+        return type(typing.get_args(hint)[0])
     plain = origin or hint
-    if plain is not Any and issubclass(plain, Mapping):
-        return dict, False
-    return plain, False
+    return dict if plain is not Any and issubclass(plain, Mapping) else plain
 
 
 def _shown(value: Any) -> str:
@@ -622,5 +614,4 @@ _READERS: dict[type, Callable[[str], Any]] = {
     float: float,
     bool: read_truth,
     tuple: lambda text: tuple(part for part in text.split(',') if part),
-    dict: parse_json,
 }
