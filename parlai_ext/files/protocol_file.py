@@ -85,6 +85,7 @@ def load_protocol_file(
     """
     doc = read_shipped('protocols', name_or_path)
     given = {k: v for k, v in (overrides or {}).items() if v is not None}
+    own_roster = given.pop('roster', None)
     data = doc.typed(doc.data or {}, (), dict)
     values: dict[str, Any] = given_options(
         ProtocolOptions, data, doc.error_in(()), SECTIONS
@@ -96,8 +97,9 @@ def load_protocol_file(
     _override(values, ranking, scorer, given, scorer_class)
     _check_tournament(doc, values, ranking)
     pairing = values.get('pairing', Protocol.pairing)
-    roster = _roster(doc, data.get('roster'), given.get('roster'), pairing)
-    kind, reference = _reference(doc, data.get('reference'), roster, 'roster' in given)
+    roster = _roster(doc, data.get('roster'), own_roster, pairing)
+    replaced = own_roster is not None
+    kind, reference = _reference(doc, data.get('reference'), roster, replaced)
     protocol = Protocol(
         **values,
         scorer=scorer,
@@ -191,9 +193,8 @@ def _override(
         return UserError(f'--{key.replace("_", "-")}: {problem}')
 
     for name, value in overrides.items():
-        if name != 'roster':  # which `_roster` replaces
-            cls, section = places[name]
-            section.update(given_options(cls, {name: value}, error=error))
+        cls, section = places[name]
+        section.update(given_options(cls, {name: value}, error=error))
 
 
 def _check_tournament(doc: Document, values: JsonObject, ranking: JsonObject) -> None:
