@@ -141,13 +141,9 @@ def pairings(
         model file): a pairing's id depends on names and on these, never on paths.
     :raises UserError: when the scheme cannot pair the roster.
     """
-    if scheme not in PLAYED:
-        raise UserError(f'unknown pairing {scheme!r}; known: {", ".join(PLAYED)}')
     wanted = PLAYED[scheme]
     if not roster.targets:
         raise UserError(NO_TARGETS)
-    if wanted.has_partners and not roster.partners:
-        raise UserError(f'{scheme} pairing needs partners, the roster has none')
     if len(roster.targets) < wanted.fewest_targets:
         raise UserError(
             f'{scheme} pairing needs at least {wanted.fewest_targets} targets'
@@ -161,12 +157,12 @@ def pairings(
     targets, partners = (
         [system.name for system in side] for side in (roster.targets, roster.partners)
     )
-    found = []
+    paired = []
     for first, second in wanted.pairs(targets, partners):
         both = (first, identities[first], second, identities[second])
         digest = content_id('pairing', scheme, *both)
-        found.append(named_pairing(first, second, scheme, digest))
-    return found
+        paired.append(named_pairing(first, second, scheme, digest))
+    return paired
 
 
 def named_pairing(first: str, second: str, scheme: str, digest: str) -> Pairing:

@@ -240,23 +240,14 @@ def dialogues_first(one: DialoguesNeeded) -> float:
     return float('inf') if one.n_dialogues is None else one.n_dialogues
 
 
-def settling_text(
-    audited: Audited, needed: DialoguesNeeded, played: int, option: str = ''
-) -> str:
+def settling_text(audited: Audited, needed: DialoguesNeeded, played: int) -> str:
     """
     Return about how many openers would tell two systems apart, as the end of a
     sentence.
 
     :param played: the openers behind the finding.
-    :param option: the one that takes more of the run's openers.
     """
-    [text] = terminal_lines(
-        'settling',
-        audited=audited,
-        needed=needed,
-        played=played,
-        option=option,
-    )
+    [text] = terminal_lines('settling', audited=audited, needed=needed, played=played)
     return text
 
 

@@ -166,14 +166,12 @@ def check_judge_swap(result: PartResult, audited: Audited) -> None:
     Add how the ranking agrees with those of the run's other scorers that gave a score,
     each by its overall or first dimension.
     """
-    run = audited.run
-    for store in run.score_stores():
-        signature = store.signature
-        if signature == audited.scores.scorer_signature:
+    for store in audited.run.score_stores():
+        if store.signature == audited.scores.scorer_signature:
             continue
-        tables = read_run_scores(run, signature, {}).tables
+        tables = read_run_scores(audited.run, store.signature, {}).tables
         dimension = chosen_dimension(tables.scores)
-        name = f'{scorer_name(signature)} {store.root.name[:6]} on {dimension}'
+        name = f'{scorer_name(store.signature)} {store.root.name[:6]} on {dimension}'
         values = tables.cells(
             tables.scores[dimension], audited.systems, audited.opponents
         )

@@ -310,9 +310,7 @@ def _settling_text(
     )
     n_better = sum(k in audited.honest for k in placing.surely_better)
     missing = -(-len(audited.honest) // 2) - n_better
-    return settling_text(
-        audited, needed[missing - 1], player.num_openers, '--audit-openers'
-    )
+    return settling_text(audited, needed[missing - 1], player.num_openers)
 
 
 def _summarize(audited: Audited, findings: list[Finding], result: PartResult) -> None:

@@ -46,7 +46,7 @@ def group_by_pairing(
     A dialogue keeps the id of its file; without one, its id is a hash of its content.
     """
     pairings: dict[tuple[str, str], Pairing] = {}
-    by_pairing: DialoguesByPairing = {}
+    by_pairing: DialoguesByPairing = defaultdict(list)
     numbers: defaultdict[frozenset[str], count[int]] = defaultdict(count)
     alike: defaultdict[str, count[int]] = defaultdict(partial(count, 1))
     for source in imported:
@@ -62,8 +62,7 @@ def group_by_pairing(
         number = next(alike[content])
         name = source.id or content_id(IMPORTED, content, number)
         opener = manifests.numbered_id(next(numbers[frozenset(names)]))
-        dialogue = Dialogue(name, pairing.id, opener, utterances)
-        by_pairing.setdefault(pairing.id, []).append(dialogue)
+        by_pairing[pairing.id].append(Dialogue(name, pairing.id, opener, utterances))
     return [pairings[names] for names in sorted(pairings)], by_pairing
 
 

@@ -326,9 +326,8 @@ class Measured:
             paid = self.replies - (self.spent['cached'] or 0)
             factor = replies / paid if paid > 0 else 0
             spent = {key: (n or 0) * factor for key, n in self.spent.items()}
-            spent['cached'] = 0
-            if paid <= 0 or self.spent['cost'] is None:
-                spent['cost'] = None
+            has_price = paid > 0 and self.spent['cost'] is not None
+            spent |= {'cached': 0, 'cost': spent['cost'] if has_price else None}
         return SystemForecast(
             replies,
             replies * (each + between),

@@ -47,11 +47,9 @@ class ScoreDialogues(ModelCommand):
         run, machine = self.existing_run, self.machine
         include_given = self.options(ScoreOptions).score_given
         with run.lock():
-            chosen = choose_scorer(
-                run.manifest.protocol.scorer,
-                self.opt,
-                named_by_user=is_own_scorer(run.manifest),
-            )
+            recorded = run.manifest.protocol.scorer
+            own = is_own_scorer(run.manifest)
+            chosen = choose_scorer(recorded, self.opt, named_by_user=own)
             scorer = chosen.build(machine, for_dialogues=True)
             # imports torch, for which who mistyped a scorer need not wait
             from parlai_ext.judge_check.check import check_run

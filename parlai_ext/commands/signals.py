@@ -38,15 +38,21 @@ def exit_code(number: int) -> int:
     return 128 + number
 
 
+def heeded_signals() -> list[signal.Signals]:
+    """
+    Return those of both signals that are not ignored.
+    """
+    return [one for one in SIGNALS if signal.getsignal(one) != signal.SIG_IGN]
+
+
 def end_in_one_line() -> None:
     """
     From now on, end the process at a signal: one line on standard error, no traceback.
 
     A signal that is ignored (as under ``nohup`` or in a background job) stays so.
     """
-    for number in SIGNALS:
-        if signal.getsignal(number) != signal.SIG_IGN:
-            signal.signal(number, _end)
+    for number in heeded_signals():
+        signal.signal(number, _end)
 
 
 def end_as_usual() -> None:
@@ -81,9 +87,7 @@ def signals_as_interrupt() -> Iterator[None]:
 
     before = {}
     if threading.current_thread() is threading.main_thread():  # only it may say so
-        for number in SIGNALS:
-            if signal.getsignal(number) != signal.SIG_IGN:
-                before[number] = signal.signal(number, interrupt)
+        before = {one: signal.signal(one, interrupt) for one in heeded_signals()}
     try:
         yield
     except (Exception, KeyboardInterrupt) as error:

@@ -125,7 +125,6 @@ class Option(OptionInfo):
 
     name: str
     type: type
-    optional: bool
     default: Any
 
     @property
@@ -168,8 +167,6 @@ class Option(OptionInfo):
         """
         Return what is wrong with a value, and what would be right; `None` if nothing.
         """
-        if value is None:
-            return None if self.optional else f'{KINDS[self.type]} is expected'
         if (problem := type_problem(value, self.type)) is not None:
             return problem
         if self.choices is not None and value not in self.choices:
@@ -216,11 +213,9 @@ def options_of(cls: type) -> Mapping[str, Option]:
     options = {}
     for field in dataclasses.fields(cls):
         if METADATA in field.metadata:
-            kind, optional = _plain_type(hints[field.name])
             options[field.name] = Option(
                 name=field.name,
-                type=kind,
-                optional=optional,
+                type=_plain_type(hints[field.name]),
                 default=field.default,
                 **vars(field.metadata[METADATA]),
             )
@@ -538,11 +533,7 @@ class Switch(argparse._StoreTrueAction):
         self.nargs, self.type, self.metavar = '?', read_truth, 'BOOL'
 
     def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: Any,
-        option_string: str | None = None,
+        self, parser: Any, namespace: Any, values: Any, option_string: Any = None
     ) -> None:
         """
         Set the value that was read, or `True` where none was given.
@@ -558,11 +549,7 @@ class Extend(argparse._StoreAction):
     """
 
     def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: Any,
-        option_string: str | None = None,
+        self, parser: Any, namespace: Any, values: Any, option_string: Any = None
     ) -> None:
         """
         Add the values that were read to those that were given before.
@@ -600,21 +587,18 @@ def _argument(option: Option, not_given: bool, overrides: bool) -> dict[str, Any
     return told
 
 
-def _plain_type(hint: Any) -> tuple[type, bool]:
+def _plain_type(hint: Any) -> type:
     """
-    Return a type without parameters and without ``| None``, and whether it had that.
+    Return a type without parameters and without ``| None``.
     """
     origin = typing.get_origin(hint)
     if origin in (typing.Union, types.UnionType):
         inner = [kind for kind in typing.get_args(hint) if kind is not type(None)]
-        optional = len(inner) < len(typing.get_args(hint))
-        return _plain_type(inner[0])[0] if len(inner) == 1 else object, optional
+        return _plain_type(inner[0]) if len(inner) == 1 else object
     if origin is Literal:
-        return type(typing.get_args(hint)[0]), False
+        return type(typing.get_args(hint)[0])
     plain = origin or hint
-    if plain is not Any and issubclass(plain, Mapping):
-        return dict, False
-    return plain, False
+    return dict if plain is not Any and issubclass(plain, Mapping) else plain
 
 
 def _shown(value: Any) -> str:
@@ -643,5 +627,4 @@ _READERS: dict[type, Callable[[str], Any]] = {
     float: float,
     bool: read_truth,
     tuple: lambda text: tuple(part for part in text.split(',') if part),
-    dict: parse_json,
 }

@@ -47,7 +47,7 @@ from parlai_ext.files.roster_file import (
     read_shipped,
     resolve_path,
 )
-from parlai_ext.files.yaml_file import Document, Where
+from parlai_ext.files.yaml_file import Document
 from parlai_ext.worlds.pairings import SCHEMES
 
 SECTIONS = ('description', 'openers_file', 'scorer', 'ranking', 'roster', 'reference')
@@ -85,6 +85,7 @@ def load_protocol_file(
     """
     doc = read_shipped('protocols', name_or_path)
     given = {k: v for k, v in (overrides or {}).items() if v is not None}
+    own_roster = given.pop('roster', None)
     data = doc.typed(doc.data or {}, (), dict)
     values: dict[str, Any] = given_options(
         ProtocolOptions, data, doc.error_in(()), SECTIONS
@@ -96,8 +97,9 @@ def load_protocol_file(
     _override(values, ranking, scorer, given, scorer_class)
     _check_tournament(doc, values, ranking)
     pairing = values.get('pairing', Protocol.pairing)
-    roster = _roster(doc, data.get('roster'), given.get('roster'), pairing)
-    kind, reference = _reference(doc, data.get('reference'), roster, 'roster' in given)
+    roster = _roster(doc, data.get('roster'), own_roster, pairing)
+    replaced = own_roster is not None
+    kind, reference = _reference(doc, data.get('reference'), roster, replaced)
     protocol = Protocol(
         **values,
         scorer=scorer,
@@ -181,23 +183,17 @@ def _override(
     :param scorer: the keys of its ``scorer:`` section.
     :param overrides: value by option name, without those that are not given.
     :param scorer_class: the options class of the scorer.
-    :raises UserError: for an unknown option or a wrong value.
+    :raises UserError: for a wrong value.
     """
-    places: dict[str, tuple[type, dict[str, JsonValue]]] = {
-        **dict.fromkeys(SCORER_OVERRIDES, (scorer_class, scorer)),
-        **dict.fromkeys(options_of(RankingOptions), (RankingOptions, ranking)),
-        **dict.fromkeys(
-            options_of(ProtocolOptions), (ProtocolOptions, protocol_values)
-        ),
-    }
+    places = dict.fromkeys(SCORER_OVERRIDES, (scorer_class, scorer))
+    for kind, keys in ((RankingOptions, ranking), (ProtocolOptions, protocol_values)):
+        places |= dict.fromkeys(options_of(kind), (kind, keys))
+
+    def error(key: str, problem: str) -> UserError:
+        return UserError(f'--{key.replace("_", "-")}: {problem}')
+
     for name, value in overrides.items():
-        if name == 'roster':  # which `_roster` replaces
-            continue
         cls, section = places[name]
-
-        def error(key: str, problem: str) -> UserError:
-            return UserError(f'--{key.replace("_", "-")}: {problem}')
-
         section.update(given_options(cls, {name: value}, error=error))
 
 
@@ -259,15 +255,14 @@ def _reference(
     """
     if raw is None:
         return None, {}
-    where: Where = ('reference',)
-    dimensions = dict(doc.typed(raw, where, dict))
+    dimensions = dict(doc.typed(raw, 'reference', dict))
     kind = dimensions.pop('kind', None)
     if kind not in ('human', 'planted'):
-        raise doc.error(where, "needs 'kind: human' or 'kind: planted'")
+        raise doc.error('reference', "needs 'kind: human' or 'kind: planted'")
     targets = {system.name for system in roster.roster.targets}
     reference: dict[str, dict[str, float]] = {}
     for dimension, raw_values in dimensions.items():
-        here = (*where, dimension)
+        here = ('reference', dimension)
         reference[dimension] = {}
         for name, raw_value in doc.typed(raw_values, here, dict).items():
             value = doc.typed(raw_value, (*here, name), float)

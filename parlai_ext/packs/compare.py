@@ -10,7 +10,6 @@ these targets.
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -92,10 +91,10 @@ def pack_differences(joined: Sequence[Pack], other: Pack) -> list[str]:
         return lines
     # targets of one run may have to talk with each other
     pairs, partners = before.scheme.pairs, list(before.partners)
-    targets = [list(pack.manifest.targets) for pack in packs]
-    played = {pair for names in targets for pair in pairs(names, partners)}
-    if apart := {*pairs(list(dict.fromkeys(chain(*targets))), partners)} - played:
-        one, two = sorted(apart)[0]
+    every = list({name: None for pack in packs for name in pack.manifest.targets})
+    played = {p for pack in packs for p in pairs(list(pack.manifest.targets), partners)}
+    if apart := {*pairs(every, partners)} - played:
+        one, two = min(apart)
         return [f'pairing: {one!r} and {two!r} never talked with each other']
     return []
 

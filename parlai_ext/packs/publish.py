@@ -95,8 +95,7 @@ def publish_run(
     described = {name: describe_member(data) for name, data in members.items()}
     data = index_bytes(PackIndex(FORMAT, SCHEMA, withhold_text, described))
     write_file(path, zip_bytes({**members, INDEX: data}))
-    id = hashlib.sha256(data).hexdigest()
-    return Publication(path, id, manifest, tuple(complete), left_out)
+    return Publication(path, describe_member(data).sha256, manifest, complete, left_out)
 
 
 def _member_bytes(
@@ -128,7 +127,7 @@ def _member_bytes(
 
 def _complete_scores(
     run: RunFolder, wanted: str | None
-) -> tuple[list[str], tuple[str, ...]]:
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """
     Return the signatures of the scores of all dialogues, and why others are left out.
     """
@@ -149,7 +148,7 @@ def _complete_scores(
             f'{run.root}: no complete scores ({"; ".join(left_out)}); '
             '`parlai score_dialogues` writes what is missing'
         )
-    return complete, tuple(left_out)
+    return tuple(complete), tuple(left_out)
 
 
 def dialogue_bytes(run: RunFolder, shard: ShardKey, withhold_text: bool) -> bytes:

@@ -82,6 +82,7 @@ def render_sides(first: Side, other: Side) -> str:
             for number, side in ((1, first), (2, other))
         )
     sides = first, other
+    views = [RankingView(one.ranking, one.run.manifest) for one in sides]
     return render_page(
         'side_by_side.html.j2',
         sides=sides,
@@ -94,9 +95,7 @@ def render_sides(first: Side, other: Side) -> str:
             for name in first.ranking.dimensions
             if name in other.ranking.dimensions
         },
-        judges=[
-            judge_section(RankingView(one.ranking, one.run.manifest)) for one in sides
-        ],
+        judges=list(map(judge_section, views)),
         dialogues=chosen_dialogues(first.run, other.run),
         marked=marked_words,
     )

@@ -71,7 +71,6 @@ def log_of_target(
     """
     Return the `EvalLog` of a target.
     """
-    total = len(samples)
     return {
         'version': 2,
         'status': 'success',
@@ -88,8 +87,7 @@ def log_of_target(
         'plan': {},
         'stats': {},
         'results': {
-            'total_samples': total,
-            'completed_samples': total,
+            **dict.fromkeys(('total_samples', 'completed_samples'), len(samples)),
             'scores': scores_of_target(ranking, name),
         },
         'samples': samples,

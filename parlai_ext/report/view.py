@@ -113,9 +113,7 @@ def dimension_details(
         options.bootstraps, protocol.seed, options.partners, tables.games_per_opener
     )
     details = {}
-    for dimension in ranking.scored_dimensions:
-        if dimension not in tables.scores:
-            continue
+    for dimension in filter(tables.scores.__contains__, ranking.scored_dimensions):
         values = tables.scores[dimension]
         ranks = {one.system: one.rank for one in ranking.standings[dimension]}
         ranked = [ranks.get(name) is not None for name in systems]

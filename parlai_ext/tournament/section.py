@@ -147,6 +147,16 @@ def points_table(result: TournamentResult) -> Table:
     return _systems_table(result, list(map(points, result.dimensions)))
 
 
+def rating_column(result: TournamentResult, method: str) -> Column:
+    """
+    Return the column of a rating; whole numbers have no decimals.
+    """
+    values = result.ratings[method].values
+    digits = 2 if any((value or 0) % 1 for value in values.values()) else 0
+    title = RATING_TITLES.get(method, method)
+    return number_column(method, title, lambda n: number(values.get(n), digits))
+
+
 def tournament_lines(result: TournamentResult) -> list[str]:
     """
     Return the cross-table and the points by dimension, unless they are too large for a
@@ -174,21 +184,13 @@ def tournament_section(view: RankingView) -> Section | None:
     result = view.ranking.tournament
     if result is None:
         return None
-
-    def rating_column(method: str) -> Column:
-        values = result.ratings[method].values
-        # whole numbers have no decimals
-        digits = 2 if any((value or 0) % 1 for value in values.values()) else 0
-        title = RATING_TITLES.get(method, method)
-        return number_column(method, title, lambda n: number(values.get(n), digits))
-
-    others = [method for method in result.ratings if method != result.rating]
+    others = [rating_column(result, m) for m in result.ratings if m != result.rating]
     data = {
         'line': size_and_rule(result),
         'notes': notes(result),
         'cross': cross_table(result),
         'points': points_table(result),
-        'ratings': _systems_table(result, list(map(rating_column, others))),
+        'ratings': _systems_table(result, others),
         'taus': [
             (RATING_TITLES.get(method, method), rating.tau)
             for method, rating in result.ratings.items()

@@ -75,10 +75,7 @@ def test_an_id_depends_on_what_a_system_is_and_not_on_a_path():
 @pytest.mark.parametrize(
     'targets, partners, scheme, words',
     [
-        ('a', 'p', 'bipartit', "unknown pairing 'bipartit'"),
-        ('a', '', 'imported', "unknown pairing 'imported'"),
         ('', 'p', 'bipartite', 'no targets'),
-        ('a', '', 'bipartite', 'needs partners'),
         ('aba', 'p', 'bipartite', "'a'"),
         ('a', 'pp', 'bipartite', "'p'"),
         ('ab', 'pb', 'bipartite', "more than once: 'b'"),
