@@ -38,6 +38,9 @@ def outside_module(name: str, *, named_by_user: bool) -> ModuleType:
         what = f'{type(error).__name__}: {error}'
         if Path(f'{source}.py').is_file():
             what = f'{what}; {source}.py:{attribute} names the file here'
+        near = Path(source).with_name(f'{getattr(error, "name", None)}.py')
+        if near.is_file():
+            what = f'{what}; PYTHONPATH={near.parent} before the command finds {near}'
         raise UserError(f'scorer {name}: it cannot be imported: {what}') from error
 
 
@@ -61,3 +64,16 @@ def module_of_file(source: str) -> ModuleType:
             del sys.modules[module_name]
             raise
     return sys.modules[module_name]
+
+
+def own_files(file: Path) -> list[Path]:
+    """
+    Return a file of outside code, then the files beside it that it or one of these
+    imports. Nothing is run. Of installed code only the file itself is returned.
+    """
+    from modulefinder import ModuleFinder
+
+    finder = ModuleFinder([] if 'site-packages' in file.parts else [str(file.parent)])
+    finder.run_script(str(file))
+    found = {Path(one.__file__) for one in finder.modules.values() if one.__file__}
+    return [file, *sorted(found - {file})]

@@ -738,7 +738,8 @@ class EncoderScorer(Scorer):
 @frozen
 class OutsideCode:
     """
-    The file from which a scorer outside the package was imported, and its sha256.
+    The file from which a scorer outside the package was imported, and the sha256 of it
+    and the files beside it that it imports, one after the other.
     """
 
     file: str

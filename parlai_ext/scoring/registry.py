@@ -26,7 +26,7 @@ from parlai_ext.core import (
 )
 from parlai_ext.files import protocol_file
 from parlai_ext.files.protocol_file import ProtocolFile
-from parlai_ext.isolation.outside_code import outside_module
+from parlai_ext.isolation.outside_code import outside_module, own_files
 from parlai_ext.scoring.base import OutsideCode, Scorer
 
 DETECTORS = {  # of toxic texts
@@ -144,8 +144,8 @@ def find_scorer(name: str, *, named_by_user: bool = False) -> type[Scorer]:
     if problem:
         raise UserError(f'scorer {name}: {problem}')
     file = Path(str(module.__file__))
-    digest = hashlib.sha256(file.read_bytes()).hexdigest()
-    scorer.code = OutsideCode(file.name, digest)
+    contents = b''.join(path.read_bytes() for path in own_files(file))
+    scorer.code = OutsideCode(file.name, hashlib.sha256(contents).hexdigest())
     return scorer
 
 
