@@ -75,5 +75,6 @@ def own_files(file: Path) -> list[Path]:
 
     finder = ModuleFinder([] if 'site-packages' in file.parts else [str(file.parent)])
     finder.run_script(str(file))
-    found = {Path(one.__file__) for one in finder.modules.values() if one.__file__}
-    return [file, *sorted(found - {file})]
+    paths = [vars(module)['__file__'] for module in finder.modules.values()]
+    imported = {Path(path) for path in paths if path} - {file}
+    return [file, *sorted(imported)]
