@@ -18,6 +18,7 @@ from parlai_ext.compat import prepare_parlai
 from parlai_ext.core import System, options_of
 from parlai_ext.scoring.base import (
     ItemScore,
+    OwnScorerFailed,
     Scorer,
     ScoringItem,
     row_cosines,
@@ -342,6 +343,14 @@ def test_a_scorer_of_the_wrong_form_is_one_line(declared, returned, problem):
     }
     mine = type('Mine', (Scorer,), members)
     with user_error(f'scorer mine: .*{problem}'):
+        mine().checked_scores([ScoringItem(('a',), 'b')])
+
+
+def test_scores_of_the_wrong_form_are_a_failure_of_the_scorers_code():
+    # by which a bench ends with exit code 1, as where the code raises
+    mine = type('Mine', (Scorer,), {'name': 'mine', 'dimensions': ('Wit',)})
+    mine.score = lambda self, items: [ItemScore({'Wit': 'high'})]
+    with pytest.raises(OwnScorerFailed, match='a number or None'):
         mine().checked_scores([ScoringItem(('a',), 'b')])
 
 
