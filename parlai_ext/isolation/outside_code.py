@@ -38,6 +38,9 @@ def outside_module(name: str, *, named_by_user: bool) -> ModuleType:
         what = f'{type(error).__name__}: {error}'
         if Path(f'{source}.py').is_file():
             what = f'{what}; {source}.py:{attribute} names the file here'
+        near = Path(source).with_name(f'{getattr(error, "name", None)}.py')
+        if near.is_file():
+            what = f'{what}; PYTHONPATH={near.parent} before the command finds {near}'
         raise UserError(f'scorer {name}: it cannot be imported: {what}') from error
 
 
@@ -61,3 +64,17 @@ def module_of_file(source: str) -> ModuleType:
             del sys.modules[module_name]
             raise
     return sys.modules[module_name]
+
+
+def own_files(file: Path) -> list[Path]:
+    """
+    Return a file of outside code, then the files beside it that it or one of these
+    imports. Nothing is run. Of installed code only the file itself is returned.
+    """
+    from modulefinder import ModuleFinder
+
+    finder = ModuleFinder([] if 'site-packages' in file.parts else [str(file.parent)])
+    finder.run_script(str(file))
+    paths = [vars(module)['__file__'] for module in finder.modules.values()]
+    imported = {Path(path) for path in paths if path} - {file}
+    return [file, *sorted(imported)]

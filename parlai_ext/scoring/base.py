@@ -622,14 +622,25 @@ class Scorer(ScorerInterface):
         """
         Return the scores of items, each with a value or a reason in every dimension.
 
-        :raises UserError: for a score too many or too few, or an unknown dimension.
-        :raises OwnScorerFailed: names an exception, and where in the scorer's file.
+        :raises OwnScorerFailed: names an exception, and where in the scorer's file; for
+            a score too many or too few, or an unknown dimension.
         """
         _ = self.signature  # no model may join after it; it loads those there are
         if not self.dimensions:
             raise UserError(f'scorer {self.name}: dimensions: it names none')
         with self._naming_own_code():
             scores = self.score(items) if items else []
+        try:
+            return self._completed(scores, items)
+        except UserError as error:
+            raise OwnScorerFailed(str(error)) from None
+
+    def _completed(self, scores: Any, items: Items) -> list[ItemScore]:
+        """
+        Return scores of the right form with a value or a reason in every dimension.
+
+        :param scores: what a method `score` has returned for the items.
+        """
         with errors_about(f'scorer {self.name}'):
             if not isinstance(scores, Sequence) or not all(
                 isinstance(one, ItemScore) for one in scores
@@ -748,7 +759,8 @@ class EncoderScorer(Scorer):
 @frozen
 class OutsideCode:
     """
-    The file from which a scorer outside the package was imported, and its sha256.
+    The file from which a scorer outside the package was imported, and the sha256 of it
+    and the files beside it that it imports, one after the other.
     """
 
     file: str

@@ -6,6 +6,7 @@ Its code is imported only when the user names it: on the command line, or in a p
 file that the user passes. What a run folder says is never enough.
 """
 
+import hashlib
 from dataclasses import is_dataclass, replace
 from importlib import import_module
 from pathlib import Path
@@ -24,9 +25,9 @@ from parlai_ext.core import (
     read_key_values,
     require_known,
 )
-from parlai_ext.files import protocol_file, sha256
+from parlai_ext.files import protocol_file
 from parlai_ext.files.protocol_file import ProtocolFile
-from parlai_ext.isolation.outside_code import outside_module
+from parlai_ext.isolation.outside_code import outside_module, own_files
 from parlai_ext.scoring.base import OutsideCode, Scorer
 
 DETECTORS = {  # of toxic texts
@@ -150,7 +151,8 @@ def outside_scorer(name: str, module: ModuleType) -> type[Scorer]:
     if problem:
         raise UserError(f'scorer {name}: {problem}')
     file = Path(str(module.__file__))
-    scorer.code = OutsideCode(file.name, sha256(file))
+    contents = b''.join(path.read_bytes() for path in own_files(file))
+    scorer.code = OutsideCode(file.name, hashlib.sha256(contents).hexdigest())
     return scorer
 
 

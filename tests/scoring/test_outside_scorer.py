@@ -3,6 +3,7 @@ A scorer outside the package goes through every command, and only when a user na
 one that cannot be had is found out before the first dialogue, not after the last.
 """
 
+import hashlib
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from parlai_ext.compat import prepare_parlai
 from parlai_ext.core import System, options_of
 from parlai_ext.scoring.base import (
     ItemScore,
+    OwnScorerFailed,
     Scorer,
     ScoringItem,
     row_cosines,
@@ -280,6 +282,28 @@ def test_options_and_preparation_that_fail_are_one_line(
         ScoreDialogues.main(run_dir=run.root, scorer=name)
 
 
+def test_a_module_beside_a_scorer_that_it_imports_is_part_of_its_code(
+    tmp_path, monkeypatch
+):
+    name = scorer_in_file(tmp_path, 'import near_a')
+    for module, text in {'a': 'import near_b', 'b': '', 'c': ''}.items():
+        (tmp_path / f'near_{module}.py').write_text(text)
+    with user_error(f'PYTHONPATH={tmp_path} before the command finds .*near_a.py'):
+        find_scorer(name, named_by_user=True)
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def digest():
+        return find_scorer(name, named_by_user=True).code.sha256
+
+    before = digest()
+    (tmp_path / 'near_c.py').write_text('1')  # nobody imports it
+    assert digest() == before
+    (tmp_path / 'near_b.py').write_text('1')
+    files = [tmp_path / 'mine.py', tmp_path / 'near_a.py', tmp_path / 'near_b.py']
+    contents = b''.join(file.read_bytes() for file in files)
+    assert digest() == hashlib.sha256(contents).hexdigest() != before
+
+
 def test_a_file_of_a_scorer_is_signed_by_what_it_holds(tmp_path):
     name = scorer_in_file(tmp_path, 'options_class = Options')
     scorer = find_scorer(name, named_by_user=True)
@@ -319,6 +343,14 @@ def test_a_scorer_of_the_wrong_form_is_one_line(declared, returned, problem):
     }
     mine = type('Mine', (Scorer,), members)
     with user_error(f'scorer mine: .*{problem}'):
+        mine().checked_scores([ScoringItem(('a',), 'b')])
+
+
+def test_scores_of_the_wrong_form_are_a_failure_of_the_scorers_code():
+    # by which a bench ends with exit code 1, as where the code raises
+    mine = type('Mine', (Scorer,), {'name': 'mine', 'dimensions': ('Wit',)})
+    mine.score = lambda self, items: [ItemScore({'Wit': 'high'})]
+    with pytest.raises(OwnScorerFailed, match='a number or None'):
         mine().checked_scores([ScoringItem(('a',), 'b')])
 
 
